@@ -1,0 +1,80 @@
+# `make help` lists the targets. Each sets up .venv first, once, and again when the lock or pyproject.toml changes.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory --no-builtin-rules
+
+BIN := .venv/bin
+PY := $(BIN)/python
+STAMP := .venv/stamp
+TYPED := $(wildcard src tests bench)
+LINTED := $(wildcard src tests bench examples)
+WORKERS ?= 2
+KILLS ?= 1000
+# Tests that need root are left out, aloud, for those who are not.
+NOT_ROOT := $(if $(filter-out 0,$(shell id -u)),-m "not root")
+
+# A virtual environment holds absolute paths: one that was moved with its folder is made again.
+ifneq ($(shell test -x $(PY) && cat $(STAMP) 2>/dev/null),$(CURDIR))
+.PHONY: $(STAMP)
+endif
+
+$(STAMP): requirements/dev.txt pyproject.toml src/gofer/_version.py
+	@bash scripts/bootstrap.sh
+
+# Bytecode is written even where PYTHONDONTWRITEBYTECODE is set, so that gofer starts as fast as an installed package.
+.PHONY: ready
+ready: $(STAMP)
+	@$(PY) -I -m compileall -q src
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ready ## train a small model on this machine through gofer
+	@bash scripts/demo.sh
+
+.PHONY: test
+test: check ready ## checks and the whole suite; as root it installs the Debian packages the tests need
+	@bash scripts/apt-packages.sh
+	@$(if $(NOT_ROOT),echo 'not root: the tests marked `root` are left out',:)
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(NOT_ROOT) $(ARGS)
+
+.PHONY: test-unit
+test-unit: ready ## the part of the suite that needs neither root nor network
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not root and not net" $(ARGS)
+
+.PHONY: check
+check: $(STAMP) ## ruff, mypy --strict, the layers, and the agent's oldest Python
+	@$(BIN)/ruff check --quiet $(LINTED)
+	@$(BIN)/ruff format --check --quiet $(LINTED) || { echo 'hint: `make format`' >&2; exit 1; }
+	@$(BIN)/mypy $(TYPED)
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/vermin --quiet --processes=1 --no-tips --violations --target=3.8- src/gofer/agent
+
+.PHONY: format
+format: $(STAMP) ## rewrite the code as ruff would have it
+	@$(BIN)/ruff check --quiet --select I --fix $(LINTED)
+	@$(BIN)/ruff format $(LINTED)
+
+.PHONY: bench
+bench: ready ## measure gofer beside its peers into bench/RESULTS.md
+	@$(PY) -m bench $(ARGS)
+
+.PHONY: drill
+drill: ready ## the whole fault drill: KILLS=1000 kills at random points
+	@PYTHONPATH=tests $(PY) -m drill --kills $(KILLS) $(ARGS)
+
+.PHONY: venv
+venv: ready ## set up .venv and nothing else
+
+.PHONY: lock
+lock: ## renew requirements/*.txt from pyproject.toml; UPGRADE=1 takes newer versions
+	@bash scripts/lock.sh
+
+.PHONY: clean
+clean: ## remove all that make made, .venv included
+	@rm -rf .venv .venv-lock .demo .bench dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf examples/*/assets examples/*/out examples/*/output
+	@find . -path ./.git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,79 @@
+"""Runs one command and says what it cost: wall clock, CPU of it and its waited-for children, peak memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from bench.errors import BenchError
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One run of one command. `rss_mib` cannot be less than the measuring process's own size, see `own_rss_mib`."""
+
+    wall_s: float
+    cpu_s: float
+    rss_mib: float
+    output: str = ""
+
+
+def run(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, timeout_s: float = 120) -> Sample:
+    """Blocks until `argv` ends; its stdout is in the sample. Raises BenchError on a failure or a time-out."""
+    with _scratch_file() as out, _scratch_file() as err:
+        started = time.perf_counter()
+        process = _start(argv, env, cwd, out, err)
+        watchdog = threading.Timer(timeout_s, process.kill)
+        watchdog.daemon = True
+        watchdog.start()
+        _, status, usage = os.wait4(process.pid, 0)
+        wall_s = time.perf_counter() - started
+        watchdog.cancel()
+        # Popen must not wait for the process a second time: its number may belong to another by then.
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            raise BenchError(_failure(argv, process.returncode, wall_s >= timeout_s, _text(err)))
+        return Sample(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, _text(out))
+
+
+def own_rss_mib() -> float:
+    """Size of this process: a forked child starts with it on its record, so lower figures are not to be had."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        for line in status:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def _start(
+    argv: Sequence[str], env: Mapping[str, str], cwd: Path, out: IO[bytes], err: IO[bytes]
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            list(argv), env=dict(env), cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=err
+        )
+    except OSError as error:
+        raise BenchError(f"`{argv[0]}` did not start: {error}") from error
+
+
+def _scratch_file() -> IO[bytes]:
+    # A file and not a pipe: a daemon that keeps its starter's stdout open would hold a pipe's reader for ever.
+    return os.fdopen(os.memfd_create("bench-output"), "w+b")
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
+
+
+def _failure(argv: Sequence[str], code: int, timed_out: bool, stderr: str) -> str:
+    lines = [line for line in stderr.splitlines() if line.strip()]
+    why = "took too long and was killed" if timed_out else f"ended with {code}"
+    said = f": {lines[-1][:200]}" if lines else ""
+    return f"`{' '.join(argv)[:200]}` {why}{said}"

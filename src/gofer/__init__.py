@@ -1,0 +1,37 @@
+"""gofer: run any command of this folder on any cluster you can reach.
+
+>>> import gofer
+>>> run = gofer.submit(["python", "train.py"], gpus=1)  # doctest: +SKIP
+>>> run.wait().state  # doctest: +SKIP
+'succeeded'
+
+Names are loaded when first used, so `import gofer` costs nothing.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # typing is slow to load, and every type checker knows this name
+if TYPE_CHECKING:
+    from gofer._version import __version__ as __version__
+    from gofer.api import Run as Run
+    from gofer.api import runs as runs
+    from gofer.api import submit as submit
+    from gofer.errors import GoferError as GoferError
+
+_HOMES = {
+    "GoferError": "gofer.errors",
+    "Run": "gofer.api",
+    "__version__": "gofer._version",
+    "runs": "gofer.api",
+    "submit": "gofer.api",
+}
+
+__all__ = ["GoferError", "Run", "__version__", "runs", "submit"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module `gofer` has no attribute `{name}`")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,102 @@
+"""From the facts in an attempt's node folders to how the attempt ended. Reads files, decides nothing by guess."""
+
+from __future__ import annotations
+
+import glob
+import os
+import time
+from typing import Any, Dict, List, NamedTuple, Optional
+
+from gofer.agent import files, folder, processes
+from gofer.agent.states import Reason, State
+
+MOST_RESTARTS = 5
+
+
+class Facts(NamedTuple):
+    """What the node folders of one attempt hold."""
+
+    exits: List[Optional[Dict[str, Any]]]
+    started: bool
+
+
+class Result(NamedTuple):
+    """How an attempt ended; `state` queued means that nothing was started and it is to be started again."""
+
+    state: State
+    reason: Optional[Reason]
+    detail: Optional[str]
+    exit_code: Optional[int]
+    started_at: Optional[float]
+    ended_at: float
+    elapsed_s: Optional[float]
+
+
+def read(store: str, run_id: str, attempt: int, nodes: int) -> Facts:
+    exits, started = [], False
+    for node in range(nodes):
+        path = os.path.join(store, folder.node_key(run_id, attempt, node))
+        exits.append(files.read_json(os.path.join(path, folder.EXIT)))
+        started = started or bool(exits[-1]) or bool(glob.glob(os.path.join(glob.escape(path), "rank-*.log")))
+    return Facts(exits, started)
+
+
+def agent_of(store: str, run_id: str, attempt: int, node: int) -> Optional[processes.Identity]:
+    """The agent process that last began this node's share, alive or not."""
+    for event in reversed(_events(store, run_id, attempt, node)):
+        if event.get("event") == "agent":
+            return processes.Identity(int(event["pid"]), int(event["start"]))
+    return None
+
+
+def sessions_of(store: str, run_id: str, attempt: int, node: int) -> List[int]:
+    """The sessions that the ranks of this node led."""
+    for event in reversed(_events(store, run_id, attempt, node)):
+        if event.get("event") == "started":
+            return [int(pid) for pid in event["pids"].values()]
+    return []
+
+
+def _events(store: str, run_id: str, attempt: int, node: int) -> List[Dict[str, Any]]:
+    try:
+        with open(os.path.join(store, folder.node_key(run_id, attempt, node), folder.EVENTS), "rb") as file:
+            return list(files.read_lines(file.read()))
+    except OSError:
+        return []
+
+
+def judge(facts: Facts, *, restarts: int, rebooted: bool) -> Result:
+    """The result of an attempt none of whose agents is alive."""
+    exits = [record for record in facts.exits if record is not None]
+    failed = [record for record in exits if record["state"] == State.FAILED]
+    if failed:
+        return _from_record(min(failed, key=_failed_at), exits)
+    if len(exits) == len(facts.exits):
+        stopped = [record for record in exits if record["state"] != State.SUCCEEDED]
+        return _from_record(stopped[0] if stopped else exits[0], exits)
+    if not facts.started and not rebooted and restarts < MOST_RESTARTS:
+        return Result(State.QUEUED, None, None, None, None, time.time(), None)
+    words = "the machine restarted" if rebooted else "its agent was killed"
+    return Result(State.LOST, Reason.NODE_FAILURE, words, None, _first_start(exits), time.time(), None)
+
+
+def _failed_at(record: Dict[str, Any]) -> float:
+    first = record.get("first_failure")
+    return float(first["at"] if first else record["ended_at"])
+
+
+def _first_start(exits: List[Dict[str, Any]]) -> Optional[float]:
+    return min((float(record["started_at"]) for record in exits if record["started_at"]), default=None)
+
+
+def _from_record(record: Dict[str, Any], exits: List[Dict[str, Any]]) -> Result:
+    reason = record["reason"]
+    return Result(
+        State(record["state"]),
+        None if reason is None else Reason(reason),
+        record["detail"],
+        record["exit_code"],
+        _first_start(exits),
+        max(float(one["ended_at"]) for one in exits),
+        max(float(one["elapsed_s"]) for one in exits),
+    )

@@ -1,0 +1,67 @@
+"""Names inside a run's folder; the one place that knows the layout of the store.
+
+    runs/<id>/run.json, tags.json, ends.jsonl
+    runs/<id>/outputs/
+    runs/<id>/attempts/<n>/node-<k>/rank-<r>.log, setup.log, events.jsonl, exit.json, heartbeat.json
+
+All functions are pure and return keys (relative POSIX paths).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Optional, Tuple
+
+RUNS = "runs"
+SNAPSHOTS = "snapshots"
+PACKS = "packs"
+
+EVENTS = "events.jsonl"
+EXIT = "exit.json"
+HEARTBEAT = "heartbeat.json"
+SETUP_LOG = "setup.log"
+
+_LOG_KEY = re.compile(r"attempts/(\d+)/node-(\d+)/(?:rank-(\d+)|setup)\.log")
+
+
+def run_key(run_id: str) -> str:
+    return f"{RUNS}/{run_id}"
+
+
+def record_key(run_id: str) -> str:
+    return f"{RUNS}/{run_id}/run.json"
+
+
+def tags_key(run_id: str) -> str:
+    return f"{RUNS}/{run_id}/tags.json"
+
+
+def ends_key(run_id: str) -> str:
+    """Where the queue writes one line for each ended run of this run or group."""
+    return f"{RUNS}/{run_id}/ends.jsonl"
+
+
+def outputs_key(run_id: str) -> str:
+    return f"{RUNS}/{run_id}/outputs"
+
+
+def attempts_key(run_id: str) -> str:
+    return f"{RUNS}/{run_id}/attempts"
+
+
+def node_key(run_id: str, attempt: int, node: int) -> str:
+    return f"{RUNS}/{run_id}/attempts/{attempt}/node-{node}"
+
+
+def rank_log(rank: int) -> str:
+    """The file whose existence says that the command of this rank was started."""
+    return f"rank-{rank}.log"
+
+
+def parse_log_key(key: str) -> Optional[Tuple[int, int, Optional[int]]]:
+    """(attempt, node, rank) of a log's key, rank None for set-up; None for any other key."""
+    match = _LOG_KEY.search(key)
+    if match is None:
+        return None
+    attempt, node, rank = match.groups()
+    return int(attempt), int(node), None if rank is None else int(rank)

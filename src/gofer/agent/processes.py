@@ -1,0 +1,141 @@
+"""Facts about processes on Linux, and how to end all of them.
+
+A process is named by pid and start time together, since pids are used again. Nothing here signals a process
+that it did not identify by start time, parentage, session, cgroup or the run id in its environment.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Set
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Identity(NamedTuple):
+    """One process for as long as the machine is up."""
+
+    pid: int
+    start: int
+
+    def __str__(self) -> str:
+        return f"{self.pid}:{self.start}"
+
+
+class Stat(NamedTuple):
+    """What the walk needs of /proc/<pid>/stat."""
+
+    parent: int
+    session: int
+    state: str
+    start: int
+
+
+def die_with_parent(sig: int = signal.SIGKILL) -> None:
+    """Ask the kernel to signal this process when the thread that forked it ends."""
+    _libc.prctl(_PR_SET_PDEATHSIG, int(sig), 0, 0, 0)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent ends."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def boot_id() -> str:
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
+
+
+def stat(pid: int) -> Optional[Stat]:
+    """None when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The command's name stands in parentheses and may hold anything, parentheses too.
+    fields = text[text.rindex(b")") + 2 :].split()
+    return Stat(int(fields[1]), int(fields[3]), fields[0].decode(), int(fields[19]))
+
+
+def identify(pid: int) -> Optional[Identity]:
+    found = stat(pid)
+    return None if found is None or found.state in "ZX" else Identity(pid, found.start)
+
+
+def is_alive(who: Identity) -> bool:
+    return identify(who.pid) == who
+
+
+def send(who: Identity, sig: int) -> bool:
+    """Signal exactly that process; False when it is gone."""
+    if not is_alive(who):
+        return False
+    try:
+        os.kill(who.pid, sig)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def all_processes() -> Dict[int, Stat]:
+    table = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            found = stat(int(name))
+            if found is not None:
+                table[int(name)] = found
+    return table
+
+
+def descendants(root: int, table: Dict[int, Stat]) -> Set[int]:
+    children: Dict[int, List[int]] = {}
+    for pid, found in table.items():
+        children.setdefault(found.parent, []).append(pid)
+    result: Set[int] = set()
+    todo = [root]
+    while todo:
+        for child in children.get(todo.pop(), ()):
+            if child not in result:
+                result.add(child)
+                todo.append(child)
+    return result
+
+
+def having_environment(entry: str, table: Iterable[int]) -> Set[int]:
+    """The processes that were started with this `NAME=value` in their environment."""
+    wanted = b"\0" + os.fsencode(entry) + b"\0"
+    found = set()
+    for pid in table:
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if wanted in b"\0" + file.read():
+                    found.add(pid)
+        except OSError:
+            continue  # gone, or another user's
+    return found
+
+
+def kill_until_gone(select: Callable[[Dict[int, Stat]], Set[int]], *, timeout_s: float = 10.0) -> Set[int]:
+    """SIGKILL what `select` finds, look again, until it finds nothing; what is left when time is up.
+
+    Looking again is what catches a process forked between the look and the kill.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        table = all_processes()
+        left = {pid for pid in select(table) if pid in table and table[pid].state not in "ZX"}
+        left.discard(os.getpid())
+        if not left or time.monotonic() > deadline:
+            return left
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                continue
+        time.sleep(0.005)

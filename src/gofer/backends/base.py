@@ -1,0 +1,68 @@
+"""The contract of a backend: plan, submit, observe, cancel; and what some can do besides.
+
+`plan` is pure. The others do I/O, block, and are idempotent, so that a crash or a lost answer is repaired by
+calling again. Vendor errors are wrapped in the BackendError family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from gofer.model.job import Job
+from gofer.model.layout import Layout
+from gofer.model.run import Observation, RunRecord
+
+
+class Plan(Protocol):
+    """The exact request a backend would send. Holds no secret, so it may be printed and kept."""
+
+    record: RunRecord
+
+    def render(self) -> str:
+        """The script, manifest or request body as `--dry-run` prints it."""
+
+
+class RunRef(NamedTuple):
+    """A run to ask about: a single run has neither group nor row."""
+
+    id: str
+    group: str | None = None
+    row: int | None = None
+
+
+class Backend(Protocol):
+    """One target of one kind."""
+
+    kind: str
+
+    def lay_out(self, job: Job) -> Layout:
+        """The shape the job takes here; CheckFailed when this target can never run it."""
+
+    def plan(self, record: RunRecord) -> Plan:
+        """Pure: no I/O, the same answer for the same record."""
+
+    def submit(self, plan: Plan) -> None:
+        """Send the plan. The run id is the key: sending twice is sending once."""
+
+    def observe(self, runs: Sequence[RunRef]) -> Mapping[str, Observation]:
+        """One batched question. A run the cluster does not know is left out of the answer."""
+
+    def cancel(self, runs: Sequence[RunRef], *, grace_s: float | None = None) -> None:
+        """Ask for the end of runs: gracefully, then firmly. Ended or unknown runs are passed over."""
+
+
+@runtime_checkable
+class Seals(Protocol):
+    """A backend that can hold private values (secrets, the caller's environment) for a run until it ends."""
+
+    def seal(self, run_id: str, values: Mapping[str, str]) -> None:
+        """Keep `values` where the run will find them and nobody else can read them; before the record."""
+
+
+@runtime_checkable
+class Describes(Protocol):
+    """A backend that can say what it has and what is free."""
+
+    def describe(self) -> Mapping[str, object]:
+        """Facts for `gofer target show`, plain JSON values."""

@@ -1,0 +1,133 @@
+"""The local backend: this machine's queue behind the backend contract."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import cast
+
+import msgspec
+
+from gofer.agent import gpus as driver
+from gofer.agent import sealed, wake
+from gofer.agent.queue import Queue, Seen
+from gofer.backends.base import Plan, RunRef
+from gofer.backends.local.options import LocalOptions
+from gofer.backends.local.request import LocalPlan, make_plan
+from gofer.errors import BackendError, CheckFailed
+from gofer.model.job import Job
+from gofer.model.layout import Layout, lay_out
+from gofer.model.run import Attempt, Observation, RunRecord
+
+
+class LocalBackend:
+    """One local target. All local targets of a user share one queue, and so the same GPUs and CPUs."""
+
+    kind = "local"
+
+    def __init__(self, target: str, options: LocalOptions, *, engine: str, store: str) -> None:
+        self.target = target
+        self.engine = engine
+        self.store = store
+        self._options = options
+        self._gpus: int | None = None
+
+    @property
+    def gpus(self) -> int:
+        """GPUs to hand out: the target's word, or the driver's; CheckFailed when they contradict each other."""
+        if self._gpus is None:
+            shown = driver.count()
+            asked = self._options.gpus
+            if asked is not None and shown and asked > shown:
+                raise CheckFailed(
+                    f"the target `{self.target}` says `gpus: {asked}` and this machine has {shown}",
+                    hint=f"set `gpus: {shown}` in the target, or leave it out",
+                )
+            self._gpus = shown if asked is None else asked
+        return self._gpus
+
+    @property
+    def gpus_per_node(self) -> int:
+        return min(self._options.gpus_per_node or self.gpus, self.gpus)
+
+    def lay_out(self, job: Job) -> Layout:
+        layout = lay_out(job, gpus_per_node=self.gpus_per_node, target=self.target)
+        if job.resources.gpus > self.gpus:
+            raise CheckFailed(
+                f"the target `{self.target}` has {self.gpus} GPUs and {job.resources.gpus} were asked for",
+                hint=f"ask for at most {self.gpus} with `-n`, or choose another target with `-t`",
+            )
+        cores = len(os.sched_getaffinity(0))
+        needed = layout.world_size * layout.cpus_per_proc
+        if job.resources.cpus is not None and needed > cores:
+            raise CheckFailed(
+                f"the target `{self.target}` has {cores} CPU cores and {needed} were asked for",
+                hint="ask for fewer with `--cpus`",
+            )
+        return layout
+
+    def plan(self, record: RunRecord) -> LocalPlan:
+        return make_plan(record, store=self.store, gpus=self.gpus, block=self.gpus_per_node)
+
+    def seal(self, run_id: str, values: Mapping[str, str]) -> None:
+        sealed.write(self.engine, run_id, values)
+
+    def submit(self, plan: Plan) -> None:
+        local = cast(LocalPlan, plan)
+        with self._queue() as queue:
+            queue.add(msgspec.to_builtins(local.request), local.runs())
+        wake.ensure(self.engine)
+
+    def observe(self, runs: Sequence[RunRef]) -> dict[str, Observation]:
+        """Asks the queue's file, so a supervisor need not run; one is started if open runs need it."""
+        wanted = list(dict.fromkeys(run.group or run.id for run in runs))
+        with self._queue() as queue:
+            found = {seen.id: _observation(seen) for seen in queue.observe(wanted)}
+            if any(not one.state.is_final for one in found.values()):
+                wake.ensure(self.engine)
+        return found
+
+    def cancel(self, runs: Sequence[RunRef], *, grace_s: float | None = None) -> None:
+        with self._queue() as queue:
+            queue.ask_cancel([run.id for run in runs], grace_s)
+        wake.ensure(self.engine)
+
+    def describe(self) -> dict[str, object]:
+        with self._queue() as queue:
+            counts = queue.counts()
+        return {
+            "gpus": self.gpus,
+            "gpus_per_node": self.gpus_per_node,
+            "cpus": len(os.sched_getaffinity(0)),
+            "running": counts.get("running", 0) + counts.get("starting", 0),
+            "queued": counts.get("queued", 0),
+            "usage": driver.sample(list(range(driver.count()))),
+        }
+
+    @contextmanager
+    def _queue(self) -> Iterator[Queue]:
+        try:
+            queue = Queue(self.engine)
+        except (OSError, sqlite3.Error) as error:
+            raise _unusable(self.engine, error) from error
+        try:
+            yield queue
+        except sqlite3.Error as error:
+            raise _unusable(self.engine, error) from error
+        finally:
+            queue.close()
+
+
+def _unusable(engine: str, error: Exception) -> BackendError:
+    return BackendError(
+        f"this machine's queue in `{engine}` cannot be used: {error}",
+        hint="make the folder writable, or set `GOFER_HOME` to one that is",
+    )
+
+
+def _observation(seen: Seen) -> Observation:
+    attempts = tuple(msgspec.convert(one, Attempt) for one in seen.attempts)
+    facts = {name: value for name, value in seen._asdict().items() if name not in ("id", "attempts")}
+    return msgspec.convert({"run_id": seen.id, "attempts": attempts, **facts}, Observation)

@@ -1,0 +1,27 @@
+"""From a target's options to its backend."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import msgspec
+
+from gofer.backends.local.backend import LocalBackend
+from gofer.backends.local.options import LocalOptions
+from gofer.backends.registry import Kind, Surroundings
+from gofer.errors import UsageError
+
+
+def make(options: msgspec.Struct, around: Surroundings) -> LocalBackend:
+    """UsageError when the target's store is not a folder of this machine."""
+    if around.store_path is None:
+        raise UsageError(
+            f"the target `{around.target}` is this machine, and its store `{around.store_url}` is not a folder here",
+            hint="give the target a store whose URL begins with `file://`",
+        )
+    return LocalBackend(
+        around.target, cast(LocalOptions, options), engine=around.engine, store=around.store_path
+    )
+
+
+KIND = Kind(LocalOptions, make)

@@ -1,0 +1,84 @@
+"""The plan of a local run: the body that goes into this machine's queue. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gofer.agent.rows import substitute
+from gofer.config.references import holds_reference
+from gofer.model.ids import row_id
+from gofer.model.layout import Layout
+from gofer.model.run import RunRecord
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What the queue's supervisor and agents need of a run or of a whole array. Holds no secret."""
+
+    id: str
+    target: str
+    store: str
+    snapshot: str | None
+    workdir: str
+    command: tuple[str, ...]
+    env: dict[str, str]
+    setup: str | None
+    tags: dict[str, str]
+    layout: Layout
+    gpus: int
+    block: int
+    time_limit_s: float | None
+    grace_s: float
+    retries: int
+    retry_on: tuple[str, ...]
+    priority: int
+
+
+class LocalPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The request, and the rows of an array as (run id, row, values)."""
+
+    record: RunRecord
+    request: Request
+
+    def runs(self) -> list[tuple[str, int | None, dict[str, str] | None]]:
+        """What the queue gets: one run, or one for each row."""
+        array = self.record.array
+        if array is None:
+            return [(self.record.id, None, None)]
+        return [
+            (row_id(self.record.id, index), index, dict(zip(array.columns, row, strict=True)))
+            for index, row in enumerate(array.rows)
+        ]
+
+    def render(self) -> str:
+        """The request as JSON; for an array also the command of its first row."""
+        body = msgspec.to_builtins(self.request)
+        array = self.record.array
+        if array is not None:
+            values = dict(zip(array.columns, array.rows[0], strict=True))
+            body["array"] = {"rows": len(array.rows), "first": {"args": values, "command": substitute(self.request.command, values)}}
+        return msgspec.json.format(msgspec.json.encode(body), indent=2).decode()
+
+
+def make_plan(record: RunRecord, *, store: str, gpus: int, block: int) -> LocalPlan:
+    """The same plan for the same record and target. Values with references are left out of `env`: they are sealed."""
+    job = record.job
+    request = Request(
+        id=record.id,
+        target=record.target,
+        store=store,
+        snapshot=record.snapshot,
+        workdir=job.workdir,
+        command=job.command,
+        env={name: value for name, value in job.env.items() if not holds_reference(value)},
+        setup=job.setup,
+        tags=job.tags,
+        layout=record.layout,
+        gpus=gpus,
+        block=block,
+        time_limit_s=job.time_limit_s,
+        grace_s=job.grace_s,
+        retries=job.retries,
+        retry_on=tuple(reason.value for reason in job.retry_on),
+        priority=job.priority,
+    )
+    return LocalPlan(record=record, request=request)

@@ -1,0 +1,38 @@
+"""`gofer config show`: every setting in force and who set it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from gofer.cli.options import Command, json_option
+from gofer.cli.screen import colourful, say
+from gofer.cli.table import Column, render, screen_width
+
+
+def run(**given: Any) -> int:
+    """A table, or JSON. Values that are secret are masked."""
+    from gofer.config.show import rows
+    from gofer.ops.session import Session
+
+    with Session() as session:
+        shown = rows(session.settings)
+        warnings = session.settings.warnings
+    if given["as_json"]:
+        from gofer.cli.json_output import print_json
+
+        print_json([one._asdict() for one in shown])
+    else:
+        columns = [Column("KEY"), Column("VALUE", flexible=True), Column("FROM", flexible=True)]
+        sys.stdout.write(render(columns, shown, fit=screen_width(), colour=colourful(sys.stdout)))
+    for warning in warnings:
+        say(f"warning: {warning}")
+    return 0
+
+
+command = Command(
+    "show",
+    run,
+    [json_option()],
+    help="Show every setting, its value and where it comes from: a file and line, a variable, or built in.",
+)

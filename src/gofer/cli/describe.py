@@ -1,0 +1,94 @@
+"""The facts of a run as lines of text, the way `gofer query` shows them. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gofer.cli.columns import summary
+from gofer.cli.screen import printable
+from gofer.cli.table import Column, render, render_facts
+from gofer.text import format_duration, format_local_time
+
+if TYPE_CHECKING:
+    from gofer.ops.failures import FirstFailure
+    from gofer.ops.query import Facts, NodeUse
+
+_SNAPSHOT_LETTERS = 12
+
+
+def describe(facts: Facts) -> str:
+    """Log paths, then facts, then what failed first; a group has its failed rows instead."""
+    parts = [_paths(facts), render_facts(_lines(facts))]
+    if facts.first_failure and facts.first_failure.tail:
+        parts.append(_failure(facts.first_failure))
+    if facts.failed_rows:
+        parts.append(_failed_rows(facts))
+    return "\n".join(part for part in parts if part)
+
+
+def _paths(facts: Facts) -> str:
+    return "".join(f"{printable(str(path))}\n" for path in facts.log_paths)
+
+
+def _lines(facts: Facts) -> list[tuple[str, str]]:
+    row = facts.row
+    lines = [
+        ("id", row.id),
+        ("short id", row.short_id),
+        ("name", row.name),
+        ("target", row.target),
+        ("command", facts.command),
+        ("gpus", str(row.gpus)),
+        ("nodes", f"{row.nodes} with {row.procs} processes each" if row.nodes * row.procs > 1 else "1"),
+        ("submitted", format_local_time(row.submitted_at)),
+        ("started", format_local_time(row.started_at)),
+        ("elapsed", format_duration(facts.elapsed_s)),
+        ("attempts", str(facts.attempts) if facts.attempts > 1 else ""),
+        ("group", row.group_id or ""),
+        ("values", _pairs(row.args)),
+        ("tags", _pairs(row.tags)),
+        ("snapshot", (row.snapshot or "")[:_SNAPSHOT_LETTERS]),
+        ("usage", "\n".join(_usage(use) for use in facts.usage)),
+        ("rows", summary(row.counts) if row.kind == "group" else ""),
+        ("state", row.state),
+        ("reason", row.reason or ""),
+        ("why", facts.why or ""),
+    ]
+    return [(key, value) for key, value in lines if value]
+
+
+def _pairs(values: dict[str, str]) -> str:
+    return " ".join(f"{key}={value}" if value else key for key, value in values.items())
+
+
+def _usage(use: NodeUse) -> str:
+    """One node's last reading: its age, memory, and each GPU."""
+    memory = f", {use.rss_mib:.0f} MiB of memory" if use.rss_mib is not None else ""
+    lines = [f"node {use.node}, {format_duration(use.age_s)} ago{memory}"]
+    for gpu in use.gpus:
+        used = "?" if gpu.memory_used_mib is None else f"{gpu.memory_used_mib:.0f}"
+        total = "?" if gpu.memory_total_mib is None else f"{gpu.memory_total_mib:.0f}"
+        busy = "?" if gpu.utilisation is None else f"{gpu.utilisation:.0f}"
+        lines.append(f"  GPU {gpu.index} {gpu.name or ''}: {used} of {total} MiB, {busy} % busy")
+    return "\n".join(lines)
+
+
+def _failure(failure: FirstFailure) -> str:
+    """The end of the log of the rank that failed first: the others mostly fail because of it."""
+    head = f"rank {failure.rank} on node {failure.node} failed first; its last lines:\n"
+    return head + "".join(f"  {printable(line)}\n" for line in failure.tail)
+
+
+def _failed_rows(facts: Facts) -> str:
+    columns = [
+        Column("FAILED"),
+        Column("STATE"),
+        Column("VALUES", flexible=True),
+        Column("WHY", flexible=True),
+    ]
+    rows = [[row.short_id, row.state, _pairs(row.args), row.why or ""] for row in facts.failed_rows]
+    total = facts.row.counts.get("failed", 0) + facts.row.counts.get("lost", 0)
+    if total == len(rows):
+        return render(columns, rows)
+    rest = f"gofer list runs --group {facts.row.short_id} --filter state=failed,lost"
+    return render(columns, rows) + f"… and {total - len(rows)} more: `{rest}`\n"

@@ -1,0 +1,40 @@
+"""`gofer doctor`: whether gofer can work here, and what to do where it cannot."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from gofer.cli.options import Command, json_option, target_option
+from gofer.cli.screen import colourful
+from gofer.cli.table import Column, render, screen_width
+
+
+def run(**given: Any) -> int:
+    """A table of checks, or JSON; 1 when any failed."""
+    from gofer.ops.doctor import checks
+    from gofer.ops.session import Session
+
+    with Session(target=given["target"]) as session:
+        found = checks(session)
+    if given["as_json"]:
+        from gofer.cli.json_output import print_json
+
+        print_json([{"name": c.name, "ok": c.ok, "detail": c.detail, "hint": c.hint} for c in found])
+    else:
+        columns = [Column("CHECK"), Column("", coloured=True), Column("DETAIL", flexible=True)]
+        cells = [[c.name, "ok" if c.ok else "FAIL", c.detail] for c in found]
+        sys.stdout.write(render(columns, cells, fit=screen_width(), colour=colourful(sys.stdout)))
+        for check in found:
+            if not check.ok and check.hint:
+                print(f"hint: {check.name}: {check.hint}", file=sys.stderr)
+    return 0 if all(check.ok for check in found) else 1
+
+
+command = Command(
+    "doctor",
+    run,
+    [target_option("Check this target too"), json_option()],
+    help="Check that gofer can work here: its folders, ledger, store, engine and targets. The exit status is "
+    "1 when a check fails.",
+)

@@ -1,0 +1,48 @@
+"""`gofer extract`: the code, logs and outputs of a run in one folder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gofer.cli.options import Command, Flag, quiet_option, run_argument, target_option
+from gofer.cli.screen import say
+
+
+def run(**given: Any) -> int:
+    """Fill DIR; what was written is said on stderr."""
+    from pathlib import Path
+
+    from gofer.ops.extract import extract
+    from gofer.ops.find import find
+    from gofer.ops.session import Session
+
+    folder = Path(given["folder"])
+    with Session(target=given["target"]) as session:
+        done = extract(
+            session, find(session, given["run"], target=given["target"]), folder, force=given["force"]
+        )
+    if not given["quiet"]:
+        for name, files in (
+            ("code", done.code_files),
+            ("logs", done.log_files),
+            ("outputs", done.output_files),
+        ):
+            say(f"{folder / name}: {files} files")
+    return 0
+
+
+command = Command(
+    "extract",
+    run,
+    [
+        run_argument(),
+        click.Argument(["folder"], metavar="DIR"),
+        target_option("Only look among the runs on this target"),
+        Flag("--force", "Bring a folder up to date that has something in it"),
+        quiet_option(),
+    ],
+    help="Bring back what a run was and left: DIR/code, the code it ran with; DIR/logs, the logs of all its "
+    "attempts; DIR/outputs, what it wrote to $GOFER_OUTPUT_DIR.",
+)

@@ -1,0 +1,36 @@
+"""JSON on stdout, the same way everywhere: indented, keys in their order, text that can be read."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gofer.ops.session import Session
+    from gofer.tracking.ledger import RunRow
+
+
+def to_text(value: Any) -> str:
+    """Indented JSON with a newline at its end; ASCII only where UTF-8 could not carry the text."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = json.dumps(value, indent=2)
+    return text + "\n"
+
+
+def print_json(value: Any) -> None:
+    """Write `value` to stdout."""
+    sys.stdout.write(to_text(value))
+
+
+def print_runs(session: Session, rows: Sequence[RunRow]) -> None:
+    """Write runs to stdout: one object for a single run, an array for several or none."""
+    from gofer.ops.view import run_jsons
+
+    documents = list(run_jsons(session, rows))
+    print_json(documents[0] if len(documents) == 1 else documents)

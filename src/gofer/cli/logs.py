@@ -1,0 +1,70 @@
+"""`gofer logs`: the bytes of one rank's log on stdout, exactly as the command wrote them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gofer.cli.options import Command, Flag, Option, run_argument, target_option
+from gofer.cli.screen import say, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gofer.ops.session import Session
+    from gofer.tracking.ledger import RunRow
+
+
+def run(**given: Any) -> int:
+    """Print what there is, or follow until the run ends; 0 whatever became of the run."""
+    from gofer.ops.find import find
+    from gofer.ops.session import Session
+
+    with Session(target=given["target"]) as session:
+        row = find(session, given["run"], target=given["target"])
+        wrote = False
+        for piece in _pieces(session, row, given):
+            wrote = wrote or bool(piece)
+            write(piece)
+        if not wrote:
+            _say_nothing_yet(session, row)
+    return 0
+
+
+def _pieces(session: Session, row: RunRow, given: dict[str, Any]) -> Iterator[bytes]:
+    from gofer.ops import logs
+
+    which = {name: given[name] for name in ("rank", "node", "attempt")}
+    if given["follow"]:
+        return logs.follow(session, row, lines=given["tail"], **which)
+    if given["tail"] is not None:
+        return iter([logs.tail(session, row, lines=given["tail"], **which)])
+    return logs.read(session, row, **which)
+
+
+def _say_nothing_yet(session: Session, row: RunRow) -> None:
+    from gofer.cli.freshness import refresh_runs
+
+    (row,) = refresh_runs(session, [row])
+    reason = f" ({row.reason})" if row.reason else ""
+    say(f"{row.short_id} is {row.state}{reason} and has logged nothing")
+
+
+command = Command(
+    "logs",
+    run,
+    [
+        run_argument(),
+        target_option("Only look among the runs on this target"),
+        Option(
+            "--rank", "The process whose log is meant", type=click.IntRange(min=0), default=0, metavar="N"
+        ),
+        Option("--node", "The node whose log is meant", type=click.IntRange(min=0), metavar="N"),
+        Option("--attempt", "The attempt, the last unless told", type=click.IntRange(min=1), metavar="N"),
+        Option("--tail", "Only the last N lines", type=click.IntRange(min=0), metavar="N"),
+        Flag("-f --follow", "Go on printing until the run has ended"),
+    ],
+    help="Print the log of a run: stdout and stderr of rank 0, or of the rank asked for. A run whose set-up "
+    "failed has the log of its set-up.",
+)

@@ -1,0 +1,72 @@
+"""The console script: words in, exit status out, and the one place where errors become lines on stderr."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+_PIPE_CLOSED = 141
+_INTERRUPTED = 130
+
+
+def entry() -> None:
+    """Run the command line of this process and leave with its exit status."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Paths and commands may hold bytes that are no UTF-8: they leave as they came.
+        utf8 = sys.stdout.encoding.lower() in ("utf-8", "utf8")
+        sys.stdout.reconfigure(errors="surrogateescape" if utf8 else "backslashreplace")
+    status = main(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        status = _closed_pipe()
+    sys.exit(status)
+
+
+def main(argv: list[str]) -> int:
+    """Run one command line; every failure ends here as lines on stderr and an exit status."""
+    if argv in (["version"], ["--version"]):
+        from gofer.cli.version import show
+
+        return show()
+    if "_GOFER_COMPLETE" in os.environ:
+        from gofer.cli.completing import complete
+
+        return complete(os.environ)
+    # What the one command line shares; the traceback of an error is shown when it holds `debug`.
+    notes: dict[str, object] = {}
+    try:
+        return _run(argv, notes)
+    except BrokenPipeError:
+        return _closed_pipe()
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except Exception as error:
+        from gofer.cli.failure import explain
+
+        return explain(error, debug="debug" in notes or os.environ.get("GOFER_DEBUG", "0") not in ("", "0"))
+
+
+def _run(argv: list[str], notes: dict[str, object]) -> int:
+    import gofer.cli.quick_click  # noqa: F401  (before anything that imports click)
+
+    # isort: split
+    import click
+
+    from gofer.cli.lazy import root
+    from gofer.cli.leading import rearrange
+
+    group = root()
+    try:
+        with group.make_context("gofer", rearrange(argv), obj=notes) as context:
+            status = group.invoke(context)
+    except click.exceptions.Exit as asked:
+        return asked.exit_code
+    return status if isinstance(status, int) else 0
+
+
+def _closed_pipe() -> int:
+    """Whoever read our output has left: say nothing, and keep the interpreter from trying again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return _PIPE_CLOSED

@@ -1,0 +1,115 @@
+"""What the commands share in parsing: light command and option classes, and the options several have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from click.shell_completion import CompletionItem
+
+
+class Option(click.Option):
+    """A click option whose help is taken as written: tidying it would load `inspect`."""
+
+    def __init__(self, names: str, help: str = "", **settings: Any) -> None:
+        super().__init__(names.split(), **settings)
+        self.help = help
+
+
+class Flag(Option):
+    """An option without a value: given or not."""
+
+    def __init__(self, names: str, help: str = "", **settings: Any) -> None:
+        super().__init__(names, help, is_flag=True, **settings)
+
+
+class Command(click.Command):
+    """One command: `run` gets the parsed values by name and returns the exit status (None is 0).
+
+    With `takes_command`, the first word that is no option, and everything behind it, belongs to the user.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        run: Callable[..., int | None],
+        params: Sequence[click.Parameter],
+        *,
+        help: str,
+        takes_command: bool = False,
+    ) -> None:
+        shared = [_DEBUG, _HELP]
+        super().__init__(name, callback=run, params=[*params, *shared], help=help, add_help_option=False)
+        self.allow_interspersed_args = not takes_command
+
+
+def _show_help(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+def _note_debug(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    # The notes that main.py made for this command line; there are none when only words are completed.
+    notes = ctx.find_object(dict)
+    if asked and notes is not None:
+        notes["debug"] = True
+
+
+def _targets(ctx: click.Context, _: click.Parameter, start: str) -> list[CompletionItem]:
+    from gofer.cli.completing import target_names
+
+    return target_names(start)
+
+
+def _runs(ctx: click.Context, _: click.Parameter, start: str) -> list[CompletionItem]:
+    from gofer.cli.completing import run_references
+
+    return run_references(start)
+
+
+_HELP = Flag("-h --help", "Show this text and stop", is_eager=True, expose_value=False, callback=_show_help)
+_DEBUG = Flag(
+    "--debug",
+    "Show a traceback when something fails",
+    hidden=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_note_debug,
+)
+
+
+def help_option() -> click.Option:
+    """The `-h/--help` that every command and group has."""
+    return _HELP
+
+
+def debug_option() -> click.Option:
+    """The hidden `--debug` that every command and group has."""
+    return _DEBUG
+
+
+def target_option(help: str = "The target's name") -> Option:
+    """`-c`, `-t`, `--target`: what it means is said by `help`."""
+    return Option("-c -t --target target", help, metavar="NAME", shell_complete=_targets)
+
+
+def json_option(help: str = "Print JSON") -> Flag:
+    """`--json`, on every command that reads."""
+    return Flag("--json as_json", help)
+
+
+def quiet_option() -> Flag:
+    """`-Q/--quiet`: no talk on stderr; errors still show."""
+    return Flag("-Q --quiet", "Say nothing on stderr but errors")
+
+
+def run_argument(*, many: bool = False) -> click.Argument:
+    """A run by any unique beginning or end of its id, or `last`."""
+    if many:
+        return click.Argument(["runs"], nargs=-1, required=True, metavar="RUN…", shell_complete=_runs)
+    return click.Argument(["run"], metavar="RUN", shell_complete=_runs)

@@ -1,0 +1,53 @@
+"""docs/cli.md from the help pages themselves: `python -m gofer.cli.reference > docs/cli.md`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from gofer.cli.lazy import LazyGroup, root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_HEAD = """# The command line
+
+What `--help` prints, for every command. Made by `python -m gofer.cli.reference`; a test fails when it is
+stale.
+
+stdout is data, stderr is talk. The exit status is 0, 1 for a failure, 2 for words that gofer cannot take, 130
+after Ctrl-C; `wait`, `submit --wait` and `submit -f` exit as the run did. A run is named by any unique beginning
+or end of its id, or `last`. `--debug` or `GOFER_DEBUG=1` shows a traceback. `NO_COLOR` turns colours off.
+"""
+_WIDTH = 100
+
+
+def render() -> str:
+    """The whole page."""
+    parts = [_HEAD]
+    for path, command, parent in _walk(root(), "gofer", None):
+        context = click.Context(command, info_name=path, parent=parent, max_content_width=_WIDTH)
+        context.terminal_width = _WIDTH
+        parts.append(f"## `{path}`\n\n```text\n{command.get_help(context)}\n```\n")
+    return "\n".join(parts)
+
+
+def _walk(
+    command: click.Command, path: str, parent: click.Context | None
+) -> Iterator[tuple[str, click.Command, click.Context | None]]:
+    yield path, command, parent
+    if isinstance(command, LazyGroup):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from _walk(below, f"{path} {name}", parent)
+
+
+if __name__ == "__main__":
+    # The page must not depend on who makes it.
+    os.environ.pop("COLUMNS", None)
+    sys.stdout.write(render())

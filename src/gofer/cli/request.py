@@ -1,0 +1,84 @@
+"""From the words of `gofer submit` to the request that ops takes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gofer.errors import UsageError
+from gofer.text import did_you_mean, parse_duration_s
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from gofer.agent.states import Reason
+    from gofer.ops.submit import SubmitRequest
+
+
+def build_request(given: Mapping[str, Any]) -> SubmitRequest:
+    """The request; UsageError for a value that cannot be read. Nothing is checked against a target here."""
+    from gofer.config.jobs import JobFlags
+    from gofer.ops.submit import SubmitRequest
+
+    flags = JobFlags(
+        **{
+            name: given[name]
+            for name in ("name", "gpus", "nodes", "procs", "cpus", "setup", "retries", "priority")
+        },
+        env=read_environment(given["env"], os.environ),
+        tags=read_tags(given["tags"]),
+        time_limit_s=_duration(given["time_limit"]),
+        grace_s=_duration(given["grace"]),
+        retry_on=_reasons(given["retry_on"]),
+        multi_process=False if given["single"] else None,
+    )
+    return SubmitRequest(
+        flags=flags,
+        command=tuple(given["command"]),
+        target=given["target"],
+        job_file=Path(given["job"]) if given["job"] else None,
+        each=tuple(given["each"]),
+        array_file=Path(given["array"]) if given["array"] else None,
+        code=not given["no_code"],
+    )
+
+
+def read_tags(texts: Iterable[str]) -> dict[str, str]:
+    """`K=V`, or `K` for a tag without a value; a later one wins."""
+    pairs = [text.partition("=") for text in texts]
+    for key, _, value in pairs:
+        if not key:
+            raise UsageError(f"the tag `={value}` has no name", hint="write `--tag NAME=VALUE`")
+    return {key: value for key, _, value in pairs}
+
+
+def read_environment(texts: Iterable[str], here: Mapping[str, str]) -> dict[str, str]:
+    """`K=V` or `K`, which takes the value it has `here`; UsageError when it has none."""
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals and key not in here:
+            raise UsageError(
+                f"`-e {key}` asks for a variable that is not set here", hint=f"write `-e {key}=VALUE`"
+            )
+        found[key] = value if equals else here[key]
+    return found
+
+
+def _duration(text: str | None) -> float | None:
+    return None if text is None else parse_duration_s(text)
+
+
+def _reasons(text: str | None) -> tuple[Reason, ...] | None:
+    from gofer.agent.states import Reason
+
+    if text is None:
+        return None
+    known = [str(reason) for reason in Reason]
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    for word in words:
+        if word not in known:
+            hint = did_you_mean(word, known) or f"the reasons are {', '.join(known)}"
+            raise UsageError(f"`{word}` is not a reason a run ends for", hint=hint)
+    return tuple(Reason(word) for word in words)

@@ -1,0 +1,70 @@
+"""`gofer resubmit`: the same job again, after stopping the old run if it lives."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from gofer.cli.options import Command, Flag, json_option, quiet_option, run_argument, target_option
+from gofer.cli.screen import say
+from gofer.errors import UsageError
+
+if TYPE_CHECKING:
+    from gofer.ops.resubmit import Resubmitted
+
+_MOST_NAMED = 5
+
+
+def run(**given: Any) -> int:
+    """The new ids, one a line, or JSON on stdout; what differs from the old run on stderr."""
+    from gofer.ops.find import find_all
+    from gofer.ops.resubmit import resubmit
+    from gofer.ops.session import Session
+
+    if given["same_code"] and given["new_code"]:
+        raise UsageError("`--same-code` and `--new-code` contradict each other", hint="leave one of them out")
+    with Session() as session:
+        old = find_all(session, given["runs"])
+        again = resubmit(
+            session, old, target=given["target"], same_code=given["same_code"], failed_only=given["failed"]
+        )
+        for one in again:
+            if not given["quiet"]:
+                say(
+                    f"{one.old.short_id} again as {one.new.short_id} on `{one.new.target}`; {difference(one)}"
+                )
+        if given["as_json"]:
+            from gofer.cli.json_output import print_runs
+
+            print_runs(session, [one.new for one in again])
+        else:
+            sys.stdout.write("".join(one.new.id + "\n" for one in again))
+    return 0
+
+
+def difference(one: Resubmitted) -> str:
+    """How the code of the new run stands to that of the old."""
+    if one.code_differs is None:
+        return "whether the code differs cannot be told"
+    if not one.code_differs:
+        return "the same code"
+    named = ", ".join(one.differences[:_MOST_NAMED])
+    more = f" and {len(one.differences) - _MOST_NAMED} more" if len(one.differences) > _MOST_NAMED else ""
+    return f"the code differs: {named}{more}" if named else "the code differs"
+
+
+command = Command(
+    "resubmit",
+    run,
+    [
+        run_argument(many=True),
+        target_option("Where to run it now; where it ran before unless told"),
+        Flag("--same-code", "Run the old run's code instead of this folder's"),
+        Flag("--new-code", "Run this folder's code, which is the default"),
+        Flag("--failed", "Of a group, only the rows that failed or were lost"),
+        json_option(),
+        quiet_option(),
+    ],
+    help="Run again what was run before: the same command, resources and tags. A run that still lives is "
+    "stopped first. Says whether the code differs from the old run's.",
+)

@@ -1,0 +1,37 @@
+"""`gofer secret set`: a value that never stands on a command line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from gofer.cli.options import Command, quiet_option
+from gofer.cli.screen import say
+
+
+def run(**given: Any) -> int:
+    """Keep the value typed without echo, or all of stdin less one newline at its end."""
+    from gofer.config.paths import Paths
+    from gofer.config.secrets import Secrets
+
+    name = given["name"]
+    if sys.stdin.isatty():
+        value = click.prompt(f"value of {name}", hide_input=True, err=True)
+    else:
+        value = sys.stdin.read().removesuffix("\n")
+    Secrets(Paths.from_environment(os.environ).secrets_file).set(name, value)
+    if not given["quiet"]:
+        say(f"kept; write it as ${{secret:{name}}} in a file of settings")
+    return 0
+
+
+command = Command(
+    "set",
+    run,
+    [click.Argument(["name"], metavar="NAME"), quiet_option()],
+    help="Keep a secret. The value is typed without echo, or read from stdin: "
+    "`gofer secret set NAME < FILE`.",
+)

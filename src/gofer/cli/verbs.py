@@ -1,0 +1,67 @@
+"""The words of the command line and where each lives: data only, so that `gofer --help` loads no command.
+
+A module named here lies in `gofer.cli` and holds one `command`.
+"""
+
+from __future__ import annotations
+
+# word -> (module, one line of help, other words for the same)
+Table = dict[str, tuple[str, str, tuple[str, ...]]]
+
+VERBS: Table = {
+    "submit": ("submit", "Run a command on a target", ("run",)),
+    "query": ("query", "Show where a run stands: its log's end, log files and facts", ("q",)),
+    "list": ("", "List runs or targets", ()),
+    "logs": ("logs", "Print or follow the log of a run", ()),
+    "wait": ("wait", "Wait for runs to end and exit with their status", ()),
+    "abort": ("abort", "Stop runs", ("cancel",)),
+    "resubmit": ("resubmit", "Run again what was run before, here or on another target", ("rerun",)),
+    "extract": ("extract", "Bring back the code, logs and outputs of a run", ()),
+    "tag": ("tag", "Set, show or remove tags of a run", ()),
+    "init": ("init", "Make this folder ready and send its code", ()),
+    "config": ("", "Show the settings and where each comes from", ()),
+    "target": ("", "Show the targets that commands can run on", ()),
+    "secret": ("", "Keep secret values out of files and records", ()),
+    "ledger": ("", "Look after the local index of runs", ()),
+    "doctor": ("doctor", "Check that gofer can work here", ()),
+    "completion": ("completion", "Print the completion script of a shell", ()),
+    "version": ("version", "Print the version", ()),
+}
+
+NOUNS: dict[str, Table] = {
+    "list": {
+        "runs": ("list_runs", "List runs, newest first", ("jobs",)),
+        "targets": ("target_list", "List the targets", ()),
+    },
+    "config": {
+        "show": ("config_show", "Show every setting, its value and its origin", ()),
+        "schema": ("config_schema", "Print the JSON Schema of gofer.yaml", ()),
+    },
+    "target": {
+        "list": ("target_list", "List the targets", ()),
+        "show": ("target_show", "Show one target: its options and what it has", ()),
+    },
+    "secret": {
+        "set": ("secret_set", "Keep a secret, typed without echo or read from stdin", ()),
+        "list": ("secret_list", "List the names of the secrets", ()),
+        "rm": ("secret_rm", "Forget secrets", ()),
+    },
+    "ledger": {
+        "rebuild": ("ledger_rebuild", "Rebuild the index of runs from the stores", ()),
+    },
+}
+
+# What a verb of two words means when the second is left out.
+DEFAULT_NOUNS = {"list": "runs", "config": "show", "target": "list", "secret": "list"}
+
+
+def find(table: Table, word: str) -> str | None:
+    """The word under which `word` stands in the table, itself or as another word for it."""
+    if word in table:
+        return word
+    return next((name for name, (_, _, others) in table.items() if word in others), None)
+
+
+def words(table: Table) -> list[str]:
+    """Every word that `find` knows, in the table's order."""
+    return [word for name, (_, _, others) in table.items() for word in (name, *others)]

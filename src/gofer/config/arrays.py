@@ -1,0 +1,165 @@
+"""One job, many rows: values on the command line, a table in a file, or both, become an Array.
+
+Every value is text, exactly as written. Limits and names are checked before the product is built.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from gofer.agent import rows
+from gofer.agent.launch import argument_environment
+from gofer.config.array_files import Grid, read_grid
+from gofer.config.scalars import check_text
+from gofer.errors import UnknownName, UsageError
+from gofer.model.job import Array
+from gofer.text import did_you_mean
+
+MOST_ROWS = 100_000
+_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(\d+))?")
+_COLUMN = re.compile(rows.NAME)
+
+
+class Axes(NamedTuple):
+    """The columns of an array that were written out, and the table that was read."""
+
+    columns: Mapping[str, tuple[str, ...]]
+    grid: Grid | None
+
+
+NOTHING = Axes({}, None)
+
+
+def expand(each: Sequence[str], array_file: Path | None = None, *, base: Axes = NOTHING) -> Array | None:
+    """The rows of `each` (`lr=0.1,0.01`; several make every combination) and of a CSV, TSV or JSONL file.
+
+    With both, each row of the file meets each combination. `base` is what a job file says; a column or a file
+    given here replaces it. None when nothing was given; UsageError for an odd or doubled column, no row, or
+    more than 100,000 rows.
+    """
+    given = [parse_each(text) for text in each]
+    check_columns([name for name, _ in given])
+    columns = {**base.columns, **dict(given)}
+    grid = read_grid(array_file) if array_file is not None else base.grid
+    if not columns and grid is None:
+        return None
+    first = grid or Grid((), ((),))
+    names = (*first.columns, *columns)
+    check_columns(names)
+    _check_size(len(first.rows) * math.prod(len(values) for values in columns.values()))
+    for value in itertools.chain(*first.rows, *columns.values()):
+        check_text(value, "a value of the array")
+    product = itertools.product(first.rows, *columns.values())
+    return Array(names, tuple(tuple(itertools.chain(row, values)) for row, *values in product))
+
+
+def _check_size(rows: int) -> None:
+    if not 1 <= rows <= MOST_ROWS:
+        what = f"{rows:,} rows" if rows else "no row"
+        raise UsageError(f"the array has {what}", hint=f"an array has 1 to {MOST_ROWS:,} rows")
+
+
+def parse_each(text: str) -> tuple[str, tuple[str, ...]]:
+    """The column and the values of `lr=0.1,0.01`, `seed=1..10` or `note='a, b',c`."""
+    name, equals, listed = text.partition("=")
+    if not equals:
+        raise UsageError(
+            f"`--each {text}` has no values", hint="write it like `--each lr=0.1,0.01` or `--each seed=1..10`"
+        )
+    return name.strip(), split_values(listed, name.strip())
+
+
+def split_values(text: str, column: str) -> tuple[str, ...]:
+    """The values between commas; quotes keep a comma, a range such as `1..10` becomes its numbers."""
+    values: list[str] = []
+    for value, quoted in _items(text, column):
+        match = None if quoted else _RANGE.fullmatch(value)
+        values.extend(_range(match, column) if match else [value])
+    return tuple(values)
+
+
+def _items(text: str, column: str) -> Iterable[tuple[str, bool]]:
+    """Each value, and whether it stood in quotes; blanks round an unquoted value are dropped."""
+    position = 0
+    while True:
+        position += len(text[position:]) - len(text[position:].lstrip())
+        quote = text[position : position + 1]
+        if quote and quote in "'\"":
+            end = text.find(quote, position + 1)
+            rest = text[end + 1 :].lstrip() if end > 0 else "x"
+            if rest and rest[0] != ",":
+                raise UsageError(f"the quotes in `{column}={text}` do not close round a whole value")
+            yield text[position + 1 : end], True
+            position = len(text) - len(rest)
+        else:
+            end = text.find(",", position)
+            end = len(text) if end < 0 else end
+            value = text[position:end].strip()
+            if not value:
+                raise UsageError(f"an empty value in `{column}={text}`", hint="write '' for an empty text")
+            yield value, False
+            position = end
+        if position >= len(text):
+            return
+        position += 1
+
+
+def _range(match: re.Match[str], column: str) -> list[str]:
+    first, last, step = int(match[1]), int(match[2]), int(match[3] or 1)
+    if step == 0 or abs(last - first) // step >= MOST_ROWS:
+        raise UsageError(
+            f"the range `{match[0]}` of `{column}` has too many values", hint=f"at most {MOST_ROWS:,}"
+        )
+    padded = any(part.lstrip("-").startswith("0") and len(part.lstrip("-")) > 1 for part in match.group(1, 2))
+    width = max(len(match[1]), len(match[2])) if padded else 0
+    numbers = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
+    return [f"{number:0{width}d}" for number in numbers]
+
+
+def check_columns(columns: Sequence[str]) -> None:
+    """UsageError for a name that cannot stand in braces, or two names that are one GOFER_ARG_ variable."""
+    seen: dict[str, str] = {}
+    for name in columns:
+        if not _COLUMN.fullmatch(name):
+            raise UsageError(
+                f"{name!r} cannot be a column of an array",
+                hint="begin with a letter or `_`, go on with letters, digits, `_`, `.` and `-`",
+            )
+        variable = next(iter(argument_environment({name: ""})))
+        if variable in seen:
+            both = f"`{seen[variable]}` and `{name}` are both `{variable}`"
+            raise UsageError(f"the column `{name}` is there twice" if seen[variable] == name else both)
+        seen[variable] = name
+
+
+def check_placeholders(command: Sequence[str], columns: Sequence[str]) -> None:
+    """UnknownName when the command has a `{name}` that is no column; a column used nowhere is fine."""
+    for name in rows.placeholders(command):
+        if name not in columns:
+            known = ", ".join(f"`{column}`" for column in columns)
+            near = did_you_mean(name, columns)
+            literal = f"write `{{{{{name}}}}}` for the text `{{{name}}}`"
+            raise UnknownName(
+                f"`{{{name}}}` in the command is not a column of the array, which has {known}",
+                hint=f"{near} Else {literal}" if near else literal,
+            )
+
+
+def substitute(command: Sequence[str], columns: Sequence[str], row: Sequence[str]) -> tuple[str, ...]:
+    """The command of one row."""
+    return tuple(rows.substitute(command, dict(zip(columns, row, strict=True))))
+
+
+def grid_of(tables: Sequence[Mapping[str, str]]) -> Grid:
+    """A list of maps, as a job file may hold it; UsageError unless all have the same keys."""
+    columns = tuple(tables[0]) if tables else ()
+    for number, entry in enumerate(tables, start=1):
+        if set(entry) != set(columns):
+            odd = sorted(set(entry) ^ set(columns))[0]
+            raise UsageError(f"row {number} of the array and the first row differ in the key `{odd}`")
+    return Grid(columns, tuple(tuple(entry[column] for column in columns) for entry in tables))

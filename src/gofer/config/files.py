@@ -1,0 +1,72 @@
+"""Finds the project's file, and checks what each file says by itself."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from gofer.config.nodes import Node, Table, is_null
+from gofer.errors import ConfigError
+
+PROJECT_FILE = "gofer.yaml"
+
+
+def find_project_file(folder: Path, home: Path) -> Path | None:
+    """The nearest `gofer.yaml` in `folder` or above it, or None.
+
+    The search ends with the root of a git work tree, and before the home folder, `/` and any folder that
+    everybody may write to: what lies there is not this project's, and may be anybody's.
+    """
+    folder = Path(os.path.abspath(folder))
+    for candidate in (folder, *folder.parents):
+        if candidate != folder and _is_common_ground(candidate, home):
+            return None
+        if os.path.lexists(candidate / PROJECT_FILE):
+            return candidate / PROJECT_FILE
+        if os.path.lexists(candidate / ".git"):
+            return None
+    return None
+
+
+def _is_common_ground(folder: Path, home: Path) -> bool:
+    if folder in (home, Path(folder.anchor)):
+        return True
+    try:
+        return bool(folder.stat().st_mode & stat.S_IWOTH)
+    except OSError:
+        return True
+
+
+def read_file(path: Path) -> Table:
+    """The checked keys of one file, all but the inside of each target; ConfigError with file and line."""
+    from gofer.config.decode import Decoder, struct_type, unknown_key
+    from gofer.config.document import read_document
+    from gofer.config.sections import FileSection
+
+    document = read_document(path)
+    # A heading with nothing under it says nothing.
+    entries = {name: node for name, node in document.entries.items() if not is_null(node)}
+    shape = struct_type(FileSection)
+    known = {"targets", *(field.encode_name for field in shape.fields)}
+    for name, node in entries.items():
+        if name not in known:
+            raise unknown_key(name, node.place, inside="", known=known)
+    plain = {name: node for name, node in entries.items() if name != "targets"}
+    Decoder().fields(plain, shape, "", document.place)
+    if "targets" in entries:
+        _check_targets(entries["targets"])
+    return Table(entries, document.place)
+
+
+def _check_targets(targets: Node) -> None:
+    from gofer.config.decode import check_name
+    from gofer.config.sections import ENTRIES
+
+    if not isinstance(targets, Table):
+        raise ConfigError("`targets` must be a map", where=targets.place.where)
+    for name, node in targets.entries.items():
+        check_name(name, ENTRIES, "targets", node.place)
+        if not isinstance(node, Table):
+            hint = f"write `{name}: {{kind: local}}`"
+            raise ConfigError(f"`targets.{name}` must be a map", where=node.place.where, hint=hint)

@@ -1,0 +1,164 @@
+"""Flags, environment, job file, target, project, user and built-in values become one Job.
+
+Every layer is turned into the same kind of table, so that a value is read, checked and refused in one way,
+whoever wrote it. References in `env` stay references: they are looked up when the run is sealed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from gofer.config.decode import Decoder, struct_type
+from gofer.config.job_file import JobFile
+from gofer.config.nodes import BUILT_IN, Items, Node, Place, Scalar, Table, is_null, merged
+from gofer.config.scalars import check_text, excerpt
+from gofer.config.sections import JobSection
+from gofer.config.settings import Settings
+from gofer.errors import ConfigError, UsageError
+from gofer.model.job import Job, Resources
+
+_MAPS = ("env", "tags")
+_RESOURCES = ("gpus", "nodes", "procs", "cpus")
+_RENAMED = {"time_limit": "time_limit_s", "grace": "grace_s"}
+_FLAGS = {"env": "-e", "tags": "--tag", "multi_process": "--single", "cpus": "--cpus"}
+
+
+class JobFlags(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the command line, or a caller from Python, says of a job; None and empty say nothing."""
+
+    name: str | None = None
+    gpus: int | None = None
+    nodes: int | None = None
+    procs: int | None = None
+    cpus: int | None = None
+    env: dict[str, str] = {}
+    tags: dict[str, str] = {}
+    setup: str | None = None
+    time_limit_s: float | None = None
+    grace_s: float | None = None
+    retries: int | None = None
+    retry_on: tuple[str, ...] | None = None
+    priority: int | None = None
+    multi_process: bool | None = None
+    launcher: str | None = None
+
+
+class JobValue(NamedTuple):
+    """One field of a job and who set it."""
+
+    value: Any
+    origin: str
+
+
+def build_job(
+    command: Sequence[str],
+    flags: JobFlags,
+    job_file: JobFile | None,
+    settings: Settings,
+    target_name: str,
+) -> Job:
+    """The job to submit to `target_name`; UsageError or ConfigError naming where a wrong value was written.
+
+    A command on the command line replaces that of the job file. Looks up no secret.
+    """
+    argv = tuple(command) or (job_file.argv if job_file else None) or ()
+    if not argv:
+        where = f"in `{job_file.path}`" if job_file else "given"
+        raise UsageError(f"no command {where}", hint="`gofer submit python train.py` runs one")
+    for word in argv:
+        check_text(word, "a word of the command")
+    if not argv[0]:
+        raise UsageError("the command's first word, the program, is empty")
+    found = job_values(flags, job_file, settings, target_name)
+    values = {_RENAMED.get(key, key): one.value for key, one in found.items() if one.value is not None}
+    resources = Resources(**{key: values.pop(key) for key in _RESOURCES if key in values})
+    return Job(command=argv, resources=resources, **values)
+
+
+def job_values(
+    flags: JobFlags, job_file: JobFile | None, settings: Settings, target_name: str | None
+) -> dict[str, JobValue]:
+    """Every field of a job with its value and origin; None is what nobody set."""
+    layers = [flag_layer(flags), *settings.job_layers(target_name)]
+    if job_file is not None:
+        layers.insert(2, job_file.job)  # behind flags and environment
+    decoder = Decoder(settings.resolve)
+    values = {}
+    for field in struct_type(JobSection).fields:
+        node = _joined(layers, field.name) if field.name in _MAPS else _nearest(layers, field.name)
+        if node is None or is_null(node):
+            values[field.name] = JobValue(_built_in(field.name), BUILT_IN.origin)
+        else:
+            value = _checked(decoder.value(node, field.type, field.name), field.name, node)
+            values[field.name] = JobValue(value, _origin(node))
+    return values
+
+
+def flag_layer(flags: JobFlags) -> Table:
+    """The flags that were given, as nodes."""
+    entries: dict[str, Node] = {}
+    for field in struct_type(JobSection).fields:
+        value = getattr(flags, _RENAMED.get(field.name, field.name))
+        if value is not None and value != {}:
+            place = Place(f"flag {_FLAGS.get(field.name, '--' + field.name.replace('_', '-'))}")
+            entries[field.name] = _node(value, place)
+    return Table(entries, Place("flags"))
+
+
+def _node(value: object, place: Place) -> Node:
+    if isinstance(value, Mapping):
+        return Table({str(name): _node(one, place) for name, one in value.items()}, place)
+    if isinstance(value, (list, tuple)):
+        return Items(tuple(_node(one, place) for one in value), place)
+    if isinstance(value, bool):
+        return Scalar("true" if value else "false", place)
+    if isinstance(value, float):
+        return Scalar(f"{value:.6f}", place)
+    # Text from a caller is text, never `null`: quoted, in the words of a file.
+    return Scalar(str(value), place, plain=not isinstance(value, str))
+
+
+def _nearest(layers: Sequence[Table], key: str) -> Node | None:
+    return next((layer.entries[key] for layer in layers if key in layer.entries), None)
+
+
+def _joined(layers: Sequence[Table], key: str) -> Node | None:
+    """A map joined over all layers; a name set to nothing is gone."""
+    joined: Node | None = None
+    for layer in reversed(layers):
+        joined = merged(joined, layer.entries.get(key))
+    if isinstance(joined, Table):
+        return Table({name: node for name, node in joined.entries.items() if not is_null(node)}, joined.place)
+    return joined
+
+
+def _origin(node: Node) -> str:
+    """A map's origin is that of its entries, which may be several."""
+    if isinstance(node, Table) and node.entries:
+        return ", ".join(dict.fromkeys(entry.place.origin for entry in node.entries.values()))
+    return node.place.origin
+
+
+def _built_in(key: str) -> Any:
+    """The model's own default, which is the only place it is written."""
+    owner = Resources if key in _RESOURCES else Job
+    for field in struct_type(owner).fields:
+        if field.name == _RENAMED.get(key, key):
+            return field.default_factory() if callable(field.default_factory) else field.default
+    raise KeyError(key)
+
+
+def _checked(value: Any, key: str, node: Node) -> Any:
+    """What types cannot say: text that no process could be given, names that would break a listing."""
+    try:
+        for text in value.values() if isinstance(value, dict) else [value]:
+            if isinstance(text, str):
+                check_text(text, f"`{key}`")
+    except UsageError as error:
+        raise ConfigError(error.message, where=node.place.where) from None
+    if key == "name" and not value.isprintable():
+        raise ConfigError(f"`name` must be one printable line, not {excerpt(value)}", where=node.place.where)
+    return value

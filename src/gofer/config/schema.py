@@ -1,0 +1,162 @@
+"""The JSON Schema of `gofer.yaml` and of a job file, so that editors complete and check them.
+
+Made from the same types the decoder reads. `python -m gofer.config.schema KIND=MODULE:STRUCT…` prints it, with
+the options of those kinds of target; `python -m gofer.config.schema --job` prints that of a job file.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from gofer.config.decode import struct_type
+from gofer.config.scalars import bare, choices
+from gofer.config.sections import ENTRIES, FileSection, JobFileSection, JobSection
+
+Schema = dict[str, Any]
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+# Unquoted `no`, `8` and `0.10` are taken as the text they are wherever text is wanted.
+_TEXT_TYPES = ["string", "number", "boolean"]
+_REFERENCE: Schema = {"type": "string", "pattern": r"\$\{(env|file|secret):[^}]+\}"}
+_LIMITS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+_LENGTHS = {"min_length": "minLength", "max_length": "maxLength", "pattern": "pattern"}
+
+
+def project_schema(kinds: Mapping[str, type[msgspec.Struct]]) -> Schema:
+    """The schema of `gofer.yaml` and of the user's file, with the targets of those kinds."""
+    root = _of_struct(struct_type(FileSection))
+    targets = [_of_target(kind, struct_type(options)) for kind, options in sorted(kinds.items())]
+    root["properties"]["targets"] = {
+        "description": "Where to run, by name",
+        "type": "object",
+        "propertyNames": _of_name(ENTRIES),
+        "additionalProperties": {"anyOf": targets},
+    }
+    root["properties"]["job"] = {"$ref": "#/$defs/job"}
+    # A heading with nothing under it says nothing.
+    root["properties"] = {name: _or_null(value) for name, value in root["properties"].items()}
+    defs = {"job": _of_struct(struct_type(JobSection))}
+    return {"$schema": _DIALECT, "title": "gofer.yaml", **root, "$defs": defs}
+
+
+def job_schema() -> Schema:
+    """The schema of a file for `gofer submit --job`."""
+    return {"$schema": _DIALECT, "title": "a job of gofer", **_of_struct(struct_type(JobFileSection))}
+
+
+def _of_target(kind: str, options: inspect.StructType) -> Schema:
+    own = _of_struct(options)
+    own["properties"] = {
+        "kind": {
+            "const": kind,
+            "description": "The kind of target; may be left out where another file says it",
+        },
+        "store": _or_null({"type": "string", "description": "The name of the store for its runs"}),
+        "job": _or_null({"$ref": "#/$defs/job"}),
+        **own["properties"],
+    }
+    return own
+
+
+def _of_struct(kind: inspect.StructType) -> Schema:
+    return {
+        "description": " ".join((kind.cls.__doc__ or "").split("\n\n")[0].split()),
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {field.encode_name: schema_of(field.type) for field in kind.fields},
+    }
+
+
+def schema_of(annotated: inspect.Type) -> Schema:
+    """The schema of one type, as the decoder takes it."""
+    kind, extra = bare(annotated)
+    notes = dict(getattr(annotated, "extra_json_schema", None) or {})
+    if isinstance(kind, inspect.UnionType):
+        return _of_union(kind) | notes
+    if isinstance(kind, inspect.StructType):
+        return _of_struct(kind) | notes
+    if isinstance(kind, inspect.DictType):
+        names = _of_name(kind)
+        entries = {"type": "object", "additionalProperties": schema_of(kind.value_type)}
+        return entries | ({"propertyNames": names} if names else {}) | notes
+    if isinstance(kind, (inspect.VarTupleType, inspect.ListType)):
+        return {"type": "array", "items": schema_of(kind.item_type)} | notes
+    return _of_scalar(kind, extra) | notes
+
+
+def _of_union(kind: inspect.UnionType) -> Schema:
+    parts = [schema_of(one) for one in kind.types if not isinstance(one, inspect.NoneType)]
+    joined = parts[0] if len(parts) == 1 else {"anyOf": parts}
+    return _or_null(joined) if kind.includes_none else joined
+
+
+def _of_scalar(kind: inspect.Type, extra: Mapping[str, Any]) -> Schema:
+    if "duration" in extra:
+        return {"type": ["string", "number"]}
+    if isinstance(kind, inspect.StrType):
+        limits = {
+            word: getattr(kind, name) for name, word in _LENGTHS.items() if getattr(kind, name) is not None
+        }
+        text: Schema = {"type": "string" if kind.pattern else _TEXT_TYPES, **limits}
+        return _or_reference(text) if limits and "verbatim" not in extra else text
+    if isinstance(kind, inspect.BoolType):
+        return _or_reference({"type": "boolean"})
+    if isinstance(kind, (inspect.IntType, inspect.FloatType)):
+        limits = {
+            word: getattr(kind, name) for name, word in _LIMITS.items() if getattr(kind, name) is not None
+        }
+        return _or_reference({"type": "integer" if isinstance(kind, inspect.IntType) else "number", **limits})
+    words = choices(kind)
+    return _or_reference({"enum": sorted(words)}) if words else {}
+
+
+def _of_name(kind: inspect.DictType) -> Schema:
+    rule, _ = bare(kind.key_type)
+    return {
+        word: getattr(rule, name) for name, word in _LENGTHS.items() if getattr(rule, name, None) is not None
+    }
+
+
+def _or_reference(schema: Schema) -> Schema:
+    return {"anyOf": [schema, _REFERENCE]}
+
+
+def _or_null(schema: Schema) -> Schema:
+    """Nothing written is allowed; the description stays on the outside, where editors look."""
+    inner = dict(schema)
+    description = inner.pop("description", None)
+    joined: Schema = (
+        {"anyOf": [*inner["anyOf"], {"type": "null"}]}
+        if set(inner) == {"anyOf"}
+        else {"anyOf": [inner, {"type": "null"}]}
+    )
+    return ({"description": description} if description else {}) | joined
+
+
+def render(schema: Schema) -> str:
+    """The schema as it is kept in a file."""
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print a schema; the arguments are those of the module's first lines."""
+    from importlib import import_module
+
+    if arguments == ["--job"]:
+        sys.stdout.write(render(job_schema()))
+        return
+    kinds = {}
+    for argument in arguments:
+        kind, _, address = argument.partition("=")
+        module, _, name = address.partition(":")
+        kinds[kind] = getattr(import_module(module), name)
+    sys.stdout.write(render(project_schema(kinds)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

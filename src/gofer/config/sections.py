@@ -1,0 +1,132 @@
+"""The shape of the files: which keys there are, of what type, in what range, and what each is for.
+
+The decoder and the JSON Schema are both read from these types. `duration` marks text that is a length of time,
+`verbatim` text in which `${…}` is no reference.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+import msgspec.inspect
+from msgspec import Meta
+
+from gofer.agent.states import Reason
+
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
+
+Gpus: TypeAlias = Annotated[int, Meta(ge=0, le=100_000)]
+Nodes: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
+PerNode: TypeAlias = Annotated[int, Meta(ge=1, le=10_000)]
+Retries: TypeAlias = Annotated[int, Meta(ge=0, le=100)]
+Priority: TypeAlias = Annotated[int, Meta(ge=-1000, le=1000)]
+Length: TypeAlias = Annotated[str, Meta(extra={"duration": "any"})]
+SomeLength: TypeAlias = Annotated[str, Meta(extra={"duration": "positive"})]
+Verbatim: TypeAlias = Annotated[str, Meta(extra={"verbatim": True})]
+Line: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200, extra={"verbatim": True})]
+Script: TypeAlias = Annotated[str, Meta(min_length=1, extra={"verbatim": True})]
+SomeText: TypeAlias = Annotated[str, Meta(min_length=1)]
+Address: TypeAlias = Annotated[str, Meta(pattern=r"://")]
+Launcher: TypeAlias = Literal["spawn", "mpi", "torchrun"]
+Mode: TypeAlias = Literal["mount", "copy", "upload"]
+
+VariableName: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=255)]
+TagName: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]+$", max_length=100)]
+EntryName: TypeAlias = Annotated[str, Meta(pattern=NAME_PATTERN, max_length=100)]
+# A name set to nothing removes what a farther file set.
+Variables: TypeAlias = dict[VariableName, str | None]
+Tags: TypeAlias = dict[TagName, Verbatim | None]
+Words: TypeAlias = tuple[Verbatim, ...]
+
+
+class JobSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a job asks for when nothing nearer says otherwise."""
+
+    name: Annotated[Line | None, Meta(description="A name for the run, for people")] = None
+    gpus: Annotated[Gpus | None, Meta(description="GPUs of the whole run")] = None
+    nodes: Annotated[Nodes | None, Meta(description="Nodes; by default as few as hold the GPUs")] = None
+    procs: Annotated[PerNode | None, Meta(description="Processes per node; by default one per GPU")] = None
+    cpus: Annotated[PerNode | None, Meta(description="CPU cores per process")] = None
+    env: Annotated[Variables | None, Meta(description="Variables for the command; may hold references")] = (
+        None
+    )
+    setup: Annotated[
+        Verbatim | None, Meta(description="A shell script run once per node before the command")
+    ] = None
+    time_limit: Annotated[
+        SomeLength | None, Meta(description="The run is ended after this long, as `1h30m`")
+    ] = None
+    grace: Annotated[
+        Length | None, Meta(description="How long a run may take to stop before it is killed")
+    ] = None
+    retries: Annotated[Retries | None, Meta(description="How often a failed run is started again")] = None
+    retry_on: Annotated[tuple[Reason, ...] | None, Meta(description="The reasons that are worth a retry")] = (
+        None
+    )
+    priority: Annotated[Priority | None, Meta(description="Runs with a higher number start first")] = None
+    tags: Annotated[Tags | None, Meta(description="Labels to find the run by")] = None
+    multi_process: Annotated[bool | None, Meta(description="One process per GPU, or one per node")] = None
+    launcher: Annotated[Launcher | None, Meta(description="What starts the processes on a node")] = None
+
+
+class StoreSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A place for code, logs and outputs."""
+
+    url: Annotated[Address, Meta(description="Where the store is, such as `file:///shared/gofer`")]
+
+
+class FolderSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A folder that is the same here and on the node. Checked now, used by a later release."""
+
+    store: Annotated[str, Meta(description="The name of the store that holds it")] = "default"
+    path: Annotated[SomeText, Meta(description="Where it is in the store")]
+    mode: Annotated[Mode, Meta(description="Mounted, copied before the start, or sent back at the end")] = (
+        "mount"
+    )
+
+
+class JobFileSection(JobSection, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A job in a file of its own, for `gofer submit --job FILE`: the keys of `job`, and what to run."""
+
+    command: Annotated[
+        Words | Verbatim | None, Meta(description="Words, or one line split as a shell would")
+    ] = None
+    script: Annotated[Script | None, Meta(description="Instead of `command`, for `bash -euo pipefail`")] = (
+        None
+    )
+    target: Annotated[str | None, Meta(description="The target to run on")] = None
+    each: Annotated[
+        dict[str, Words | Verbatim] | None,
+        Meta(
+            description="Columns of an array: each combination is a run, `{column}` in the command its value"
+        ),
+    ] = None
+    array: Annotated[
+        tuple[dict[str, Verbatim], ...] | Verbatim | None,
+        Meta(description="The rows of an array: a CSV, TSV or JSONL file, or a list of maps"),
+    ] = None
+
+
+class FileSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The settings of a project (`gofer.yaml`) or a user (`config.yaml`).
+
+    `targets` is not here: its keys depend on the kinds there are.
+    """
+
+    target: Annotated[str | None, Meta(description="The target used when none is named")] = None
+    stores: Annotated[dict[EntryName, StoreSection] | None, Meta(description="Stores by name")] = None
+    folders: Annotated[dict[EntryName, FolderSection] | None, Meta(description="Shared folders by name")] = (
+        None
+    )
+    job: Annotated[JobSection | None, Meta(description="Defaults for every job")] = None
+    ignore: Annotated[Words | None, Meta(description="What stays out of snapshots, as in `.gitignore`")] = (
+        None
+    )
+
+
+# What a name in `targets` may look like, for the decoder.
+ENTRIES = msgspec.inspect.DictType(
+    key_type=msgspec.inspect.StrType(pattern=NAME_PATTERN, max_length=100),
+    value_type=msgspec.inspect.AnyType(),
+)

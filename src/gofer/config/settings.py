@@ -1,0 +1,253 @@
+"""All settings of one command: environment over project over user over built-in, each with its origin.
+
+Reading them writes nothing and starts nothing. Without a file neither the YAML parser nor the typed decoder
+is loaded. Flags are joined in `gofer.config.jobs`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from gofer.config.files import PROJECT_FILE, find_project_file, read_file
+from gofer.config.nodes import BUILT_IN, Node, Place, Scalar, Table, merged, table
+from gofer.config.paths import Paths, home_folder
+from gofer.config.targets import Target, check_store, read_target
+from gofer.errors import ConfigError, UnknownName
+from gofer.text import did_you_mean
+
+if TYPE_CHECKING:
+    from gofer.config.references import Reference, Resolver
+    from gofer.config.secrets import Secrets
+    from gofer.config.targets import Kinds
+
+DEFAULT_TARGET = "local"
+DEFAULT_STORE = "default"
+
+
+class StoreEntry(NamedTuple):
+    """A store by name; `url` has its references resolved."""
+
+    name: str
+    url: str
+    origin: str
+
+
+class Settings:
+    """What files and environment say. Nothing in it changes after loading, so threads may share it."""
+
+    def __init__(self, sources: Sources, kinds: Kinds) -> None:
+        self.paths = sources.paths
+        self.folder = sources.folder
+        self.environ = sources.environ
+        self.project_file = sources.project_file
+        self.user_file = sources.user_file
+        self._kinds = kinds
+        self._layers = sources.layers
+        self._resolver: Resolver | None = None
+
+    @property
+    def root(self) -> Path:
+        """The folder that holds the code: that of `gofer.yaml`, else the folder of the command."""
+        return self.project_file.parent if self.project_file else self.folder
+
+    def section(self, name: str) -> Node | None:
+        """A key at the top of the files, all layers joined; None when nobody set it."""
+        joined: Node | None = None
+        for layer in self._layers:
+            node = layer.entries.get(name)
+            replaces = name == "targets" and joined is not None and node is not None
+            joined = _join_targets(joined, node) if replaces else merged(joined, node)
+        return joined
+
+    # -- targets and stores
+
+    @property
+    def default_target(self) -> str:
+        """The name used when no flag names a target."""
+        node = self.default_target_node
+        return node.text if isinstance(node, Scalar) else DEFAULT_TARGET
+
+    @property
+    def default_target_node(self) -> Node:
+        """As `default_target`, with its place."""
+        inside_run = "GOFER_RUN_ID" in self.environ
+        # Inside a run GOFER_TARGET says where that run is, in the words of whoever submitted it.
+        named = None if inside_run else self.environ.get("GOFER_TARGET")
+        if named:
+            return Scalar(named, Place("env GOFER_TARGET"))
+        return self.section("target") or Scalar(DEFAULT_TARGET, BUILT_IN)
+
+    def choose_target(self, flag: str | None = None, job_file: str | None = None) -> str:
+        """The name of the target to use: the flag's, the environment's, the job file's, else the default."""
+        node = self.default_target_node
+        if flag:
+            return flag
+        if job_file and not node.place.source.startswith("env "):
+            return job_file
+        return self.default_target
+
+    @property
+    def target_names(self) -> list[str]:
+        return sorted(table(self.section("targets")))
+
+    def target(self, name: str | None = None) -> Target:
+        """The target of that name, or the default one; UnknownName when there is none."""
+        node = Scalar(name, Place("flag --target")) if name else self.default_target_node
+        wanted = node.text if isinstance(node, Scalar) else DEFAULT_TARGET
+        known = table(self.section("targets"))
+        if wanted not in known:
+            origin = "" if name else f" ({node.place.where})"
+            listed = ", ".join(f"`{one}`" for one in sorted(known))
+            hint = (
+                did_you_mean(wanted, known)
+                or f"the targets are {listed}; add one under `targets:` in {PROJECT_FILE}"
+            )
+            raise UnknownName(f"there is no target `{wanted}`{origin}", hint=hint)
+        return read_target(wanted, known[wanted], self._kinds, self.resolve)
+
+    @property
+    def store_names(self) -> list[str]:
+        return sorted(table(self.section("stores")))
+
+    def store(self, name: str = DEFAULT_STORE) -> StoreEntry:
+        """The store of that name, its address resolved; UnknownName when there is none."""
+        known = table(self.section("stores"))
+        if name not in known:
+            listed = ", ".join(f"`{one}`" for one in sorted(known))
+            raise UnknownName(
+                f"there is no store `{name}`", hint=did_you_mean(name, known) or f"the stores are {listed}"
+            )
+        url = table(known[name])["url"]
+        text = url.text if isinstance(url, Scalar) else ""
+        return StoreEntry(name, self.resolve(text), url.place.origin)
+
+    @property
+    def ignore(self) -> tuple[str, ...]:
+        """Patterns of files that stay out of a snapshot: the user's first, then the project's."""
+        patterns: list[str] = []
+        for layer in self._layers:
+            node = layer.entries.get("ignore")
+            patterns += [item.text for item in getattr(node, "items", ()) if isinstance(item, Scalar)]
+        return tuple(patterns)
+
+    def job_layers(self, target: str | None = None) -> list[Table]:
+        """Where defaults of a job come from, nearest first: environment, the target, project, user."""
+        from gofer.config.variables import job_variables
+
+        layers = [job_variables(self.environ)]
+        if target is not None:
+            layers.append(Table(table(self.target(target).job), BUILT_IN))
+        layers += [Table(table(layer.entries.get("job")), layer.place) for layer in reversed(self._layers)]
+        return layers
+
+    @property
+    def warnings(self) -> list[str]:
+        """Things that look like settings and are not: misspelt variables, a `gofer.yml`."""
+        from gofer.config.variables import misspelt
+
+        found = [f"`{name}` is not a setting; {hint}" for name, hint in misspelt(self.environ)]
+        for folder in {self.folder, self.root}:
+            if os.path.lexists(folder / "gofer.yml") and not os.path.lexists(folder / PROJECT_FILE):
+                found.append(f"`{folder / 'gofer.yml'}` is not read; name it `{PROJECT_FILE}`")
+        return found
+
+    # -- references
+
+    @property
+    def secrets(self) -> Secrets:
+        from gofer.config.secrets import Secrets
+
+        return Secrets(self.paths.secrets_file)
+
+    def resolve(self, text: str) -> str:
+        """`text` with its references looked up and remembered for masking; CredentialError or ConfigError."""
+        if "${" not in text:
+            return text
+        if self._resolver is None:
+            from gofer.config.references import Resolver
+
+            self._resolver = Resolver(self.environ, self.root, self.secrets.get, _remember)
+        return self._resolver.resolve(text)
+
+    def reveal(self, values: Mapping[str, str]) -> dict[str, str]:
+        """The mapping with every reference resolved; what was found is masked in messages from then on."""
+        return {name: self.resolve(value) for name, value in values.items()}
+
+
+class Sources(NamedTuple):
+    """Where settings are read from; `layers` from the furthest, built-in, to the nearest."""
+
+    paths: Paths
+    folder: Path
+    environ: Mapping[str, str]
+    project_file: Path | None
+    user_file: Path | None
+    layers: tuple[Table, ...]
+
+
+def load(folder: Path, *, paths: Paths, environ: Mapping[str, str], kinds: Kinds) -> Settings:
+    """The settings for a command given in `folder`; ConfigError for anything wrong in a file, used or not.
+
+    `kinds` maps each kind of target to the Struct of its options, and is not touched while no file exists.
+    """
+    folder = Path(os.path.abspath(folder))
+    user = paths.config_file if os.path.lexists(paths.config_file) else None
+    project = find_project_file(folder, home_folder(environ))
+    if project == user:
+        project = None
+    files = [read_file(path) for path in (user, project) if path]
+    sources = Sources(paths, folder, environ, project, user, (_built_in(paths), *files))
+    settings = Settings(sources, kinds)
+    if files:
+        _check_joined(settings, kinds)
+    return settings
+
+
+def _built_in(paths: Paths) -> Table:
+    store = Table({"url": Scalar(paths.store_dir.as_uri(), BUILT_IN)}, BUILT_IN)
+    target = Table({"kind": Scalar(DEFAULT_TARGET, BUILT_IN)}, BUILT_IN)
+    return Table(
+        {
+            "stores": Table({DEFAULT_STORE: store}, BUILT_IN),
+            "targets": Table({DEFAULT_TARGET: target}, BUILT_IN),
+        },
+        BUILT_IN,
+    )
+
+
+def _join_targets(lower: Node | None, upper: Node | None) -> Node | None:
+    """Joins name by name and key by key, but a target of another kind is another target and replaces it."""
+    kept = {}
+    for name, node in table(lower).items():
+        ours, theirs = table(node).get("kind"), table(table(upper).get(name)).get("kind")
+        same = theirs is None or not isinstance(ours, Scalar) or getattr(theirs, "text", None) == ours.text
+        if same:
+            kept[name] = node
+    return merged(Table(kept, BUILT_IN), upper)
+
+
+def _check_joined(settings: Settings, kinds: Kinds) -> None:
+    stores = table(settings.section("stores"))
+    for name, node in table(settings.section("targets")).items():
+        read_target(name, node, kinds)
+        check_store(f"targets.{name}", node, stores)
+    for name, node in table(settings.section("folders")).items():
+        check_store(f"folders.{name}", node, stores)
+    for name, node in stores.items():
+        url = table(node).get("url")
+        if isinstance(url, Scalar) and "${secret:" in url.text:
+            raise ConfigError(
+                f"`stores.{name}.url` must not hold a secret: addresses are kept in the records of runs",
+                where=url.place.where,
+            )
+
+
+def _remember(reference: Reference, value: str) -> None:
+    from gofer.config.redact import remember
+
+    # A path that exists is no credential, and messages about files would be unreadable without it.
+    if reference.kind != "env" or not (value.startswith("/") and os.path.exists(value)):
+        remember(value)

@@ -1,0 +1,84 @@
+"""`gofer config show`: every setting in force, its value as written and who set it. Looks no reference up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import Enum
+from typing import NamedTuple
+
+from gofer.config.jobs import JobFlags, job_values
+from gofer.config.nodes import BUILT_IN, Items, Node, Scalar, Table, table
+from gofer.config.redact import MASK, is_sensitive, mask
+from gofer.config.references import holds_reference
+from gofer.config.settings import Settings
+
+# The parts of an address that let anybody in who holds it.
+_KEYED_URL = re.compile(
+    r"(://[^/@\s:]*:)[^/@\s]+(?=@)|([?&](?:sig|token|key|password|secret)=)[^&\s]+", re.IGNORECASE
+)
+
+
+class Shown(NamedTuple):
+    """One line of the listing."""
+
+    key: str
+    value: str
+    origin: str
+
+
+def rows(settings: Settings) -> list[Shown]:
+    """In the order of the files: the target, defaults of a job, targets, stores, folders, patterns.
+
+    Values that look like credentials, by their key or their form, are masked.
+    """
+    node = settings.default_target_node
+    shown = [Shown("target", settings.default_target, node.place.origin), *_job_rows(settings)]
+    for section in ("targets", "stores", "folders"):
+        shown += _node_rows(section, settings.section(section))
+    patterns = settings.section("ignore")
+    origin = patterns.place.origin if patterns else BUILT_IN.origin
+    return [*shown, Shown("ignore", ", ".join(settings.ignore), origin)]
+
+
+def _job_rows(settings: Settings) -> Iterator[Shown]:
+    """As a job without flags would have them on the default target."""
+    target = settings.default_target if settings.default_target in settings.target_names else None
+    for key, (value, origin) in job_values(JobFlags(), None, settings, target).items():
+        if isinstance(value, dict):
+            for name, text in value.items():
+                yield Shown(f"job.{key}.{name}", masked(name, str(text)), origin)
+        else:
+            yield Shown(f"job.{key}", masked(key, _text(value)), origin)
+
+
+def _node_rows(key: str, node: Node | None) -> Iterator[Shown]:
+    for name, entry in table(node).items():
+        inner = f"{key}.{name}"
+        if isinstance(entry, Table):
+            yield from _node_rows(inner, entry)
+        else:
+            yield Shown(inner, masked(name, _written(entry)), entry.place.origin)
+
+
+def masked(name: str, text: str) -> str:
+    """`text` unless it is a credential; a reference to one is no credential."""
+    if is_sensitive(name) and text and not holds_reference(text):
+        return MASK
+    return mask(_KEYED_URL.sub(lambda match: (match[1] or match[2]) + MASK, text))
+
+
+def _written(node: Node) -> str:
+    if isinstance(node, Items):
+        return ", ".join(_written(item) for item in node.items)
+    return node.text if isinstance(node, Scalar) else ""
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ", ".join(str(one.value if isinstance(one, Enum) else one) for one in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)

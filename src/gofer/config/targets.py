@@ -1,0 +1,98 @@
+"""A target out of the joined settings: its kind, its store, its defaults for jobs, the options of its kind.
+
+The kinds are handed in by the caller, a map from the word in `kind:` to the Struct of its options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from gofer.config.nodes import Node, Place, Scalar, is_null, table
+from gofer.errors import ConfigError
+from gofer.text import did_you_mean
+
+if TYPE_CHECKING:
+    import msgspec
+
+    Kinds = Mapping[str, type[msgspec.Struct]]
+
+OWN_KEYS = ("kind", "store", "job")
+
+
+class Target(NamedTuple):
+    """One target. Text in `options` keeps its references; `Settings.resolve` looks them up when needed."""
+
+    name: str
+    kind: str
+    store: str
+    options: msgspec.Struct
+    job: Node | None
+    place: Place
+
+
+def read_target(name: str, node: Node, kinds: Kinds, resolve: Callable[[str], str] | None = None) -> Target:
+    """The target, its options complete; ConfigError with file and line.
+
+    Without `resolve` it is only checked, and `options` may be missing.
+    """
+    from gofer.config.decode import Decoder, struct_type
+    from gofer.config.sections import JobSection
+
+    key, entries = f"targets.{name}", table(node)
+    kind = _kind(key, node, kinds)
+    known = {word: value for word, value in entries.items() if word not in OWN_KEYS}
+    shape = struct_type(kinds[kind])
+    _check_keys(known, shape, key)
+    options = Decoder(resolve).struct(known, shape, key, node.place)
+    job = entries.get("job")
+    if job is not None and not is_null(job):
+        Decoder().value(job, struct_type(JobSection), f"{key}.job")
+    return Target(
+        name, kind, _word(entries.get("store"), f"{key}.store") or "default", options, job, node.place
+    )
+
+
+def check_store(owner: str, node: Node, stores: Mapping[str, Node]) -> None:
+    """ConfigError when the table's `store` names none of `stores`."""
+    word = table(node).get("store")
+    if isinstance(word, Scalar) and not word.is_null and word.text not in stores:
+        raise ConfigError(
+            f"`{owner}.store`: there is no store `{word.text}`",
+            where=word.place.where,
+            hint=did_you_mean(word.text, stores)
+            or f"the stores are {', '.join(f'`{one}`' for one in stores)}",
+        )
+
+
+def _kind(key: str, node: Node, kinds: Kinds) -> str:
+    given = table(node).get("kind")
+    kind = _word(given, f"{key}.kind")
+    listed = ", ".join(f"`{one}`" for one in sorted(kinds))
+    if kind is None or given is None:
+        raise ConfigError(
+            f"`{key}` needs the key `kind`", where=node.place.where, hint=f"the kinds are {listed}"
+        )
+    if kind not in kinds:
+        hint = did_you_mean(kind, kinds) or f"the kinds are {listed}"
+        raise ConfigError(
+            f"`{key}.kind`: there is no kind of target `{kind}`", where=given.place.where, hint=hint
+        )
+    return kind
+
+
+def _word(node: Node | None, key: str) -> str | None:
+    if node is None or is_null(node):
+        return None
+    if not isinstance(node, Scalar):
+        raise ConfigError(f"`{key}` must be text", where=node.place.where)
+    return node.text
+
+
+def _check_keys(options: Mapping[str, Node], shape: msgspec.inspect.StructType, key: str) -> None:
+    from gofer.config.decode import unknown_key
+
+    known = [field.encode_name for field in shape.fields]
+    for name, node in options.items():
+        if name not in known:
+            raise unknown_key(name, node.place, inside=key, known=[*known, *OWN_KEYS])

@@ -1,0 +1,56 @@
+"""The environment as a layer of settings: `GOFER_GPUS` is `job.gpus`, and so on for every single value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from gofer.config.nodes import Items, Node, Place, Scalar, Table
+from gofer.text import did_you_mean
+
+_PREFIX = "GOFER_"
+# The keys of `job` that one line of text can say; `env` and `tags` are maps and have flags of their own.
+JOB_VARIABLES = (
+    "name",
+    "gpus",
+    "nodes",
+    "procs",
+    "cpus",
+    "setup",
+    "time_limit",
+    "grace",
+    "retries",
+    "retry_on",
+    "priority",
+    "multi_process",
+    "launcher",
+)
+_LISTS = ("retry_on",)
+_TRUTHS = {"1": "true", "0": "false"}
+# What gofer itself reads, and what it tells the command of a run.
+_OTHERS = ("HOME", "DEBUG", "TARGET", "RUN_ID", "ATTEMPT", "RUN_DIR", "OUTPUT_DIR", "TAGS")
+
+
+def job_variables(environ: Mapping[str, str]) -> Table:
+    """The defaults of a job that the environment sets; an empty variable sets nothing."""
+    entries: dict[str, Node] = {}
+    for key in JOB_VARIABLES:
+        variable = _PREFIX + key.upper()
+        text = environ.get(variable)
+        if not text:
+            continue
+        place = Place(f"env {variable}")
+        if key in _LISTS:
+            entries[key] = Items(tuple(Scalar(part.strip(), place) for part in text.split(",")), place)
+        else:
+            entries[key] = Scalar(_TRUTHS.get(text, text) if key == "multi_process" else text, place)
+    return Table(entries, Place("environment"))
+
+
+def misspelt(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Variables that are nearly a setting, with a hint; others may be anybody's and are left alone."""
+    known = [_PREFIX + key.upper() for key in JOB_VARIABLES] + [_PREFIX + name for name in _OTHERS]
+    for name in sorted(environ):
+        if name.startswith(_PREFIX) and name not in known and not name.startswith("GOFER_ARG_"):
+            hint = did_you_mean(name, known)
+            if hint:
+                yield name, hint

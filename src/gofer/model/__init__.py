@@ -1,0 +1,1 @@
+"""Frozen data that every layer speaks: job, resources, layout, run, observation."""

@@ -1,0 +1,42 @@
+"""What to run, before anything is known of where."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gofer.agent.states import RETRIED_BY_DEFAULT, Reason
+
+
+class Resources(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a job asks for. `gpus` counts the whole run; `procs` is per node, `cpus` per process."""
+
+    gpus: int = 0
+    nodes: int | None = None
+    procs: int | None = None
+    cpus: int | None = None
+
+
+class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """One thing to run, in `workdir` inside its code folder. Values of `env` may be `${secret:NAME}` references and are kept as references."""
+
+    command: tuple[str, ...]
+    name: str | None = None
+    resources: Resources = Resources()
+    multi_process: bool = True
+    env: dict[str, str] = {}
+    setup: str | None = None
+    time_limit_s: float | None = None
+    grace_s: float = 10.0
+    retries: int = 0
+    retry_on: tuple[Reason, ...] = RETRIED_BY_DEFAULT
+    priority: int = 0
+    tags: dict[str, str] = {}
+    launcher: str = "spawn"
+    workdir: str = "."
+
+
+class Array(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Many runs of one job: `{column}` in the command is replaced by the row's value."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]

@@ -1,0 +1,44 @@
+"""The code of a run: taken from a folder into the store of its target, with a word about what went along."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gofer.model.run import CodeOrigin
+from gofer.text import format_size
+
+if TYPE_CHECKING:
+    from gofer.ops.session import Session
+    from gofer.snapshot import Snapshot
+
+LARGE_BYTES = 50_000_000
+
+
+def take(session: Session, folder: Path, store_url: str) -> Snapshot:
+    """Snapshot the folder into the store and say what was sent, what is large and what changed meanwhile."""
+    from gofer.snapshot import take as take_snapshot
+
+    store = session.store(store_url)
+    taken = take_snapshot(folder, store, cache_dir=session.paths.cache_dir, ignore=session.settings.ignore)
+    session.say(
+        f"code: {_count(taken.files)}, {format_size(taken.bytes)}; sent {_count(taken.sent_files)},"
+        f" {format_size(taken.sent_bytes)}"
+    )
+    for path, why in taken.skipped:
+        session.say(f"left out `{path}`: {why}")
+    for path in taken.changed:
+        session.say(f"`{path}` changed while it was read; the run has it as it was last read")
+    if taken.bytes > LARGE_BYTES:
+        biggest = ", ".join(f"`{path}` {format_size(size)}" for path, size in taken.biggest)
+        session.say(f"that is large; the biggest are {biggest}")
+        session.say("hint: name what a run does not need in `.goferignore`")
+    return taken
+
+
+def origin(taken: Snapshot, folder: Path) -> CodeOrigin:
+    return CodeOrigin(folder=str(folder), commit=taken.commit, branch=taken.branch, dirty=taken.dirty)
+
+
+def _count(files: int) -> str:
+    return "1 file" if files == 1 else f"{files:,} files"

@@ -1,0 +1,28 @@
+"""From what a person typed to runs of the ledger. Nothing is refreshed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gofer.errors import UsageError
+
+if TYPE_CHECKING:
+    from gofer.ops.session import Session
+    from gofer.tracking.ledger import RunRow
+
+
+def find(session: Session, reference: str, *, target: str | None = None) -> RunRow:
+    """The run that an id, a unique beginning or end of one, or `last` means; with `target`, among its runs.
+
+    UnknownName when there is none, UsageError with the candidates when there are several.
+    """
+    return session.ledger.resolve(reference, target=target)
+
+
+def find_all(session: Session, references: Sequence[str], *, target: str | None = None) -> list[RunRow]:
+    """The runs in the order given, each once; UsageError when no reference was given."""
+    if not references:
+        raise UsageError("no run was named", hint="`gofer list runs` shows them; `last` is the newest")
+    found = {row.id: row for row in (find(session, reference, target=target) for reference in references)}
+    return list(found.values())

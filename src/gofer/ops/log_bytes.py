@@ -1,0 +1,65 @@
+"""The bytes of one log: from its end backwards, from an offset forwards, while it grows.
+
+Speaks only the Store contract. A log is bytes: nothing here decodes them, and lines end with a newline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gofer.errors import KeyNotFound
+
+if TYPE_CHECKING:
+    from gofer.storage.base import Store
+
+CHUNK = 1 << 20
+_FIRST_STEP = 1 << 14
+# A line may be a progress bar of many megabytes: a tail shows at most this, or 1 KiB for each line asked for.
+TAIL_LIMIT = 1 << 20
+_PER_LINE = 1 << 10
+
+
+def read_tail(store: Store, key: str, lines: int) -> tuple[int, bytes]:
+    """(offset, bytes) of the last `lines` lines as the log stood when asked; (0, b"") when it is absent.
+
+    Reads backwards and no more than it returns plus one step. A last line without its newline counts as one.
+    What is longer than the limit is cut at its front, in the middle of a line.
+    """
+    info = store.head(key)
+    if info is None or lines <= 0:
+        return (info.size if info else 0), b""
+    limit = max(TAIL_LIMIT, lines * _PER_LINE)
+    start, step, pieces, newlines = info.size, _FIRST_STEP, list[bytes](), 0
+    while start > 0 and info.size - start < limit:
+        length = min(step, start, limit - (info.size - start))
+        piece = _get(store, key, start - length, length)
+        if len(piece) < length:
+            break  # replaced by something shorter: what was read so far is the best there is
+        pieces.append(piece)
+        start, step, newlines = start - length, min(step * 2, CHUNK), newlines + piece.count(b"\n")
+        if newlines >= lines + pieces[0].endswith(b"\n"):
+            return _last_lines(b"".join(reversed(pieces)), start, lines)
+    return start, b"".join(reversed(pieces))
+
+
+def read_forward(store: Store, key: str, start: int = 0) -> Iterator[bytes]:
+    """The bytes from `start` to the end as it is when reached, in chunks; nothing when absent."""
+    while piece := _get(store, key, start, CHUNK):
+        start += len(piece)
+        yield piece
+
+
+def _get(store: Store, key: str, start: int, length: int) -> bytes:
+    try:
+        return store.get_range(key, start, length)
+    except KeyNotFound:
+        return b""
+
+
+def _last_lines(data: bytes, start: int, lines: int) -> tuple[int, bytes]:
+    """(offset, bytes) of the last `lines` lines of `data`, which begins at `start` and holds more."""
+    at = len(data) - data.endswith(b"\n")
+    for _ in range(lines):
+        at = data.rfind(b"\n", 0, at)
+    return start + at + 1, data[at + 1 :]

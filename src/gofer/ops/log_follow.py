@@ -1,0 +1,122 @@
+"""Follow one log of a run while it grows and over its attempts, until the run is over.
+
+Speaks the Store contract and is told by its caller what to follow and whether the run is over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from gofer.errors import StoreError
+from gofer.ops.log_bytes import read_forward, read_tail
+from gofer.ops.run_folder import attempt_numbers
+
+if TYPE_CHECKING:
+    from gofer.storage.base import Store
+
+SHORTEST_PAUSE_S = 0.05
+LONGEST_PAUSE_S = 1.0
+_GROWTH = 1.5
+# A store that fails this often in a row, up to a second apart, is not coming back by itself.
+PATIENCE = 30
+
+
+class Followed(NamedTuple):
+    """What to follow, and whom to ask.
+
+    `locate(attempt, is_over)` gives the key of the log in that attempt, or None while there is none; with
+    `is_over`, nothing more will appear and it may settle for another log. `is_over(attempt)` says whether the
+    run is over, when that attempt is the one followed. With `attempt`, later attempts are not followed.
+    """
+
+    store: Store
+    run_id: str
+    locate: Callable[[int, bool], str | None]
+    is_over: Callable[[int], bool]
+    say: Callable[[str], None]
+    attempt: int | None = None
+
+
+class Follower:
+    """An iterator over the bytes of a growing log: each byte once, in order, none left out.
+
+    Facts that end the reading (the run is over, there is a newer attempt) are taken *before* a read, so all
+    that was written before them is read. Blocks between polls; stop iterating to stop following.
+    """
+
+    def __init__(self, followed: Followed, *, lines: int | None) -> None:
+        self._followed = followed
+        self._lines = lines
+        self._key: str | None = None
+        self._position = 0
+        self._attempt = followed.attempt
+        self._failures = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        pause = SHORTEST_PAUSE_S
+        while True:
+            over, newer = self._look()
+            grown = False
+            for piece in self._read(over or newer is not None):
+                grown = True
+                yield piece
+            if newer is not None and not self._failures:
+                self._go_to(newer)
+                continue
+            if over and not self._failures:
+                return
+            pause = SHORTEST_PAUSE_S if grown else min(pause * _GROWTH, LONGEST_PAUSE_S)
+            time.sleep(pause)
+
+    def _look(self) -> tuple[bool, int | None]:
+        """Whether nothing more will come, and the attempt to go to next."""
+        followed = self._followed
+        over = followed.is_over(self._attempt or 1)
+        try:
+            attempts = attempt_numbers(followed.store, followed.run_id)
+        except StoreError as error:
+            self._fail(error)
+            return False, None
+        if self._attempt is None and attempts:
+            # A first look starts at the newest; one that waited from the start sees every attempt.
+            self._attempt = attempts[-1] if self._lines is not None else attempts[0]
+        later = [number for number in attempts if self._attempt is not None and number > self._attempt]
+        if followed.attempt is not None:
+            return over or bool(later), None
+        return over, min(later, default=None)
+
+    def _read(self, last: bool) -> Iterator[bytes]:
+        """What is new; `last` when the attempt is known to be over."""
+        try:
+            if self._key is None and self._attempt is not None:
+                yield from self._open(self._attempt, last)
+            if self._key is not None:
+                for piece in read_forward(self._followed.store, self._key, self._position):
+                    self._position += len(piece)
+                    yield piece
+            self._failures = 0
+        except StoreError as error:
+            self._fail(error)
+
+    def _open(self, attempt: int, last: bool) -> Iterator[bytes]:
+        """Find the log; begin the first one at its last lines, those of later attempts at their start."""
+        self._key = self._followed.locate(attempt, last)
+        if self._key is None or self._lines is None:
+            return
+        start, data = read_tail(self._followed.store, self._key, self._lines)
+        self._position, self._lines = start + len(data), None
+        if data:
+            yield data
+
+    def _go_to(self, attempt: int) -> None:
+        self._followed.say(f"attempt {self._attempt} is over; following attempt {attempt}")
+        self._attempt, self._key, self._position, self._lines = attempt, None, 0, None
+
+    def _fail(self, error: StoreError) -> None:
+        self._failures += 1
+        if self._failures == 1:
+            self._followed.say(f"{error.message}; trying again")
+        if self._failures > PATIENCE:
+            raise error

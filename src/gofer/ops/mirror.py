@@ -1,0 +1,110 @@
+"""Copy objects of a store into a folder, only what is new. Speaks the Store contract.
+
+Files that only grow (logs, events) are brought up to date by their new bytes; the others are replaced whole.
+A copy that is killed leaves the beginning of a growing file, or the old or the new of a whole one.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from gofer.errors import StoreError
+from gofer.ops.log_bytes import CHUNK, read_forward
+
+if TYPE_CHECKING:
+    from gofer.storage.base import ObjectInfo, Store
+
+GROWING = (".log", ".jsonl")
+# Read again and compared, so that a local file that is not the beginning of the remote one is noticed.
+_OVERLAP = 256
+
+
+class Copied(NamedTuple):
+    """The local files of a mirror in key order, and how many of their bytes were read this time."""
+
+    paths: list[Path]
+    bytes_read: int
+
+
+def mirror(
+    store: Store,
+    prefix: str,
+    folder: Path,
+    wanted: Callable[[str], bool] | None = None,
+    *,
+    grows: bool = True,
+) -> Copied:
+    """Bring `folder` up to date with the objects under `prefix` whose key, without it, is `wanted`.
+
+    With `grows`, objects named like GROWING are taken to have grown only at their end since the last time.
+    Local files the store does not have are left alone. Safe while the objects grow and while another process
+    mirrors into the same folder. KeyNotFound never: an object that went away meanwhile is passed over.
+    """
+    paths, bytes_read = [], 0
+    for info in store.list(prefix):
+        relative = info.key[len(prefix) :].lstrip("/")
+        if not relative or (wanted is not None and not wanted(relative)):
+            continue
+        if not {"", ".", ".."}.isdisjoint(relative.split("/")):
+            raise StoreError(f"the store {store.url} lists a key that leaves its folder: {info.key!r}")
+        path = folder / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        bring = _extend if grows and relative.endswith(GROWING) else _replace
+        bytes_read += bring(store, info, path)
+        paths.append(path)
+    return Copied(paths, bytes_read)
+
+
+def _extend(store: Store, info: ObjectInfo, path: Path) -> int:
+    """Add what the file lacks, under a lock, so that two at once do not both add it."""
+    import fcntl
+
+    if path.exists() and path.stat().st_size == info.size:
+        return 0
+    with open(path, "a+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        size = file.seek(0, os.SEEK_END)
+        overlap = min(_OVERLAP, size)
+        pieces = read_forward(store, info.key, size - overlap)
+        head = next(pieces, b"")
+        file.seek(size - overlap)
+        if head[:overlap] != file.read(overlap):
+            file.truncate(0)
+            return _append(file.write, read_forward(store, info.key))
+        return overlap + _append(file.write, _chain(head[overlap:], pieces))
+
+
+def _replace(store: Store, info: ObjectInfo, path: Path) -> int:
+    """Replace the file unless size and time say that it is this very object."""
+    if path.exists():
+        held = path.stat()
+        if held.st_size == info.size and abs(held.st_mtime - info.modified) < 1e-3:
+            return 0
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}.part")
+    try:
+        with open(temporary, "wb", buffering=CHUNK) as file:
+            size = _append(file.write, read_forward(store, info.key))
+        os.utime(temporary, (info.modified, info.modified))
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return size
+
+
+def _append(write: Callable[[bytes], int], pieces: Iterator[bytes]) -> int:
+    total = 0
+    for piece in pieces:
+        write(piece)
+        total += len(piece)
+    return total
+
+
+def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    if first:
+        yield first
+    yield from rest

@@ -1,0 +1,105 @@
+"""Observe: one batched question per target, and the ledger keeps the answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from gofer.errors import Interrupted
+from gofer.ops.send import is_here
+
+if TYPE_CHECKING:
+    from gofer.ops.session import Session
+    from gofer.tracking.ledger import RunRow
+
+_FIRST_WAIT_S = 0.02
+_LONGEST_WAIT_S = 1.0
+
+
+def refresh(session: Session, rows: Sequence[RunRow] | None = None) -> None:
+    """Ask the backends about these runs, or about every run that has not ended; ended ones are passed over.
+
+    A run that its backend does not know is repaired: see `gofer.ops.repair`. BackendError and StoreError pass
+    through after the other targets were asked.
+    """
+    active = session.ledger.active() if rows is None else _expand(session, rows)
+    by_backend: dict[tuple[str, str, str], list[RunRow]] = {}
+    for row in active:
+        by_backend.setdefault((row.target, row.backend, row.store), []).append(row)
+    problem: Exception | None = None
+    for group in by_backend.values():
+        try:
+            _ask(session, group)
+        except Exception as error:
+            problem = problem or error
+    if problem is not None:
+        raise problem
+
+
+def _expand(session: Session, rows: Sequence[RunRow]) -> list[RunRow]:
+    """Groups become their rows that have not ended."""
+    from gofer.tracking.rows import ACTIVE
+
+    found: dict[str, RunRow] = {}
+    for row in rows:
+        members = session.ledger.rows_of(row.id, ACTIVE) if row.kind == "group" else [row]
+        found.update((one.id, one) for one in members if not one.is_final)
+    return list(found.values())
+
+
+def _ask(session: Session, rows: list[RunRow]) -> None:
+    from gofer.backends.base import RunRef
+    from gofer.ops.repair import repair
+
+    here = [row for row in rows if row.backend != "local" or is_here(row.submitter)]
+    backend = session.backend_of(rows[0])
+    seen = backend.observe([RunRef(row.id, row.group_id, row.row_index) for row in here]) if here else {}
+    wanted = {row.id for row in rows}
+    session.ledger.apply([one for one in seen.values() if one.run_id in wanted], time.time())
+    missing = [row for row in rows if row.id not in seen]
+    if missing:
+        repair(session, missing, backend)
+
+
+def wait(
+    session: Session,
+    ids: Sequence[str],
+    *,
+    timeout_s: float | None,
+    on_change: Callable[[RunRow], None] | None = None,
+) -> list[RunRow]:
+    """Block until all these runs or groups have ended; Interrupted when `timeout_s` is over before.
+
+    `on_change` hears of every new state of one of them, the first included.
+    """
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    states: dict[str, str] = {}
+    pause_s = _FIRST_WAIT_S
+    while True:
+        began = time.monotonic()
+        rows = _look(session, ids)
+        refresh(session, [row for row in rows if not row.is_final])
+        rows = _look(session, ids)
+        for row in rows:
+            if states.get(row.id) != row.state:
+                states[row.id] = row.state
+                pause_s = _FIRST_WAIT_S
+                if on_change is not None:
+                    on_change(row)
+        if all(row.is_final for row in rows):
+            return rows
+        now = time.monotonic()
+        if deadline is not None and now >= deadline:
+            waiting = [row.short_id for row in rows if not row.is_final]
+            raise Interrupted(
+                f"still not ended after {timeout_s:g} s: {', '.join(waiting)}",
+                hint="`gofer wait` again, or without `--timeout`",
+            )
+        # A large group is asked about less often: never more than a tenth of the time goes into asking.
+        pause_s = min(max(pause_s * 1.3, 9 * (now - began)), _LONGEST_WAIT_S)
+        time.sleep(pause_s if deadline is None else max(0.0, min(pause_s, deadline - now)))
+
+
+def _look(session: Session, ids: Sequence[str]) -> list[RunRow]:
+    return [row for one in ids if (row := session.ledger.get(one)) is not None]

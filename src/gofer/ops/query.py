@@ -1,0 +1,113 @@
+"""Everything `gofer query` says of a run besides its log: state, why, the first failing rank, GPUs, logs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from gofer.agent.states import State
+from gofer.ops import run_folder
+from gofer.ops.failures import FirstFailure, explain, find_first_failure
+from gofer.ops.logs import LogFile, log_files
+from gofer.ops.view import Records, elapsed_s
+from gofer.storage.base import OnDisk
+from gofer.text import quote_command
+
+if TYPE_CHECKING:
+    from gofer.ops.run_folder import GpuUse
+    from gofer.ops.session import Session
+    from gofer.storage.base import Store
+    from gofer.tracking.ledger import RunRow
+
+FAILED_ROWS = 10
+_ENDED_BADLY = frozenset({State.FAILED, State.LOST})
+
+
+class NodeUse(NamedTuple):
+    """The last reading of one node, `age_s` seconds old."""
+
+    node: int
+    age_s: float
+    gpus: tuple[GpuUse, ...]
+    rss_mib: float | None
+
+
+class FailedRow(NamedTuple):
+    """A row of a group that failed, and why."""
+
+    id: str
+    short_id: str
+    args: dict[str, str]
+    state: str
+    why: str | None
+
+
+class Facts(NamedTuple):
+    """What is known of a run: the ledger's row and what its folder adds. What is unknown is None or empty.
+
+    `command` is one line that can be pasted into a shell, `why` the reason in words. `log_paths` are files of
+    this machine: the copies that were fetched, else the store's own where it is a folder here. `failed_rows`
+    are the first ten of a group.
+    """
+
+    row: RunRow
+    command: str
+    why: str | None
+    elapsed_s: float | None
+    attempts: int
+    first_failure: FirstFailure | None
+    logs: list[LogFile]
+    log_paths: list[Path]
+    usage: list[NodeUse]
+    failed_rows: list[FailedRow]
+
+
+def facts(session: Session, row: RunRow, *, fetched: Sequence[Path] | None = None) -> Facts:
+    """From the ledger and the run's folder; asks no cluster. `fetched` is what `logs.fetch` returned."""
+    store = session.store(row.store)
+    failure = find_first_failure(store, row)
+    logs = log_files(session, row)
+    return Facts(
+        row=row,
+        command=quote_command(row.command),
+        why=explain(row, Records(session).of(row), failure),
+        elapsed_s=elapsed_s(row),
+        attempts=len(row.attempts) or max((log.attempt for log in logs), default=0),
+        first_failure=failure,
+        logs=logs,
+        log_paths=list(fetched) if fetched is not None else _own_paths(store, logs),
+        usage=[] if row.kind == "group" else _usage(store, row, logs),
+        failed_rows=_failed_rows(session, row),
+    )
+
+
+def _own_paths(store: Store, logs: list[LogFile]) -> list[Path]:
+    return [store.path(log.key) for log in logs] if isinstance(store, OnDisk) else []
+
+
+def _usage(store: Store, row: RunRow, logs: list[LogFile]) -> list[NodeUse]:
+    """The last heartbeat of each node of the last attempt."""
+    attempt = max([int(one["number"]) for one in row.attempts] + [log.attempt for log in logs], default=None)
+    if attempt is None:
+        return []
+    now = time.time()
+    beats = run_folder.heartbeats(store, row.id, attempt)
+    return [
+        NodeUse(node, max(now - beat.at, 0.0), beat.gpus, beat.rss_mib)
+        for node, beat in sorted(beats.items())
+    ]
+
+
+def _failed_rows(session: Session, row: RunRow) -> list[FailedRow]:
+    if row.kind != "group":
+        return []
+    failed = session.ledger.rows_of(row.id, _ENDED_BADLY)[:FAILED_ROWS]
+    store, record = session.store(row.store), Records(session).of(row)
+    return [
+        FailedRow(
+            one.id, one.short_id, one.args, one.state, explain(one, record, find_first_failure(store, one))
+        )
+        for one in failed
+    ]

@@ -1,0 +1,267 @@
+"""The ledger made anew from the stores: every run they hold, as its folder proves it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from gofer.agent import folder as names
+from gofer.agent.states import State
+from gofer.errors import GoferError, LedgerCorrupt
+from gofer.model.ids import split_row
+from gofer.model.run import RunRecord
+from gofer.ops.derive import AttemptFacts, RunFacts, Standing, derive
+from gofer.ops.record_rows import rows_of_record
+from gofer.ops.run_folder import (
+    ROW_TAGS,
+    End,
+    attempt_numbers,
+    decode,
+    exit_records,
+    read,
+    read_lines,
+    read_many,
+)
+from gofer.tracking.ledger import Ledger, RunRow
+from gofer.tracking.query import Query
+
+if TYPE_CHECKING:
+    from gofer.ops.session import Session
+    from gofer.storage.base import Store
+
+# What a submission in progress may take between its line in the ledger and its record in the store.
+_IN_FLIGHT_S = 3600.0
+
+
+class Rebuilt(NamedTuple):
+    """What was found: `runs` counts runs and groups, `rows` the rows of groups.
+
+    `set_aside` is where a damaged ledger went, `broken` are records that could not be read, `unread` stores
+    that could not be read, and `kept` counts lines of the old ledger that no store could confirm or deny.
+    """
+
+    runs: int
+    rows: int
+    set_aside: Path | None
+    broken: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    kept: int = 0
+
+
+class Found(NamedTuple):
+    """What stores gave: the rows, the keys of broken records, and the URLs of the stores that were read."""
+
+    rows: list[RunRow]
+    broken: list[str]
+    urls: list[str]
+
+
+def rebuild(session: Session) -> Rebuilt:
+    """Read the stores of the settings and of the old ledger; replace the ledger by what they hold, at once.
+
+    A damaged ledger is set aside first. A line whose store was not read is kept, and so is one that is being
+    submitted. Says through `session.say` what could not be read. Does not use `session.ledger`, so that
+    opening a damaged one may call this.
+    """
+    path = session.paths.ledger_file
+    with _alone(path):
+        ledger, set_aside = _open_or_set_aside(path)
+        with ledger:
+            named = {row.store for row in _all_rows(ledger)} | _named_stores(set_aside)
+            found, unread = _read_stores(session, sorted(named))
+            old = {row.id: row for row in _all_rows(ledger)}
+            known = {row.id for row in found.rows}
+            kept = [row for row in old.values() if row.id not in known and _is_kept(row, found.urls)]
+            rows = [_with_submitter(row, old) for row in found.rows] + kept
+            ledger.replace_all(rows)
+    for key in found.broken:
+        session.say(f"{key} is no record of a run and was passed over")
+    whole = sum(row.group_id is None for row in rows)
+    return Rebuilt(whole, len(rows) - whole, set_aside, tuple(found.broken), tuple(unread), len(kept))
+
+
+def find_runs(store: Store) -> Found:
+    """Every run in the store, as rows of a ledger; StoreError when the store cannot be read."""
+    folders = set(store.list_folders(names.RUNS))
+    owners = sorted(name for name in folders if split_row(name)[1] is None)
+    found = Found([], [], [store.url])
+    records = read_many(store, [names.record_key(owner) for owner in owners])
+    for owner, data in zip(owners, records, strict=True):
+        if data is None:
+            continue  # a folder without a record: a submission that never came so far
+        record = decode(data, RunRecord)
+        if record is None or record.id != owner:
+            found.broken.append(f"{store.url}/{names.record_key(owner)}")
+            continue
+        found.rows.extend(_rebuilt_rows(store, record, data, folders))
+    return found
+
+
+def replace_damaged(session: Session, error: LedgerCorrupt) -> Ledger:
+    """Set the damaged ledger aside, rebuild it, and say both; the new one, open."""
+    session.say(f"{error.message}; rebuilding it from the stores")
+    done = rebuild(session)
+    aside = f"; the damaged one is {done.set_aside}" if done.set_aside else ""
+    session.say(f"the ledger was rebuilt with {done.runs} runs{aside}")
+    return Ledger.open(session.paths.ledger_file)
+
+
+def standing_of(store: Store, row: RunRow, record: RunRecord) -> Standing:
+    """Where one run stands by its folder alone; see `standings_of`."""
+    return standings_of(store, [row], record)[row.id]
+
+
+def standings_of(
+    store: Store, rows: Sequence[RunRow], record: RunRecord, *, started: Collection[str] | None = None
+) -> dict[str, Standing]:
+    """Where runs of one record stand by their folders alone, by id; a group's ends are read once for all.
+
+    `started` names the runs that have a folder, when that is known; the others are not looked into.
+    """
+    ends = {one.id: one for one in read_lines(read(store, names.ends_key(record.id)) or b"", End)}
+    found = {}
+    for row in rows:
+        looks_inside = row.id not in ends and (started is None or row.id in started)
+        attempts = _attempts(store, row.id) if looks_inside else ()
+        policy = record.job
+        facts = RunFacts(record.layout.nodes, policy.retries, policy.retry_on, ends.get(row.id), attempts)
+        found[row.id] = derive(facts)
+    return found
+
+
+def _rebuilt_rows(store: Store, record: RunRecord, data: bytes, started: Collection[str]) -> Iterator[RunRow]:
+    # Whoever repairs submissions must know the machine that recorded the run; the process is gone by now.
+    submitter = "@" + record.submitted_by.rpartition("@")[2]
+    rows = rows_of_record(record, data=data, store=store.url, submitter=submitter)
+    runs = [row for row in rows if row.kind == "run"]
+    standings = standings_of(store, runs, record, started=started)
+    tags = _read_tags(store, record)
+    for row in rows:
+        tagged = row._replace(tags=tags[row.row_index]) if row.row_index in tags else row
+        yield tagged if row.kind == "group" else _placed(tagged, standings[row.id])
+
+
+def _read_tags(store: Store, record: RunRecord) -> dict[int | None, dict[str, str]]:
+    """The tags that were changed since the submission: of the whole under None, of rows under their index."""
+    own = decode(read(store, names.tags_key(record.id)), dict[str, str])
+    found: dict[int | None, dict[str, str]] = {} if own is None else {None: own}
+    if record.array is not None:
+        rows = decode(read(store, f"{names.run_key(record.id)}/{ROW_TAGS}"), dict[int, dict[str, str]])
+        found |= rows or {}
+    return found
+
+
+def _placed(row: RunRow, standing: Standing) -> RunRow:
+    return row._replace(**{**standing._asdict(), "attempts": list(standing.attempts)})
+
+
+def _attempts(store: Store, run_id: str) -> tuple[AttemptFacts, ...]:
+    """The facts of each attempt of a run that has not been ended by its queue."""
+    return tuple(_attempt(store, run_id, number) for number in attempt_numbers(store, run_id))
+
+
+def _attempt(store: Store, run_id: str, number: int) -> AttemptFacts:
+    exits = exit_records(store, run_id, number)
+    events = (read(store, f"{names.node_key(run_id, number, node)}/{names.EVENTS}") or b"" for node in exits)
+    starts = [one.at for data in events for one in read_lines(data, _Event) if one.event == "started"]
+    logs = any(
+        (names.parse_log_key(info.key) or (0, 0, None))[2] is not None
+        for info in store.list(f"{names.attempts_key(run_id)}/{number}")
+    )
+    return AttemptFacts(number, tuple(exits.values()), min(starts, default=None), logs)
+
+
+class _Event(msgspec.Struct, frozen=True):
+    at: float
+    event: str
+
+
+def _read_stores(session: Session, named: Sequence[str]) -> tuple[Found, list[str]]:
+    """What all stores hold, and those that could not be read; a run in two stores counts once."""
+    rows: dict[str, RunRow] = {}
+    found, unread = Found([], [], []), list[str]()
+    for name in [*session.settings.store_names, *named]:
+        try:
+            store = session.store(name)
+            if store.url in found.urls:
+                continue
+            one = find_runs(store)
+        except GoferError as error:
+            session.say(f"the store {name} cannot be read: {error.message}")
+            unread.append(name)
+            continue
+        found.broken.extend(one.broken)
+        found.urls.extend(one.urls)
+        rows = {row.id: row for row in one.rows} | rows
+    return found._replace(rows=list(rows.values())), unread
+
+
+def _all_rows(ledger: Ledger) -> list[RunRow]:
+    return ledger.select(Query(include_rows=True, records=True))
+
+
+def _is_kept(row: RunRow, urls: Sequence[str]) -> bool:
+    """Whether a line that no store has stays: its store was not read, or it is being submitted right now."""
+    is_new = row.state == State.PENDING and time.time() - row.submitted_at < _IN_FLIGHT_S
+    return is_new or row.store not in urls
+
+
+def _with_submitter(row: RunRow, old: Mapping[str, RunRow]) -> RunRow:
+    """Only the ledger knows which process recorded a run; whoever repairs submissions needs it."""
+    return row._replace(submitter=old[row.id].submitter) if row.id in old else row
+
+
+def _open_or_set_aside(path: Path) -> tuple[Ledger, Path | None]:
+    try:
+        ledger = Ledger.open(path)
+    except LedgerCorrupt:
+        return _fresh(path)
+    try:
+        ledger.check()
+    except LedgerCorrupt:
+        ledger.close()
+        return _fresh(path)
+    return ledger, None
+
+
+def _fresh(path: Path) -> tuple[Ledger, Path]:
+    """Move the damaged file and its companions away, then open a new one."""
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    aside = path.with_name(f"{path.name}.damaged-{stamp}")
+    for ending in ("-wal", "-shm", ""):
+        old = path.with_name(path.name + ending)
+        if old.exists():
+            old.rename(aside.with_name(aside.name + ending))
+    return Ledger.open(path), aside
+
+
+def _named_stores(damaged: Path | None) -> set[str]:
+    """The stores that a damaged ledger still names: those of other projects are in no settings here."""
+    import sqlite3
+
+    if damaged is None:
+        return set()
+    try:
+        connection = sqlite3.connect(f"{damaged.as_uri()}?mode=ro", uri=True)
+        try:
+            return {str(line[0]) for line in connection.execute("SELECT DISTINCT store FROM runs")}
+        finally:
+            connection.close()
+    except sqlite3.Error:
+        return set()
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One rebuild at a time: two that set the same file aside would lose the first one's work."""
+    import fcntl
+
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with open(path.with_name(f"{path.name}.rebuild"), "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

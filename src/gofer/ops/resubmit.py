@@ -1,0 +1,130 @@
+"""Repeat a run: stop it if it lives, then submit its job again, here or elsewhere, with the old code or the new."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from gofer.agent.states import State
+from gofer.errors import CheckFailed, UsageError
+from gofer.model.job import Array
+from gofer.model.run import RunRecord
+from gofer.ops.submit import Draft, commit
+from gofer.ops.stop import abort
+
+if TYPE_CHECKING:
+    from gofer.ops.session import Session
+    from gofer.storage.base import Store
+    from gofer.tracking.ledger import RunRow
+
+_FAILED = (State.FAILED.value, State.LOST.value, State.CANCELLED.value)
+
+
+class Resubmitted(NamedTuple):
+    """The old run and the new. `code_differs` is None when either had no code."""
+
+    old: RunRow
+    new: RunRow
+    code_differs: bool | None
+    differences: list[str]
+
+
+def resubmit(
+    session: Session,
+    rows: Sequence[RunRow],
+    *,
+    target: str | None = None,
+    same_code: bool = False,
+    failed_only: bool = False,
+) -> list[Resubmitted]:
+    """Submit each run again, on its own target or on `target`; a run that lives is stopped first.
+
+    `failed_only` takes of each group the rows that did not succeed. All are checked before any is stopped.
+    """
+    drafts = [_draft(session, row, target, failed_only, same_code) for row in rows]
+    living = [row for row in rows if not row.is_final]
+    if living:
+        abort(session, living)
+    return [_repeat(session, row, drawn, same_code) for row, drawn in zip(rows, drafts, strict=True)]
+
+
+def _draft(session: Session, row: RunRow, target: str | None, failed_only: bool, same_code: bool) -> Draft:
+    record = _record_of(session, row)
+    found = session.settings.target(target or record.target)
+    folder = None if record.code is None else Path(record.code.folder)
+    if folder is not None and not same_code and not folder.is_dir():
+        raise CheckFailed(
+            f"the code of {row.id} came from `{folder}`, which is not here", hint="`--same-code` runs it as it was sent"
+        )
+    return Draft(
+        target=found.name,
+        backend=found.kind,
+        store=session.settings.store(found.store).url,
+        job=record.job,
+        layout=session.backend(found.name).lay_out(record.job),
+        array=_array(session, row, record, failed_only),
+        code_folder=folder,
+        resubmit_of=row.id,
+    )
+
+
+def _record_of(session: Session, row: RunRow) -> RunRecord:
+    owner = session.ledger.get(row.group_id or row.id)
+    if owner is None or not owner.record:
+        raise CheckFailed(f"the ledger has no record of {row.id}", hint="`gofer ledger rebuild` reads it from the store")
+    return msgspec.json.decode(owner.record, type=RunRecord)
+
+
+def _array(session: Session, row: RunRow, record: RunRecord, failed_only: bool) -> Array | None:
+    """The rows to repeat: all of a group, its failed ones, or the one row that was named."""
+    if record.array is None:
+        return None
+    if row.row_index is not None:
+        return Array(record.array.columns, (record.array.rows[row.row_index],))
+    if not failed_only:
+        return record.array
+    failed = session.ledger.rows_of(row.id, _FAILED)
+    if not failed:
+        raise UsageError(f"no row of {row.id} has failed", hint="without `--failed` all its rows are repeated")
+    return Array(record.array.columns, tuple(record.array.rows[one.row_index or 0] for one in failed))
+
+
+def _repeat(session: Session, row: RunRow, drawn: Draft, same_code: bool) -> Resubmitted:
+    old = _record_of(session, row).snapshot
+    if same_code and old is not None:
+        _bring(session.store(row.store), session.store(drawn.store), old)
+    new = commit(session, drawn, snapshot=old if same_code else None)
+    differs = None if old is None or new.snapshot is None else old != new.snapshot
+    lines = _differences(session.store(row.store), session.store(new.store), old, new.snapshot) if differs else []
+    session.ledger.add_event(row.id, new.submitted_at, "resubmitted", {"as": new.id})
+    return Resubmitted(row, session.ledger.get(new.id) or new, differs, lines)
+
+
+def _bring(source: Store, destination: Store, snapshot: str) -> None:
+    """The code of a run that goes to another target must be in that target's store."""
+    if source.url == destination.url:
+        return
+    from gofer.agent.folder import PACKS, SNAPSHOTS
+    from gofer.agent.manifest import read_packs
+
+    packs = read_packs(source.get_range, snapshot)
+    keys = [f"{PACKS}/{pack}{ending}" for pack in packs for ending in ("", ".idx")]
+    for key in [*keys, f"{SNAPSHOTS}/{snapshot}"]:
+        if destination.head(key) is None:
+            destination.put(key, source.get(key))
+
+
+def _differences(old_store: Store, new_store: Store, old: str | None, new: str | None) -> list[str]:
+    """`added x`, `removed y`, `changed z` between two snapshots."""
+    from gofer.agent.manifest import ManifestError, differences, load
+
+    if old is None or new is None:
+        return []
+    try:
+        found = differences(load(old_store.get_range, old), load(new_store.get_range, new))
+    except ManifestError:
+        return []  # one of them cannot be read any more; that they differ is known all the same
+    return [f"{word} {path}" for word, paths in found._asdict().items() for path in paths]

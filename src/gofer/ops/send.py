@@ -1,0 +1,52 @@
+"""Hand a recorded run to its store and its cluster. May be done again at any time: twice is once."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gofer.agent import folder, processes
+from gofer.agent.states import State
+from gofer.errors import KeyExists
+from gofer.model.ids import row_id
+from gofer.model.run import Observation, RunRecord
+
+if TYPE_CHECKING:
+    from gofer.backends.base import Backend
+    from gofer.ops.session import Session
+
+
+def send(session: Session, record: RunRecord, store_url: str, backend: Backend) -> None:
+    """Write the record to the store, submit the plan, and note in the ledger that the cluster has it."""
+    try:
+        session.store(store_url).put(folder.record_key(record.id), msgspec.json.encode(record), new=True)
+    except KeyExists:
+        pass  # an earlier try got this far
+    backend.submit(backend.plan(record))
+    count = None if record.array is None else len(record.array.rows)
+    ids = [record.id] if count is None else [row_id(record.id, index) for index in range(count)]
+    session.ledger.apply([Observation(run_id=one, state=State.QUEUED) for one in ids], time.time())
+
+
+def this_process() -> str:
+    """Names this process on this machine since its boot, for `is_sending`."""
+    me = processes.identify(os.getpid())
+    return f"{me}:{processes.boot_id()}@{socket.gethostname()}"
+
+
+def is_here(submitter: str) -> bool:
+    """Whether a run was recorded on this machine."""
+    return submitter.rpartition("@")[2] in ("", socket.gethostname())
+
+
+def is_sending(submitter: str) -> bool:
+    """Whether the process that recorded a run is still alive, and so may yet send it."""
+    who, _, _ = submitter.rpartition("@")
+    parts = who.split(":")
+    if len(parts) != 3 or parts[2] != processes.boot_id():  # noqa: PLR2004
+        return False
+    return processes.is_alive(processes.Identity(int(parts[0]), int(parts[1])))

@@ -1,0 +1,154 @@
+"""What one command works with: settings, ledger, stores and backends, each opened when first needed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gofer.config.paths import Paths
+from gofer.errors import LedgerCorrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from types import TracebackType
+
+    import msgspec
+
+    from gofer.backends.base import Backend
+    from gofer.config.settings import Settings
+    from gofer.storage.base import Store
+    from gofer.tracking.ledger import Ledger, RunRow
+
+
+class Session:
+    """The context of one command, for one thread. Making one costs nothing; close it, or use it as a context.
+
+    `say` is for talk (stderr unless replaced); `target` is the name given on the command line, if any.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        target: str | None = None,
+        say: Callable[[str], None] | None = None,
+    ) -> None:
+        self.folder = Path.cwd() if folder is None else folder
+        self.environ = dict(os.environ) if environ is None else environ
+        self.target = target
+        self.say = say or _say
+        self._stores: dict[str, Store] = {}
+        self._backends: dict[tuple[str, str], Backend] = {}
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        ledger = self.__dict__.pop("ledger", None)
+        if ledger is not None:
+            ledger.close()
+
+    @cached_property
+    def paths(self) -> Paths:
+        return Paths.from_environment(self.environ)
+
+    @cached_property
+    def settings(self) -> Settings:
+        from gofer.config.settings import load
+
+        return load(self.folder, paths=self.paths, environ=self.environ, kinds=_Kinds())
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """A damaged ledger is set aside and rebuilt from the stores, and that is said."""
+        from gofer.tracking.ledger import Ledger
+
+        try:
+            return Ledger.open(self.paths.ledger_file)
+        except LedgerCorrupt as error:
+            from gofer.ops.rebuild import replace_damaged
+
+            return replace_damaged(self, error)
+
+    def store(self, name_or_url: str) -> Store:
+        """The store of that name, or at that URL. The built-in store's folder is made when absent."""
+        from gofer.storage.open import open_store
+
+        url = name_or_url if "://" in name_or_url else self.settings.store(name_or_url).url
+        if url not in self._stores:
+            self._stores[url] = open_store(url, create=url == self.paths.store_dir.as_uri())
+        return self._stores[url]
+
+    def backend(self, target: str) -> Backend:
+        """The backend of a target as the settings have it now."""
+        found = self.settings.target(target)
+        return self._make(target, found.kind, found.options, self.settings.store(found.store).url)
+
+    def backend_of(self, row: RunRow) -> Backend:
+        """The backend that has this run: its target's options as they are now, its store as it was then."""
+        from gofer.backends import registry
+
+        if row.target in self.settings.target_names:
+            found = self.settings.target(row.target)
+            if found.kind == row.backend:
+                return self._make(row.target, found.kind, found.options, row.store)
+        # The target was renamed or removed since; what its kind needs at the least is its defaults.
+        return self._make(row.target, row.backend, registry.find(row.backend).options(), row.store)
+
+    def _make(self, target: str, kind: str, options: msgspec.Struct, store_url: str) -> Backend:
+        from gofer.backends import registry
+        from gofer.storage.base import OnDisk
+
+        if (target, store_url) not in self._backends:
+            store = self.store(store_url)
+            path = str(store.path("runs").parent) if isinstance(store, OnDisk) else None
+            around = registry.Surroundings(target, str(self.paths.engine_dir), store_url, path)
+            self._backends[target, store_url] = registry.find(kind).make(options, around)
+        return self._backends[target, store_url]
+
+
+class _Kinds(dict[str, "type[msgspec.Struct]"]):
+    """The option types of every kind of target, looked up when a file makes that necessary."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._loaded = False
+
+    def _load(self) -> None:
+        if not self._loaded:
+            from gofer.backends import registry
+
+            self._loaded = True
+            self.update(registry.kinds())
+
+    def __contains__(self, key: object) -> bool:
+        self._load()
+        return super().__contains__(key)
+
+    def __getitem__(self, key: str) -> type[msgspec.Struct]:
+        self._load()
+        return super().__getitem__(key)
+
+    def __iter__(self) -> Iterator[str]:
+        self._load()
+        return super().__iter__()
+
+
+def config_schema() -> dict[str, Any]:
+    """The JSON Schema of gofer.yaml with the options of every kind of target there is."""
+    from gofer.backends import registry
+    from gofer.config.schema import project_schema
+
+    return project_schema(registry.kinds())
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")

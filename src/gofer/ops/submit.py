@@ -1,0 +1,178 @@
+"""Submit: describe, check, snapshot, record, plan, send. The order is what makes it exactly once.
+
+The code is in the store and private values are sealed before the run is recorded; it is recorded in the ledger
+before the cluster hears of it; its id is its name there. A crash anywhere leaves nothing, or a pending run that the
+next command completes (see `gofer.ops.repair`).
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gofer._version import __version__
+from gofer.agent.states import State
+from gofer.backends.base import Seals
+from gofer.config.arrays import check_placeholders, expand
+from gofer.config.jobs import JobFile, JobFlags, build_job, read_job_file
+from gofer.config.references import holds_reference
+from gofer.errors import LedgerError, UsageError
+from gofer.model.ids import new_run_id
+from gofer.model.job import Array, Job
+from gofer.model.layout import Layout
+from gofer.model.run import CodeOrigin, Observation, RunRecord
+from gofer.ops import code, entry_point, send
+from gofer.ops.record_rows import rows_of_record
+from gofer.text import slug
+
+if TYPE_CHECKING:
+    from gofer.backends.base import Backend
+    from gofer.ops.session import Session
+    from gofer.tracking.ledger import RunRow
+
+
+class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What the person asked for. `code` False sends none: the command runs in an empty folder."""
+
+    flags: JobFlags = JobFlags()
+    command: tuple[str, ...] = ()
+    target: str | None = None
+    job_file: Path | None = None
+    each: tuple[str, ...] = ()
+    array_file: Path | None = None
+    code: bool = True
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """A checked submission that nothing has been written for."""
+
+    target: str
+    backend: str
+    store: str
+    job: Job
+    layout: Layout
+    array: Array | None
+    code_folder: Path | None
+    resubmit_of: str | None = None
+
+
+def submit(session: Session, request: SubmitRequest) -> RunRow:
+    """The run, or the group of an array, recorded and sent. Nothing is left behind when a check fails."""
+    return commit(session, draft(session, request))
+
+
+def plan(session: Session, request: SubmitRequest) -> str:
+    """What `submit` would send, as text; nothing is written and no code is read."""
+    drawn = draft(session, request)
+    record = _record(session, drawn, new_run_id(time.time()), None)
+    return session.backend(drawn.target).plan(record).render()
+
+
+def draft(session: Session, request: SubmitRequest) -> Draft:
+    """Describe and check: everything that can be known to fail fails here."""
+    file = read_job_file(request.job_file) if request.job_file else None
+    settings = session.settings
+    target = settings.target(request.target or (file.target if file else None))
+    job = build_job(_command(request, file), request.flags, file, settings, target.name)
+    array = expand(request.each, request.array_file) or (file.array if file else None)
+    if array is not None:
+        check_placeholders(job.command, array.columns)
+    folder = settings.root if request.code else None
+    job = entry_point.check(session, job, folder=folder, local=target.kind == "local")
+    return Draft(
+        target=target.name,
+        backend=target.kind,
+        store=settings.store(target.store).url,
+        job=job,
+        layout=session.backend(target.name).lay_out(job),
+        array=array,
+        code_folder=folder,
+    )
+
+
+def _command(request: SubmitRequest, file: JobFile | None) -> tuple[str, ...]:
+    command = request.command or (file.argv if file else ())
+    if not command:
+        raise UsageError("there is no command to run", hint="for example `gofer submit python train.py`")
+    return command
+
+
+def commit(session: Session, drawn: Draft, *, snapshot: str | None = None) -> RunRow:
+    """Snapshot (unless one is given), seal, record, send."""
+    session.store(drawn.store)
+    origin = None
+    if snapshot is None and drawn.code_folder is not None:
+        taken = code.take(session, drawn.code_folder, drawn.store)
+        entry_point.check_included(drawn.job, drawn.code_folder, taken)
+        snapshot, origin = taken.id, code.origin(taken, drawn.code_folder)
+    backend = session.backend(drawn.target)
+    record = _recorded(session, drawn, snapshot, origin, backend)
+    send.send(session, record, drawn.store, backend)
+    row = session.ledger.get(record.id)
+    assert row is not None  # it was inserted by this very call
+    return row
+
+
+def _recorded(
+    session: Session, drawn: Draft, snapshot: str | None, origin: CodeOrigin | None, backend: Backend
+) -> RunRecord:
+    """Seal and record under an id of its own; ids clash about never, and then another one is drawn."""
+    for _ in range(5):
+        record = _record(session, drawn, new_run_id(time.time()), snapshot, origin)
+        if isinstance(backend, Seals):
+            backend.seal(record.id, _private(session, drawn.job))
+        rows = rows_of_record(record, store=drawn.store, submitter=send.this_process())
+        try:
+            session.ledger.insert(rows)
+        except LedgerError:
+            if session.ledger.get(record.id) is None:
+                raise
+            continue
+        return record
+    raise LedgerError("no free run id was found in five tries", hint="is the clock of this machine stopped?")
+
+
+def _private(session: Session, job: Job) -> dict[str, str]:
+    """The caller's environment, as the command would find it here, and the job's values that are references."""
+    own = {name: value for name, value in session.environ.items() if not name.startswith("GOFER_")}
+    return {**own, **session.settings.reveal({k: v for k, v in job.env.items() if holds_reference(v)})}
+
+
+def _record(
+    session: Session, drawn: Draft, run_id: str, snapshot: str | None, origin: CodeOrigin | None = None
+) -> RunRecord:
+    return RunRecord(
+        id=run_id,
+        name=drawn.job.name or _name(drawn.job.command),
+        target=drawn.target,
+        backend=drawn.backend,
+        job=drawn.job,
+        layout=drawn.layout,
+        submitted_at=time.time(),
+        submitted_by=f"{_user()}@{socket.gethostname()}",
+        gofer=__version__,
+        snapshot=snapshot,
+        code=origin,
+        array=drawn.array,
+        resubmit_of=drawn.resubmit_of,
+    )
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())  # a container's user without a name
+
+
+def _name(command: tuple[str, ...]) -> str:
+    """The script's name where there is one, else the program's: `python train.py` is `train`."""
+    words = [os.path.basename(word) for word in command]
+    script = next((word for word in words if word.endswith((".py", ".sh"))), words[0])
+    return slug(os.path.splitext(script)[0]) or "run"

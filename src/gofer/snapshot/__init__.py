@@ -1,0 +1,13 @@
+"""The code folder, content-addressed: taken here, sent once, restored anywhere.
+
+`take` reads a folder and sends what the store lacks; `restore`, `load` and `differences` read it back.
+Formats are in gofer.agent.manifest, which the node shares; the ignore rules are described in docs/snapshots.md.
+"""
+
+from __future__ import annotations
+
+from gofer.snapshot.capture import take
+from gofer.snapshot.contents import differences, load, restore
+from gofer.snapshot.summary import Snapshot
+
+__all__ = ["Snapshot", "differences", "load", "restore", "take"]

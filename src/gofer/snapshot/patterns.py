@@ -1,0 +1,222 @@
+"""Lines of a `.gitignore` and what they match, exactly as git does.
+
+Pure: bytes in, verdicts out; no file is touched here. The rules are those of git's dir.c and wildmatch.c, oddities
+included, and matching is by byte as there. A fuzz test holds them against git itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+_SPECIAL = re.compile(rb"[*?\[\\]")
+_STAR = ord("*")
+
+# As git has them: ASCII only, and white space without form feed and vertical tab.
+_CLASSES = {
+    b"alnum": rb"A-Za-z0-9",
+    b"alpha": rb"A-Za-z",
+    b"blank": rb" \t",
+    b"cntrl": rb"\x00-\x1f\x7f",
+    b"digit": rb"0-9",
+    b"graph": rb"!-~",
+    b"lower": rb"a-z",
+    b"print": rb" -~",
+    b"punct": rb"!-/:-@\[-`{-~",
+    b"space": rb" \t\n\r",
+    b"upper": rb"A-Z",
+    b"xdigit": rb"0-9A-Fa-f",
+}
+
+
+class Pattern(NamedTuple):
+    """One line. `by_name` lines look at the last part of a path only, the others at the path from their file.
+
+    One of `literal` (the whole), `ending` (by name only) and `source` (a regular expression) says what matches.
+    """
+
+    ignores: bool
+    folders_only: bool
+    by_name: bool
+    literal: bytes | None = None
+    ending: bytes | None = None
+    source: bytes | None = None
+
+    def matches(self, name: bytes, path: bytes) -> bool:
+        text = name if self.by_name else path
+        if self.source is not None:
+            return _compile(self.source).fullmatch(text) is not None
+        return text == self.literal or (self.ending is not None and text.endswith(self.ending))
+
+
+class PatternList:
+    """The lines of one file; read only when first asked, since most folders never ask."""
+
+    __slots__ = ("_endings", "_names", "_other_names", "_other_paths", "_paths", "_patterns", "text")
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        self._patterns: list[Pattern] | None = None
+
+    def verdict(self, name: bytes, path: bytes, is_folder: bool) -> bool | None:
+        """Whether the last line that matches ignores; None when no line does. `path` is from the list's folder."""
+        if self._patterns is None:
+            self._patterns = self._prepare()
+        if not (
+            name in self._names
+            or path in self._paths
+            or name.endswith(self._endings)
+            or self._other_names.fullmatch(name)
+            or self._other_paths.fullmatch(path)
+        ):
+            return None
+        for pattern in self._patterns:
+            if (is_folder or not pattern.folders_only) and pattern.matches(name, path):
+                return pattern.ignores
+        return None
+
+    def _prepare(self) -> list[Pattern]:
+        """One test for all lines together, so that the many paths no line matches cost little."""
+        patterns = list(parse_lines(self.text))
+        self._names = {p.literal for p in patterns if p.by_name}
+        self._paths = {p.literal for p in patterns if not p.by_name}
+        self._endings = tuple(p.ending for p in patterns if p.ending is not None)
+        self._other_names = _compile(b"|".join(p.source for p in patterns if p.by_name and p.source))
+        self._other_paths = _compile(b"|".join(p.source for p in patterns if not p.by_name and p.source))
+        return patterns[::-1]
+
+
+@lru_cache(maxsize=4096)
+def _compile(source: bytes) -> re.Pattern[bytes]:
+    return re.compile(source or b"(?!)", re.DOTALL)
+
+
+def parse_lines(text: bytes) -> Iterator[Pattern]:
+    """The lines that can match anything, in order."""
+    for line in text.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
+        if line and not line.startswith(b"#"):
+            pattern = _parse_line(_trim(line.removesuffix(b"\r").partition(b"\0")[0]))
+            if pattern:
+                yield pattern
+
+
+def escape(path: bytes) -> bytes:
+    """A line that matches this path and nothing else; for names without a newline."""
+    return b"/" + _SPECIAL.sub(rb"\\\g<0>", path.rstrip(b"/")).replace(b" ", b"\\ ")
+
+
+def _trim(line: bytes) -> bytes:
+    """Without trailing spaces, except one that a backslash protects."""
+    kept = line.rstrip(b" ")
+    if len(kept) == len(line):
+        return line
+    backslashes = len(kept) - len(kept.rstrip(b"\\"))
+    return kept + b" " if backslashes % 2 else kept
+
+
+def _parse_line(line: bytes) -> Pattern | None:
+    ignores = not line.startswith(b"!")
+    glob = line if ignores else line[1:]
+    folders_only = glob.endswith(b"/")
+    glob = glob.removesuffix(b"/")
+    by_name = b"/" not in glob
+    glob = glob.removeprefix(b"/")
+    special = _SPECIAL.search(glob)
+    if not special:
+        return Pattern(ignores, folders_only, by_name, literal=glob) if glob else None
+    if by_name and glob[0] == _STAR and not _SPECIAL.search(glob, 1):
+        return Pattern(ignores, folders_only, by_name, ending=glob[1:])
+    # git compares the part before the first special letter by itself, and `**` after it counts as a beginning.
+    start = special.start()
+    source = translate(glob[start:])
+    if source is None:
+        return None
+    return Pattern(ignores, folders_only, by_name, source=re.escape(glob[:start]) + source)
+
+
+def translate(glob: bytes) -> bytes | None:
+    """The regular expression of a wildmatch pattern; None for one that can match nothing."""
+    parts: list[bytes] = []
+    at = 0
+    while at < len(glob):
+        letter = glob[at : at + 1]
+        if letter == b"*":
+            source, at = _stars(glob, at)
+        elif letter == b"[":
+            found = _bracket(glob, at + 1)
+            if not found:
+                return None
+            source, at = found
+        elif letter == b"\\":
+            if at + 1 == len(glob):
+                return None
+            source, at = re.escape(glob[at + 1 : at + 2]), at + 2
+        else:
+            source, at = (b"[^/]" if letter == b"?" else re.escape(letter)), at + 1
+        parts.append(source)
+    return b"".join(parts)
+
+
+def _stars(glob: bytes, at: int) -> tuple[bytes, int]:
+    end = at
+    while glob[end : end + 1] == b"*":
+        end += 1
+    rest = glob[end:]
+    at_start = at == 0 or glob[at - 1 : at] == b"/"
+    if end - at < 2 or not at_start or not (rest == b"" or rest.startswith((b"/", b"\\/"))):
+        return b"[^/]*", end
+    if rest.startswith(b"/"):
+        return b"(?:.*/)?", end + 1
+    return b".*", end
+
+
+def _bracket(glob: bytes, at: int) -> tuple[bytes, int] | None:
+    """The set that begins after a `[`, and where it ends; None when it is not closed or names no known class."""
+    negated = glob[at : at + 1] in (b"!", b"^")
+    at += negated
+    wanted: list[bytes] = []
+    previous: int | None = None
+    first = True
+    while first or glob[at : at + 1] != b"]":
+        first = False
+        if at >= len(glob):
+            return None
+        found = _member(glob, at, previous)
+        if not found:
+            return None
+        source, previous, at = found
+        wanted.append(source)
+    inside = b"".join(wanted)
+    if negated:
+        return b"(?!/)[^" + inside + b"]" if inside else b"[^/]", at + 1
+    return b"(?!/)[" + inside + b"]" if inside else b"(?!)", at + 1
+
+
+def _member(glob: bytes, at: int, previous: int | None) -> tuple[bytes, int | None, int] | None:
+    """One member of a set as a regular expression, the letter a range may begin with, and what follows it."""
+    letter = glob[at : at + 1]
+    following = glob[at + 1 : at + 2]
+    if letter == b"\\":
+        return (_one(following[0]), following[0], at + 2) if following else None
+    if letter == b"-" and previous and following not in (b"", b"]"):
+        at += 1 + (following == b"\\")
+        last = glob[at : at + 1]
+        return (_span(previous, last[0]), None, at + 1) if last else None
+    if letter == b"[" and following == b":":
+        end = glob.find(b"]", at + 2)
+        if end < 0:
+            return None
+        if end > at + 2 and glob[end - 1 : end] == b":":
+            source = _CLASSES.get(glob[at + 2 : end - 1])
+            return (source, None, end + 1) if source else None
+    return _one(letter[0]), letter[0], at + 1
+
+
+def _one(letter: int) -> bytes:
+    return b"\\x%02x" % letter
+
+
+def _span(first: int, last: int) -> bytes:
+    return b"%s-%s" % (_one(first), _one(last)) if first <= last else b""

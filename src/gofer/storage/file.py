@@ -1,0 +1,207 @@
+"""A store that is a folder: on this machine, or on a file system that machines share.
+
+An object is a file, its key the path below the root, so people and the commands themselves can read and write
+there too. Symbolic links to files are objects; links to folders are not entered, and what is not a plain file
+is not an object.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from gofer.errors import KeyExists, StoreError
+from gofer.storage.base import ObjectInfo
+from gofer.storage.keys import check_key, check_prefix, no_such_key
+from gofer.storage.whole import TEMP_FOLDER, WholeFile, sweep, write_all
+from gofer.text import quote_word
+
+_Entries = list[os.DirEntry[str]]
+_ABSENT = (FileNotFoundError, NotADirectoryError)
+_COPY_CHUNK = 1 << 20
+_DELETE_RACES = 20  # a deletion may take an empty folder away between its making and its use
+
+
+class FileStore:
+    """The store in the folder `root`, which must be there unless `create`; StoreError otherwise."""
+
+    def __init__(self, root: Path, *, create: bool = False) -> None:
+        self.root = Path(os.path.abspath(root))
+        self.url = self.root.as_uri()
+        if create:
+            with self._explained("make", ""):
+                self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+                sweep(self.root)
+        elif not self.root.is_dir():
+            raise self._gone()
+
+    def path(self, key: str) -> Path:
+        """Where the object is or would be."""
+        if check_key(key).split("/", 1)[0] == TEMP_FOLDER:
+            raise StoreError(f"{key!r} is not a key: {TEMP_FOLDER} holds unfinished writes of {self.url}")
+        return self.root / key
+
+    def get(self, key: str) -> bytes:
+        with self._opened(key) as file:
+            return _read(file, os.fstat(file).st_size)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        if length < 0:
+            raise StoreError(f"cannot read {length} bytes of {key!r} in {self.url}")
+        with self._opened(key) as file:
+            size = os.fstat(file).st_size
+            first = start if start >= 0 else max(size + start, 0)
+            os.lseek(file, first, os.SEEK_SET)
+            return _read(file, min(length, max(size - first, 0)))
+
+    def put(self, key: str, data: bytes, *, new: bool = False) -> None:
+        """Durable: the bytes are on the disk before the name shows them."""
+        path = self.path(key)
+        with self._explained("write", key), WholeFile(self.root) as whole:
+            whole.write(data)
+            self._place(whole, path, key, new=new)
+
+    def append(self, key: str, data: bytes) -> None:
+        """One write at the end of the file; not forced to the disk."""
+        path = self.path(key)
+        with self._explained("append to", key):
+            self._in_folder(path, lambda: _append(path, data))
+
+    def copy(self, source: str, destination: str) -> None:
+        path = self.path(destination)
+        writing = self._explained("write", destination)
+        with self._opened(source) as file, writing, WholeFile(self.root) as whole:
+            while chunk := os.read(file, _COPY_CHUNK):
+                whole.write(chunk)
+            self._place(whole, path, destination, new=False)
+
+    def head(self, key: str) -> ObjectInfo | None:
+        path = self.path(key)
+        with self._explained("look at", key):
+            try:
+                status = os.stat(path)
+            except _ABSENT:
+                return None
+        return ObjectInfo(key, status.st_size, status.st_mtime) if stat.S_ISREG(status.st_mode) else None
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        info = self.head(prefix) if prefix else None
+        if info:
+            yield info
+        else:
+            yield from self._walk(check_prefix(prefix))
+
+    def list_folders(self, prefix: str = "") -> Iterator[str]:
+        entries = self._scan(check_prefix(prefix))
+        yield from sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+
+    def delete(self, keys: Iterable[str]) -> int:
+        """Folders that this leaves empty go too: a folder is only its objects."""
+        return sum(self._delete(key) for key in keys)
+
+    def _delete(self, key: str) -> bool:
+        path = self.path(key)
+        with self._explained("delete", key):
+            try:
+                os.unlink(path)
+            except (*_ABSENT, IsADirectoryError):
+                return False
+        with suppress(OSError):  # not empty, or not ours to remove
+            for folder in path.parents:
+                if folder == self.root:
+                    break
+                os.rmdir(folder)
+        return True
+
+    def _place(self, whole: WholeFile, path: Path, key: str, *, new: bool) -> None:
+        def act() -> None:
+            try:
+                whole.place(path, new=new)
+            except FileExistsError:
+                raise KeyExists(f"the store {self.url} already has an object {key!r}") from None
+
+        whole.flush()
+        self._in_folder(path, act)
+
+    def _in_folder(self, path: Path, act: Callable[[], None]) -> None:
+        for _ in range(_DELETE_RACES):
+            with suppress(FileNotFoundError):
+                return act()
+            if not self.root.is_dir():  # a share that is not mounted must not be made anew underneath
+                break
+            path.parent.mkdir(parents=True, exist_ok=True)
+        return act()
+
+    def _walk(self, folder: str) -> Iterator[ObjectInfo]:
+        """Depth first with folders sorted as `name/`: the order of the whole keys."""
+        entries = self._scan(folder)
+        folders = {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
+        for name in sorted(f"{e.name}/" if e.name in folders else e.name for e in entries):
+            key = f"{folder}/{name}" if folder else name
+            if name.endswith("/"):
+                yield from self._walk(key[:-1])
+            elif info := self.head(key):
+                yield info
+
+    def _scan(self, folder: str) -> _Entries:
+        with self._explained("list", folder):
+            try:
+                with os.scandir(self.path(folder) if folder else self.root) as entries:
+                    return [entry for entry in entries if folder or entry.name != TEMP_FOLDER]
+            except _ABSENT:
+                if not self.root.is_dir():
+                    raise
+                return []
+
+    @contextmanager
+    def _opened(self, key: str) -> Iterator[int]:
+        path = self.path(key)
+        with self._explained("read", key):
+            try:
+                # Not blocking: a command may have left a named pipe among its outputs.
+                file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            except _ABSENT:
+                raise no_such_key(self.url, key) from None
+            try:
+                if not stat.S_ISREG(os.fstat(file).st_mode):
+                    raise no_such_key(self.url, key)
+                yield file
+            finally:
+                os.close(file)
+
+    @contextmanager
+    def _explained(self, verb: str, key: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and not self.root.is_dir():
+                raise self._gone() from error
+            why = (error.strerror or str(error)).lower()
+            where = f"{key!r} in the store {self.url}" if key else f"the store {self.url}"
+            raise StoreError(f"cannot {verb} {where}: {why}") from error
+
+    def _gone(self) -> StoreError:
+        return StoreError(
+            f"the store {self.url} is not there: no folder {self.root}",
+            hint=f"mount it, or make it with `mkdir -p {quote_word(str(self.root))}`",
+        )
+
+
+def _read(file: int, size: int) -> bytes:
+    """Up to `size` bytes; fewer only at the end of the file."""
+    chunks: list[bytes] = []
+    while size > 0 and (chunk := os.read(file, size)):
+        chunks.append(chunk)
+        size -= len(chunk)
+    return b"".join(chunks)
+
+
+def _append(path: Path, data: bytes) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        write_all(file, data)
+    finally:
+        os.close(file)

@@ -1,0 +1,113 @@
+"""Words and numbers as people write them: quoting, sizes, durations, times, safe names.
+
+Pure functions; this module knows nothing of runs, files or clusters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from gofer.errors import UsageError
+
+_SAFE_WORD = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|m|s|w|ms)", re.IGNORECASE)
+_SECONDS = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(i?)b?", re.IGNORECASE)
+_SIZE_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+
+
+def quote_word(word: str) -> str:
+    """One shell word that a POSIX shell reads back as exactly `word`."""
+    if _SAFE_WORD.fullmatch(word):
+        return word
+    return "'" + word.replace("'", "'\"'\"'") + "'"
+
+
+def quote_command(argv: Sequence[str]) -> str:
+    """The argv as one line that can be pasted into a shell."""
+    return " ".join(quote_word(word) for word in argv)
+
+
+def parse_duration_s(text: str) -> float:
+    """Seconds from `90`, `90s`, `1h30m`, `2d`, `01:30:00` or `1-12:00:00`; UsageError otherwise."""
+    value = text.strip()
+    if re.fullmatch(r"\d+(\.\d+)?", value):
+        return float(value)
+    clock = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d\d)", value)
+    if clock:
+        days, hours, minutes, seconds = (int(part or 0) for part in clock.groups())
+        return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+    parts = _DURATION_PART.findall(value)
+    if parts and not _DURATION_PART.sub("", value).strip():
+        return sum(float(number) * _SECONDS[unit.lower()] for number, unit in parts)
+    raise UsageError(f"`{text}` is not a duration", hint="write it like `90s`, `30m`, `1h30m`, `2d` or `01:30:00`")
+
+
+def format_duration(seconds: float | None) -> str:
+    """`0.4s`, `12s`, `3m12s`, `5h03m`, `2d04h`; `-` when unknown."""
+    if seconds is None:
+        return "-"
+    if seconds < 10:
+        return f"{max(seconds, 0.0):.1f}s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    if whole < 86400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+    return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"
+
+
+def parse_size(text: str) -> int:
+    """Bytes from `512`, `10k`, `1.5GiB`, `50 MB` (k = 1000, ki = 1024); UsageError otherwise."""
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
+        raise UsageError(f"`{text}` is not a size", hint="write it like `512`, `10k`, `1.5GiB` or `50MB`")
+    number, prefix, binary = match.groups()
+    return round(float(number) * (1024 if binary else 1000) ** _SIZE_POWER[prefix.lower()])
+
+
+def format_size(size: int) -> str:
+    """`999 B`, `1.2 KiB`, `3.4 GiB`."""
+    value = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{size} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def format_time(seconds: float | None) -> str | None:
+    """RFC 3339 in UTC with microseconds, the form of every time in gofer's JSON."""
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def format_local_time(seconds: float | None) -> str:
+    """The time as a person at this machine reads it: `2026-03-01 14:05:09`."""
+    return "-" if seconds is None else datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def parse_time(text: str) -> float:
+    """Seconds since the epoch from RFC 3339 or `YYYY-MM-DD[ HH:MM[:SS]]` (local time without a zone)."""
+    try:
+        return datetime.fromisoformat(text.strip().replace("Z", "+00:00")).timestamp()
+    except ValueError:
+        raise UsageError(f"`{text}` is not a time", hint="write it like `2026-03-01` or `2026-03-01 14:05`") from None
+
+
+def slug(text: str, *, most: int = 40) -> str:
+    """A name safe in a path, a DNS label and a job name: lower case, digits and single dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:most].rstrip("-")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """A hint naming the nearest known word, or None when nothing is near."""
+    import difflib  # slow to load and only needed on the way to an error
+
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"did you mean `{near[0]}`?" if near else None

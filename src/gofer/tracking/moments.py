@@ -1,0 +1,34 @@
+"""Times as people write them in filters: a day, a minute or a second, each with a beginning and an end."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import date, datetime, timedelta
+
+from gofer.text import parse_time
+
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_STEPS_S = (
+    (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d"), 60.0),
+    (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d"), 1.0),
+)
+_DAYS_BACK = {"today": 0, "yesterday": 1}
+
+
+def moment(text: str, now: float) -> tuple[float, float]:
+    """The first instant of it, and the first one after it; UsageError when it is not a time.
+
+    `today`, `yesterday`, `2026-03-01` are days of this machine's zone, be they 23, 24 or 25 hours long.
+    A time with a zone or a fraction of a second is a single instant.
+    """
+    value = text.strip()
+    if value in _DAYS_BACK:
+        value = (datetime.fromtimestamp(now).date() - timedelta(days=_DAYS_BACK[value])).isoformat()
+    start = parse_time(value)
+    if _DAY.fullmatch(value):
+        return start, parse_time((date.fromisoformat(value) + timedelta(days=1)).isoformat())
+    for form, step_s in _STEPS_S:
+        if form.fullmatch(value):
+            return start, start + step_s
+    return start, math.nextafter(start, math.inf)

@@ -1,0 +1,168 @@
+"""What `list runs` asks: filters such as `state=failed`, an order, a limit; from words to a Query.
+
+This half reads and checks words. `sql` turns a Query into a statement with bound values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gofer.errors import UnknownName, UsageError
+
+# How the values of a field are read and compared.
+FIELDS = {
+    "id": "id",
+    "name": "text",
+    "target": "text",
+    "state": "state",
+    "reason": "reason",
+    "exit_code": "number",
+    "gpus": "number",
+    "nodes": "number",
+    "procs": "number",
+    "priority": "number",
+    "command": "text",
+    "age": "duration",
+    "elapsed": "duration",
+    "submitted": "time",
+    "started": "time",
+    "ended": "time",
+    "group": "id",
+    "attempts": "number",
+    "snapshot": "text",
+}
+NONE = "none"
+_KEYED = {"tag.": "loose", "arg.": "loose"}
+# Patterns are compiled where they are used: a listing without filters needs none of them.
+_SYNTAX = r"(?s)\s*([^=!<>~]*[^=!<>~\s])\s*(==|!=|<>|<=|>=|=|<|>|~)(.*)"
+_SAME_AS = {"==": "=", "<>": "!="}
+_COMMA = r"(?<!\\),"
+_NUMBER = r"(?a)\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*"
+
+
+class Filter(NamedTuple):
+    """One condition. `=` means any of the values, `!=` none of them; the other operators take one."""
+
+    field: str
+    op: str
+    values: tuple[str, ...]
+
+
+class Query(NamedTuple):
+    """Runs that meet every filter.
+
+    `limit` keeps the newest so many; `sort` then orders what was kept (newest first without it), runs without
+    a value last, and `reverse` turns the order. Rows of arrays are left out unless `include_rows`, or a
+    filter names `group` or an `arg.`. `now` fixes what `age` and `elapsed` mean; None is the present.
+    `records` asks for the run records too.
+    """
+
+    filters: tuple[Filter, ...] = ()
+    sort: str | None = None
+    reverse: bool = False
+    limit: int | None = None
+    include_rows: bool = False
+    kinds: tuple[str, ...] = ("run", "group")
+    records: bool = False
+    now: float | None = None
+
+
+def parse_filter(text: str) -> Filter:
+    """Read `field op value`; UsageError or UnknownName when it cannot mean anything."""
+    match = re.fullmatch(_SYNTAX, text)
+    if not match:
+        raise UsageError(
+            f"`{text}` is not a filter",
+            hint="write FIELD OPERATOR VALUE, like `state=failed`, `gpus>=4` or `age<7d`",
+        )
+    field, op, value = match.group(1), _SAME_AS.get(match.group(2), match.group(2)), match.group(3).strip()
+    kind = field_kind(field)
+    if op in ("=", "!="):
+        found = Filter(field, op, tuple(part.strip().replace("\\,", ",") for part in re.split(_COMMA, value)))
+    else:
+        found = Filter(field, op, (value,))
+    _check(found, kind)
+    return found
+
+
+def parse_filters(texts: Sequence[str]) -> tuple[Filter, ...]:
+    """All of them must hold."""
+    return tuple(parse_filter(text) for text in texts)
+
+
+def field_kind(field: str) -> str:
+    """How the field's values compare; UnknownName, with the nearest name, when there is no such field."""
+    for prefix, kind in _KEYED.items():
+        if field.startswith(prefix) and len(field) > len(prefix):
+            return kind
+    if field not in FIELDS:
+        from gofer.text import did_you_mean
+
+        known = "the fields are " + ", ".join([*FIELDS, "tag.NAME", "arg.NAME"])
+        raise UnknownName(f"runs have no field `{field}`", hint=did_you_mean(field, FIELDS) or known)
+    return FIELDS[field]
+
+
+def is_number(text: str) -> bool:
+    """Whether SQLite reads the text as a number and nothing else."""
+    return re.fullmatch(_NUMBER, text) is not None
+
+
+def _check(found: Filter, kind: str) -> None:
+    if found.op == "~":
+        _check_pattern(found, kind)
+        return
+    for value in found.values:
+        if value == NONE and found.op in ("=", "!="):
+            continue
+        if value == NONE or (kind == "number" and not is_number(value)):
+            raise UsageError(
+                f"`{found.field}` cannot be compared with `{value}` by `{found.op}`", hint=_hint(kind)
+            )
+        if kind in ("state", "reason"):
+            _check_word(kind, value)
+        elif kind in ("duration", "time"):
+            _check_when(kind, value)
+
+
+def _check_pattern(found: Filter, kind: str) -> None:
+    if kind in ("number", "duration", "time"):
+        raise UsageError(f"`{found.field}` is not text, so `~` has no meaning for it", hint=_hint(kind))
+    try:
+        re.compile(found.values[0])
+    except re.error as error:
+        raise UsageError(
+            f"`{found.values[0]}` is not a regular expression: {error}",
+            hint="put a backslash before ( ) [ * + ?",
+        ) from None
+
+
+def _check_word(kind: str, value: str) -> None:
+    from gofer.agent.states import Reason, State
+
+    known = [str(word) for word in (State if kind == "state" else Reason)]
+    if value not in known:
+        from gofer.text import did_you_mean
+
+        hint = did_you_mean(value, known) or f"the words are {', '.join(known)}"
+        raise UnknownName(f"no run has the {kind} `{value}`", hint=hint)
+
+
+def _check_when(kind: str, value: str) -> None:
+    from gofer.text import parse_duration_s
+    from gofer.tracking.moments import moment
+
+    if kind == "duration":
+        parse_duration_s(value)
+    else:
+        moment(value, 0.0)
+
+
+def _hint(kind: str) -> str:
+    return {
+        "number": "compare it with a number: `=`, `!=`, `<`, `<=`, `>`, `>=`",
+        "duration": "compare it with a duration such as `90s`, `30m` or `7d`",
+        "time": "compare it with a time such as `today` or `2026-03-01 14:05`",
+    }.get(kind, "use `=none` for runs without a value, `!=none` for those with one")

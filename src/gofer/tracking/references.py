@@ -1,0 +1,81 @@
+"""From what a person types to one run: an id, part of one, `last`, or a log folder's name."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from gofer.errors import UnknownName, UsageError
+from gofer.tracking.rows import RunRow, plain
+
+MOST_SHOWN = 10
+_COMMAND_WIDTH = 60
+
+
+def tidy(reference: str) -> str:
+    """The id in `assets/<id>/`, as a shell completes it; UsageError when nothing is left."""
+    word = (plain(reference) or "").strip().rstrip("/").rpartition("/")[2]
+    if not word:
+        raise UsageError(
+            f"`{reference}` names no run", hint="`gofer list runs` shows them; `last` is the newest"
+        )
+    return word
+
+
+def candidates(connection: sqlite3.Connection, word: str, target: str | None) -> list[str]:
+    """The ids that `word` may mean, newest first: an exact one alone, else by beginning or end.
+
+    Rows of arrays answer only to their full id or to `<end of the group's id>-<i>`, so that a group's own
+    name is never ambiguous with its rows.
+    """
+    if word == "last":
+        return _ids(connection, "group_id IS NULL", [], target)[:1]
+    exact = _ids(connection, "id = ?", [word], target)
+    if exact:
+        return exact
+    found = _ids(
+        connection,
+        "group_id IS NULL AND (substr(id, 1, ?) = ? OR substr(id, -?) = ?)",
+        [len(word), word, len(word), word],
+        target,
+    )
+    return found + _rows(connection, word, target)
+
+
+def unknown(reference: str, target: str | None) -> UnknownName:
+    """The error for a reference that fits no run."""
+    if reference == "last":
+        return UnknownName("no run was submitted yet", hint="`gofer submit COMMAND`")
+    where = f" on the target `{target}`" if target else ""
+    return UnknownName(
+        f"no run has an id that begins or ends with `{reference}`{where}", hint="`gofer list runs`"
+    )
+
+
+def ambiguous(reference: str, rows: list[RunRow], total: int) -> UsageError:
+    """The error for a reference that fits several runs; `rows` are the first of them."""
+    from gofer.text import quote_command
+
+    lines = [f"  {row.id}  {row.state}  {quote_command(row.command)[:_COMMAND_WIDTH]}" for row in rows]
+    if total > len(rows):
+        lines.append(f"  and {total - len(rows)} more")
+    return UsageError(
+        "\n".join([f"`{reference}` fits {total} runs:", *lines]), hint="give more of the id, or all of it"
+    )
+
+
+def _rows(connection: sqlite3.Connection, word: str, target: str | None) -> list[str]:
+    end, dash, index = word.rpartition("-")
+    if not (dash and end and index.isascii() and index.isdigit()):
+        return []
+    groups = _ids(connection, "kind = 'group' AND substr(id, -?) = ?", [len(end), end], target)
+    found = (_ids(connection, "id = ?", [f"{group}-{index}"], target) for group in groups)
+    return [run_id for ids in found for run_id in ids]
+
+
+def _ids(
+    connection: sqlite3.Connection, where: str, values: list[str | int], target: str | None
+) -> list[str]:
+    sql = f"SELECT id FROM runs WHERE {where}"
+    if target is not None:
+        sql, values = f"{sql} AND target = ?", [*values, target]
+    return [row[0] for row in connection.execute(f"{sql} ORDER BY submitted_at DESC, id DESC", values)]

@@ -1,0 +1,125 @@
+"""One line of the ledger, and its form in SQL. Knows nothing of files, connections or queries.
+
+On the way of every reading command, so it loads nothing beyond json: no msgspec, no model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from gofer.agent.states import FINAL_STATES, State
+from gofer.model.ids import short_id
+
+FINAL = frozenset(str(state) for state in FINAL_STATES)
+ACTIVE = tuple(str(state) for state in State if state not in FINAL_STATES)
+
+_COMPACT = json.JSONEncoder(separators=(",", ":"))
+
+
+class RunRow(NamedTuple):
+    """A run, a group of runs (an array) or a row of a group.
+
+    A row of a group has kind `run`, the group's id and its index. `record` is the JSON of the run's record;
+    it is empty in the rows of a group, and in what `Ledger.select` returns unless the query asks for records.
+    `observed_at` is when the cluster was last asked; for an unchanged row of a group, look at the group's.
+    """
+
+    id: str
+    kind: str
+    group_id: str | None
+    row_index: int | None
+    name: str
+    target: str
+    backend: str
+    store: str
+    state: str
+    reason: str | None
+    detail: str | None
+    exit_code: int | None
+    command: list[str]
+    args: dict[str, str]
+    gpus: int
+    nodes: int
+    procs: int
+    priority: int
+    submitted_at: float
+    started_at: float | None
+    ended_at: float | None
+    elapsed_s: float | None
+    attempts: list[dict[str, Any]]
+    snapshot: str | None
+    tags: dict[str, str]
+    counts: dict[str, int]
+    size: int
+    record: bytes
+    submitter: str
+    observed_at: float | None
+
+    @property
+    def short_id(self) -> str:
+        return short_id(self.id)
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in FINAL
+
+
+class Event(NamedTuple):
+    """Something gofer itself did or saw about a run."""
+
+    at: float
+    event: str
+    data: dict[str, Any]
+
+
+# The record has a table of its own, so that a scan of `runs` never reads the 1 MB record of a large array.
+COLUMNS = tuple(field for field in RunRow._fields if field != "record")
+_RECORD_AT = RunRow._fields.index("record")
+_JSON_AT = tuple(RunRow._fields.index(field) for field in ("command", "args", "attempts", "tags", "counts"))
+_PLAIN_AT = tuple(RunRow._fields.index(field) for field in ("name", "target", "store", "detail", "submitter"))
+_EMPTY = {"[]": list, "{}": dict}
+
+SELECT_BARE = "SELECT " + ", ".join("x''" if f == "record" else f for f in RunRow._fields) + " FROM runs"
+SELECT_FULL = SELECT_BARE.replace(
+    "x''", "coalesce((SELECT record FROM records WHERE records.id = runs.id), x'')"
+)
+INSERT = f"INSERT INTO runs ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
+
+
+def marks(values: Collection[object]) -> str:
+    """As many `?` as there are values, for `IN (…)`."""
+    return ", ".join("?" * len(values))
+
+
+def to_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
+    """ASCII JSON, so that text that is not UTF-8 (surrogates from argv) passes through SQLite and back."""
+    return _COMPACT.encode(value) if value else ("{}" if isinstance(value, Mapping) else "[]")
+
+
+def plain(text: str | None) -> str | None:
+    """Text that SQLite can hold: bytes that were not UTF-8 become `\\udcXX`."""
+    if text is None or text.isascii():
+        return text
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def encode(row: RunRow) -> list[Any]:
+    """The values of `INSERT`, in its order."""
+    values: list[Any] = list(row)
+    for at in _JSON_AT:
+        values[at] = to_json(values[at])
+    for at in _PLAIN_AT:
+        values[at] = plain(values[at])
+    del values[_RECORD_AT]
+    return values
+
+
+def decode(values: Sequence[Any]) -> RunRow:
+    """The row of a line that SELECT_BARE or SELECT_FULL gave."""
+    fields = list(values)
+    for at in _JSON_AT:
+        text = fields[at]
+        fields[at] = _EMPTY[text]() if text in _EMPTY else json.loads(text)
+    return RunRow._make(fields)

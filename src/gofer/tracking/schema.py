@@ -1,0 +1,82 @@
+"""The tables of the ledger, one migration after the other, and how a file is brought up to date.
+
+A migration that has been released is never edited: add the next one, and keep the old schema as a golden file
+in tests/tracking.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+from gofer.errors import LedgerError
+
+APPLICATION_ID = 0x676F6672  # "gofr", so that another program's database is not mistaken for a ledger
+
+_V1 = (
+    """
+    CREATE TABLE runs (
+        id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, group_id TEXT, row_index INTEGER,
+        name TEXT NOT NULL, target TEXT NOT NULL, backend TEXT NOT NULL, store TEXT NOT NULL,
+        state TEXT NOT NULL, reason TEXT, detail TEXT, exit_code INTEGER,
+        command TEXT NOT NULL, args TEXT NOT NULL,
+        gpus INTEGER NOT NULL, nodes INTEGER NOT NULL, procs INTEGER NOT NULL, priority INTEGER NOT NULL,
+        submitted_at REAL NOT NULL, started_at REAL, ended_at REAL, elapsed_s REAL,
+        attempts TEXT NOT NULL, snapshot TEXT, tags TEXT NOT NULL, counts TEXT NOT NULL,
+        size INTEGER NOT NULL, submitter TEXT NOT NULL, observed_at REAL
+    )
+    """,
+    "CREATE INDEX runs_by_time ON runs (submitted_at, id) WHERE group_id IS NULL",
+    "CREATE INDEX runs_by_state ON runs (state, submitted_at, id)",
+    "CREATE INDEX runs_by_group ON runs (group_id, row_index) WHERE group_id IS NOT NULL",
+    "CREATE TABLE records (id TEXT NOT NULL PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE events (run_id TEXT NOT NULL, at REAL NOT NULL, event TEXT NOT NULL, data TEXT NOT NULL)",
+    "CREATE INDEX events_by_run ON events (run_id)",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1,)
+
+
+def is_current(
+    connection: sqlite3.Connection, path: Path, migrations: Sequence[Sequence[str]] = MIGRATIONS
+) -> bool:
+    """Whether the file needs no migration; LedgerError when a newer gofer wrote it."""
+    version = _version(connection)
+    if version > len(migrations):
+        raise LedgerError(
+            f"the ledger {path} has schema version {version} and this gofer knows only {len(migrations)}",
+            hint="upgrade gofer on this machine, or set GOFER_HOME to another folder",
+        )
+    return version == len(migrations)
+
+
+def migrate(
+    connection: sqlite3.Connection, path: Path, migrations: Sequence[Sequence[str]] = MIGRATIONS
+) -> None:
+    """Bring the file from any older version to the last one, all or nothing.
+
+    Safe when several processes do it at once: the version is read again under the write lock.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if not is_current(connection, path, migrations):
+            version = _version(connection)
+            if version == 0 and connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+                raise LedgerError(
+                    f"{path} is a database of another program, not a gofer ledger",
+                    hint="move it away, or set GOFER_HOME to another folder",
+                )
+            for statement in (statement for step in migrations[version:] for statement in step):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {len(migrations)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])

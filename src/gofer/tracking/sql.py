@@ -1,0 +1,192 @@
+"""From a Query to one statement with bound values; nothing a person typed becomes SQL text."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gofer.tracking.query import NONE, Filter, Query, field_kind, is_number
+from gofer.tracking.rows import SELECT_BARE, SELECT_FULL, marks, plain
+
+_COLUMNS = {
+    "command": "gofer_command(command)",
+    "group": "group_id",
+    "submitted": "submitted_at",
+    "started": "started_at",
+    "ended": "ended_at",
+    "attempts": "json_array_length(attempts)",
+}
+_NUMBER = "CAST(? AS NUMERIC)"
+_IS_NUMBER = "{} <= CAST('9e999' AS REAL)"  # against a number SQLite sorts every text that is not one higher
+_SHORT_ID_AT = 16  # the first two parts of an id have a fixed width
+# The first one is the order of the index runs_by_time. Under a group stand its rows, from the first.
+_NEWEST = "submitted_at DESC, id DESC"
+_NEWEST_WITH_ROWS = "submitted_at DESC, coalesce(group_id, id) DESC, row_index"
+_OLDEST = "submitted_at, id"
+_OLDEST_WITH_ROWS = "submitted_at, coalesce(group_id, id), row_index"
+
+
+class Part(NamedTuple):
+    """A piece of SQL and the values of its question marks, in order."""
+
+    sql: str
+    values: tuple[Any, ...] = ()
+
+
+class Statement(NamedTuple):
+    """What to execute; `functions` (name, arguments, code) must be registered on the connection first."""
+
+    sql: str
+    values: tuple[Any, ...]
+    functions: tuple[tuple[str, int, Callable[..., Any]], ...] = ()
+
+
+def compile_select(query: Query) -> Statement:
+    """The statement whose lines `rows.decode` reads."""
+    where = _where(query)
+    newest = _NEWEST_WITH_ROWS if _has_rows(query) else _NEWEST
+    select = SELECT_FULL if query.records else SELECT_BARE
+    tail = f"WHERE {where.sql} ORDER BY {newest} LIMIT ?"
+    limit = -1 if query.limit is None else query.limit
+    if query.sort is None and not query.reverse:
+        return _statement(Part(f"{select} {tail}", (*where.values, limit)))
+    order = _order(query, newest)
+    inner = f"(SELECT * FROM runs {tail}) AS runs"
+    sql = f"{select.removesuffix('runs')}{inner} ORDER BY {order.sql}"
+    return _statement(Part(sql, (*where.values, limit, *order.values)))
+
+
+def compile_count(query: Query) -> Statement:
+    """The statement that gives one number: how many runs match, without the limit."""
+    where = _where(query)
+    return _statement(Part(f"SELECT count(*) FROM runs WHERE {where.sql}", where.values))
+
+
+def _statement(part: Part) -> Statement:
+    known = (("gofer_command", 1, _command), ("gofer_matches", 2, _matches))
+    return Statement(part.sql, part.values, tuple(entry for entry in known if entry[0] in part.sql))
+
+
+def _has_rows(query: Query) -> bool:
+    return query.include_rows or any(f.field == "group" or f.field.startswith("arg.") for f in query.filters)
+
+
+def _where(query: Query) -> Part:
+    now = time.time() if query.now is None else query.now
+    parts = [] if _has_rows(query) else [Part("group_id IS NULL")]
+    if set(query.kinds) != {"run", "group"}:
+        parts.append(Part(f"kind IN ({marks(query.kinds)})", query.kinds))
+    parts += [_condition(condition, now) for condition in query.filters]
+    return _join(" AND ", parts) if parts else Part("1")
+
+
+def _join(word: str, parts: list[Part]) -> Part:
+    return Part(word.join(f"({part.sql})" for part in parts), tuple(v for part in parts for v in part.values))
+
+
+def _condition(condition: Filter, now: float) -> Part:
+    """`!=` is the exact opposite of `=`, so it holds for runs without a value; the rest never do."""
+    if condition.op == "!=":
+        part = _condition(condition._replace(op="="), now)
+        return Part(f"({part.sql}) IS NOT TRUE", part.values)
+    return _join(" OR ", [_compare(condition.field, condition.op, value, now) for value in condition.values])
+
+
+def _compare(field: str, op: str, value: str, now: float) -> Part:
+    kind = field_kind(field)
+    if kind == "loose":
+        return _compare_keyed(field, op, value)
+    expression = _expression(field, now)
+    if op == "=" and value == NONE:
+        return Part(f"{expression.sql} IS NULL", expression.values)
+    if kind == "time":
+        return _compare_time(expression, op, value, now)
+    right = _right(kind, op, value)
+    if op == "~":
+        return Part(
+            f"gofer_matches({right.sql}, CAST({expression.sql} AS BLOB))", right.values + expression.values
+        )
+    compared = Part(f"{expression.sql} {op} {right.sql}", expression.values + right.values)
+    if kind == "id" and op == "=":
+        short = Part(f"substr({expression.sql}, {_SHORT_ID_AT}) = ?", right.values)
+        return _join(" OR ", [compared, short])
+    return compared
+
+
+def _right(kind: str, op: str, value: str) -> Part:
+    if kind == "duration" and op != "~":
+        from gofer.text import parse_duration_s
+
+        return Part("?", (parse_duration_s(value),))
+    return Part(_NUMBER if kind == "number" else "?", (plain(value),))
+
+
+def _compare_time(expression: Part, op: str, value: str, now: float) -> Part:
+    """A day or a minute is an interval: `=` is inside it, `>` after all of it."""
+    from gofer.tracking.moments import moment
+
+    start, end = moment(value, now)
+    if op == "=":
+        return Part(f"{expression.sql} >= ? AND {expression.sql} < ?", (start, end))
+    edge = {"<": ("<", start), "<=": ("<", end), ">": (">=", end), ">=": (">=", start)}[op]
+    return Part(f"{expression.sql} {edge[0]} ?", (edge[1],))
+
+
+def _compare_keyed(field: str, op: str, value: str) -> Part:
+    """Tags and array values are text; they compare as numbers when both sides are numbers."""
+    source, key = _keyed(field)
+    inside = f"SELECT 1 FROM json_each({source}) WHERE key = ?"
+    if op == "=" and value == NONE:
+        return Part(f"NOT EXISTS ({inside})", (key,))
+    if op == "~":
+        test = Part("gofer_matches(?, CAST(value AS BLOB))", (plain(value),))
+    elif not is_number(value):
+        test = Part(f"value {op} ?", (plain(value),))
+    elif op == "=":
+        test = Part(f"(value = ? OR value = {_NUMBER})", (value, value))
+    else:
+        test = Part(f"value {op} {_NUMBER} AND {_IS_NUMBER.format('value')}", (value,))
+    return Part(f"EXISTS ({inside} AND {test.sql})", (key, *test.values))
+
+
+def _keyed(field: str) -> tuple[str, str | None]:
+    prefix, _, key = field.partition(".")
+    return {"tag": "tags", "arg": "args"}[prefix], plain(key)
+
+
+def _expression(field: str, now: float) -> Part:
+    if field == "age":
+        return Part("(? - submitted_at)", (now,))
+    if field == "elapsed":
+        return Part("coalesce(elapsed_s, ended_at - started_at, ? - started_at)", (now,))
+    return Part(_COLUMNS.get(field, field))
+
+
+def _order(query: Query, newest: str) -> Part:
+    down = "DESC" if query.reverse else "ASC"
+    if query.sort is None:
+        return Part(_OLDEST_WITH_ROWS if _has_rows(query) else _OLDEST)
+    now = time.time() if query.now is None else query.now
+    if field_kind(query.sort) != "loose":
+        value = _expression(query.sort, now)
+        return Part(f"{value.sql} IS NULL, {value.sql} {down}, {newest}", value.values * 2)
+    source, key = _keyed(query.sort)
+    value = Part(f"(SELECT value FROM json_each({source}) WHERE key = ?)", (key,))
+    number = _IS_NUMBER.format(value.sql)
+    keys = [f"{value.sql} IS NULL", f"{number} {'ASC' if query.reverse else 'DESC'}"]
+    keys += [f"CASE WHEN {number} THEN CAST({value.sql} AS REAL) END {down}", f"{value.sql} {down}", newest]
+    return Part(", ".join(keys), value.values * 5)
+
+
+def _command(text: str) -> str:
+    from gofer.text import quote_command
+
+    return plain(quote_command(json.loads(text))) or ""
+
+
+def _matches(pattern: str, value: bytes | None) -> bool:
+    """Bytes, since a tag may hold what is not UTF-8, which sqlite3 will not pass as text."""
+    return value is not None and re.search(pattern, value.decode("utf-8", "surrogatepass")) is not None
