@@ -38,7 +38,7 @@ class Ratio:
         return cls(figure.minimum / base.minimum, figure.median / base.median)
 
     def __str__(self) -> str:
-        return f"{number(self.minimum)}× (medians {number(self.median)}×)"
+        return f"{number(self.minimum)}x (medians {number(self.median)}x)"
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Bar:
 
 
 def at_most(promise: str, limit: float, figure: Figure | None, base: Figure | None) -> Bar:
-    """The bar `figure ≤ limit × base`, judged on the minima."""
+    """The bar `figure ≤ limit x base`, judged on the minima."""
     if figure is None or base is None:
         return Bar(promise, "a side was not measured", None)
     ratio = Ratio.of(figure, base)

@@ -45,7 +45,10 @@ def tool_versions() -> dict[str, str]:
     if shutil.which("git"):
         found["git"] = _output("git", "--version").split()[-1]
     if shutil.which("zip"):
-        found["zip"] = next((line.split()[3] for line in _output("zip", "-v").splitlines() if line.startswith("This is Zip")), "?")
+        found["zip"] = next(
+            (line.split()[3] for line in _output("zip", "-v").splitlines() if line.startswith("This is Zip")),
+            "?",
+        )
     return found
 
 

@@ -6,7 +6,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -16,7 +16,9 @@ from bench.errors import BenchError
 
 @dataclass(frozen=True)
 class Sample:
-    """One run of one command. `rss_mib` cannot be less than the measuring process's own size, see `own_rss_mib`."""
+    """One run of one command. `rss_mib` cannot be less than the measuring process's own size, see
+    `own_rss_mib`.
+    """
 
     wall_s: float
     cpu_s: float
@@ -24,11 +26,21 @@ class Sample:
     output: str = ""
 
 
-def run(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, timeout_s: float = 120) -> Sample:
-    """Blocks until `argv` ends; its stdout is in the sample. Raises BenchError on a failure or a time-out."""
-    with _scratch_file() as out, _scratch_file() as err:
+def run(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: Path,
+    timeout_s: float = 120,
+    accepted: Collection[int] = (0,),
+) -> Sample:
+    """Blocks until `argv` ends; its stdout is in the sample.
+
+    Raises BenchError on a time-out and when the exit status is none of `accepted`.
+    """
+    with scratch_file() as out, scratch_file() as err:
         started = time.perf_counter()
-        process = _start(argv, env, cwd, out, err)
+        process = start(argv, env, cwd, out, err)
         watchdog = threading.Timer(timeout_s, process.kill)
         watchdog.daemon = True
         watchdog.start()
@@ -37,13 +49,15 @@ def run(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, timeout_s: fl
         watchdog.cancel()
         # Popen must not wait for the process a second time: its number may belong to another by then.
         process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode != 0:
-            raise BenchError(_failure(argv, process.returncode, wall_s >= timeout_s, _text(err)))
-        return Sample(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, _text(out))
+        if process.returncode not in accepted:
+            raise BenchError(_failure(argv, process.returncode, wall_s >= timeout_s, text(err)))
+        return Sample(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, text(out))
 
 
 def own_rss_mib() -> float:
-    """Size of this process: a forked child starts with it on its record, so lower figures are not to be had."""
+    """Size of this process: a forked child starts with it on its record, so lower figures are not to be
+    had.
+    """
     with open("/proc/self/status", encoding="ascii") as status:
         for line in status:
             if line.startswith("VmHWM:"):
@@ -51,9 +65,10 @@ def own_rss_mib() -> float:
     return 0.0
 
 
-def _start(
+def start(
     argv: Sequence[str], env: Mapping[str, str], cwd: Path, out: IO[bytes], err: IO[bytes]
 ) -> subprocess.Popen[bytes]:
+    """Does not wait. BenchError when the program cannot be started."""
     try:
         return subprocess.Popen(
             list(argv), env=dict(env), cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=err
@@ -62,12 +77,14 @@ def _start(
         raise BenchError(f"`{argv[0]}` did not start: {error}") from error
 
 
-def _scratch_file() -> IO[bytes]:
-    # A file and not a pipe: a daemon that keeps its starter's stdout open would hold a pipe's reader for ever.
+def scratch_file() -> IO[bytes]:
+    """Holds what a child says; gone when closed."""
+    # Not a pipe: a daemon that keeps its starter's stdout open would hold its reader for ever.
     return os.fdopen(os.memfd_create("bench-output"), "w+b")
 
 
-def _text(file: IO[bytes]) -> str:
+def text(file: IO[bytes]) -> str:
+    """All that was written to `file`."""
     file.seek(0)
     return file.read().decode(errors="replace")
 

@@ -14,8 +14,25 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 DRIVERS = REPOSITORY / "bench" / "drivers"
 
 # Each would change what a child costs or where it writes; what a competitor needs is set for it explicitly.
-_DROPPED = ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONUNBUFFERED", "VIRTUAL_ENV", "TMPDIR")
-_DROPPED_PREFIXES = ("GOFER_", "XDG_", "TS_", "SUBMITIT_", "TORCHX_", "SKYPILOT_", "DSTACK_", "RCLONE_", "GIT_")
+_DROPPED = (
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONPATH",
+    "PYTHONSTARTUP",
+    "PYTHONUNBUFFERED",
+    "VIRTUAL_ENV",
+    "TMPDIR",
+)
+_DROPPED_PREFIXES = (
+    "GOFER_",
+    "XDG_",
+    "TS_",
+    "SUBMITIT_",
+    "TORCHX_",
+    "SKYPILOT_",
+    "DSTACK_",
+    "RCLONE_",
+    "GIT_",
+)
 
 
 @dataclass(frozen=True)

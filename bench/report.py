@@ -19,7 +19,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """One benchmark: what was measured and how, the tables, the bars, and who could not be measured and why."""
+    """One benchmark: what was measured and how, the tables, the bars, and who could not be measured and
+    why.
+    """
 
     letter: str
     title: str
@@ -31,12 +33,12 @@ class Section:
 
 
 def document(
-    facts: Sequence[tuple[str, str]], versions: Mapping[str, str], sections: Sequence[Section], flags: str
+    facts: Sequence[tuple[str, str]], versions: Mapping[str, str], sections: Sequence[Section], command: str
 ) -> str:
     """The whole results file, ending in a newline."""
     parts = [
         "# Benchmark results",
-        f"Written by `python -m bench{flags}`; docs/benchmarks.md says how to read and repeat it.",
+        f"Written by `{command}`; docs/benchmarks.md says how to read and repeat it.",
         "\n".join(f"- {label}: {value}" for label, value in facts)
         + f"\n- versions: {', '.join(f'{name} {version}' for name, version in versions.items())}",
         "## Bars",
@@ -49,7 +51,7 @@ def document(
 def bars_table(sections: Sequence[Section]) -> str:
     """One line a promise, the missed ones in bold."""
     rows = [(s.letter, bar.promise, bar.value, verdict(bar)) for s in sections for bar in s.bars]
-    return table_text(Table(("", "promise", "measured", "verdict"), tuple(rows)))
+    return table_text(Table(("", "promise", "measured", "verdict"), tuple(rows)), numbers=False)
 
 
 def verdict(bar: Bar) -> str:
@@ -69,12 +71,12 @@ def section_text(section: Section) -> str:
     return "\n\n".join(lines)
 
 
-def table_text(table: Table) -> str:
-    """A Markdown table, first column left, the others right."""
+def table_text(table: Table, *, numbers: bool = True) -> str:
+    """A Markdown table; with `numbers` every column but the first is aligned right."""
     for row in table.rows:
         if len(row) != len(table.columns):
             raise ValueError(f"row {row!r} has {len(row)} cells, the table {len(table.columns)} columns")
-    rule = [":---", *("---:" for _ in table.columns[1:])]
+    rule = [":---", *("---:" if numbers else ":---" for _ in table.columns[1:])]
     lines = [_line(table.columns), _line(rule), *(_line(tuple(map(_escaped, row))) for row in table.rows)]
     return "\n".join(lines)
 

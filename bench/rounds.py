@@ -40,7 +40,8 @@ class Outcome(Generic[T]):
 
 
 def interleave(competitors: Sequence[Competitor[T]], rounds: int, *, warm_ups: int = 0) -> Outcome[T]:
-    """Blocks until all rounds are taken. A competitor that fails is dropped with its reason; the others go on.
+    """Blocks until all rounds are taken. A competitor that fails is dropped with its reason; the others go
+    on.
 
     The first `warm_ups` rounds are run and thrown away: they fill the page cache and the bytecode caches.
     """

@@ -1,4 +1,6 @@
-"""`gofer_array.py COUNT GOFER…`: `true` COUNT times as one gofer array; the times are those gofer recorded."""
+"""`gofer_array.py COUNT GOFER…`: `true` COUNT times as one gofer array; the times are those gofer
+recorded.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,15 @@
-"""`hyperqueue_array.py COUNT FOLDER (discard|files)`: `true` COUNT times through HyperQueue on a 2-core worker.
+"""`hyperqueue_array.py COUNT FOLDER (discard|files)`: `true` COUNT times through HyperQueue on a 2-core
+worker.
 
-The package on PyPI (0.27.0) has no `hq` program: the server and the worker live in this process. Its own wait asks
-once a second, too coarse for a job of two seconds, so the same question is asked every 5 ms. The clock starts when
-the submission has returned: the first task starts at about that moment and HyperQueue's times per task are not to
-be had from Python.
+The package on PyPI (0.27.0) has no `hq` program: the server and the worker live in this process. Its own
+wait asks once a second, too coarse for a job of two seconds, so the same question is asked every 5 ms. The
+clock starts when the submission has returned: the first task starts at about that moment and HyperQueue's
+times per task are not to be had from Python.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -30,10 +32,8 @@ def progress(client: Any, job_id: int) -> dict[str, Any]:
         seen.update(jobs[job_id])
         raise Seen
 
-    try:
+    with contextlib.suppress(Seen):
         client.connection.wait_for_jobs([job_id], note)
-    except Seen:
-        pass
     return seen
 
 

@@ -1,7 +1,8 @@
-"""`reap.py REPORT LINGER_LIMIT_S CORES ARGV…`: runs ARGV and all it leaves behind to the end, adds up the costs.
+"""`reap.py REPORT TIMEOUT_S LINGER_LIMIT_S CORES ARGV…`: runs ARGV and all it leaves behind, adds up the costs.
+costs.
 
-A server that a command starts in the background is no longer its child, so its CPU would not be counted and its
-staying would not be seen. This program makes itself the adoptive parent of all orphans below it
+A server that a command starts in the background is no longer its child, so its CPU would not be counted and
+its staying would not be seen. This program makes itself the adoptive parent of all orphans below it
 (PR_SET_CHILD_SUBREAPER, Linux 3.4): it is done when no descendant is alive, whatever they did to detach.
 """
 
@@ -38,28 +39,40 @@ class Tally:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Writes the family's costs to REPORT; the command's own failure is in there, not in the exit status."""
-    report, linger_limit_s, cores, *argv = arguments
+    """Writes the family's costs to REPORT; ends with 1 when the command failed, 124 when it took too long."""
+    report, timeout_s, linger_limit_s, cores, *argv = arguments
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "this kernel has no child subreaper")
     if int(cores) > 0:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(cores)])
-    Path(report).write_text(json.dumps(live(argv, float(linger_limit_s))), encoding="utf-8")
-    return 0
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(int(timeout_s))
+    try:
+        status, costs = live(argv, float(linger_limit_s))
+    except TimeoutError:
+        kill_children()
+        return 124
+    Path(report).write_text(json.dumps(costs), encoding="utf-8")
+    return int(status != 0)
 
 
-def live(argv: Sequence[str], linger_limit_s: float) -> dict[str, object]:
-    """Runs `argv`, then waits for its orphans."""
+def give_up(number: int, frame: object) -> None:
+    raise TimeoutError
+
+
+def live(argv: Sequence[str], linger_limit_s: float) -> tuple[int, dict[str, object]]:
+    """Runs `argv`, then waits for its orphans; its exit status, and what all of them cost."""
     tally = Tally()
     started = time.perf_counter()
     command = subprocess.Popen(list(argv), stdin=subprocess.DEVNULL)
     while command.pid not in tally.ended:
         tally.take(os.wait4(-1, 0))
     wall_s = time.perf_counter() - started
+    signal.alarm(0)
     command.returncode = os.waitstatus_to_exitcode(tally.ended[command.pid])
     left, linger_s = outlive(tally, linger_limit_s)
     costs = {"wall_s": wall_s, "cpu_s": tally.cpu_s, "rss_mib": tally.rss_mib}
-    return {"status": command.returncode, **costs, "linger_s": linger_s, "left": left}
+    return command.returncode, {**costs, "linger_s": linger_s, "left": left}
 
 
 def outlive(tally: Tally, limit_s: float) -> tuple[list[str], float]:

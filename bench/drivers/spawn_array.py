@@ -1,4 +1,6 @@
-"""`spawn_array.py COUNT`: `true` COUNT times, two at once, with nothing around it: what the machine itself can do."""
+"""`spawn_array.py COUNT`: `true` COUNT times, two at once, with nothing around it: what the machine
+itself can do.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`submitit_submit.py FOLDER ARGV…`: one command through submitit's LocalExecutor; prints when submit returned."""
+"""`submitit_submit.py FOLDER ARGV…`: one command through submitit's LocalExecutor; prints when submit
+returned.
+"""
 
 from __future__ import annotations
 

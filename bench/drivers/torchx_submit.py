@@ -1,4 +1,5 @@
-"""`torchx_submit.py FOLDER ARGV…`: one command through torchx's local_cwd scheduler; prints when run returned.
+"""`torchx_submit.py FOLDER ARGV…`: one command through torchx's local_cwd scheduler; prints when run
+returned.
 
 The Python interface, because `torchx run -s local_cwd` returns only when the command has ended.
 """

@@ -1,9 +1,10 @@
 """`tsp_array.py TSP COUNT (submitted|queued)`: `true` COUNT times through task-spooler with two slots.
 
-`submitted`: one shell loop adds the jobs while they run. `queued`: the jobs are added behind one that waits, in
-batches of 500 because a queued job is a process and a connection and tsp stops taking them near 1,000; the clock
-runs only while a batch does. tsp keeps times in whole seconds, so the clock is ours: from the release to the
-return of `tsp -w` on a job added last. TS_SOCKET and TMPDIR isolate it; output is discarded (`-n`).
+`submitted`: one shell loop adds the jobs while they run. `queued`: the jobs are added behind one that waits,
+in batches of 500 because a queued job is a process and a connection and tsp stops taking them near 1,000;
+the clock runs only while a batch does. tsp keeps times in whole seconds, so the clock is ours: from the
+release to the return of `tsp -w` on a job added last. TS_SOCKET and TMPDIR isolate it; output is discarded
+(`-n`).
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _PLAIN: dict[str, Any] = {
     "started_at": NOW - 3500,
     "ended_at": NOW - 3300,
     "elapsed_s": 200.25,
-    "attempts": [{"number": 1}],
+    "attempts": [{"number": 1, "state": "succeeded"}],
     "snapshot": "0123456789abcdef0123456789abcdef",
     "tags": {},
     "counts": {},
@@ -49,4 +49,6 @@ def a_run(**changes: Any) -> RunRow:
 
 def a_group(counts: dict[str, int], **changes: Any) -> RunRow:
     """A group whose rows stand as `counts` says."""
-    return a_run(**{"kind": "group", "counts": counts, "size": sum(counts.values()), "exit_code": None, **changes})
+    return a_run(
+        **{"kind": "group", "counts": counts, "size": sum(counts.values()), "exit_code": None, **changes}
+    )

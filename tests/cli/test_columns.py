@@ -18,10 +18,17 @@ from gofer.errors import UnknownName, UsageError
 def test_the_usual_table() -> None:
     rows = [
         a_run(),
-        a_run(id="r260921-140640-bcdfgh", state="running", name="eval", elapsed_s=None, ended_at=None, gpus=0),
+        a_run(
+            id="r260921-140640-bcdfgh", state="running", name="eval", elapsed_s=None, ended_at=None, gpus=0
+        ),
         a_run(id="r260921-140640-pqrst2", state="failed", reason="exit-code", exit_code=3, command=["false"]),
         a_run(id="r260921-140640-zzzzz9", state="queued", started_at=None, elapsed_s=None, command=["a\nb"]),
-        a_group({"succeeded": 990, "failed": 3, "queued": 7}, id="r260921-140640-ggggg2", state="queued", elapsed_s=None),
+        a_group(
+            {"succeeded": 990, "failed": 3, "queued": 7},
+            id="r260921-140640-ggggg2",
+            state="queued",
+            elapsed_s=None,
+        ),
     ]
     cells = [[text(name, row, NOW) for name in SHOWN] for row in rows]
     table = render([column(name) for name in SHOWN], cells)
@@ -48,7 +55,14 @@ def test_absent_tags_are_empty() -> None:
     assert value("tag.lr", a_run(), NOW) is None
 
 
-@pytest.mark.parametrize(("typed", "hint"), [("stat", "did you mean `state`?"), ("zzz", "the columns are id")])
+def test_a_tag_without_a_value_is_seen() -> None:
+    assert text("tag.baseline", a_run(tags={"baseline": ""}), NOW) == "yes"
+    assert text("tags", a_run(tags={"baseline": "", "lr": "1"}), NOW) == "baseline,lr=1"
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"), [("stat", "did you mean `state`?"), ("zzz", "the columns are id")]
+)
 def test_an_unknown_column_is_refused(typed: str, hint: str) -> None:
     with pytest.raises(UnknownName, match=f"`{typed}` is not a column") as caught:
         parse_columns(f"id,{typed}")
@@ -65,8 +79,6 @@ def test_a_summary_counts_every_state() -> None:
     assert summary({"queued": 7, "succeeded": 990, "failed": 3}) == "990 ok, 3 failed, 7 queued"
     assert summary({"paused": 1, "running": 0}) == "1 paused"
     assert summary({}) == ""
-
-
 
 
 @pytest.mark.parametrize(("ending", "delimiter"), [("csv", ","), ("tsv", "\t")])
@@ -86,7 +98,12 @@ def test_an_exported_table_reads_back(tmp_path: Path, ending: str, delimiter: st
 
 def test_exported_json_keeps_types(tmp_path: Path) -> None:
     file = tmp_path / "runs.json"
-    write_runs([a_run(args={"seed": "7"}, command=["\udcff"])], ["id", "gpus", "reason", "command"], str(file), all_tags=True)
+    write_runs(
+        [a_run(args={"seed": "7"}, command=["\udcff"])],
+        ["id", "gpus", "reason", "command"],
+        str(file),
+        all_tags=True,
+    )
     (found,) = json.loads(file.read_text())
     assert found == {
         "id": "r260921-140640-k9qd4x",

@@ -13,7 +13,9 @@ from gofer.config.redact import remember
 from gofer.errors import CheckFailed, GoferError, UnknownName
 
 
-def _explained(error: Exception, capsys: pytest.CaptureFixture[str], *, debug: bool = False) -> tuple[int, str]:
+def _explained(
+    error: Exception, capsys: pytest.CaptureFixture[str], *, debug: bool = False
+) -> tuple[int, str]:
     status = explain(error, debug=debug)
     printed = capsys.readouterr()
     assert printed.out == ""

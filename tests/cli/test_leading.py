@@ -103,7 +103,10 @@ def _options() -> set[tuple[str, bool]]:
     """(option, whether it takes a value) over all commands."""
     options = [param for command in COMMANDS.values() for param in command.params]
     return {
-        (name, not param.is_flag) for param in options if isinstance(param, click.Option) for name in param.opts
+        (name, not param.is_flag)
+        for param in options
+        if isinstance(param, click.Option)
+        for name in param.opts
     }
 
 

@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from gofer.cli.screen import cut, printable, width
 from gofer.cli.table import Column, render, render_facts
 
-COLUMNS = [Column("ID"), Column("GPUS", right=True), Column("STATE", coloured=True), Column("COMMAND", flexible=True)]
+COLUMNS = [
+    Column("ID"),
+    Column("GPUS", right=True),
+    Column("STATE", coloured=True),
+    Column("COMMAND", flexible=True),
+]
 
 
 def _render(*rows: list[str], fit: int | None = None, colour: bool = False) -> str:

@@ -141,7 +141,7 @@ import sys
 from pathlib import Path
 from gofer.storage.file import FileStore
 store = FileStore(Path(sys.argv[1]))
-for i in range(300):
+for i in range(150):
     store.put(f"a/b/c/{sys.argv[2]}", b"x")
     store.delete([f"a/b/c/{sys.argv[2]}"])
 """

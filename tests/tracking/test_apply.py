@@ -139,6 +139,12 @@ def test_the_rows_of_a_group_move_it(ledger: Ledger) -> None:
     assert ledger.events(rows[0]) == ledger.events(GROUP) == []
 
 
+def test_what_is_said_of_the_group_itself_is_passed_over(ledger: Ledger) -> None:
+    ledger.insert(group(GROUP, 2))
+    assert ledger.apply([seen(State.FAILED, GROUP)], NOW) == []
+    assert stored(ledger, GROUP).state == "pending"
+
+
 def test_a_clock_set_back_gives_a_group_no_negative_time(ledger: Ledger) -> None:
     ledger.insert(group(GROUP, 1))
     ledger.apply([seen(State.SUCCEEDED, f"{GROUP}-0", started_at=NOW, ended_at=NOW - 60)], NOW)

@@ -1,11 +1,14 @@
-"""From the facts in an attempt's node folders to how the attempt ended. Reads files, decides nothing by guess."""
+"""From the facts in an attempt's node folders to how the attempt ended.
+
+Reads files, decides nothing by guess.
+"""
 
 from __future__ import annotations
 
 import glob
 import os
 import time
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 from gofer.agent import files, folder, processes
 from gofer.agent.states import Reason, State
@@ -16,7 +19,7 @@ MOST_RESTARTS = 5
 class Facts(NamedTuple):
     """What the node folders of one attempt hold."""
 
-    exits: List[Optional[Dict[str, Any]]]
+    exits: list[dict[str, Any] | None]
     started: bool
 
 
@@ -24,12 +27,12 @@ class Result(NamedTuple):
     """How an attempt ended; `state` queued means that nothing was started and it is to be started again."""
 
     state: State
-    reason: Optional[Reason]
-    detail: Optional[str]
-    exit_code: Optional[int]
-    started_at: Optional[float]
+    reason: Reason | None
+    detail: str | None
+    exit_code: int | None
+    started_at: float | None
     ended_at: float
-    elapsed_s: Optional[float]
+    elapsed_s: float | None
 
 
 def read(store: str, run_id: str, attempt: int, nodes: int) -> Facts:
@@ -41,7 +44,7 @@ def read(store: str, run_id: str, attempt: int, nodes: int) -> Facts:
     return Facts(exits, started)
 
 
-def agent_of(store: str, run_id: str, attempt: int, node: int) -> Optional[processes.Identity]:
+def agent_of(store: str, run_id: str, attempt: int, node: int) -> processes.Identity | None:
     """The agent process that last began this node's share, alive or not."""
     for event in reversed(_events(store, run_id, attempt, node)):
         if event.get("event") == "agent":
@@ -49,7 +52,7 @@ def agent_of(store: str, run_id: str, attempt: int, node: int) -> Optional[proce
     return None
 
 
-def sessions_of(store: str, run_id: str, attempt: int, node: int) -> List[int]:
+def sessions_of(store: str, run_id: str, attempt: int, node: int) -> list[int]:
     """The sessions that the ranks of this node led."""
     for event in reversed(_events(store, run_id, attempt, node)):
         if event.get("event") == "started":
@@ -57,7 +60,7 @@ def sessions_of(store: str, run_id: str, attempt: int, node: int) -> List[int]:
     return []
 
 
-def _events(store: str, run_id: str, attempt: int, node: int) -> List[Dict[str, Any]]:
+def _events(store: str, run_id: str, attempt: int, node: int) -> list[dict[str, Any]]:
     try:
         with open(os.path.join(store, folder.node_key(run_id, attempt, node), folder.EVENTS), "rb") as file:
             return list(files.read_lines(file.read()))
@@ -80,16 +83,16 @@ def judge(facts: Facts, *, restarts: int, rebooted: bool) -> Result:
     return Result(State.LOST, Reason.NODE_FAILURE, words, None, _first_start(exits), time.time(), None)
 
 
-def _failed_at(record: Dict[str, Any]) -> float:
+def _failed_at(record: dict[str, Any]) -> float:
     first = record.get("first_failure")
     return float(first["at"] if first else record["ended_at"])
 
 
-def _first_start(exits: List[Dict[str, Any]]) -> Optional[float]:
+def _first_start(exits: list[dict[str, Any]]) -> float | None:
     return min((float(record["started_at"]) for record in exits if record["started_at"]), default=None)
 
 
-def _from_record(record: Dict[str, Any], exits: List[Dict[str, Any]]) -> Result:
+def _from_record(record: dict[str, Any], exits: list[dict[str, Any]]) -> Result:
     reason = record["reason"]
     return Result(
         State(record["state"]),
@@ -100,3 +103,23 @@ def _from_record(record: Dict[str, Any], exits: List[Dict[str, Any]]) -> Result:
         max(float(one["ended_at"]) for one in exits),
         max(float(one["elapsed_s"]) for one in exits),
     )
+
+
+def stopped_waiting(words: str) -> Result:
+    """The end of a run that was aborted between attempts, or before its first."""
+    return Result(State.CANCELLED, Reason.USER, words, None, None, time.time(), None)
+
+
+def describe(number: int, result: Result, gpus: list[list[int]], started_at: float | None) -> dict[str, Any]:
+    """The attempt as the queue, the store and the ledger keep it."""
+    return {
+        "number": number,
+        "state": result.state.value,
+        "reason": None if result.reason is None else result.reason.value,
+        "detail": result.detail,
+        "exit_code": result.exit_code,
+        "started_at": result.started_at or started_at,
+        "ended_at": result.ended_at,
+        "elapsed_s": result.elapsed_s,
+        "gpus": gpus,
+    }

@@ -7,11 +7,12 @@ sessions, parentage and the run id in the environment.
 from __future__ import annotations
 
 import os
+import signal
 import time
-from typing import List, Optional
+from typing import Collection
 
 
-def find_parent() -> Optional[str]:
+def find_parent() -> str | None:
     """The folder under which this process may make cgroups, or None."""
     mount = _mount_point()
     own = _own_group()
@@ -28,7 +29,7 @@ def find_parent() -> Optional[str]:
     return parent if usable and os.access(os.path.join(parent, "cgroup.procs"), os.W_OK) else None
 
 
-def _mount_point() -> Optional[str]:
+def _mount_point() -> str | None:
     try:
         with open("/proc/self/mounts") as file:
             for line in file:
@@ -40,7 +41,7 @@ def _mount_point() -> Optional[str]:
     return None
 
 
-def _own_group() -> Optional[str]:
+def _own_group() -> str | None:
     try:
         with open("/proc/self/cgroup") as file:
             for line in file:
@@ -51,7 +52,7 @@ def _own_group() -> Optional[str]:
     return None
 
 
-def create(path: str) -> Optional[str]:
+def create(path: str) -> str | None:
     """Make the group, or take one left by an earlier start; None when the machine refuses."""
     try:
         os.mkdir(path)
@@ -62,21 +63,58 @@ def create(path: str) -> Optional[str]:
     return path
 
 
-def join(path: str) -> None:
-    """Move the calling process into the group."""
-    fd = os.open(os.path.join(path, "cgroup.procs"), os.O_WRONLY | os.O_CLOEXEC)
+def join(path: str) -> bool:
+    """Move the calling process into the group; False when it is not there or the machine refuses."""
+    try:
+        fd = os.open(os.path.join(path, "cgroup.procs"), os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
     try:
         os.write(fd, b"0")
+    except OSError:
+        return False
     finally:
         os.close(fd)
+    return True
 
 
-def members(path: str) -> List[int]:
+def remove(path: str) -> None:
+    """Remove the group if nothing is in it."""
+    try:
+        os.rmdir(path)
+    except OSError:
+        pass
+
+
+def members(path: str) -> list[int]:
     try:
         with open(os.path.join(path, "cgroup.procs")) as file:
             return [int(line) for line in file]
     except OSError:
         return []
+
+
+def leave(prefix: str) -> None:
+    """Move the caller up, out of a group whose name begins so."""
+    mount, own = _mount_point(), _own_group()
+    if mount is not None and own is not None and os.path.basename(own).startswith(prefix):
+        join(os.path.join(mount, os.path.dirname(own).lstrip("/")))
+
+
+def kill_others(path: str, *, spared: Collection[int], timeout_s: float = 10.0) -> None:
+    """End every process in the group but the caller and those spared."""
+    kept = {os.getpid(), *spared}
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        others = [pid for pid in members(path) if pid not in kept]
+        if not others:
+            return
+        for pid in others:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        time.sleep(0.002)
 
 
 def kill(path: str, *, timeout_s: float = 10.0) -> bool:

@@ -1,8 +1,8 @@
 """Puts the files of a snapshot into a folder, byte for byte, or leaves nothing.
 
-The manifest may come from anyone, so it is treated as hostile: names are checked by `manifest`, every piece of
-content is checked against its hash before it is written, files are only ever created anew and links are made
-last, so that no write can pass through one.
+The manifest may come from anyone, so it is treated as hostile: names are checked by `manifest`, every piece
+of content is checked against its hash before it is written, files are only ever created anew and links are
+made last, so that no write can pass through one.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ class _Piece(NamedTuple):
     place: Place
     blob: str
     entry: Entry
-    index: int
+    number: int
 
 
 def restore(source: Union[_Folder, Read], snapshot_id: str, destination: _Folder) -> Restored:
-    """Put a snapshot into `destination`, which must be absent, empty, or an earlier restore of the same snapshot.
+    """Put a snapshot into `destination`, which must be absent, empty, or an earlier restore of the same one.
 
-    `source` is the folder of a store or a callable that reads from one. Blocks. The folder appears whole or not
-    at all, whatever is killed; the file `<destination>.snapshot` beside it says what it holds, and a second call,
-    at once or later, finds it and does nothing. CheckoutError otherwise.
+    `source` is the folder of a store or a callable that reads from one. Blocks. The folder appears whole or
+    not at all, whatever is killed; the file `<destination>.snapshot` beside it says what it holds, and a
+    second call, at once or later, finds it and does nothing. CheckoutError otherwise.
     """
     target = os.path.abspath(os.fspath(destination))
     if _is_restored(target, snapshot_id):
@@ -119,11 +119,11 @@ def _read_mark(target: str) -> Optional[str]:
 def _restore_new(read: Read, manifest: Manifest, target: str) -> Restored:
     os.makedirs(os.path.dirname(target), exist_ok=True)
     _sweep(target)
-    part = "%s.part-%d-%s" % (target, os.getpid(), os.urandom(4).hex())
+    part = f"{target}.part-{os.getpid()}-{os.urandom(4).hex()}"
     os.mkdir(part)
     try:
         _fill(read, manifest, os.fsencode(part))
-        # Before the rename: a mark without a folder means nothing, a folder without a mark would be a stranger.
+        # Before the rename: a mark without a folder means nothing, a folder without a mark is a stranger.
         _write_mark(target, part + ".mark", manifest.id)
         try:
             os.rename(part, target)
@@ -193,7 +193,9 @@ def _pieces(manifest: Manifest) -> List[_Piece]:
                 raise ManifestError(f"no pack of the snapshot holds {blob}")
             length = min(CHUNK_BYTES, entry.size - index * CHUNK_BYTES)
             if place.length != length:
-                raise ManifestError(f"the pack {place.pack} has {place.length} bytes for {blob}, not {length}")
+                raise ManifestError(
+                    f"the pack {place.pack} has {place.length} bytes for {blob}, not {length}"
+                )
             pieces.append(_Piece(place, blob, entry, index))
     pieces.sort()
     return pieces
@@ -201,7 +203,7 @@ def _pieces(manifest: Manifest) -> List[_Piece]:
 
 def _runs(pieces: List[_Piece]) -> Iterator[List[_Piece]]:
     """Neighbours that one read brings in, at most about CHUNK_BYTES at once."""
-    run = []  # type: List[_Piece]
+    run: List[_Piece] = []
     end = 0
     for piece in pieces:
         place = piece.place
@@ -220,7 +222,7 @@ def _write_run(read: Read, run: List[_Piece], root: bytes) -> None:
     start = run[0].place.offset
     end = max(piece.place.offset + piece.place.length for piece in run)
     data = memoryview(read(pack_key(run[0].place.pack), start, end - start))
-    checked = {}  # type: Dict[Tuple[int, int], str]
+    checked: Dict[Tuple[int, int], str] = {}
     for place, blob, entry, index in run:
         span = (place.offset - start, place.offset - start + place.length)
         if span not in checked:

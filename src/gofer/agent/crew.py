@@ -1,172 +1,186 @@
-"""The agent processes of one machine: fork them, find the ones an earlier supervisor left, end what is left over."""
+"""The agents of one machine as their supervisor sees them: hire, assign, hear from, signal, sweep up
+behind.
+"""
 
 from __future__ import annotations
 
 import gc
+import json
 import os
 import signal
+import socket
 import sys
 import traceback
-from typing import Callable, Dict, List, NamedTuple, NoReturn, Optional, Set
+from typing import Any, NamedTuple, NoReturn
 
-from gofer.agent import attempts, cgroups, checkout, locks, processes, wake
-from gofer.agent.node import Node, Task
+from gofer.agent import attempts, cgroups, processes
+from gofer.agent.processes import Identity
+from gofer.agent.worker import CGROUP_PREFIX, Worker, cgroup_name
 
 
 class Share(NamedTuple):
-    """One node of one attempt of one run, as a name."""
+    """One node of one attempt of one run."""
 
     run_id: str
     attempt: int
     node: int
 
-    @property
-    def lock(self) -> str:
-        return f"{self.run_id}/{self.attempt}/{self.node}"
+
+class News(NamedTuple):
+    """`what` is `started` (with the time), `done`, or `gone`: the agent died with this share unfinished."""
+
+    share: Share
+    what: str
+    at: float = 0.0
 
 
-class Report(NamedTuple):
-    """An agent says that its ranks run."""
+class Member:
+    """One agent, a child of this process."""
 
-    run_id: str
-    at: float
+    def __init__(self, who: Identity, connection: socket.socket) -> None:
+        self.who = who
+        self.connection = connection
+        self.share: Share | None = None
+        self.request_id: str | None = None
+        self._heard = b""
+
+    def hear(self) -> list[str] | None:
+        """The lines said since the last call; None when the agent is gone and all it said was heard."""
+        try:
+            data = self.connection.recv(65536)
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        if not data:
+            return None
+        *lines, self._heard = (self._heard + data).split(b"\n")
+        return [line.decode() for line in lines]
 
 
 class Crew:
-    """Forks agents and knows which are alive. Single-threaded, one per supervisor."""
+    """Forks agents and keeps them for the next share. Single-threaded, one per supervisor."""
 
     def __init__(self, engine: str) -> None:
         self.engine = engine
-        self._lock_file = os.path.join(engine, "agents.lock")
-        self._children: Dict[int, Share] = {}
-        self.reports, self._report_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._alive_read, self._alive_write = os.pipe2(os.O_CLOEXEC)
+        self._members: dict[int, Member] = {}
         self._cgroups = cgroups.find_parent()
+        if self._cgroups is not None:
+            for name in os.listdir(self._cgroups):
+                if name.startswith(CGROUP_PREFIX):
+                    cgroups.remove(os.path.join(self._cgroups, name))  # left by agents that were killed
 
-    def cgroup(self, share: Share) -> Optional[str]:
-        if self._cgroups is None:
-            return None
-        return os.path.join(self._cgroups, f"gofer-{share.run_id}-{share.attempt}-{share.node}")
+    @property
+    def connections(self) -> list[int]:
+        """What to wait on for news."""
+        return list(self._members)
 
-    def start(self, share: Share, make_task: Callable[[Optional[str]], Task]) -> bool:
-        """Fork an agent for this share; False when one is alive already."""
-        lock = locks.hold(self._lock_file, share.lock)
-        if lock is None:
-            return False
-        pid = os.fork()
-        if pid == 0:
-            self._be_agent(share, lock, make_task)
-        os.close(lock)
-        self._children[pid] = share
-        return True
+    def hire(self, count: int) -> list[Member]:
+        """That many agents with nothing to do; new ones are forked when there are too few."""
+        idle = [one for one in self._members.values() if one.share is None][:count]
+        return idle + [self._fork() for _ in range(count - len(idle))]
 
-    def is_alive(self, share: Share) -> bool:
-        return share in self._children.values() or locks.is_held(self._lock_file, share.lock)
+    def assign(self, member: Member, share: Share, message: dict[str, Any], request: dict[str, Any]) -> None:
+        """Give an idle agent a share.
 
-    def reap(self) -> List[Share]:
-        """The shares whose agents, children of this process, have ended since the last call."""
-        ended = []
-        while True:
-            try:
-                pid, _ = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                break
-            if pid == 0:
-                break
-            share = self._children.pop(pid, None)
-            if share is not None:
-                ended.append(share)
-        return ended
+        `request` holds what is sent only when the agent does not have it yet.
+        """
+        member.share = share
+        if member.request_id != request["request"]["id"]:
+            message = {**message, **request}
+            member.request_id = request["request"]["id"]
+        member.connection.setblocking(True)
+        try:
+            member.connection.sendall(json.dumps(message).encode() + b"\n")
+        except OSError:
+            pass  # it is gone, which its connection will tell
+        finally:
+            member.connection.setblocking(False)
 
-    def read_reports(self) -> List[Report]:
-        """What agents have said since the last call."""
-        data = b""
-        while True:
-            try:
-                part = os.read(self.reports, 65536)
-            except BlockingIOError:
-                break
-            data += part
+    def news(self) -> list[News]:
+        """What agents have said or what became of them since the last call."""
         found = []
-        for line in data.decode().splitlines():
-            run_id, at = line.split()
-            found.append(Report(run_id, float(at)))
+        for member in list(self._members.values()):
+            lines = member.hear()
+            for line in lines or ():
+                what, value = line.split()
+                if member.share is not None:
+                    found.append(News(member.share, what, float(value)))
+                if what == "done":
+                    member.share = None
+            if lines is None:
+                found += self._bury(member)
         return found
 
-    def signal(self, store: str, share: Share, number: int) -> None:
-        """Signal the agent of a share; nothing happens when it is gone or has not said its pid yet."""
-        for pid, known in self._children.items():
-            if known == share:
-                os.kill(pid, number)
-                return
-        who = attempts.agent_of(store, *share)
-        if who is not None:
-            processes.send(who, number)
+    def dismiss(self, keep: int) -> None:
+        """Let idle agents beyond `keep` go."""
+        idle = [one for one in self._members.values() if one.share is None]
+        for member in idle[keep:]:
+            self._bury(member)
 
-    def sweep(self, store: str, share: Share) -> None:
+    def _bury(self, member: Member) -> list[News]:
+        del self._members[member.connection.fileno()]
+        member.connection.close()
+        if member.share is not None:
+            processes.send(
+                member.who, signal.SIGKILL
+            )  # half dead: it closed its connection with work in hand
+        try:
+            os.waitpid(member.who.pid, 0)
+        except ChildProcessError:
+            pass
+        self._end_cgroup(member.who)
+        return [] if member.share is None else [News(member.share, "gone")]
+
+    def sweep(self, store: str, share: Share, who: Identity | None) -> None:
         """End every process that a dead agent left, however far it ran away."""
-        path = self.cgroup(share)
-        if path is not None:
-            cgroups.kill(path)
+        if who is not None:
+            self._end_cgroup(who)
         sessions = set(attempts.sessions_of(store, *share))
         mark = f"GOFER_RUN_ID={share.run_id}"
 
-        def left(table: Dict[int, processes.Stat]) -> set[int]:
+        def left(table: dict[int, processes.Stat]) -> set[int]:
             led = {pid for pid, stat in table.items() if stat.session in sessions}
             return led | processes.having_environment(mark, table)
 
         processes.kill_until_gone(left)
 
-    # -- in the forked child
+    def _end_cgroup(self, who: Identity) -> None:
+        if self._cgroups is not None:
+            cgroups.kill(os.path.join(self._cgroups, cgroup_name(who)))
 
-    def _be_agent(self, share: Share, lock: int, make_task: Callable[[Optional[str]], Task]) -> NoReturn:
-        status = 1
-        try:
-            gc.disable()
-            os.setsid()
-            # Above all the supervisor's own lock: held here, it would keep a successor out.
-            _close_all_but({0, 1, 2, lock, self._report_write, self._alive_read})
-            path = self.cgroup(share)
-            task = make_task(path and cgroups.create(path))
-            node = Node(
-                task,
-                stage=_stage,
-                on_started=lambda at: self._report(share, at),
-                on_orphaned=lambda: wake.ensure(self.engine),
-                alive_fd=self._alive_read,
-            )
-            status = node.run()
-        except BaseException:  # nothing may return into the supervisor's code
-            traceback.print_exc()
-            sys.stderr.flush()
-        os._exit(status)
-
-    def _report(self, share: Share, at: float) -> None:
-        if share.node == 0:
-            try:
-                os.write(self._report_write, f"{share.run_id} {at!r}\n".encode())
-            except OSError:
-                pass  # the supervisor is gone; its successor reads the folder
+    def _fork(self) -> Member:
+        ours, theirs = socket.socketpair()
+        pid = os.fork()
+        if pid == 0:
+            _be_agent(self.engine, theirs, self._cgroups)
+        theirs.close()
+        ours.setblocking(False)
+        who = processes.identify(pid) or Identity(pid, 0)
+        member = self._members[ours.fileno()] = Member(who, ours)
+        return member
 
 
-def _stage(task: Task) -> None:
-    snapshot = task.request.get("snapshot")
-    if snapshot is None:
-        os.makedirs(task.code, exist_ok=True)
-    else:
-        checkout.restore(task.store, snapshot, task.code)
+def _be_agent(engine: str, connection: socket.socket, cgroup_parent: str | None) -> NoReturn:
+    """In the forked child. Nothing may return into the supervisor's code."""
+    status = 1
+    try:
+        gc.disable()
+        os.setsid()
+        # Above all the supervisor's own lock: held here, it would keep a successor out.
+        _close_all_but({0, 1, 2, connection.fileno()})
+        Worker(engine, connection, cgroup_parent).serve()
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    os._exit(status)
 
 
-def _close_all_but(kept: Set[int]) -> None:
+def _close_all_but(kept: set[int]) -> None:
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in kept:
             try:
                 os.close(int(name))
             except OSError:
                 pass  # the descriptor of the listing itself
-
-
-def ignore_signals() -> None:
-    """A supervisor outlives the terminal's signals; agents and ranks set their own."""
-    for sig in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
-        signal.signal(sig, signal.SIG_IGN)

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import time
-from typing import Any, Callable, Dict, Iterator, Optional, TypeVar
+from typing import Any, Callable, Iterator, TypeVar
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ def remove(path: str) -> None:
         pass
 
 
-def read_json(path: str) -> Optional[Dict[str, Any]]:
+def read_json(path: str) -> dict[str, Any] | None:
     """The object in the file; None when absent or not whole."""
     try:
         with open(path, "rb") as file:
@@ -72,7 +72,7 @@ def read_json(path: str) -> Optional[Dict[str, Any]]:
     return value if isinstance(value, dict) else None
 
 
-def read_lines(data: bytes) -> Iterator[Dict[str, Any]]:
+def read_lines(data: bytes) -> Iterator[dict[str, Any]]:
     """The JSON objects of a `.jsonl` file; a torn or foreign line is passed over."""
     for line in data.split(b"\n"):
         try:

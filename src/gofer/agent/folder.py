@@ -10,7 +10,6 @@ All functions are pure and return keys (relative POSIX paths).
 from __future__ import annotations
 
 import re
-from typing import Optional, Tuple
 
 RUNS = "runs"
 SNAPSHOTS = "snapshots"
@@ -58,7 +57,7 @@ def rank_log(rank: int) -> str:
     return f"rank-{rank}.log"
 
 
-def parse_log_key(key: str) -> Optional[Tuple[int, int, Optional[int]]]:
+def parse_log_key(key: str) -> tuple[int, int, int | None] | None:
     """(attempt, node, rank) of a log's key, rank None for set-up; None for any other key."""
     match = _LOG_KEY.search(key)
     if match is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 
 class _Memory(ctypes.Structure):
@@ -21,7 +21,7 @@ class Nvml:
         self._library = library
 
     @classmethod
-    def open(cls) -> Optional[Nvml]:
+    def open(cls) -> Nvml | None:
         """None on a machine without the driver."""
         try:
             library = ctypes.CDLL("libnvidia-ml.so.1")
@@ -36,16 +36,16 @@ class Nvml:
         number = ctypes.c_uint()
         return number.value if self._library.nvmlDeviceGetCount_v2(ctypes.byref(number)) == 0 else 0
 
-    def driver(self) -> Optional[str]:
+    def driver(self) -> str | None:
         text = ctypes.create_string_buffer(96)
         if self._library.nvmlSystemGetDriverVersion(text, 96) != 0:
             return None
         return text.value.decode("ascii", "replace")
 
-    def sample(self, index: int) -> Dict[str, Any]:
+    def sample(self, index: int) -> dict[str, Any]:
         """Name, memory in MiB and utilisation in percent of one GPU, as far as the driver tells."""
         device = ctypes.c_void_p()
-        facts: Dict[str, Any] = {"index": index}
+        facts: dict[str, Any] = {"index": index}
         if self._library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device)) != 0:
             return facts
         name = ctypes.create_string_buffer(96)
@@ -72,7 +72,7 @@ def count() -> int:
         nvml.close()
 
 
-def sample(indices: List[int]) -> List[Dict[str, Any]]:
+def sample(indices: list[int]) -> list[dict[str, Any]]:
     """One reading of each GPU; empty without a driver."""
     nvml = Nvml.open()
     if nvml is None:

@@ -2,57 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, NamedTuple
 
 
-class Place:
-    """Where one node of one attempt stands among the others."""
+class Place(NamedTuple):
+    """Where one node of one attempt stands among the others. The first of `hosts` is where ranks meet.
 
-    def __init__(
-        self,
-        *,
-        run_id: str,
-        attempt: int,
-        node: int,
-        nodes: int,
-        procs: int,
-        gpus: Optional[List[int]],
-        master: str,
-        port: int,
-        hosts: List[str],
-    ) -> None:
-        self.run_id = run_id
-        self.attempt = attempt
-        self.node = node
-        self.nodes = nodes
-        self.procs = procs
-        self.gpus = gpus
-        self.master = master
-        self.port = port
-        self.hosts = hosts
+    `gpus` is None where gofer does not assign GPUs.
+    """
+
+    run_id: str
+    attempt: int
+    node: int
+    nodes: int
+    procs: int
+    gpus: list[int] | None
+    hosts: list[str]
+    port: int
 
     @property
-    def ranks(self) -> List[int]:
+    def ranks(self) -> list[int]:
         return [self.node * self.procs + local for local in range(self.procs)]
 
 
-def rank_environment(place: Place, rank: int) -> Dict[str, str]:
-    """The variables of one rank; CUDA_VISIBLE_DEVICES only where gofer assigns GPUs (`gpus` is not None)."""
+def rank_environment(place: Place, rank: int) -> dict[str, str]:
+    """The variables of one rank; CUDA_VISIBLE_DEVICES only where gofer assigns GPUs."""
     size, local = place.nodes * place.procs, rank - place.node * place.procs
-    facts: Dict[str, Any] = {
+    facts: dict[str, Any] = {
         "RANK": rank,
         "WORLD_SIZE": size,
         "LOCAL_RANK": local,
         "LOCAL_WORLD_SIZE": place.procs,
         "NODE_RANK": place.node,
         "NNODES": place.nodes,
-        "MASTER_ADDR": place.master,
+        "MASTER_ADDR": place.hosts[0],
         "MASTER_PORT": place.port,
         "OMPI_COMM_WORLD_RANK": rank,
         "OMPI_COMM_WORLD_SIZE": size,
         "OMPI_COMM_WORLD_LOCAL_RANK": local,
         "OMPI_COMM_WORLD_LOCAL_SIZE": place.procs,
-        "MASTER_IP": place.master,
+        "MASTER_IP": place.hosts[0],
         "AZ_BATCH_HOST_LIST": ",".join(place.hosts),
         "GOFER_RUN_ID": place.run_id,
         "GOFER_ATTEMPT": place.attempt,
@@ -62,7 +51,7 @@ def rank_environment(place: Place, rank: int) -> Dict[str, str]:
     return {name: str(value) for name, value in facts.items()}
 
 
-def argument_environment(values: Dict[str, str]) -> Dict[str, str]:
+def argument_environment(values: dict[str, str]) -> dict[str, str]:
     """An array row's values as GOFER_ARG_<NAME>."""
     return {
         "GOFER_ARG_" + "".join(c if c.isalnum() else "_" for c in name).upper(): value

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import binascii
 import hashlib
-import json
 import os
 import re
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Tuple
 
 FORMAT = "gofer-snapshot"
 VERSION = 1
@@ -57,7 +56,7 @@ class Place(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """A whole snapshot, checked against its id. `folders` holds every folder, parents first, without the top."""
+    """A whole snapshot, checked against its id. `folders` has every folder below the top, parents first."""
 
     id: str
     folders: Tuple[bytes, ...]
@@ -106,11 +105,6 @@ def decode_name(text: object) -> bytes:
     return name
 
 
-def to_json(value: object) -> bytes:
-    """The one way a listing is written, so that equal folders have equal hashes."""
-    return json.dumps(value, separators=(",", ":")).encode("ascii")
-
-
 def compute_id(folders: Iterable[Tuple[bytes, bytes]]) -> str:
     """The id of (path, listing's sha256) pairs, which must be in the order of their paths."""
     digest = hashlib.sha256(b"gofer snapshot 1\0")
@@ -119,27 +113,13 @@ def compute_id(folders: Iterable[Tuple[bytes, bytes]]) -> str:
     return digest.hexdigest()
 
 
-def write_manifest(folders: Sequence[Tuple[bytes, bytes]], packs: Iterable[str], files: int, size: int) -> bytes:
-    """The manifest's bytes. `folders` as for `compute_id`; `files` and `size` are told to people only."""
-    return to_json(
-        {
-            "format": FORMAT,
-            "version": VERSION,
-            "files": files,
-            "bytes": size,
-            "folders": [[encode_name(path) if path else "", listing.hex()] for path, listing in folders],
-            "packs": sorted(packs),
-        }
-    )
-
-
 def load(read: Read, snapshot_id: str) -> Manifest:
     """Everything about a snapshot but the contents; ManifestError when anything does not fit the id."""
     folders, packs = _read_top(read, snapshot_id)
-    places = {}  # type: Dict[str, Place]
+    places: Dict[str, Place] = {}
     for pack in packs:
         places.update(_read_index(read, pack))
-    entries = []  # type: List[Entry]
+    entries: List[Entry] = []
     known = {path for path, _ in folders}
     for path, listing in folders:
         if path and path.rpartition(b"/")[0] not in known:
@@ -173,7 +153,7 @@ def parse_listing(data: bytes, folder: bytes) -> List[Entry]:
     if not isinstance(rows, list):
         raise ManifestError(f"the listing of {_show(folder)} is not a list")
     prefix = folder + b"/" if folder else b""
-    entries = []  # type: List[Entry]
+    entries: List[Entry] = []
     last = b""
     for row in rows:
         name = _check_part(decode_name(row[0] if isinstance(row, list) and row else None))
@@ -190,7 +170,7 @@ def list_files(manifest: Manifest) -> List[Entry]:
 
 
 def differences(old: Manifest, new: Manifest) -> Differences:
-    """What must be added to, removed from and changed in `old` to become `new`; folders alone do not count."""
+    """What must be added to, removed from and changed in `old` to become `new`; folders do not count."""
     before = {entry.path: entry for entry in old.entries}
     after = {entry.path: entry for entry in new.entries}
     both = before.keys() & after.keys()
@@ -227,10 +207,17 @@ def _read_index(read: Read, pack: str) -> Dict[str, Place]:
 
 
 def parse_index(data: bytes, pack: str) -> Dict[str, Place]:
-    """Where each blob of a pack lies, from the bytes of its index; ManifestError when ill-formed."""
+    """Where each blob of a pack lies, from the bytes of its index, whose sha256 is the pack's name.
+
+    The index determines the pack's bytes, so its hash names both. ManifestError when it is not sound.
+    """
+    if hashlib.sha256(data).hexdigest() != pack:
+        raise ManifestError(f"the index of the pack {pack} is damaged")
     rows = _parse(data, f"the index of the pack {pack}")
     try:
-        places = {_check_hash(blob): Place(pack, _count(offset), _count(length)) for blob, offset, length in rows}
+        places = {
+            _check_hash(blob): Place(pack, _count(offset), _count(length)) for blob, offset, length in rows
+        }
     except (TypeError, ValueError) as error:
         raise ManifestError(f"the index of the pack {pack} is damaged") from error
     if any(place.length > CHUNK_BYTES for place in places.values()):
@@ -280,6 +267,8 @@ def _count(value: Any) -> int:
 
 
 def _parse(data: bytes, what: str) -> Any:
+    import json  # loaded late: to name an unchanged snapshot takes none of it
+
     try:
         return json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -287,7 +276,8 @@ def _parse(data: bytes, what: str) -> Any:
 
 
 def _read_all(read: Read, key: str) -> bytes:
-    pieces, size = [], 0  # type: List[bytes], int
+    pieces: List[bytes] = []
+    size = 0
     while size <= _MOST_METADATA_BYTES:
         piece = read(key, size, _PIECE_BYTES)
         pieces.append(piece)

@@ -28,8 +28,8 @@ def kernel_kills() -> int:
 def explains(status: int, *, kills_before: int, tail: Iterable[str]) -> bool:
     """Whether a process that ended with `status` (shell form) died for lack of memory.
 
-    The kernel's count must have risen since `kills_before`, which the caller keeps no older than a few seconds: the
-    kernel may have ended a child of the command, whose pid nobody knows any more.
+    The kernel's count must have risen since `kills_before`, which the caller keeps no older than a few
+    seconds: the kernel may have ended a child of the command, whose pid nobody knows any more.
     """
     if status == _KILLED:
         return kernel_kills() > kills_before

@@ -1,19 +1,30 @@
 """One node of one attempt: stage the code, run set-up, start the ranks, watch them, write how it ended.
 
-Runs in a process of its own that nothing but a kill -9 ends early. What it writes in the node's folder is the
-truth about the attempt; the process that forked it learns of the end by the process's end.
+Runs in an agent process, which nothing but a kill -9 ends early. What it writes in the node's folder is the
+truth about the attempt.
 """
 
 from __future__ import annotations
 
-import glob
 import os
-import signal
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple
 
-from gofer.agent import cgroups, files, folder, gpus, launch, memory, processes, rows, spawn
+from gofer.agent import (
+    attempts,
+    cgroups,
+    files,
+    folder,
+    gpus,
+    launch,
+    memory,
+    processes,
+    rows,
+    spawn,
+    verdict,
+)
 from gofer.agent.states import Reason, State
+from gofer.agent.verdict import Running, Verdict
 from gofer.agent.watch import Ended, Outcome, Watch
 
 ALREADY_STARTED = 3
@@ -25,76 +36,107 @@ _TAIL_LINES = 20
 class Task(NamedTuple):
     """One node's share of an attempt. `request` is the queue's request body, `args` an array row's values."""
 
-    request: Dict[str, Any]
+    request: dict[str, Any]
     place: launch.Place
-    args: Dict[str, str]
-    store: str
+    args: dict[str, str]
     code: str
-    environment: Dict[str, str]
-    cgroup: Optional[str]
+    environment: dict[str, str]
+
+    @property
+    def store(self) -> str:
+        return str(self.request["store"])
 
 
 class Failed(Exception):
     """The attempt cannot go on; says how it is to be recorded."""
 
-    def __init__(self, state: State, reason: Reason, detail: str) -> None:
-        super().__init__(detail)
-        self.state = state
-        self.reason = reason
-        self.detail = detail
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.detail)
+        self.verdict = verdict
 
 
 class Node:
-    """Everything one agent process does. `stage` brings the code to the folder it is given."""
+    """One share of a run, from the code to the exit record.
+
+    `stage` brings the code to the folder it is given, `tell` reaches the supervisor, `spared` are children
+    of the agent that are not the run's.
+    """
 
     def __init__(
         self,
         task: Task,
         *,
+        watch: Watch,
+        cgroup: str | None,
         stage: Callable[[Task], None],
-        on_started: Callable[[float], None],
-        on_orphaned: Callable[[], None],
-        alive_fd: int,
+        tell: Callable[[str], None],
+        spared: set[int],
     ) -> None:
         self.task = task
         self.place = task.place
+        self.cgroup = cgroup
         self.folder = os.path.join(
             task.store, folder.node_key(self.place.run_id, self.place.attempt, self.place.node)
         )
+        self._watch = watch
         self._stage = stage
-        self._on_started = on_started
+        self._tell = tell
+        self._spared = spared
         self._began = time.monotonic()
-        self._started_at: Optional[float] = None
-        self._running_since: Optional[float] = None
-        self._pids: List[int] = []
+        self._running: Running | None = None
+        self._pids: list[int] = []
         self._kills_before = memory.kernel_kills()
         self._beats = 0
-        self._watch = Watch(tick=self._heartbeat, alive_fd=alive_fd, on_orphaned=on_orphaned)
+        self._events: int | None = None
 
     def run(self) -> int:
-        """The exit status of the agent process; the exit record is written unless the attempt was started before."""
-        processes.adopt_orphans()
+        """0 when the exit record is written; ALREADY_STARTED when this share was taken up before."""
         os.makedirs(self.folder, exist_ok=True)
-        if glob.glob(os.path.join(glob.escape(self.folder), "rank-*.log")):
-            return ALREADY_STARTED
-        me = processes.identify(os.getpid())
-        self._event("agent", pid=os.getpid(), start=me.start if me else 0, boot=processes.boot_id())
         try:
-            record = self._attempt()
+            return ALREADY_STARTED if self._was_taken_up() else self._run()
+        finally:
+            if self._events is not None:
+                os.close(self._events)
+
+    def _was_taken_up(self) -> bool:
+        """By an agent that started ranks, or by one that is alive and may be about to."""
+        if any(name.startswith("rank-") for name in os.listdir(self.folder)):
+            return True
+        earlier = attempts.agent_of(self.task.store, *self.place[:3])
+        return earlier is not None and processes.is_alive(earlier)
+
+    def _run(self) -> int:
+        me = processes.identify(os.getpid())
+        self._event("agent", pid=os.getpid(), start=me.start if me else 0)
+        outcome = None
+        try:
+            self._prepare()
+            outcome = self._run_ranks()
+            found = self._judge(outcome)
         except Failed as failure:
-            record = self._record(failure.state, failure.reason, failure.detail)
+            found = failure.verdict
         except spawn.AlreadyStarted:
             return ALREADY_STARTED
         self._end_strays()
-        self._write_end(record)
+        self._write_end(found, outcome)
         return 0
 
-    def _attempt(self) -> Dict[str, Any]:
-        self._prepare()
-        outcome = self._watch.run(self._start_ranks(), limit_at=self._limit_at(), grace_s=self._grace_s())
+    def _run_ranks(self) -> Outcome:
+        pids, failed = self._start_ranks()
+        outcome = self._watched(pids, failed)
         for one in outcome.ended:
             self._event("rank-ended", rank=one.rank, exit_code=one.exit_code, signal=one.signal)
-        return self._judge(outcome)
+        return outcome
+
+    def _watched(self, pids: dict[int, int], failed: Ended | None) -> Outcome:
+        limit = self.task.request["time_limit_s"]
+        return self._watch.run(
+            pids,
+            failed,
+            limit_at=None if limit is None else self._began + float(limit),
+            grace_s=float(self.task.request["grace_s"]),
+            tick=self._heartbeat,
+        )
 
     # -- before the command
 
@@ -103,62 +145,61 @@ class Node:
         try:
             self._stage(self.task)
         except Exception as error:  # whatever it is, the person must read it in the record
-            raise Failed(State.FAILED, Reason.STAGING, f"the code could not be staged: {error}") from error
+            raise Failed(
+                Verdict(State.FAILED, Reason.STAGING, f"the code could not be staged: {error}")
+            ) from error
         self._check_stopped()
+        os.chdir(self._workdir())
         if self.task.request.get("setup"):
             self._set_up()
 
     def _set_up(self) -> None:
         self._event("set-up")
-        script = self.task.request["setup"]
-        argv = ["bash", "-euo", "pipefail", "-c", script]
         log = os.path.join(self.folder, folder.SETUP_LOG)
-        command = spawn.Command(
-            argv, self._environment(self.place.ranks[0]), self._workdir(), log, False, self.task.cgroup
-        )
-        started = spawn.start(command)
-        problem = spawn.confirm(started)
-        outcome = self._watch.run({started.pid: 0}, limit_at=self._limit_at(), grace_s=self._grace_s())
+        argv = ["bash", "-euo", "pipefail", "-c", self.task.request["setup"]]
+        try:
+            pid = spawn.start(spawn.Command(argv, self._environment(self.place.ranks[0]), log, fenced=False))
+        except spawn.CannotRun as problem:
+            raise Failed(Verdict(State.FAILED, Reason.SETUP, str(problem))) from problem
+        outcome = self._watched({pid: 0}, None)
         self._check_stopped()
         if outcome.cause == "time-limit":
-            raise Failed(State.FAILED, Reason.TIME_LIMIT, "set-up ran into the time limit")
+            raise Failed(Verdict(State.FAILED, Reason.TIME_LIMIT, "set-up ran into the time limit"))
         if outcome.first_failure:
-            last = files.tail_lines(log, 1)
-            detail = problem or f"set-up ended with {outcome.first_failure.status}" + (
-                f": {last[0]}" if last else ""
+            words = ": ".join(
+                [f"set-up ended with {outcome.first_failure.status}", *files.tail_lines(log, 1)]
             )
-            raise Failed(State.FAILED, Reason.SETUP, detail)
+            raise Failed(Verdict(State.FAILED, Reason.SETUP, words))
 
     def _check_stopped(self) -> None:
         if self._watch.cause is not None:
-            raise Failed(State.CANCELLED, Reason.USER, "stopped before the command was started")
+            raise Failed(Verdict(State.CANCELLED, Reason.USER, "stopped before the command was started"))
 
     # -- the command
 
-    def _start_ranks(self) -> Dict[int, int]:
-        pids: Dict[int, int] = {}
-        pending = []
+    def _start_ranks(self) -> tuple[dict[int, int], Ended | None]:
+        """The ranks by pid, and the first that could not be run, behind which none is tried."""
+        pids: dict[int, int] = {}
+        failed = None
         for rank in self.place.ranks:
             log = os.path.join(self.folder, folder.rank_log(rank))
-            command = spawn.Command(
-                self._argv(), self._environment(rank), self._workdir(), log, True, self.task.cgroup
-            )
-            started = spawn.start(command)
-            pids[started.pid] = rank
-            pending.append(started)
-        for started in pending:
-            spawn.confirm(started)
+            try:
+                command = spawn.Command(self._argv(), self._environment(rank), log, fenced=True)
+                pids[spawn.start(command)] = rank
+            except spawn.CannotRun as problem:
+                failed = Ended(rank, 0, problem.status, None, time.time())
+                break
         self._pids = list(pids)
-        self._started_at, self._running_since = time.time(), time.monotonic()
+        self._running = Running(time.time(), time.monotonic())
         self._event("started", pids={str(rank): pid for pid, rank in pids.items()})
-        self._on_started(self._started_at)
-        return pids
+        self._tell(f"started {self._running.at!r}")
+        return pids, failed
 
-    def _argv(self) -> List[str]:
-        command: List[str] = self.task.request["command"]
+    def _argv(self) -> list[str]:
+        command: list[str] = self.task.request["command"]
         return rows.substitute(command, self.task.args) if self.task.args else command
 
-    def _environment(self, rank: int) -> Dict[str, str]:
+    def _environment(self, rank: int) -> dict[str, str]:
         run_id, request = self.place.run_id, self.task.request
         own = {
             "GOFER_RUN_DIR": os.path.join(self.task.store, folder.run_key(run_id)),
@@ -177,92 +218,41 @@ class Node:
     def _workdir(self) -> str:
         return os.path.normpath(os.path.join(self.task.code, self.task.request.get("workdir") or "."))
 
-    def _limit_at(self) -> Optional[float]:
-        limit = self.task.request.get("time_limit_s")
-        return None if limit is None else self._began + float(limit)
-
-    def _grace_s(self) -> float:
-        return float(self.task.request["grace_s"])
-
     # -- after the command
 
-    def _judge(self, outcome: Outcome) -> Dict[str, Any]:
-        first = outcome.first_failure
-        if outcome.cause == "time-limit":
-            limit = self.task.request["time_limit_s"]
-            return self._record(
-                State.FAILED, Reason.TIME_LIMIT, f"stopped at its time limit of {limit:g} s", outcome
-            )
-        if outcome.cause is not None:
-            words = "aborted" if outcome.cause == "user" else "stopped because another node failed"
-            return self._record(State.CANCELLED, Reason.USER, words, outcome)
-        if first is None:
-            return self._record(State.SUCCEEDED, None, None, outcome)
-        reason, words = self._explain(first)
-        return self._record(State.FAILED, reason, words, outcome)
-
-    def _explain(self, first: Ended) -> tuple[Reason, str]:
-        tail = self._tail(first.rank)
-        if memory.explains(first.status, kills_before=self._kills_before, tail=tail):
-            return Reason.OUT_OF_MEMORY, f"rank {first.rank} ran out of memory"
-        if first.signal is not None:
-            return Reason.SIGNAL, f"rank {first.rank} was killed by {_signal_name(first.signal)}"
-        return Reason.EXIT_CODE, f"rank {first.rank} exited with {first.exit_code}"
-
-    def _record(
-        self, state: State, reason: Optional[Reason], detail: Optional[str], outcome: Optional[Outcome] = None
-    ) -> Dict[str, Any]:
-        first = outcome.first_failure if outcome else None
-        ended = outcome.ended if outcome else []
-        worst = first or next((one for one in ended if one.failed), None)
-        return {
-            "node": self.place.node,
-            "state": str(state),
-            "reason": None if reason is None else str(reason),
-            "detail": detail,
-            "exit_code": worst.status if worst else (0 if state == State.SUCCEEDED else None),
-            "signal": worst.signal if worst else None,
-            "first_failure": self._failure(first) if first else None,
-            "started_at": self._started_at,
-            "ended_at": time.time(),
-            "elapsed_s": 0.0 if self._running_since is None else time.monotonic() - self._running_since,
-            "ranks": [
-                {
-                    "rank": one.rank,
-                    "pid": one.pid,
-                    "exit_code": one.exit_code,
-                    "signal": one.signal,
-                    "ended_at": one.at,
-                }
-                for one in sorted(ended)
-            ],
-        }
-
-    def _failure(self, first: Ended) -> Dict[str, Any]:
-        return {
-            "rank": first.rank,
-            "exit_code": first.exit_code,
-            "signal": first.signal,
-            "at": first.at,
-            "tail": self._tail(first.rank),
-        }
-
-    def _tail(self, rank: int) -> List[str]:
+    def _tail(self, rank: int) -> list[str]:
         return files.tail_lines(os.path.join(self.folder, folder.rank_log(rank)), _TAIL_LINES)
 
     def _end_strays(self) -> None:
-        """Whatever the command left behind ends here: daemons, background jobs, children that ignore signals."""
-        if self.task.cgroup is not None:
-            cgroups.kill(self.task.cgroup)
-        try:
-            os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        me = os.getpid()
-        processes.kill_until_gone(lambda table: processes.descendants(me, table))
+        """Whatever the command left behind ends here: daemons, background jobs, children that ignore
+        signals.
+        """
+        if self.cgroup is not None:
+            cgroups.kill_others(self.cgroup, spared=self._spared)
+        if self._has_children():
+            me = os.getpid()
+            processes.kill_until_gone(lambda table: processes.descendants(me, table, spared=self._spared))
+            self._has_children()
 
-    def _write_end(self, record: Dict[str, Any]) -> None:
+    def _has_children(self) -> bool:
+        """Reaps those that have ended; whether any is left that is not spared."""
+        while True:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+
+    def _judge(self, outcome: Outcome) -> Verdict:
+        limit_s = self.task.request["time_limit_s"]
+        return verdict.judge(outcome, tail=self._tail, kills_before=self._kills_before, limit_s=limit_s)
+
+    def _write_end(self, found: Verdict, outcome: Outcome | None) -> None:
         path = os.path.join(self.folder, folder.EXIT)
+        record = verdict.exit_record(
+            self.place.node, found, outcome=outcome, tail=self._tail, running=self._running
+        )
         files.patiently(lambda: files.write_whole(path, files.encode(record)))
         self._event("ended", state=record["state"])
 
@@ -272,16 +262,22 @@ class Node:
         """Events help to understand; a full disk may lose one, never the exit record."""
         line = files.encode({"at": time.time(), "event": event, **facts}) + b"\n"
         try:
-            files.append(os.path.join(self.folder, folder.EVENTS), line)
+            if self._events is None:
+                path = os.path.join(self.folder, folder.EVENTS)
+                self._events = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            os.write(self._events, line)
         except OSError:
             pass
 
     def _heartbeat(self) -> float:
-        """Seconds until the next one. The first tick comes at once and writes nothing: most commands are short."""
+        """Seconds until the next one.
+
+        The first tick comes at once and writes nothing: most commands are short.
+        """
         self._beats += 1
-        self._kills_before = memory.kernel_kills()
         if self._beats == 1:
             return _FIRST_HEARTBEAT_S
+        self._kills_before = memory.kernel_kills()
         beat = {
             "at": time.time(),
             "gpus": gpus.sample(self.place.gpus or []),
@@ -294,14 +290,7 @@ class Node:
         return HEARTBEAT_S
 
 
-def _signal_name(number: int) -> str:
-    try:
-        return f"{signal.Signals(number).name} ({number})"
-    except ValueError:
-        return f"signal {number}"
-
-
-def _resident_mib(pids: List[int]) -> int:
+def _resident_mib(pids: list[int]) -> int:
     table = processes.all_processes()
     wanted = set(pids)
     for pid in pids:

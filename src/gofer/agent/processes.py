@@ -10,9 +10,8 @@ import ctypes
 import os
 import signal
 import time
-from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Set
+from typing import Callable, Collection, Iterable, NamedTuple
 
-_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -36,11 +35,6 @@ class Stat(NamedTuple):
     start: int
 
 
-def die_with_parent(sig: int = signal.SIGKILL) -> None:
-    """Ask the kernel to signal this process when the thread that forked it ends."""
-    _libc.prctl(_PR_SET_PDEATHSIG, int(sig), 0, 0, 0)
-
-
 def adopt_orphans() -> None:
     """Become the parent of every descendant whose own parent ends."""
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -51,7 +45,7 @@ def boot_id() -> str:
         return file.read().strip()
 
 
-def stat(pid: int) -> Optional[Stat]:
+def stat(pid: int) -> Stat | None:
     """None when there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
@@ -63,7 +57,7 @@ def stat(pid: int) -> Optional[Stat]:
     return Stat(int(fields[1]), int(fields[3]), fields[0].decode(), int(fields[19]))
 
 
-def identify(pid: int) -> Optional[Identity]:
+def identify(pid: int) -> Identity | None:
     found = stat(pid)
     return None if found is None or found.state in "ZX" else Identity(pid, found.start)
 
@@ -83,7 +77,7 @@ def send(who: Identity, sig: int) -> bool:
     return True
 
 
-def all_processes() -> Dict[int, Stat]:
+def all_processes() -> dict[int, Stat]:
     table = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -93,21 +87,22 @@ def all_processes() -> Dict[int, Stat]:
     return table
 
 
-def descendants(root: int, table: Dict[int, Stat]) -> Set[int]:
-    children: Dict[int, List[int]] = {}
+def descendants(root: int, table: dict[int, Stat], *, spared: Collection[int] = ()) -> set[int]:
+    """All processes below `root`, without those `spared` and what is below them."""
+    children: dict[int, list[int]] = {}
     for pid, found in table.items():
         children.setdefault(found.parent, []).append(pid)
-    result: Set[int] = set()
+    result: set[int] = set()
     todo = [root]
     while todo:
         for child in children.get(todo.pop(), ()):
-            if child not in result:
+            if child not in result and child not in spared:
                 result.add(child)
                 todo.append(child)
     return result
 
 
-def having_environment(entry: str, table: Iterable[int]) -> Set[int]:
+def having_environment(entry: str, table: Iterable[int]) -> set[int]:
     """The processes that were started with this `NAME=value` in their environment."""
     wanted = b"\0" + os.fsencode(entry) + b"\0"
     found = set()
@@ -121,7 +116,7 @@ def having_environment(entry: str, table: Iterable[int]) -> Set[int]:
     return found
 
 
-def kill_until_gone(select: Callable[[Dict[int, Stat]], Set[int]], *, timeout_s: float = 10.0) -> Set[int]:
+def kill_until_gone(select: Callable[[dict[int, Stat]], set[int]], *, timeout_s: float = 10.0) -> set[int]:
     """SIGKILL what `select` finds, look again, until it finds nothing; what is left when time is up.
 
     Looking again is what catches a process forked between the look and the kill.

@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 import time
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
 _VERSION = 1
 _SCHEMA = """
@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS runs (
     id TEXT NOT NULL UNIQUE,
     request TEXT NOT NULL,
     row INTEGER,
-    args TEXT,
+    args TEXT NOT NULL DEFAULT '{}',
     priority INTEGER NOT NULL,
     state TEXT NOT NULL DEFAULT 'queued',
     reason TEXT, detail TEXT, exit_code INTEGER,
@@ -28,6 +28,7 @@ CREATE TABLE IF NOT EXISTS runs (
     restarts INTEGER NOT NULL DEFAULT 0,
     attempts TEXT NOT NULL DEFAULT '[]',
     gpus TEXT NOT NULL DEFAULT '[]',
+    agents TEXT NOT NULL DEFAULT '[]',
     not_before REAL NOT NULL DEFAULT 0,
     started_at REAL, ended_at REAL, elapsed_s REAL,
     boot TEXT,
@@ -41,26 +42,53 @@ CREATE INDEX IF NOT EXISTS runs_cancelled ON runs (seq) WHERE cancel_grace_s IS 
 OWN_GRACE = -1.0
 
 
+_SAVED = (
+    *("state", "reason", "detail", "exit_code", "attempt", "restarts", "attempts", "gpus", "agents"),
+    *("not_before", "started_at", "ended_at", "elapsed_s", "boot"),
+)
+_COLUMNS = ("seq", "id", "request", "row", "args", "priority", "cancel_grace_s", *_SAVED)
+_AS_JSON = ("args", "attempts", "gpus", "agents")
+
+
 class Entry:
     """One run in the queue, as the supervisor holds it in memory."""
 
-    __slots__ = (
-        "args", "attempt", "attempts", "boot", "cancel_grace_s", "detail", "elapsed_s", "ended_at", "exit_code", "gpus",
-        "id", "not_before", "priority", "reason", "request", "restarts", "row", "seq", "started_at", "state",
-    )  # fmt: skip
+    __slots__ = _COLUMNS
 
-    def __init__(self, columns: Sequence[Any]) -> None:
-        (
-            self.seq, self.id, self.request, self.row, args, self.priority, self.state, self.reason, self.detail,
-            self.exit_code, self.attempt, self.restarts, attempts, gpus, self.not_before, self.started_at, self.ended_at,
-            self.elapsed_s, self.boot, self.cancel_grace_s,
-        ) = columns  # fmt: skip
-        self.args: Dict[str, str] = json.loads(args) if args else {}
-        self.attempts: List[Dict[str, Any]] = json.loads(attempts)
-        self.gpus: List[List[int]] = json.loads(gpus)
+    seq: int
+    id: str
+    request: str
+    row: int | None
+    args: dict[str, str]
+    priority: int
+    cancel_grace_s: float | None
+    state: str
+    reason: str | None
+    detail: str | None
+    exit_code: int | None
+    attempt: int
+    restarts: int
+    attempts: list[dict[str, Any]]
+    gpus: list[list[int]]
+    agents: list[list[int]]
+    not_before: float
+    started_at: float | None
+    ended_at: float | None
+    elapsed_s: float | None
+    boot: str | None
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        for name, value in zip(_COLUMNS, values):
+            setattr(self, name, json.loads(value) if name in _AS_JSON else value)
+
+    def saved(self) -> list[Any]:
+        """The values that a supervisor changes, as the queue keeps them."""
+        return [
+            json.dumps(getattr(self, name)) if name in _AS_JSON else getattr(self, name) for name in _SAVED
+        ]
 
     @property
-    def order(self) -> Tuple[int, int]:
+    def order(self) -> tuple[int, int]:
         """Highest priority first, then first come first served."""
         return (-self.priority, self.seq)
 
@@ -70,19 +98,15 @@ class Seen(NamedTuple):
 
     id: str
     state: str
-    reason: Optional[str]
-    detail: Optional[str]
-    exit_code: Optional[int]
-    started_at: Optional[float]
-    ended_at: Optional[float]
-    elapsed_s: Optional[float]
-    attempts: List[Dict[str, Any]]
+    reason: str | None
+    detail: str | None
+    exit_code: int | None
+    started_at: float | None
+    ended_at: float | None
+    elapsed_s: float | None
+    attempts: list[dict[str, Any]]
 
 
-_ENTRY = (
-    "seq, id, request, row, args, priority, state, reason, detail, exit_code, attempt, restarts, attempts, gpus,"
-    " not_before, started_at, ended_at, elapsed_s, boot, cancel_grace_s"
-)
 _SEEN = "id, state, reason, detail, exit_code, started_at, ended_at, elapsed_s, attempts"
 _OPEN = "state IN ('queued', 'starting', 'running')"
 
@@ -113,7 +137,7 @@ class Queue:
         return int(self._db.execute("PRAGMA data_version").fetchone()[0])
 
     def add(
-        self, body: Dict[str, Any], runs: Iterable[Tuple[str, Optional[int], Optional[Dict[str, str]]]]
+        self, body: dict[str, Any], runs: Iterable[tuple[str, int | None, dict[str, str] | None]]
     ) -> bool:
         """Queue a request with its runs, all or nothing; False when it was there already."""
         with self._db:
@@ -126,13 +150,13 @@ class Queue:
             self._db.executemany(
                 "INSERT INTO runs (id, request, row, args, priority) VALUES (?, ?, ?, ?, ?)",
                 (
-                    (run_id, body["id"], row, json.dumps(args) if args else None, body["priority"])
+                    (run_id, body["id"], row, json.dumps(args or {}), body["priority"])
                     for run_id, row, args in runs
                 ),
             )
         return True
 
-    def ask_cancel(self, ids: Iterable[str], grace_s: Optional[float]) -> None:
+    def ask_cancel(self, ids: Iterable[str], grace_s: float | None) -> None:
         """Mark runs, or every run of a group, for the supervisor to end; ended ones are left alone."""
         grace = OWN_GRACE if grace_s is None else max(0.0, grace_s)
         with self._db:
@@ -150,19 +174,19 @@ class Queue:
             for row in rows:
                 yield Seen._make((*row[:-1], json.loads(row[-1])))
 
-    def load_request(self, request_id: str) -> Dict[str, Any]:
+    def load_request(self, request_id: str) -> dict[str, Any]:
         row = self._db.execute("SELECT body FROM requests WHERE id = ?", (request_id,)).fetchone()
-        body: Dict[str, Any] = json.loads(row[0])
+        body: dict[str, Any] = json.loads(row[0])
         return body
 
-    def load_open(self, after_seq: int = 0) -> List[Entry]:
+    def load_open(self, after_seq: int = 0) -> list[Entry]:
         """Runs that have not ended, oldest first."""
         rows = self._db.execute(
-            f"SELECT {_ENTRY} FROM runs WHERE {_OPEN} AND seq > ? ORDER BY seq", (after_seq,)
+            f"SELECT {', '.join(_COLUMNS)} FROM runs WHERE {_OPEN} AND seq > ? ORDER BY seq", (after_seq,)
         )
         return [Entry(row) for row in rows]
 
-    def load_cancels(self) -> List[Tuple[str, float]]:
+    def load_cancels(self) -> list[tuple[str, float]]:
         return self._db.execute(
             f"SELECT id, cancel_grace_s FROM runs WHERE cancel_grace_s IS NOT NULL AND {_OPEN}"
         ).fetchall()
@@ -175,7 +199,7 @@ class Queue:
         query = f"SELECT 1 FROM runs WHERE request = ? AND {_OPEN} LIMIT 1"
         return self._db.execute(query, (request_id,)).fetchone() is not None
 
-    def counts(self) -> Dict[str, int]:
+    def counts(self) -> dict[str, int]:
         return dict(
             self._db.execute(f"SELECT state, count(*) FROM runs WHERE {_OPEN} GROUP BY state").fetchall()
         )
@@ -191,22 +215,13 @@ class Queue:
 
     def save(self, entries: Iterable[Entry]) -> None:
         """Write back what the supervisor changed, in one durable transaction."""
-        rows = [
-            (
-                e.state, e.reason, e.detail, e.exit_code, e.attempt, e.restarts, json.dumps(e.attempts),
-                json.dumps(e.gpus), e.not_before, e.started_at, e.ended_at, e.elapsed_s, e.boot, e.seq,
-            )
-            for e in entries
-        ]  # fmt: skip
+        rows = [(*entry.saved(), entry.seq) for entry in entries]
         if not rows:
             return
+        changes = ", ".join(f"{name} = ?" for name in _SAVED)
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany(
-                "UPDATE runs SET state=?, reason=?, detail=?, exit_code=?, attempt=?, restarts=?, attempts=?, gpus=?,"
-                " not_before=?, started_at=?, ended_at=?, elapsed_s=?, boot=? WHERE seq=?",
-                rows,
-            )
+            self._db.executemany(f"UPDATE runs SET {changes} WHERE seq = ?", rows)
 
 
 def _connect(path: str) -> sqlite3.Connection:
@@ -229,7 +244,9 @@ def _connect(path: str) -> sqlite3.Connection:
 
 
 def _set_aside(path: str) -> None:
-    """Keep a damaged file for a look at it later; run folders fence what was started from being started again."""
+    """Keep a damaged file for a look at it later; run folders fence what was started from being started
+    again.
+    """
     suffix = f".damaged-{int(time.time())}"
     for ending in ("", "-wal", "-shm"):
         if os.path.exists(path + ending):

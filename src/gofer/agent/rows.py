@@ -1,4 +1,4 @@
-"""`{column}` in the command of an array, replaced by a row's value; the same where it is checked and where it runs.
+"""`{column}` in the command of an array, replaced by a row's value; one rule for laptop and node.
 
 Only a brace pair round a name is a placeholder. `{{name}}` is the text `{name}`. All other braces are left
 alone, so JSON, `awk '{ print $1 }'`, `find -exec {}` and a shell's `${HOME}` pass as they are.

@@ -1,15 +1,15 @@
 """Which waiting runs start now: priority, then first come first served, with back-fill. Pure.
 
-A run that does not fit reserves its place: runs behind it may start only when that cannot delay it. They cannot
-when their time limit ends before it could start, or when both fit side by side. While nothing running has a time
-limit, no start can be foretold, and any run that fits may go ahead until the waiting one has been passed over for
-`PATIENCE_S`.
+A run that does not fit reserves its place: runs behind it may start only when that cannot delay it. They
+cannot when their time limit ends before it could start, or when both fit side by side. While nothing running
+has a time limit, no start can be foretold, and any run that fits may go ahead until the waiting one has been
+passed over for `PATIENCE_S`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Callable, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple, TypeVar
+from typing import Callable, Iterable, NamedTuple, Sequence, TypeVar
 
 PATIENCE_S = 300.0
 _DEPTH = 256
@@ -23,7 +23,7 @@ class Demand(NamedTuple):
     nodes: int
     gpus_per_node: int
     cpus: int
-    limit_s: Optional[float]
+    limit_s: float | None
     target_gpus: int
     block: int
 
@@ -31,7 +31,7 @@ class Demand(NamedTuple):
 class Grant(NamedTuple):
     """What a run holds: the GPUs of each node, and a number of CPUs."""
 
-    gpus: List[List[int]]
+    gpus: list[list[int]]
     cpus: int
 
 
@@ -48,7 +48,7 @@ class Pool:
     def __init__(self, cpus: int) -> None:
         self.cpus = cpus
         self.free_cpus = cpus
-        self.taken: Set[int] = set()
+        self.taken: set[int] = set()
 
     def without(self, held: Iterable[Grant]) -> Pool:
         """A pool of the same size in which only `held` is taken."""
@@ -67,7 +67,7 @@ class Pool:
         for gpus in grant.gpus:
             self.taken.difference_update(gpus)
 
-    def fit(self, demand: Demand) -> Optional[Grant]:
+    def fit(self, demand: Demand) -> Grant | None:
         """What the run would get now, or None. GPUs of one node lie in one block of `block`."""
         cpus = min(demand.cpus, self.cpus)
         if cpus > self.free_cpus:
@@ -77,13 +77,14 @@ class Pool:
         gpus = self._fit_gpus(demand)
         return None if gpus is None else Grant(gpus, cpus)
 
-    def _fit_gpus(self, demand: Demand) -> Optional[List[List[int]]]:
+    def _fit_gpus(self, demand: Demand) -> list[list[int]] | None:
         blocks = []
         for start in range(0, demand.target_gpus, demand.block):
             stop = min(start + demand.block, demand.target_gpus)
             blocks.append([index for index in range(start, stop) if index not in self.taken])
-        nodes: List[List[int]] = []
-        # Nodes in blocks of their own first; then a block may serve two, since the nodes are all this machine.
+        nodes: list[list[int]] = []
+        # Nodes in blocks of their own first; then a block may serve two, since the nodes are all this
+        # machine.
         while len(nodes) < demand.nodes:
             roomy = [block for block in blocks if len(block) >= demand.gpus_per_node]
             if not roomy:
@@ -102,14 +103,14 @@ def choose(
     *,
     now: float,
     passed_over_s: float,
-) -> Tuple[List[Tuple[T, Grant]], Optional[T]]:
+) -> tuple[list[tuple[T, Grant]], T | None]:
     """The runs to start, in order, with their grants (taken from `pool`), and the one that waits at the head.
 
     `waiting` is in queue order; `passed_over_s` is how long its head has been waiting for room.
     """
-    starts: List[Tuple[T, Grant]] = []
+    starts: list[tuple[T, Grant]] = []
     holding = list(held)
-    head: Optional[T] = None
+    head: T | None = None
     for position, candidate in enumerate(waiting):
         if pool.free_cpus <= 0 or (head is not None and position > _DEPTH):
             head = candidate if head is None else head

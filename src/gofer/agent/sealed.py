@@ -1,10 +1,12 @@
-"""Private values of a run, kept beside the queue until the run ends: mode 0600, never in a record or a log."""
+"""Private values of a run, kept beside the queue until the run ends: mode 0600, never in a record or a
+log.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from typing import Dict, Mapping
+from typing import Mapping
 
 from gofer.agent import files
 
@@ -18,11 +20,11 @@ def write(engine: str, request_id: str, values: Mapping[str, str]) -> None:
     files.write_whole(_path(engine, request_id), files.encode(dict(values)), mode=0o600)
 
 
-def read(engine: str, request_id: str) -> Dict[str, str]:
+def read(engine: str, request_id: str) -> dict[str, str]:
     """Empty when nothing was sealed."""
     try:
         with open(_path(engine, request_id), "rb") as file:
-            values: Dict[str, str] = json.load(file)
+            values: dict[str, str] = json.load(file)
     except FileNotFoundError:
         return {}
     return values

@@ -10,10 +10,12 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from typing import List
 
-_PROGRAM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from gofer.agent.supervisor import main; main(sys.argv[1])"
-_started: List[int] = []
+_PROGRAM = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); "
+    "from gofer.agent.supervise import main; main(sys.argv[1])"
+)
+_started: list[int] = []
 
 
 def fifo(engine: str) -> str:
@@ -39,14 +41,15 @@ def poke(engine: str) -> bool:
     return True
 
 
-def ensure(engine: str) -> None:
+def ensure(engine: str) -> int | None:
     """Have a supervisor look at the queue soon. Returns at once; starting two leaves one.
 
-    Inside a run nothing is started, since it would end with the run; the run's own agent sees to it that there is
-    a supervisor.
+    Inside a run nothing is started, since it would end with the run; the run's own agent sees to it that
+    there is a supervisor. Returns the pid of the supervisor, if one was started.
     """
-    if not poke(engine) and "GOFER_RUN_ID" not in os.environ:
-        spawn(engine)
+    if poke(engine) or "GOFER_RUN_ID" in os.environ:
+        return None
+    return spawn(engine)
 
 
 def spawn(engine: str) -> int:
@@ -68,7 +71,9 @@ def spawn(engine: str) -> int:
 
 
 def _environment() -> dict[str, str]:
-    """The caller's, for the loader's sake, without the marks by which a run's processes are found and ended."""
+    """The caller's, for the loader's sake, without the marks by which a run's processes are found and
+    ended.
+    """
     return {name: value for name, value in os.environ.items() if not name.startswith("GOFER_")}
 
 

@@ -6,7 +6,7 @@ import os
 import select
 import signal
 import time
-from typing import Callable, Dict, List, NamedTuple, Optional
+from typing import Callable, NamedTuple
 
 _FORWARDED = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
 
@@ -16,8 +16,8 @@ class Ended(NamedTuple):
 
     rank: int
     pid: int
-    exit_code: Optional[int]
-    signal: Optional[int]
+    exit_code: int | None
+    signal: int | None
     at: float
 
     @property
@@ -31,23 +31,24 @@ class Ended(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What happened to a set of processes. `cause` is why they were stopped, None when all ended by themselves."""
+    """What happened to a set of processes.
 
-    ended: List[Ended]
-    first_failure: Optional[Ended]
-    cause: Optional[str]
+    `cause` is why they were stopped, None when all ended by themselves.
+    """
+
+    ended: list[Ended]
+    first_failure: Ended | None
+    cause: str | None
 
 
 class Watch:
     """Signals, deadlines and ticks of one agent. One per process, main thread only."""
 
-    def __init__(self, *, tick: Callable[[], float], alive_fd: int, on_orphaned: Callable[[], None]) -> None:
-        self.cause: Optional[str] = None
+    def __init__(self, connection: int, on_orphaned: Callable[[], None]) -> None:
+        self.cause: str | None = None
         self.firm = False
-        self._forward: List[int] = []
-        self._tick = tick
-        self._next_tick = 0.0
-        self._alive_fd = alive_fd
+        self._forward: list[int] = []
+        self._connection = connection
         self._on_orphaned = on_orphaned
         self._wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
@@ -57,6 +58,12 @@ class Watch:
         for sig in _FORWARDED:
             signal.signal(sig, lambda number, _: self._forward.append(number))
 
+    def forget_requests(self) -> None:
+        """What was asked was meant for an earlier share."""
+        self.cause = None
+        self.firm = False
+        self._forward.clear()
+
     def _asked_by_user(self, *_: object) -> None:
         # The second request is the firm one: no grace is left.
         self.firm = self.cause is not None
@@ -65,17 +72,27 @@ class Watch:
     def _asked_by_peer(self, *_: object) -> None:
         self.cause = self.cause or "peer"
 
-    def run(self, ranks: Dict[int, int], *, limit_at: Optional[float], grace_s: float) -> Outcome:
+    def run(
+        self,
+        ranks: dict[int, int],
+        failed: Ended | None,
+        *,
+        limit_at: float | None,
+        grace_s: float,
+        tick: Callable[[], float],
+    ) -> Outcome:
         """Wait until every process of `ranks` (pid → rank, each leading its session) has ended.
 
-        A failure, a request or the limit (monotonic) ends the others: SIGTERM to each session, `grace_s`
-        later SIGKILL.
+        A failure (`failed` is one that came before), a request or the limit (monotonic) ends the others:
+        SIGTERM to each session, `grace_s` later SIGKILL. `tick` is called now and then; it says when next, in
+        seconds.
         """
-        ended: List[Ended] = []
-        first: Optional[Ended] = None
-        cause: Optional[str] = None
-        kill_at: Optional[float] = None
+        ended: list[Ended] = [] if failed is None else [failed]
+        first = failed
+        cause: str | None = None
+        kill_at: float | None = None
         left = dict(ranks)
+        next_tick = 0.0
         while True:
             for one in self._reap(left):
                 ended.append(one)
@@ -92,13 +109,15 @@ class Watch:
             if kill_at is not None and (now >= kill_at or self.firm):
                 _signal_all(left, signal.SIGKILL)
                 kill_at = now + 1.0
-            self._pause(left, now, [kill_at, limit_at if cause is None else None])
+            if now >= next_tick:
+                next_tick = now + tick()
+            self._pause(left, now, [next_tick, kill_at, limit_at if cause is None else None])
 
     @staticmethod
-    def _late(now: float, limit_at: Optional[float]) -> Optional[str]:
+    def _late(now: float, limit_at: float | None) -> str | None:
         return "time-limit" if limit_at is not None and now >= limit_at else None
 
-    def _reap(self, left: Dict[int, int]) -> List[Ended]:
+    def _reap(self, left: dict[int, int]) -> list[Ended]:
         """Collect every ended child, also orphans that came to us; report the ones waited for."""
         ended: list[Ended] = []
         while True:
@@ -113,24 +132,22 @@ class Watch:
                 sig = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
                 ended.append(Ended(left.pop(pid), pid, code, sig, time.time()))
 
-    def _pause(self, left: Dict[int, int], now: float, deadlines: List[Optional[float]]) -> None:
-        if now >= self._next_tick:
-            self._next_tick = now + self._tick()
-        until = min([self._next_tick] + [at for at in deadlines if at is not None])
-        watched = [self._wake_read] + ([self._alive_fd] if self._alive_fd >= 0 else [])
+    def _pause(self, left: dict[int, int], now: float, deadlines: list[float | None]) -> None:
+        until = min(at for at in deadlines if at is not None)
+        watched = [self._wake_read] + ([self._connection] if self._connection >= 0 else [])
         ready, _, _ = select.select(watched, [], [], max(0.0, until - now))
         if self._wake_read in ready:
             os.read(self._wake_read, 4096)
-        if self._alive_fd in ready:
-            os.close(self._alive_fd)
-            self._alive_fd = -1
+        if self._connection in ready:
+            # Nothing is sent to an agent at work, so this is the end of its supervisor.
+            self._connection = -1
             self._on_orphaned()
         for number in self._forward:
             _signal_all(left, number)
         self._forward.clear()
 
 
-def _signal_all(left: Dict[int, int], number: int) -> None:
+def _signal_all(left: dict[int, int], number: int) -> None:
     for pid in left:
         try:
             os.killpg(pid, number)

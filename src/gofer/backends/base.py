@@ -17,7 +17,9 @@ from gofer.model.run import Observation, RunRecord
 class Plan(Protocol):
     """The exact request a backend would send. Holds no secret, so it may be printed and kept."""
 
-    record: RunRecord
+    @property
+    def record(self) -> RunRecord:
+        """The run it is the plan of."""
 
     def render(self) -> str:
         """The script, manifest or request body as `--dry-run` prints it."""
@@ -34,7 +36,9 @@ class RunRef(NamedTuple):
 class Backend(Protocol):
     """One target of one kind."""
 
-    kind: str
+    @property
+    def kind(self) -> str:
+        """The word in `kind:` of the target."""
 
     def lay_out(self, job: Job) -> Layout:
         """The shape the job takes here; CheckFailed when this target can never run it."""

@@ -1,9 +1,11 @@
-"""The kinds of backend there are: built in, and added by other packages under the entry point `gofer.backends`."""
+"""The kinds of backend there are: built in, and added by other packages under the entry point
+`gofer.backends`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -11,9 +13,14 @@ from gofer.backends.base import Backend
 from gofer.errors import UnknownName
 from gofer.text import did_you_mean
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
+
 
 class Surroundings(NamedTuple):
-    """What a backend is given besides its options: the folder of this machine's queue and the target's store."""
+    """What a backend is given besides its options: the folder of this machine's queue and the target's
+    store.
+    """
 
     target: str
     engine: str
@@ -57,7 +64,7 @@ def _names() -> list[str]:
     return [*_BUILT_IN, *(point.name for point in _entry_points())]
 
 
-def _entry_points():  # type: ignore[no-untyped-def]
+def _entry_points() -> EntryPoints:
     from importlib.metadata import entry_points
 
     return entry_points(group="gofer.backends")

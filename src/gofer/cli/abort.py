@@ -32,7 +32,11 @@ def run(**given: Any) -> int:
         raise UsageError("no run to stop was named", hint="`gofer list runs` shows them; `gofer abort RUN`")
     grace_s = parse_duration_s(given["grace"]) if given["grace"] else None
     with Session(target=given["target"]) as session:
-        rows = abort(session, find_all(session, references, target=given["target"]), grace_s=grace_s)
+        found = find_all(session, references, target=given["target"])
+        rows = abort(session, found, grace_s=grace_s)
+        for row in found:
+            if row.is_final and not given["quiet"]:
+                say(f"{row.short_id} had ended before")
         if given["as_json"]:
             from gofer.cli.json_output import print_runs
 
@@ -40,8 +44,6 @@ def run(**given: Any) -> int:
             return 0
         for row in rows:
             sys.stdout.write(printable(f"{row.id} {row.state}") + "\n")
-            if not (row.is_final or given["quiet"]):
-                say(f"{row.short_id} was asked to stop; `gofer wait {row.short_id}` waits for it")
     return 0
 
 
@@ -52,7 +54,7 @@ command = Command(
         run_argument(many=True),
         target_option("Only look among the runs on this target"),
         Option("--grace", "How long a run may take to end by itself before it is killed", metavar="TIME"),
-        json_option(),
+        json_option("Print a JSON array of the runs"),
         quiet_option(),
     ],
     help="Stop runs: SIGTERM to all their processes, then SIGKILL to what is left. A run that has ended is "

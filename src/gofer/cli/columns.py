@@ -104,6 +104,8 @@ def text(name: str, row: RunRow, now: float) -> str:
     found = _READERS[name](row) if name in _READERS else value(name, row, now)
     if name in _TIMES and isinstance(found, int | float):
         return format_local_time(found)
+    if found == "" and name.startswith("tag."):
+        return "yes"  # a tag without a value is there or not
     return "" if found is None else str(found)
 
 

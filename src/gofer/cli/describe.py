@@ -16,11 +16,15 @@ if TYPE_CHECKING:
 _SNAPSHOT_LETTERS = 12
 
 
-def describe(facts: Facts) -> str:
-    """Log paths, then facts, then what failed first; a group has its failed rows instead."""
+def describe(facts: Facts, *, log_shown: bool = False) -> str:
+    """Log paths, then facts, then what failed first; a group has its failed rows instead.
+
+    `log_shown` says that the end of rank 0's log stands above already and need not be repeated.
+    """
     parts = [_paths(facts), render_facts(_lines(facts))]
-    if facts.first_failure and facts.first_failure.tail:
-        parts.append(_failure(facts.first_failure))
+    failure = facts.first_failure
+    if failure and failure.tail and not (log_shown and failure.rank == 0):
+        parts.append(_failure(failure))
     if facts.failed_rows:
         parts.append(_failed_rows(facts))
     return "\n".join(part for part in parts if part)
@@ -42,6 +46,7 @@ def _lines(facts: Facts) -> list[tuple[str, str]]:
         ("nodes", f"{row.nodes} with {row.procs} processes each" if row.nodes * row.procs > 1 else "1"),
         ("submitted", format_local_time(row.submitted_at)),
         ("started", format_local_time(row.started_at)),
+        ("ended", format_local_time(row.ended_at) if row.ended_at is not None else ""),
         ("elapsed", format_duration(facts.elapsed_s)),
         ("attempts", str(facts.attempts) if facts.attempts > 1 else ""),
         ("group", row.group_id or ""),
@@ -53,6 +58,7 @@ def _lines(facts: Facts) -> list[tuple[str, str]]:
         ("state", row.state),
         ("reason", row.reason or ""),
         ("why", facts.why or ""),
+        ("exit code", str(row.exit_code) if row.exit_code else ""),
     ]
     return [(key, value) for key, value in lines if value]
 
@@ -69,7 +75,8 @@ def _usage(use: NodeUse) -> str:
         used = "?" if gpu.memory_used_mib is None else f"{gpu.memory_used_mib:.0f}"
         total = "?" if gpu.memory_total_mib is None else f"{gpu.memory_total_mib:.0f}"
         busy = "?" if gpu.utilisation is None else f"{gpu.utilisation:.0f}"
-        lines.append(f"  GPU {gpu.index} {gpu.name or ''}: {used} of {total} MiB, {busy} % busy")
+        name = f" {gpu.name}" if gpu.name else ""
+        lines.append(f"  GPU {gpu.index}{name}: {used} of {total} MiB, {busy} % busy")
     return "\n".join(lines)
 
 

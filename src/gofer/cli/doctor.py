@@ -6,8 +6,11 @@ import sys
 from typing import Any
 
 from gofer.cli.options import Command, json_option, target_option
-from gofer.cli.screen import colourful
+from gofer.cli.screen import colourful, say
 from gofer.cli.table import Column, render, screen_width
+
+# A failure must catch the eye without colours too.
+_WORDS = {"fail": "FAIL"}
 
 
 def run(**given: Any) -> int:
@@ -20,14 +23,14 @@ def run(**given: Any) -> int:
     if given["as_json"]:
         from gofer.cli.json_output import print_json
 
-        print_json([{"name": c.name, "ok": c.ok, "detail": c.detail, "hint": c.hint} for c in found])
+        print_json([{**check._asdict(), "ok": check.ok} for check in found])
     else:
         columns = [Column("CHECK"), Column("", coloured=True), Column("DETAIL", flexible=True)]
-        cells = [[c.name, "ok" if c.ok else "FAIL", c.detail] for c in found]
+        cells = [[check.name, _WORDS.get(check.status, check.status), check.detail] for check in found]
         sys.stdout.write(render(columns, cells, fit=screen_width(), colour=colourful(sys.stdout)))
         for check in found:
-            if not check.ok and check.hint:
-                print(f"hint: {check.name}: {check.hint}", file=sys.stderr)
+            if check.status != "ok" and check.hint:
+                say(f"hint: {check.name}: {check.hint}")
     return 0 if all(check.ok for check in found) else 1
 
 

@@ -29,7 +29,7 @@ def run(**given: Any) -> int:
             ("logs", done.log_files),
             ("outputs", done.output_files),
         ):
-            say(f"{folder / name}: {files} files")
+            say(f"{folder / name}: {files} file{'' if files == 1 else 's'}")
     return 0
 
 

@@ -28,9 +28,15 @@ def print_json(value: Any) -> None:
     sys.stdout.write(to_text(value))
 
 
-def print_runs(session: Session, rows: Sequence[RunRow]) -> None:
-    """Write runs to stdout: one object for a single run, an array for several or none."""
+def print_run(session: Session, row: RunRow) -> None:
+    """Write one run to stdout as an object."""
+    from gofer.ops.view import run_json
+
+    print_json(run_json(session, row))
+
+
+def print_runs(session: Session, rows: Sequence[RunRow], *, from_store: bool = True) -> None:
+    """Write runs to stdout as an array; without `from_store`, without looking for their logs."""
     from gofer.ops.view import run_jsons
 
-    documents = list(run_jsons(session, rows))
-    print_json(documents[0] if len(documents) == 1 else documents)
+    print_json(list(run_jsons(session, rows, from_store=from_store)))

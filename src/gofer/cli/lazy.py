@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -61,20 +62,21 @@ class LazyGroup(click.Group):
             formatter.write_dl(rows)
 
     def _no_such(self, ctx: click.Context, word: str) -> UsageError:
-        near = did_you_mean(word, words(self.table))
-        hint = near or f"`{ctx.command_path} --help` lists the commands"
+        hint = did_you_mean(word, words(self.table)) or f"`{ctx.command_path} --help` lists the commands"
+        if self.table is VERBS and not hint.startswith("did"):
+            hint += f"; to run `{word}`, write `gofer submit {word} …`"
         return UsageError(f"`{ctx.command_path} {word}` is not a command", hint=hint)
 
 
 def _help_without_command() -> None:
     ctx = click.get_current_context()
     if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
+        sys.stdout.write(ctx.get_help() + "\n")
 
 
 def _show_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked and not ctx.resilient_parsing:
-        click.echo(f"gofer {__version__}")
+        sys.stdout.write(f"gofer {__version__}\n")
         ctx.exit()
 
 

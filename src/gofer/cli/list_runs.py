@@ -12,6 +12,7 @@ from gofer.cli.columns import EXPORTED, SHOWN, column, parse_columns, text
 from gofer.cli.options import Command, Flag, Option, json_option, target_option
 from gofer.cli.screen import colourful, say
 from gofer.cli.table import render, screen_width
+from gofer.errors import UsageError
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
@@ -32,13 +33,13 @@ def run(**given: Any) -> int:
     with Session(target=given["target"]) as session:
         query = _query(session, given)
         refresh_active(session)
-        rows = session.ledger.select(query)
+        rows = _select(session, query, given)
         if given["export"]:
             _export(session, rows, names, given["export"])
         elif given["as_json"]:
             _print_json(session, rows)
         else:
-            _print_table(rows, names or SHOWN)
+            _print_table(rows, names or SHOWN, spare=names is None)
         _say_more(session, query, rows, given)
     return 0
 
@@ -50,7 +51,7 @@ def _query(session: Session, given: dict[str, Any]) -> Query:
     if given["target"]:
         filters += (Filter("target", "=", (given["target"],)),)
     if given["group"]:
-        filters += (Filter("group", "=", (session.ledger.resolve(given["group"]).id,)),)
+        filters += (Filter("group", "=", (_group_id(session, given["group"]),)),)
     limit = None if given["all"] else given["last"] or (None if given["export"] else _USUAL)
     return Query(
         filters=filters,
@@ -62,18 +63,42 @@ def _query(session: Session, given: dict[str, Any]) -> Query:
     )
 
 
-def _print_table(rows: list[RunRow], names: tuple[str, ...]) -> None:
-    now = time.time()
-    columns = [column(name) for name in names]
-    cells = [[text(name, row, now) for name in names] for row in rows]
-    sys.stdout.write(render(columns, cells, fit=screen_width(), colour=colourful(sys.stdout)))
+def _group_id(session: Session, reference: str) -> str:
+    group = session.ledger.resolve(reference)
+    if group.kind != "group":
+        raise UsageError(
+            f"`{group.short_id}` is a single run, not a group", hint=f"`gofer q {group.short_id}`"
+        )
+    return group.id
+
+
+def _select(session: Session, query: Query, given: dict[str, Any]) -> list[RunRow]:
+    """The runs of the query; the rows of one group, all submitted at once, by their index unless told."""
+    if not given["group"] or given["sort"]:
+        return session.ledger.select(query)
+    rows = session.ledger.select(query._replace(limit=None))
+    rows.sort(key=lambda row: row.row_index or 0, reverse=given["reverse"])
+    return rows[: query.limit]
 
 
 def _print_json(session: Session, rows: list[RunRow]) -> None:
-    from gofer.cli.json_output import print_json
-    from gofer.ops.view import run_jsons
+    from gofer.cli.json_output import print_runs
+    from gofer.errors import StoreError
 
-    print_json(list(run_jsons(session, rows, from_store=len(rows) <= _LOOKED_UP)))
+    try:
+        print_runs(session, rows, from_store=len(rows) <= _LOOKED_UP)
+    except StoreError as error:
+        say(f"warning: {error.message}; `logs` are not looked up")
+        print_runs(session, rows, from_store=False)
+
+
+def _print_table(rows: list[RunRow], names: tuple[str, ...], *, spare: bool) -> None:
+    """With `spare`, columns that are empty in every row do not take room on a terminal."""
+    now, fit = time.time(), screen_width()
+    by_name = {name: [text(name, row, now) for row in rows] for name in names}
+    shown = [name for name in names if not (spare and fit and rows) or any(by_name[name])]
+    cells = list(zip(*(by_name[name] for name in shown), strict=True))
+    sys.stdout.write(render([column(name) for name in shown], cells, fit=fit, colour=colourful(sys.stdout)))
 
 
 def _export(session: Session, rows: list[RunRow], names: tuple[str, ...] | None, file: str) -> None:
@@ -85,8 +110,8 @@ def _export(session: Session, rows: list[RunRow], names: tuple[str, ...] | None,
 
 def _say_more(session: Session, query: Query, rows: list[RunRow], given: dict[str, Any]) -> None:
     if query.limit is None or len(rows) < query.limit or given["last"]:
-        if not rows and not query.filters:
-            say("no run yet; `gofer submit COMMAND` makes the first")
+        if not rows:
+            say("no run matches" if query.filters else "no run yet; `gofer submit COMMAND` makes the first")
         return
     total = session.ledger.count(query)
     if total > len(rows):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gofer.cli.options import Command, Flag, Option, run_argument, target_option
+from gofer.cli.options import Command, Flag, Option, json_option, run_argument, target_option
 from gofer.cli.screen import say, write
 
 if TYPE_CHECKING:
@@ -23,6 +23,12 @@ def run(**given: Any) -> int:
 
     with Session(target=given["target"]) as session:
         row = find(session, given["run"], target=given["target"])
+        if given["as_json"]:
+            from gofer.cli.json_output import print_json
+            from gofer.ops.view import run_json
+
+            print_json(run_json(session, row)["logs"])
+            return 0
         wrote = False
         for piece in _pieces(session, row, given):
             wrote = wrote or bool(piece)
@@ -64,6 +70,7 @@ command = Command(
         Option("--attempt", "The attempt, the last unless told", type=click.IntRange(min=1), metavar="N"),
         Option("--tail", "Only the last N lines", type=click.IntRange(min=0), metavar="N"),
         Flag("-f --follow", "Go on printing until the run has ended"),
+        json_option("Print which logs there are, as a JSON array"),
     ],
     help="Print the log of a run: stdout and stderr of rank 0, or of the rank asked for. A run whose set-up "
     "failed has the log of its set-up.",

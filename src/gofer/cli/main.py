@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
 
+# Collections that start-up would not profit from cost 3 ms; what runs for long is still collected.
+_OBJECTS_BETWEEN_COLLECTIONS = 100_000
 _PIPE_CLOSED = 141
 _INTERRUPTED = 130
 
 
 def entry() -> None:
     """Run the command line of this process and leave with its exit status."""
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Paths and commands may hold bytes that are no UTF-8: they leave as they came.
         utf8 = sys.stdout.encoding.lower() in ("utf-8", "utf8")
@@ -19,27 +23,20 @@ def entry() -> None:
     status = main(sys.argv[1:])
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        status = _closed_pipe()
+    except OSError as error:
+        status = _cannot_write(error)
+    gc.freeze()  # the interpreter need not search for cycles in what the system is about to take back
     sys.exit(status)
 
 
 def main(argv: list[str]) -> int:
     """Run one command line; every failure ends here as lines on stderr and an exit status."""
-    if argv in (["version"], ["--version"]):
-        from gofer.cli.version import show
-
-        return show()
-    if "_GOFER_COMPLETE" in os.environ:
-        from gofer.cli.completing import complete
-
-        return complete(os.environ)
     # What the one command line shares; the traceback of an error is shown when it holds `debug`.
     notes: dict[str, object] = {}
     try:
         return _run(argv, notes)
-    except BrokenPipeError:
-        return _closed_pipe()
+    except BrokenPipeError as error:
+        return _cannot_write(error)
     except KeyboardInterrupt:
         return _INTERRUPTED
     except Exception as error:
@@ -49,6 +46,10 @@ def main(argv: list[str]) -> int:
 
 
 def _run(argv: list[str], notes: dict[str, object]) -> int:
+    if argv in (["version"], ["--version"]):
+        from gofer.cli.version import show
+
+        return show()
     import gofer.cli.quick_click  # noqa: F401  (before anything that imports click)
 
     # isort: split
@@ -57,6 +58,10 @@ def _run(argv: list[str], notes: dict[str, object]) -> int:
     from gofer.cli.lazy import root
     from gofer.cli.leading import rearrange
 
+    if "_GOFER_COMPLETE" in os.environ:
+        from gofer.cli.completing import complete
+
+        return complete(os.environ)
     group = root()
     try:
         with group.make_context("gofer", rearrange(argv), obj=notes) as context:
@@ -66,7 +71,11 @@ def _run(argv: list[str], notes: dict[str, object]) -> int:
     return status if isinstance(status, int) else 0
 
 
-def _closed_pipe() -> int:
-    """Whoever read our output has left: say nothing, and keep the interpreter from trying again at exit."""
+def _cannot_write(error: OSError) -> int:
+    """A reader that left is nothing to talk about, a full disk is; and nothing more is written at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return _PIPE_CLOSED
+    if isinstance(error, BrokenPipeError):
+        return _PIPE_CLOSED
+    from gofer.cli.failure import explain
+
+    return explain(error, debug=False)

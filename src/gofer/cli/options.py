@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +19,12 @@ class Option(click.Option):
     def __init__(self, names: str, help: str = "", **settings: Any) -> None:
         super().__init__(names.split(), **settings)
         self.help = help
+
+    def get_help_extra(self, ctx: click.Context) -> click.types.OptionHelpExtra:
+        """Ranges are left out: a value outside is refused with its range."""
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        return extra
 
 
 class Flag(Option):
@@ -49,7 +56,7 @@ class Command(click.Command):
 
 def _show_help(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked and not ctx.resilient_parsing:
-        click.echo(ctx.get_help())
+        sys.stdout.write(ctx.get_help() + "\n")
         ctx.exit()
 
 

@@ -28,9 +28,9 @@ def run(**given: Any) -> int:
     with Session(target=given["target"]) as session:
         rows = refresh_runs(session, find_all(session, given["runs"], target=given["target"]))
         if given["as_json"]:
-            from gofer.cli.json_output import print_runs
+            from gofer.cli.json_output import print_run, print_runs
 
-            print_runs(session, rows)
+            print_run(session, rows[0]) if len(rows) == 1 else print_runs(session, rows)
             return 0
         for at, row in enumerate(rows):
             if at:
@@ -44,9 +44,8 @@ def _show(session: Session, row: RunRow, *, lines: int) -> None:
     from gofer.ops.query import facts
 
     fetched = _fetch(session, row) if lines else None
-    if lines and row.kind == "run":
-        _print_tail(session, row, lines)
-    sys.stdout.write(describe(facts(session, row, fetched=fetched)))
+    log_shown = bool(lines) and row.kind == "run" and _print_tail(session, row, lines)
+    sys.stdout.write(describe(facts(session, row, fetched=fetched), log_shown=log_shown))
 
 
 def _fetch(session: Session, row: RunRow) -> list[Path] | None:
@@ -63,13 +62,15 @@ def _fetch(session: Session, row: RunRow) -> list[Path] | None:
         return None
 
 
-def _print_tail(session: Session, row: RunRow, lines: int) -> None:
+def _print_tail(session: Session, row: RunRow, lines: int) -> bool:
+    """Whether there was anything to print."""
     from gofer.ops.logs import tail
 
     end = tail(session, row, lines=lines)
     if end:
         write(end if end.endswith(b"\n") else end + b"\n")
         sys.stdout.write("\n")
+    return bool(end)
 
 
 command = Command(

@@ -19,8 +19,10 @@ What `--help` prints, for every command. Made by `python -m gofer.cli.reference`
 stale.
 
 stdout is data, stderr is talk. The exit status is 0, 1 for a failure, 2 for words that gofer cannot take, 130
-after Ctrl-C; `wait`, `submit --wait` and `submit -f` exit as the run did. A run is named by any unique beginning
-or end of its id, or `last`. `--debug` or `GOFER_DEBUG=1` shows a traceback. `NO_COLOR` turns colours off.
+after Ctrl-C; `wait`, `submit --wait` and `submit -f` exit as the run did. A run is named by any unique
+beginning or end of its id, or `last`.
+
+`--debug` or `GOFER_DEBUG=1` shows a traceback. `NO_COLOR` turns colours off.
 """
 _WIDTH = 100
 

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gofer.errors import UsageError
-from gofer.text import did_you_mean, parse_duration_s
+from gofer.text import parse_duration_s
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from gofer.agent.states import Reason
     from gofer.ops.submit import SubmitRequest
 
 
@@ -30,7 +29,7 @@ def build_request(given: Mapping[str, Any]) -> SubmitRequest:
         tags=read_tags(given["tags"]),
         time_limit_s=_duration(given["time_limit"]),
         grace_s=_duration(given["grace"]),
-        retry_on=_reasons(given["retry_on"]),
+        retry_on=_words(given["retry_on"]),
         multi_process=False if given["single"] else None,
     )
     return SubmitRequest(
@@ -70,15 +69,5 @@ def _duration(text: str | None) -> float | None:
     return None if text is None else parse_duration_s(text)
 
 
-def _reasons(text: str | None) -> tuple[Reason, ...] | None:
-    from gofer.agent.states import Reason
-
-    if text is None:
-        return None
-    known = [str(reason) for reason in Reason]
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    for word in words:
-        if word not in known:
-            hint = did_you_mean(word, known) or f"the reasons are {', '.join(known)}"
-            raise UsageError(f"`{word}` is not a reason a run ends for", hint=hint)
-    return tuple(Reason(word) for word in words)
+def _words(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(word.strip() for word in text.split(",") if word.strip())

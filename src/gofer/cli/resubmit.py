@@ -45,7 +45,7 @@ def run(**given: Any) -> int:
 def difference(one: Resubmitted) -> str:
     """How the code of the new run stands to that of the old."""
     if one.code_differs is None:
-        return "whether the code differs cannot be told"
+        return "without code to compare"
     if not one.code_differs:
         return "the same code"
     named = ", ".join(one.differences[:_MOST_NAMED])
@@ -59,10 +59,10 @@ command = Command(
     [
         run_argument(many=True),
         target_option("Where to run it now; where it ran before unless told"),
-        Flag("--same-code", "Run the old run's code instead of this folder's"),
-        Flag("--new-code", "Run this folder's code, which is the default"),
-        Flag("--failed", "Of a group, only the rows that failed or were lost"),
-        json_option(),
+        Flag("--same-code", "Run the code as it was sent with the old run"),
+        Flag("--new-code", "Run the code as its folder holds it now, which is the default"),
+        Flag("--failed", "Of a group, only the rows that did not succeed"),
+        json_option("Print a JSON array of the runs"),
         quiet_option(),
     ],
     help="Run again what was run before: the same command, resources and tags. A run that still lives is "

@@ -16,6 +16,7 @@ _COLOURS = {
     "lost": "31",
     "cancelled": "33",
     "paused": "33",
+    "warn": "33",
 }
 
 
@@ -66,6 +67,10 @@ def paint(text: str, word: str) -> str:
 def say(text: str) -> None:
     """Talk: a line on stderr, never data."""
     print(printable(text), file=sys.stderr, flush=True)
+
+
+def hush(text: str) -> None:
+    """What `--quiet` makes of talk: nothing."""
 
 
 def write(data: bytes) -> None:

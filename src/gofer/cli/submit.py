@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from gofer.cli.options import Command, Flag, Option, json_option, quiet_option, target_option
-from gofer.cli.screen import say
+from gofer.cli.screen import hush, say
 from gofer.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def run(**given: Any) -> int:
     if not given["command"] and not given["job"]:
         raise UsageError("there is no command to run", hint="for example `gofer submit python train.py`")
     request = build_request(given)
-    with Session(target=given["target"], say=_be_silent if given["quiet"] else say) as session:
+    with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
         if given["dry_run"]:
             sys.stdout.write(plan(session, request).rstrip("\n") + "\n")
             return 0
@@ -48,14 +48,10 @@ def _after(session: Session, row: RunRow, given: dict[str, Any]) -> int:
     elif given["wait"]:
         status, row = wait_to_end(session, row, quiet=given["quiet"])
     if given["as_json"]:
-        from gofer.cli.json_output import print_runs
+        from gofer.cli.json_output import print_run
 
-        print_runs(session, [row])
+        print_run(session, row)
     return status
-
-
-def _be_silent(text: str) -> None:
-    """What `--quiet` makes of talk."""
 
 
 def _any_file(_: click.Context, __: click.Parameter, start: str) -> list[CompletionItem]:

@@ -50,8 +50,17 @@ def _facts(session: Session, name: str | None) -> dict[str, Any]:
 
 def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     plain = [(key, str(facts[key])) for key in ("name", "kind", "store", "store_url", "origin")]
-    nested = [(key, str(value)) for part in ("options", "has") for key, value in facts[part].items()]
-    return [(key.replace("_", " "), value) for key, value in plain + nested]
+    nested = [(key, _text(value)) for key, value in {**facts["options"], **facts["has"]}.items()]
+    return [(key.replace("_", " "), value) for key, value in plain + nested if value]
+
+
+def _text(value: object) -> str:
+    """A list as lines, a table as `key=value` words, anything else as it is."""
+    if isinstance(value, list | tuple):
+        return "\n".join(_text(one) for one in value)
+    if isinstance(value, dict):
+        return " ".join(f"{key}={one}" for key, one in value.items() if one is not None)
+    return str(value)
 
 
 command = Command(

@@ -37,10 +37,9 @@ def run(**given: Any) -> int:
 
 
 def say_change(row: RunRow) -> None:
-    """One line of talk for a run whose state changed."""
-    from gofer.cli.ending import ended_line
-
-    say(ended_line(row))
+    """One line of talk for a run on its way; its end is what stdout tells."""
+    if not row.is_final:
+        say(f"{row.short_id} {row.state}")
 
 
 def _show(session: Session, rows: list[RunRow], *, as_json: bool) -> None:
@@ -64,7 +63,7 @@ command = Command(
             "Give up after this time, such as `90s` or `2h`, with exit status 124",
             metavar="TIME",
         ),
-        json_option(),
+        json_option("Print a JSON array of the runs"),
         quiet_option(),
     ],
     help="Wait for runs to end. The exit status is the run's own: its command's exit code, 128 + the signal "

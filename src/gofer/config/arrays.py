@@ -54,8 +54,8 @@ def expand(each: Sequence[str], array_file: Path | None = None, *, base: Axes = 
     _check_size(len(first.rows) * math.prod(len(values) for values in columns.values()))
     for value in itertools.chain(*first.rows, *columns.values()):
         check_text(value, "a value of the array")
-    product = itertools.product(first.rows, *columns.values())
-    return Array(names, tuple(tuple(itertools.chain(row, values)) for row, *values in product))
+    combinations = list(itertools.product(*columns.values()))
+    return Array(names, tuple(row + values for row in first.rows for values in combinations))
 
 
 def _check_size(rows: int) -> None:

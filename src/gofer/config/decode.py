@@ -41,10 +41,14 @@ def struct_type(struct: type) -> inspect.StructType:
 
 
 class Decoder:
-    """Reads nodes. Without `resolve` it only checks: what hangs on a reference comes out as None."""
+    """Reads nodes. Without `resolve` it only checks: what hangs on a reference comes out as None.
 
-    def __init__(self, resolve: Resolve | None = None) -> None:
+    With `partial` a missing key is no error, since another file may have it, and no Struct is made.
+    """
+
+    def __init__(self, resolve: Resolve | None = None, *, partial: bool = False) -> None:
         self._resolve = resolve
+        self._partial = partial
         self._deferred = False
 
     def value(self, node: Node, annotated: inspect.Type, key: str) -> Any:
@@ -66,7 +70,7 @@ class Decoder:
     def struct(self, entries: Mapping[str, Node], kind: inspect.StructType, key: str, place: Place) -> Any:
         """An instance of the Struct; None when only checking and a value could not be known."""
         values = self.fields(entries, kind, key, place)
-        if self._deferred:
+        if self._deferred or self._partial:
             return None
         try:
             return kind.cls(**values)
@@ -84,7 +88,7 @@ class Decoder:
                 raise unknown_key(name, node.place, inside=key, known=known)
             values[known[name].name] = self.value(node, known[name].type, f"{key}.{name}" if key else name)
         for name, field in known.items():
-            if field.required and name not in entries:
+            if field.required and name not in entries and not self._partial:
                 raise ConfigError(f"`{key}` needs the key `{name}`", where=place.where)
         return values
 
@@ -143,7 +147,7 @@ def _may_be(node: Node, kind: inspect.Type) -> bool:
         return isinstance(kind, _MAPS)
     if isinstance(node, Items):
         return isinstance(kind, _LISTS)
-    return not isinstance(kind, (*_MAPS, *_LISTS, inspect.NoneType))
+    return not node.is_null and not isinstance(kind, (*_MAPS, *_LISTS, inspect.NoneType))
 
 
 def _refers(node: Scalar, key: str) -> bool:

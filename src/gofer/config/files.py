@@ -53,7 +53,7 @@ def read_file(path: Path) -> Table:
         if name not in known:
             raise unknown_key(name, node.place, inside="", known=known)
     plain = {name: node for name, node in entries.items() if name != "targets"}
-    Decoder().fields(plain, shape, "", document.place)
+    Decoder(partial=True).fields(plain, shape, "", document.place)
     if "targets" in entries:
         _check_targets(entries["targets"])
     return Table(entries, document.place)

@@ -13,7 +13,7 @@ import msgspec
 
 from gofer.config.decode import Decoder, struct_type
 from gofer.config.job_file import JobFile
-from gofer.config.nodes import BUILT_IN, Items, Node, Place, Scalar, Table, is_null, merged
+from gofer.config.nodes import BUILT_IN, Items, Node, Place, Scalar, Table, is_null, merged, table
 from gofer.config.scalars import check_text, excerpt
 from gofer.config.sections import JobSection
 from gofer.config.settings import Settings
@@ -82,19 +82,31 @@ def job_values(
     flags: JobFlags, job_file: JobFile | None, settings: Settings, target_name: str | None
 ) -> dict[str, JobValue]:
     """Every field of a job with its value and origin; None is what nobody set."""
-    layers = [flag_layer(flags), *settings.job_layers(target_name)]
-    if job_file is not None:
-        layers.insert(2, job_file.job)  # behind flags and environment
     decoder = Decoder(settings.resolve)
+    nodes = job_nodes(flags, job_file, settings, target_name)
     values = {}
     for field in struct_type(JobSection).fields:
-        node = _joined(layers, field.name) if field.name in _MAPS else _nearest(layers, field.name)
-        if node is None or is_null(node):
-            values[field.name] = JobValue(_built_in(field.name), BUILT_IN.origin)
+        node = nodes[field.name]
+        if node is None:
+            values[field.name] = JobValue(built_in(field.name), BUILT_IN.origin)
         else:
             value = _checked(decoder.value(node, field.type, field.name), field.name, node)
             values[field.name] = JobValue(value, _origin(node))
     return values
+
+
+def job_nodes(
+    flags: JobFlags, job_file: JobFile | None, settings: Settings, target_name: str | None
+) -> dict[str, Node | None]:
+    """Every field of a job as it was written, by the nearest who did; None is what nobody set."""
+    layers = [flag_layer(flags), *settings.job_layers(target_name)]
+    if job_file is not None:
+        layers.insert(2, job_file.job)  # behind flags and environment
+    nodes: dict[str, Node | None] = {}
+    for field in struct_type(JobSection).fields:
+        node = _joined(layers, field.name) if field.name in _MAPS else _nearest(layers, field.name)
+        nodes[field.name] = None if node is None or is_null(node) else node
+    return nodes
 
 
 def flag_layer(flags: JobFlags) -> Table:
@@ -137,12 +149,11 @@ def _joined(layers: Sequence[Table], key: str) -> Node | None:
 
 def _origin(node: Node) -> str:
     """A map's origin is that of its entries, which may be several."""
-    if isinstance(node, Table) and node.entries:
-        return ", ".join(dict.fromkeys(entry.place.origin for entry in node.entries.values()))
-    return node.place.origin
+    origins = dict.fromkeys(entry.place.origin for entry in table(node).values())
+    return ", ".join(origins) or node.place.origin
 
 
-def _built_in(key: str) -> Any:
+def built_in(key: str) -> Any:
     """The model's own default, which is the only place it is written."""
     owner = Resources if key in _RESOURCES else Job
     for field in struct_type(owner).fields:

@@ -1,7 +1,7 @@
 """References in a value: `${env:NAME}`, `${env:NAME:-default}`, `${file:PATH}` and `${secret:NAME}`.
 
-`$${` is a plain `${`. Anything else, such as a shell's `${HOME}`, is text like any other. A reference is looked
-up when a consumer asks and never before, so that a missing variable harms only what needs it.
+`$${` is a plain `${`. Anything else, such as a shell's `${HOME}`, is text like any other. A reference is
+looked up when a consumer asks and never before, so that a missing variable harms only what needs it.
 """
 
 from __future__ import annotations

@@ -112,6 +112,8 @@ def read_scalar(node: Scalar, annotated: inspect.Type, key: str) -> Any:
 
 def check_limits(value: Any, kind: inspect.Type, key: str, place: Place) -> None:
     """ConfigError when `value`, already of the type, is outside the type's limits."""
+    if value == "" and getattr(kind, "min_length", None):
+        raise ConfigError(f"`{key}` must not be empty", where=place.where)
     for name, (holds, words) in _LIMITS.items():
         limit = getattr(kind, name, None)
         if limit is not None and not holds(value, limit):

@@ -1,7 +1,7 @@
 """The JSON Schema of `gofer.yaml` and of a job file, so that editors complete and check them.
 
-Made from the same types the decoder reads. `python -m gofer.config.schema KIND=MODULE:STRUCT…` prints it, with
-the options of those kinds of target; `python -m gofer.config.schema --job` prints that of a job file.
+Made from the same types the decoder reads. `python -m gofer.config.schema` prints that of `gofer.yaml`, with
+`--job` that of a job file.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # Unquoted `no`, `8` and `0.10` are taken as the text they are wherever text is wanted.
 _TEXT_TYPES = ["string", "number", "boolean"]
 _REFERENCE: Schema = {"type": "string", "pattern": r"\$\{(env|file|secret):[^}]+\}"}
+_NULL: Schema = {"type": "null"}
 _LIMITS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _LENGTHS = {"min_length": "minLength", "max_length": "maxLength", "pattern": "pattern"}
 
@@ -35,7 +37,7 @@ def project_schema(kinds: Mapping[str, type[msgspec.Struct]]) -> Schema:
         "description": "Where to run, by name",
         "type": "object",
         "propertyNames": _of_name(ENTRIES),
-        "additionalProperties": {"anyOf": targets},
+        "additionalProperties": {"anyOf": targets} if targets else {"type": "object"},
     }
     root["properties"]["job"] = {"$ref": "#/$defs/job"}
     # A heading with nothing under it says nothing.
@@ -127,15 +129,13 @@ def _or_reference(schema: Schema) -> Schema:
 
 
 def _or_null(schema: Schema) -> Schema:
-    """Nothing written is allowed; the description stays on the outside, where editors look."""
-    inner = dict(schema)
-    description = inner.pop("description", None)
-    joined: Schema = (
-        {"anyOf": [*inner["anyOf"], {"type": "null"}]}
-        if set(inner) == {"anyOf"}
-        else {"anyOf": [inner, {"type": "null"}]}
-    )
-    return ({"description": description} if description else {}) | joined
+    """Nothing written is allowed too."""
+    if "type" in schema:
+        types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        return {**schema, "type": types if "null" in types else [*types, "null"]}
+    notes = {name: value for name, value in schema.items() if name == "description"}
+    choices = schema.get("anyOf", [{name: value for name, value in schema.items() if name not in notes}])
+    return {**notes, "anyOf": choices if _NULL in choices else [*choices, _NULL]}
 
 
 def render(schema: Schema) -> str:
@@ -144,18 +144,13 @@ def render(schema: Schema) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print a schema; the arguments are those of the module's first lines."""
-    from importlib import import_module
-
-    if arguments == ["--job"]:
+    """Print the schema of `gofer.yaml`, or with `--job` that of a job file."""
+    if list(arguments) == ["--job"]:
         sys.stdout.write(render(job_schema()))
         return
-    kinds = {}
-    for argument in arguments:
-        kind, _, address = argument.partition("=")
-        module, _, name = address.partition(":")
-        kinds[kind] = getattr(import_module(module), name)
-    sys.stdout.write(render(project_schema(kinds)))
+    # As a program this file stands above the layers; as a module it knows no backend.
+    registry = import_module("gofer.backends.registry")
+    sys.stdout.write(render(project_schema(registry.kinds())))
 
 
 if __name__ == "__main__":

@@ -22,8 +22,9 @@ LOCK_TIMEOUT_S = 10.0
 class Secrets:
     """The secrets in the file at `path`, which need not exist."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
         self._path = path
+        self._lock_timeout_s = lock_timeout_s
 
     def get(self, name: str) -> str:
         """The value; CredentialError when there is none, or when others could read or replace the file."""
@@ -59,7 +60,7 @@ class Secrets:
     def _change(self, change: Callable[[dict[str, str]], object]) -> None:
         try:
             _make_private(self._path.parent)
-            with _locked(self._path.with_name(self._path.name + ".lock")):
+            with _locked(self._path.with_name(self._path.name + ".lock"), self._lock_timeout_s):
                 values = self._load()
                 change(values)
                 _write(self._path, json.dumps(values, indent=1, sort_keys=True).encode() + b"\n")
@@ -110,23 +111,29 @@ def _make_private(folder: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path, timeout_s: float) -> Iterator[None]:
     import fcntl
 
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        deadline = time.monotonic() + LOCK_TIMEOUT_S
+        deadline = time.monotonic() + timeout_s
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise CredentialError(
-                        f"another gofer has held `{path}` for {LOCK_TIMEOUT_S:.0f} s"
-                    ) from None
+                    raise CredentialError(f"another gofer has held `{path}` for {timeout_s:g} s") from None
                 time.sleep(0.02)
         yield
+    finally:
+        os.close(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -142,6 +149,7 @@ def _write(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(descriptor)
         os.replace(temporary, path)
+        _sync_folder(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

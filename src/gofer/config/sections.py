@@ -1,7 +1,7 @@
 """The shape of the files: which keys there are, of what type, in what range, and what each is for.
 
-The decoder and the JSON Schema are both read from these types. `duration` marks text that is a length of time,
-`verbatim` text in which `${…}` is no reference.
+The decoder and the JSON Schema are both read from these types. `duration` marks text that is a length of
+time, `verbatim` text in which `${…}` is no reference.
 """
 
 from __future__ import annotations

@@ -95,17 +95,15 @@ class Settings:
 
     def target(self, name: str | None = None) -> Target:
         """The target of that name, or the default one; UnknownName when there is none."""
-        node = Scalar(name, Place("flag --target")) if name else self.default_target_node
-        wanted = node.text if isinstance(node, Scalar) else DEFAULT_TARGET
+        default = self.default_target_node
+        wanted = name or self.default_target
         known = table(self.section("targets"))
         if wanted not in known:
-            origin = "" if name else f" ({node.place.where})"
-            listed = ", ".join(f"`{one}`" for one in sorted(known))
-            hint = (
-                did_you_mean(wanted, known)
-                or f"the targets are {listed}; add one under `targets:` in {PROJECT_FILE}"
+            origin = f" ({default.place.where})" if wanted == self.default_target else ""
+            raise UnknownName(
+                f"there is no target `{wanted}`{origin}",
+                hint=did_you_mean(wanted, known) or f"{_listed('targets', known)}; more go under `targets:`",
             )
-            raise UnknownName(f"there is no target `{wanted}`{origin}", hint=hint)
         return read_target(wanted, known[wanted], self._kinds, self.resolve)
 
     @property
@@ -116,10 +114,8 @@ class Settings:
         """The store of that name, its address resolved; UnknownName when there is none."""
         known = table(self.section("stores"))
         if name not in known:
-            listed = ", ".join(f"`{one}`" for one in sorted(known))
-            raise UnknownName(
-                f"there is no store `{name}`", hint=did_you_mean(name, known) or f"the stores are {listed}"
-            )
+            hint = did_you_mean(name, known) or _listed("stores", known)
+            raise UnknownName(f"there is no store `{name}`", hint=hint)
         url = table(known[name])["url"]
         text = url.text if isinstance(url, Scalar) else ""
         return StoreEntry(name, self.resolve(text), url.place.origin)
@@ -139,7 +135,8 @@ class Settings:
 
         layers = [job_variables(self.environ)]
         if target is not None:
-            layers.append(Table(table(self.target(target).job), BUILT_IN))
+            node = table(table(self.section("targets")).get(target)).get("job")
+            layers.append(Table(table(node), BUILT_IN))
         layers += [Table(table(layer.entries.get("job")), layer.place) for layer in reversed(self._layers)]
         return layers
 
@@ -230,19 +227,27 @@ def _join_targets(lower: Node | None, upper: Node | None) -> Node | None:
 
 
 def _check_joined(settings: Settings, kinds: Kinds) -> None:
+    """What no single file can tell: missing keys, kinds, names of stores."""
+    from gofer.config.decode import Decoder, struct_type
+    from gofer.config.sections import FolderSection, StoreSection
+
     stores = table(settings.section("stores"))
+    for name, node in stores.items():
+        Decoder().value(node, struct_type(StoreSection), f"stores.{name}")
+        url = table(node)["url"]
+        if isinstance(url, Scalar) and "${secret:" in url.text:
+            why = "an address is part of each run's record"
+            raise ConfigError(f"`stores.{name}.url` must not hold a secret: {why}", where=url.place.where)
+    for name, node in table(settings.section("folders")).items():
+        Decoder().value(node, struct_type(FolderSection), f"folders.{name}")
+        check_store(f"folders.{name}", node, stores)
     for name, node in table(settings.section("targets")).items():
         read_target(name, node, kinds)
         check_store(f"targets.{name}", node, stores)
-    for name, node in table(settings.section("folders")).items():
-        check_store(f"folders.{name}", node, stores)
-    for name, node in stores.items():
-        url = table(node).get("url")
-        if isinstance(url, Scalar) and "${secret:" in url.text:
-            raise ConfigError(
-                f"`stores.{name}.url` must not hold a secret: addresses are kept in the records of runs",
-                where=url.place.where,
-            )
+
+
+def _listed(what: str, known: Mapping[str, Node]) -> str:
+    return f"the {what} are {', '.join(f'`{name}`' for name in sorted(known))}"
 
 
 def _remember(reference: Reference, value: str) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from enum import Enum
 from typing import NamedTuple
 
-from gofer.config.jobs import JobFlags, job_values
+from gofer.config.jobs import JobFlags, built_in, job_nodes
 from gofer.config.nodes import BUILT_IN, Items, Node, Scalar, Table, table
 from gofer.config.redact import MASK, is_sensitive, mask
 from gofer.config.references import holds_reference
@@ -43,13 +42,11 @@ def rows(settings: Settings) -> list[Shown]:
 
 def _job_rows(settings: Settings) -> Iterator[Shown]:
     """As a job without flags would have them on the default target."""
-    target = settings.default_target if settings.default_target in settings.target_names else None
-    for key, (value, origin) in job_values(JobFlags(), None, settings, target).items():
-        if isinstance(value, dict):
-            for name, text in value.items():
-                yield Shown(f"job.{key}.{name}", masked(name, str(text)), origin)
-        else:
-            yield Shown(f"job.{key}", masked(key, _text(value)), origin)
+    for key, node in job_nodes(JobFlags(), None, settings, settings.default_target).items():
+        if node is not None:
+            yield from _node_rows("job", Table({key: node}, BUILT_IN))
+        elif built_in(key) != {}:
+            yield Shown(f"job.{key}", _text(built_in(key)), BUILT_IN.origin)
 
 
 def _node_rows(key: str, node: Node | None) -> Iterator[Shown]:
@@ -75,10 +72,11 @@ def _written(node: Node) -> str:
 
 
 def _text(value: object) -> str:
+    """A built-in value as it would be written in a file."""
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
-        return ", ".join(str(one.value if isinstance(one, Enum) else one) for one in value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+        return ", ".join(str(one) for one in value)
+    return f"{value:g}s" if isinstance(value, float) else str(value)

@@ -48,9 +48,11 @@ def job_variables(environ: Mapping[str, str]) -> Table:
 
 def misspelt(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Variables that are nearly a setting, with a hint; others may be anybody's and are left alone."""
-    known = [_PREFIX + key.upper() for key in JOB_VARIABLES] + [_PREFIX + name for name in _OTHERS]
+    known = [*(key.upper() for key in JOB_VARIABLES), *_OTHERS]
     for name in sorted(environ):
-        if name.startswith(_PREFIX) and name not in known and not name.startswith("GOFER_ARG_"):
-            hint = did_you_mean(name, known)
+        rest = name.removeprefix(_PREFIX)
+        if name.startswith(_PREFIX) and rest not in known and not rest.startswith("ARG_"):
+            # Compared without the prefix, which would make any two names look alike.
+            hint = did_you_mean(rest, known)
             if hint:
-                yield name, hint
+                yield name, hint.replace("`", f"`{_PREFIX}", 1)

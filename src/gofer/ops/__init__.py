@@ -1,1 +1,4 @@
-"""The use cases: what the command line, the Python API and the web do. The only place that joins the parts."""
+"""The use cases: what the command line, the Python API and the web do.
+
+The only place that joins the parts.
+"""

@@ -27,7 +27,9 @@ def check(session: Session, job: Job, *, folder: Path | None, local: bool) -> Jo
 
     The program itself can be looked for only on this machine's own target (`local`).
     """
-    job = msgspec.structs.replace(job, workdir=_workdir(session, folder), command=_interpreted(job.command, session.folder))
+    job = msgspec.structs.replace(
+        job, workdir=_workdir(session, folder), command=_interpreted(job.command, session.folder)
+    )
     program, base = job.command[0], session.folder if folder is not None else None
     if placeholders([program]):
         return job
@@ -70,7 +72,7 @@ def _interpreted(command: tuple[str, ...], here: Path) -> tuple[str, ...]:
 
 def _check_program(program: str, here: Path | None, search: str) -> None:
     if "/" in program:
-        path = Path(program) if here is None else here / program
+        path = _locate("program", program, here)
         if not path.exists():
             raise CheckFailed(f"the program `{program}` is not there", hint=f"looked in `{here or '/'}`")
         if not os.access(path, os.X_OK):
@@ -96,18 +98,30 @@ def _programs(search: str) -> list[str]:
 def _script(command: tuple[str, ...]) -> str | None:
     """The file that `python file.py` or `bash file.sh` would read, where that is plain to see."""
     name = os.path.basename(command[0])
-    if not (_PYTHON.fullmatch(name) or name in ("sh", "bash")):
+    is_python = _PYTHON.fullmatch(name) is not None
+    if not (is_python or name in ("sh", "bash")):
         return None
     for word in command[1:]:
         if not word.startswith("-"):
             return word
-        if word in ("-c", "-m", "-", "-W", "-X", "-o", "-s"):
-            return None  # what follows is no file, or belongs to the option
+        # Short options may stand together (`-lc`). Behind one of these comes no file, or a word that is the option's.
+        if word in ("-", "--") or word[:2] == "--" or set(word) & set("cmWX" if is_python else "coOs"):
+            return None
     return None
 
 
+def _locate(what: str, name: str, here: Path | None) -> Path:
+    """Where a file named in the command would be; CheckFailed for one that only code could bring along."""
+    if here is None and not os.path.isabs(name):
+        raise CheckFailed(
+            f"the {what} `{name}` would not be there: without code the command runs in an empty folder",
+            hint="leave `--no-code` out, or name the file from `/`",
+        )
+    return Path(name) if here is None else here / name
+
+
 def _check_script(script: str, here: Path | None) -> None:
-    path = Path(script) if here is None else here / script
+    path = _locate("script", script, here)
     if not path.exists():
         around = path.parent if path.parent.is_dir() else path.parent.parent
         known = [entry.name for entry in os.scandir(around)] if around.is_dir() else []

@@ -1,22 +1,25 @@
-"""All of a run in one folder: the code it ran, its logs, its outputs."""
+"""All of a run in one folder: the code it ran, its logs, its outputs, its record."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.agent import folder as names
+from gofer.agent.files import encode, read_json, write_whole
 from gofer.errors import UsageError
 from gofer.ops.logs import is_record
 from gofer.ops.mirror import mirror
-from gofer.storage.base import OnDisk
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
     from gofer.storage.base import Store
     from gofer.tracking.ledger import RunRow
+
+RECORD = "run.json"
 
 
 class Extracted(NamedTuple):
@@ -28,23 +31,47 @@ class Extracted(NamedTuple):
 
 
 def extract(session: Session, row: RunRow, folder: Path, *, force: bool = False) -> Extracted:
-    """Bring a run to code, logs and outputs in `folder`; of a group, to code, and to logs and outputs in <row>.
+    """Bring a run to code, logs and outputs in `folder`; of a group, code, and logs and outputs by row.
 
     UsageError when the folder has something in it already, unless `force`: then only what is new is read, and
-    what else lies there is left alone. Each file but a log is written whole or not at all.
+    what else lies there is left alone, but never two runs in one folder. Each file but a log is written whole
+    or not at all.
     """
-    if not force and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(
-            f"`{folder}` is not an empty folder", hint="name another, or add `--force` to bring it up to date"
-        )
+    _check_folder(folder, row, force=force)
     store = session.store(row.store)
     folder.mkdir(parents=True, exist_ok=True)
+    _write_record(session, row, folder)
     code = 0 if row.snapshot is None else _restore(store, row.snapshot, folder / "code")
     if row.kind == "run":
-        logs, outputs = _bring(store, row.id, folder)
-        return Extracted(code, logs, outputs)
+        return Extracted(code, *_bring(store, row.id, folder))
     parts = [_bring(store, one.id, folder / str(one.row_index)) for one in _with_folder(session, store, row)]
     return Extracted(code, sum(logs for logs, _ in parts), sum(outputs for _, outputs in parts))
+
+
+def _check_folder(folder: Path, row: RunRow, *, force: bool) -> None:
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    held = read_json(str(folder / RECORD)) or {}
+    is_same = (held.get("id"), held.get("row")) == (row.group_id or row.id, row.row_index)
+    if folder.is_dir() and force and (is_same or not held):
+        return
+    holds = f"holds the run {held['id']}" if "id" in held else "is not an empty folder"
+    raise UsageError(
+        f"`{folder}` {holds}",
+        hint="add `--force` to bring it up to date"
+        if is_same
+        else "name a folder that is empty or not there",
+    )
+
+
+def _write_record(session: Session, row: RunRow, folder: Path) -> None:
+    """The record says which run this is, to people and to the next extraction."""
+    owner = session.ledger.get(row.group_id or row.id)
+    record = (
+        json.loads(owner.record) if owner is not None and owner.record else {"id": row.group_id or row.id}
+    )
+    which = {} if row.row_index is None else {"row": row.row_index}
+    write_whole(str(folder / RECORD), encode({**record, **which}) + b"\n")
 
 
 def _with_folder(session: Session, store: Store, group: RunRow) -> Sequence[RunRow]:
@@ -61,10 +88,11 @@ def _bring(store: Store, run_id: str, folder: Path) -> tuple[int, int]:
 
 
 def _restore(store: Store, snapshot: str, folder: Path) -> int:
-    """How many files the code has; a folder that is there already was restored whole and is not touched."""
-    from gofer.agent import checkout
+    """How many files the code has. It appears whole or not at all, so one that is there is not touched."""
+    from gofer.snapshot import restore
 
     if not folder.exists():
-        source = str(store.path(names.SNAPSHOTS).parent) if isinstance(store, OnDisk) else store.get_range
-        checkout.restore(source, snapshot, str(folder))
+        restore(store, snapshot, folder)
+        # Beside the code lies a mark for nodes that share a copy; here it would only puzzle people.
+        folder.with_name(f"{folder.name}.snapshot").unlink(missing_ok=True)
     return sum(len(files) for _, _, files in os.walk(folder))

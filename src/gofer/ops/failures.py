@@ -89,7 +89,7 @@ def name_signal(number: int) -> str:
 def _explain_limit(record: RunRecord | None) -> str:
     if record is None or record.job.time_limit_s is None:
         return "stopped at its time limit"
-    limit = re.sub(r"(?<=[dhm])00[hms]$", "", format_duration(record.job.time_limit_s))
+    limit = re.sub(r"(?<=[dhm])00[hms]$|\.0(?=s$)", "", format_duration(record.job.time_limit_s))
     return f"stopped at its time limit of {limit}"
 
 

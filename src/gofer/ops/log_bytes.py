@@ -46,8 +46,10 @@ def read_tail(store: Store, key: str, lines: int) -> tuple[int, bytes]:
 def read_forward(store: Store, key: str, start: int = 0) -> Iterator[bytes]:
     """The bytes from `start` to the end as it is when reached, in chunks; nothing when absent."""
     while piece := _get(store, key, start, CHUNK):
-        start += len(piece)
         yield piece
+        if len(piece) < CHUNK:  # the end: one more request would only confirm it
+            return
+        start += CHUNK
 
 
 def _get(store: Store, key: str, start: int, length: int) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 GROWING = (".log", ".jsonl")
 # Read again and compared, so that a local file that is not the beginning of the remote one is noticed.
 _OVERLAP = 256
+# Times pass through floats; some stores count whole seconds.
+_SAME_TIME_S = 1e-5
+_SETTLED_S = 2.0
 
 
 class Copied(NamedTuple):
@@ -82,13 +86,15 @@ def _replace(store: Store, info: ObjectInfo, path: Path) -> int:
     """Replace the file unless size and time say that it is this very object."""
     if path.exists():
         held = path.stat()
-        if held.st_size == info.size and abs(held.st_mtime - info.modified) < 1e-3:
+        if held.st_size == info.size and abs(held.st_mtime - info.modified) < _SAME_TIME_S:
             return 0
     temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}.part")
     try:
         with open(temporary, "wb", buffering=CHUNK) as file:
             size = _append(file.write, read_forward(store, info.key))
-        os.utime(temporary, (info.modified, info.modified))
+        # An object this young may change again and keep its time: it is given one that matches nothing.
+        mark = info.modified if time.time() - info.modified > _SETTLED_S else 0.0
+        os.utime(temporary, (mark, mark))
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -65,8 +65,7 @@ def rebuild(session: Session) -> Rebuilt:
     """Read the stores of the settings and of the old ledger; replace the ledger by what they hold, at once.
 
     A damaged ledger is set aside first. A line whose store was not read is kept, and so is one that is being
-    submitted. Says through `session.say` what could not be read. Does not use `session.ledger`, so that
-    opening a damaged one may call this.
+    submitted. Does not use `session.ledger`, so that opening a damaged one may call this.
     """
     path = session.paths.ledger_file
     with _alone(path):
@@ -79,8 +78,6 @@ def rebuild(session: Session) -> Rebuilt:
             kept = [row for row in old.values() if row.id not in known and _is_kept(row, found.urls)]
             rows = [_with_submitter(row, old) for row in found.rows] + kept
             ledger.replace_all(rows)
-    for key in found.broken:
-        session.say(f"{key} is no record of a run and was passed over")
     whole = sum(row.group_id is None for row in rows)
     return Rebuilt(whole, len(rows) - whole, set_aside, tuple(found.broken), tuple(unread), len(kept))
 
@@ -108,6 +105,10 @@ def replace_damaged(session: Session, error: LedgerCorrupt) -> Ledger:
     done = rebuild(session)
     aside = f"; the damaged one is {done.set_aside}" if done.set_aside else ""
     session.say(f"the ledger was rebuilt with {done.runs} runs{aside}")
+    for name in done.unread:
+        session.say(f"the store {name} could not be read; `gofer ledger rebuild` when it is back")
+    for key in done.broken:
+        session.say(f"{key} is no record of a run and was left out")
     return Ledger.open(session.paths.ledger_file)
 
 
@@ -152,7 +153,7 @@ def _read_tags(store: Store, record: RunRecord) -> dict[int | None, dict[str, st
     found: dict[int | None, dict[str, str]] = {} if own is None else {None: own}
     if record.array is not None:
         rows = decode(read(store, f"{names.run_key(record.id)}/{ROW_TAGS}"), dict[int, dict[str, str]])
-        found |= rows or {}
+        found.update((index, tags) for index, tags in (rows or {}).items())
     return found
 
 
@@ -191,8 +192,7 @@ def _read_stores(session: Session, named: Sequence[str]) -> tuple[Found, list[st
             if store.url in found.urls:
                 continue
             one = find_runs(store)
-        except GoferError as error:
-            session.say(f"the store {name} cannot be read: {error.message}")
+        except GoferError:
             unread.append(name)
             continue
         found.broken.extend(one.broken)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from gofer.agent.files import encode
 from gofer.agent.rows import substitute
 from gofer.agent.states import State
 from gofer.model.ids import row_id
@@ -23,12 +24,20 @@ def rows_of_record(
 
     `store` is the store's URL, `data` the record as `run.json` holds it, if that was read.
     """
-    data = msgspec.json.encode(record) if data is None else data
+    data = encode_record(record) if data is None else data
     whole = _whole(record, data, store=store, submitter=submitter)
     if record.array is None:
         return [whole]
     columns = record.array.columns
     return [whole, *(_row(whole, index, columns, values) for index, values in enumerate(record.array.rows))]
+
+
+def encode_record(record: RunRecord) -> bytes:
+    """The record as `run.json` holds it; words of the command that are not UTF-8 survive."""
+    try:
+        return msgspec.json.encode(record)
+    except UnicodeEncodeError:
+        return encode(msgspec.to_builtins(record))
 
 
 def _whole(record: RunRecord, data: bytes, *, store: str, submitter: str) -> RunRow:

@@ -1,7 +1,7 @@
 """A run that the ledger has and its cluster does not: finish what was interrupted, or read what became of it.
 
-Sending again is always safe. The cluster knows a run by its id, and the log of a started rank, which can be made
-only once, keeps a command from being started a second time even when the cluster has lost its memory.
+Sending again is always safe. The cluster knows a run by its id, and the log of a started rank, which can be
+made only once, keeps a command from being started a second time even when the cluster has lost its memory.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gofer.agent.states import State
 from gofer.model.run import Attempt, Observation, RunRecord
-from gofer.ops.rebuild import standing_of
+from gofer.ops.rebuild import standings_of
 from gofer.ops.send import is_here, is_sending, send
 
 if TYPE_CHECKING:
     from gofer.backends.base import Backend
+    from gofer.ops.derive import Standing
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
@@ -31,7 +33,7 @@ def repair(session: Session, rows: Sequence[RunRow], backend: Backend) -> None:
             continue
         record = msgspec.json.decode(owner.record, type=RunRecord)
         mine = [row for row in rows if (row.group_id or row.id) == owner_id]
-        ended = [one for row in mine if (one := _proven_end(session, row, record)) is not None]
+        ended = _proven_ends(session, mine, record)
         session.ledger.apply(ended, time.time())
         if len(ended) < len(mine) and is_here(owner.submitter):
             send(session, record, owner.store, backend)
@@ -39,8 +41,14 @@ def repair(session: Session, rows: Sequence[RunRow], backend: Backend) -> None:
             session.say(f"completed the interrupted submission of {owner_id}")
 
 
-def _proven_end(session: Session, row: RunRow, record: RunRecord) -> Observation | None:
-    found = standing_of(session.store(row.store), row, record)
-    facts = {**found._asdict(), "attempts": [msgspec.convert(one, Attempt) for one in found.attempts]}
-    seen = msgspec.convert({"run_id": row.id, **facts}, Observation)
-    return seen if seen.state.is_final else None
+def _proven_ends(session: Session, rows: Sequence[RunRow], record: RunRecord) -> list[Observation]:
+    """The runs whose folders prove that they have ended."""
+    found = standings_of(session.store(rows[0].store), rows, record)
+    return [
+        _observation(run_id, standing) for run_id, standing in found.items() if State(standing.state).is_final
+    ]
+
+
+def _observation(run_id: str, standing: Standing) -> Observation:
+    attempts = [msgspec.convert(one, Attempt) for one in standing.attempts]
+    return msgspec.convert({"run_id": run_id, **standing._asdict(), "attempts": attempts}, Observation)

@@ -1,4 +1,6 @@
-"""Repeat a run: stop it if it lives, then submit its job again, here or elsewhere, with the old code or the new."""
+"""Repeat a run: stop it if it lives, then submit its job again, here or elsewhere, with the old code or the
+new.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from gofer.agent.states import State
 from gofer.errors import CheckFailed, UsageError
 from gofer.model.job import Array
 from gofer.model.run import RunRecord
-from gofer.ops.submit import Draft, commit
 from gofer.ops.stop import abort
+from gofer.ops.submit import Draft, commit
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
@@ -57,7 +59,8 @@ def _draft(session: Session, row: RunRow, target: str | None, failed_only: bool,
     folder = None if record.code is None else Path(record.code.folder)
     if folder is not None and not same_code and not folder.is_dir():
         raise CheckFailed(
-            f"the code of {row.id} came from `{folder}`, which is not here", hint="`--same-code` runs it as it was sent"
+            f"the code of {row.id} came from `{folder}`, which is not here",
+            hint="`--same-code` runs it as it was sent",
         )
     return Draft(
         target=found.name,
@@ -74,7 +77,9 @@ def _draft(session: Session, row: RunRow, target: str | None, failed_only: bool,
 def _record_of(session: Session, row: RunRow) -> RunRecord:
     owner = session.ledger.get(row.group_id or row.id)
     if owner is None or not owner.record:
-        raise CheckFailed(f"the ledger has no record of {row.id}", hint="`gofer ledger rebuild` reads it from the store")
+        raise CheckFailed(
+            f"the ledger has no record of {row.id}", hint="`gofer ledger rebuild` reads it from the store"
+        )
     return msgspec.json.decode(owner.record, type=RunRecord)
 
 
@@ -88,7 +93,9 @@ def _array(session: Session, row: RunRow, record: RunRecord, failed_only: bool) 
         return record.array
     failed = session.ledger.rows_of(row.id, _FAILED)
     if not failed:
-        raise UsageError(f"no row of {row.id} has failed", hint="without `--failed` all its rows are repeated")
+        raise UsageError(
+            f"no row of {row.id} has failed", hint="without `--failed` all its rows are repeated"
+        )
     return Array(record.array.columns, tuple(record.array.rows[one.row_index or 0] for one in failed))
 
 
@@ -98,7 +105,9 @@ def _repeat(session: Session, row: RunRow, drawn: Draft, same_code: bool) -> Res
         _bring(session.store(row.store), session.store(drawn.store), old)
     new = commit(session, drawn, snapshot=old if same_code else None)
     differs = None if old is None or new.snapshot is None else old != new.snapshot
-    lines = _differences(session.store(row.store), session.store(new.store), old, new.snapshot) if differs else []
+    lines = (
+        _differences(session.store(row.store), session.store(new.store), old, new.snapshot) if differs else []
+    )
     session.ledger.add_event(row.id, new.submitted_at, "resubmitted", {"as": new.id})
     return Resubmitted(row, session.ledger.get(new.id) or new, differs, lines)
 

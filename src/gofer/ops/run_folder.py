@@ -5,6 +5,7 @@ Speaks only the Store contract and the names of gofer.agent.folder; knows nothin
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -102,6 +103,14 @@ def decode(data: bytes | None, kind: type[T]) -> T | None:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError):
+        return _decode_odd(data, kind)
+
+
+def _decode_odd(data: bytes, kind: type[T]) -> T | None:
+    """Text that is not UTF-8 is written as lone surrogates, which msgspec refuses and json takes."""
+    try:
+        return msgspec.convert(json.loads(data), kind, str_keys=True)
+    except (ValueError, RecursionError):
         return None
 
 
@@ -110,10 +119,11 @@ def read_lines(data: bytes, kind: type[T]) -> Iterator[T]:
     decoder = msgspec.json.Decoder(kind)
     for line in data.split(b"\n"):
         try:
-            if line:
-                yield decoder.decode(line)
+            value = decoder.decode(line) if line else None
         except (msgspec.DecodeError, UnicodeDecodeError):
-            continue
+            value = _decode_odd(line, kind)
+        if value is not None:
+            yield value
 
 
 def read(store: Store, key: str) -> bytes | None:

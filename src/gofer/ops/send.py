@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
 
 def send(session: Session, record: RunRecord, store_url: str, backend: Backend) -> None:
     """Write the record to the store, submit the plan, and note in the ledger that the cluster has it."""
-    try:
+    with suppress(KeyExists):  # an earlier try got this far
         session.store(store_url).put(folder.record_key(record.id), msgspec.json.encode(record), new=True)
-    except KeyExists:
-        pass  # an earlier try got this far
     backend.submit(backend.plan(record))
     count = None if record.array is None else len(record.array.rows)
     ids = [record.id] if count is None else [row_id(record.id, index) for index in range(count)]
@@ -40,13 +39,14 @@ def this_process() -> str:
 
 def is_here(submitter: str) -> bool:
     """Whether a run was recorded on this machine."""
-    return submitter.rpartition("@")[2] in ("", socket.gethostname())
+    return submitter.rpartition("@")[2] == socket.gethostname()
 
 
 def is_sending(submitter: str) -> bool:
     """Whether the process that recorded a run is still alive, and so may yet send it."""
     who, _, _ = submitter.rpartition("@")
-    parts = who.split(":")
-    if len(parts) != 3 or parts[2] != processes.boot_id():  # noqa: PLR2004
+    process, _, boot = who.rpartition(":")
+    if boot != processes.boot_id():
         return False
-    return processes.is_alive(processes.Identity(int(parts[0]), int(parts[1])))
+    pid, _, start = process.partition(":")
+    return processes.is_alive(processes.Identity(int(pid), int(start)))

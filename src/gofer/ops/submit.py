@@ -1,8 +1,8 @@
 """Submit: describe, check, snapshot, record, plan, send. The order is what makes it exactly once.
 
-The code is in the store and private values are sealed before the run is recorded; it is recorded in the ledger
-before the cluster hears of it; its id is its name there. A crash anywhere leaves nothing, or a pending run that the
-next command completes (see `gofer.ops.repair`).
+The code is in the store and private values are sealed before the run is recorded; it is recorded in the
+ledger before the cluster hears of it; its id is its name there. A crash anywhere leaves nothing, or a
+pending run that the next command completes (see `gofer.ops.repair`).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gofer._version import __version__
-from gofer.agent.states import State
 from gofer.backends.base import Seals
-from gofer.config.arrays import check_placeholders, expand
-from gofer.config.jobs import JobFile, JobFlags, build_job, read_job_file
+from gofer.config.arrays import NOTHING, check_placeholders, expand
+from gofer.config.job_file import read_job_file
+from gofer.config.jobs import JobFlags, build_job
 from gofer.config.references import holds_reference
-from gofer.errors import LedgerError, UsageError
+from gofer.errors import LedgerError
 from gofer.model.ids import new_run_id
 from gofer.model.job import Array, Job
 from gofer.model.layout import Layout
-from gofer.model.run import CodeOrigin, Observation, RunRecord
+from gofer.model.run import CodeOrigin, RunRecord
 from gofer.ops import code, entry_point, send
 from gofer.ops.record_rows import rows_of_record
 from gofer.text import slug
@@ -78,9 +78,11 @@ def draft(session: Session, request: SubmitRequest) -> Draft:
     """Describe and check: everything that can be known to fail fails here."""
     file = read_job_file(request.job_file) if request.job_file else None
     settings = session.settings
-    target = settings.target(request.target or (file.target if file else None))
-    job = build_job(_command(request, file), request.flags, file, settings, target.name)
-    array = expand(request.each, request.array_file) or (file.array if file else None)
+    for warning in settings.warnings:
+        session.say(f"warning: {warning}")
+    target = settings.target(settings.choose_target(request.target, file.target if file else None))
+    job = build_job(request.command, request.flags, file, settings, target.name)
+    array = expand(request.each, request.array_file, base=file.axes if file else NOTHING)
     if array is not None:
         check_placeholders(job.command, array.columns)
     folder = settings.root if request.code else None
@@ -94,13 +96,6 @@ def draft(session: Session, request: SubmitRequest) -> Draft:
         array=array,
         code_folder=folder,
     )
-
-
-def _command(request: SubmitRequest, file: JobFile | None) -> tuple[str, ...]:
-    command = request.command or (file.argv if file else ())
-    if not command:
-        raise UsageError("there is no command to run", hint="for example `gofer submit python train.py`")
-    return command
 
 
 def commit(session: Session, drawn: Draft, *, snapshot: str | None = None) -> RunRow:
@@ -139,7 +134,9 @@ def _recorded(
 
 
 def _private(session: Session, job: Job) -> dict[str, str]:
-    """The caller's environment, as the command would find it here, and the job's values that are references."""
+    """The caller's environment, as the command would find it here, and the job's values that are
+    references.
+    """
     own = {name: value for name, value in session.environ.items() if not name.startswith("GOFER_")}
     return {**own, **session.settings.reveal({k: v for k, v in job.env.items() if holds_reference(v)})}
 

@@ -20,7 +20,7 @@ _KEY = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]{0,99}")
 
 
 def parse_edits(words: Sequence[str]) -> dict[str, str | None]:
-    """`K` and `K=V` set a tag, `-K` removes one (None); of words on the same key the last counts; or UsageError."""
+    """`K` and `K=V` set a tag, `-K` removes one (None); the last word on a key counts; or UsageError."""
     if not words:
         raise UsageError("no tag was given", hint="`gofer tag RUN KEY=VALUE`, or `-KEY` to remove one")
     edits: dict[str, str | None] = {}

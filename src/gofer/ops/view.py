@@ -21,6 +21,7 @@ from gofer.ops.run_document import (
     SnapshotDocument,
     run_schema,
 )
+from gofer.ops.run_folder import decode
 from gofer.storage.base import OnDisk
 from gofer.text import format_time
 
@@ -76,10 +77,7 @@ class Records:
         if not data:
             held = self._session.ledger.get(owner)
             data = held.record if held else b""
-        try:
-            return msgspec.json.decode(data, type=RunRecord)
-        except msgspec.DecodeError:
-            return None
+        return decode(data, RunRecord)
 
 
 def elapsed_s(row: RunRow) -> float | None:

@@ -1,7 +1,7 @@
 """The code folder, content-addressed: taken here, sent once, restored anywhere.
 
 `take` reads a folder and sends what the store lacks; `restore`, `load` and `differences` read it back.
-Formats are in gofer.agent.manifest, which the node shares; the ignore rules are described in docs/snapshots.md.
+The formats are in gofer.agent.manifest, which the node shares; docs/snapshots.md describes the ignore rules.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Lines of a `.gitignore` and what they match, exactly as git does.
 
-Pure: bytes in, verdicts out; no file is touched here. The rules are those of git's dir.c and wildmatch.c, oddities
-included, and matching is by byte as there. A fuzz test holds them against git itself.
+Pure: bytes in, verdicts out; no file is touched here. The rules are those of git's dir.c and wildmatch.c,
+oddities included, and matching is by byte as there. A fuzz test holds them against git itself.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CLASSES = {
 class Pattern(NamedTuple):
     """One line. `by_name` lines look at the last part of a path only, the others at the path from their file.
 
-    One of `literal` (the whole), `ending` (by name only) and `source` (a regular expression) says what matches.
+    One of `literal` (the whole), `ending` (by name only) and `source` (a regular expression) is set.
     """
 
     ignores: bool
@@ -61,7 +61,7 @@ class PatternList:
         self._patterns: list[Pattern] | None = None
 
     def verdict(self, name: bytes, path: bytes, is_folder: bool) -> bool | None:
-        """Whether the last line that matches ignores; None when no line does. `path` is from the list's folder."""
+        """Whether the last line that matches ignores; None when none does. `path` starts at the list."""
         if self._patterns is None:
             self._patterns = self._prepare()
         if not (
@@ -128,7 +128,7 @@ def _parse_line(line: bytes) -> Pattern | None:
         return Pattern(ignores, folders_only, by_name, literal=glob) if glob else None
     if by_name and glob[0] == _STAR and not _SPECIAL.search(glob, 1):
         return Pattern(ignores, folders_only, by_name, ending=glob[1:])
-    # git compares the part before the first special letter by itself, and `**` after it counts as a beginning.
+    # git compares what comes before the first special letter by itself, and `**` after it is a beginning.
     start = special.start()
     source = translate(glob[start:])
     if source is None:
@@ -173,7 +173,7 @@ def _stars(glob: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _bracket(glob: bytes, at: int) -> tuple[bytes, int] | None:
-    """The set that begins after a `[`, and where it ends; None when it is not closed or names no known class."""
+    """The set that begins after a `[`, and where it ends; None when it is not closed or has no such class."""
     negated = glob[at : at + 1] in (b"!", b"^")
     at += negated
     wanted: list[bytes] = []

@@ -128,11 +128,13 @@ class FileStore:
 
     def _in_folder(self, path: Path, act: Callable[[], None]) -> None:
         for _ in range(_DELETE_RACES):
-            with suppress(FileNotFoundError):
+            try:
                 return act()
-            if not self.root.is_dir():  # a share that is not mounted must not be made anew underneath
-                break
-            path.parent.mkdir(parents=True, exist_ok=True)
+            except FileNotFoundError:
+                if not self.root.is_dir():  # a share that is not mounted must not be made anew underneath
+                    raise
+            with suppress(FileNotFoundError, FileExistsError):  # taken away while it was made
+                path.parent.mkdir(parents=True, exist_ok=True)
         return act()
 
     def _walk(self, folder: str) -> Iterator[ObjectInfo]:

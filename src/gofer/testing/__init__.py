@@ -1,1 +1,1 @@
-"""Suites that any implementation of gofer's contracts must pass, shipped so that third parties can use them."""
+"""Suites that any implementation of gofer's contracts must pass, shipped so that others can use them."""

@@ -89,8 +89,8 @@ class Ledger:
     def apply(self, observations: Iterable[Observed], observed_at: float) -> list[str]:
         """Write what backends saw; the ids that changed, groups of changed rows included.
 
-        A final state is never undone, except `lost` by another final state. Unknown ids are passed over.
-        A change of state of a run that is not a row of a group leaves an event.
+        A final state is never undone, except `lost` by another final state. Unknown ids and groups are
+        passed over. A change of state of a run that is not a row of a group leaves an event.
         """
         from gofer.tracking import writes
 
@@ -137,9 +137,9 @@ class Ledger:
     def active(self, target: str | None = None) -> list[RunRow]:
         """Runs and rows, not groups, whose state is not final, with their records; oldest first."""
         sql = f"{SELECT_FULL} WHERE kind = 'run' AND state IN ({marks(ACTIVE)})"
-        values = list(ACTIVE)
+        values: list[str | None] = list(ACTIVE)
         if target is not None:
-            sql, values = f"{sql} AND target = ?", [*values, target]
+            sql, values = f"{sql} AND target = ?", [*values, plain(target)]
         return self._rows(f"{sql} ORDER BY submitted_at, row_index, id", values)
 
     def set_tags(self, run_id: str, tags: Mapping[str, str]) -> None:

@@ -100,8 +100,9 @@ def field_kind(field: str) -> str:
     if field not in FIELDS:
         from gofer.text import did_you_mean
 
-        known = "the fields are " + ", ".join([*FIELDS, "tag.NAME", "arg.NAME"])
-        raise UnknownName(f"runs have no field `{field}`", hint=did_you_mean(field, FIELDS) or known)
+        known = [*FIELDS, *(f"{prefix}NAME" for prefix in _KEYED)]
+        hint = did_you_mean(field, known) or "the fields are " + ", ".join(known)
+        raise UnknownName(f"runs have no field `{field}`", hint=hint)
     return FIELDS[field]
 
 

@@ -77,5 +77,5 @@ def _ids(
 ) -> list[str]:
     sql = f"SELECT id FROM runs WHERE {where}"
     if target is not None:
-        sql, values = f"{sql} AND target = ?", [*values, target]
+        sql, values = f"{sql} AND target = ?", [*values, plain(target) or ""]
     return [row[0] for row in connection.execute(f"{sql} ORDER BY submitted_at DESC, id DESC", values)]

@@ -143,12 +143,10 @@ def _compare_keyed(field: str, op: str, value: str) -> Part:
         return Part(f"NOT EXISTS ({inside})", (key,))
     if op == "~":
         test = Part("gofer_matches(?, CAST(value AS BLOB))", (plain(value),))
-    elif not is_number(value):
-        test = Part(f"value {op} ?", (plain(value),))
-    elif op == "=":
-        test = Part(f"(value = ? OR value = {_NUMBER})", (value, value))
-    else:
+    elif is_number(value):
         test = Part(f"value {op} {_NUMBER} AND {_IS_NUMBER.format('value')}", (value,))
+    else:
+        test = Part(f"value {op} ?", (plain(value),))
     return Part(f"EXISTS ({inside} AND {test.sql})", (key, *test.values))
 
 

@@ -31,7 +31,8 @@ def add(connection: sqlite3.Connection, rows: Sequence[RunRow]) -> None:
 def apply(connection: sqlite3.Connection, observations: Iterable[Observed], observed_at: float) -> list[str]:
     """Merge observations by the rules of `changes`; the ids that changed, groups after their rows."""
     seen = {observation.run_id: observation for observation in observations}
-    changes = [(row, after(row, seen[row.id])) for row in _by_id(connection, list(seen))]
+    known = [row for row in _by_id(connection, list(seen)) if row.kind == "run"]
+    changes = [(row, after(row, seen[row.id])) for row in known]
     # Rows of large arrays that did not change are not rewritten at every look: their group carries the time.
     _update(connection, [new for old, new in changes if new != old or old.group_id is None], observed_at)
     touched = dict.fromkeys(old.group_id for old, _ in changes if old.group_id)

@@ -36,7 +36,9 @@ class LocalBackend:
 
     @property
     def gpus(self) -> int:
-        """GPUs to hand out: the target's word, or the driver's; CheckFailed when they contradict each other."""
+        """GPUs to hand out: the target's word, or the driver's; CheckFailed when they contradict each
+        other.
+        """
         if self._gpus is None:
             shown = driver.count()
             asked = self._options.gpus
@@ -53,12 +55,12 @@ class LocalBackend:
         return min(self._options.gpus_per_node or self.gpus, self.gpus)
 
     def lay_out(self, job: Job) -> Layout:
-        layout = lay_out(job, gpus_per_node=self.gpus_per_node, target=self.target)
-        if job.resources.gpus > self.gpus:
+        if self.gpus and job.resources.gpus > self.gpus:
             raise CheckFailed(
                 f"the target `{self.target}` has {self.gpus} GPUs and {job.resources.gpus} were asked for",
                 hint=f"ask for at most {self.gpus} with `-n`, or choose another target with `-t`",
             )
+        layout = lay_out(job, gpus_per_node=self.gpus_per_node, target=self.target)
         cores = len(os.sched_getaffinity(0))
         needed = layout.world_size * layout.cpus_per_proc
         if job.resources.cpus is not None and needed > cores:

@@ -16,7 +16,7 @@ def make(options: msgspec.Struct, around: Surroundings) -> LocalBackend:
     """UsageError when the target's store is not a folder of this machine."""
     if around.store_path is None:
         raise UsageError(
-            f"the target `{around.target}` is this machine, and its store `{around.store_url}` is not a folder here",
+            f"the store `{around.store_url}` of the target `{around.target}` is not a folder of this machine",
             hint="give the target a store whose URL begins with `file://`",
         )
     return LocalBackend(

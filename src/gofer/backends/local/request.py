@@ -55,12 +55,18 @@ class LocalPlan(msgspec.Struct, frozen=True, kw_only=True):
         array = self.record.array
         if array is not None:
             values = dict(zip(array.columns, array.rows[0], strict=True))
-            body["array"] = {"rows": len(array.rows), "first": {"args": values, "command": substitute(self.request.command, values)}}
+            body["array"] = {
+                "rows": len(array.rows),
+                "first": {"args": values, "command": substitute(self.request.command, values)},
+            }
         return msgspec.json.format(msgspec.json.encode(body), indent=2).decode()
 
 
 def make_plan(record: RunRecord, *, store: str, gpus: int, block: int) -> LocalPlan:
-    """The same plan for the same record and target. Values with references are left out of `env`: they are sealed."""
+    """The same plan for the same record and target.
+
+    Values with references are left out of `env`: they are sealed.
+    """
     job = record.job
     request = Request(
         id=record.id,

@@ -1,0 +1,96 @@
+"""A run that holds resources: what it was granted, which of its agents are left, and how far its stopping
+has got.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from typing import Any
+
+from gofer.agent import launch
+from gofer.agent.crew import Share
+from gofer.agent.processes import Identity
+from gofer.agent.queue import OWN_GRACE, Entry
+from gofer.agent.scheduler import Demand, Grant
+
+_STUCK_S = 15.0
+# Requests to stop: a gentle one, a firm one, and then the agent itself is stuck.
+_FIRM = 2
+
+
+class Active:
+    """One run from its start, or from the moment a new supervisor found it (`adopted`), to its end."""
+
+    def __init__(self, entry: Entry, request: dict[str, Any], grant: Grant, *, adopted: bool) -> None:
+        self.entry = entry
+        self.request = request
+        self.grant = grant
+        self.adopted = adopted
+        limit = request["time_limit_s"]
+        self.ends_at = time.monotonic() + limit if limit is not None else math.inf
+        self.left = {
+            Share(entry.id, entry.attempt, node): Identity(*who) for node, who in enumerate(entry.agents)
+        }
+        self._requests_to_stop = 0
+        self.next_request_at = math.inf
+
+    @property
+    def store(self) -> str:
+        return str(self.request["store"])
+
+    @property
+    def nodes(self) -> int:
+        return len(self.grant.gpus)
+
+    def next_request(self, now: float) -> int | None:
+        """0 when it is time to ask gently, 1 firmly, 2 to kill the agents; None when it is not time yet."""
+        grace_s = self.entry.cancel_grace_s
+        asked = self._requests_to_stop
+        if grace_s is None or (asked and now < self.next_request_at):
+            return None
+        patience_s = _STUCK_S
+        if not asked:
+            patience_s = self.request["grace_s"] + _STUCK_S if grace_s == OWN_GRACE else grace_s
+        self.next_request_at = now + patience_s
+        self._requests_to_stop += 1
+        return min(asked, _FIRM)
+
+    def message(self, share: Share, *, engine: str, port: int) -> dict[str, Any]:
+        """What the agent of one node is told, besides the request itself."""
+        entry, layout = self.entry, self.request["layout"]
+        place = launch.Place(
+            run_id=entry.id,
+            attempt=entry.attempt,
+            node=share.node,
+            nodes=layout["nodes"],
+            procs=layout["procs_per_node"],
+            gpus=self.grant.gpus[share.node] if self.request["gpus"] else None,
+            hosts=["127.0.0.1"] * layout["nodes"],
+            port=port,
+        )
+        # Rows of an array share one copy of the code; any other run gets a fresh one for each node and
+        # attempt.
+        name = "code" if entry.row is not None else f"code-{entry.attempt}-{share.node}"
+        code = os.path.join(work_folder(engine, entry.request), name)
+        return {"place": place._asdict(), "args": entry.args, "code": code}
+
+
+def work_folder(engine: str, request_id: str) -> str:
+    """Where the runs of a request work; removed when the last of them has ended."""
+    return os.path.join(engine, "work", request_id)
+
+
+def demand_of(request: dict[str, Any], *, cores: int) -> Demand:
+    """What a run of this request needs. More CPUs than there are is all of them."""
+    layout = request["layout"]
+    cpus = layout["nodes"] * layout["procs_per_node"] * layout["cpus_per_proc"]
+    return Demand(
+        nodes=layout["nodes"],
+        gpus_per_node=layout["gpus_per_node"],
+        cpus=min(cpus, cores),
+        limit_s=request["time_limit_s"],
+        target_gpus=request["gpus"],
+        block=request["block"] or 1,
+    )

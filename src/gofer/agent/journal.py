@@ -1,0 +1,137 @@
+"""What the supervisor decided, written down: ends into the store first, then everything into the queue.
+
+A full disk or a store that is away for a moment delays an entry, and never loses one: what could not be
+written is kept and tried again. A crash in between is harmless, since the next supervisor reads the same
+facts and comes to the same end.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import sys
+import time
+from typing import Any
+
+from gofer.agent import files, folder, sealed
+from gofer.agent.active import work_folder
+from gofer.agent.queue import Entry, Queue
+from gofer.agent.states import State
+
+_STORE_PATIENCE_S = 60.0
+_TOLD = (
+    *("id", "row", "state", "reason", "detail", "exit_code"),
+    *("started_at", "ended_at", "elapsed_s", "attempts"),
+)
+
+
+class _Ending:
+    """A run that has ended and whose line is not in the store yet."""
+
+    def __init__(self, entry: Entry, store: str) -> None:
+        self.entry = entry
+        self.store = store
+        self.since = time.monotonic()
+
+
+class Journal:
+    """Changes to entries on their way to the store and the queue; also knows which requests have open
+    runs.
+    """
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self._changed: dict[int, Entry] = {}
+        self._endings: list[_Ending] = []
+        self._open_runs: dict[str, int] = {}
+        self.requests: dict[str, dict[str, Any]] = {}
+        self.environments: dict[str, dict[str, str]] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._changed and not self._endings
+
+    def opened(self, entry: Entry) -> None:
+        """A run was read from the queue that has not ended."""
+        self._open_runs[entry.request] = self._open_runs.get(entry.request, 0) + 1
+
+    def request(self, entry: Entry) -> dict[str, Any]:
+        if entry.request not in self.requests:
+            self.requests[entry.request] = self._queue.load_request(entry.request)
+        return self.requests[entry.request]
+
+    def environment(self, entry: Entry) -> dict[str, str]:
+        """The caller's sealed environment with the job's own variables over it."""
+        if entry.request not in self.environments:
+            known = sealed.read(self._queue.engine, entry.request)
+            self.environments[entry.request] = {**known, **self.request(entry)["env"]}
+        return self.environments[entry.request]
+
+    def note(self, entry: Entry) -> None:
+        """The entry changed and is to be saved."""
+        self._changed[entry.seq] = entry
+
+    def ended(self, entry: Entry) -> None:
+        """The entry's state is final. It is saved only when the store has its line."""
+        self._changed.pop(entry.seq, None)
+        self._endings.append(_Ending(entry, self.request(entry)["store"]))
+
+    def write(self) -> bool:
+        """Write what can be written; False when something had to be put off."""
+        self._write_ends()
+        return self.save() and self.is_empty
+
+    def _write_ends(self) -> None:
+        by_request: dict[str, list[_Ending]] = {}
+        for ending in self._endings:
+            by_request.setdefault(ending.entry.request, []).append(ending)
+        self._endings = []
+        for request_id, endings in by_request.items():
+            data = b"".join(files.encode(_end_record(one.entry)) + b"\n" for one in endings)
+            try:
+                files.append(os.path.join(endings[0].store, folder.ends_key(request_id)), data)
+            except OSError as error:
+                waited_s = time.monotonic() - endings[0].since
+                if error.errno in files.FULL or waited_s < _STORE_PATIENCE_S:
+                    self._endings += endings
+                    continue
+                _complain(f"the store of {request_id} is gone: {error}")
+            for one in endings:
+                self.note(one.entry)
+
+    def save(self) -> bool:
+        """Commit every change to the queue; on a full disk keep them."""
+        if not self._changed:
+            return True
+        changed = list(self._changed.values())
+        try:
+            self._queue.save(changed)
+        except sqlite3.OperationalError as error:
+            _complain(f"the queue cannot be written: {error}")
+            return False
+        self._changed.clear()
+        for entry in changed:
+            if State(entry.state).is_final:
+                self._forget(entry)
+        return True
+
+    def _forget(self, entry: Entry) -> None:
+        """With the last run of a request goes what only its runs needed."""
+        self._open_runs[entry.request] -= 1
+        if self._open_runs[entry.request]:
+            return
+        del self._open_runs[entry.request]
+        self.requests.pop(entry.request, None)
+        self.environments.pop(entry.request, None)
+        sealed.remove(self._queue.engine, entry.request)
+        shutil.rmtree(work_folder(self._queue.engine, entry.request), ignore_errors=True)
+
+
+def _end_record(entry: Entry) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in _TOLD}
+
+
+def _complain(words: str) -> None:
+    """Into supervisor.log, for whoever looks there."""
+    print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {words}", file=sys.stderr, flush=True)

@@ -1,0 +1,56 @@
+"""The supervisor as a program: one per queue, deaf to the terminal, its complaints in supervisor.log."""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import os
+import signal
+import sys
+import time
+import traceback
+from typing import NoReturn
+
+from gofer.agent import cgroups, wake
+from gofer.agent.supervisor import Supervisor
+from gofer.agent.worker import CGROUP_PREFIX
+
+_TAKEOVER_S = 10.0
+
+
+def main(engine: str) -> NoReturn:
+    """Supervise the queue in the folder `engine`, or leave at once when another supervisor does."""
+    status = 0
+    try:
+        for sig in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
+            signal.signal(sig, signal.SIG_IGN)
+        os.chdir("/")
+        cgroups.leave(CGROUP_PREFIX)  # an agent that started this one ends whatever stays in its group
+        if _become_only(engine):
+            gc.freeze()
+            Supervisor(engine).run()
+    except BaseException:  # the last words of a detached process go into its log
+        traceback.print_exc()
+        status = 1
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _become_only(engine: str) -> bool:
+    """Hold the supervisor's lock for life; False when another supervisor is there and listening."""
+    os.makedirs(engine, mode=0o700, exist_ok=True)
+    fd = os.open(os.path.join(engine, "supervisor.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + _TAKEOVER_S
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            # The holder may be on its way out: it listens no more, and its last look at the queue may miss
+            # us.
+            if wake.poke(engine) or time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
+            continue
+        os.ftruncate(fd, 0)
+        os.write(fd, str(os.getpid()).encode())
+        return True

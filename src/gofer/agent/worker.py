@@ -1,0 +1,94 @@
+"""An agent process: takes one share of a run after another from its supervisor, and outlives it.
+
+It lives in a cgroup of its own where the machine allows one. When its supervisor is gone it finishes the
+share it has, sees to it that there is a supervisor again, and leaves.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from typing import Any
+
+from gofer.agent import cgroups, checkout, processes, wake
+from gofer.agent.launch import Place
+from gofer.agent.node import Node, Task
+from gofer.agent.watch import Watch
+
+
+class Worker:
+    """The forked child's side of one connection."""
+
+    def __init__(self, engine: str, connection: socket.socket, cgroup_parent: str | None) -> None:
+        self.engine = engine
+        self._supervisors: set[int] = set()
+        self._connection = connection
+        self._incoming = connection.makefile("rb")
+        self._request: dict[str, Any] = {}
+        self._environment: dict[str, str] = {}
+        self._watch = Watch(connection.fileno(), self._on_orphaned)
+        self._cgroup = _join_cgroup(cgroup_parent)
+
+    def serve(self) -> None:
+        """Until the supervisor closes the connection or is gone."""
+        processes.adopt_orphans()
+        for line in self._incoming:
+            self._watch.forget_requests()
+            task = self._task(json.loads(line))
+            node = Node(
+                task,
+                watch=self._watch,
+                cgroup=self._cgroup,
+                stage=_stage,
+                tell=self._tell,
+                spared=self._supervisors,
+            )
+            status = node.run()
+            os.chdir("/")
+            self._tell(f"done {status}")
+        if self._cgroup is not None:
+            cgroups.leave(CGROUP_PREFIX)
+            cgroups.remove(self._cgroup)
+
+    def _task(self, message: dict[str, Any]) -> Task:
+        """Requests and environments are large and the same for all rows of an array: they come once."""
+        if "request" in message:
+            self._request, self._environment = message["request"], message["environment"]
+        place = Place(**message["place"])
+        return Task(self._request, place, message["args"], message["code"], self._environment)
+
+    def _tell(self, words: str) -> None:
+        try:
+            self._connection.sendall(words.encode() + b"\n")
+        except OSError:
+            pass  # the supervisor is gone; its successor reads the folder
+
+    def _on_orphaned(self) -> None:
+        pid = wake.ensure(self.engine)
+        if pid is not None:
+            self._supervisors.add(pid)
+
+
+CGROUP_PREFIX = "gofer-agent-"
+
+
+def cgroup_name(who: processes.Identity) -> str:
+    return f"{CGROUP_PREFIX}{who.pid}-{who.start}"
+
+
+def _join_cgroup(parent: str | None) -> str | None:
+    """Done once for each agent: the kernel takes about ten milliseconds for it."""
+    me = processes.identify(os.getpid())
+    if parent is None or me is None:
+        return None
+    path = cgroups.create(os.path.join(parent, cgroup_name(me)))
+    return path if path is not None and cgroups.join(path) else None
+
+
+def _stage(task: Task) -> None:
+    snapshot = task.request["snapshot"]
+    if snapshot is None:
+        os.makedirs(task.code, exist_ok=True)
+    else:
+        checkout.restore(task.store, snapshot, task.code)

@@ -1,0 +1,169 @@
+"""gofer from Python: submit a command, wait for it, read its log.
+
+    run = gofer.submit(["python", "train.py"], target="lab", gpus=8, tags={"lr": "0.1"})
+    run.wait()
+    print(run.state, run.logs())
+
+Every call blocks and may raise gofer.GoferError. A Run keeps nothing open and may be used from any thread.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gofer.config.jobs import JobFlags
+from gofer.ops import find, logs, observe, stop
+from gofer.ops.session import Session
+from gofer.ops.submit import SubmitRequest
+from gofer.ops.submit import submit as submit_run
+from gofer.ops.view import run_json
+from gofer.text import format_time
+
+if TYPE_CHECKING:
+    from gofer.tracking.ledger import RunRow
+
+_Folder = str | os.PathLike[str]
+
+
+class Run:
+    """One run, or a group of runs. Made by `submit`, `runs` and `Run.find`."""
+
+    def __init__(self, run_id: str, *, folder: _Folder | None = None) -> None:
+        self.id = run_id
+        self._folder = None if folder is None else Path(folder)
+
+    def __repr__(self) -> str:
+        return f"Run({self.id!r})"
+
+    @classmethod
+    def find(cls, reference: str, *, folder: _Folder | None = None) -> Run:
+        """The run that an id, a unique beginning or end of one, or `last` means."""
+        with _session(folder) as session:
+            return cls(find.find(session, reference).id, folder=folder)
+
+    @property
+    def state(self) -> str:
+        """Asked anew each time: `queued`, `running`, `succeeded`, `failed`, …"""
+        return self._look().state
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is in its state, in one word: `exit-code`, `time-limit`, `user`, …"""
+        return self._look().reason
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; 128 + the signal when one ended it."""
+        return self._look().exit_code
+
+    @property
+    def tags(self) -> dict[str, str]:
+        return self._look().tags
+
+    def info(self) -> dict[str, Any]:
+        """Everything known, as `gofer q --json` prints it."""
+        with _session(self._folder) as session:
+            return run_json(session, self._refreshed(session))
+
+    def wait(self, timeout_s: float | None = None) -> Run:
+        """Block until it has ended; gofer.errors.Interrupted when the time is over before."""
+        with _session(self._folder) as session:
+            observe.wait(session, [self.id], timeout_s=timeout_s)
+        return self
+
+    def logs(self, *, rank: int = 0, node: int | None = None, attempt: int | None = None) -> str:
+        """The whole log of one rank of the last attempt, so far; bytes that are not UTF-8 are replaced."""
+        with _session(self._folder) as session:
+            row = self._refreshed(session)
+            data = b"".join(logs.read(session, row, rank=rank, node=node, attempt=attempt))
+        return data.decode("utf-8", "replace")
+
+    def follow(self, *, rank: int = 0) -> Iterator[str]:
+        """Pieces of the log of one rank as they are written, until the run ends."""
+        with _session(self._folder) as session:
+            for piece in logs.follow(session, self._refreshed(session), rank=rank, lines=None):
+                yield piece.decode("utf-8", "replace")
+
+    def abort(self, *, grace_s: float | None = None) -> Run:
+        """Stop it, gracefully and then firmly, and wait until it has stopped."""
+        with _session(self._folder) as session:
+            stop.abort(session, [self._refreshed(session)], grace_s=grace_s)
+        return self
+
+    def rows(self) -> list[Run]:
+        """The runs of a group, in order; empty for a single run."""
+        with _session(self._folder) as session:
+            return [Run(row.id, folder=self._folder) for row in session.ledger.rows_of(self.id)]
+
+    @property
+    def submitted_at(self) -> str | None:
+        return format_time(self._look().submitted_at)
+
+    def _look(self) -> RunRow:
+        with _session(self._folder) as session:
+            return self._refreshed(session)
+
+    def _refreshed(self, session: Session) -> RunRow:
+        row = find.find(session, self.id)
+        if not row.is_final:
+            observe.refresh(session, [row])
+            row = find.find(session, self.id)
+        return row
+
+
+def submit(
+    command: Sequence[str],
+    *,
+    target: str | None = None,
+    folder: _Folder | None = None,
+    each: Mapping[str, Sequence[object]] | None = None,
+    code: bool = True,
+    **job: Any,
+) -> Run:
+    """Run `command` on a target with the code of `folder` (default: the current one), and return at once.
+
+    `job` takes the fields of `gofer.config.jobs.JobFlags`: name, gpus, nodes, procs, cpus, env, tags, setup,
+    time_limit_s, grace_s, retries, retry_on, priority, multi_process. `each` makes an array: every combination
+    of its values, `{name}` replaced in the command; the Run is then the group.
+    """
+    flags = JobFlags(**{name: value for name, value in job.items() if value is not None})
+    request = SubmitRequest(
+        flags=flags,
+        command=tuple(os.fspath(word) for word in command),
+        target=target,
+        each=tuple(_each(name, values) for name, values in (each or {}).items()),
+        code=code,
+    )
+    with _session(folder) as session:
+        return Run(submit_run(session, request).id, folder=folder)
+
+
+def runs(*filters: str, last: int | None = None, folder: _Folder | None = None) -> list[Run]:
+    """Runs of the ledger, newest first: `gofer.runs("state=failed", "age<7d")`."""
+    from gofer.tracking.query import Query, parse_filters
+
+    with _session(folder) as session:
+        observe.refresh(session)
+        found = session.ledger.select(Query(filters=parse_filters(filters), limit=last))
+        return [Run(row.id, folder=folder) for row in found]
+
+
+def _each(name: str, values: Sequence[object]) -> str:
+    """In the words of `--each`; quotes keep a value whole whatever it holds."""
+    quoted = []
+    for value in map(str, values):
+        mark = "'" if "'" not in value else '"'
+        quoted.append(f"{mark}{value}{mark}")
+    return f"{name}={','.join(quoted)}"
+
+
+def _session(folder: _Folder | None) -> Session:
+    """A library does not talk on stderr."""
+    return Session(None if folder is None else Path(folder), say=_be_silent)
+
+
+def _be_silent(_: str) -> None:
+    """What a library makes of talk."""

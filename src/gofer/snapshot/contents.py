@@ -1,0 +1,46 @@
+"""A snapshot read back from its store."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from gofer.errors import SnapshotError, StoreError
+
+if TYPE_CHECKING:
+    from gofer.agent.checkout import Restored
+    from gofer.agent.manifest import Differences, Manifest
+    from gofer.snapshot.stores import ObjectStore
+
+
+def load(store: ObjectStore, snapshot_id: str) -> Manifest:
+    """What the snapshot holds, without contents; SnapshotError when the store has it not, or not whole."""
+    from gofer.agent import manifest
+
+    try:
+        return manifest.load(store.get_range, snapshot_id)
+    except (manifest.ManifestError, StoreError) as error:
+        raise _unsound(store, snapshot_id, error) from error
+
+
+def differences(store: ObjectStore, old: str, new: str) -> Differences:
+    """Which files two snapshots in one store do not share."""
+    from gofer.agent import manifest
+
+    return manifest.differences(load(store, old), load(store, new))
+
+
+def restore(store: ObjectStore, snapshot_id: str, destination: str | os.PathLike[str]) -> Restored:
+    """Put the files into `destination` as gofer.agent.checkout.restore does; SnapshotError when it cannot."""
+    from gofer.agent import checkout
+
+    try:
+        return checkout.restore(store.get_range, snapshot_id, destination)
+    except StoreError as error:
+        raise _unsound(store, snapshot_id, error) from error
+    except checkout.CheckoutError as error:
+        raise SnapshotError(str(error)) from error
+
+
+def _unsound(store: ObjectStore, snapshot_id: str, error: Exception) -> SnapshotError:
+    return SnapshotError(f"cannot read the snapshot {snapshot_id} in {store.url}: {error}")

@@ -1,0 +1,173 @@
+"""What git knows of the code folder: commit, branch, whether it differs, files tracked although ignored.
+
+Git is asked in the background and only when what it said last time may have changed. Without git, or when it
+refuses, everything works but `dirty` is unknown and no ignored file is rescued.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from gofer.errors import GoferError
+from gofer.snapshot.ignorefiles import outside_layers
+from gofer.snapshot.repository import (
+    GlobalIgnore,
+    Head,
+    find_repository,
+    global_ignore,
+    index_mark,
+    read_head,
+)
+from gofer.snapshot.rules import Layer, Tracked
+
+if TYPE_CHECKING:
+    from gofer.transport.process import Running
+
+_TIMEOUT_S = 120.0
+_TRACKED_BUT_IGNORED = ("ls-files", "-z", "-c", "-i", "--exclude-standard")
+_CHANGES = ("status", "--porcelain", "-z", "--untracked-files=normal", "--", ".")
+_MOST_DIRTY = 16
+_LEADING_ASTRAY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_LITERAL_PATHSPECS")
+
+
+class Memory(NamedTuple):
+    """What git said last time, and what it depends on. `clean` is the snapshot that equals the commit."""
+
+    commit: str | None = None
+    index_mark: bytes = b""
+    rules: bytes = b""
+    tracked: tuple[bytes, ...] = ()
+    clean: str | None = None
+    dirty: tuple[str, ...] = ()
+    settings: bytes = b""
+    global_file: bytes = b""
+
+
+class Git:
+    """One folder's questions to git; `close` ends those still open."""
+
+    def __init__(self, folder: bytes, memory: Memory, environ: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._environ = {name: value for name, value in environ.items() if name not in _LEADING_ASTRAY}
+        self._environ.update(LC_ALL="C", GIT_OPTIONAL_LOCKS="0")
+        self._memory = memory
+        self._listing: Running | None = None
+        self._status: Running | None = None
+        self._layers: tuple[Layer, ...] = ()
+        self.head = Head(None, None)
+        repository = find_repository(folder)
+        self._index = index_mark(repository) if repository else b""
+        if repository:
+            file = self._global_file(global_ignore(repository, self._environ))
+            self._layers, ignored = outside_layers(repository, folder, file)
+            repository = None if ignored else repository
+        self._inside = repository is not None
+        if repository:
+            self.head = self._ask_head(read_head(repository))
+        self._same = self._inside and (memory.commit, memory.index_mark) == (self.head.commit, self._index)
+        if self._inside and not self._same:
+            self._memory = Memory(settings=self._memory.settings, global_file=self._memory.global_file)
+            self._listing = self._start(*_TRACKED_BUT_IGNORED) if self._index else None
+            self.expect_change()
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The ignore rules from outside the folder, the strongest first."""
+        return self._layers
+
+    def assumed_tracked(self) -> Tracked:
+        """The tracked files that are ignored, as of last time; `tracked` tells whether that still holds."""
+        return Tracked.of(self._memory.tracked)
+
+    def tracked(self, rules: bytes) -> Tracked:
+        """The same, true under the rules whose fingerprint is given. Waits for git if it must."""
+        if not self._inside or not self._index or (self._same and self._memory.rules == rules):
+            return self.assumed_tracked()
+        output = _finish(self._listing or self._start(*_TRACKED_BUT_IGNORED))
+        self._listing = None
+        if output is None:
+            return Tracked.of(())
+        files = tuple(sorted(path for path in output.split(b"\0") if path))
+        self._memory = self._memory._replace(rules=rules, tracked=files)
+        self._same = True
+        return Tracked.of(files)
+
+    def expect_change(self) -> None:
+        """Let git begin to compare, unless it is known already what it would say."""
+        if self._inside and self._status is None and self._memory.clean is None:
+            self._status = self._start(*_CHANGES)
+
+    def is_dirty(self, snapshot_id: str) -> bool | None:
+        """Whether the snapshot differs from the commit; None when git cannot tell."""
+        if not self._inside:
+            return None
+        memory = self._memory
+        if memory.clean is not None:
+            return snapshot_id != memory.clean
+        if snapshot_id in memory.dirty:
+            return True
+        self.expect_change()
+        output = _finish(self._status)
+        if output is None:
+            return None
+        if output:
+            self._memory = memory._replace(dirty=(*memory.dirty, snapshot_id)[-_MOST_DIRTY:])
+        else:
+            self._memory = memory._replace(clean=snapshot_id)
+        return bool(output)
+
+    def memory(self) -> Memory:
+        """What to remember for the next time."""
+        if not self._inside:
+            return Memory()
+        return self._memory._replace(commit=self.head.commit, index_mark=self._index)
+
+    def close(self) -> None:
+        for running in (self._listing, self._status):
+            if running:
+                running.kill()
+
+    def _global_file(self, found: GlobalIgnore) -> bytes:
+        usual, sure, text = found
+        if sure:
+            return usual
+        settings = hashlib.sha256(text).digest() if text else b""
+        if settings and settings == self._memory.settings:
+            return self._memory.global_file
+        output = _finish(self._start("config", "--type=path", "-z", "--get", "core.excludesFile"))
+        path = (output or b"").rstrip(b"\0") or usual
+        self._memory = self._memory._replace(settings=settings, global_file=path)
+        return path
+
+    def _ask_head(self, head: Head) -> Head:
+        if head.known:
+            return head
+        commit = _finish(self._start("rev-parse", "--verify", "-q", "HEAD"))
+        branch = _finish(self._start("symbolic-ref", "-q", "--short", "HEAD"))
+        return Head(_word(commit), _word(branch))
+
+    def _start(self, *words: str) -> Running | None:
+        from gofer.transport import process  # loads slowly, and mostly git is not asked
+
+        try:
+            return process.start(["git", *words], cwd=self._folder, env=self._environ)
+        except GoferError:
+            return None
+
+
+def _finish(running: Running | None) -> bytes | None:
+    """What git wrote; None when it is not there, failed or took too long."""
+    if running is None:
+        return None
+    try:
+        done = running.finish(timeout_s=_TIMEOUT_S)
+    except GoferError:
+        return None
+    return done.stdout if done.status == 0 else None
+
+
+def _word(output: bytes | None) -> str | None:
+    return os.fsdecode(output.strip()) or None if output is not None else None

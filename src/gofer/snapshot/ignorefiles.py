@@ -1,0 +1,83 @@
+"""Where ignore rules lie on the disk: in the folder, above it, and in git's own places."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from gofer.errors import SnapshotError
+from gofer.snapshot.patterns import PatternList
+from gofer.snapshot.repository import Repository, read_file
+from gofer.snapshot.rules import GIT_FILE, Layer
+
+_MOST_BYTES = 100 * 1024 * 1024
+
+
+def read_rules(path: bytes) -> bytes | None:
+    """The text of an ignore file in the tree; None when there is none or it is no plain file.
+
+    A link is not followed, as in git, since it could lead anywhere.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO):
+            return None
+        raise SnapshotError(
+            f"cannot read the ignore file `{os.fsdecode(path)}`: {error.strerror}",
+            hint="make it readable, or remove it",
+        ) from error
+    with open(file, "rb", buffering=0) as opened:
+        status = os.fstat(file)
+        return opened.read(_MOST_BYTES) if stat.S_ISREG(status.st_mode) else None
+
+
+def outside_layers(
+    repository: Repository, folder: bytes, global_file: bytes
+) -> tuple[tuple[Layer, ...], bool]:
+    """The git rules that come from outside `folder`, the strongest first, and whether they ignore it whole.
+
+    A folder that its repository ignores was chosen all the same: then only the person's global file counts.
+    """
+    lead = folder[len(repository.root) :].strip(b"/")
+    lead = lead + b"/" if lead else b""
+    everywhere = _layer(read_file(global_file), lead)
+    excluded = _layer(read_file(os.path.join(repository.common_dir, b"info", b"exclude")), lead)
+    layers = [*_above(repository.root, lead), *excluded, *everywhere]
+    if lead and _is_ignored(layers, lead):
+        return tuple(everywhere), True
+    return tuple(layers), False
+
+
+def _layer(text: bytes | None, lead: bytes) -> list[Layer]:
+    return [Layer(PatternList(text), lead, 0)] if text else []
+
+
+def _above(root: bytes, lead: bytes) -> list[Layer]:
+    """The ignore files between the repository's top and the folder, the deepest first."""
+    layers: list[Layer] = []
+    at = root
+    while lead:
+        layers = _layer(read_rules(os.path.join(at, GIT_FILE)), lead) + layers
+        name, _, lead = lead.partition(b"/")
+        at = os.path.join(at, name)
+    return layers
+
+
+def _is_ignored(layers: list[Layer], lead: bytes) -> bool:
+    """Whether the rules ignore the folder at `lead`, or one it lies in."""
+    parts = lead.rstrip(b"/").split(b"/")
+    for depth, name in enumerate(parts):
+        below = len(b"/".join(parts[depth:])) + 1
+        for layer in layers:
+            # A layer sees this folder only from above, and its path up to this name.
+            seen = layer.lead[: len(layer.lead) - below + len(name)]
+            if len(layer.lead) < below:
+                continue
+            found = layer.patterns.verdict(name, seen, True)
+            if found is not None:
+                if found:
+                    return True
+                break
+    return False

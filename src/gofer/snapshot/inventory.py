@@ -1,0 +1,112 @@
+"""What a store is known to hold, remembered between calls and never believed without a look.
+
+A pack counts as there only after the store itself has said so, once per call. Losing this cache, or two calls
+writing it at once, costs a second sending at worst.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from gofer.agent.manifest import ManifestError, index_key, pack_key, parse_index
+from gofer.errors import StoreError
+from gofer.snapshot import cachefile
+
+if TYPE_CHECKING:
+    from gofer.snapshot.stores import ObjectStore
+
+_KIND = "inventory 1"
+_MOST_BLOBS = 500_000
+# A snapshot spread over more small packs than this has them joined again, or restoring would crawl.
+_SMALL_BYTES = 1024 * 1024
+_MOST_SMALL = 32
+
+
+class Inventory:
+    """Blobs, packs and listings of one store. Used by one thread.
+
+    `is_new` says that nothing was remembered.
+    """
+
+    def __init__(self, store: ObjectStore, cache_dir: str) -> None:
+        self._store = store
+        self._path = cachefile.path(cache_dir, "stores", store.url)
+        self._there: dict[str, bool] = {}
+        self._packs: dict[str, int]
+        self._blobs: dict[str, str]
+        self._listings: dict[str, tuple[str, ...]]
+        saved = cachefile.load(self._path, _KIND)
+        self.is_new = saved is None
+        self._packs, self._blobs, self._listings = saved or ({}, {}, {})
+
+    def learn(self) -> bool:
+        """Look for packs that others have sent; whether there were any."""
+        infos = {info.key: info.size for info in self._store.list("packs")}
+        before = len(self._packs)
+        for key, size in infos.items():
+            pack = key.rpartition("/")[2]
+            if pack not in self._packs and index_key(pack) in infos:
+                self._learn_pack(pack, size)
+        return len(self._packs) > before
+
+    def _learn_pack(self, pack: str, size: int) -> None:
+        try:
+            places = parse_index(self._store.get(index_key(pack)), pack)
+        except (ManifestError, StoreError):
+            return  # damaged or just removed: as good as not there
+        if sum(place.length for place in places.values()) == size:
+            self._packs[pack] = size
+            for blob in places:
+                self._blobs.setdefault(blob, pack)
+
+    def has(self, blob: str) -> bool:
+        pack = self._blobs.get(blob)
+        return pack is not None and self._is_there(pack)
+
+    def pack_of(self, blob: str) -> str:
+        """The pack of a blob that `has` was true for, or that was added."""
+        return self._blobs[blob]
+
+    def sizes(self, packs: Iterable[str]) -> dict[str, int]:
+        """Packs known here with their sizes."""
+        return {pack: self._packs[pack] for pack in packs}
+
+    def packs_of_listing(self, listing: str) -> tuple[str, ...] | None:
+        """Every pack that a folder needs; None when it is not known or not all there."""
+        packs = self._listings.get(listing)
+        return packs if packs is not None and all(self._is_there(pack) for pack in packs) else None
+
+    def add_pack(self, pack: str, size: int, blobs: Iterable[str]) -> None:
+        """A pack was sent."""
+        self._packs[pack] = size
+        self._there[pack] = True
+        self._blobs.update(dict.fromkeys(blobs, pack))
+
+    def add_listing(self, listing: str, packs: Iterable[str]) -> None:
+        self._listings[listing] = tuple(packs)
+
+    def retire_small(self, packs: Iterable[str]) -> bool:
+        """Stop counting on small packs when there are too many of them; whether there were."""
+        small = [pack for pack in packs if self._packs[pack] < _SMALL_BYTES]
+        if len(small) <= _MOST_SMALL:
+            return False
+        self._there.update(dict.fromkeys(small, False))
+        return True
+
+    def save(self) -> None:
+        """Remember; never fails."""
+        kept = {blob: pack for blob, pack in self._blobs.items() if self._there.get(pack, True)}
+        if len(kept) > _MOST_BLOBS:
+            kept = dict(list(kept.items())[-_MOST_BLOBS:])
+        packs = {pack: size for pack, size in self._packs.items() if self._there.get(pack, True)}
+        listings = {key: needs for key, needs in self._listings.items() if packs.keys() >= set(needs)}
+        cachefile.save(self._path, _KIND, (packs, kept, listings))
+
+    def _is_there(self, pack: str) -> bool:
+        """Whether the store has the pack, in the size it is known by; asked once."""
+        answer = self._there.get(pack)
+        if answer is None:
+            info = self._store.head(pack_key(pack))
+            answer = self._there[pack] = info is not None and self._packs.get(pack) == info.size
+        return answer

@@ -1,0 +1,38 @@
+"""The snapshots that were last put into a store, so that an unchanged one is known by its id alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from gofer.agent.manifest import manifest_key, pack_key
+from gofer.snapshot import cachefile
+
+if TYPE_CHECKING:
+    from gofer.snapshot.stores import ObjectStore
+
+_KIND = "recent 1"
+_MOST = 64
+
+
+class Recent:
+    """Ids with the packs they need. A cache: losing it costs time."""
+
+    def __init__(self, store: ObjectStore, cache_dir: str) -> None:
+        self._store = store
+        self._path = cachefile.path(cache_dir, "recent", store.url)
+        self._packs: dict[str, dict[str, int]] = cachefile.load(self._path, _KIND) or {}
+
+    def is_there(self, snapshot_id: str) -> bool:
+        """Whether this snapshot is known and the store still has its manifest and every pack, whole."""
+        packs = self._packs.get(snapshot_id)
+        if packs is None or self._store.head(manifest_key(snapshot_id)) is None:
+            return False
+        infos = ((self._store.head(pack_key(pack)), size) for pack, size in packs.items())
+        return all(info is not None and info.size == size for info, size in infos)
+
+    def add(self, snapshot_id: str, packs: Mapping[str, int]) -> None:
+        """Remember a snapshot with its packs and their sizes; never fails."""
+        self._packs.pop(snapshot_id, None)
+        self._packs[snapshot_id] = dict(packs)
+        cachefile.save(self._path, _KIND, dict(list(self._packs.items())[-_MOST:]))

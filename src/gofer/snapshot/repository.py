@@ -1,0 +1,133 @@
+"""The git repository around a folder, read from its files: nothing is started and nothing written.
+
+Asking git takes longer than the whole walk, so what its files say plainly is read from them. What they do not
+say plainly is marked so, and `git` asks git itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+_COMMIT = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_BRANCH = b"refs/heads/"
+_MOST_BYTES = 64 * 1024 * 1024
+
+
+class Repository(NamedTuple):
+    """`root` is the work tree; `common_dir` differs from `git_dir` in linked work trees only."""
+
+    root: bytes
+    git_dir: bytes
+    common_dir: bytes
+
+
+class Head(NamedTuple):
+    """`known` is false when the commit cannot be told from the files."""
+
+    commit: str | None
+    branch: str | None
+    known: bool = True
+
+
+class GlobalIgnore(NamedTuple):
+    """The person's own ignore file. `sure` is false when only git can tell which one it is.
+
+    `mark` changes with the settings it was found in; empty when they lead on to other files.
+    """
+
+    path: bytes
+    sure: bool
+    mark: bytes
+
+
+def find_repository(folder: bytes) -> Repository | None:
+    """The repository whose work tree holds `folder`, which is absolute; None outside any."""
+    at = folder
+    while True:
+        git_dir = _git_dir(os.path.join(at, b".git"))
+        if git_dir:
+            common = read_file(os.path.join(git_dir, b"commondir"))
+            shared = os.path.normpath(os.path.join(git_dir, common.strip())) if common else git_dir
+            return Repository(at, git_dir, shared)
+        above = os.path.dirname(at)
+        if above == at:
+            return None
+        at = above
+
+
+def _git_dir(path: bytes) -> bytes | None:
+    """`.git` is a folder, or a file that names one, in work trees and submodules."""
+    if not os.path.isdir(path):
+        text = read_file(path)
+        if not text or not text.startswith(b"gitdir:"):
+            return None
+        path = os.path.normpath(os.path.join(os.path.dirname(path), text[7:].strip()))
+    return path if os.path.exists(os.path.join(path, b"HEAD")) else None
+
+
+def read_head(repository: Repository) -> Head:
+    """What is checked out. No commit on a branch that has none yet."""
+    text = (read_file(os.path.join(repository.git_dir, b"HEAD")) or b"").strip()
+    if _COMMIT.fullmatch(text):
+        return Head(text.decode(), None)
+    if not text.startswith(b"ref: " + _BRANCH):
+        return Head(None, None, known=False)
+    ref = text[5:]
+    branch = os.fsdecode(ref[len(_BRANCH) :])
+    if branch == ".invalid":  # references are kept in tables
+        return Head(None, None, known=False)
+    commit = _read_ref(repository, ref)
+    return Head(commit.decode() if commit else None, branch)
+
+
+def _read_ref(repository: Repository, ref: bytes) -> bytes | None:
+    loose = (read_file(os.path.join(repository.common_dir, ref)) or b"").strip()
+    if _COMMIT.fullmatch(loose):
+        return loose
+    packed = read_file(os.path.join(repository.common_dir, b"packed-refs")) or b""
+    found = re.search(rb"^([0-9a-f]+) " + re.escape(ref) + rb"$", packed, re.MULTILINE)
+    return found[1] if found and _COMMIT.fullmatch(found[1]) else None
+
+
+def index_mark(repository: Repository) -> bytes:
+    """Changes whenever git writes the list of tracked files; empty when there is none."""
+    try:
+        status = os.stat(os.path.join(repository.git_dir, b"index"))
+    except OSError:
+        return b""
+    return b"%d:%d:%d:%d" % (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+
+
+def global_ignore(repository: Repository, environ: Mapping[str, str]) -> GlobalIgnore:
+    """Where the person keeps patterns for all repositories: the usual place unless a setting may differ."""
+    home = environ.get("HOME", "")
+    settings = environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    files: list[str | bytes] = [
+        "" if environ.get("GIT_CONFIG_NOSYSTEM") else environ.get("GIT_CONFIG_SYSTEM", "/etc/gitconfig"),
+        os.path.join(repository.common_dir, b"config"),
+        os.path.join(repository.git_dir, b"config.worktree"),
+    ]
+    if "GIT_CONFIG_GLOBAL" in environ:
+        files.append(environ["GIT_CONFIG_GLOBAL"])
+    else:
+        files += [os.path.join(settings, "git", "config"), os.path.join(home, ".gitconfig")]
+    text = b"\0".join(read_file(os.fsencode(file)) or b"" for file in files).lower()
+    usual = os.fsencode(os.path.join(settings, "git", "ignore"))
+    leads_on = b"[include" in text or any(name.startswith("GIT_CONFIG_") for name in _inline(environ))
+    return GlobalIgnore(usual, not leads_on and b"excludesfile" not in text, b"" if leads_on else text)
+
+
+def _inline(environ: Mapping[str, str]) -> list[str]:
+    return [name for name in environ if name in ("GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS")]
+
+
+def read_file(path: bytes) -> bytes | None:
+    """The bytes of a small file; None when it cannot be read."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.read(_MOST_BYTES) if os.fstat(file.fileno()).st_size <= _MOST_BYTES else None
+    except OSError:
+        return None

@@ -1,0 +1,98 @@
+"""What each folder looked like last time, so that an unchanged one need not be read or judged again.
+
+A file counts as unchanged when its times, inode, size and mode are what they were. One that was written so
+shortly before it was read that a later write could bear the same time is kept with a time that never matches,
+as git does with its index.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import NamedTuple
+
+from gofer.snapshot import cachefile
+from gofer.snapshot.git import Memory
+
+# mtime, ctime (both in ns), inode, size, mode
+Signature = tuple[int, int, int, int, int]
+FIELDS = 5
+# How many of the largest files of each folder are kept in mind.
+BIGGEST = 5
+_KIND = "folder 1"
+_NEVER_NS = -1
+# The coarsest clock of a file system still met (FAT, some network shares), in ns.
+_RACY_NS = 2_000_000_000
+
+
+class Record(NamedTuple):
+    """One folder. Names are joined by `/`, which no name holds, in the order the file system gave them.
+
+    `incoming` and `rules` are the fingerprints of the rules above the folder and in it. `skipped` and
+    `skipped_folders` are the ignored entries, `only` the folders entered for tracked files alone, `odd` what
+    is neither file, folder nor link. `listing` is the folder's listing and `digest` its sha256.
+    """
+
+    incoming: bytes
+    rules: bytes
+    files: bytes
+    signatures: bytes
+    folders: bytes
+    skipped: bytes
+    skipped_folders: bytes
+    only: bytes
+    odd: tuple[tuple[bytes, str], ...]
+    listing: bytes
+    digest: bytes
+    entries: int
+    size: int
+    biggest: tuple[tuple[int, bytes], ...]
+
+
+class FolderCache(NamedTuple):
+    """Everything remembered of one code folder; empty when nothing is."""
+
+    records: dict[bytes, Record]
+    git: Memory
+
+
+def load(cache_dir: str, root: bytes) -> FolderCache:
+    """The cache of the folder `root`; never fails."""
+    saved = cachefile.load(cachefile.path(cache_dir, "folders", root), _KIND)
+    if saved is None or saved[0] != root:
+        return FolderCache({}, Memory())
+    return FolderCache({path: Record(*record) for path, record in saved[2].items()}, Memory(*saved[1]))
+
+
+def save(cache_dir: str, root: bytes, cache: FolderCache) -> None:
+    """Replace the cache of the folder `root`."""
+    records = {path: tuple(record) for path, record in cache.records.items()}
+    cachefile.save(cachefile.path(cache_dir, "folders", root), _KIND, (root, tuple(cache.git), records))
+
+
+def pack_signatures(values: list[int]) -> bytes:
+    """Signatures one after the other, as they are kept and compared."""
+    try:
+        return array("q", values).tobytes()
+    except OverflowError:  # inode numbers of some network file systems use all 64 bits
+        return array("q", [(value + (1 << 63)) % (1 << 64) - (1 << 63) for value in values]).tobytes()
+
+
+def unpack_signatures(data: bytes) -> list[bytes]:
+    """One packed signature per file."""
+    width = FIELDS * 8
+    return [data[at : at + width] for at in range(0, len(data), width)]
+
+
+def guard(signature: Signature, began_ns: int) -> Signature:
+    """The signature as it may be kept when its file was read in a pass that began at `began_ns`."""
+    if max(signature[0], signature[1]) + _RACY_NS >= began_ns:
+        return (_NEVER_NS, *signature[1:])
+    return signature
+
+
+def join_names(names: list[bytes]) -> bytes:
+    return b"/".join(names)
+
+
+def split_names(joined: bytes) -> list[bytes]:
+    return joined.split(b"/") if joined else []

@@ -1,0 +1,32 @@
+"""The part of an object store that snapshots need; any gofer store has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+
+class Info(Protocol):
+    """What a store says of an object."""
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+
+class ObjectStore(Protocol):
+    """The contract is that of gofer.storage.base.Store."""
+
+    url: str
+
+    def get(self, key: str) -> bytes: ...
+
+    def get_range(self, key: str, start: int, length: int) -> bytes: ...
+
+    def put(self, key: str, data: bytes, *, new: bool = False) -> None: ...
+
+    def head(self, key: str) -> Info | None: ...
+
+    def list(self, prefix: str = "") -> Iterable[Info]: ...

@@ -1,0 +1,1 @@
+"""The only place that starts processes or opens connections on the laptop's side."""

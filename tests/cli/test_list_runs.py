@@ -1,0 +1,136 @@
+"""`gofer list runs` over a real ledger, as a process."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from cli.runs import a_group, a_run
+
+from gofer.config.paths import Paths
+from gofer.tracking.ledger import Ledger
+
+SOME = 25
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """25 ended runs, of which every fifth failed, and a group of two rows that is older than all of them."""
+    now = time.time()
+    runs = [
+        a_run(
+            id=f"r260921-1406{number:02d}-bcdf{number:02d}",
+            name=f"run-{number}",
+            state="failed" if number % 5 == 0 else "succeeded",
+            reason="exit-code" if number % 5 == 0 else None,
+            submitted_at=now - 1000 + number,
+            gpus=number,
+            tags={"lr": f"0.{number}"},
+        )
+        for number in range(SOME)
+    ]
+    group = a_group({"succeeded": 2}, id="r260921-140500-ggggg2", name="sweep", submitted_at=now - 2000)
+    rows = [
+        a_run(
+            id=f"{group.id}-{i}", group_id=group.id, row_index=i, args={"i": str(i)}, submitted_at=now - 2000
+        )
+        for i in range(2)
+    ]
+    with Ledger.open(Paths.from_environment({"GOFER_HOME": str(tmp_path)}).ledger_file) as ledger:
+        ledger.insert([*runs, group, *rows])
+    return tmp_path
+
+
+def _list(home: Path, *words: str) -> tuple[list[str], str]:
+    """(lines on stdout, stderr) of `gofer list runs`."""
+    environ = {**os.environ, "GOFER_HOME": str(home), "NO_COLOR": ""}
+    argv = [sys.executable, "-m", "gofer", "list", "runs", *words]
+    done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines(), done.stderr
+
+
+def _names(home: Path, *words: str) -> list[str]:
+    return [line.strip() for line in _list(home, "--columns", "name", *words)[0][1:]]
+
+
+def test_the_newest_twenty_come_first(home: Path) -> None:
+    lines, talk = _list(home)
+    assert " ".join(lines[0].split()) == "ID NAME STATE REASON TARGET GPUS AGE ELAPSED COMMAND"
+    assert len(lines) == 21
+    assert lines[1].startswith("bcdf24  run-24  succeeded")
+    assert talk == "20 of 26 runs; `--all` shows all\n"
+
+
+def test_all_and_last(home: Path) -> None:
+    assert len(_names(home, "--all")) == SOME + 1
+    assert _list(home, "--all")[1] == ""
+    assert _names(home, "--last", "2") == ["run-24", "run-23"]
+    assert _list(home, "--last", "2")[1] == ""
+
+
+def test_filters_are_all_to_hold(home: Path) -> None:
+    assert _names(home, "--filter", "state=failed", "--filter", "gpus>=15") == ["run-20", "run-15"]
+    assert _names(home, "--filter", "tag.lr=0.7") == ["run-7"]
+    assert _list(home, "--filter", "name=none-such")[1] == "no run matches\n"
+
+
+def test_the_order_can_be_chosen_and_turned(home: Path) -> None:
+    least = _names(home, "--filter", "state=failed", "--sort", "gpus")
+    assert sorted(least) == sorted(["run-0", "run-5", "run-10", "run-15", "run-20"])
+    assert _names(home, "--filter", "state=failed", "--sort", "gpus", "--reverse") == least[::-1]
+
+
+def test_a_group_is_one_line_and_its_rows_are_shown_when_asked(home: Path) -> None:
+    lines, _ = _list(home, "--filter", "name=sweep")
+    assert "2 ok" in lines[1]
+    rows, _ = _list(home, "--group", "ggggg2", "--columns", "short,arg.i")
+    assert [row.split() for row in rows[1:]] == [["ggggg2-0", "0"], ["ggggg2-1", "1"]]
+    turned, _ = _list(home, "--group", "ggggg2", "--columns", "arg.i", "--reverse", "--last", "1")
+    assert turned[1] == "1"
+    assert len(_names(home, "--all", "--rows")) > SOME + 1
+
+
+def test_only_the_runs_of_a_target(home: Path) -> None:
+    assert _names(home, "-c", "elsewhere") == []
+    assert len(_names(home, "-c", "local", "--all")) == SOME + 1
+
+
+def test_json_is_an_array_of_runs(home: Path) -> None:
+    lines, talk = _list(home, "--json", "--last", "2")
+    runs = json.loads("\n".join(lines))
+    assert [run["name"] for run in runs] == ["run-24", "run-23"]
+    assert runs[0]["command"] == ["python", "train.py", "--data", "voc 20"]
+    # The store of these runs is away: what the ledger knows is printed all the same.
+    assert runs[0]["logs"] is None
+    assert "the store file:///store is not there" in talk
+
+
+def test_export_writes_every_run(home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "runs.csv"
+    lines, talk = _list(home, "--export", str(file))
+    assert lines == []
+    assert talk == f"26 runs written to {file}\n"
+    with open(file, newline="") as stream:
+        found = list(csv.DictReader(stream))
+    assert len(found) == SOME + 1
+    assert found[0]["tag.lr"] == "0.24"
+
+
+def test_what_is_known_is_shown_when_a_cluster_cannot_be_asked(home: Path) -> None:
+    long_ago = time.time() - 7200
+    odd = a_run(
+        id="r260921-150000-qqqqq2", state="running", backend="none-such", target="gone", observed_at=long_ago
+    )
+    with Ledger.open(Paths.from_environment({"GOFER_HOME": str(home)}).ledger_file) as ledger:
+        ledger.insert([odd])
+    lines, talk = _list(home, "--filter", "state=running")
+    assert lines[1].startswith("qqqqq2")
+    assert talk.startswith("warning: ")
+    assert talk.endswith("the answer is 2h00m old\n")

@@ -1,0 +1,328 @@
+"""Layers, origins and refusals of the settings files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from config.desk import Desk, LabKind, LocalKind
+
+from gofer.config.settings import Settings, load
+from gofer.errors import ConfigError, UnknownName
+
+
+def test_without_files_there_is_a_local_target_and_a_default_store(desk: Desk) -> None:
+    settings = desk.load()
+    target = settings.target()
+    assert (target.name, target.kind, target.store, target.options) == (
+        "local",
+        "local",
+        "default",
+        LocalKind(),
+    )
+    assert settings.store().url == desk.paths.store_dir.as_uri()
+    assert settings.store().origin == "built-in"
+    assert settings.target_names == ["local"]
+    assert settings.root == desk.folder
+    assert settings.project_file is None
+    assert settings.ignore == ()
+
+
+def test_options_of_every_type(desk: Desk) -> None:
+    desk.project("""
+        targets:
+          lab:
+            kind: lab
+            login: no
+            partition: cpu
+            share: .5
+            exclusive: yes
+            hosts: [a, 007]
+            labels: {on: off, n: 1_0}
+            limit: many
+            store: shared
+        stores:
+          shared: {url: "file:///shared/gofer"}
+        """)
+    target = desk.load().target("lab")
+    assert target.store == "shared"
+    assert target.options == LabKind(
+        login="no",
+        partition="cpu",
+        share=0.5,
+        exclusive=True,
+        hosts=("a", "007"),
+        labels={"on": "off", "n": "1_0"},
+        limit="many",
+    )
+
+
+def test_the_built_in_target_takes_options_without_its_kind(desk: Desk) -> None:
+    desk.project("targets: {local: {gpus: 8, gpus_per_node: 4}}")
+    assert desk.load().target().options == LocalKind(gpus=8, gpus_per_node=4)
+
+
+def test_project_over_user_key_by_key(desk: Desk) -> None:
+    desk.user("""
+        target: lab
+        targets:
+          lab: {kind: lab, login: me@login, share: 2, labels: {a: "1", b: "2"}}
+          mine: {kind: local, gpus: 1}
+        ignore: ["*.user"]
+        """)
+    desk.project("""
+        targets:
+          lab: {share: 3, labels: {b: "3"}}
+        stores:
+          shared: {url: "file:///s"}
+        ignore: ["*.project"]
+        """)
+    settings = desk.load()
+    assert settings.default_target == "lab"
+    assert settings.target().options == LabKind(login="me@login", share=3.0, labels={"a": "1", "b": "3"})
+    assert settings.target_names == ["lab", "local", "mine"]
+    assert settings.store_names == ["default", "shared"]
+    assert settings.ignore == ("*.user", "*.project")
+
+
+def test_a_target_of_another_kind_replaces_the_farther_one(desk: Desk) -> None:
+    desk.user("targets: {lab: {kind: lab, login: me, share: 2}}")
+    desk.project("targets: {lab: {kind: local, gpus: 2}}")
+    assert desk.load().target("lab").options == LocalKind(gpus=2)
+
+
+def test_the_environment_names_the_target_but_not_inside_a_run(desk: Desk) -> None:
+    desk.project("target: lab\ntargets: {lab: {kind: lab, login: x}, box: {kind: local}}")
+    assert desk.load().default_target == "lab"
+    assert desk.load(GOFER_TARGET="box").default_target == "box"
+    assert desk.load(GOFER_TARGET="box", GOFER_RUN_ID="r1").default_target == "lab"
+    assert desk.load(GOFER_TARGET="").default_target == "lab"
+
+
+def test_flag_over_environment_over_job_file_over_project(desk: Desk) -> None:
+    desk.project("target: lab\ntargets: {lab: {kind: lab, login: x}}")
+    assert desk.load(GOFER_TARGET="env").choose_target("flag", "file") == "flag"
+    assert desk.load(GOFER_TARGET="env").choose_target(None, "file") == "env"
+    assert desk.load().choose_target(None, "file") == "file"
+    assert desk.load().choose_target() == "lab"
+
+
+def test_an_unknown_target_says_who_named_it_and_what_is_near(desk: Desk) -> None:
+    desk.project("target: labb\ntargets: {lab: {kind: lab, login: x}}")
+    with pytest.raises(UnknownName, match=r"no target `labb` \(.*gofer\.yaml:1\)") as caught:
+        desk.load().target()
+    assert caught.value.hint == "did you mean `lab`?"
+    with pytest.raises(UnknownName, match=r"no target `zzz` \(env GOFER_TARGET\)") as caught:
+        desk.load(GOFER_TARGET="zzz").target()
+    assert "`lab`, `local`" in str(caught.value.hint)
+    with pytest.raises(UnknownName, match="no store `defalt`") as caught:
+        desk.load().store("defalt")
+    assert caught.value.hint == "did you mean `default`?"
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("tragets: {}\n", "gofer.yaml:1: unknown key `tragets`", "did you mean `targets`?"),
+        ("job:\n  gpuss: 1\n", "gofer.yaml:2: unknown key `gpuss` in `job`", "did you mean `gpus`?"),
+        ("job: {gpus: four}\n", "gofer.yaml:1: `job.gpus` must be a whole number, not `four`", None),
+        ("job: {gpus: '4'}\n", "gofer.yaml:1: `job.gpus` must be a whole number, not the text `4`", None),
+        ("job: {gpus: 010}\n", "gofer.yaml:1: `job.gpus` must be a whole number, not `010`", None),
+        ("job: {gpus: -1}\n", "gofer.yaml:1: `job.gpus` must be at least 0, not `-1`", None),
+        ("job: {gpus: [1]}\n", "gofer.yaml:1: `job.gpus` must be a whole number, not a list", None),
+        ("job: {retries: 101}\n", "gofer.yaml:1: `job.retries` must be at most 100, not `101`", None),
+        (
+            "job: {priority: -1001}\n",
+            "gofer.yaml:1: `job.priority` must be at least -1000, not `-1001`",
+            None,
+        ),
+        ("job: {time_limit: 0}\n", "gofer.yaml:1: `job.time_limit` must be more than 0, not `0.0`", None),
+        ("job: {time_limit: soon}\n", "gofer.yaml:1: `job.time_limit`: `soon` is not a duration", "write it"),
+        ("job: {multi_process: maybe}\n", "gofer.yaml:1: `job.multi_process` must be true or false", None),
+        ("job: {launcher: spwan}\n", "gofer.yaml:1: `job.launcher` must be one of", "did you mean `spawn`?"),
+        ("job: {retry_on: [signals]}\n", "`job.retry_on[0]` must be one of", "did you mean `signal`?"),
+        ("job: {env: [A]}\n", "gofer.yaml:1: `job.env` must be a map, not a list", None),
+        ("job: {env: {A-B: c}}\n", "gofer.yaml:1: `A-B` cannot be a name in `job.env`", "matches"),
+        ("job: {tags: {'a b': c}}\n", "gofer.yaml:1: `a b` cannot be a name in `job.tags`", "matches"),
+        ("job: {name: ''}\n", "gofer.yaml:1: `job.name` must not be empty", None),
+        ("job: 3\n", "gofer.yaml:1: `job` must be a map, not `3`", None),
+        ("target: [a]\n", "gofer.yaml:1: `target` must be text, not a list", None),
+        ("ignore: '*.pt'\n", "gofer.yaml:1: `ignore` must be a list, not the text `*.pt`", None),
+        ("targets: [a]\n", "gofer.yaml:1: `targets` must be a map", None),
+        ("targets: {lab: local}\n", "gofer.yaml:1: `targets.lab` must be a map", "kind: local"),
+        ("targets: {-x: {kind: local}}\n", "gofer.yaml:1: `-x` cannot be a name in `targets`", "matches"),
+        ("targets: {a: {gpus: 1}}\n", "gofer.yaml:1: `targets.a` needs the key `kind`", "`lab`, `local`"),
+        ("targets: {a: {kind: loca}}\n", "there is no kind of target `loca`", "did you mean `local`?"),
+        ("targets: {a: {kind: [x]}}\n", "gofer.yaml:1: `targets.a.kind` must be text", None),
+        ("targets:\n  a:\n    kind: local\n    gpu: 1\n", "gofer.yaml:4: unknown key `gpu`", "`gpus`"),
+        ("targets: {a: {kind: local, stor: x}}\n", "unknown key `stor`", "did you mean `store`?"),
+        ("targets: {a: {kind: lab}}\n", "gofer.yaml:1: `targets.a` needs the key `login`", None),
+        ("targets: {a: {kind: lab, login: }}\n", "`targets.a.login` must be text, not nothing", None),
+        ("targets: {a: {kind: local, store: x}}\n", "there is no store `x`", "`default`"),
+        ("targets: {a: {kind: local, job: {gpu: 1}}}\n", "unknown key `gpu` in `targets.a.job`", "`gpus`"),
+        ("targets: {a: {kind: lab, login: '${env:}'}}\n", "is not a whole reference", "${env:NAME}"),
+        (
+            "targets: {a: {kind: lab, login: '${secrets:x}'}}\n",
+            "`${secrets:…}` is not a reference",
+            "${secret:…}",
+        ),
+        ("targets: {a: {kind: lab, login: x, share: 11}}\n", "`targets.a`: a share is at most 10", None),
+        ("stores: {s: {}}\n", "gofer.yaml:1: `stores.s` needs the key `url`", None),
+        ("stores: {s: {url: /data}}\n", "`stores.s.url` must be text that matches `://`", None),
+        ("stores: {s: {url: 'file:///${secret:x}'}}\n", "must not hold a secret", None),
+        ("folders: {d: {path: x, mode: link}}\n", "`folders.d.mode` must be one of", None),
+        ("folders: {d: {path: x, store: y}}\n", "`folders.d.store`: there is no store `y`", "`default`"),
+        ("folders: {d: {store: default}}\n", "gofer.yaml:1: `folders.d` needs the key `path`", None),
+    ],
+)
+def test_what_is_wrong_is_refused_with_place_and_help(
+    desk: Desk, text: str, message: str, hint: str | None
+) -> None:
+    error = desk.refusal(text)
+    assert message in error.message
+    assert error.message.startswith("gofer.yaml:")
+    assert "\n" not in error.message
+    assert error.exit_status == 2
+    if hint is None:
+        assert error.hint is None or "did you mean" not in error.hint
+    else:
+        assert hint in str(error.hint)
+
+
+def test_a_wrong_user_file_is_named_too(desk: Desk) -> None:
+    desk.user("job:\n  gpus: x\n")
+    assert desk.refusal().message.startswith("config.yaml:2: ")
+
+
+def test_keys_with_control_characters_stay_on_one_line(desk: Desk) -> None:
+    assert desk.refusal('"a\\nb\\e[2J": 1\n').message == r"gofer.yaml:1: unknown key `a\nb\x1b[2J`"
+
+
+def test_empty_headings_say_nothing(desk: Desk) -> None:
+    desk.user("job: {gpus: 2}")
+    desk.project("job:\ntargets:\nstores:\nfolders:\nignore:\ntarget:\n")
+    settings = desk.load()
+    assert settings.default_target == "local"
+    assert [layer.entries for layer in settings.job_layers()][-2] != {}
+
+
+def test_a_number_may_be_a_reference_and_is_looked_up_only_for_its_target(desk: Desk) -> None:
+    desk.project(
+        "targets: {a: {kind: local, gpus: '${env:N}', cpus: ${env:C:-3}}, b: {kind: local}}".replace(
+            "${env:C:-3}", '"${env:C:-3}"'
+        )
+    )
+    assert desk.load().target("b").options == LocalKind()
+    assert desk.load(N="4").target("a").options == LocalKind(gpus=4, cpus=3)
+    with pytest.raises(ConfigError, match=r"`targets\.a\.gpus` must be a whole number, not `four`"):
+        desk.load(N="four").target("a")
+    with pytest.raises(ConfigError, match=r"gofer\.yaml:1: `targets\.a\.gpus`: .*`N` is not set"):
+        desk.load().target("a")
+
+
+def test_text_keeps_its_reference_until_it_is_resolved(desk: Desk) -> None:
+    desk.project("targets: {a: {kind: lab, login: '${env:WHO}@x'}}")
+    settings = desk.load(WHO="ada")
+    options = settings.target("a").options
+    assert isinstance(options, LabKind)
+    assert options.login == "${env:WHO}@x"
+    assert settings.resolve(options.login) == "ada@x"
+
+
+def test_a_store_address_is_resolved(desk: Desk) -> None:
+    desk.project("stores: {s: {url: 'file://${env:SCRATCH}/gofer'}}")
+    assert desk.load(SCRATCH="/scratch").store("s").url == "file:///scratch/gofer"
+
+
+# -- finding the project
+
+
+def test_the_project_file_is_found_from_a_folder_inside(desk: Desk) -> None:
+    desk.project("target: local")
+    inner = desk.folder / "a" / "b"
+    inner.mkdir(parents=True)
+    settings = load(inner, paths=desk.paths, environ=desk.environ, kinds=desk.kinds)
+    assert settings.root == desk.folder
+    assert settings.folder == inner
+
+
+def test_the_search_ends_at_a_git_root(desk: Desk) -> None:
+    desk.project("target: local")
+    repository = desk.folder / "repository"
+    (repository / ".git").mkdir(parents=True)
+    (repository / "src").mkdir()
+    settings = load(repository / "src", paths=desk.paths, environ=desk.environ, kinds=desk.kinds)
+    assert settings.project_file is None
+    (repository / "gofer.yaml").write_text("target: local")
+    settings = load(repository / "src", paths=desk.paths, environ=desk.environ, kinds=desk.kinds)
+    assert settings.root == repository
+
+
+def test_a_file_in_the_home_folder_is_a_project_only_there(desk: Desk) -> None:
+    work = desk.home / "work"
+    work.mkdir(parents=True)
+    (desk.home / "gofer.yaml").write_text("target: local")
+    assert load(work, paths=desk.paths, environ=desk.environ, kinds=desk.kinds).project_file is None
+    settings = load(desk.home, paths=desk.paths, environ=desk.environ, kinds=desk.kinds)
+    assert settings.root == desk.home
+
+
+def test_a_file_planted_where_everybody_may_write_is_not_read(desk: Desk, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    inner = shared / "mine"
+    inner.mkdir(parents=True)
+    (shared / "gofer.yaml").write_text("job: {setup: 'touch /planted'}")
+    shared.chmod(0o1777)
+    assert load(inner, paths=desk.paths, environ=desk.environ, kinds=desk.kinds).project_file is None
+    shared.chmod(0o755)
+    assert load(inner, paths=desk.paths, environ=desk.environ, kinds=desk.kinds).root == shared
+
+
+def test_an_unreadable_project_file_is_an_error_and_not_an_absence(desk: Desk) -> None:
+    os.symlink("nowhere", desk.folder / "gofer.yaml")
+    assert "cannot read" in desk.refusal().message
+
+
+# -- near misses
+
+
+def test_misspelt_variables_and_files_are_mentioned(desk: Desk) -> None:
+    (desk.folder / "gofer.yml").write_text("")
+    settings = desk.load(GOFER_GPU="4", GOFER_TAGS="a", GOFER_ARG_GPU="1", GOFER_ZZZ="1", GOFER_GPUS="1")
+    assert settings.warnings == [
+        "`GOFER_GPU` is not a setting; did you mean `GOFER_GPUS`?",
+        f"`{desk.folder / 'gofer.yml'}` is not read; name it `gofer.yaml`",
+    ]
+
+
+# -- cost
+
+
+def test_the_package_offers_its_names_lazily() -> None:
+    import gofer.config
+
+    assert gofer.config.load is load
+    assert gofer.config.Settings is Settings
+    assert not hasattr(gofer.config, "absent")
+
+
+def test_without_files_neither_yaml_nor_msgspec_is_loaded(desk: Desk) -> None:
+    code = """if True:
+        import os, sys
+        from pathlib import Path
+        from gofer.config.paths import Paths
+        from gofer.config.settings import Settings, load
+        paths = Paths.from_environment(os.environ)
+        settings = load(Path.cwd(), paths=paths, environ=os.environ, kinds={})
+        assert settings.default_target == "local" and settings.store().url
+        print(*sorted({"yaml", "msgspec", "dataclasses", "subprocess", "logging"} & set(sys.modules)))
+        """
+    environ = {**desk.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-S", "-c", code]
+    done = subprocess.run(
+        command, cwd=desk.folder, env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout.strip(), done.stderr, done.returncode) == ("", "", 0)

@@ -1,0 +1,65 @@
+"""What may be left of a home after a round: no process, no half-written file, and a sound ledger."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from drill import evidence, prey
+from drill.home import Home
+
+# The supervisor leaves after three seconds without work; the rest is for a busy machine.
+_PATIENCE_S = 15.0
+_LONG_AGO_S = 2 * 86400.0
+_CGROUPS = Path("/sys/fs/cgroup")
+
+
+def leftovers(home: Home, listing: evidence.Listing | None) -> Iterator[str]:
+    """Processes and cgroups of this home that are still there when all runs have ended."""
+    ids = {run.id for run in listing.runs} if listing is not None else set()
+    deadline = time.monotonic() + _PATIENCE_S
+    while (found := prey.left_over(home, ids)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for line in found:
+        yield f"LEFT running: {line}"
+    for path in [*_CGROUPS.glob("gofer-*"), *_CGROUPS.glob("*/gofer-*")]:
+        if any(path.name.startswith(f"gofer-{one}-") for one in ids):
+            yield f"LEFT: the cgroup {path}"
+    try:
+        log = (home.engine / "supervisor.log").read_text(errors="replace")
+    except FileNotFoundError:
+        log = ""
+    if "Traceback" in log:
+        yield f"a traceback in supervisor.log: {log.strip().splitlines()[-1]}"
+
+
+def rebuilt(home: Home, before: evidence.Listing) -> Iterator[str]:
+    """`gofer ledger rebuild` must give the same answer as the ledger did."""
+    for path in (home.store / ".gofer-tmp").glob("*"):
+        # What a killed command left unfinished is swept after a day, by a command that opens the store.
+        os.utime(path, (time.time() - _LONG_AGO_S,) * 2)
+    answer = home.run("ledger", "rebuild")
+    if answer.returncode != 0:
+        yield f"`gofer ledger rebuild` exited with {answer.returncode}: {answer.stderr.strip()[-300:]}"
+        return
+    after = evidence.ask(home)
+    for run_id in sorted(before.plain.keys() | after.plain.keys()):
+        old, new = before.plain.get(run_id, {}), after.plain.get(run_id, {})
+        changed = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
+        if changed:
+            told = "; ".join(f"{key}: {old.get(key)!r} → {new.get(key)!r}" for key in changed[:3])
+            yield f"{run_id} differs after a rebuild: {told[:400]}"
+
+
+def stray_files(home: Home) -> Iterator[str]:
+    """Half-written files, private values and working folders of runs that have ended."""
+    for folder in (home.gofer_home, home.store):
+        for path in folder.rglob("*"):
+            if path.suffix in (".tmp", ".part") or path.parent.name == ".gofer-tmp":
+                yield f"LEFT: {path.relative_to(folder)}"
+    for name in ("sealed", "work"):
+        folder = home.engine / name
+        if folder.is_dir():
+            yield from (f"LEFT: {name}/{path.name}" for path in folder.iterdir())

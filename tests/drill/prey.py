@@ -1,0 +1,117 @@
+"""The processes of one home: which they are, beyond doubt, and how to hit exactly them.
+
+A process is taken for gofer's only with pid, start time and command line together, and is hit through a pidfd
+opened before the last look, so that a pid used again is never hit.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import NamedTuple
+
+from drill.home import Home
+
+
+class Process(NamedTuple):
+    """One process of this machine for as long as it is up."""
+
+    pid: int
+    start: int
+
+
+class Facts(NamedTuple):
+    """What /proc says of a process that is not a zombie."""
+
+    who: Process
+    parent: int
+    state: str
+
+
+def look(pid: int) -> Facts | None:
+    """None when there is no such process, or only its remains."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read()
+    except OSError:
+        return None
+    fields = text[text.rindex(b")") + 2 :].split()
+    state = fields[0].decode()
+    return None if state in "ZX" else Facts(Process(pid, int(fields[19])), int(fields[1]), state)
+
+
+def read_proc(pid: int, name: str) -> bytes:
+    """Empty when the process is gone or not ours to read."""
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def all_pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def runs_engine(pid: int, home: Home) -> bool:
+    """Whether its command line is that of a supervisor (or an agent, its fork) of this home."""
+    words = read_proc(pid, "cmdline").rstrip(b"\0").split(b"\0")
+    return words[-1] == os.fsencode(home.engine) and b"gofer.agent" in b" ".join(words)
+
+
+def supervisor(home: Home) -> Process | None:
+    """The supervisor that holds the lock; None while there is none."""
+    try:
+        pid = int((home.engine / "supervisor.lock").read_bytes())
+    except (OSError, ValueError):
+        return None
+    found = look(pid)
+    return found.who if found is not None and runs_engine(pid, home) else None
+
+
+def agents(home: Home, boss: Process | None, known: set[Process]) -> list[Process]:
+    """Agents: children of the supervisor `boss`, and orphans whose identity is among the `known` ones.
+
+    A fork of an agent that is about to become a rank has the same command line and another parent: no agent.
+    """
+    found = []
+    for pid in all_pids():
+        facts = look(pid)
+        if facts is None or facts.who == boss or not runs_engine(pid, home):
+            continue
+        if facts.who in known or (boss is not None and facts.parent == boss.pid and look(boss.pid)):
+            found.append(facts.who)
+    return found
+
+
+def hit(who: Process, number: int = signal.SIGKILL) -> bool:
+    """Signal exactly this process; False when it is gone."""
+    try:
+        handle = os.pidfd_open(who.pid)
+    except ProcessLookupError:
+        return False
+    try:
+        facts = look(who.pid)
+        if facts is None or facts.who != who:
+            return False
+        signal.pidfd_send_signal(handle, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def left_over(home: Home, run_ids: set[str]) -> list[str]:
+    """Every process that belongs to this home: by its command line, or by a run id in its environment."""
+    found = []
+    engine = os.fsencode(home.gofer_home)
+    for pid in all_pids():
+        if pid == os.getpid() or look(pid) is None:
+            continue
+        line, environ = read_proc(pid, "cmdline"), read_proc(pid, "environ").split(b"\0")
+        ours = {os.fsdecode(one[13:]) for one in environ if one.startswith(b"GOFER_RUN_ID=")} & run_ids
+        if engine in line or ours:
+            words = os.fsdecode(line.replace(b"\0", b" "))[:200]
+            found.append(f"{pid} {words} {' '.join(ours)}")
+    return found

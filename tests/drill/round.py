@@ -1,0 +1,187 @@
+"""One round: a home, what was asked of it, whom the drill hit, and the reckoning at the end."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+from random import Random
+
+from drill import aftermath, evidence, verdict
+from drill.home import Home
+from drill.prey import Process
+from drill.tally import Tally, Violation
+from drill.workload import Spec, row_end
+
+WAIT_S = 100
+
+
+class Command:
+    """A gofer command that was started and may be killed."""
+
+    def __init__(self, process: subprocess.Popen[bytes], output: Path, verb: str, spec: Spec | None) -> None:
+        self.process = process
+        self.output = output
+        self.verb = verb
+        self.spec = spec
+        self.began = time.monotonic()
+        self.dies_at: float | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def printed(self) -> list[str]:
+        """The whole lines on its stdout; a run id is one."""
+        return [line for line in self.output.read_text().split("\n")[:-1] if line]
+
+
+class Round:
+    """Everything that one home went through. `settle` and then `close` must be called once each."""
+
+    def __init__(self, scenario: str, seed: int, tally: Tally, home: Home) -> None:
+        self.scenario = scenario
+        self.seed = seed
+        self.tally = tally
+        self.home = home
+        self.rng = Random(seed)
+        self.specs: dict[str, Spec] = {}
+        self.commands: list[Command] = []
+        self.printed: set[str] = set()
+        self.struck: set[Process] = set()
+        self.aborted: set[str] = set()
+        self.restarted: set[str] = set()
+        self.may_refuse = False
+        self.violations: list[Violation] = []
+        self._listing: evidence.Listing | None = None
+        self._started = 0
+        tally.rounds[scenario] += 1
+
+    def violate(self, words: str) -> None:
+        self.violations.append(Violation(self.scenario, self.seed, words))
+
+    # -- commands
+
+    def start(self, words: list[str], spec: Spec | None = None) -> Command:
+        """Start a gofer command; `collect` hears of its end."""
+        self._started += 1
+        output = self.home.root / f"command-{self._started}.out"
+        command = Command(self.home.start(words, output), output, words[0], spec)
+        if spec is not None:
+            self.specs[spec.tag] = spec
+        self.commands.append(command)
+        return command
+
+    def submit(self, spec: Spec) -> str | None:
+        """Submit and wait for the answer: the id, or None when it was refused."""
+        command = self.start(spec.words(self.home.script), spec)
+        command.process.wait(WAIT_S)
+        self.collect(command)
+        lines = command.printed()
+        return lines[0] if lines else None
+
+    def collect(self, command: Command) -> None:
+        """Take note of what an ended command printed; one that failed by itself is a violation."""
+        self.commands.remove(command)
+        if command.verb in ("submit", "resubmit"):
+            self.printed.update(command.printed())
+        code = command.process.returncode
+        if code and code > 0 and command.verb in ("submit", "list") and not self.may_refuse:
+            errors = command.output.with_suffix(".err").read_text().strip()
+            self.violate(f"`gofer {command.verb}` exited with {code}: {errors[-300:]}")
+
+    def finish_commands(self) -> None:
+        """Let every command that is under way come to its end."""
+        for command in list(self.commands):
+            try:
+                command.process.wait(WAIT_S)
+            except subprocess.TimeoutExpired:
+                self.violate(f"`gofer {command.verb}` hangs")
+                command.process.kill()
+                command.process.wait()
+            self.collect(command)
+
+    # -- the reckoning
+
+    def settle(self) -> None:
+        """Let everything end, then hold what gofer says against what happened."""
+        self.finish_commands()
+        try:
+            owners = evidence.ask(self.home).owners
+            if owners:
+                self.home.run("wait", "--quiet", "--timeout", f"{WAIT_S}s", *owners, timeout_s=WAIT_S + 60)
+            self._listing = evidence.ask(self.home)
+        except (evidence.Unanswered, subprocess.TimeoutExpired) as error:
+            self.violate(str(error))
+            return
+        self._check_ids(self._listing)
+        self._check_runs(self._listing)
+
+    def _check_ids(self, listing: evidence.Listing) -> None:
+        for missing in self.printed - set(listing.owners):
+            self.violate(f"NEVER recorded: the id {missing} was printed")
+        firsts = Counter(tag for one, tag in listing.owners.items() if one not in listing.resubmitted)
+        for tag, count in firsts.items():
+            if count > 1:
+                self.violate(f"DOUBLED: submission {tag} was recorded {count} times")
+        for ghost in set(evidence.read_marks(self.home)) - {run.id for run in listing.runs}:
+            self.violate(f"{ghost} ran and is not recorded")
+        stored = {path.parent.name for path in (self.home.store / "runs").glob("*/run.json")}
+        if stored != set(listing.owners):
+            self.violate(f"store and ledger differ in {sorted(stored ^ set(listing.owners))}")
+
+    def _check_runs(self, listing: evidence.Listing) -> None:
+        marks = evidence.read_marks(self.home)
+        seen = evidence.agents_seen(self.home)
+        struck: dict[str, set[int]] = defaultdict(set)
+        for who in self.struck & set(seen):
+            struck[seen[who].run_id].add(seen[who].attempt)
+        for run in listing.runs:
+            spec = self.specs.get(run.tag)
+            if spec is None:
+                self.violate(f"{run.id} has the tag {run.tag!r}, which nobody gave")
+                continue
+            case = verdict.Case(
+                run,
+                spec,
+                marks.get(run.id, {}),
+                {one.number: evidence.fenced_ranks(self.home, run.id, one.number) for one in run.attempts},
+                struck[run.id],
+                aborted=bool({run.id, run.owner} & self.aborted),
+                restarted=run.owner in self.restarted,
+            )
+            self._count(case)
+            for words in verdict.judge(case):
+                self.violate(f"{run.id} {words}")
+            self._check_command(run, spec)
+
+    def _check_command(self, run: evidence.Run, spec: Spec) -> None:
+        if run.resubmit_of is not None:
+            return
+        row = int(run.id.rsplit("-", 1)[1]) if spec.rows else 0
+        wanted = spec.command(self.home.script, spec.nap, row_end(row) if spec.rows else spec.end)
+        if run.command != wanted:
+            self.violate(f"{run.id} is recorded as {run.command} and was asked for as {wanted}")
+
+    def _count(self, case: verdict.Case) -> None:
+        facts = self.tally.facts
+        self.tally.states[case.run.state] += 1
+        facts["attempts"] += len(case.run.attempts)
+        started = [number for number, ranks in case.marks.items() if ranks]
+        facts["attempts started"] += len(started)
+        facts["attempts lost, agent killed"] += sum(one.state == "lost" for one in case.run.attempts)
+        facts["attempts lost between log and first act"] += sum(
+            one.state == "lost" and one.number not in started for one in case.run.attempts
+        )
+
+    def close(self) -> list[Violation]:
+        """When the processes had time to leave: nothing may be left. Gives the round's violations."""
+        for words in aftermath.leftovers(self.home, self._listing):
+            self.violate(words)
+        if self._listing is not None:
+            for words in aftermath.rebuilt(self.home, self._listing):
+                self.violate(words)
+        for words in aftermath.stray_files(self.home):
+            self.violate(words)
+        return self.violations

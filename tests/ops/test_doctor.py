@@ -1,0 +1,147 @@
+"""Each thing that can be wrong is found, named, and comes with what to do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from ops.conftest import Desk
+from ops.run_folders import make_record
+
+from gofer.agent.queue import Queue
+from gofer.ops import doctor
+from gofer.ops.doctor import Check, Status
+from gofer.ops.session import Session
+
+
+def look(session: Session) -> dict[str, Check]:
+    """The checks by name; of several with one name, the worst."""
+    found: dict[str, Check] = {}
+    order = [Status.OK, Status.WARN, Status.FAIL]
+    for check in sorted(doctor.checks(session), key=lambda one: order.index(one.status)):
+        found[check.name] = check
+    return found
+
+
+def test_all_is_well_and_nothing_is_left_behind(desk: Desk) -> None:
+    desk.add(make_record())
+    found = look(desk.session)
+    assert [check for check in found.values() if not check.ok] == []
+    assert set(found) == {
+        "python",
+        "bash",
+        "git",
+        "gpus",
+        "ending runs",
+        "settings",
+        "secrets",
+        "ledger",
+        "disk",
+        "store default",
+        "store default disk",
+        "target",
+        "engine",
+    }
+    assert "1 runs" in found["ledger"].detail
+    assert [info.key for info in desk.store.list()] == ["runs/r261116-091233-k9qd4x/run.json"]
+
+
+def test_programs_that_are_missing(desk: Desk, tmp_path: Path) -> None:
+    environ = {**desk.environ, "PATH": str(tmp_path)}
+    with Session(folder=desk.project, environ=environ) as session:
+        found = look(session)
+    assert (found["bash"].status, found["git"].status) == (Status.FAIL, Status.WARN)
+    assert found["git"].hint == "install git"
+
+
+def test_settings_that_cannot_be_read(desk: Desk) -> None:
+    (desk.project / "gofer.yaml").write_text("job:\n  gpu: 1\n")
+    found = look(desk.session)
+    assert found["settings"].status == Status.FAIL
+    assert "gofer.yaml:2" in found["settings"].detail
+    assert found["settings"].hint == "did you mean `gpus`?"
+    assert "store default" not in found
+
+
+def test_words_in_the_environment_that_are_no_settings(desk: Desk) -> None:
+    environ = {**desk.environ, "GOFER_GPU": "1"}
+    with Session(folder=desk.project, environ=environ) as session:
+        found = look(session)
+    assert found["settings"].status == Status.WARN
+    assert "`GOFER_GPU`" in found["settings"].detail
+
+
+def test_a_store_that_is_not_there(desk: Desk) -> None:
+    (desk.project / "gofer.yaml").write_text("stores: {far: {url: 'file:///nowhere/at/all'}}\n")
+    found = look(desk.session)
+    assert found["store far"].status == Status.FAIL
+    assert "mkdir -p /nowhere/at/all" in (found["store far"].hint or "")
+    assert found["store default"].status == Status.OK
+
+
+def test_a_damaged_ledger_is_named_and_not_touched(desk: Desk) -> None:
+    path = desk.session.paths.ledger_file
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"garbage " * 1000)
+    found = look(desk.session)
+    assert found["ledger"].status == Status.FAIL
+    assert "`gofer ledger rebuild`" in (found["ledger"].hint or "")
+    assert path.read_bytes() == b"garbage " * 1000
+
+
+@pytest.mark.parametrize(("mode", "status"), [(0o600, Status.OK), (0o640, Status.FAIL), (0o604, Status.FAIL)])
+def test_secrets_that_others_can_read(desk: Desk, mode: int, status: Status) -> None:
+    path = desk.session.paths.secrets_file
+    path.parent.mkdir(parents=True)
+    path.write_text('{"TOKEN": "not-a-real-secret"}')
+    path.chmod(mode)
+    found = look(desk.session)["secrets"]
+    assert found.status == status
+    assert "not-a-real-secret" not in str(found)
+    assert ("chmod 600" in (found.hint or "")) == (status == Status.FAIL)
+
+
+def test_more_gpus_than_the_machine_has_or_a_target_that_is_not_there(desk: Desk) -> None:
+    with Session(folder=desk.project, environ=desk.environ, target="lab") as session:
+        found = look(session)
+    assert found["target"].status == Status.FAIL
+    assert "`lab`" in found["target"].detail
+
+
+def test_open_runs_and_nobody_to_work_them_off(desk: Desk) -> None:
+    engine = str(desk.session.paths.engine_dir)
+    queue = Queue(engine)
+    queue.add({"id": "r1-1-a", "priority": 0}, [("r1-1-a", None, None)])
+    queue.close()
+    found = look(desk.session)["engine"]
+    assert (found.status, found.detail) == (Status.WARN, "no supervisor is at work; open runs: 1")
+
+
+def test_a_process_that_outlived_its_run(desk: Desk) -> None:
+    """Only of runs that this queue knows to have ended; other people's queues are not ours to judge."""
+    engine = str(desk.session.paths.engine_dir)
+    queue = Queue(engine)
+    queue.add({"id": "r1-1-a", "priority": 0}, [("r1-1-a", None, None)])
+    entries = queue.load_open()
+    for entry in entries:
+        entry.state = "succeeded"
+    queue.save(entries)
+    queue.close()
+    program = [sys.executable, "-c", "import time; time.sleep(60)"]
+    stray = subprocess.Popen(program, env={**os.environ, "GOFER_RUN_ID": "r1-1-a"})
+    foreign = subprocess.Popen(program, env={**os.environ, "GOFER_RUN_ID": "r9-9-z"})
+    try:
+        deadline = time.monotonic() + 10
+        while (found := look(desk.session)["engine"]).ok and found.hint is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert found.status == Status.WARN
+        assert found.hint == f"`kill {stray.pid}`"
+    finally:
+        for one in (stray, foreign):
+            one.kill()
+            one.wait()
