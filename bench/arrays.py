@@ -52,12 +52,12 @@ def section(plan: Plan) -> Section:
         "to being told that all have ended; CPU of all processes, servers and the runs themselves "
         "included. `posix_spawn alone` is the same command started by a bare loop: the machine's limit.",
         (_table(outcome, each),),
-        tuple(_bars(each)),
+        tuple(array_bars(each)),
         outcome.failures,
     )
 
 
-def _bars(each: Mapping[str, Figure]) -> list[Bar]:
+def array_bars(each: Mapping[str, Figure]) -> list[Bar]:
     """Stated as times a run, so that «3 x ahead» is at most a third of the time."""
     ours = each.get(GOFER)
     return [

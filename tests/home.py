@@ -183,8 +183,11 @@ class Home:
 
     def left_over(self) -> dict[int, str]:
         """As `processes`, less the supervisor and its agents, which wait a while for more to do."""
-        own = f"gofer.agent.supervise import main; main(sys.argv[1]) {self.root}"
-        return {pid: words for pid, words in self.processes().items() if own not in " ".join(words.split())}
+        return {
+            pid: words
+            for pid, words in self.processes().items()
+            if not ("gofer.agent.supervise" in words and str(self.engine) in words)
+        }
 
     def open_runs(self) -> list[tuple[str, str]]:
         """Id and state of the runs in the queue that have not ended."""

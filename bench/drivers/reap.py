@@ -1,4 +1,4 @@
-"""`reap.py REPORT TIMEOUT_S LINGER_LIMIT_S CORES ARGV…`: runs ARGV and all it leaves behind, adds up the costs.
+"""`reap.py REPORT TIMEOUT_S LINGER_LIMIT_S CORES ARGV…`: runs ARGV and all it leaves behind, adds up costs.
 costs.
 
 A server that a command starts in the background is no longer its child, so its CPU would not be counted and

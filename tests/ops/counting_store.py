@@ -28,12 +28,14 @@ class CountingStore:
         self.inner.put(key, data, new=new)
 
     def head(self, key: str) -> ObjectInfo | None:
+        self._fail(key)
         return self.inner.head(key)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         return self.inner.list(prefix)
 
     def list_folders(self, prefix: str = "") -> Iterator[str]:
+        self._fail(prefix)
         return self.inner.list_folders(prefix)
 
     def delete(self, keys: Iterable[str]) -> int:
@@ -47,9 +49,12 @@ class CountingStore:
         self.reads.clear()
 
     def _count(self, key: str, data: bytes) -> bytes:
-        if self.failures:
-            self.failures -= 1
-            raise StoreError(f"cannot read {key!r}: connection reset")
+        self._fail(key)
         self.bytes_read += len(data)
         self.reads.append((key, len(data)))
         return data
+
+    def _fail(self, key: str) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise StoreError(f"cannot read {key!r}: connection reset")

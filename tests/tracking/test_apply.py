@@ -23,6 +23,17 @@ def seen(state: State, run_id: str = ID, **values: object) -> Observation:
     return Observation(run_id=run_id, state=state, **values)  # type: ignore[arg-type]
 
 
+KILLED = seen(
+    State.FAILED,
+    reason=Reason.SIGNAL,
+    detail="killed by signal 9",
+    exit_code=-9,
+    ended_at=NOW + 9,
+    elapsed_s=6.5,
+    attempts=(Attempt(number=1, state=State.FAILED, reason=Reason.SIGNAL, exit_code=-9, gpus=((0, 1), (2,))),),
+)
+
+
 def stored(ledger: Ledger, run_id: str = ID) -> RunRow:
     row = ledger.get(run_id)
     assert row is not None
@@ -33,17 +44,7 @@ def test_a_whole_life(ledger: Ledger) -> None:
     ledger.insert([run()])
     assert ledger.apply([seen(State.QUEUED)], NOW + 1) == [ID]
     assert ledger.apply([seen(State.RUNNING, started_at=NOW + 2)], NOW + 3) == [ID]
-    attempt = Attempt(number=1, state=State.FAILED, reason=Reason.SIGNAL, exit_code=-9, gpus=((0, 1), (2,)))
-    end = seen(
-        State.FAILED,
-        reason=Reason.SIGNAL,
-        detail="killed by signal 9",
-        exit_code=-9,
-        ended_at=NOW + 9,
-        elapsed_s=6.5,
-        attempts=(attempt,),
-    )
-    assert ledger.apply([end], NOW + 10) == [ID]
+    assert ledger.apply([KILLED], NOW + 10) == [ID]
     assert stored(ledger) == run()._replace(
         state="failed",
         reason="signal",

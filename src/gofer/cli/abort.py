@@ -13,7 +13,7 @@ from gofer.cli.options import (
     run_argument,
     target_option,
 )
-from gofer.cli.screen import printable, say
+from gofer.cli.screen import hush, printable, say
 from gofer.errors import UsageError
 
 # Other tools say what is cancelled: `cancel job NAME`.
@@ -31,12 +31,12 @@ def run(**given: Any) -> int:
     if not references:
         raise UsageError("no run to stop was named", hint="`gofer list runs` shows them; `gofer abort RUN`")
     grace_s = parse_duration_s(given["grace"]) if given["grace"] else None
-    with Session(target=given["target"]) as session:
+    with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
         found = find_all(session, references, target=given["target"])
         rows = abort(session, found, grace_s=grace_s)
         for row in found:
-            if row.is_final and not given["quiet"]:
-                say(f"{row.short_id} had ended before")
+            if row.is_final:
+                session.say(f"{row.short_id} had ended before")
         if given["as_json"]:
             from gofer.cli.json_output import print_runs
 

@@ -25,7 +25,7 @@ def run(**given: Any) -> int:
 
         print_json([{**check._asdict(), "ok": check.ok} for check in found])
     else:
-        columns = [Column("CHECK"), Column("", coloured=True), Column("DETAIL", flexible=True)]
+        columns = [Column("CHECK"), Column("", coloured=True), Column("DETAIL")]
         cells = [[check.name, _WORDS.get(check.status, check.status), check.detail] for check in found]
         sys.stdout.write(render(columns, cells, fit=screen_width(), colour=colourful(sys.stdout)))
         for check in found:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gofer.cli.options import Command, Flag, quiet_option, run_argument, target_option
-from gofer.cli.screen import say
+from gofer.cli.screen import hush, say
 
 
 def run(**given: Any) -> int:
@@ -19,17 +19,12 @@ def run(**given: Any) -> int:
     from gofer.ops.session import Session
 
     folder = Path(given["folder"])
-    with Session(target=given["target"]) as session:
-        done = extract(
-            session, find(session, given["run"], target=given["target"]), folder, force=given["force"]
-        )
-    if not given["quiet"]:
-        for name, files in (
-            ("code", done.code_files),
-            ("logs", done.log_files),
-            ("outputs", done.output_files),
-        ):
-            say(f"{folder / name}: {files} file{'' if files == 1 else 's'}")
+    with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
+        row = find(session, given["run"], target=given["target"])
+        done = extract(session, row, folder, force=given["force"])
+        for name in ("code", "log", "output"):
+            count = getattr(done, f"{name}_files")
+            session.say(f"{count} {name} file{'' if count == 1 else 's'} in {folder}")
     return 0
 
 

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from gofer.cli.options import Command, Flag, json_option, quiet_option, run_argument, target_option
-from gofer.cli.screen import say
+from gofer.cli.screen import hush, say
 from gofer.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,16 +23,15 @@ def run(**given: Any) -> int:
 
     if given["same_code"] and given["new_code"]:
         raise UsageError("`--same-code` and `--new-code` contradict each other", hint="leave one of them out")
-    with Session() as session:
+    with Session(say=hush if given["quiet"] else say) as session:
         old = find_all(session, given["runs"])
         again = resubmit(
             session, old, target=given["target"], same_code=given["same_code"], failed_only=given["failed"]
         )
         for one in again:
-            if not given["quiet"]:
-                say(
-                    f"{one.old.short_id} again as {one.new.short_id} on `{one.new.target}`; {difference(one)}"
-                )
+            session.say(
+                f"{one.old.short_id} again as {one.new.short_id} on `{one.new.target}`; {difference(one)}"
+            )
         if given["as_json"]:
             from gofer.cli.json_output import print_runs
 

@@ -73,8 +73,8 @@ class Follower:
     def _look(self) -> tuple[bool, int | None]:
         """Whether nothing more will come, and the attempt to go to next."""
         followed = self._followed
-        over = followed.is_over(self._attempt or 1)
         try:
+            over = followed.is_over(self._attempt or 1)
             attempts = attempt_numbers(followed.store, followed.run_id)
         except StoreError as error:
             self._fail(error)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.agent import folder as names
-from gofer.errors import BackendError, UnknownName, UsageError
+from gofer.errors import BackendError, StoreError, UnknownName, UsageError
 from gofer.model.ids import short_id
 from gofer.ops.log_bytes import read_forward, read_tail
 
@@ -181,6 +181,7 @@ class _EndWatch:
         self._session, self._store, self._row = session, store, row
         self._ends_key = names.ends_key(row.group_id or row.id)
         self._sign: object = None
+        self._said = ""
         self._wait_s = _SOONEST_ASK_S
         self._next_ask = 0.0
 
@@ -207,6 +208,8 @@ class _EndWatch:
 
         try:
             refresh(self._session, [self._row])
-        except BackendError as error:
-            self._session.say(f"{error.message}; still following")
+        except (BackendError, StoreError) as error:
+            if error.message != self._said:
+                self._session.say(f"{error.message}; still following")
+            self._said = error.message
         self._row = self._session.ledger.get(self._row.id) or self._row

@@ -125,11 +125,14 @@ def _look_again(where: bytes, path: bytes, incoming: Rules, record: Record) -> t
     inside = _enter(where, path, incoming, b"/".join((names, record.skipped)))
     if inside.fingerprint != record.rules:
         return None
-    same = pack_signatures(values) == record.signatures
+    only = split_names(record.only)
+    if pack_signatures(values) == record.signatures:
+        files, values = [], []  # the record has them, and together they are most of the memory
+        same = True
+    else:
+        same = False
     marks = (incoming.fingerprint, inside.fingerprint)
-    return Folder(
-        path, *marks, files, values, folders, skipped, split_names(record.only), record, same
-    ), inside
+    return Folder(path, *marks, files, values, folders, skipped, only, record, same), inside
 
 
 def _scan_known(
