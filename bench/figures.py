@@ -74,7 +74,3 @@ def number(value: float) -> str:
     if abs(value) >= 10:
         return f"{value:.1f}"
     return f"{value:.2f}" if abs(value) >= 1 else f"{value:.3g}"
-
-
-def milliseconds(seconds: float) -> str:
-    return number(seconds * 1000)

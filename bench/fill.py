@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from bench import measure
-from bench.errors import BenchError
-from bench.places import gofer_argv
+from bench.places import gofer_argv, module_environment
 
 _MINUTE_S = 60.0
 
@@ -26,13 +26,13 @@ def fill(home: Path, env: Mapping[str, str], runs: int) -> None:
     submitted = measure.run([*gofer_argv(), "submit", "true"], env=env, cwd=folder)
     run_id = submitted.output.strip()
     measure.run([*gofer_argv(), "wait", run_id], env=env, cwd=folder)
-    try:
-        _multiply(home / "ledger.db", run_id, runs)
-    except Exception as error:
-        raise BenchError(f"the ledger under {home} did not take {runs} runs: {error}") from error
+    # In a process of its own: this one's size is the floor of every peak memory it measures.
+    copies = [sys.executable, "-m", "bench.fill", str(home / "ledger.db"), run_id, str(runs)]
+    measure.run(copies, env=module_environment(env), cwd=folder)
 
 
-def _multiply(ledger_file: Path, run_id: str, runs: int) -> None:
+def multiply(ledger_file: Path, run_id: str, runs: int) -> None:
+    """Adds copies of the run `run_id` until there are `runs` of it, one a minute back into the past."""
     from gofer.model.ids import new_run_id
     from gofer.tracking.ledger import Ledger
 
@@ -59,3 +59,7 @@ def _multiply(ledger_file: Path, run_id: str, runs: int) -> None:
                 )
             )
         ledger.insert(rows)
+
+
+if __name__ == "__main__":
+    multiply(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

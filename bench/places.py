@@ -77,6 +77,12 @@ class Places:
         return self.environment(**extra)
 
 
+def module_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """`env` in which `python -m bench.…` works from any folder."""
+    path = [str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**env, "PYTHONPATH": os.pathsep.join(path)}
+
+
 def gofer_argv() -> list[str]:
     """The installed `gofer` beside this interpreter, or the module where there is none."""
     script = Path(sys.executable).parent / "gofer"

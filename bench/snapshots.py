@@ -15,7 +15,7 @@ from bench import measure, tree
 from bench.errors import BenchError
 from bench.figures import Bar, Figure, at_most, count_at_most
 from bench.measure import Sample
-from bench.places import REPOSITORY
+from bench.places import module_environment
 from bench.plan import Plan
 from bench.report import Section, Table, memory, pair
 from bench.rounds import Competitor, Outcome, interleave
@@ -35,7 +35,7 @@ def section(plan: Plan) -> Section:
     try:
         bench = Workbench(plan)
     except BenchError as error:
-        return Section("d", "Snapshot", "", (), (), {"everything": str(error)})
+        return Section("d", "Snapshot", "", (), (), {"gofer and its peers": str(error)})
     cold = interleave(bench.competitors(cold=True), plan.snapshot_rounds)
     unchanged = interleave(bench.competitors(cold=False), plan.snapshot_rounds, warm_ups=1)
     bench.changes_each_round = True
@@ -140,8 +140,7 @@ class Workbench:
     def _environment(self, tool: Tool) -> dict[str, str]:
         if tool.name != GOFER:
             return self.env
-        path = [str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
-        return {**self.env, "PYTHONPATH": os.pathsep.join(path)}
+        return module_environment(self.env)
 
     def _gofer(self) -> Tool:
         store, cache = self.root / "store", self.root / "cache"

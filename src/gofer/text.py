@@ -42,7 +42,9 @@ def parse_duration_s(text: str) -> float:
     parts = _DURATION_PART.findall(value)
     if parts and not _DURATION_PART.sub("", value).strip():
         return sum(float(number) * _SECONDS[unit.lower()] for number, unit in parts)
-    raise UsageError(f"`{text}` is not a duration", hint="write it like `90s`, `30m`, `1h30m`, `2d` or `01:30:00`")
+    raise UsageError(
+        f"`{text}` is not a duration", hint="write it like `90s`, `30m`, `1h30m`, `2d` or `01:30:00`"
+    )
 
 
 def format_duration(seconds: float | None) -> str:
@@ -67,7 +69,8 @@ def parse_size(text: str) -> int:
     if not match:
         raise UsageError(f"`{text}` is not a size", hint="write it like `512`, `10k`, `1.5GiB` or `50MB`")
     number, prefix, binary = match.groups()
-    return round(float(number) * (1024 if binary else 1000) ** _SIZE_POWER[prefix.lower()])
+    unit: int = (1024 if binary else 1000) ** _SIZE_POWER[prefix.lower()]
+    return round(float(number) * unit)
 
 
 def format_size(size: int) -> str:
@@ -97,7 +100,9 @@ def parse_time(text: str) -> float:
     try:
         return datetime.fromisoformat(text.strip().replace("Z", "+00:00")).timestamp()
     except ValueError:
-        raise UsageError(f"`{text}` is not a time", hint="write it like `2026-03-01` or `2026-03-01 14:05`") from None
+        raise UsageError(
+            f"`{text}` is not a time", hint="write it like `2026-03-01` or `2026-03-01 14:05`"
+        ) from None
 
 
 def slug(text: str, *, most: int = 40) -> str:

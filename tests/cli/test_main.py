@@ -12,6 +12,7 @@ import pytest
 
 import gofer
 from gofer._version import __version__
+from gofer.config.secrets import Secrets
 
 SOURCE = Path(gofer.__file__).parents[1]
 HEAVY = ("msgspec", "yaml", "subprocess", "logging", "dataclasses", "inspect", "asyncio")
@@ -73,6 +74,28 @@ def test_bad_words_get_a_line_and_a_hint(tmp_path: Path, words: str, error: str,
     assert error in first
     assert second.startswith("hint: ")
     assert hint in second
+
+
+@pytest.mark.parametrize("words", [["tok", "dummy-value"], ["tok=dummy-value"]])
+def test_a_secret_on_the_command_line_is_refused_and_not_repeated(tmp_path: Path, words: list[str]) -> None:
+    done = _gofer("secret", "set", *words, home=tmp_path)
+    assert done.returncode == 2
+    assert "`gofer secret set tok` asks for it" in done.stderr
+    assert "dummy-value" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_secrets_come_from_stdin_and_are_never_shown(tmp_path: Path) -> None:
+    environ = {**os.environ, "GOFER_HOME": str(tmp_path)}
+    argv = [sys.executable, "-m", "gofer", "secret", "set", "tok"]
+    done = subprocess.run(
+        argv, env=environ, input="dummy-value\n", capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "dummy-value" not in done.stdout + done.stderr
+    assert Secrets(tmp_path / "secrets.json").get("tok") == "dummy-value"
+    assert _gofer("secret", "list", home=tmp_path).stdout == "tok\n"
+    assert _gofer("secret", "rm", "tok", home=tmp_path).returncode == 0
+    assert _gofer("secret", home=tmp_path).stdout == ""
 
 
 def test_debug_before_a_wrong_verb_shows_the_traceback(tmp_path: Path) -> None:

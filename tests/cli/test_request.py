@@ -70,7 +70,7 @@ def test_the_command_is_kept_word_for_word(words: list[str]) -> None:
 
 
 def test_a_variable_without_a_value_is_taken_from_here() -> None:
-    assert read_environment(["HERE", "OTHER=x"], {"HERE": "now"}) == {"HERE": "now", "OTHER": "x"}
+    assert read_environment(["HERE", "OTHER=x"], {"HERE": "now"}) == {"HERE": "${env:HERE}", "OTHER": "x"}
     with pytest.raises(UsageError, match="`-e GONE` asks for a variable that is not set here"):
         read_environment(["GONE"], {})
 

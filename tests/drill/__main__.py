@@ -23,8 +23,11 @@ def main() -> int:
     given = parser.parse_args()
     seed = secrets.randbelow(1_000_000) if given.seed is None else given.seed
     folder = given.keep or Path(tempfile.mkdtemp(prefix="gofer-drill-"))
+    if folder.exists() and any(folder.iterdir()):
+        parser.error(f"{folder} is not empty")
+    folder.mkdir(parents=True, exist_ok=True)
     course = Course(folder, seed=seed, minutes=given.minutes, say=lambda line: print(line, flush=True))
-    course.run(given.scenario or sorted(SCENARIOS), kills=given.kills)
+    course.run(given.scenario or list(SCENARIOS), kills=given.kills)
     print(course.tally.render())
     if course.tally.violations:
         print(f"evidence in {folder}; repeat with --seed {seed}")

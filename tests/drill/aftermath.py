@@ -32,7 +32,15 @@ def leftovers(home: Home, listing: evidence.Listing | None) -> Iterator[str]:
     except FileNotFoundError:
         log = ""
     if "Traceback" in log:
-        yield f"a traceback in supervisor.log: {log.strip().splitlines()[-1]}"
+        yield f"a traceback in supervisor.log: {' / '.join(_last_words(log))}"
+
+
+def _last_words(log: str) -> list[str]:
+    """Of each traceback the innermost place and the error."""
+    lines = log.splitlines()
+    ends = [i for i, line in enumerate(lines) if i and line[:1] not in ("", " ") and lines[i - 1][:2] == "  "]
+    places = [next((one.strip() for one in lines[i::-1] if one.startswith("  File")), "") for i in ends]
+    return sorted({f"{place} {lines[i]}" for i, place in zip(ends, places, strict=True)})
 
 
 def rebuilt(home: Home, before: evidence.Listing) -> Iterator[str]:
@@ -59,7 +67,7 @@ def stray_files(home: Home) -> Iterator[str]:
         for path in folder.rglob("*"):
             if path.suffix in (".tmp", ".part") or path.parent.name == ".gofer-tmp":
                 yield f"LEFT: {path.relative_to(folder)}"
-    for name in ("sealed", "work"):
+    for name in ("sealing", "sealed", "work"):
         folder = home.engine / name
         if folder.is_dir():
             yield from (f"LEFT: {name}/{path.name}" for path in folder.iterdir())

@@ -11,6 +11,7 @@ stubborn) trap '' TERM ;;
 esac
 [ "$1" = 0 ] || sleep "$1"
 echo done >>"$mark"
+trap - TERM
 end=$2
 case $end in
 once:*) [ "$GOFER_ATTEMPT" = 1 ] && end=${end#once:} || end=0 ;;

@@ -110,17 +110,19 @@ class Place(NamedTuple):
     run_id: str
     attempt: int
     folder: Path
+    since: float
 
 
 def agents_seen(home: Home) -> dict[Process, Place]:
-    """Every agent that wrote its first event, by its identity."""
+    """Every agent that wrote the first event of a share, with the last share it took."""
     found: dict[Process, Place] = {}
     for path in (home.store / "runs").glob("*/attempts/*/node-*/events.jsonl"):
         run_id, attempt = path.parts[-5], int(path.parts[-3])
         for line in _read_lines(path):
             if b'"agent"' in line and (event := _decode(line)):
-                who = Process(int(event["pid"]), int(event["start"]))
-                found[who] = Place(run_id, attempt, path.parent)
+                who, since = Process(int(event["pid"]), int(event["start"])), float(event["at"])
+                if who not in found or found[who].since < since:
+                    found[who] = Place(run_id, attempt, path.parent, since)
     return found
 
 

@@ -19,19 +19,20 @@ _COMMAND_TIMEOUT_S = 150.0
 class Home:
     """A fresh home under `root`. `prefix` goes before every gofer command, `extra` into its environment.
 
-    `store` and `engine` may lie elsewhere, on a disk of their own; `engine` is where a link then points.
+    The folders may lie elsewhere, on a disk of their own; `engine` is where a link then points.
     """
 
     def __init__(
         self,
         root: Path,
         *,
+        gofer_home: Path | None = None,
         store: Path | None = None,
         engine: Path | None = None,
         extra: Mapping[str, str] | None = None,
     ) -> None:
         self.root = root
-        self.gofer_home = root / "home"
+        self.gofer_home = gofer_home or root / "home"
         self.project = root / "project"
         self.marks = root / "marks"
         self.script = root / "command.sh"

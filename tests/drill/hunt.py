@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import signal
 import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
+from pathlib import Path
 from random import Random
 
 from drill import evidence, prey
@@ -94,19 +97,15 @@ class Hunter:
                 self._doom(command)
 
     def _doom(self, command: Command) -> None:
-        """Choose its last moment: any time of its life, or soon after it sealed the run's environment."""
-        if command.verb == "submit" and self.rng.random() < 0.5:
-            before = self._sealed()
-            until(lambda: command.has_ended or self._sealed() > before, timeout_s=1.0)
-            command.dies_at = time.monotonic() + delay_s(self.rng, 0.05)
-        else:
+        """Choose its last moment: any time of its life, or soon after a step of it can be seen."""
+        if command.verb != "submit" or self.rng.random() < 0.3:
             command.dies_at = time.monotonic() + delay_s(self.rng, 0.4)
-
-    def _sealed(self) -> int:
-        try:
-            return sum(1 for _ in (self.home.engine / "sealed").iterdir())
-        except OSError:
-            return 0
+            return
+        places = (self.home.engine / "sealed", self.home.store / "runs", self.home.ledger)
+        seen = self.rng.choice(places)
+        before = _changed_ns(seen)
+        until(lambda: command.has_ended or _changed_ns(seen) != before, timeout_s=1.0)
+        command.dies_at = time.monotonic() + delay_s(self.rng, 0.04)
 
     def _tend(self, for_s: float) -> None:
         """Kill the doomed on time, collect the ended, until `for_s` is over."""
@@ -147,19 +146,16 @@ class Hunter:
             self._count("supervisor", moment)
 
     def _strike_agent(self) -> None:
-        boss = prey.supervisor(self.home)
-        found: list[Process] = []
-
-        def any_agent() -> bool:
-            found[:] = prey.agents(self.home, boss, set())
-            return bool(found)
-
-        until(any_agent, timeout_s=0.4)
-        if not found:
-            found = prey.agents(self.home, boss, set(evidence.agents_seen(self.home)))
+        """One that has a share in most cases, as early in it as can be in half of them; else any."""
+        if self.rng.random() < 0.5:
+            until(lambda: "starting" in queue_states(self.home), timeout_s=0.4)
+        else:
+            until(lambda: bool(busy_agents(self.home)), timeout_s=0.4)
+        found = prey.agents(self.home, prey.supervisor(self.home), set(evidence.agents_seen(self.home)))
+        busy = [who for who in found if who in busy_agents(self.home)]
         if found:
-            time.sleep(delay_s(self.rng, 0.05))
-            self._kill_agent(self.rng.choice(found))
+            time.sleep(delay_s(self.rng, 0.02))
+            self._kill_agent(self.rng.choice(busy or found))
 
     def _kill_agent(self, who: Process) -> None:
         if prey.hit(who):
@@ -190,6 +186,14 @@ class Hunter:
         self.game.tally.facts["supervisors paused"] += 1
 
 
+def _changed_ns(path: Path) -> int:
+    """When a folder got a new name, or a ledger a new line; 0 while it is not there."""
+    try:
+        return max(os.stat(one).st_mtime_ns for one in (path, f"{path}-wal") if os.path.exists(one))
+    except (OSError, ValueError):
+        return 0
+
+
 # -- what was going on at the moment of a kill
 
 
@@ -197,6 +201,12 @@ def queue_states(home: Home) -> set[str]:
     """The states of the runs in the queue that have not ended."""
     sql = "SELECT DISTINCT state FROM runs WHERE state IN ('queued', 'starting', 'running')"
     return {str(row[0]) for row in _select(home.engine / "queue.db", sql)}
+
+
+def busy_agents(home: Home) -> set[Process]:
+    """The agents that the queue says are at work."""
+    rows = _select(home.engine / "queue.db", "SELECT agents FROM runs WHERE state IN ('starting', 'running')")
+    return {Process(*who) for (text,) in rows for who in json.loads(str(text))}
 
 
 def _select(path: object, sql: str, *values: str) -> list[tuple[object, ...]]:
@@ -225,7 +235,7 @@ def moment_of_agent(home: Home, who: Process) -> str:
     if place is None:
         return "before its first event"
     if (place.folder / "exit.json").exists():
-        return "after its exit record"
+        return "after an exit record, or idle"
     return "command started" if list(place.folder.glob("rank-*.log")) else "before the command"
 
 

@@ -15,6 +15,7 @@ from drill.tally import Tally, Violation
 from drill.workload import Spec, row_end
 
 WAIT_S = 100
+_LAST = 1_000_000
 
 
 class Command:
@@ -54,7 +55,7 @@ class Round:
         self.restarted: set[str] = set()
         self.may_refuse = False
         self.violations: list[Violation] = []
-        self._listing: evidence.Listing | None = None
+        self.listing: evidence.Listing | None = None
         self._started = 0
         tally.rounds[scenario] += 1
 
@@ -105,18 +106,23 @@ class Round:
     # -- the reckoning
 
     def settle(self) -> None:
-        """Let everything end, then hold what gofer says against what happened."""
+        """Let everything end, then hold what gofer says against what happened.
+
+        One submission in peace comes last: it must work, and it is what cleans up behind the killed ones.
+        """
         self.finish_commands()
+        self.may_refuse = False
+        self.submit(Spec(_LAST))
         try:
             owners = evidence.ask(self.home).owners
             if owners:
                 self.home.run("wait", "--quiet", "--timeout", f"{WAIT_S}s", *owners, timeout_s=WAIT_S + 60)
-            self._listing = evidence.ask(self.home)
+            self.listing = evidence.ask(self.home)
         except (evidence.Unanswered, subprocess.TimeoutExpired) as error:
             self.violate(str(error))
             return
-        self._check_ids(self._listing)
-        self._check_runs(self._listing)
+        self._check_ids(self.listing)
+        self._check_runs(self.listing)
 
     def _check_ids(self, listing: evidence.Listing) -> None:
         for missing in self.printed - set(listing.owners):
@@ -177,10 +183,10 @@ class Round:
 
     def close(self) -> list[Violation]:
         """When the processes had time to leave: nothing may be left. Gives the round's violations."""
-        for words in aftermath.leftovers(self.home, self._listing):
+        for words in aftermath.leftovers(self.home, self.listing):
             self.violate(words)
-        if self._listing is not None:
-            for words in aftermath.rebuilt(self.home, self._listing):
+        if self.listing is not None:
+            for words in aftermath.rebuilt(self.home, self.listing):
                 self.violate(words)
         for words in aftermath.stray_files(self.home):
             self.violate(words)

@@ -54,7 +54,7 @@ class Tally:
             f"never ran {_count(broken, 'NEVER')} · doubled {_count(broken, 'DOUBLED')}"
             f" · leaks {_count(broken, 'LEFT')} · violations in all {len(broken)}"
         )
-        lines += [f"  {one.scenario} (seed {one.seed}): {one.words}" for one in broken[:50]]
+        lines += [f"  {one.scenario} (seed {one.seed}): {one.words[:300]}" for one in broken[:20]]
         return "\n".join(lines)
 
 

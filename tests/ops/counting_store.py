@@ -9,7 +9,7 @@ from gofer.storage.base import ObjectInfo, Store
 
 
 class CountingStore:
-    """Passes every verb on. `failures` is how many of the next reads fail as a broken network does."""
+    """Passes every verb on. After `passes` more reads, `failures` reads fail as on a broken network."""
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner
@@ -17,6 +17,7 @@ class CountingStore:
         self.bytes_read = 0
         self.reads: list[tuple[str, int]] = []
         self.failures = 0
+        self.passes = 0
 
     def get(self, key: str) -> bytes:
         return self._count(key, self.inner.get(key))
@@ -55,6 +56,8 @@ class CountingStore:
         return data
 
     def _fail(self, key: str) -> None:
-        if self.failures:
+        if self.failures and self.passes:
+            self.passes -= 1
+        elif self.failures:
             self.failures -= 1
             raise StoreError(f"cannot read {key!r}: connection reset")

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from ops.conftest import Desk
+from ops.desk import Desk
 from ops.run_folders import make_record
 
 from gofer.agent.queue import Queue

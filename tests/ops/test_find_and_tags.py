@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ops.conftest import Desk
+from ops.desk import Desk
 from ops.run_folders import T0, make_group, make_record
 
 from gofer.errors import UnknownName, UsageError

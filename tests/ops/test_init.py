@@ -6,7 +6,7 @@ import os
 import re
 
 import pytest
-from ops.conftest import Desk
+from ops.desk import Desk
 
 from gofer.errors import StoreError
 from gofer.ops.init import TEMPLATE, init

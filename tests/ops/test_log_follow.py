@@ -117,6 +117,17 @@ def test_a_store_that_fails_for_a_moment_costs_no_byte() -> None:
     assert len(said) == 1 and said[0].endswith("connection reset; trying again")
 
 
+@pytest.mark.parametrize("failures", range(1, 6))
+def test_a_failure_at_any_point_changes_nothing(failures: int) -> None:
+    """The look, the listing, the size and the read of the tail fail in turn."""
+    inner = MemoryStore()
+    RunFolder(inner, RUN).log(b"1\n2\n3\n")
+    store = CountingStore(inner)
+    store.failures = 1
+    store.passes = failures - 1
+    assert b"".join(Follower(followed(store, lambda _: True, []), lines=2)) == b"2\n3\n"
+
+
 def test_a_store_that_stays_away_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", lambda _: None)
     inner = MemoryStore()

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from ops.conftest import Desk
+from ops.desk import Desk
 from ops.run_folders import make_group, make_record
 
 from gofer.errors import UnknownName, UsageError

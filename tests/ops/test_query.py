@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ops.conftest import Desk
+from ops.desk import Desk
 from ops.run_folders import T0, failure, make_group, make_record
 
 from gofer.model.run import RunRecord

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from ops.conftest import ELSEWHERE, Desk
+from ops.desk import ELSEWHERE, Desk
 from ops.run_folders import T0, attempt, failure, make_group, make_record
 
 from gofer.model.run import Attempt, Observation

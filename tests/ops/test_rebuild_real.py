@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from ops.conftest import Desk
+from ops.desk import Desk
 
 from gofer.agent import wake
 from gofer.config.jobs import JobFlags

@@ -9,7 +9,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from ops.conftest import Desk
+from ops.desk import Desk
 from ops.run_folders import T0, failure, make_group, make_record
 
 from gofer.ops import run_document

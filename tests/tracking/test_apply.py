@@ -30,7 +30,9 @@ KILLED = seen(
     exit_code=-9,
     ended_at=NOW + 9,
     elapsed_s=6.5,
-    attempts=(Attempt(number=1, state=State.FAILED, reason=Reason.SIGNAL, exit_code=-9, gpus=((0, 1), (2,))),),
+    attempts=(
+        Attempt(number=1, state=State.FAILED, reason=Reason.SIGNAL, exit_code=-9, gpus=((0, 1), (2,))),
+    ),
 )
 
 

@@ -52,6 +52,14 @@ def agent_of(store: str, run_id: str, attempt: int, node: int) -> processes.Iden
     return None
 
 
+def agents_beside(store: str, run_id: str, attempt: int, node: int) -> list[processes.Identity]:
+    """The agents of the attempt's other nodes that said who they are, alive or not."""
+    folders = glob.glob(os.path.join(glob.escape(store), folder.node_key(run_id, attempt, 0)[:-1] + "*"))
+    others = {int(path.rpartition("-")[2]) for path in folders} - {node}
+    found = (agent_of(store, run_id, attempt, other) for other in sorted(others))
+    return [one for one in found if one is not None]
+
+
 def sessions_of(store: str, run_id: str, attempt: int, node: int) -> list[int]:
     """The sessions that the ranks of this node led."""
     for event in reversed(_events(store, run_id, attempt, node)):

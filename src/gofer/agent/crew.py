@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from gofer.agent import attempts, cgroups, processes
 from gofer.agent.processes import Identity
+from gofer.agent.watch import REQUESTS
 from gofer.agent.worker import CGROUP_PREFIX, Worker, cgroup_name
 
 
@@ -133,15 +134,20 @@ class Crew:
         return [] if member.share is None else [News(member.share, "gone")]
 
     def sweep(self, store: str, share: Share, who: Identity | None) -> None:
-        """End every process that a dead agent left, however far it ran away."""
+        """End every process that a dead agent left, however far it ran away.
+
+        What the agents of the other nodes look after is theirs to end.
+        """
         if who is not None:
             self._end_cgroup(who)
         sessions = set(attempts.sessions_of(store, *share))
         mark = f"GOFER_RUN_ID={share.run_id}"
+        peers = [one for one in attempts.agents_beside(store, *share) if processes.is_alive(one)]
 
         def left(table: dict[int, processes.Stat]) -> set[int]:
             led = {pid for pid, stat in table.items() if stat.session in sessions}
-            return led | processes.having_environment(mark, table)
+            theirs = [processes.descendants(peer.pid, table) for peer in peers]
+            return led | processes.having_environment(mark, table).difference(*theirs)
 
         processes.kill_until_gone(left)
 
@@ -151,9 +157,12 @@ class Crew:
 
     def _fork(self) -> Member:
         ours, theirs = socket.socketpair()
+        # Requests to stop must wait until the agent can hear them.
+        signal.pthread_sigmask(signal.SIG_BLOCK, REQUESTS)
         pid = os.fork()
         if pid == 0:
             _be_agent(self.engine, theirs, self._cgroups)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, REQUESTS)
         theirs.close()
         ours.setblocking(False)
         who = processes.identify(pid) or Identity(pid, 0)

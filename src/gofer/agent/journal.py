@@ -47,6 +47,17 @@ class Journal:
         self._open_runs: dict[str, int] = {}
         self.requests: dict[str, dict[str, Any]] = {}
         self.environments: dict[str, dict[str, str]] = {}
+        self._clear_left()
+
+    def _clear_left(self) -> None:
+        """What a supervisor that was killed between the end of a request and `_forget` did not get to."""
+        engine = self._queue.engine
+        for folder_name in ("sealed", "work"):
+            path = os.path.join(engine, folder_name)
+            for name in os.listdir(path) if os.path.isdir(path) else ():
+                request_id = name[: -len(".json")] if name.endswith(".json") else name
+                if self._queue.is_over(request_id):
+                    _remove_traces(engine, request_id)
 
     @property
     def is_empty(self) -> bool:
@@ -124,8 +135,12 @@ class Journal:
         del self._open_runs[entry.request]
         self.requests.pop(entry.request, None)
         self.environments.pop(entry.request, None)
-        sealed.remove(self._queue.engine, entry.request)
-        shutil.rmtree(work_folder(self._queue.engine, entry.request), ignore_errors=True)
+        _remove_traces(self._queue.engine, entry.request)
+
+
+def _remove_traces(engine: str, request_id: str) -> None:
+    sealed.remove(engine, request_id)
+    shutil.rmtree(work_folder(engine, request_id), ignore_errors=True)
 
 
 def _end_record(entry: Entry) -> dict[str, Any]:

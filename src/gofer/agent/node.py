@@ -28,7 +28,7 @@ from gofer.agent.verdict import Running, Verdict
 from gofer.agent.watch import Ended, Outcome, Watch
 
 ALREADY_STARTED = 3
-HEARTBEAT_S = 15.0
+HEARTBEAT_S = 10.0
 _FIRST_HEARTBEAT_S = 2.0
 _TAIL_LINES = 20
 
@@ -277,7 +277,9 @@ class Node:
         self._beats += 1
         if self._beats == 1:
             return _FIRST_HEARTBEAT_S
-        self._kills_before = memory.kernel_kills()
+        if not self._watch.has_failed:
+            # Kept from the failure on: its explanation must not grow old while the other ranks are stopped.
+            self._kills_before = memory.kernel_kills()
         beat = {
             "at": time.time(),
             "gpus": gpus.sample(self.place.gpus or []),

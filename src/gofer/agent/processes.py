@@ -6,14 +6,12 @@ that it did not identify by start time, parentage, session, cgroup or the run id
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import time
 from typing import Callable, Collection, Iterable, NamedTuple
 
 _PR_SET_CHILD_SUBREAPER = 36
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Identity(NamedTuple):
@@ -37,7 +35,9 @@ class Stat(NamedTuple):
 
 def adopt_orphans() -> None:
     """Become the parent of every descendant whose own parent ends."""
-    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    import ctypes  # slow to load, and only an agent needs it
+
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def boot_id() -> str:

@@ -194,10 +194,11 @@ class Queue:
     def has_open(self) -> bool:
         return self._db.execute(f"SELECT 1 FROM runs WHERE {_OPEN} LIMIT 1").fetchone() is not None
 
-    def open_of(self, request_id: str) -> bool:
-        """Whether a request still has runs that have not ended."""
+    def is_over(self, request_id: str) -> bool:
+        """Whether a request is known here and all its runs have ended."""
+        known = self._db.execute("SELECT 1 FROM requests WHERE id = ?", (request_id,)).fetchone()
         query = f"SELECT 1 FROM runs WHERE request = ? AND {_OPEN} LIMIT 1"
-        return self._db.execute(query, (request_id,)).fetchone() is not None
+        return known is not None and self._db.execute(query, (request_id,)).fetchone() is None
 
     def counts(self) -> dict[str, int]:
         return dict(
@@ -230,6 +231,8 @@ def _connect(path: str) -> sqlite3.Connection:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         found = db.execute("PRAGMA user_version").fetchone()[0]
+        if found > _VERSION:
+            raise sqlite3.OperationalError(f"it is of version {found}, made by a newer gofer")
         if found < _VERSION:
             with db:
                 db.execute("BEGIN IMMEDIATE")

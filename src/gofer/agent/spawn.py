@@ -52,7 +52,7 @@ def start(command: Command) -> int:
     program = command.argv[0]
     try:
         return os.posix_spawn(
-            _locate(program, command.environment.get("PATH", os.defpath)),
+            locate(program, command.environment.get("PATH", os.defpath)) or f"/nonexistent/{program}",
             command.argv,
             command.environment,
             file_actions=[
@@ -73,15 +73,15 @@ def start(command: Command) -> int:
         raise CannotRun(words, NOT_FOUND if missing else CANNOT_RUN) from None
 
 
-def _locate(program: str, search: str) -> str:
-    """Where a shell would find the program; the bare word when nowhere, so that starting it says so."""
+def locate(program: str, search: str) -> str | None:
+    """Where a shell whose PATH is `search` would find the program."""
     if "/" in program:
         return program
     for place in search.split(os.pathsep):
         path = os.path.join(place or ".", program)
         if os.access(path, os.X_OK) and not os.path.isdir(path):
             return path
-    return os.path.join("/nonexistent", program)
+    return None
 
 
 def _append(log: str, words: str) -> None:

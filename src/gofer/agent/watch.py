@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
 import time
-from typing import Callable, NamedTuple
+from typing import Callable, Iterable, NamedTuple
+
+# How an agent is asked to stop. Each request has a signal of its own, since two of a kind that come together
+# are one: gently, with the run's own grace; gently, and whoever asks says when the grace is over; at once;
+# and because another node failed.
+STOP = signal.SIGTERM
+STOP_PATIENTLY = signal.SIGURG
+STOP_NOW = signal.SIGQUIT
+STOP_FOR_PEER = signal.SIGINT
+REQUESTS = (STOP, STOP_PATIENTLY, STOP_NOW, STOP_FOR_PEER)
 
 _FORWARDED = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
+_GROUP_LOOK_S = 0.05
+_KILL_AGAIN_S = 1.0
 
 
 class Ended(NamedTuple):
@@ -42,35 +54,51 @@ class Outcome(NamedTuple):
 
 
 class Watch:
-    """Signals, deadlines and ticks of one agent. One per process, main thread only."""
+    """Signals, deadlines and ticks of one agent. One per process, main thread only.
+
+    An agent that is asked to stop between `end` and `begin` leaves at once: the request may be about a share
+    that it has finished, or about one that it has not read yet and now never starts.
+    """
 
     def __init__(self, connection: int, on_orphaned: Callable[[], None]) -> None:
+        self._is_at_work = False
         self.cause: str | None = None
-        self.firm = False
+        self.has_failed = False
+        self._firm = False
+        self._patient = False
         self._forward: list[int] = []
         self._connection = connection
         self._on_orphaned = on_orphaned
         self._wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGTERM, self._asked_by_user)
-        signal.signal(signal.SIGINT, self._asked_by_peer)
         for sig in _FORWARDED:
             signal.signal(sig, lambda number, _: self._forward.append(number))
+        for sig in REQUESTS:
+            signal.signal(sig, self._on_request)
+        # Whoever forked this process blocked them, so that none came before it could be heard.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, REQUESTS)
 
-    def forget_requests(self) -> None:
-        """What was asked was meant for an earlier share."""
+    def begin(self) -> None:
+        """From here on requests are about the share at hand."""
         self.cause = None
-        self.firm = False
+        self._firm = self._patient = False
         self._forward.clear()
+        self._is_at_work = True
 
-    def _asked_by_user(self, *_: object) -> None:
-        # The second request is the firm one: no grace is left.
-        self.firm = self.cause is not None
+    def end(self) -> None:
+        """The share is done; nothing that is asked from here on is about it."""
+        self._is_at_work = False
+
+    def _on_request(self, number: int, _: object) -> None:
+        if not self._is_at_work:
+            os._exit(0)
+        if number == STOP_FOR_PEER:
+            self.cause = self.cause or "peer"
+            return
         self.cause = "user"
-
-    def _asked_by_peer(self, *_: object) -> None:
-        self.cause = self.cause or "peer"
+        self._patient = number == STOP_PATIENTLY
+        self._firm = self._firm or number == STOP_NOW
 
     def run(
         self,
@@ -84,38 +112,33 @@ class Watch:
         """Wait until every process of `ranks` (pid → rank, each leading its session) has ended.
 
         A failure (`failed` is one that came before), a request or the limit (monotonic) ends the others:
-        SIGTERM to each session, `grace_s` later SIGKILL. `tick` is called now and then; it says when next, in
-        seconds.
+        SIGTERM to each process group, `grace_s` later SIGKILL; until then what a rank that is gone left in its
+        group has its grace too. `tick` is called now and then; it says when next, in seconds.
         """
-        ended: list[Ended] = [] if failed is None else [failed]
-        first = failed
-        cause: str | None = None
-        kill_at: float | None = None
-        left = dict(ranks)
-        next_tick = 0.0
+        ended = [] if failed is None else [failed]
+        first, left, next_tick = failed, dict(ranks), 0.0
+        stopping: _Stopping | None = None
         while True:
             for one in self._reap(left):
                 ended.append(one)
-                if one.failed and first is None and cause is None:
+                if one.failed and first is None and stopping is None:
                     first = one
-            if not left:
-                return Outcome(ended, first, cause if cause != "failure" else None)
+            self.has_failed = first is not None
             now = time.monotonic()
-            if cause is None:
-                cause = self.cause or ("failure" if first else None) or self._late(now, limit_at)
-                if cause is not None:
-                    _signal_all(left, signal.SIGTERM)
-                    kill_at = now + grace_s
-            if kill_at is not None and (now >= kill_at or self.firm):
-                _signal_all(left, signal.SIGKILL)
-                kill_at = now + 1.0
+            if stopping is None and left:
+                cause = self.cause or ("failure" if first else None) or _late(now, limit_at)
+                stopping = None if cause is None else _Stopping(cause, left, now)
+            if not left and (stopping is None or stopping.is_over()):
+                return Outcome(ended, first, None if stopping is None else stopping.told_cause)
             if now >= next_tick:
                 next_tick = now + tick()
-            self._pause(left, now, [next_tick, kill_at, limit_at if cause is None else None])
+            look_at = limit_at if stopping is None else stopping.press(now, self._grace_s(stopping, grace_s))
+            self._pause(left, min(next_tick, math.inf if look_at is None else look_at) - now)
 
-    @staticmethod
-    def _late(now: float, limit_at: float | None) -> str | None:
-        return "time-limit" if limit_at is not None and now >= limit_at else None
+    def _grace_s(self, stopping: _Stopping, own_s: float) -> float:
+        if self._firm:
+            return 0.0
+        return math.inf if self._patient and stopping.cause == "user" else own_s
 
     def _reap(self, left: dict[int, int]) -> list[Ended]:
         """Collect every ended child, also orphans that came to us; report the ones waited for."""
@@ -132,10 +155,9 @@ class Watch:
                 sig = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
                 ended.append(Ended(left.pop(pid), pid, code, sig, time.time()))
 
-    def _pause(self, left: dict[int, int], now: float, deadlines: list[float | None]) -> None:
-        until = min(at for at in deadlines if at is not None)
+    def _pause(self, left: Iterable[int], longest_s: float) -> None:
         watched = [self._wake_read] + ([self._connection] if self._connection >= 0 else [])
-        ready, _, _ = select.select(watched, [], [], max(0.0, until - now))
+        ready, _, _ = select.select(watched, [], [], max(0.0, longest_s))
         if self._wake_read in ready:
             os.read(self._wake_read, 4096)
         if self._connection in ready:
@@ -143,13 +165,52 @@ class Watch:
             self._connection = -1
             self._on_orphaned()
         for number in self._forward:
-            _signal_all(left, number)
+            for pid in left:
+                _signal_group(pid, number)
         self._forward.clear()
 
 
-def _signal_all(left: dict[int, int], number: int) -> None:
-    for pid in left:
-        try:
-            os.killpg(pid, number)
-        except (ProcessLookupError, PermissionError):
-            continue
+class _Stopping:
+    """Process groups on their way to the end: asked when this is made, killed when their grace is over."""
+
+    def __init__(self, cause: str, groups: Iterable[int], now: float) -> None:
+        self.cause = cause
+        self._since = now
+        self._groups = [pid for pid in groups if _signal_group(pid, signal.SIGTERM)]
+        self._killed_at: float | None = None
+
+    @property
+    def told_cause(self) -> str | None:
+        """None when they were stopped for the failure of one of them, which tells by itself."""
+        return None if self.cause == "failure" else self.cause
+
+    def is_over(self) -> bool:
+        """Nobody is left, or all were killed; what became of a killed process need not be waited for."""
+        self._groups = [pid for pid in self._groups if _signal_group(pid, 0)]
+        return self._killed_at is not None or not self._groups
+
+    def press(self, now: float, grace_s: float) -> float:
+        """Kill them if it is time; when to look again."""
+        if now < self._since + grace_s:
+            # Who has left the agent's own children but not its group says nothing when it ends.
+            return min(self._since + grace_s, now + _GROUP_LOOK_S)
+        if self._killed_at is None or now >= self._killed_at + _KILL_AGAIN_S:
+            self._killed_at = now
+            for pid in self._groups:
+                _signal_group(pid, signal.SIGKILL)
+        return self._killed_at + _KILL_AGAIN_S
+
+
+def _late(now: float, limit_at: float | None) -> str | None:
+    return "time-limit" if limit_at is not None and now >= limit_at else None
+
+
+def _signal_group(group: int, number: int) -> bool:
+    """False when nobody is in the group any more."""
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody is there who became another user
+    return True

@@ -33,8 +33,11 @@ class Worker:
     def serve(self) -> None:
         """Until the supervisor closes the connection or is gone."""
         processes.adopt_orphans()
-        for line in self._incoming:
-            self._watch.forget_requests()
+        while True:
+            line = self._next_line()
+            if not line:
+                break
+            self._watch.begin()
             task = self._task(json.loads(line))
             node = Node(
                 task,
@@ -45,11 +48,20 @@ class Worker:
                 spared=self._supervisors,
             )
             status = node.run()
+            self._watch.end()
             os.chdir("/")
             self._tell(f"done {status}")
         if self._cgroup is not None:
             cgroups.leave(CGROUP_PREFIX)
             cgroups.remove(self._cgroup)
+
+    def _next_line(self) -> bytes:
+        """Empty when the supervisor is gone, also when it was killed in the middle of a line."""
+        try:
+            line = self._incoming.readline()
+        except ConnectionError:
+            return b""
+        return line if line.endswith(b"\n") else b""
 
     def _task(self, message: dict[str, Any]) -> Task:
         """Requests and environments are large and the same for all rows of an array: they come once."""

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -44,9 +44,23 @@ def _local() -> Kind:
 _BUILT_IN: dict[str, Callable[[], Kind]] = {"local": _local}
 
 
-def kinds() -> dict[str, type[msgspec.Struct]]:
-    """The option types of every kind, for the checking of files and for their schema."""
-    return {name: find(name).options for name in _names()}
+class Kinds(Mapping[str, type[msgspec.Struct]]):
+    """The option types of every kind, for the checking of files and for their schema.
+
+    Other packages are looked for only when a word is not a built-in one, or all are wanted.
+    """
+
+    def __getitem__(self, name: str) -> type[msgspec.Struct]:
+        return find(name).options
+
+    def __contains__(self, name: object) -> bool:
+        return name in _BUILT_IN or name in _names()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_names())
+
+    def __len__(self) -> int:
+        return len(_names())
 
 
 def find(name: str) -> Kind:

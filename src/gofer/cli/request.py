@@ -53,7 +53,10 @@ def read_tags(texts: Iterable[str]) -> dict[str, str]:
 
 
 def read_environment(texts: Iterable[str], here: Mapping[str, str]) -> dict[str, str]:
-    """`K=V` or `K`, which takes the value it has `here`; UsageError when it has none."""
+    """`K=V` or `K`, which refers to the value it has `here`; UsageError when it has none.
+
+    A reference, because the value may be a credential: it is sealed for the run and is in no record.
+    """
     found = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -61,7 +64,7 @@ def read_environment(texts: Iterable[str], here: Mapping[str, str]) -> dict[str,
             raise UsageError(
                 f"`-e {key}` asks for a variable that is not set here", hint=f"write `-e {key}=VALUE`"
             )
-        found[key] = value if equals else here[key]
+        found[key] = value if equals else f"${{env:{key}}}"
     return found
 
 

@@ -10,6 +10,7 @@ import click
 
 from gofer.cli.options import Command, quiet_option
 from gofer.cli.screen import say
+from gofer.errors import UsageError
 
 
 def run(**given: Any) -> int:
@@ -17,7 +18,13 @@ def run(**given: Any) -> int:
     from gofer.config.paths import Paths
     from gofer.config.secrets import Secrets
 
-    name = given["name"]
+    name, equals, _ = given["name"].partition("=")
+    if equals or given["value"]:
+        # The words are not repeated: an error is no place for a secret either.
+        raise UsageError(
+            "the value of a secret is not taken from the command line, where others can see it",
+            hint=f"`gofer secret set {name}` asks for it; `gofer secret set {name} < FILE` reads it",
+        )
     if sys.stdin.isatty():
         value = click.prompt(f"value of {name}", hide_input=True, err=True)
     else:
@@ -31,7 +38,11 @@ def run(**given: Any) -> int:
 command = Command(
     "set",
     run,
-    [click.Argument(["name"], metavar="NAME"), quiet_option()],
+    [
+        click.Argument(["name"], metavar="NAME"),
+        click.Argument(["value"], nargs=-1, metavar="< FILE"),
+        quiet_option(),
+    ],
     help="Keep a secret. The value is typed without echo, or read from stdin: "
     "`gofer secret set NAME < FILE`.",
 )

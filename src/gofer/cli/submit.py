@@ -36,13 +36,13 @@ def run(**given: Any) -> int:
 
 def _after(session: Session, row: RunRow, given: dict[str, Any]) -> int:
     """What the caller wanted besides the run itself."""
-    from gofer.cli.following import follow_to_end, wait_to_end
-
     if not (given["follow"] or given["as_json"]):
         sys.stdout.write(row.id + "\n")
         sys.stdout.flush()
     session.say(f"{row.id} on `{row.target}`; `gofer q {row.short_id}` shows where it stands")
     status = 0
+    if given["follow"] or given["wait"]:
+        from gofer.cli.following import follow_to_end, wait_to_end
     if given["follow"]:
         status, row = follow_to_end(session, row, quiet=given["quiet"], to_stderr=given["as_json"])
     elif given["wait"]:

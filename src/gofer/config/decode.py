@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from msgspec import inspect
@@ -32,6 +33,7 @@ def unknown_key(name: str, place: Place, *, inside: str, known: Iterable[str]) -
     return ConfigError(f"unknown key {excerpt(name)}{section}", where=place.where, hint=hint)
 
 
+@cache
 def struct_type(struct: type) -> inspect.StructType:
     """What msgspec knows of a Struct."""
     kind = inspect.type_info(struct)

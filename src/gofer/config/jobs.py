@@ -7,18 +7,20 @@ whoever wrote it. References in `env` stay references: they are looked up when t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from gofer.config.decode import Decoder, struct_type
-from gofer.config.job_file import JobFile
 from gofer.config.nodes import BUILT_IN, Items, Node, Place, Scalar, Table, is_null, merged, table
 from gofer.config.scalars import check_text, excerpt
 from gofer.config.sections import JobSection
 from gofer.config.settings import Settings
 from gofer.errors import ConfigError, UsageError
 from gofer.model.job import Job, Resources
+
+if TYPE_CHECKING:
+    from gofer.config.job_file import JobFile
 
 _MAPS = ("env", "tags")
 _RESOURCES = ("gpus", "nodes", "procs", "cpus")

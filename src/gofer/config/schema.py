@@ -150,7 +150,7 @@ def main(arguments: Sequence[str]) -> None:
         return
     # As a program this file stands above the layers; as a module it knows no backend.
     registry = import_module("gofer.backends.registry")
-    sys.stdout.write(render(project_schema(registry.kinds())))
+    sys.stdout.write(render(project_schema(registry.Kinds())))
 
 
 if __name__ == "__main__":

@@ -68,17 +68,18 @@ def check_store(owner: str, node: Node, stores: Mapping[str, Node]) -> None:
 def _kind(key: str, node: Node, kinds: Kinds) -> str:
     given = table(node).get("kind")
     kind = _word(given, f"{key}.kind")
-    listed = ", ".join(f"`{one}`" for one in sorted(kinds))
     if kind is None or given is None:
-        raise ConfigError(
-            f"`{key}` needs the key `kind`", where=node.place.where, hint=f"the kinds are {listed}"
-        )
+        raise ConfigError(f"`{key}` needs the key `kind`", where=node.place.where, hint=_listed(kinds))
     if kind not in kinds:
-        hint = did_you_mean(kind, kinds) or f"the kinds are {listed}"
+        hint = did_you_mean(kind, kinds) or _listed(kinds)
         raise ConfigError(
             f"`{key}.kind`: there is no kind of target `{kind}`", where=given.place.where, hint=hint
         )
     return kind
+
+
+def _listed(kinds: Kinds) -> str:
+    return f"the kinds are {', '.join(f'`{one}`' for one in sorted(kinds))}"
 
 
 def _word(node: Node | None, key: str) -> str | None:

@@ -17,7 +17,10 @@ class Resources(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """One thing to run, in `workdir` inside its code folder. Values of `env` may be `${secret:NAME}` references and are kept as references."""
+    """One thing to run, in `workdir` inside its code folder.
+
+    Values of `env` may be references such as `${secret:NAME}`, and are kept as references.
+    """
 
     command: tuple[str, ...]
     name: str | None = None

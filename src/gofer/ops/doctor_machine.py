@@ -53,9 +53,9 @@ def check_programs(path: str) -> Iterator[Check]:
 
 def check_gpus() -> Iterator[Check]:
     """The GPUs that NVIDIA's driver shows."""
-    from gofer.agent.gpus import Nvml
+    from gofer.agent.gpus import open_driver
 
-    nvml = Nvml.open()
+    nvml = open_driver()
     if nvml is None:
         yield Check("gpus", Status.OK, "no NVIDIA driver; a local target may say `gpus:` all the same")
         return

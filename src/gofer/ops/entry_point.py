@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from gofer.agent.rows import placeholders
+from gofer.agent.spawn import locate
 from gofer.errors import CheckFailed
 from gofer.text import did_you_mean
 
@@ -77,7 +77,7 @@ def _check_program(program: str, here: Path | None, search: str) -> None:
             raise CheckFailed(f"the program `{program}` is not there", hint=f"looked in `{here or '/'}`")
         if not os.access(path, os.X_OK):
             raise CheckFailed(f"the program `{program}` cannot be executed", hint=f"`chmod +x {program}`")
-    elif shutil.which(program, path=search) is None:
+    elif locate(program, search) is None:
         near = did_you_mean(program, _programs(search))
         raise CheckFailed(
             f"there is no program `{program}`",

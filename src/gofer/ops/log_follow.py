@@ -57,15 +57,20 @@ class Follower:
     def __iter__(self) -> Iterator[bytes]:
         pause = SHORTEST_PAUSE_S
         while True:
-            over, newer = self._look()
             grown = False
-            for piece in self._read(over or newer is not None):
-                grown = True
-                yield piece
-            if newer is not None and not self._failures:
+            try:
+                over, newer = self._look()
+                for piece in self._read(over or newer is not None):
+                    grown = True
+                    yield piece
+                self._failures = 0
+            except StoreError as error:
+                self._fail(error)
+                over, newer = False, None
+            if newer is not None:
                 self._go_to(newer)
                 continue
-            if over and not self._failures:
+            if over:
                 return
             pause = SHORTEST_PAUSE_S if grown else min(pause * _GROWTH, LONGEST_PAUSE_S)
             time.sleep(pause)
@@ -73,12 +78,8 @@ class Follower:
     def _look(self) -> tuple[bool, int | None]:
         """Whether nothing more will come, and the attempt to go to next."""
         followed = self._followed
-        try:
-            over = followed.is_over(self._attempt or 1)
-            attempts = attempt_numbers(followed.store, followed.run_id)
-        except StoreError as error:
-            self._fail(error)
-            return False, None
+        over = followed.is_over(self._attempt or 1)
+        attempts = attempt_numbers(followed.store, followed.run_id)
         if self._attempt is None and attempts:
             # A first look starts at the newest; one that waited from the start sees every attempt.
             self._attempt = attempts[-1] if self._lines is not None else attempts[0]
@@ -89,24 +90,21 @@ class Follower:
 
     def _read(self, last: bool) -> Iterator[bytes]:
         """What is new; `last` when the attempt is known to be over."""
-        try:
-            if self._key is None and self._attempt is not None:
-                yield from self._open(self._attempt, last)
-            if self._key is not None:
-                for piece in read_forward(self._followed.store, self._key, self._position):
-                    self._position += len(piece)
-                    yield piece
-            self._failures = 0
-        except StoreError as error:
-            self._fail(error)
+        if self._key is None and self._attempt is not None:
+            yield from self._open(self._attempt, last)
+        if self._key is not None:
+            for piece in read_forward(self._followed.store, self._key, self._position):
+                self._position += len(piece)
+                yield piece
 
     def _open(self, attempt: int, last: bool) -> Iterator[bytes]:
         """Find the log; begin the first one at its last lines, those of later attempts at their start."""
-        self._key = self._followed.locate(attempt, last)
-        if self._key is None or self._lines is None:
-            return
-        start, data = read_tail(self._followed.store, self._key, self._lines)
-        self._position, self._lines = start + len(data), None
+        key = self._followed.locate(attempt, last)
+        data = b""
+        if key is not None and self._lines is not None:
+            start, data = read_tail(self._followed.store, key, self._lines)
+            self._position, self._lines = start + len(data), None
+        self._key = key
         if data:
             yield data
 

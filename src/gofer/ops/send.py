@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from gofer.agent import folder, processes
+from gofer.agent import files, folder, processes, sealed
 from gofer.agent.states import State
 from gofer.errors import KeyExists
 from gofer.model.ids import row_id
@@ -25,21 +24,30 @@ def send(session: Session, record: RunRecord, store_url: str, backend: Backend) 
     """Write the record to the store, submit the plan, and note in the ledger that the cluster has it."""
     with suppress(KeyExists):  # an earlier try got this far
         session.store(store_url).put(folder.record_key(record.id), msgspec.json.encode(record), new=True)
+    sealed.confirm(str(session.paths.engine_dir), record.id)
     backend.submit(backend.plan(record))
     count = None if record.array is None else len(record.array.rows)
     ids = [record.id] if count is None else [row_id(record.id, index) for index in range(count)]
     session.ledger.apply([Observation(run_id=one, state=State.QUEUED) for one in ids], time.time())
+    _drop_abandoned(session)
+
+
+def _drop_abandoned(session: Session) -> None:
+    """Remove what submissions sealed that were killed before they were recorded."""
+    for path, run_id in sealed.abandoned(str(session.paths.engine_dir)).items():
+        if session.ledger.get(run_id) is None:
+            files.remove(path)
 
 
 def this_process() -> str:
     """Names this process on this machine since its boot, for `is_sending`."""
     me = processes.identify(os.getpid())
-    return f"{me}:{processes.boot_id()}@{socket.gethostname()}"
+    return f"{me}:{processes.boot_id()}@{os.uname().nodename}"
 
 
 def is_here(submitter: str) -> bool:
     """Whether a run was recorded on this machine."""
-    return submitter.rpartition("@")[2] == socket.gethostname()
+    return submitter.rpartition("@")[2] == os.uname().nodename
 
 
 def is_sending(submitter: str) -> bool:

@@ -12,7 +12,7 @@ from gofer.config.paths import Paths
 from gofer.errors import LedgerCorrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
     import msgspec
@@ -62,9 +62,10 @@ class Session:
 
     @cached_property
     def settings(self) -> Settings:
+        from gofer.backends.registry import Kinds
         from gofer.config.settings import load
 
-        return load(self.folder, paths=self.paths, environ=self.environ, kinds=_Kinds())
+        return load(self.folder, paths=self.paths, environ=self.environ, kinds=Kinds())
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -115,39 +116,12 @@ class Session:
         return self._backends[target, store_url]
 
 
-class _Kinds(dict[str, "type[msgspec.Struct]"]):
-    """The option types of every kind of target, looked up when a file makes that necessary."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._loaded = False
-
-    def _load(self) -> None:
-        if not self._loaded:
-            from gofer.backends import registry
-
-            self._loaded = True
-            self.update(registry.kinds())
-
-    def __contains__(self, key: object) -> bool:
-        self._load()
-        return super().__contains__(key)
-
-    def __getitem__(self, key: str) -> type[msgspec.Struct]:
-        self._load()
-        return super().__getitem__(key)
-
-    def __iter__(self) -> Iterator[str]:
-        self._load()
-        return super().__iter__()
-
-
 def config_schema() -> dict[str, Any]:
     """The JSON Schema of gofer.yaml with the options of every kind of target there is."""
-    from gofer.backends import registry
+    from gofer.backends.registry import Kinds
     from gofer.config.schema import project_schema
 
-    return project_schema(registry.kinds())
+    return project_schema(Kinds())
 
 
 def _say(text: str) -> None:

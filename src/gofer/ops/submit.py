@@ -7,9 +7,7 @@ pending run that the next command completes (see `gofer.ops.repair`).
 
 from __future__ import annotations
 
-import getpass
 import os
-import socket
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,8 +16,6 @@ import msgspec
 
 from gofer._version import __version__
 from gofer.backends.base import Seals
-from gofer.config.arrays import NOTHING, check_placeholders, expand
-from gofer.config.job_file import read_job_file
 from gofer.config.jobs import JobFlags, build_job
 from gofer.config.references import holds_reference
 from gofer.errors import LedgerError
@@ -33,6 +29,7 @@ from gofer.text import slug
 
 if TYPE_CHECKING:
     from gofer.backends.base import Backend
+    from gofer.config.job_file import JobFile
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
@@ -76,15 +73,12 @@ def plan(session: Session, request: SubmitRequest) -> str:
 
 def draft(session: Session, request: SubmitRequest) -> Draft:
     """Describe and check: everything that can be known to fail fails here."""
-    file = read_job_file(request.job_file) if request.job_file else None
+    file = _job_file(request)
     settings = session.settings
     for warning in settings.warnings:
         session.say(f"warning: {warning}")
     target = settings.target(settings.choose_target(request.target, file.target if file else None))
     job = build_job(request.command, request.flags, file, settings, target.name)
-    array = expand(request.each, request.array_file, base=file.axes if file else NOTHING)
-    if array is not None:
-        check_placeholders(job.command, array.columns)
     folder = settings.root if request.code else None
     job = entry_point.check(session, job, folder=folder, local=target.kind == "local")
     return Draft(
@@ -93,9 +87,28 @@ def draft(session: Session, request: SubmitRequest) -> Draft:
         store=settings.store(target.store).url,
         job=job,
         layout=session.backend(target.name).lay_out(job),
-        array=array,
+        array=_array(request, file, job),
         code_folder=folder,
     )
+
+
+def _job_file(request: SubmitRequest) -> JobFile | None:
+    if request.job_file is None:
+        return None
+    from gofer.config.job_file import read_job_file
+
+    return read_job_file(request.job_file)
+
+
+def _array(request: SubmitRequest, file: JobFile | None, job: Job) -> Array | None:
+    if not request.each and request.array_file is None and file is None:
+        return None
+    from gofer.config.arrays import NOTHING, check_placeholders, expand
+
+    array = expand(request.each, request.array_file, base=file.axes if file else NOTHING)
+    if array is not None:
+        check_placeholders(job.command, array.columns)
+    return array
 
 
 def commit(session: Session, drawn: Draft, *, snapshot: str | None = None) -> RunRow:
@@ -152,7 +165,7 @@ def _record(
         job=drawn.job,
         layout=drawn.layout,
         submitted_at=time.time(),
-        submitted_by=f"{_user()}@{socket.gethostname()}",
+        submitted_by=f"{_user()}@{os.uname().nodename}",
         gofer=__version__,
         snapshot=snapshot,
         code=origin,
@@ -162,9 +175,14 @@ def _record(
 
 
 def _user() -> str:
+    named = os.environ.get("LOGNAME") or os.environ.get("USER")
+    if named:
+        return named
+    import pwd
+
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
         return str(os.getuid())  # a container's user without a name
 
 

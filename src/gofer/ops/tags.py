@@ -22,7 +22,7 @@ _KEY = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]{0,99}")
 def parse_edits(words: Sequence[str]) -> dict[str, str | None]:
     """`K` and `K=V` set a tag, `-K` removes one (None); the last word on a key counts; or UsageError."""
     if not words:
-        raise UsageError("no tag was given", hint="`gofer tag RUN KEY=VALUE`, or `-KEY` to remove one")
+        raise UsageError("no tag was given", hint="`gofer tag RUN KEY=VALUE`, or `--remove KEY`")
     edits: dict[str, str | None] = {}
     for word in words:
         removes = word.startswith("-")
@@ -30,7 +30,7 @@ def parse_edits(words: Sequence[str]) -> dict[str, str | None]:
         if not _KEY.fullmatch(key) or (removes and equals):
             raise UsageError(
                 f"`{word}` is not a tag",
-                hint="write `KEY`, `KEY=VALUE` or `-KEY`; a key has letters, digits, `_.-`",
+                hint="write `KEY` or `KEY=VALUE`; a key has letters, digits, `_.-`",
             )
         edits[key] = None if removes else value
     return edits

@@ -57,13 +57,14 @@ def take(
 class _Capture:
     """One call of `take`: what it remembers and what it has found so far."""
 
-    def __init__(self, root: bytes, store: ObjectStore, cache_dir: str) -> None:
+    def __init__(self, root: str, store: ObjectStore, cache_dir: str) -> None:
         self.began_ns = time.time_ns()
         self.root = root
         self.store = store
         self.cache_dir = cache_dir
         self.cache = statcache.load(cache_dir, root)
-        self.git = Git(root, self.cache.git, os.environ)
+        self.git = Git(os.fsencode(root), self.cache.git, os.environ)
+        self.listings: dict[bytes, bytes] | None = None
         self.recent = Recent(store, cache_dir)
         self.sent_files = 0
         self.sent_bytes = 0
@@ -92,39 +93,45 @@ class _Capture:
             dirty=dirty,
             skipped=_odd(records),
             elapsed_s=time.perf_counter() - began,
-            listings=Listings({path: record.listing for path, record in records.items()}),
+            listings=Listings({path: record.digest for path, record in records.items()}, self._load_listings),
         )
 
     def _walk(self, patterns: Sequence[str]) -> list[Folder]:
         """Walk by what git said last time, and again if it says otherwise now."""
         assumed = self.git.assumed_tracked()
-        found = walk(self.root, top_rules(patterns, self.git.layers, assumed), self.cache.records)
-        tracked = self.git.tracked(found.rules)
+        found, rules = walk(self.root, top_rules(patterns, self.git.layers, assumed), self.cache.records)
+        tracked = self.git.tracked(rules)
         if tracked != assumed:
-            found = walk(self.root, top_rules(patterns, self.git.layers, tracked), self.cache.records)
-        return found.folders
+            found, _ = walk(self.root, top_rules(patterns, self.git.layers, tracked), self.cache.records)
+        return found
 
-    def _send(self, folders: list[Folder], progress: Progress) -> dict[bytes, Record]:
+    def _send(self, folders: list[Folder], progress: Progress) -> dict[str, Record]:
         from gofer.snapshot.sending import Sending  # not needed when nothing has changed
 
         sending = Sending(self.root, self.store, self.cache_dir)
         sent = sending.send(folders, self.began_ns, progress)
         self.sent_files, self.sent_bytes, self.changed = sent.files, sent.size, sent.changed
+        self.listings = sent.listings
         self.recent.add(_id_of(sent.records), sent.packs)
         return sent.records
 
-    def _remember(self, records: dict[bytes, Record]) -> None:
+    def _remember(self, records: dict[str, Record]) -> None:
         # What was read while it changed says nothing about the commit.
         memory = self.cache.git if self.changed else self.git.memory()
         if records != self.cache.records or memory != self.cache.git:
             statcache.save(self.cache_dir, self.root, FolderCache(records, memory))
+
+    def _load_listings(self) -> dict[bytes, bytes]:
+        if self.listings is None:
+            self.listings = statcache.load_listings(self.cache_dir, self.root)
+        return self.listings
 
 
 def _silent(done: int, total: int) -> None:
     return None
 
 
-def _check_folder(folder: Path) -> bytes:
+def _check_folder(folder: Path) -> str:
     root = os.path.realpath(folder)
     if not os.path.isdir(root):
         raise SnapshotError(f"there is no folder `{folder}`", hint="give the folder that holds your code")
@@ -134,26 +141,26 @@ def _check_folder(folder: Path) -> bytes:
             f"`{root}` is not a code folder: it holds your whole home folder",
             hint="change to the folder that holds your code, or make one: `mkdir project && cd project`",
         )
-    return os.fsencode(root)
+    return root
 
 
-def _own_folders(root: bytes, store: ObjectStore, cache_dir: Path) -> list[str]:
+def _own_folders(root: str, store: ObjectStore, cache_dir: Path) -> list[str]:
     """Patterns for gofer's own folders, should they lie within the code."""
     path: Callable[[str], Path] | None = getattr(store, "path", None)
     places = [os.fspath(cache_dir)] + ([os.fspath(path("packs").parent)] if path else [])
     inside = []
     for place in places:
-        real = os.fsencode(os.path.realpath(place))
-        if real.startswith(root + b"/"):
-            inside.append(os.fsdecode(escape(real[len(root) + 1 :])) + "/")
+        real = os.path.realpath(place)
+        if real.startswith(root + "/"):
+            inside.append(os.fsdecode(escape(os.fsencode(real[len(root) + 1 :]))) + "/")
     return inside
 
 
-def _id_of(records: dict[bytes, Record]) -> str:
-    return compute_id((path, record.digest) for path, record in records.items())
+def _id_of(records: dict[str, Record]) -> str:
+    return compute_id((os.fsencode(path), record.digest) for path, record in records.items())
 
 
-def _biggest(records: dict[bytes, Record]) -> tuple[tuple[str, int], ...]:
+def _biggest(records: dict[str, Record]) -> tuple[tuple[str, int], ...]:
     """The biggest files lie in the folders with the biggest, so only a few folders count."""
     tops = [(record.biggest[0], path) for path, record in records.items() if record.biggest]
     tops.sort(reverse=True)
@@ -162,12 +169,10 @@ def _biggest(records: dict[bytes, Record]) -> tuple[tuple[str, int], ...]:
         for _, path in tops[:BIGGEST]
         for size, name in records[path].biggest
     ]
-    return tuple((os.fsdecode(path), -size) for size, path in sorted(found)[:BIGGEST])
+    return tuple((path, -size) for size, path in sorted(found)[:BIGGEST])
 
 
-def _odd(records: dict[bytes, Record]) -> tuple[tuple[str, str], ...]:
+def _odd(records: dict[str, Record]) -> tuple[tuple[str, str], ...]:
     return tuple(
-        (os.fsdecode(os.path.join(path, name)), kind)
-        for path, record in records.items()
-        for name, kind in record.odd
+        (os.path.join(path, name), kind) for path, record in records.items() for name, kind in record.odd
     )

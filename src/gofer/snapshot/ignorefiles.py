@@ -14,23 +14,25 @@ from gofer.snapshot.rules import GIT_FILE, Layer
 _MOST_BYTES = 100 * 1024 * 1024
 
 
-def read_rules(path: bytes) -> bytes | None:
-    """The text of an ignore file in the tree; None when there is none or it is no plain file.
+def read_rules(path: str, folder: int | None = None, *, shown: str | None = None) -> bytes | None:
+    """The text of an ignore file; None when there is none or it is no plain file.
 
-    A link is not followed, as in git, since it could lead anywhere.
+    The path is relative to the open `folder`; `shown` is how an error names it. A link is not followed, as in
+    git, since it could lead anywhere.
     """
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO):
             return None
         raise SnapshotError(
-            f"cannot read the ignore file `{os.fsdecode(path)}`: {error.strerror}",
+            f"cannot read the ignore file `{shown or path}`: {error.strerror}",
             hint="make it readable, or remove it",
         ) from error
     with open(file, "rb", buffering=0) as opened:
         status = os.fstat(file)
-        return opened.read(_MOST_BYTES) if stat.S_ISREG(status.st_mode) else None
+        is_plain = stat.S_ISREG(status.st_mode) and status.st_size <= _MOST_BYTES
+        return opened.read() if is_plain else None
 
 
 def outside_layers(
@@ -59,7 +61,7 @@ def _above(root: bytes, lead: bytes) -> list[Layer]:
     layers: list[Layer] = []
     at = root
     while lead:
-        layers = _layer(read_rules(os.path.join(at, GIT_FILE)), lead) + layers
+        layers = _layer(read_rules(os.path.join(os.fsdecode(at), GIT_FILE)), lead) + layers
         name, _, lead = lead.partition(b"/")
         at = os.path.join(at, name)
     return layers

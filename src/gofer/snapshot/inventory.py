@@ -37,7 +37,7 @@ class Inventory:
         self._blobs: dict[str, str]
         self._listings: dict[str, tuple[str, ...]]
         saved = cachefile.load(self._path, _KIND)
-        self.is_new = saved is None
+        self.is_new = self._is_changed = saved is None
         self._packs, self._blobs, self._listings = saved or ({}, {}, {})
 
     def learn(self) -> bool:
@@ -57,6 +57,7 @@ class Inventory:
             return  # damaged or just removed: as good as not there
         if sum(place.length for place in places.values()) == size:
             self._packs[pack] = size
+            self._is_changed = True
             for blob in places:
                 self._blobs.setdefault(blob, pack)
 
@@ -80,28 +81,30 @@ class Inventory:
     def add_pack(self, pack: str, size: int, blobs: Iterable[str]) -> None:
         """A pack was sent."""
         self._packs[pack] = size
-        self._there[pack] = True
+        self._there[pack] = self._is_changed = True
         self._blobs.update(dict.fromkeys(blobs, pack))
 
     def add_listing(self, listing: str, packs: Iterable[str]) -> None:
         self._listings[listing] = tuple(packs)
+        self._is_changed = True
 
-    def retire_small(self, packs: Iterable[str]) -> bool:
-        """Stop counting on small packs when there are too many of them; whether there were."""
+    def retire_small(self, packs: Iterable[str]) -> None:
+        """Stop counting on the small ones among these packs when there are too many of them."""
         small = [pack for pack in packs if self._packs[pack] < _SMALL_BYTES]
-        if len(small) <= _MOST_SMALL:
-            return False
-        self._there.update(dict.fromkeys(small, False))
-        return True
+        if len(small) > _MOST_SMALL:
+            self._there.update(dict.fromkeys(small, False))
 
     def save(self) -> None:
         """Remember; never fails."""
-        kept = {blob: pack for blob, pack in self._blobs.items() if self._there.get(pack, True)}
-        if len(kept) > _MOST_BLOBS:
-            kept = dict(list(kept.items())[-_MOST_BLOBS:])
-        packs = {pack: size for pack, size in self._packs.items() if self._there.get(pack, True)}
-        listings = {key: needs for key, needs in self._listings.items() if packs.keys() >= set(needs)}
-        cachefile.save(self._path, _KIND, (packs, kept, listings))
+        gone = {pack for pack, answer in self._there.items() if not answer}
+        if gone:
+            self._packs = {pack: size for pack, size in self._packs.items() if pack not in gone}
+            self._blobs = {blob: pack for blob, pack in self._blobs.items() if pack not in gone}
+            self._listings = {key: packs for key, packs in self._listings.items() if gone.isdisjoint(packs)}
+        if len(self._blobs) > _MOST_BLOBS:
+            self._blobs = dict(list(self._blobs.items())[-_MOST_BLOBS:])
+        if self._is_changed or gone:
+            cachefile.save(self._path, _KIND, (self._packs, self._blobs, self._listings))
 
     def _is_there(self, pack: str) -> bool:
         """Whether the store has the pack, in the size it is known by; asked once."""

@@ -37,7 +37,7 @@ def sign(status: os.stat_result) -> Signature:
     return status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size, status.st_mode
 
 
-def look(path: bytes) -> Signature | None:
+def look(path: str) -> Signature | None:
     """The signature of what is there now; None when nothing is."""
     try:
         return sign(os.lstat(path))
@@ -47,7 +47,7 @@ def look(path: bytes) -> Signature | None:
         raise
 
 
-def read(path: bytes, signature: Signature, add: Add) -> Reading:
+def read(path: str, signature: Signature, add: Add) -> Reading:
     """Read the file or link that had this signature; OSError when it cannot be read.
 
     Contents go to `add`. A file that was replaced by something else comes back without a row and not whole.
@@ -64,13 +64,13 @@ def read(path: bytes, signature: Signature, add: Add) -> Reading:
         raise
 
 
-def _read_link(path: bytes) -> Reading:
+def _read_link(path: str) -> Reading:
     before = look(path)
-    target = os.readlink(path)
+    target = os.fsencode(os.readlink(path))
     return Reading(["l", encode_name(target)], before, before == look(path))
 
 
-def _read_file(path: bytes, add: Add) -> Reading:
+def _read_file(path: str, add: Add) -> Reading:
     file = os.open(path, _OPEN)
     try:
         status = os.fstat(file)

@@ -128,6 +128,6 @@ def read_file(path: bytes) -> bytes | None:
     """The bytes of a small file; None when it cannot be read."""
     try:
         with open(path, "rb", buffering=0) as file:
-            return file.read(_MOST_BYTES) if os.fstat(file.fileno()).st_size <= _MOST_BYTES else None
+            return file.read() if os.fstat(file.fileno()).st_size <= _MOST_BYTES else None
     except OSError:
         return None

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from gofer.snapshot.patterns import PatternList
 
-GIT_FILE = b".gitignore"
-OWN_FILE = b".goferignore"
+GIT_FILE = ".gitignore"
+OWN_FILE = ".goferignore"
 
 SKIP, KEEP, ONLY_TRACKED = 0, 1, 2
 

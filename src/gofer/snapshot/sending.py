@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +17,7 @@ from gofer.snapshot.draft import Draft
 from gofer.snapshot.inventory import Inventory
 from gofer.snapshot.packing import Packer
 from gofer.snapshot.settling import read_all
-from gofer.snapshot.statcache import Record
+from gofer.snapshot.statcache import Record, load_listings, save_listings
 from gofer.snapshot.walk import Folder
 from gofer.snapshot.writing import write_manifest
 
@@ -28,9 +29,10 @@ _LEARN_BYTES = 1024 * 1024
 
 
 class Sent(NamedTuple):
-    """The records of all folders in order, the packs they need, and what it took; see Snapshot."""
+    """The records of all folders in order, their listings, the packs they need, and what it took."""
 
-    records: dict[bytes, Record]
+    records: dict[str, Record]
+    listings: dict[bytes, bytes]
     packs: dict[str, int]
     files: int
     size: int
@@ -40,8 +42,11 @@ class Sent(NamedTuple):
 class Sending:
     """One tree on its way into one store."""
 
-    def __init__(self, root: bytes, store: ObjectStore, cache_dir: str) -> None:
+    def __init__(self, root: str, store: ObjectStore, cache_dir: str) -> None:
         self._root = root
+        self._cache_dir = cache_dir
+        self._listings = load_listings(cache_dir, root)
+        self._saved_listings = set(self._listings)
         self._store = store
         self._inventory = Inventory(store, cache_dir)
 
@@ -52,51 +57,73 @@ class Sending:
         packer = Packer(self._store, inventory)
         try:
             seen = read_all(self._root, drafts, packer.add, progress)
-            fresh = {draft.folder.path: draft.finish(began_ns) for draft in drafts}
-            for record in fresh.values():
-                packer.add(record.digest.hex(), record.listing)
+            fresh = {draft.folder.path: self._finish(draft, packer, began_ns) for draft in drafts}
             packer.close()
         finally:
             packer.abandon()
         for draft in drafts:
-            listing = fresh[draft.folder.path].digest.hex()
-            inventory.add_listing(listing, {inventory.pack_of(blob) for blob in (listing, *draft.blobs())})
-        records = dict(sorted((settled | fresh).items()))
+            self._note_packs(fresh[draft.folder.path].digest.hex(), draft.blobs())
+        records = {folder.path: (fresh.get(folder.path) or settled[folder.path]) for folder in folders}
         packs = inventory.sizes(self._packs_of(records))
         self._write_manifest(records, packs)
         inventory.save()
-        return Sent(records, packs, *seen)
+        return Sent(records, self._save_listings(records), packs, *seen)
 
-    def _sort_out(self, folders: list[Folder]) -> tuple[dict[bytes, Record], list[Draft]]:
+    def _note_packs(self, listing: str, blobs: list[str]) -> None:
+        packs = {self._inventory.pack_of(blob) for blob in (listing, *blobs)}
+        if self._inventory.packs_of_listing(listing) is None:
+            self._inventory.add_listing(listing, packs)
+
+    def _save_listings(self, records: dict[str, Record]) -> dict[bytes, bytes]:
+        wanted = {record.digest: self._listings[record.digest] for record in records.values()}
+        if wanted.keys() != self._saved_listings:
+            save_listings(self._cache_dir, self._root, wanted)
+        return wanted
+
+    def _finish(self, draft: Draft, packer: Packer, began_ns: int) -> Record:
+        listing = draft.listing()
+        record = draft.record(listing, began_ns)
+        self._listings[record.digest] = listing
+        packer.add(record.digest.hex(), listing)
+        return record
+
+    def _sort_out(self, folders: list[Folder]) -> tuple[dict[str, Record], list[Draft]]:
         """The folders the store has as they are, and drafts of the others."""
-        inventory = self._inventory
-        settled = self._settled(folders)
-        if inventory.retire_small(self._packs_of(settled)):
-            settled = self._settled(folders)
-        drafts = [Draft(folder, inventory.has) for folder in folders if folder.path not in settled]
+        last = {folder.path: folder.record for folder in folders if folder.record}
+        self._inventory.retire_small(self._packs_of(last))
+        settled, drafts = self._divide(folders)
         unread = sum(draft.signature(name)[3] for draft in drafts for name in draft.unread)
-        if (inventory.is_new or unread >= _LEARN_BYTES) and inventory.learn():
-            drafts = [Draft(folder, inventory.has) for folder in folders if folder.path not in settled]
+        if (self._inventory.is_new or unread >= _LEARN_BYTES) and self._inventory.learn():
+            settled, drafts = self._divide(folders)
         return settled, drafts
 
-    def _settled(self, folders: list[Folder]) -> dict[bytes, Record]:
+    def _divide(self, folders: list[Folder]) -> tuple[dict[str, Record], list[Draft]]:
+        settled = self._settled(folders)
+        return settled, [self._draft(folder) for folder in folders if folder.path not in settled]
+
+    def _draft(self, folder: Folder) -> Draft:
+        listing = self._listings.get(folder.record.digest) if folder.record else None
+        return Draft(folder, listing, self._inventory.has)
+
+    def _settled(self, folders: list[Folder]) -> dict[str, Record]:
         return {
             folder.path: folder.record
             for folder in folders
             if folder.unchanged
             and folder.record
+            and folder.record.digest in self._listings
             and self._inventory.packs_of_listing(folder.record.digest.hex()) is not None
         }
 
-    def _packs_of(self, records: dict[bytes, Record]) -> set[str]:
+    def _packs_of(self, records: dict[str, Record]) -> set[str]:
         packs: set[str] = set()
         for record in records.values():
             packs.update(self._inventory.packs_of_listing(record.digest.hex()) or ())
         return packs
 
-    def _write_manifest(self, records: dict[bytes, Record], packs: dict[str, int]) -> None:
+    def _write_manifest(self, records: dict[str, Record], packs: dict[str, int]) -> None:
         """Write it, unless one is there that needs nothing but these packs."""
-        pairs = [(path, record.digest) for path, record in records.items()]
+        pairs = [(os.fsencode(path), record.digest) for path, record in records.items()]
         files = sum(record.entries for record in records.values())
         size = sum(record.size for record in records.values())
         data = write_manifest(pairs, packs, files=files, size=size)

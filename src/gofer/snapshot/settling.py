@@ -17,7 +17,7 @@ _PROGRESS_BYTES = 1024 * 1024
 
 class _Item(NamedTuple):
     draft: Draft
-    name: bytes
+    name: str
     signature: Signature
 
 
@@ -33,7 +33,7 @@ class _Reader:
     """One pass over a tree, with its counts."""
 
     def __init__(
-        self, root: bytes, add: Callable[[str, bytes], bool], progress: Callable[[int, int], None]
+        self, root: str, add: Callable[[str, bytes], bool], progress: Callable[[int, int], None]
     ) -> None:
         self._root = root
         self._add = add
@@ -43,9 +43,9 @@ class _Reader:
         self.total = 0
         self.sent_files = 0
         self.sent_bytes = 0
-        self.changed: set[bytes] = set()
+        self.changed: set[str] = set()
 
-    def path(self, item: _Item) -> bytes:
+    def path(self, item: _Item) -> str:
         """From the top of the folder."""
         return os.path.join(item.draft.folder.path, item.name)
 
@@ -87,7 +87,7 @@ class _Reader:
 
 
 def read_all(
-    root: bytes, drafts: list[Draft], add: Callable[[str, bytes], bool], progress: Callable[[int, int], None]
+    root: str, drafts: list[Draft], add: Callable[[str, bytes], bool], progress: Callable[[int, int], None]
 ) -> Seen:
     """Read everything unread. What changes meanwhile is read again, a few times, and named in the answer.
 
@@ -103,6 +103,4 @@ def read_all(
         if not items:
             break
     progress(reader.total, reader.total)
-    return Seen(
-        reader.sent_files, reader.sent_bytes, tuple(os.fsdecode(path) for path in sorted(reader.changed))
-    )
+    return Seen(reader.sent_files, reader.sent_bytes, tuple(sorted(reader.changed)))

@@ -18,7 +18,9 @@ Signature = tuple[int, int, int, int, int]
 FIELDS = 5
 # How many of the largest files of each folder are kept in mind.
 BIGGEST = 5
+
 _KIND = "folder 1"
+_LISTINGS_KIND = "listings 1"
 _NEVER_NS = -1
 # The coarsest clock of a file system still met (FAT, some network shares), in ns.
 _RACY_NS = 2_000_000_000
@@ -29,33 +31,32 @@ class Record(NamedTuple):
 
     `incoming` and `rules` are the fingerprints of the rules above the folder and in it. `skipped` and
     `skipped_folders` are the ignored entries, `only` the folders entered for tracked files alone, `odd` what
-    is neither file, folder nor link. `listing` is the folder's listing and `digest` its sha256.
+    is neither file, folder nor link. `digest` is the sha256 of the folder's listing.
     """
 
     incoming: bytes
     rules: bytes
-    files: bytes
+    files: str
     signatures: bytes
-    folders: bytes
-    skipped: bytes
-    skipped_folders: bytes
-    only: bytes
-    odd: tuple[tuple[bytes, str], ...]
-    listing: bytes
+    folders: str
+    skipped: str
+    skipped_folders: str
+    only: str
+    odd: tuple[tuple[str, str], ...]
     digest: bytes
     entries: int
     size: int
-    biggest: tuple[tuple[int, bytes], ...]
+    biggest: tuple[tuple[int, str], ...]
 
 
 class FolderCache(NamedTuple):
     """Everything remembered of one code folder; empty when nothing is."""
 
-    records: dict[bytes, Record]
+    records: dict[str, Record]
     git: Memory
 
 
-def load(cache_dir: str, root: bytes) -> FolderCache:
+def load(cache_dir: str, root: str) -> FolderCache:
     """The cache of the folder `root`; never fails."""
     saved = cachefile.load(cachefile.path(cache_dir, "folders", root), _KIND)
     if saved is None or saved[0] != root:
@@ -63,10 +64,20 @@ def load(cache_dir: str, root: bytes) -> FolderCache:
     return FolderCache({path: Record(*record) for path, record in saved[2].items()}, Memory(*saved[1]))
 
 
-def save(cache_dir: str, root: bytes, cache: FolderCache) -> None:
+def save(cache_dir: str, root: str, cache: FolderCache) -> None:
     """Replace the cache of the folder `root`."""
     records = {path: tuple(record) for path, record in cache.records.items()}
     cachefile.save(cachefile.path(cache_dir, "folders", root), _KIND, (root, tuple(cache.git), records))
+
+
+def load_listings(cache_dir: str, root: str) -> dict[bytes, bytes]:
+    """The listings of the folder `root` by their sha256; apart, since an unchanged folder needs none."""
+    return cachefile.load(cachefile.path(cache_dir, "listings", root), _LISTINGS_KIND) or {}
+
+
+def save_listings(cache_dir: str, root: str, listings: dict[bytes, bytes]) -> None:
+    """Replace the listings of the folder `root`."""
+    cachefile.save(cachefile.path(cache_dir, "listings", root), _LISTINGS_KIND, listings)
 
 
 def pack_signatures(values: list[int]) -> bytes:
@@ -83,6 +94,13 @@ def unpack_signatures(data: bytes) -> list[bytes]:
     return [data[at : at + width] for at in range(0, len(data), width)]
 
 
+def unpack_values(data: bytes) -> list[int]:
+    """What `pack_signatures` was given."""
+    values = array("q")
+    values.frombytes(data)
+    return values.tolist()
+
+
 def guard(signature: Signature, began_ns: int) -> Signature:
     """The signature as it may be kept when its file was read in a pass that began at `began_ns`."""
     if max(signature[0], signature[1]) + _RACY_NS >= began_ns:
@@ -90,9 +108,9 @@ def guard(signature: Signature, began_ns: int) -> Signature:
     return signature
 
 
-def join_names(names: list[bytes]) -> bytes:
-    return b"/".join(names)
+def join_names(names: list[str]) -> str:
+    return "/".join(names)
 
 
-def split_names(joined: bytes) -> list[bytes]:
-    return joined.split(b"/") if joined else []
+def split_names(joined: str) -> list[str]:
+    return joined.split("/") if joined else []

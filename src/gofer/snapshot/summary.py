@@ -3,39 +3,43 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from gofer.agent.manifest import encode_name
 
 
 class Listings:
-    """The folders of a snapshot by path, each with its listing."""
+    """The folders of a snapshot by path, with the sha256 of their listings, which are loaded when asked."""
 
-    __slots__ = ("_by_folder",)
+    __slots__ = ("_digests", "_load")
 
-    def __init__(self, by_folder: Mapping[bytes, bytes]) -> None:
-        self._by_folder = by_folder
+    def __init__(self, digests: Mapping[str, bytes], load: Callable[[], Mapping[bytes, bytes]]) -> None:
+        self._digests = digests
+        self._load = load
 
-    def has(self, path: bytes) -> bool:
-        """Whether a file, link or folder is there; yes for what lies behind a link, since nobody knows."""
-        if path in self._by_folder:
+    def has(self, path: str) -> bool:
+        """Whether a file, link or folder is there; yes where nobody knows, as for what lies behind a link."""
+        if path in self._digests:
             return True
-        folder, _, name = path.rpartition(b"/")
-        while folder not in self._by_folder:
-            folder, _, name = folder.rpartition(b"/")
-        kind = self._kind(folder, name)
-        return kind == "l" or (kind is not None and path == (folder + b"/" + name if folder else name))
-
-    def _kind(self, folder: bytes, name: bytes) -> str | None:
-        import json
-
-        encoded = encode_name(name)
-        rows = json.loads(self._by_folder.get(folder, b"[]"))
-        return next((row[1] for row in rows if row[0] == encoded), None)
+        folder, _, name = path.rpartition("/")
+        while folder not in self._digests:
+            folder, _, name = folder.rpartition("/")
+        listing = self._load().get(self._digests[folder])
+        if listing is None:
+            return True
+        kind = _kind(listing, name)
+        return kind == "l" or (kind is not None and path == (folder + "/" + name if folder else name))
 
     def __repr__(self) -> str:
-        return f"<{len(self._by_folder)} folders>"
+        return f"<{len(self._digests)} folders>"
+
+
+def _kind(listing: bytes, name: str) -> str | None:
+    import json
+
+    encoded = encode_name(os.fsencode(name))
+    return next((row[1] for row in json.loads(listing) if row[0] == encoded), None)
 
 
 class Snapshot(NamedTuple):
@@ -63,5 +67,5 @@ class Snapshot(NamedTuple):
     listings: Listings
 
     def has(self, path: str) -> bool:
-        """Whether the snapshot holds this path, given from its top and normalised. Blocks on nothing."""
-        return path == "." or self.listings.has(os.fsencode(path))
+        """Whether the snapshot holds this path, given from its top and normalised. Reads a cache."""
+        return path == "." or self.listings.has(path)

@@ -6,10 +6,10 @@ little more than one `lstat` a file.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
-from typing import NamedTuple
 
 from gofer.errors import SnapshotError
 from gofer.snapshot.ignorefiles import read_rules
@@ -18,50 +18,63 @@ from gofer.snapshot.rules import GIT_FILE, KEEP, ONLY_TRACKED, OWN_FILE, SKIP, R
 from gofer.snapshot.statcache import Record, join_names, pack_signatures, split_names
 
 # A folder that holds one of these is a Python environment: large, and of no use on another machine.
-_ENVIRONMENT_MARKS = (b"pyvenv.cfg", b"conda-meta")
-_FETCHED = b"assets"
+_ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
+_FETCHED = "assets"
+_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_REMOVED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # or replaced, since its parent was read
 _ODD = {stat.S_IFSOCK: "a socket", stat.S_IFIFO: "a pipe", stat.S_IFBLK: "a device", stat.S_IFCHR: "a device"}
 
 
-class Folder(NamedTuple):
+class Folder:
     """One folder as the walk saw it. `values` are the signatures of `files`, one after the other.
 
-    `skipped` maps each ignored name to whether it is a folder; `only` are the folders entered for tracked
-    files alone. `record` is last time's, and `unchanged` says that it still holds in everything.
+    `incoming` and `rules` are the fingerprints of the rules above it and in it. `skipped` maps each ignored
+    name to whether it is a folder; `only` are the folders entered for tracked files alone. `record` is last
+    time's, and `unchanged` says that it still holds in everything: then `files` and `values` are empty, since
+    the record has them.
     """
 
-    path: bytes
-    incoming: bytes
-    rules: bytes
-    files: list[bytes]
-    values: list[int]
-    folders: list[bytes]
-    skipped: dict[bytes, bool]
-    only: list[bytes]
-    record: Record | None
-    unchanged: bool
+    __slots__ = (
+        "files",
+        "folders",
+        "incoming",
+        "only",
+        "path",
+        "record",
+        "rules",
+        "skipped",
+        "unchanged",
+        "values",
+    )
+
+    def __init__(self, path: str, incoming: bytes, rules: bytes, record: Record | None) -> None:
+        self.path = path
+        self.incoming = incoming
+        self.rules = rules
+        self.record = record
+        self.files: list[str] = []
+        self.values: list[int] = []
+        self.folders: list[str] = []
+        self.skipped: dict[str, bool] = {}
+        self.only: list[str] = []
+        self.unchanged = False
 
 
-class Walk(NamedTuple):
-    """The whole tree in the order of the paths; `rules` is the fingerprint of all of git's rules met."""
+def walk(root: str, rules: Rules, records: dict[str, Record]) -> tuple[list[Folder], bytes]:
+    """Look at every folder that is not ignored; SnapshotError for one that cannot be read.
 
-    folders: list[Folder]
-    rules: bytes
-
-
-def walk(root: bytes, rules: Rules, records: dict[bytes, Record]) -> Walk:
-    """Look at every folder that is not ignored; SnapshotError for one that cannot be read."""
+    The folders come in the order of their paths, with the fingerprint of all git's rules that were met.
+    """
     found: list[Folder] = []
-    texts: list[tuple[bytes, bytes]] = []
-    stack = [(b"", rules)]
+    texts: list[tuple[str, bytes]] = []
+    stack = [("", rules)]
     while stack:
         path, incoming = stack.pop()
-        where = root + b"/" + path if path else root
         try:
-            looked = _look(where, path, incoming, records.get(path))
+            looked = _look(root, path, incoming, records.get(path))
         except OSError as error:
-            if path and isinstance(error, (FileNotFoundError, NotADirectoryError)):
-                continue  # removed since its parent was read
+            if path and error.errno in _REMOVED:
+                continue
             raise unreadable(root, path, error, is_folder=True) from error
         if not looked:
             continue
@@ -69,52 +82,58 @@ def walk(root: bytes, rules: Rules, records: dict[bytes, Record]) -> Walk:
         found.append(folder)
         if inside.git is not incoming.git:
             texts.append((path, inside.git[0].patterns.text))
-        prefix = path + b"/" if path else b""
+        prefix = path + "/" if path else ""
         for name in folder.folders:
             stack.append((prefix + name, inside.for_child(ONLY_TRACKED if name in folder.only else KEEP)))
-    found.sort(key=lambda folder: folder.path)
+    found.sort(key=lambda folder: os.fsencode(folder.path))
     digest = hashlib.sha256(b"".join(layer.patterns.text for layer in rules.git))
     for path, text in sorted(texts):
-        digest.update(path + b"\0" + hashlib.sha256(text).digest())
-    return Walk(found, digest.digest())
+        digest.update(os.fsencode(path) + b"\0" + hashlib.sha256(text).digest())
+    return found, digest.digest()
 
 
-def unreadable(root: bytes, path: bytes, error: OSError, *, is_folder: bool) -> SnapshotError:
+def unreadable(root: str, path: str, error: OSError, *, is_folder: bool) -> SnapshotError:
     """The error for something that belongs to the snapshot and cannot be read."""
     kind = "folder" if is_folder else "file"
-    line = os.fsdecode(escape(path)) + ("/" if is_folder else "")
-    shown = os.fsdecode(os.path.join(root, path))
+    line = os.fsdecode(escape(os.fsencode(path))) + ("/" if is_folder else "")
     hint = f"make it readable, or leave it out: add the line `{line}` to .goferignore" if path else None
-    return SnapshotError(f"cannot read the {kind} `{shown}`: {error.strerror}", hint=hint)
+    return SnapshotError(f"cannot read the {kind} `{os.path.join(root, path)}`: {error.strerror}", hint=hint)
+
+
+def odd_kind(mode: int) -> str | None:
+    """What it is, when it is neither a file nor a link."""
+    return _ODD.get(stat.S_IFMT(mode))
+
+
+def _look(root: str, path: str, incoming: Rules, record: Record | None) -> tuple[Folder, Rules] | None:
+    """The folder and the rules in it; None when it is left out as a whole, and so has no record."""
+    # Names relative to an open folder spare the kernel the way down for each of them.
+    where = os.open(f"{root}/{path}", _OPEN)
+    try:
+        if record and record.incoming == incoming.fingerprint:
+            again = _look_again(where, path, incoming, record)
+            if again:
+                return again
+        folder, inside = _look_anew(where, path, incoming, record)
+    finally:
+        os.close(where)
+    return None if _is_left_out(folder, incoming) else (folder, inside)
 
 
 def _is_left_out(folder: Folder, incoming: Rules) -> bool:
     """Python environments, and a folder that holds nothing but logs gofer fetched."""
     if folder.path == _FETCHED:
         return bool(folder.skipped) and not folder.files and not folder.folders
-    names = join_names(folder.files) + b"/" + join_names(folder.folders)
-    if not folder.path or not any(mark in names for mark in _ENVIRONMENT_MARKS):
-        return False
     marked = any(mark in folder.files or mark in folder.folders for mark in _ENVIRONMENT_MARKS)
-    return marked and not incoming.names(folder.path)
+    return marked and folder.path != "" and not incoming.names(os.fsencode(folder.path))
 
 
-def _look(where: bytes, path: bytes, incoming: Rules, record: Record | None) -> tuple[Folder, Rules] | None:
-    """The folder and the rules in it; None when it is left out as a whole, and so has no record."""
-    if record and record.incoming == incoming.fingerprint:
-        again = _look_again(where, path, incoming, record)
-        if again:
-            return again
-    folder, inside = _look_anew(where, path, incoming, record)
-    return None if _is_left_out(folder, incoming) else (folder, inside)
-
-
-def _look_again(where: bytes, path: bytes, incoming: Rules, record: Record) -> tuple[Folder, Rules] | None:
+def _look_again(where: int, path: str, incoming: Rules, record: Record) -> tuple[Folder, Rules] | None:
     """The folder with last time's verdicts; None when its names or rules are not what they were."""
     skipped = dict.fromkeys(split_names(record.skipped), False)
     skipped.update(dict.fromkeys(split_names(record.skipped_folders), True))
-    files: list[bytes] = []
-    folders: list[bytes] = []
+    files: list[str] = []
+    folders: list[str] = []
     try:
         values = _scan_known(where, skipped, files, folders)
     except FileNotFoundError:  # removed since the folder was read
@@ -122,21 +141,19 @@ def _look_again(where: bytes, path: bytes, incoming: Rules, record: Record) -> t
     names = join_names(files)
     if values is None or names != record.files or join_names(folders) != record.folders:
         return None
-    inside = _enter(where, path, incoming, b"/".join((names, record.skipped)))
+    inside = _enter(where, path, incoming, f"{names}/{record.skipped}")
     if inside.fingerprint != record.rules:
         return None
-    only = split_names(record.only)
-    if pack_signatures(values) == record.signatures:
-        files, values = [], []  # the record has them, and together they are most of the memory
-        same = True
-    else:
-        same = False
-    marks = (incoming.fingerprint, inside.fingerprint)
-    return Folder(path, *marks, files, values, folders, skipped, only, record, same), inside
+    folder = Folder(path, incoming.fingerprint, inside.fingerprint, record)
+    folder.folders, folder.skipped, folder.only = folders, skipped, split_names(record.only)
+    folder.unchanged = pack_signatures(values) == record.signatures
+    if not folder.unchanged:  # else they would only be most of the memory
+        folder.files, folder.values = files, values
+    return folder, inside
 
 
 def _scan_known(
-    where: bytes, skipped: dict[bytes, bool], files: list[bytes], folders: list[bytes]
+    where: int, skipped: dict[str, bool], files: list[str], folders: list[str]
 ) -> list[int] | None:
     """Fill `files` and `folders`; the signatures, or None when the ignored entries are not all as they were.
 
@@ -154,61 +171,46 @@ def _scan_known(
             elif entry.is_dir(follow_symlinks=False):
                 folders.append(name)
             else:
-                status = entry.stat(follow_symlinks=False)
+                s = entry.stat(follow_symlinks=False)
                 files.append(name)
-                values += (
-                    status.st_mtime_ns,
-                    status.st_ctime_ns,
-                    status.st_ino,
-                    status.st_size,
-                    status.st_mode,
-                )
+                values += (s.st_mtime_ns, s.st_ctime_ns, s.st_ino, s.st_size, s.st_mode)
     return None if left else values
 
 
-def _look_anew(where: bytes, path: bytes, incoming: Rules, record: Record | None) -> tuple[Folder, Rules]:
+def _look_anew(where: int, path: str, incoming: Rules, record: Record | None) -> tuple[Folder, Rules]:
     """The folder with every entry judged."""
     with os.scandir(where) as scanned:
         entries = list(scanned)
     inside = _enter(where, path, incoming, join_names([entry.name for entry in entries]))
-    judge = inside.judge(path)
-    files: list[bytes] = []
-    folders: list[bytes] = []
-    skipped: dict[bytes, bool] = {}
-    only: list[bytes] = []
-    values: list[int] = []
+    folder = Folder(path, incoming.fingerprint, inside.fingerprint, record)
+    judge = inside.judge(os.fsencode(path))
     for entry in entries:
-        name = entry.name
         is_folder = entry.is_dir(follow_symlinks=False)
-        verdict = judge(name, is_folder)
+        verdict = judge(os.fsencode(entry.name), is_folder)
         if verdict == SKIP:
-            skipped[name] = is_folder
+            folder.skipped[entry.name] = is_folder
         elif is_folder:
-            folders.append(name)
+            folder.folders.append(entry.name)
             if verdict == ONLY_TRACKED:
-                only.append(name)
+                folder.only.append(entry.name)
         elif signature := _signature(entry):
-            files.append(name)
-            values += signature
-    marks = (incoming.fingerprint, inside.fingerprint)
-    return Folder(path, *marks, files, values, folders, skipped, only, record, False), inside
+            folder.files.append(entry.name)
+            folder.values.extend(signature)
+    return folder, inside
 
 
-def _signature(entry: os.DirEntry[bytes]) -> tuple[int, ...] | None:
+def _signature(entry: os.DirEntry[str]) -> tuple[int, ...] | None:
     try:
-        status = entry.stat(follow_symlinks=False)
+        s = entry.stat(follow_symlinks=False)
     except FileNotFoundError:  # removed since the folder was read
         return None
-    return status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size, status.st_mode
+    return s.st_mtime_ns, s.st_ctime_ns, s.st_ino, s.st_size, s.st_mode
 
 
-def _enter(where: bytes, path: bytes, incoming: Rules, names: bytes) -> Rules:
+def _enter(where: int, path: str, incoming: Rules, names: str) -> Rules:
     """The rules in the folder; a rule file that is itself ignored still counts, as in git."""
-    git = read_rules(where + b"/" + GIT_FILE) if GIT_FILE in names else None
-    own = read_rules(where + b"/" + OWN_FILE) if OWN_FILE in names else None
-    return incoming.enter(path, git, own)
-
-
-def odd_kind(mode: int) -> str | None:
-    """What it is, when it is neither a file nor a link."""
-    return _ODD.get(stat.S_IFMT(mode))
+    if GIT_FILE not in names and OWN_FILE not in names:
+        return incoming
+    git = read_rules(GIT_FILE, where, shown=os.path.join(path, GIT_FILE)) if GIT_FILE in names else None
+    own = read_rules(OWN_FILE, where, shown=os.path.join(path, OWN_FILE)) if OWN_FILE in names else None
+    return incoming.enter(os.fsencode(path), git, own)

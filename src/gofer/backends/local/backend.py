@@ -105,7 +105,7 @@ class LocalBackend:
             "cpus": len(os.sched_getaffinity(0)),
             "running": counts.get("running", 0) + counts.get("starting", 0),
             "queued": counts.get("queued", 0),
-            "usage": driver.sample(list(range(driver.count()))),
+            "usage": driver.sample(),
         }
 
     @contextmanager

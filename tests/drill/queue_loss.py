@@ -1,0 +1,82 @@
+"""The queue's file is deleted, or full of rubbish, while runs wait and run in it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from drill import evidence, prey
+from drill.home import Home
+from drill.hunt import moment_of_supervisor, until
+from drill.round import Round
+from drill.workload import Spec
+
+if TYPE_CHECKING:
+    from drill.course import Course
+
+_FILES = ("queue.db", "queue.db-wal", "queue.db-shm")
+
+
+def queue_lost(course: Course, kills: int) -> Iterator[Round]:
+    """The file is gone."""
+    del kills
+    for with_supervisor in (True, False):
+        yield _lose(course, "queue-lost", _delete, with_supervisor)
+
+
+def queue_corrupt(course: Course, kills: int) -> Iterator[Round]:
+    """The file is damaged at its beginning, or behind it."""
+    del kills
+    for damage in (_garble_head, _garble_body):
+        for with_supervisor in (True, False):
+            yield _lose(course, "queue-corrupt", damage, with_supervisor)
+
+
+def _lose(course: Course, name: str, damage: Callable[[Round], None], with_supervisor: bool) -> Round:
+    """All runs still end true and once; one that was aborted before stays so."""
+    game = course.begin(name, Home(course.place()))
+    for number, end in enumerate(("0", "7", "once:3"), start=1):
+        game.submit(Spec(number, nap="1", end=end, retries=number - 1))
+    group = game.submit(Spec(4, nap="0.1", rows=12))
+    stopped = game.submit(Spec(5))
+    for one in (stopped, f"{group}-11"):
+        game.aborted.add(str(one))
+        game.home.run("abort", "--quiet", str(one))
+    until(lambda: bool(evidence.read_marks(game.home)), timeout_s=10.0)
+    if not with_supervisor:
+        boss, moment = prey.supervisor(game.home), moment_of_supervisor(game.home)
+        if boss is not None and prey.hit(boss):
+            game.tally.kill("supervisor", moment)
+    damage(game)
+    game.may_refuse = True
+    for number in range(6, 9):
+        game.submit(Spec(number, nap="0.1", end="9"))
+        time.sleep(0.3)
+    game.settle()
+    return game
+
+
+def _delete(game: Round) -> None:
+    for name in _FILES:
+        (game.home.engine / name).unlink(missing_ok=True)
+
+
+def _garble_head(game: Round) -> None:
+    _overwrite(game, 0)
+
+
+def _garble_body(game: Round) -> None:
+    _overwrite(game, 4096)
+
+
+def _overwrite(game: Round, start: int) -> None:
+    """Rubbish from `start` to the end, in the file and in what is to be merged into it."""
+    for name in _FILES[:2]:
+        path = game.home.engine / name
+        if path.exists():
+            with path.open("r+b") as file:
+                size = os.fstat(file.fileno()).st_size
+                file.seek(start)
+                file.write(game.rng.randbytes(max(0, size - start)))

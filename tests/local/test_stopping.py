@@ -1,0 +1,237 @@
+"""Abort and its kin: asked first, then killed, and nothing of a run is left, however it tried to get away."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from home import Home, until
+
+from gofer.agent import cgroups
+
+# A daemon in the old way: forked twice, in a session of its own, at the root, with nothing in its environment that
+# names the run, and deaf to everything that can be ignored.
+DAEMON = """
+import os, signal, sys, time
+if os.fork():
+    os._exit(0)
+os.setsid()
+if os.fork():
+    os._exit(0)
+os.chdir("/")
+for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+    signal.signal(number, signal.SIG_IGN)
+with open(sys.argv[1], "w") as file:
+    file.write(str(os.getpid()))
+time.sleep(1000)
+"""
+UNPRIVILEGED = [
+    "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+    # To reach an interpreter in somebody's home; it allows to read, not to write.
+    "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search",
+]  # fmt: skip
+
+
+def daemon_command(home: Home, then: str) -> tuple[list[str], Path]:
+    """A command that leaves two daemons, one with a clean environment, and the file with the pid of that one."""
+    script, clean, plain = (home.root / name for name in ("daemon.py", "clean.pid", "plain.pid"))
+    script.write_text(DAEMON)
+    words = (
+        f"env -i {sys.executable} {script} {clean}; {sys.executable} {script} {plain};"
+        f" until [ -s {clean} ] && [ -s {plain} ]; do sleep 0.02; done; {then}"
+    )
+    return ["sh", "-c", words], clean
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture
+def nobody(tmp_path: Path) -> Iterator[Home]:
+    """A gofer of a user who may make no cgroups, with a home of their own."""
+    one = Home(tmp_path, prefix=UNPRIVILEGED)
+    for path in (tmp_path, one.folder):
+        os.chown(path, 65534, 65534)
+    yield one
+    one.close()
+
+
+def test_abort_asks_first(home: Home) -> None:
+    run = home.submit("sh", "-c", "trap 'echo saving; sleep 0.3; echo saved; exit 3' TERM; echo up; sleep 100 & wait")
+    until(lambda: "up" in home.log(run), "the trap to be set")
+    done = home.gofer("abort", run)
+    assert done.out == f"{run} cancelled\n"
+    assert home.log(run).split() == ["up", "saving", "saved"]
+    seen = home.view(run)
+    assert (seen["state"], seen["reason"], seen["exit_code"]) == ("cancelled", "user", 3)
+
+
+def test_what_ignores_the_request_is_killed_after_the_grace(home: Home) -> None:
+    run = home.submit("--grace", "0.5", "sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done")
+    until(lambda: "up" in home.log(run), "the trap to be set")
+    home.gofer("abort", run)
+    seen = home.view(run)
+    assert (seen["state"], seen["reason"], seen["exit_code"]) == ("cancelled", "user", 128 + signal.SIGKILL)
+
+
+def test_an_abort_with_a_shorter_grace_than_the_runs_own(home: Home) -> None:
+    run = home.submit("--grace", "1h", "sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done")
+    until(lambda: "up" in home.log(run), "the trap to be set")
+    home.gofer("abort", "--grace", "0", run)
+    assert home.view(run)["state"] == "cancelled"
+
+
+def test_an_abort_with_a_longer_grace_than_the_runs_own(home: Home) -> None:
+    run = home.submit("--grace", "0", "sh", "-c", "trap 'sleep 2; echo saved; exit' TERM; echo up; sleep 100 & wait")
+    until(lambda: "up" in home.log(run), "the trap to be set")
+    home.gofer("abort", "--grace", "100s", run)
+    assert home.log(run) == "up\nsaved\n"
+    assert home.view(run)["state"] == "cancelled"
+
+
+def test_the_program_below_a_shell_has_its_grace_too(home: Home) -> None:
+    """The shell dies of SIGTERM at once; what it started is given the time to save."""
+    save = "import signal, sys, time\nsignal.signal(15, lambda *_: (time.sleep(1), print('saved', flush=True), sys.exit()))\nprint('up', flush=True)\ntime.sleep(100)"
+    run = home.submit("sh", "-c", f'{sys.executable} -c "$0"; echo never', save)
+    until(lambda: "up" in home.log(run), "the handler to be set")
+    home.gofer("abort", run)
+    assert home.log(run) == "up\nsaved\n"
+
+
+def test_every_rank_of_every_node_is_stopped(home: Home) -> None:
+    run = home.submit("-N", "2", "--procs", "2", "sh", "-c", "trap 'echo asked $RANK; exit' TERM; echo up; sleep 100 & wait")
+    for rank in range(4):
+        until(lambda rank=rank: "up" in home.log(run, "--rank", str(rank)) if rank_log(home, run, rank) else False, f"rank {rank}")
+    home.gofer("abort", run)
+    assert [home.log(run, "--rank", str(rank)).split()[1:] for rank in range(4)] == [["asked", str(r)] for r in range(4)]
+    assert home.view(run)["state"] == "cancelled"
+
+
+def rank_log(home: Home, run: str, rank: int) -> bool:
+    return (home.run_folder(run) / f"attempts/1/node-{rank // 2}/rank-{rank}.log").exists()
+
+
+def test_a_run_that_waits_is_stopped_without_being_started(home: Home) -> None:
+    first = home.submit("--cpus", str(os.cpu_count() or 1), "sleep", "100")
+    second = home.submit("--cpus", str(os.cpu_count() or 1), "echo", "never")
+    assert "cancelled" in home.gofer("abort", second).out
+    seen = home.view(second)
+    assert (seen["state"], seen["reason"], seen["attempts"], seen["logs"]) == ("cancelled", "user", [], [])
+    assert "before it was started" in seen["why"]
+    home.gofer("abort", "--grace", "0", first)
+
+
+def test_set_up_is_stopped(home: Home) -> None:
+    run = home.submit("--setup", "echo up; sleep 100", "echo", "never")
+    until(lambda: "up" in home.log(run), "set-up to run")
+    home.gofer("abort", run)
+    seen = home.view(run)
+    assert (seen["state"], seen["reason"]) == ("cancelled", "user")
+    assert [log["rank"] for log in seen["logs"]] == [None]
+
+
+def test_aborting_what_has_ended_changes_nothing(home: Home) -> None:
+    run = home.finish("sh", "-c", "exit 3")
+    done = home.gofer("abort", run["id"], run["id"])
+    assert done.out == f"{run['id']} failed\n"
+    assert home.view(run["id"]) | {"observed_at": None} == run | {"observed_at": None}
+
+
+def test_several_are_stopped_by_one_command(home: Home) -> None:
+    runs = [home.submit("sleep", "100") for _ in range(3)]
+    done = home.gofer("abort", "--json", *runs)
+    assert [one["state"] for one in json.loads(done.out)] == ["cancelled"] * 3
+
+
+def check_daemons_end_with_an_abort(home: Home) -> None:
+    command, clean = daemon_command(home, "sleep 1000")
+    run = home.submit(*command)
+    until(lambda: clean.exists() and clean.read_text(), "the daemons")
+    assert len([words for words in home.processes().values() if "daemon.py" in words]) == 2
+    home.gofer("abort", run)
+    # At once: a run that is said to have ended holds nothing any more.
+    assert home.left_over() == {}
+    assert not is_running(int(clean.read_text()))
+
+
+def check_daemons_end_with_the_run(home: Home) -> None:
+    command, clean = daemon_command(home, "exit 0")
+    run = home.finish(*command)
+    assert home.left_over() == {}
+    assert run["state"] == "succeeded"
+    assert not is_running(int(clean.read_text()))
+
+
+def check_processes_end_with_their_agent(home: Home) -> None:
+    """Killed with -9, an agent cannot clean up; who started it does."""
+    run = home.submit("sh", "-c", "trap '' TERM; (setsid sleep 1000 &) ; echo up; while :; do sleep 0.05; done")
+    until(lambda: "up" in home.log(run), "its children")
+    os.kill(home.agent(run), signal.SIGKILL)
+    seen = home.wait(run)[0]
+    assert (seen["state"], seen["reason"]) == ("lost", "node-failure")
+    assert home.left_over() == {}
+
+
+@pytest.mark.root
+@pytest.mark.skipif(cgroups.find_parent() is None, reason="no cgroup can be made here")
+def test_daemons_end_with_an_abort_where_cgroups_are_allowed(home: Home) -> None:
+    check_daemons_end_with_an_abort(home)
+
+
+@pytest.mark.root
+@pytest.mark.skipif(cgroups.find_parent() is None, reason="no cgroup can be made here")
+def test_even_a_daemon_ends_with_its_agent_where_cgroups_are_allowed(home: Home) -> None:
+    command, clean = daemon_command(home, "sleep 1000")
+    run = home.submit(*command)
+    until(lambda: clean.exists() and clean.read_text(), "the daemons")
+    os.kill(home.agent(run), signal.SIGKILL)
+    seen = home.wait(run)[0]
+    assert (seen["state"], seen["reason"]) == ("lost", "node-failure")
+    assert home.left_over() == {}
+    assert not is_running(int(clean.read_text()))
+
+
+@pytest.mark.root
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
+def test_daemons_end_with_an_abort_where_cgroups_are_not(nobody: Home) -> None:
+    check_daemons_end_with_an_abort(nobody)
+
+
+@pytest.mark.root
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
+def test_daemons_end_with_the_run_where_cgroups_are_not(nobody: Home) -> None:
+    check_daemons_end_with_the_run(nobody)
+
+
+@pytest.mark.root
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
+def test_processes_end_with_their_agent_where_cgroups_are_not(nobody: Home) -> None:
+    check_processes_end_with_their_agent(nobody)
+
+
+def test_daemons_end_with_an_abort(home: Home) -> None:
+    check_daemons_end_with_an_abort(home)
+
+
+def test_daemons_end_with_the_run(home: Home) -> None:
+    check_daemons_end_with_the_run(home)
+
+
+def test_processes_end_with_their_agent(home: Home) -> None:
+    check_processes_end_with_their_agent(home)
+
+
+def test_a_background_child_does_not_keep_a_run_alive(home: Home) -> None:
+    run = home.finish("sh", "-c", "sleep 1000 & echo done")
+    assert (run["state"], home.log(run["id"])) == ("succeeded", "done\n")
+    assert home.left_over() == {}
