@@ -198,19 +198,22 @@ class Home:
                 "SELECT id, state FROM runs WHERE state IN ('queued', 'starting', 'running')"
             ).fetchall()
 
+    def kill_all(self) -> None:
+        """Every process, as a power cut would. The supervisor first, or it would act on the death of others."""
+        for _ in range(500):
+            living = [pid for pid in (self.supervisor(), *self.processes()) if pid]
+            if not living:
+                return
+            for pid in living:
+                _kill(pid)
+            time.sleep(0.02)
+
     def close(self) -> None:
         """End what is there, then fail if it was more than an idle supervisor with idle agents."""
         deadline = time.monotonic() + 10.0
         while (left := (self.left_over(), self.open_runs())) != ({}, []) and time.monotonic() < deadline:
             time.sleep(0.02)
-        for _ in range(500):
-            # The supervisor first: it would take the death of its agents for work to do.
-            living = [pid for pid in (self.supervisor(), *self.processes()) if pid]
-            if not living:
-                break
-            for pid in living:
-                _kill(pid)
-            time.sleep(0.02)
+        self.kill_all()
         assert left == ({}, []), f"processes or runs outlived the test: {left}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
@@ -9,22 +10,31 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from drill import evidence
 from drill.home import Home
+from drill.hunt import until
 from drill.round import Round
 from drill.workload import Spec
 
 if TYPE_CHECKING:
     from drill.course import Course
 
-_SIZE = "6m"
+_MIB = 6
 _FULL_S = 4.0
 
 
 @contextmanager
-def small_disk(path: Path) -> Iterator[Path]:
-    """A file system in memory that holds a few MiB."""
+def small_disk(path: Path, kind: str) -> Iterator[Path]:
+    """A file system that holds a few MiB. On ext4 a new name may need a block too, on tmpfs only bytes do."""
     path.mkdir(parents=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_SIZE}", "drill", str(path)], check=True)
+    if kind == "tmpfs":
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_MIB}m", "drill", str(path)], check=True)
+    else:
+        image = path.with_suffix(".img")
+        image.write_bytes(b"")
+        os.truncate(image, _MIB << 20)
+        subprocess.run(["mkfs.ext4", "-q", "-m", "0", "-O", "^has_journal", str(image)], check=True)
+        subprocess.run(["mount", "-o", "loop", str(image), str(path)], check=True)
     try:
         yield path
     finally:
@@ -54,9 +64,10 @@ def disk_full(course: Course, kills: int) -> Iterable[Round]:
     Rounds are closed here, while their disk is there.
     """
     del kills
-    for what in ("store", "engine", "home"):
+    places = [("store", "ext4"), ("home", "tmpfs"), ("engine", "ext4"), ("home", "ext4"), ("store", "tmpfs")]
+    for what, kind in places[: 2 if course.brief else None]:
         place = course.place()
-        with small_disk(place / "disk") as disk:
+        with small_disk(place / "disk", kind) as disk:
             game = course.begin("disk-full", _home(what, place, disk))
             _use(game, disk)
             course.close(game)
@@ -72,24 +83,32 @@ def _home(what: str, place: Path, disk: Path) -> Home:
 
 
 def _use(game: Round, disk: Path) -> None:
-    """Runs that end while the disk is full, wait for their start, are tried again, or come meanwhile."""
-    early = [
-        *(Spec(1, nap="1"), Spec(2, nap="1.5", end="7"), Spec(3, nap="1", end="SIGKILL", retries=1)),
-        *(Spec(4, nap="1", gpus=2), Spec(5, nap="0.3", rows=5), Spec(6, nap="0.2", end="once:3", retries=2)),
-    ]
-    for spec in early:
+    """Runs that end while the disk is full, that are to be started then, or come meanwhile."""
+    retried = [Spec(1, end="once:3", retries=2), Spec(2, end="7", retries=2)]
+    for spec in retried:
         game.submit(spec)
-    game.may_refuse = True
-    for number in range(course_bursts(game)):
+    until(lambda: _done(game) == len(retried), timeout_s=10.0)
+    for number in range(1, 3):
         with filled(disk):
-            began = time.monotonic()
-            for offset in range(3):
-                game.submit(Spec(10 * (number + 1) + offset, nap="0.2", end=("0", "9", "SIGTERM")[offset]))
-            time.sleep(max(0.0, began + _FULL_S - time.monotonic()))
-        time.sleep(0.7)
+            _meanwhile(game, 10 * number)
+        game.may_refuse = False
+        for spec in (Spec(10 * number + 5, nap="1.5", end="7"), Spec(10 * number + 6, nap="1", rows=5)):
+            game.submit(spec)
+        game.submit(Spec(10 * number + 7, nap="1", end="SIGKILL", gpus=2, retries=1))
     game.settle()
 
 
-def course_bursts(game: Round) -> int:
-    """Once, or twice: the second fill meets runs that the first one delayed."""
-    return game.rng.choice((1, 2))
+def _meanwhile(game: Round, number: int) -> None:
+    """Submissions may be refused; those that are not must run."""
+    game.may_refuse = True
+    began = time.monotonic()
+    for offset, end in enumerate(("0", "9", "SIGTERM")):
+        game.submit(Spec(number + offset, nap="0.2", end=end))
+    time.sleep(max(0.0, began + _FULL_S - time.monotonic()))
+
+
+def _done(game: Round) -> int:
+    marks = evidence.read_marks(game.home)
+    return sum(
+        "done" in lines for run in marks.values() for ranks in run.values() for lines in ranks.values()
+    )

@@ -54,6 +54,8 @@ class Round:
         self.aborted: set[str] = set()
         self.restarted: set[str] = set()
         self.may_refuse = False
+        # What a rebuilt ledger must have as before; empty for everything.
+        self.rebuilt_keys: tuple[str, ...] = ()
         self.violations: list[Violation] = []
         self.listing: evidence.Listing | None = None
         self._started = 0
@@ -186,7 +188,7 @@ class Round:
         for words in aftermath.leftovers(self.home, self.listing):
             self.violate(words)
         if self.listing is not None:
-            for words in aftermath.rebuilt(self.home, self.listing):
+            for words in aftermath.rebuilt(self.home, self.listing, keys=self.rebuilt_keys):
                 self.violate(words)
         for words in aftermath.stray_files(self.home):
             self.violate(words)

@@ -38,15 +38,22 @@ UNPRIVILEGED = [
 ]  # fmt: skip
 
 
-def daemon_command(home: Home, then: str) -> tuple[list[str], Path]:
-    """A command that leaves two daemons, one with a clean environment, and the file with the pid of that one."""
+def daemon_command(home: Home, then: str) -> list[str]:
+    """A command that leaves two daemons, one with a clean environment, before it goes on to `then`."""
     script, clean, plain = (home.root / name for name in ("daemon.py", "clean.pid", "plain.pid"))
     script.write_text(DAEMON)
     words = (
         f"env -i {sys.executable} {script} {clean}; {sys.executable} {script} {plain};"
         f" until [ -s {clean} ] && [ -s {plain} ]; do sleep 0.02; done; {then}"
     )
-    return ["sh", "-c", words], clean
+    return ["sh", "-c", words]
+
+
+def daemons(home: Home) -> list[int]:
+    """The pids of those two, once both have said them."""
+    files = [home.root / "clean.pid", home.root / "plain.pid"]
+    until(lambda: all(file.exists() and file.read_text() for file in files), "the daemons")
+    return [int(file.read_text()) for file in files]
 
 
 def is_running(pid: int) -> bool:
@@ -97,6 +104,16 @@ def test_an_abort_with_a_longer_grace_than_the_runs_own(home: Home) -> None:
     home.gofer("abort", "--grace", "100s", run)
     assert home.log(run) == "up\nsaved\n"
     assert home.view(run)["state"] == "cancelled"
+
+
+def test_a_second_abort_may_be_less_patient(home: Home) -> None:
+    run = home.submit("--grace", "1h", "sh", "-c", "trap 'echo asked' TERM; echo up; while :; do sleep 0.05; done")
+    until(lambda: "up" in home.log(run), "the trap to be set")
+    first = home.start("abort", run)
+    until(lambda: "asked" in home.log(run), "the first request")
+    home.gofer("abort", "--grace", "0", run)
+    assert home.view(run)["state"] == "cancelled"
+    assert first.communicate(timeout=60)[0].decode() == f"{run} cancelled\n"
 
 
 def test_the_program_below_a_shell_has_its_grace_too(home: Home) -> None:
@@ -154,22 +171,20 @@ def test_several_are_stopped_by_one_command(home: Home) -> None:
 
 
 def check_daemons_end_with_an_abort(home: Home) -> None:
-    command, clean = daemon_command(home, "sleep 1000")
-    run = home.submit(*command)
-    until(lambda: clean.exists() and clean.read_text(), "the daemons")
-    assert len([words for words in home.processes().values() if "daemon.py" in words]) == 2
+    run = home.submit(*daemon_command(home, "sleep 1000"))
+    pids = daemons(home)
+    assert all(map(is_running, pids))
     home.gofer("abort", run)
     # At once: a run that is said to have ended holds nothing any more.
     assert home.left_over() == {}
-    assert not is_running(int(clean.read_text()))
+    assert not any(map(is_running, pids))
 
 
 def check_daemons_end_with_the_run(home: Home) -> None:
-    command, clean = daemon_command(home, "exit 0")
-    run = home.finish(*command)
+    run = home.finish(*daemon_command(home, "exit 0"))
     assert home.left_over() == {}
     assert run["state"] == "succeeded"
-    assert not is_running(int(clean.read_text()))
+    assert not any(map(is_running, daemons(home)))
 
 
 def check_processes_end_with_their_agent(home: Home) -> None:
@@ -191,14 +206,13 @@ def test_daemons_end_with_an_abort_where_cgroups_are_allowed(home: Home) -> None
 @pytest.mark.root
 @pytest.mark.skipif(cgroups.find_parent() is None, reason="no cgroup can be made here")
 def test_even_a_daemon_ends_with_its_agent_where_cgroups_are_allowed(home: Home) -> None:
-    command, clean = daemon_command(home, "sleep 1000")
-    run = home.submit(*command)
-    until(lambda: clean.exists() and clean.read_text(), "the daemons")
+    run = home.submit(*daemon_command(home, "sleep 1000"))
+    pids = daemons(home)
     os.kill(home.agent(run), signal.SIGKILL)
     seen = home.wait(run)[0]
     assert (seen["state"], seen["reason"]) == ("lost", "node-failure")
     assert home.left_over() == {}
-    assert not is_running(int(clean.read_text()))
+    assert not any(map(is_running, pids))
 
 
 @pytest.mark.root

@@ -27,7 +27,14 @@ def test_goferignore_has_the_last_word(desk: Desk) -> None:
             "sub/notes.md": "",
         }
     )
-    assert desk.taken() == [".gitignore", ".goferignore", "data/x", "keep.bin", "sub/.goferignore", "sub/notes.md"]
+    assert desk.taken() == [
+        ".gitignore",
+        ".goferignore",
+        "data/x",
+        "keep.bin",
+        "sub/.goferignore",
+        "sub/notes.md",
+    ]
 
 
 def test_the_callers_patterns_are_stronger_still(desk: Desk) -> None:
@@ -38,7 +45,14 @@ def test_the_callers_patterns_are_stronger_still(desk: Desk) -> None:
 
 
 def test_what_is_never_code(desk: Desk) -> None:
-    junk = ["__pycache__/x.py", "m.pyc", ".ipynb_checkpoints/a", ".mypy_cache/a", ".pytest_cache/a", ".ruff_cache/a"]
+    junk = [
+        "__pycache__/x.py",
+        "m.pyc",
+        ".ipynb_checkpoints/a",
+        ".mypy_cache/a",
+        ".pytest_cache/a",
+        ".ruff_cache/a",
+    ]
     kept = [".hidden", "node_modules/a", "venv/not-one", "assets/logo.png", "assets/readme/x"]
     logs = "assets/r261116-091233-k9qd4x/rank-0.log"
     desk.write(dict.fromkeys([*junk, *kept, logs], ""))
@@ -112,7 +126,9 @@ def test_rules_above_the_folder_count_up_to_the_top_of_the_repository(desk: Desk
 
 @pytest.mark.parametrize("line", ["scratch/", "*", "/scratch", "scratch/try"])
 def test_a_folder_that_its_repository_ignores_is_taken_whole(desk: Desk, line: str) -> None:
-    desk.write({".gitignore": line + "\n", "scratch/try/a": "", "scratch/try/.gitignore": "b\n", "scratch/try/b": ""})
+    desk.write(
+        {".gitignore": line + "\n", "scratch/try/a": "", "scratch/try/.gitignore": "b\n", "scratch/try/b": ""}
+    )
     desk.commit()
     folder = desk.project / "scratch/try"
     assert desk.taken(folder=folder) == [".gitignore", "a"]

@@ -1,4 +1,4 @@
-"""The quick way: a tree that has not changed for a while is known without reading it, and yet nothing is missed."""
+"""The quick way: a tree left alone for a while is known without reading it, and yet nothing is missed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def take_and_count(desk: Desk) -> tuple[Snapshot, int]:
 def settled(desk: Desk) -> Desk:
     """A project whose files have been left alone long enough, with a first snapshot taken."""
     desk.write({f"pkg{i % 6}/mod/f{i}.py": os.urandom(40_000) for i in range(60)})
-    desk.write({".gitignore": "*.log\nbuild/\n", "pkg1/x.log": "log", "build/out": "o", "pkg2/.gitignore": "y"})
+    desk.write(
+        {".gitignore": "*.log\nbuild/\n", "pkg1/x.log": "log", "build/out": "o", "pkg2/.gitignore": "y"}
+    )
     os.symlink("pkg1", desk.project / "link")
     time.sleep(SETTLED_S)
     desk.take()
@@ -59,7 +61,9 @@ def test_a_store_that_lost_everything_gets_it_from_an_unchanged_tree(settled: De
     assert (again.id, again.sent_files) == (first.id, 62)
     assert again.has("pkg1/mod/f1.py") and not again.has("pkg1/x.log")
     restored = describe(settled.restore(again.id))
-    assert restored == {k: v for k, v in describe(settled.project).items() if not k.startswith(b"build") and k[-4:] != b".log"}
+    assert restored == {
+        k: v for k, v in describe(settled.project).items() if not k.startswith(b"build") and k[-4:] != b".log"
+    }
 
 
 def change_rule(root: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from snapshot.desk import LONG_AGO_S, Desk, describe
 
-from gofer.agent.manifest import CHUNK_BYTES
+from gofer.agent.packs import CHUNK_BYTES
 from gofer.errors import SnapshotError, StoreError
 from gofer.snapshot import differences, load, take
 from gofer.storage.file import FileStore
@@ -203,7 +203,9 @@ def test_has_knows_files_links_and_folders(desk: Desk) -> None:
     os.symlink("src", desk.project / "code")
     for _ in range(2):
         taken = desk.take()
-        assert all(taken.has(path) for path in ("src/train.py", "src/é.py", "src", ".", "code/train.py", "code"))
+        assert all(
+            taken.has(path) for path in ("src/train.py", "src/é.py", "src", ".", "code/train.py", "code")
+        )
         assert not any(taken.has(path) for path in ("skip.pyc", "src/none.py", "none/x/y", "src/train.py/x"))
 
 

@@ -6,18 +6,18 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import time
-from typing import Any
+from typing import Any, Iterator
 
 from gofer.agent import launch
 from gofer.agent.crew import Share
 from gofer.agent.processes import Identity
 from gofer.agent.queue import OWN_GRACE, Entry
 from gofer.agent.scheduler import Demand, Grant
+from gofer.agent.watch import STOP, STOP_NOW, STOP_PATIENTLY
 
 _STUCK_S = 15.0
-# Requests to stop: a gentle one, a firm one, and then the agent itself is stuck.
-_FIRM = 2
 
 
 class Active:
@@ -33,8 +33,8 @@ class Active:
         self.left = {
             Share(entry.id, entry.attempt, node): Identity(*who) for node, who in enumerate(entry.agents)
         }
-        self._requests_to_stop = 0
-        self.next_request_at = math.inf
+        self._requests = self._plan_requests()
+        self.next_request_at = math.inf if entry.cancel_grace_s is None else -math.inf
 
     @property
     def store(self) -> str:
@@ -44,18 +44,31 @@ class Active:
     def nodes(self) -> int:
         return len(self.grant.gpus)
 
+    def ask_to_stop(self, grace_s: float) -> None:
+        """Again with another grace begins anew: who was patient may have lost patience."""
+        if grace_s != self.entry.cancel_grace_s:
+            self.entry.cancel_grace_s = grace_s
+            self._requests = self._plan_requests()
+            self.next_request_at = -math.inf
+
     def next_request(self, now: float) -> int | None:
-        """0 when it is time to ask gently, 1 firmly, 2 to kill the agents; None when it is not time yet."""
-        grace_s = self.entry.cancel_grace_s
-        asked = self._requests_to_stop
-        if grace_s is None or (asked and now < self.next_request_at):
+        """The signal that its agents are due now to have it stopped; None when it is not time for one."""
+        if now < self.next_request_at:
             return None
-        patience_s = _STUCK_S
-        if not asked:
-            patience_s = self.request["grace_s"] + _STUCK_S if grace_s == OWN_GRACE else grace_s
+        number, patience_s = next(self._requests)
         self.next_request_at = now + patience_s
-        self._requests_to_stop += 1
-        return min(asked, _FIRM)
+        return number
+
+    def _plan_requests(self) -> Iterator[tuple[int, float]]:
+        """Each with the time it is given: gently, firmly, and then the agent itself is stuck."""
+        grace_s = self.entry.cancel_grace_s
+        if grace_s == OWN_GRACE:
+            yield STOP, self.request["grace_s"] + _STUCK_S
+        elif grace_s:
+            yield STOP_PATIENTLY, grace_s
+        yield STOP_NOW, _STUCK_S
+        while True:
+            yield signal.SIGKILL, _STUCK_S
 
     def message(self, share: Share, *, engine: str, port: int) -> dict[str, Any]:
         """What the agent of one node is told, besides the request itself."""

@@ -7,21 +7,21 @@ made last, so that no write can pass through one.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import time
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
-from gofer.agent.manifest import CHUNK_BYTES, Entry, Manifest, ManifestError, Place, Read, load, pack_key
+from gofer.agent.manifest import Entry, Manifest, load
+from gofer.agent.packs import CHUNK_BYTES, ManifestError, Read, read_blobs
 
-# Bytes between two wanted blobs that are cheaper to read along than to ask around.
-_GAP_BYTES = 64 * 1024
 _STALE_S = 24 * 3600.0
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CONTINUE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _Folder = Union[str, "os.PathLike[str]"]
+# Where the bytes of a blob go: entries, and the number of the piece in each.
+_Uses = Dict[str, List[Tuple[Entry, int]]]
 
 
 class CheckoutError(Exception):
@@ -34,13 +34,6 @@ class Restored(NamedTuple):
     files: int
     size: int
     reused: bool
-
-
-class _Piece(NamedTuple):
-    place: Place
-    blob: str
-    entry: Entry
-    number: int
 
 
 def restore(source: Union[_Folder, Read], snapshot_id: str, destination: _Folder) -> Restored:
@@ -155,19 +148,33 @@ def _sweep(target: str) -> None:
 
 
 def _fill(read: Read, manifest: Manifest, root: bytes) -> None:
-    pieces = _pieces(manifest)
+    uses = _uses(manifest)
     for folder in manifest.folders:
         os.mkdir(os.path.join(root, folder))
     for entry in manifest.entries:
-        if entry.kind != "l" and not entry.blobs:
-            os.close(os.open(os.path.join(root, entry.path), _CREATE, _mode(entry)))
-        elif len(entry.blobs) > 1:
+        if entry.kind != "l" and len(entry.blobs) != 1:
             _reserve(os.path.join(root, entry.path), entry)
-    for run in _runs(pieces):
-        _write_run(read, run, root)
+    for blob, data in read_blobs(read, manifest.places, uses):
+        for entry, number in uses[blob]:
+            _write_piece(os.path.join(root, entry.path), data, entry, number)
     for entry in manifest.entries:
         if entry.kind == "l":
             os.symlink(entry.target, os.path.join(root, entry.path))
+
+
+def _uses(manifest: Manifest) -> _Uses:
+    """Where every blob goes; ManifestError when it has not the length that is needed there."""
+    uses: _Uses = {}
+    for entry in manifest.entries:
+        for number, blob in enumerate(entry.blobs):
+            place = manifest.places.get(blob)
+            length = min(CHUNK_BYTES, entry.size - number * CHUNK_BYTES)
+            if place and place.length != length:
+                raise ManifestError(
+                    f"the pack {place.pack} has {place.length} bytes for {blob}, not {length}"
+                )
+            uses.setdefault(blob, []).append((entry, number))
+    return uses
 
 
 def _mode(entry: Entry) -> int:
@@ -175,7 +182,7 @@ def _mode(entry: Entry) -> int:
 
 
 def _reserve(path: bytes, entry: Entry) -> None:
-    """A file of several pieces is made first, since its pieces come in the order of the packs."""
+    """A file of several pieces is made first, since they come in the order of the packs; one of none, too."""
     file = os.open(path, _CREATE, _mode(entry))
     try:
         os.ftruncate(file, entry.size)
@@ -183,59 +190,10 @@ def _reserve(path: bytes, entry: Entry) -> None:
         os.close(file)
 
 
-def _pieces(manifest: Manifest) -> List[_Piece]:
-    """Everything to write, in the order it lies in the packs."""
-    pieces = []
-    for entry in manifest.entries:
-        for index, blob in enumerate(entry.blobs):
-            place = manifest.places.get(blob)
-            if place is None:
-                raise ManifestError(f"no pack of the snapshot holds {blob}")
-            length = min(CHUNK_BYTES, entry.size - index * CHUNK_BYTES)
-            if place.length != length:
-                raise ManifestError(
-                    f"the pack {place.pack} has {place.length} bytes for {blob}, not {length}"
-                )
-            pieces.append(_Piece(place, blob, entry, index))
-    pieces.sort()
-    return pieces
-
-
-def _runs(pieces: List[_Piece]) -> Iterator[List[_Piece]]:
-    """Neighbours that one read brings in, at most about CHUNK_BYTES at once."""
-    run: List[_Piece] = []
-    end = 0
-    for piece in pieces:
-        place = piece.place
-        fits = run and place.pack == run[0].place.pack and place.offset <= end + _GAP_BYTES
-        if not fits or place.offset + place.length > run[0].place.offset + CHUNK_BYTES:
-            if run:
-                yield run
-            run, end = [], 0
-        run.append(piece)
-        end = max(end, place.offset + place.length)
-    if run:
-        yield run
-
-
-def _write_run(read: Read, run: List[_Piece], root: bytes) -> None:
-    start = run[0].place.offset
-    end = max(piece.place.offset + piece.place.length for piece in run)
-    data = memoryview(read(pack_key(run[0].place.pack), start, end - start))
-    checked: Dict[Tuple[int, int], str] = {}
-    for place, blob, entry, index in run:
-        span = (place.offset - start, place.offset - start + place.length)
-        if span not in checked:
-            checked[span] = hashlib.sha256(data[span[0] : span[1]]).hexdigest()
-        if checked[span] != blob:
-            raise ManifestError(f"the pack {place.pack} is damaged at {place.offset}")
-        _write_piece(os.path.join(root, entry.path), data[span[0] : span[1]], entry, index)
-
-
-def _write_piece(path: bytes, data: memoryview, entry: Entry, index: int) -> None:
+def _write_piece(path: bytes, data: memoryview, entry: Entry, number: int) -> None:
     file = os.open(path, _CONTINUE if len(entry.blobs) > 1 else _CREATE, _mode(entry))
     try:
-        offset = index * CHUNK_BYTES
+        offset = number * CHUNK_BYTES
         done = 0
         while done < len(data):
             done += os.pwrite(file, data[done:], offset + done)

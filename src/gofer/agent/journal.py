@@ -47,7 +47,10 @@ class Journal:
         self._open_runs: dict[str, int] = {}
         self.requests: dict[str, dict[str, Any]] = {}
         self.environments: dict[str, dict[str, str]] = {}
-        self._clear_left()
+        try:
+            self._clear_left()
+        except sqlite3.DatabaseError:
+            pass  # whoever works off the queue meets the same trouble, and deals with it
 
     def _clear_left(self) -> None:
         """What a supervisor that was killed between the end of a request and `_forget` did not get to."""
@@ -57,7 +60,7 @@ class Journal:
             for name in os.listdir(path) if os.path.isdir(path) else ():
                 request_id = name[: -len(".json")] if name.endswith(".json") else name
                 if self._queue.is_over(request_id):
-                    _remove_traces(engine, request_id)
+                    remove_traces(engine, request_id)
 
     @property
     def is_empty(self) -> bool:
@@ -135,10 +138,11 @@ class Journal:
         del self._open_runs[entry.request]
         self.requests.pop(entry.request, None)
         self.environments.pop(entry.request, None)
-        _remove_traces(self._queue.engine, entry.request)
+        remove_traces(self._queue.engine, entry.request)
 
 
-def _remove_traces(engine: str, request_id: str) -> None:
+def remove_traces(engine: str, request_id: str) -> None:
+    """What a request that is over leaves in the engine's folder."""
     sealed.remove(engine, request_id)
     shutil.rmtree(work_folder(engine, request_id), ignore_errors=True)
 
@@ -148,5 +152,8 @@ def _end_record(entry: Entry) -> dict[str, Any]:
 
 
 def _complain(words: str) -> None:
-    """Into supervisor.log, for whoever looks there."""
-    print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {words}", file=sys.stderr, flush=True)
+    """Into supervisor.log, for whoever looks there; the disk may be too full for it."""
+    try:
+        print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {words}", file=sys.stderr, flush=True)
+    except OSError:
+        pass

@@ -91,7 +91,7 @@ class Node:
 
     def run(self) -> int:
         """0 when the exit record is written; ALREADY_STARTED when this share was taken up before."""
-        os.makedirs(self.folder, exist_ok=True)
+        files.patiently(lambda: os.makedirs(self.folder, exist_ok=True))
         try:
             return ALREADY_STARTED if self._was_taken_up() else self._run()
         finally:
@@ -141,7 +141,8 @@ class Node:
     # -- before the command
 
     def _prepare(self) -> None:
-        os.makedirs(os.path.join(self.task.store, folder.outputs_key(self.place.run_id)), exist_ok=True)
+        outputs = os.path.join(self.task.store, folder.outputs_key(self.place.run_id))
+        files.patiently(lambda: os.makedirs(outputs, exist_ok=True))
         try:
             self._stage(self.task)
         except Exception as error:  # whatever it is, the person must read it in the record

@@ -9,35 +9,13 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import time
-from typing import Any, Iterable, Iterator, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, NamedTuple, Sequence, TypeVar
 
-_VERSION = 1
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS requests (id TEXT PRIMARY KEY, body TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS runs (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,
-    id TEXT NOT NULL UNIQUE,
-    request TEXT NOT NULL,
-    row INTEGER,
-    args TEXT NOT NULL DEFAULT '{}',
-    priority INTEGER NOT NULL,
-    state TEXT NOT NULL DEFAULT 'queued',
-    reason TEXT, detail TEXT, exit_code INTEGER,
-    attempt INTEGER NOT NULL DEFAULT 0,
-    restarts INTEGER NOT NULL DEFAULT 0,
-    attempts TEXT NOT NULL DEFAULT '[]',
-    gpus TEXT NOT NULL DEFAULT '[]',
-    agents TEXT NOT NULL DEFAULT '[]',
-    not_before REAL NOT NULL DEFAULT 0,
-    started_at REAL, ended_at REAL, elapsed_s REAL,
-    boot TEXT,
-    cancel_grace_s REAL
-);
-CREATE INDEX IF NOT EXISTS runs_request ON runs (request);
-CREATE INDEX IF NOT EXISTS runs_open ON runs (seq) WHERE state IN ('queued', 'starting', 'running');
-CREATE INDEX IF NOT EXISTS runs_cancelled ON runs (seq) WHERE cancel_grace_s IS NOT NULL;
-"""
+from gofer.agent import files, folder
+from gofer.agent.queue_file import QueueFile
+
+T = TypeVar("T")
+
 # A cancel with no grace of its own uses the job's; SQL has no way to say "asked for, unspecified".
 OWN_GRACE = -1.0
 
@@ -107,39 +85,54 @@ class Seen(NamedTuple):
     attempts: list[dict[str, Any]]
 
 
-_SEEN = "id, state, reason, detail, exit_code, started_at, ended_at, elapsed_s, attempts"
+_TOLD = Seen._fields[1:]
+_SEEN = ", ".join(Seen._fields)
 _OPEN = "state IN ('queued', 'starting', 'running')"
 
 
 class Queue:
-    """A connection to the queue; one thread, one process. sqlite3's own errors pass through."""
+    """A connection to the queue; one thread, one process. sqlite3's own errors pass through.
+
+    What commands ask for (`add`, `ask_cancel`, `observe`) is done in a new file when the old one is damaged;
+    the run folders keep what was started from being started again.
+    """
 
     def __init__(self, engine: str) -> None:
         self.engine = engine
         os.makedirs(engine, mode=0o700, exist_ok=True)
         self.path = os.path.join(engine, "queue.db")
-        self._db = self._open()
-
-    def _open(self) -> sqlite3.Connection:
-        try:
-            return _connect(self.path)
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
-                raise
-            _set_aside(self.path)
-            return _connect(self.path)
+        self.file = QueueFile(self.path)
+        self._db = self.file.open()
 
     def close(self) -> None:
         self._db.close()
 
     def version(self) -> int:
-        """Changes whenever another connection has committed something."""
+        """Changes whenever another connection has committed something; Replaced when none can any more."""
+        self.file.check_same()
         return int(self._db.execute("PRAGMA data_version").fetchone()[0])
+
+    def _mending(self, act: Callable[[], T]) -> T:
+        """Do what may be done again; once more, in a new file, when this one turns out to be damaged."""
+        try:
+            return act()
+        except sqlite3.DatabaseError as error:
+            if not self.file.set_aside_if(error):
+                raise
+        self._db.close()
+        self._db = self.file.open()
+        return act()
 
     def add(
         self, body: dict[str, Any], runs: Iterable[tuple[str, int | None, dict[str, str] | None]]
     ) -> bool:
-        """Queue a request with its runs, all or nothing; False when it was there already."""
+        """Queue a request with its runs, all or nothing; False when it was there already.
+
+        Runs that ended in a queue that was lost since are taken as the store remembers them.
+        """
+        return self._mending(lambda: self._add(body, list(runs)))
+
+    def _add(self, body: dict[str, Any], runs: list[tuple[str, int | None, dict[str, str] | None]]) -> bool:
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
             known = self._db.execute(
@@ -154,25 +147,28 @@ class Queue:
                     for run_id, row, args in runs
                 ),
             )
+            changes = ", ".join(f"{name} = ?" for name in _TOLD)
+            self._db.executemany(f"UPDATE runs SET {changes} WHERE id = ?", _ended_before(body))
         return True
 
     def ask_cancel(self, ids: Iterable[str], grace_s: float | None) -> None:
         """Mark runs, or every run of a group, for the supervisor to end; ended ones are left alone."""
         grace = OWN_GRACE if grace_s is None else max(0.0, grace_s)
-        with self._db:
-            self._db.execute("BEGIN IMMEDIATE")
-            for run_id in ids:
-                self._db.execute(
-                    f"UPDATE runs SET cancel_grace_s = ? WHERE (id = ? OR request = ?) AND {_OPEN}",
-                    (grace, run_id, run_id),
-                )
+        values = [(grace, run_id, run_id) for run_id in ids]
+        query = f"UPDATE runs SET cancel_grace_s = ? WHERE (id = ? OR request = ?) AND {_OPEN}"
+        self._mending(lambda: self._change(query, values))
 
-    def observe(self, ids: Iterable[str]) -> Iterator[Seen]:
+    def observe(self, ids: Iterable[str]) -> list[Seen]:
         """The runs with these ids, and all runs of these groups."""
-        for run_id in ids:
-            rows = self._db.execute(f"SELECT {_SEEN} FROM runs WHERE id = ? OR request = ?", (run_id, run_id))
-            for row in rows:
-                yield Seen._make((*row[:-1], json.loads(row[-1])))
+        wanted = list(ids)
+        query = f"SELECT {_SEEN} FROM runs WHERE id = ? OR request = ?"
+        return self._mending(
+            lambda: [
+                Seen._make((*row[:-1], json.loads(row[-1])))
+                for run_id in wanted
+                for row in self._db.execute(query, (run_id, run_id))
+            ]
+        )
 
     def load_request(self, request_id: str) -> dict[str, Any]:
         row = self._db.execute("SELECT body FROM requests WHERE id = ?", (request_id,)).fetchone()
@@ -220,37 +216,23 @@ class Queue:
         if not rows:
             return
         changes = ", ".join(f"{name} = ?" for name in _SAVED)
+        self._change(f"UPDATE runs SET {changes} WHERE seq = ?", rows)
+
+    def _change(self, query: str, values: Sequence[tuple[Any, ...]]) -> None:
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany(f"UPDATE runs SET {changes} WHERE seq = ?", rows)
+            self._db.executemany(query, values)
 
 
-def _connect(path: str) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=30.0, isolation_level=None)
+def _ended_before(body: dict[str, Any]) -> list[list[Any]]:
+    """The values of _TOLD and the id of runs that ended in a queue that is lost; the store remembers them."""
     try:
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = FULL")
-        found = db.execute("PRAGMA user_version").fetchone()[0]
-        if found > _VERSION:
-            raise sqlite3.OperationalError(f"it is of version {found}, made by a newer gofer")
-        if found < _VERSION:
-            with db:
-                db.execute("BEGIN IMMEDIATE")
-                for statement in _SCHEMA.split(";"):
-                    db.execute(statement)
-                db.execute(f"PRAGMA user_version = {_VERSION}")
-        os.chmod(path, 0o600)
-    except sqlite3.Error:
-        db.close()
-        raise
-    return db
-
-
-def _set_aside(path: str) -> None:
-    """Keep a damaged file for a look at it later; run folders fence what was started from being started
-    again.
-    """
-    suffix = f".damaged-{int(time.time())}"
-    for ending in ("", "-wal", "-shm"):
-        if os.path.exists(path + ending):
-            os.replace(path + ending, path + suffix + ending)
+        with open(os.path.join(body.get("store", ""), folder.ends_key(body["id"])), "rb") as file:
+            lines = list(files.read_lines(file.read()))
+    except OSError:
+        return []
+    return [
+        [json.dumps(line[name]) if name in _AS_JSON else line[name] for name in (*_TOLD, "id")]
+        for line in lines
+        if all(name in line for name in (*_TOLD, "id"))
+    ]

@@ -14,46 +14,54 @@ from typing import Mapping
 from gofer.agent import files, processes
 
 
+def _folder(engine: str) -> str:
+    return os.path.join(engine, "sealed")
+
+
 def _path(engine: str, request_id: str) -> str:
-    return os.path.join(engine, "sealed", f"{request_id}.json")
+    return os.path.join(_folder(engine), f"{request_id}.json")
 
 
 def write(engine: str, request_id: str, values: Mapping[str, str]) -> None:
-    """Until `confirm`, they go when the calling process does; see `abandoned`."""
-    folder = os.path.join(engine, "sealing")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    path = os.path.join(folder, f"{request_id}@{processes.identify(os.getpid())}")
+    """Until `confirm`, they are worth no more than the calling process; see `abandoned`."""
+    os.makedirs(_folder(engine), mode=0o700, exist_ok=True)
+    path = os.path.join(_folder(engine), f"{request_id}@{processes.identify(os.getpid())}")
     files.write_whole(path, files.encode(dict(values)), mode=0o600)
 
 
 def confirm(engine: str, request_id: str) -> None:
     """The run is recorded. Idempotent; nothing happens when nothing was sealed."""
-    for name in _unconfirmed(engine):
-        if name.startswith(f"{request_id}@") and not name.endswith(".tmp"):
-            os.makedirs(os.path.join(engine, "sealed"), mode=0o700, exist_ok=True)
-            os.replace(os.path.join(engine, "sealing", name), _path(engine, request_id))
+    if os.path.exists(_path(engine, request_id)):
+        return
+    for path in _unconfirmed(engine, request_id):
+        os.replace(path, _path(engine, request_id))
 
 
 def abandoned(engine: str) -> dict[str, str]:
     """Path → request id of what processes that are dead now sealed and did not confirm."""
     found = {}
-    for name in _unconfirmed(engine):
-        request_id, _, writer = name.partition("@")
+    for path in _unconfirmed(engine):
+        request_id, _, writer = os.path.basename(path).partition("@")
         pid, _, start = writer.partition(".")[0].partition(":")
         if not processes.is_alive(processes.Identity(int(pid), int(start))):
-            found[os.path.join(engine, "sealing", name)] = request_id
+            found[path] = request_id
     return found
 
 
-def _unconfirmed(engine: str) -> list[str]:
+def _unconfirmed(engine: str, request_id: str = "") -> list[str]:
+    """Also halves of files, for `abandoned`, but not for one request."""
     try:
-        return os.listdir(os.path.join(engine, "sealing"))
+        names = os.listdir(_folder(engine))
     except FileNotFoundError:
         return []
+    if request_id:
+        names = [name for name in names if name.startswith(f"{request_id}@") and not name.endswith(".tmp")]
+    return [os.path.join(_folder(engine), name) for name in names if "@" in name]
 
 
 def read(engine: str, request_id: str) -> dict[str, str]:
     """Empty when nothing was sealed."""
+    confirm(engine, request_id)
     try:
         with open(_path(engine, request_id), "rb") as file:
             values: dict[str, str] = json.load(file)
@@ -63,4 +71,5 @@ def read(engine: str, request_id: str) -> dict[str, str]:
 
 
 def remove(engine: str, request_id: str) -> None:
+    confirm(engine, request_id)
     files.remove(_path(engine, request_id))

@@ -12,6 +12,8 @@ import os
 import signal
 from typing import NamedTuple
 
+from gofer.agent import files
+
 CANNOT_RUN = 126
 NOT_FOUND = 127
 _DEFAULT_SIGNALS = [
@@ -50,7 +52,8 @@ def start(command: Command) -> int:
     """The pid of the command, leading a session of its own in the current folder."""
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (os.O_EXCL if command.fenced else 0)
     program = command.argv[0]
-    try:
+
+    def spawn() -> int:
         return os.posix_spawn(
             locate(program, command.environment.get("PATH", os.defpath)) or f"/nonexistent/{program}",
             command.argv,
@@ -64,6 +67,10 @@ def start(command: Command) -> int:
             setsigdef=_DEFAULT_SIGNALS,
             setsigmask=(),
         )
+
+    try:
+        # Where a full disk has no room for the log, it was not made, and so nothing was started.
+        return files.patiently(spawn)
     except FileExistsError:
         raise AlreadyStarted from None
     except OSError as error:

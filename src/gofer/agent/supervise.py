@@ -6,12 +6,14 @@ import fcntl
 import gc
 import os
 import signal
+import sqlite3
 import sys
 import time
 import traceback
 from typing import NoReturn
 
 from gofer.agent import cgroups, wake
+from gofer.agent.queue_file import Replaced
 from gofer.agent.supervisor import Supervisor
 from gofer.agent.worker import CGROUP_PREFIX
 
@@ -28,12 +30,23 @@ def main(engine: str) -> NoReturn:
         cgroups.leave(CGROUP_PREFIX)  # an agent that started this one ends whatever stays in its group
         if _become_only(engine):
             gc.freeze()
-            Supervisor(engine).run()
+            _supervise(engine)
     except BaseException:  # the last words of a detached process go into its log
         traceback.print_exc()
         status = 1
     sys.stderr.flush()
     os._exit(status)
+
+
+def _supervise(engine: str) -> None:
+    supervisor = Supervisor(engine)
+    try:
+        supervisor.run()
+    except Replaced:
+        wake.become(engine)  # as new: agents at work are found again by what they wrote in their folders
+    except sqlite3.DatabaseError as error:
+        if not supervisor.queue.file.set_aside_if(error):
+            raise
 
 
 def _become_only(engine: str) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import socket
 import time
 
@@ -20,13 +19,13 @@ from gofer.agent.journal import Journal
 from gofer.agent.processes import Identity
 from gofer.agent.queue import Entry, Queue
 from gofer.agent.states import Reason, State
+from gofer.agent.watch import STOP_FOR_PEER
 
 LINGER_S = 3.0
 _ADOPTED_LOOK_S = 0.25
 _AGAIN_S = 0.5
 _LONGEST_SLEEP_S = 5.0
 _LONGEST_DELAY_S = 60.0
-_REQUESTS = (signal.SIGTERM, signal.SIGTERM, signal.SIGKILL)
 
 
 class Supervisor:
@@ -149,10 +148,10 @@ class Supervisor:
                 self._take_over(entry)
         self.waiting.sort(key=lambda one: one.order)
         asked = dict(self.queue.load_cancels())
-        if asked:
-            for entry in [*self.waiting, *(one.entry for one in self.active.values())]:
-                if entry.cancel_grace_s is None:
-                    entry.cancel_grace_s = asked.get(entry.id)
+        for entry in self.waiting if asked else ():
+            entry.cancel_grace_s = asked.get(entry.id)
+        for run_id in asked.keys() & self.active.keys():
+            self.active[run_id].ask_to_stop(asked[run_id])
 
     def _take_over(self, entry: Entry) -> None:
         """A run that an earlier supervisor started: its agents may be alive, or have ended unseen."""
@@ -169,11 +168,12 @@ class Supervisor:
         record = files.read_json(os.path.join(one.store, folder.node_key(*share), folder.EXIT))
         if record is None and self._other_agent(one, share, who):
             return
-        if record is None:
+        if record is None and one.entry.boot == self.boot:
+            # Nothing outlives a restart of the machine; the pids of before belong to others now.
             self.crew.sweep(one.store, share, who)
         if record is None or record["state"] != State.SUCCEEDED:
             for peer in one.left.values():
-                processes.send(peer, signal.SIGINT)
+                processes.send(peer, STOP_FOR_PEER)
         if not one.left:
             self._settle(one)
 
@@ -237,7 +237,7 @@ class Supervisor:
             request = one.next_request(now)
             if request is not None:
                 for who in one.left.values():
-                    processes.send(who, _REQUESTS[request])
+                    processes.send(who, request)
 
     # -- what starts
 

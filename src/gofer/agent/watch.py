@@ -112,8 +112,8 @@ class Watch:
         """Wait until every process of `ranks` (pid → rank, each leading its session) has ended.
 
         A failure (`failed` is one that came before), a request or the limit (monotonic) ends the others:
-        SIGTERM to each process group, `grace_s` later SIGKILL; until then what a rank that is gone left in its
-        group has its grace too. `tick` is called now and then; it says when next, in seconds.
+        SIGTERM to each process group, `grace_s` later SIGKILL; until then what a rank that is gone left in
+        its group has its grace too. `tick` is called now and then; it says when next, in seconds.
         """
         ended = [] if failed is None else [failed]
         first, left, next_tick = failed, dict(ranks), 0.0

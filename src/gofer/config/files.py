@@ -13,7 +13,12 @@ PROJECT_FILE = "gofer.yaml"
 
 
 def find_project_file(folder: Path, home: Path) -> Path | None:
-    """The nearest `gofer.yaml` in `folder` or above it, or None.
+    """The nearest `gofer.yaml` in `folder` or above it, or None."""
+    return find_above(folder, home, PROJECT_FILE)
+
+
+def find_above(folder: Path, home: Path, name: str) -> Path | None:
+    """The nearest file or folder called `name` in `folder` or above it, or None.
 
     The search ends with the root of a git work tree, and before the home folder, `/` and any folder that
     everybody may write to: what lies there is not this project's, and may be anybody's.
@@ -22,8 +27,8 @@ def find_project_file(folder: Path, home: Path) -> Path | None:
     for candidate in (folder, *folder.parents):
         if candidate != folder and _is_common_ground(candidate, home):
             return None
-        if os.path.lexists(candidate / PROJECT_FILE):
-            return candidate / PROJECT_FILE
+        if os.path.lexists(candidate / name):
+            return candidate / name
         if os.path.lexists(candidate / ".git"):
             return None
     return None

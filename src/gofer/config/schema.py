@@ -17,7 +17,7 @@ from msgspec import inspect
 
 from gofer.config.decode import struct_type
 from gofer.config.scalars import bare, choices
-from gofer.config.sections import ENTRIES, FileSection, JobFileSection, JobSection
+from gofer.config.sections import ENTRIES, FOLDERS, FileSection, JobFileSection, JobSection
 
 Schema = dict[str, Any]
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -42,7 +42,8 @@ def project_schema(kinds: Mapping[str, type[msgspec.Struct]]) -> Schema:
     root["properties"]["job"] = {"$ref": "#/$defs/job"}
     # A heading with nothing under it says nothing.
     root["properties"] = {name: _or_null(value) for name, value in root["properties"].items()}
-    defs = {"job": _of_struct(struct_type(JobSection))}
+    folders = {"description": "Folders of this target alone, by name"} | schema_of(FOLDERS)
+    defs = {"job": _of_struct(struct_type(JobSection)), "folders": folders}
     return {"$schema": _DIALECT, "title": "gofer.yaml", **root, "$defs": defs}
 
 
@@ -60,6 +61,7 @@ def _of_target(kind: str, options: inspect.StructType) -> Schema:
         },
         "store": _or_null({"type": "string", "description": "The name of the store for its runs"}),
         "job": _or_null({"$ref": "#/$defs/job"}),
+        "folders": _or_null({"$ref": "#/$defs/folders"}),
         **own["properties"],
     }
     return own
@@ -100,6 +102,8 @@ def _of_union(kind: inspect.UnionType) -> Schema:
 def _of_scalar(kind: inspect.Type, extra: Mapping[str, Any]) -> Schema:
     if "duration" in extra:
         return {"type": ["string", "number"]}
+    if "reference" in extra:
+        return _REFERENCE
     if isinstance(kind, inspect.StrType):
         limits = {
             word: getattr(kind, name) for name, word in _LENGTHS.items() if getattr(kind, name) is not None

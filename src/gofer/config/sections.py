@@ -27,6 +27,8 @@ Verbatim: TypeAlias = Annotated[str, Meta(extra={"verbatim": True})]
 Line: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200, extra={"verbatim": True})]
 Script: TypeAlias = Annotated[str, Meta(min_length=1, extra={"verbatim": True})]
 SomeText: TypeAlias = Annotated[str, Meta(min_length=1)]
+# A credential: what says where it is kept may stand in a file, the value itself may not.
+Kept: TypeAlias = Annotated[str, Meta(min_length=1, extra={"reference": True})]
 Address: TypeAlias = Annotated[str, Meta(pattern=r"://")]
 Launcher: TypeAlias = Literal["spawn", "mpi", "torchrun"]
 Mode: TypeAlias = Literal["mount", "copy", "upload"]
@@ -73,13 +75,39 @@ class JobSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 class StoreSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A place for code, logs and outputs."""
 
-    url: Annotated[Address, Meta(description="Where the store is, such as `file:///shared/gofer`")]
+    url: Annotated[
+        Address,
+        Meta(
+            description="Where the store is: `file:///shared/gofer`, `az://container/prefix`, "
+            "`s3://bucket/prefix` or `gs://bucket/prefix`"
+        ),
+    ]
+    account: Annotated[SomeText | None, Meta(description="az: the storage account")] = None
+    key: Annotated[
+        Kept | None,
+        Meta(description="A reference: az: the account's key; gs: the service account's JSON"),
+    ] = None
+    sas: Annotated[
+        Kept | None,
+        Meta(description="A reference: az: a shared access signature, or a URL with one"),
+    ] = None
+    endpoint: Annotated[
+        SomeText | None, Meta(description="The service's URL, for emulators, private clouds and other makers")
+    ] = None
+    region: Annotated[SomeText | None, Meta(description="s3: the region, `us-east-1` unless told")] = None
+    access_key: Annotated[SomeText | None, Meta(description="s3: the access key's id")] = None
+    secret_key: Annotated[Kept | None, Meta(description="A reference: s3: the secret access key")] = None
+    session_token: Annotated[
+        Kept | None, Meta(description="A reference: s3: the token of temporary keys")
+    ] = None
 
 
 class FolderSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A folder that is the same here and on the node. Checked now, used by a later release."""
+    """A folder that is the same here, in a store and on the node."""
 
-    store: Annotated[str, Meta(description="The name of the store that holds it")] = "default"
+    store: Annotated[
+        str | None, Meta(description="The name of the store that holds it; the target's unless told")
+    ] = None
     path: Annotated[SomeText, Meta(description="Where it is in the store")]
     mode: Annotated[Mode, Meta(description="Mounted, copied before the start, or sent back at the end")] = (
         "mount"
@@ -125,6 +153,7 @@ class FileSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     )
 
 
+FOLDERS = msgspec.inspect.type_info(dict[EntryName, FolderSection])
 # What a name in `targets` may look like, for the decoder.
 ENTRIES = msgspec.inspect.DictType(
     key_type=msgspec.inspect.StrType(pattern=NAME_PATTERN, max_length=100),

@@ -7,18 +7,21 @@ is loaded. Flags are joined in `gofer.config.jobs`.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.config.files import PROJECT_FILE, find_project_file, read_file
 from gofer.config.nodes import BUILT_IN, Node, Place, Scalar, Table, merged, table
 from gofer.config.paths import Paths, home_folder
+from gofer.config.stores import StoreOptions, check_store_entry, read_options, whole_address
 from gofer.config.targets import Target, check_store, read_target
-from gofer.errors import ConfigError, UnknownName
+from gofer.errors import UnknownName
 from gofer.text import did_you_mean
 
 if TYPE_CHECKING:
+    from gofer.config.importers.aml import AmlFiles
     from gofer.config.references import Reference, Resolver
     from gofer.config.secrets import Secrets
     from gofer.config.targets import Kinds
@@ -28,11 +31,12 @@ DEFAULT_STORE = "default"
 
 
 class StoreEntry(NamedTuple):
-    """A store by name; `url` has its references resolved."""
+    """A store by name; `url` has its references resolved, `options` keeps them."""
 
     name: str
     url: str
     origin: str
+    options: StoreOptions = StoreOptions()
 
 
 class Settings:
@@ -91,18 +95,36 @@ class Settings:
 
     @property
     def target_names(self) -> list[str]:
-        return sorted(table(self.section("targets")))
+        imported = self.aml.names if self.aml else []
+        return sorted({*table(self.section("targets")), *imported})
+
+    def is_imported(self, target: str) -> bool:
+        """Whether a target comes from another tool's file; one of the same name in ours goes first."""
+        ours = table(self.section("targets"))
+        return target not in ours and self.aml is not None and target in self.aml.names
+
+    @cached_property
+    def aml(self) -> AmlFiles | None:
+        """The files under `aux_data/aml` of this project; None when there are none."""
+        from gofer.config.importers.aml import find_aml
+
+        return find_aml(self.folder, home_folder(self.environ), self.environ)
 
     def target(self, name: str | None = None) -> Target:
         """The target of that name, or the default one; UnknownName when there is none."""
         default = self.default_target_node
         wanted = name or self.default_target
         known = table(self.section("targets"))
+        if wanted not in known and self.is_imported(wanted):
+            from gofer.config.imported import imported_target
+
+            return imported_target(self, wanted)
         if wanted not in known:
             origin = f" ({default.place.where})" if wanted == self.default_target else ""
             raise UnknownName(
                 f"there is no target `{wanted}`{origin}",
-                hint=did_you_mean(wanted, known) or f"{_listed('targets', known)}; more go under `targets:`",
+                hint=did_you_mean(wanted, self.target_names)
+                or f"{_listed('targets', self.target_names)}; more go under `targets:`",
             )
         return read_target(wanted, known[wanted], self._kinds, self.resolve)
 
@@ -113,12 +135,21 @@ class Settings:
     def store(self, name: str = DEFAULT_STORE) -> StoreEntry:
         """The store of that name, its address resolved; UnknownName when there is none."""
         known = table(self.section("stores"))
-        if name not in known:
+        entries = table(known.get(name) or self._imported_store(name))
+        if not entries:
             hint = did_you_mean(name, known) or _listed("stores", known)
             raise UnknownName(f"there is no store `{name}`", hint=hint)
-        url = table(known[name])["url"]
+        url, options = entries["url"], read_options(entries)
         text = url.text if isinstance(url, Scalar) else ""
-        return StoreEntry(name, self.resolve(text), url.place.origin)
+        account = self.resolve(options.account) if options.account else None
+        return StoreEntry(name, whole_address(self.resolve(text), account), url.place.origin, options)
+
+    def _imported_store(self, name: str) -> Node | None:
+        if self.aml is None:
+            return None
+        from gofer.config.imported import imported_store
+
+        return imported_store(self, name)
 
     @property
     def ignore(self) -> tuple[str, ...]:
@@ -234,19 +265,18 @@ def _check_joined(settings: Settings, kinds: Kinds) -> None:
     stores = table(settings.section("stores"))
     for name, node in stores.items():
         Decoder().value(node, struct_type(StoreSection), f"stores.{name}")
-        url = table(node)["url"]
-        if isinstance(url, Scalar) and "${secret:" in url.text:
-            why = "an address is part of each run's record"
-            raise ConfigError(f"`stores.{name}.url` must not hold a secret: {why}", where=url.place.where)
+        check_store_entry(name, table(node))
     for name, node in table(settings.section("folders")).items():
         Decoder().value(node, struct_type(FolderSection), f"folders.{name}")
         check_store(f"folders.{name}", node, stores)
     for name, node in table(settings.section("targets")).items():
         read_target(name, node, kinds)
         check_store(f"targets.{name}", node, stores)
+        for folder, inner in table(table(node).get("folders")).items():
+            check_store(f"targets.{name}.folders.{folder}", inner, stores)
 
 
-def _listed(what: str, known: Mapping[str, Node]) -> str:
+def _listed(what: str, known: Iterable[str]) -> str:
     return f"the {what} are {', '.join(f'`{name}`' for name in sorted(known))}"
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Kinds = Mapping[str, type[msgspec.Struct]]
 
-OWN_KEYS = ("kind", "store", "job")
+OWN_KEYS = ("kind", "store", "job", "folders")
 
 
 class Target(NamedTuple):
@@ -37,7 +37,7 @@ def read_target(name: str, node: Node, kinds: Kinds, resolve: Callable[[str], st
     Without `resolve` it is only checked, and `options` may be missing.
     """
     from gofer.config.decode import Decoder, struct_type
-    from gofer.config.sections import JobSection
+    from gofer.config.sections import FOLDERS, JobSection
 
     key, entries = f"targets.{name}", table(node)
     kind = _kind(key, node, kinds)
@@ -48,6 +48,9 @@ def read_target(name: str, node: Node, kinds: Kinds, resolve: Callable[[str], st
     job = entries.get("job")
     if job is not None and not is_null(job):
         Decoder().value(job, struct_type(JobSection), f"{key}.job")
+    folders = entries.get("folders")
+    if folders is not None and not is_null(folders):
+        Decoder().value(folders, FOLDERS, f"{key}.folders")
     return Target(
         name, kind, _word(entries.get("store"), f"{key}.store") or "default", options, job, node.place
     )

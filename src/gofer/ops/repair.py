@@ -39,6 +39,17 @@ def repair(session: Session, rows: Sequence[RunRow], backend: Backend) -> None:
             send(session, record, owner.store, backend)
             session.ledger.add_event(owner_id, time.time(), "repaired", {"state": owner.state})
             session.say(f"completed the interrupted submission of {owner_id}")
+        elif is_here(owner.submitter):
+            _forget(session, owner_id)
+
+
+def _forget(session: Session, owner_id: str) -> None:
+    """Remove what only its runs needed, since no queue knows that they have ended."""
+    from gofer.agent.journal import remove_traces
+
+    owner = session.ledger.get(owner_id)
+    if owner is not None and owner.is_final:
+        remove_traces(str(session.paths.engine_dir), owner_id)
 
 
 def _proven_ends(session: Session, rows: Sequence[RunRow], record: RunRecord) -> list[Observation]:

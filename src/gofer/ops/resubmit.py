@@ -14,6 +14,7 @@ from gofer.agent.states import State
 from gofer.errors import CheckFailed, UsageError
 from gofer.model.job import Array
 from gofer.model.run import RunRecord
+from gofer.ops.observe import refresh
 from gofer.ops.stop import abort
 from gofer.ops.submit import Draft, commit
 
@@ -44,10 +45,13 @@ def resubmit(
 ) -> list[Resubmitted]:
     """Submit each run again, on its own target or on `target`; a run that lives is stopped first.
 
-    `failed_only` takes of each group the rows that did not succeed. All are checked before any is stopped.
+    `failed_only` takes of each group the rows that have ended and did not succeed, and stops none. All are
+    checked before any is stopped.
     """
+    refresh(session, rows)
+    rows = [session.ledger.get(row.id) or row for row in rows]
     drafts = [_draft(session, row, target, failed_only, same_code) for row in rows]
-    living = [row for row in rows if not row.is_final]
+    living = [row for row in rows if not row.is_final and not (failed_only and row.kind == "group")]
     if living:
         abort(session, living)
     return [_repeat(session, row, drawn, same_code) for row, drawn in zip(rows, drafts, strict=True)]
@@ -70,6 +74,7 @@ def _draft(session: Session, row: RunRow, target: str | None, failed_only: bool,
         layout=session.backend(found.name).lay_out(record.job),
         array=_array(session, row, record, failed_only),
         code_folder=folder,
+        origin=record.code,
         resubmit_of=row.id,
     )
 

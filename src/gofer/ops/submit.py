@@ -47,7 +47,7 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """A checked submission that nothing has been written for."""
+    """A checked submission that nothing has been written for. `origin` is that of code that is sent already."""
 
     target: str
     backend: str
@@ -56,6 +56,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     layout: Layout
     array: Array | None
     code_folder: Path | None
+    origin: CodeOrigin | None = None
     resubmit_of: str | None = None
 
 
@@ -114,13 +115,14 @@ def _array(request: SubmitRequest, file: JobFile | None, job: Job) -> Array | No
 def commit(session: Session, drawn: Draft, *, snapshot: str | None = None) -> RunRow:
     """Snapshot (unless one is given), seal, record, send."""
     session.store(drawn.store)
-    origin = None
+    private = _private(session, drawn.job)  # before the code: a secret that is not there must cost nothing
+    origin = None if snapshot is None else drawn.origin
     if snapshot is None and drawn.code_folder is not None:
         taken = code.take(session, drawn.code_folder, drawn.store)
         entry_point.check_included(drawn.job, drawn.code_folder, taken)
         snapshot, origin = taken.id, code.origin(taken, drawn.code_folder)
     backend = session.backend(drawn.target)
-    record = _recorded(session, drawn, snapshot, origin, backend)
+    record = _recorded(session, drawn, snapshot, origin, backend, private)
     send.send(session, record, drawn.store, backend)
     row = session.ledger.get(record.id)
     assert row is not None  # it was inserted by this very call
@@ -128,13 +130,18 @@ def commit(session: Session, drawn: Draft, *, snapshot: str | None = None) -> Ru
 
 
 def _recorded(
-    session: Session, drawn: Draft, snapshot: str | None, origin: CodeOrigin | None, backend: Backend
+    session: Session,
+    drawn: Draft,
+    snapshot: str | None,
+    origin: CodeOrigin | None,
+    backend: Backend,
+    private: dict[str, str],
 ) -> RunRecord:
     """Seal and record under an id of its own; ids clash about never, and then another one is drawn."""
     for _ in range(5):
         record = _record(session, drawn, new_run_id(time.time()), snapshot, origin)
         if isinstance(backend, Seals):
-            backend.seal(record.id, _private(session, drawn.job))
+            backend.seal(record.id, private)
         rows = rows_of_record(record, store=drawn.store, submitter=send.this_process())
         try:
             session.ledger.insert(rows)

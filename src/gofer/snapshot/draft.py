@@ -51,6 +51,10 @@ class Draft:
         """What the file looked like when it was last looked at."""
         return self._signatures[name]
 
+    def row(self, name: str) -> Row | None:
+        """What was read of the file, or known of it; None when nothing is."""
+        return self._rows.get(name)
+
     def set(self, name: str, reading: Reading) -> None:
         """Take what was read; without a row the name is dropped."""
         if reading.row is None or reading.signature is None:

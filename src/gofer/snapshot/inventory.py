@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from gofer.agent.manifest import ManifestError, index_key, pack_key, parse_index
+from gofer.agent.packs import ManifestError, index_key, pack_key, parse_index
 from gofer.errors import StoreError
 from gofer.snapshot import cachefile
 

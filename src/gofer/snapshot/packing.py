@@ -6,7 +6,7 @@ import hashlib
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.agent.manifest import CHUNK_BYTES, index_key, pack_key
+from gofer.agent.packs import CHUNK_BYTES, index_key, pack_key
 from gofer.errors import KeyExists
 from gofer.snapshot.inventory import Inventory
 from gofer.snapshot.writing import to_json

@@ -9,7 +9,8 @@ import stat
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gofer.agent.manifest import CHUNK_BYTES, encode_name
+from gofer.agent.manifest import encode_name
+from gofer.agent.packs import CHUNK_BYTES
 from gofer.snapshot.statcache import Signature
 
 # A row of a listing without its name: kind, size and hashes, or `l` and the target.

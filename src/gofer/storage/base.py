@@ -7,17 +7,27 @@ the whole new object, never a part, whatever is killed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+# What can be sent without copying it first.
+Bytes: TypeAlias = bytes | bytearray | memoryview
 
 
 class ObjectInfo(NamedTuple):
-    """What a listing says of an object; `modified` is seconds since the epoch."""
+    """What a listing says of an object; `modified` is seconds since the epoch.
+
+    `md5` and `metadata` are there where the store keeps them and the question showed them: a listing of S3
+    knows no metadata.
+    """
 
     key: str
     size: int
     modified: float
+    md5: bytes | None = None
+    etag: str | None = None
+    metadata: Mapping[str, str] | None = None
 
 
 class Store(Protocol):
@@ -39,7 +49,12 @@ class Store(Protocol):
         """Size and time, or None when absent."""
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        """Every object whose key is `prefix` or lies under the folder `prefix`, in key order."""
+        """Every object whose key is `prefix` or lies under the folder `prefix`, in key order.
+
+        A cloud lists in pages of some thousands in its own order of names. Names it cannot hold as they are
+        (control characters, bytes that are not UTF-8) may stand elsewhere in a listing of several pages, so
+        nothing may be deleted for not having been met on the way.
+        """
 
     def list_folders(self, prefix: str = "") -> Iterator[str]:
         """The names of the folders directly under the folder `prefix`, in order."""
@@ -65,3 +80,154 @@ class OnDisk(Protocol):
 
     def path(self, key: str) -> Path:
         """Where the object is or would be."""
+
+
+@runtime_checkable
+class Hashes(Protocol):
+    """A store that keeps an MD5 and a few words beside each object."""
+
+    def put_hashed(
+        self, key: str, data: Bytes, *, md5: bytes | None = None, metadata: Mapping[str, str] | None = None
+    ) -> None:
+        """As `put`; the service itself compares the bytes it received with the MD5 and refuses others.
+
+        Without `md5` it is computed here. Names in `metadata` are lower case letters, digits and `_`;
+        values are printable ASCII.
+        """
+
+
+@runtime_checkable
+class Streams(Protocol):
+    """Objects larger than memory."""
+
+    def get_stream(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
+        """The bytes from `start`, in pieces of at most 1 MiB; a cut connection is resumed where it broke.
+
+        StoreError when the object is replaced meanwhile. The first piece's request is made at once.
+        """
+
+    def put_stream(
+        self,
+        key: str,
+        pieces: Iterable[bytes],
+        *,
+        md5: bytes | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> int:
+        """Replace the object by the pieces joined, atomically; the bytes written. Memory stays bounded.
+
+        Nothing is changed when `pieces` raises, or when `md5` is given and is not that of the bytes.
+        """
+
+
+@runtime_checkable
+class ReadsInto(Protocol):
+    """Reads without a copy, for large objects fetched in ranges."""
+
+    def read_into(self, key: str, start: int, buffer: memoryview, *, etag: str | None = None) -> int:
+        """Fill `buffer` from `start`; the bytes read, fewer only at the object's end.
+
+        With `etag`, StoreError when the object is not that version any more.
+        """
+
+
+class BlockRules(NamedTuple):
+    """The sizes a service takes: each block but the last has at least `least` bytes."""
+
+    least: int
+    most: int
+    most_blocks: int
+
+
+class Block(NamedTuple):
+    """A block that the service has and the object does not show yet; `number` counts from 0."""
+
+    number: int
+    size: int
+    tag: str
+
+
+@runtime_checkable
+class Blocks(Protocol):
+    """Uploads in blocks that survive the process: what was sent is there until committed or abandoned.
+
+    An upload is a word of the store's choosing; who wants to resume keeps it, with the size and time of the
+    file it belongs to. Services forget uncommitted blocks after about a week (Azure) or by a rule (S3).
+    """
+
+    block_rules: BlockRules
+
+    def begin_upload(
+        self, key: str, *, md5: bytes | None = None, metadata: Mapping[str, str] | None = None
+    ) -> str:
+        """A new upload for `key`. The object itself is not touched."""
+
+    def list_blocks(self, key: str, upload: str) -> list[Block] | None:
+        """What the service has of the upload, by number; None when it knows nothing of it."""
+
+    def put_block(self, key: str, upload: str, number: int, data: Bytes) -> Block:
+        """Send one block, compared by the service with its MD5; sending it again replaces it."""
+
+    def commit_blocks(
+        self,
+        key: str,
+        upload: str,
+        blocks: Sequence[Block],
+        *,
+        md5: bytes | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        """The object is now these blocks, in this order, at once.
+
+        `md5` and `metadata` are kept with it: Azure takes them here, S3 only in `begin_upload`. Give them to
+        both where they are known by then.
+        """
+
+    def abort_upload(self, key: str, upload: str) -> None:
+        """Forget the upload where the service can; no error when it is unknown."""
+
+
+@runtime_checkable
+class Signs(Protocol):
+    """Addresses that open one object for a while, for whoever holds them."""
+
+    def sign(self, key: str, *, expires_s: float, method: str = "GET") -> str:
+        """The URL. CredentialError when what the store is opened with cannot give such rights away."""
+
+
+@runtime_checkable
+class CopiesFrom(Protocol):
+    """Copies between stores that do not pass through this machine."""
+
+    def copy_from(self, source: Store, source_key: str, key: str) -> bool:
+        """Have the service fetch the object, MD5 and metadata with it; False when it cannot, nothing done.
+
+        Blocks until the copy is whole. KeyNotFound when the source is absent.
+        """
+
+
+@runtime_checkable
+class Delegates(Protocol):
+    """Access for a machine that has no settings of its own."""
+
+    def node_spec(self, prefix: str = "", *, expires_s: float, write: bool) -> dict[str, Any]:
+        """What `gofer.agent.objects.open_objects` takes to see the folder `prefix` and no more, if possible.
+
+        It holds a credential: only ever through a private channel.
+        """
+
+
+@runtime_checkable
+class ListsBeginnings(Protocol):
+    """Listings by the beginning of a key, which need not be a whole folder's name."""
+
+    def list_beginning(self, text: str) -> Iterator[ObjectInfo]:
+        """Every object whose key begins with `text`, in key order."""
+
+
+@runtime_checkable
+class Makes(Protocol):
+    """A store whose container can be made."""
+
+    def make(self) -> bool:
+        """Make the container or bucket; False when it was there."""

@@ -1,0 +1,74 @@
+"""The account file of the older Azure tools: one blob container and what opens it.
+
+    account_name: acct
+    account_key: …            # or
+    sas_token: ?sv=…          # with or without the `?`
+    container_name: data
+    endpoint: http://…        # only for emulators and private clouds
+
+It becomes an entry of `stores:`. Keys that are not here belong to somebody else and are passed over; a value
+may be a reference, as in `gofer.yaml`. What opens the account is masked in everything gofer says from then on.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gofer.config.document import display, read_document
+from gofer.config.nodes import Node, Scalar, Table
+from gofer.config.redact import remember
+from gofer.config.references import holds_reference
+from gofer.errors import ConfigError
+from gofer.text import did_you_mean
+
+# In this file -> in an entry of `stores:`
+_KEYS = {
+    "account_name": "account",
+    "account_key": "key",
+    "sas_token": "sas",
+    "container_name": "url",
+    "endpoint": "endpoint",
+}
+_NEEDED = ("account_name", "container_name")
+_SECRET = ("account_key", "sas_token")
+
+
+def read_account(path: Path) -> Table:
+    """The file as an entry of `stores:`; ConfigError when it is unreadable or says too little."""
+    if not path.exists():
+        raise ConfigError(
+            f"there is no account file `{display(path)}`",
+            hint="write it with the keys `account_name`, `container_name` and `account_key` or `sas_token`",
+        )
+    document = read_document(path)
+    found = {key: _scalar(key, node) for key, node in document.entries.items() if key in _KEYS}
+    values = {key: node for key, node in found.items() if not node.is_null and node.text.strip()}
+    for key in _NEEDED:
+        if key not in values:
+            raise ConfigError(
+                f"the account file needs the key `{key}`",
+                where=f"{display(path)}:1",
+                hint=did_you_mean(key, [one for one in document.entries if one not in _KEYS]),
+            )
+    for key in _SECRET:
+        if key in values and not holds_reference(values[key].text):
+            _mask(values[key].text)
+    container = values["container_name"]
+    values["container_name"] = container._replace(text=f"az://{container.text.strip('/')}")
+    return Table({_KEYS[key]: node for key, node in values.items()}, document.place)
+
+
+def _scalar(key: str, node: Node) -> Scalar:
+    if not isinstance(node, Scalar):
+        raise ConfigError(f"`{key}` must be text", where=node.place.where)
+    return node
+
+
+def _mask(value: str) -> None:
+    """Also the signature of a token alone: it stands in other orders and other quoting in a URL."""
+    from urllib.parse import unquote
+
+    remember(value.lstrip("?"))
+    for part in value.split("&"):
+        if part.lstrip("?").startswith("sig="):
+            remember(unquote(part.partition("=")[2]))

@@ -1,0 +1,95 @@
+"""An entry of `stores:`: the address, and what opens it. Knows no service; `gofer.storage` does.
+
+Addresses: `file:///folder`, `az://container/prefix` with `account:` (gofer itself writes it
+`az://container@account/prefix`, which says the same alone), `s3://bucket/prefix`, `gs://bucket/prefix`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from gofer.config.nodes import Node, Scalar
+from gofer.errors import ConfigError
+
+# Whoever has one of these has the data: in a file of settings they are references, never the value itself.
+SECRET_KEYS = ("key", "sas", "secret_key", "session_token")
+_KEYS_OF = {
+    "az": ("account", "key", "sas", "endpoint"),
+    "s3": ("endpoint", "region", "access_key", "secret_key", "session_token"),
+    "gs": ("key", "endpoint"),
+    "file": (),
+    "memory": (),
+}
+
+
+class StoreOptions(NamedTuple):
+    """What an entry says beside its address. Its repr shows no secret; references stay until `resolved`."""
+
+    account: str | None = None
+    key: str | None = None
+    sas: str | None = None
+    endpoint: str | None = None
+    region: str | None = None
+    access_key: str | None = None
+    secret_key: str | None = None
+    session_token: str | None = None
+
+    def resolved(self, resolve: Callable[[str], str]) -> StoreOptions:
+        """With every reference looked up; CredentialError or ConfigError when one leads nowhere."""
+        return StoreOptions(*(None if text is None else resolve(text) for text in self))
+
+    def __repr__(self) -> str:
+        shown = {
+            name: "***" if name in SECRET_KEYS else text for name, text in self._asdict().items() if text
+        }
+        return f"StoreOptions({', '.join(f'{name}={text!r}' for name, text in shown.items())})"
+
+
+def read_options(entries: Mapping[str, Node]) -> StoreOptions:
+    """The options as written."""
+    texts = {
+        name: node.text for name, node in entries.items() if isinstance(node, Scalar) and not node.is_null
+    }
+    return StoreOptions(**{name: texts.get(name) for name in StoreOptions._fields})
+
+
+def whole_address(url: str, account: str | None) -> str:
+    """The address that means this store and no other: two accounts may well have a container of one name."""
+    scheme, mark, rest = url.partition("://")
+    container, slash, prefix = rest.partition("/")
+    if scheme != "az" or not mark or not account or "@" in container:
+        return url
+    return f"{scheme}{mark}{container}@{account}{slash}{prefix}"
+
+
+def check_store_entry(name: str, entries: Mapping[str, Node]) -> None:
+    """ConfigError for an option that the kind does not have, and for a secret written out."""
+    url = entries["url"]
+    text = url.text if isinstance(url, Scalar) else ""
+    if "${secret:" in text:
+        why = "an address is part of each run's record"
+        raise ConfigError(f"`stores.{name}.url` must not hold a secret: {why}", where=url.place.where)
+    scheme = text.partition("://")[0]
+    for key, node in entries.items():
+        if key != "url" and scheme in _KEYS_OF and key not in _KEYS_OF[scheme]:
+            known = ", ".join(f"`{one}`" for one in _KEYS_OF[scheme]) or "none"
+            hint = f"a store at `{scheme}://…` takes {known} beside `url`"
+            raise ConfigError(f"`stores.{name}.{key}` means nothing here", where=node.place.where, hint=hint)
+        if key in SECRET_KEYS and isinstance(node, Scalar) and not node.is_null:
+            _check_secret(name, key, node)
+
+
+def _check_secret(store: str, key: str, node: Scalar) -> None:
+    from gofer.config.redact import remember
+    from gofer.config.references import references
+
+    found = [*references(node.text)]
+    if found and not any(reference.default for reference in found):
+        return
+    remember(node.text)
+    raise ConfigError(
+        f"`stores.{store}.{key}` is written out, and files of settings are read by many",
+        where=node.place.where,
+        hint=f"`gofer secret set {store}-{key}` asks for it; then write `${{secret:{store}-{key}}}` here",
+    )

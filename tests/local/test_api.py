@@ -1,0 +1,118 @@
+"""gofer from Python: typed, lazy, and the same runs as on the command line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from home import Home, until
+
+import gofer
+from gofer.errors import CheckFailed, Interrupted, UnknownName
+
+
+@pytest.fixture
+def here(home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A home that this very process uses."""
+    monkeypatch.setenv("GOFER_HOME", str(home.path))
+    monkeypatch.setenv("PATH", home.environ["PATH"])
+    monkeypatch.chdir(home.folder)
+    (home.folder / "train.py").write_text("import sys\nprint('hello', *sys.argv[1:])\n")
+    return home
+
+
+def test_submit_wait_and_read(here: Home) -> None:
+    run = gofer.submit(["python", "train.py", "a  b"], target="local", tags={"lr": "0.1"})
+    assert run.wait() is run
+    assert (run.state, run.reason, run.exit_code) == ("succeeded", None, 0)
+    assert run.logs() == "hello a  b\n"
+    assert run.tags == {"lr": "0.1"}
+    assert here.view(run.id)["state"] == "succeeded"
+    assert run.info()["command"] == ["python", "train.py", "a  b"]
+
+
+def test_gpus_ranks_and_failures(here: Home) -> None:
+    here.configure("targets: {two: {kind: local, gpus: 2}}")
+    run = gofer.submit(["sh", "-c", "echo $RANK/$WORLD_SIZE; exit $RANK"], target="two", gpus=2).wait()
+    assert (run.state, run.reason, run.exit_code) == ("failed", "exit-code", 1)
+    assert run.logs(rank=1) == "1/2\n"
+
+
+def test_abort(here: Home) -> None:
+    run = gofer.submit(["sleep", "1000"], code=False)
+    until(lambda: run.state == "running", "the run to start")
+    assert run.abort(grace_s=5).state == "cancelled"
+    assert run.reason == "user"
+
+
+def test_a_wait_with_a_limit(here: Home) -> None:
+    run = gofer.submit(["sleep", "1000"], code=False)
+    with pytest.raises(Interrupted, match="still not ended"):
+        run.wait(timeout_s=0.2)
+    run.abort()
+
+
+def test_following_a_log(here: Home) -> None:
+    run = gofer.submit(["sh", "-c", "echo one; sleep 0.5; echo two"], code=False)
+    assert "".join(run.follow()) == "one\ntwo\n"
+
+
+def test_an_array(here: Home) -> None:
+    group = gofer.submit(["echo", "{lr}", "{note}"], code=False, each={"lr": [0.1, 0.01], "note": ["a, b", "it's"]})
+    group.wait()
+    assert [row.logs() for row in group.rows()] == [f"{lr} {note}\n" for lr in (0.1, 0.01) for note in ("a, b", "it's")]
+    assert group.state == "succeeded"
+
+
+def test_finding_runs(here: Home) -> None:
+    good = gofer.submit(["true"], code=False).wait()
+    bad = gofer.submit(["false"], code=False).wait()
+    assert [run.id for run in gofer.runs()] == [bad.id, good.id]
+    assert [run.id for run in gofer.runs("state=failed")] == [bad.id]
+    assert gofer.Run.find("last").id == bad.id
+    assert gofer.Run.find(good.id[-6:]).id == good.id
+
+
+def test_errors_are_raised_and_nothing_is_printed(here: Home, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(CheckFailed, match="no-such-program") as failure:
+        gofer.submit(["no-such-program-here"])
+    assert failure.value.hint
+    with pytest.raises(UnknownName):
+        gofer.submit(["true"], target="nowhere")
+    with pytest.raises(gofer.GoferError):
+        gofer.Run.find("last")
+    gofer.submit(["true"], code=False).wait()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_another_folder(here: Home, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "say.py").write_text("print('from the other folder')\n")
+    run = gofer.submit(["python", "say.py"], folder=other).wait()
+    assert run.logs() == "from the other folder\n"
+
+
+def test_runs_may_be_used_from_any_thread(here: Home) -> None:
+    run = gofer.submit(["sh", "-c", "sleep 0.3; echo done"], code=False)
+    seen: list[str] = []
+    threads = [threading.Thread(target=lambda: seen.append(run.wait(timeout_s=60).logs())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == ["done\n"] * 4
+
+
+def test_importing_gofer_loads_nothing() -> None:
+    words = "import sys; before = set(sys.modules); import gofer; print(sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "['gofer']\n"
+
+
+def test_a_name_that_gofer_does_not_have() -> None:
+    with pytest.raises(AttributeError, match="sumbit"):
+        gofer.sumbit  # type: ignore[attr-defined]  # noqa: B018

@@ -1,0 +1,329 @@
+"""The queue of one machine: order, back-fill, retries, and a supervisor that comes and goes unseen."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from typing import Any
+
+import pytest
+from home import Home, until
+
+CORES = len(os.sched_getaffinity(0))
+ALL = ["--cpus", str(CORES)]
+
+
+def holder(home: Home) -> str:
+    """A run that takes every CPU until the file `gate` is there."""
+    gate = home.root / "gate"
+    run = home.submit(*ALL, "sh", "-c", f"until [ -e {gate} ]; do sleep 0.05; done")
+    home.until_event(run, "started")
+    return run
+
+
+def open_gate(home: Home) -> None:
+    (home.root / "gate").touch()
+
+
+def note(home: Home, word: str) -> list[str]:
+    """A command that takes all CPUs and adds a line to the file `order`."""
+    return [*ALL, "sh", "-c", f"echo {word} >> {home.root / 'order'}"]
+
+
+def order(home: Home) -> list[str]:
+    return (home.root / "order").read_text().split()
+
+
+# -- order
+
+
+def test_priority_then_first_come_first_served(home: Home) -> None:
+    first = holder(home)
+    wanted = [("late", "-5"), ("b", "0"), ("c", "0"), ("urgent", "9"), ("d", "0")]
+    runs = [home.submit("--priority", priority, *note(home, word)) for word, priority in wanted]
+    seen = [home.view(run)["state"] for run in runs]
+    open_gate(home)
+    assert {run["state"] for run in home.wait(first, *runs)} == {"succeeded"}
+    assert seen == ["queued"] * 5
+    assert order(home) == ["urgent", "b", "c", "d", "late"]
+
+
+@pytest.mark.skipif(CORES < 2, reason="needs two CPUs")
+def test_a_short_run_goes_ahead_of_one_that_waits_for_the_whole_machine(home: Home) -> None:
+    """Only because it ends, by its limit, before the one that holds a CPU does by its own."""
+    gate = home.root / "gate"
+    first = home.submit("--time-limit", "1h", "sh", "-c", f"until [ -e {gate} ]; do sleep 0.05; done")
+    home.until_event(first, "started")
+    big = home.submit(*note(home, "big"))
+    long = home.submit("--time-limit", "2h", "sh", "-c", f"echo long >> {home.root / 'order'}")
+    short = home.submit("--time-limit", "1m", "sh", "-c", f"echo short >> {home.root / 'order'}")
+    assert home.wait(short)[0]["state"] == "succeeded"
+    assert [home.view(run)["state"] for run in (big, long)] == ["queued", "queued"]
+    open_gate(home)
+    home.wait(first, big, long)
+    assert order(home) == ["short", "big", "long"]
+
+
+def test_a_run_for_more_cpus_than_there_are_is_refused(home: Home) -> None:
+    done = home.gofer("submit", "--no-code", "--cpus", str(CORES + 1), "true", status=1)
+    assert done.err.startswith(f"error: the target `local` has {CORES} CPU cores and {CORES + 1} were asked for\n")
+
+
+# -- retries
+
+
+def attempts(run: dict[str, Any]) -> list[tuple[int, str, str | None, int | None]]:
+    return [(one["number"], one["state"], one["reason"], one["exit_code"]) for one in run["attempts"]]
+
+
+def failing_twice(home: Home, ending: str) -> list[str]:
+    """A command that ends badly in its first two attempts."""
+    return ["sh", "-c", f'echo "attempt $GOFER_ATTEMPT"; [ "$GOFER_ATTEMPT" = 3 ] || {{ {ending}; }}']
+
+
+def test_a_failure_is_tried_again_and_every_attempt_keeps_its_log(home: Home) -> None:
+    run = home.finish("--retries", "4", *failing_twice(home, "exit 3"))
+    assert run["state"] == "succeeded"
+    assert run["exit_code"] == 0
+    assert attempts(run) == [
+        (1, "failed", "exit-code", 3), (2, "failed", "exit-code", 3), (3, "succeeded", None, 0),
+    ]  # fmt: skip
+    for number in (1, 2, 3):
+        assert home.log(run["id"], "--attempt", str(number)) == f"attempt {number}\n"
+    assert home.log(run["id"]) == "attempt 3\n"
+
+
+def test_retries_run_out(home: Home) -> None:
+    run = home.finish("--retries", "1", "sh", "-c", "exit 3")
+    assert (run["state"], run["exit_code"]) == ("failed", 3)
+    assert attempts(run) == [(1, "failed", "exit-code", 3), (2, "failed", "exit-code", 3)]
+
+
+def test_only_the_reasons_that_were_named_are_tried_again(home: Home) -> None:
+    words = ["--retries", "2", "--retry-on", "signal,node-failure"]
+    assert len(home.finish(*words, "sh", "-c", "exit 3")["attempts"]) == 1
+    assert len(home.finish(*words, *failing_twice(home, "kill -9 $$"))["attempts"]) == 3
+
+
+def test_what_would_only_happen_again_is_not_tried_again(home: Home) -> None:
+    late = home.finish("--retries", "2", "--time-limit", "0.5s", "--grace", "0", "sleep", "100")
+    assert attempts(late) == [(1, "failed", "time-limit", 128 + signal.SIGTERM)] or attempts(late) == [
+        (1, "failed", "time-limit", 128 + signal.SIGKILL)
+    ]
+    hungry = home.finish("--retries", "2", "python", "-c", "raise MemoryError")
+    assert attempts(hungry) == [(1, "failed", "out-of-memory", 1)]
+    unready = home.finish("--retries", "2", "--setup", "exit 1", "true")
+    assert [(one["state"], one["reason"]) for one in unready["attempts"]] == [("failed", "set-up")]
+
+
+def test_the_time_limit_is_tried_again_when_asked_for(home: Home) -> None:
+    words = ["--retries", "1", "--retry-on", "time-limit", "--time-limit", "0.5s", "--grace", "0"]
+    run = home.finish(*words, "sh", "-c", '[ "$GOFER_ATTEMPT" = 2 ] || sleep 100')
+    assert [one["reason"] for one in run["attempts"]] == ["time-limit", None]
+
+
+def test_an_aborted_run_is_not_tried_again(home: Home) -> None:
+    run = home.submit("--retries", "5", "sh", "-c", "trap 'exit 3' TERM; echo up; sleep 100 & wait")
+    until(lambda: "up" in home.log(run), "the trap to be set")
+    home.gofer("abort", run)
+    seen = home.view(run)
+    assert (seen["state"], len(seen["attempts"])) == ("cancelled", 1)
+
+
+def test_a_run_between_two_attempts_can_be_aborted(home: Home) -> None:
+    run = home.submit("--retries", "9", "sh", "-c", "exit 3")
+    until(lambda: len(home.view(run)["attempts"]) >= 2, "two attempts")
+    home.gofer("abort", run)
+    seen = home.view(run)
+    assert (seen["state"], seen["reason"]) == ("cancelled", "user")
+
+
+# -- the supervisor
+
+
+def test_nothing_is_left_when_nothing_is_to_do_and_it_comes_back_on_demand(home: Home) -> None:
+    home.finish("true")
+    assert home.supervisor() is not None
+    until(lambda: not home.processes(), "every process to leave")
+    assert home.supervisor() is None
+    assert home.finish("echo", "again")["state"] == "succeeded"
+
+
+def test_reading_commands_start_nothing(home: Home) -> None:
+    run = home.finish("true")["id"]
+    until(lambda: not home.processes(), "every process to leave")
+    for words in (["q", run], ["list", "runs"], ["logs", run], ["wait", run], ["abort", run], ["list", "targets"]):
+        home.gofer(*words)
+        assert home.processes() == {}, words
+
+
+def kill_supervisor(home: Home) -> int:
+    pid = home.supervisor()
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def test_killing_the_supervisor_changes_nothing_a_user_can_see(home: Home) -> None:
+    gate = home.root / "gate"
+    script = f"echo first; until [ -e {gate} ]; do sleep 0.05; done; echo last; exit 3"
+    run = home.submit("sh", "-c", script)
+    follower = home.start("logs", "-f", run)
+    home.until_event(run, "started")
+    old = kill_supervisor(home)
+    # Its agent sees to it that there is another, without any gofer command.
+    until(lambda: home.supervisor() not in (None, old), "another supervisor")
+    assert home.view(run)["state"] == "running"
+    gate.touch()
+    seen = home.wait(run)[0]
+    assert (seen["state"], seen["reason"], seen["exit_code"]) == ("failed", "exit-code", 3)
+    assert attempts(seen) == [(1, "failed", "exit-code", 3)]
+    assert follower.communicate(timeout=60)[0] == b"first\nlast\n"
+    assert follower.returncode == 0
+
+
+def test_a_run_that_ends_while_there_is_no_supervisor_is_recorded_as_it_ended(home: Home) -> None:
+    """The supervisor is killed again and again, whoever starts it."""
+    gate = home.root / "gate"
+    run = home.submit("sh", "-c", f"until [ -e {gate} ]; do sleep 0.02; done; exit 9")
+    home.until_event(run, "started")
+    gate.touch()
+    deadline = time.monotonic() + 1.0
+    while time.monotonic() < deadline:
+        pid = home.supervisor()
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+    seen = home.wait(run)[0]
+    assert (seen["state"], seen["exit_code"], len(seen["attempts"])) == ("failed", 9, 1)
+
+
+def test_what_waits_goes_on_waiting_and_starts_once(home: Home) -> None:
+    first = holder(home)
+    runs = [home.submit(*note(home, f"run{number}")) for number in range(3)]
+    kill_supervisor(home)
+    open_gate(home)
+    assert {run["state"] for run in home.wait(first, *runs)} == {"succeeded"}
+    assert order(home) == ["run0", "run1", "run2"]
+
+
+def test_an_abort_reaches_a_run_of_an_earlier_supervisor(home: Home) -> None:
+    run = home.submit("sh", "-c", "trap 'echo asked; exit 3' TERM; echo up; sleep 100 & wait")
+    until(lambda: "up" in home.log(run), "the trap to be set")
+    kill_supervisor(home)
+    home.gofer("abort", run)
+    assert home.log(run) == "up\nasked\n"
+    assert home.view(run)["state"] == "cancelled"
+
+
+def test_an_abort_survives_the_supervisor_that_was_to_do_it(home: Home) -> None:
+    run = home.submit("--grace", "2", "sh", "-c", "trap 'echo asked' TERM; echo up; while :; do sleep 0.05; done")
+    until(lambda: "up" in home.log(run), "the trap to be set")
+    asking = home.start("abort", run)
+    until(lambda: "asked" in home.log(run), "the request")
+    kill_supervisor(home)
+    assert asking.communicate(timeout=100)[0].decode() == f"{run} cancelled\n"
+
+
+def test_gpus_of_a_run_stay_taken_under_the_next_supervisor(home: Home) -> None:
+    home.configure("targets: {two: {kind: local, gpus: 2}}")
+    gate = home.root / "gate"
+    hold = ["--single", "sh", "-c", f'echo "$CUDA_VISIBLE_DEVICES"; until [ -e {gate} ]; do sleep 0.05; done']
+    first = home.submit("-t", "two", "-n", "1", *hold)
+    home.until_event(first, "started")
+    kill_supervisor(home)
+    second = home.submit("-t", "two", "-n", "1", *hold)
+    home.until_event(second, "started")
+    both = home.submit("-t", "two", "-n", "2", *hold)
+    home.gofer("wait", "--timeout", "1s", both, status=124)
+    assert home.view(both)["state"] == "queued"
+    gate.touch()
+    home.wait(first, second, both)
+    assert {home.log(first), home.log(second)} == {"0\n", "1\n"}
+
+
+# -- agents
+
+
+def test_a_killed_agent_is_a_lost_run(home: Home) -> None:
+    run = home.submit("sh", "-c", "echo up; sleep 1000")
+    os.kill(home.agent(run), signal.SIGKILL)
+    seen = home.wait(run)[0]
+    assert (seen["state"], seen["reason"], seen["exit_code"]) == ("lost", "node-failure", None)
+    assert "agent was killed" in seen["why"]
+    assert home.gofer("wait", run, status=1).out == f"{run} lost node-failure\n"
+    assert home.left_over() == {}
+
+
+def test_a_lost_run_is_tried_again_if_the_policy_says_so(home: Home) -> None:
+    run = home.submit("--retries", "1", "sh", "-c", 'echo "attempt $GOFER_ATTEMPT"; [ "$GOFER_ATTEMPT" = 2 ] || sleep 1000')
+    os.kill(home.agent(run), signal.SIGKILL)
+    seen = home.wait(run)[0]
+    assert attempts(seen) == [(1, "lost", "node-failure", None), (2, "succeeded", None, 0)]
+    assert [home.log(run, "--attempt", number) for number in "12"] == ["attempt 1\n", "attempt 2\n"]
+
+
+def test_one_killed_agent_ends_the_run_on_all_its_nodes(home: Home) -> None:
+    run = home.submit("-N", "2", "sleep", "1000")
+    home.agent(run, node=0)
+    os.kill(home.agent(run, node=1), signal.SIGKILL)
+    seen = home.wait(run)[0]
+    assert (seen["state"], seen["reason"]) == ("lost", "node-failure")
+    assert home.left_over() == {}
+
+
+def test_agent_and_supervisor_killed_together(home: Home) -> None:
+    run = home.submit("sleep", "1000")
+    agent = home.agent(run)
+    kill_supervisor(home)
+    os.kill(agent, signal.SIGKILL)
+    seen = home.wait(run)[0]
+    assert (seen["state"], seen["reason"]) == ("lost", "node-failure")
+    assert home.left_over() == {}
+
+
+def test_signals_that_programs_use_among_themselves_reach_the_ranks(home: Home) -> None:
+    run = home.submit("sh", "-c", "trap 'echo usr1; exit 0' USR1; echo up; sleep 100 & wait")
+    until(lambda: "up" in home.log(run), "the trap to be set")
+    os.kill(home.agent(run), signal.SIGUSR1)
+    assert home.wait(run)[0]["state"] == "succeeded"
+    assert home.log(run) == "up\nusr1\n"
+
+
+# -- the terminal
+
+
+def test_a_run_outlives_the_terminal_it_was_submitted_from(home: Home) -> None:
+    """Hanging up reaches every process of the terminal's session; the run is not one of them."""
+    import pty
+
+    gate = home.root / "gate"
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(home.folder)
+        words = ["submit", "--no-code", "-f", "sh", "-c", f"echo up; until [ -e {gate} ]; do sleep 0.05; done"]
+        os.execve(home.argv()[0], home.argv(*words), home.environ)
+    text = b""
+    while b"up\r\n" not in text:
+        text += os.read(terminal, 1000)
+    os.close(terminal)  # hangs up
+    os.waitpid(child, 0)
+    run = json.loads(home.gofer("list", "runs", "--json").out)[0]
+    assert home.view(run["id"])["state"] == "running"
+    gate.touch()
+    assert home.wait(run["id"])[0]["state"] == "succeeded"
+
+
+def test_leaving_a_followed_run_with_ctrl_c_leaves_it_running(home: Home) -> None:
+    gate = home.root / "gate"
+    following = home.start("submit", "--no-code", "-f", "sh", "-c", f"echo up; until [ -e {gate} ]; do sleep 0.05; done")
+    assert following.stdout is not None
+    assert following.stdout.readline() == b"up\n"
+    following.send_signal(signal.SIGINT)
+    _, talk = following.communicate(timeout=60)
+    assert following.returncode == 130, talk
+    run = home.view("last")
+    assert run["state"] == "running"
+    gate.touch()
+    assert home.wait(run["id"])[0]["state"] == "succeeded"

@@ -1,0 +1,103 @@
+"""A secret reaches the command, and nothing else that anybody could read."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from home import Home, until
+
+# No token of anything; what the search below looks for.
+CANARY = "canary-5f1d3c-not-a-real-secret"
+
+
+def store_secret(home: Home) -> None:
+    done = subprocess.run(
+        home.argv("secret", "set", "token"), input=CANARY.encode(), cwd=home.folder, env=home.environ,
+        capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert CANARY.encode() not in done.stdout + done.stderr
+
+
+def places(home: Home) -> set[str]:
+    """Every file under the home, and under the project, that holds the canary or its JSON or base64 forms."""
+    found = set()
+    for root in (home.path, home.folder):
+        for folder, _, names in os.walk(root):
+            for name in names:
+                path = Path(folder) / name
+                if path.is_file() and CANARY.encode() in path.read_bytes():
+                    found.add(str(path.relative_to(home.root)))
+    return found
+
+
+def test_a_secret_is_in_no_record_log_ledger_queue_or_command_line(home: Home) -> None:
+    store_secret(home)
+    gate = home.root / "gate"
+    script = f'test "$TOKEN" = "$(cat {home.root}/expected)" && echo same; until [ -e {gate} ]; do sleep 0.05; done'
+    (home.root / "expected").write_text(CANARY)
+    run = home.submit("-e", "TOKEN=${secret:token}", "--retries", "1", "sh", "-c", script)
+    until(lambda: "same" in home.log(run), "the command to see the secret")
+    (sealed,) = [home.root / place for place in places(home) if place != "home/secrets.json"]
+    assert sealed.parent.name == "sealed"
+    assert sealed.stat().st_mode & 0o777 == 0o600
+    # What `ps` shows to everybody.
+    assert [words for words in home.processes().values() if CANARY in words] == []
+    shown = home.gofer("q", run).out + home.gofer("q", "--json", run).out + home.gofer("list", "runs", "--json").out
+    shown += home.gofer("submit", "--no-code", "--dry-run", "-e", "TOKEN=${secret:token}", "true").out
+    shown += home.gofer("config", "show").out
+    assert CANARY not in shown
+    gate.touch()
+    assert home.wait(run)[0]["state"] == "succeeded"
+    until(lambda: places(home) == {"home/secrets.json"}, "the sealed values to go")
+    assert json.loads((home.run_folder(run) / "run.json").read_text())["job"]["env"] == {"TOKEN": "${secret:token}"}
+
+
+def test_the_sealed_values_of_a_run_that_is_aborted_or_lost_go_too(home: Home) -> None:
+    store_secret(home)
+    runs = [home.submit("-e", "TOKEN=${secret:token}", "sleep", "1000") for _ in range(2)]
+    agent = home.agent(runs[0])
+    home.gofer("abort", runs[1])
+    os.kill(agent, signal.SIGKILL)
+    assert home.wait(runs[0])[0]["state"] == "lost"
+    until(lambda: places(home) == {"home/secrets.json"}, "the sealed values to go")
+
+
+def test_a_retry_under_another_supervisor_still_has_the_secret(home: Home) -> None:
+    store_secret(home)
+    script = f'[ "$TOKEN" = {CANARY} ] || exit 9; [ "$GOFER_ATTEMPT" = 2 ] || sleep 1000'
+    run = home.submit("-e", "TOKEN=${secret:token}", "--retries", "1", "sh", "-c", script)
+    agent = home.agent(run)
+    os.kill(home.supervisor() or 0, signal.SIGKILL)
+    os.kill(agent, signal.SIGKILL)
+    assert home.wait(run)[0]["exit_code"] == 0
+
+
+def test_a_resubmitted_run_looks_its_secrets_up_again(home: Home) -> None:
+    store_secret(home)
+    run = home.finish("-e", "TOKEN=${secret:token}", "sh", "-c", 'printf %s "$TOKEN" | wc -c')
+    again = home.gofer("resubmit", "-Q", run["id"]).out.strip()
+    home.wait(again)
+    assert home.log(again) == home.log(run["id"]) == f"{len(CANARY)}\n"
+
+
+def test_every_row_of_an_array_has_the_secret(home: Home) -> None:
+    store_secret(home)
+    group = home.submit("-e", "TOKEN=${secret:token}", "--each", "x=1,2,3", "sh", "-c", 'printf %s "$TOKEN" | wc -c')
+    home.gofer("wait", "-Q", group)
+    assert [home.log(f"{group}-{row}") for row in range(3)] == [f"{len(CANARY)}\n"] * 3
+    until(lambda: places(home) == {"home/secrets.json"}, "the sealed values to go")
+
+
+def test_a_secret_that_is_not_there_is_refused_before_anything_is_written(home: Home) -> None:
+    done = home.gofer("submit", "--no-code", "-e", "TOKEN=${secret:tokne}", "true", status=None)
+    assert done.status in (1, 2)
+    assert "tokne" in done.err
+    assert "hint: " in done.err
+    assert not list(home.path.glob("store/runs/*"))
+    assert not list(home.path.glob("engine/*/seal*/*"))
+    assert json.loads(home.gofer("list", "runs", "--json").out) == []
