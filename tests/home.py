@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -148,11 +148,16 @@ class Home:
             f"event {event} of {run_id}",
         )
 
-    def until_state(self, run_id: str, *states: str) -> dict[str, Any]:
-        """The run's JSON once it is in one of these states."""
-        seen = until(lambda: one if (one := self.view(run_id))["state"] in states else None, f"{run_id} {states}")
-        assert seen is not None
-        return seen
+    def until_logged(self, run_id: str, text: str, *, rank: int = 0) -> str:
+        """The last log of a rank, or of set-up before there is one, once it holds this text."""
+
+        def look() -> str:
+            found = sorted(self.run_folder(run_id).glob(f"attempts/*/node-*/rank-{rank}.log"))
+            found = found or sorted(self.run_folder(run_id).glob("attempts/*/node-*/setup.log"))
+            words = found[-1].read_text(errors="replace") if found else ""
+            return words if text in words else ""
+
+        return until(look, f"{text!r} in the log of rank {rank} of {run_id}")
 
     # -- processes
 
@@ -171,7 +176,7 @@ class Home:
         return int(self.until_event(run_id, "agent", attempt=attempt, node=node)["pid"])
 
     def processes(self) -> dict[int, str]:
-        """Living processes that have to do with this home, by their environment, words or folder; pid to words."""
+        """Words by pid of the living processes that show this home in their environment, words or folder."""
         mark = os.fsencode(self.root)
         found = {}
         for name in os.listdir("/proc"):
@@ -199,7 +204,7 @@ class Home:
             ).fetchall()
 
     def kill_all(self) -> None:
-        """Every process, as a power cut would. The supervisor first, or it would act on the death of others."""
+        """Every process, as a power cut would. The supervisor first: it acts on the death of others."""
         for _ in range(500):
             living = [pid for pid in (self.supervisor(), *self.processes()) if pid]
             if not living:
@@ -240,7 +245,5 @@ def _facts(name: str) -> tuple[bytes, bytes, bytes]:
 
 
 def _kill(pid: int) -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass

@@ -17,16 +17,20 @@ if TYPE_CHECKING:
     from gofer.api import runs as runs
     from gofer.api import submit as submit
     from gofer.errors import GoferError as GoferError
+    from gofer.packed import PackedFolder as PackedFolder
+    from gofer.packed import open as open
 
 _HOMES = {
     "GoferError": "gofer.errors",
+    "PackedFolder": "gofer.packed",
     "Run": "gofer.api",
     "__version__": "gofer._version",
+    "open": "gofer.packed",
     "runs": "gofer.api",
     "submit": "gofer.api",
 }
 
-__all__ = ["GoferError", "Run", "__version__", "runs", "submit"]
+__all__ = ["GoferError", "PackedFolder", "Run", "__version__", "open", "runs", "submit"]
 
 
 def __getattr__(name: str) -> object:

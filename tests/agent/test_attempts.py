@@ -12,7 +12,9 @@ from gofer.agent.attempts import MOST_RESTARTS, Facts, judge
 from gofer.agent.states import Reason, State
 
 
-def record(state: str, reason: str | None = None, *, node: int = 0, code: int | None = None, at: float = 50.0) -> dict[str, Any]:
+def record(
+    state: str, reason: str | None = None, *, node: int = 0, code: int | None = None, at: float = 50.0
+) -> dict[str, Any]:
     """An exit record of a node whose first failure, if it failed, was at `at`."""
     return {
         "node": node,
@@ -27,24 +29,34 @@ def record(state: str, reason: str | None = None, *, node: int = 0, code: int | 
     }
 
 
+Exits = list[dict[str, Any] | None]
+
 GOOD, STOPPED = record("succeeded", code=0), record("cancelled", "user")
 
 
 def test_all_nodes_succeeded() -> None:
-    result = judge(Facts([record("succeeded", code=0), record("succeeded", node=1, code=0)], True), restarts=0, rebooted=False)
+    result = judge(
+        Facts([record("succeeded", code=0), record("succeeded", node=1, code=0)], True),
+        restarts=0,
+        rebooted=False,
+    )
     assert (result.state, result.reason, result.exit_code) == (State.SUCCEEDED, None, 0)
     assert (result.started_at, result.ended_at, result.elapsed_s) == (10.0, 91.0, 81.0)
 
 
 def test_the_node_that_failed_first_is_the_reason() -> None:
-    early, late = record("failed", "exit-code", node=1, code=5, at=20.0), record("failed", "exit-code", code=9, at=30.0)
+    early, late = (
+        record("failed", "exit-code", node=1, code=5, at=20.0),
+        record("failed", "exit-code", code=9, at=30.0),
+    )
     result = judge(Facts([late, early], True), restarts=0, rebooted=False)
     assert (result.exit_code, result.detail) == (5, "node 1")
 
 
 def test_a_failure_counts_more_than_the_nodes_stopped_for_it() -> None:
     failed = record("failed", "exit-code", node=1, code=5)
-    for exits in ([STOPPED, failed], [failed, STOPPED], [None, failed]):
+    mixed: list[Exits] = [[STOPPED, failed], [failed, STOPPED], [None, failed]]
+    for exits in mixed:
         result = judge(Facts(exits, True), restarts=0, rebooted=False)
         assert (result.state, result.reason, result.exit_code) == (State.FAILED, Reason.EXIT_CODE, 5)
 
@@ -54,9 +66,12 @@ def test_one_stopped_node_is_a_stopped_run() -> None:
     assert (result.state, result.reason) == (State.CANCELLED, Reason.USER)
 
 
-@pytest.mark.parametrize(("rebooted", "words"), [(False, "its agent was killed"), (True, "the machine restarted")])
+@pytest.mark.parametrize(
+    ("rebooted", "words"), [(False, "its agent was killed"), (True, "the machine restarted")]
+)
 def test_a_node_that_says_nothing_is_lost(rebooted: bool, words: str) -> None:
-    for exits in ([None], [GOOD, None], [STOPPED, None]):
+    silent: list[Exits] = [[None], [GOOD, None], [STOPPED, None]]
+    for exits in silent:
         result = judge(Facts(exits, True), restarts=0, rebooted=rebooted)
         assert (result.state, result.reason, result.detail) == (State.LOST, Reason.NODE_FAILURE, words)
         assert result.exit_code is None

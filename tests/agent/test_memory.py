@@ -40,6 +40,8 @@ def test_the_words_of_common_libraries(line: str) -> None:
     assert memory.explains(1, kills_before=memory.kernel_kills(), tail=["Traceback", line, ""])
 
 
-@pytest.mark.parametrize("line", ["memory: 12 GiB used", "NotMyMemoryErrors", "FileNotFoundError: out of memory.txt"])
+@pytest.mark.parametrize(
+    "line", ["memory: 12 GiB used", "NotMyMemoryErrors", "FileNotFoundError: out of memory.txt"]
+)
 def test_words_that_only_sound_like_it(line: str) -> None:
     assert not memory.explains(1, kills_before=memory.kernel_kills(), tail=[line])

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -54,7 +55,7 @@ def test_a_name_with_parentheses_does_not_confuse(tmp_path_factory: pytest.TempP
     one = subprocess.Popen([str(odd), "300"], start_new_session=True)
     try:
         for _ in range(500):
-            if open(f"/proc/{one.pid}/comm").read() == "a) b (c\n":
+            if Path(f"/proc/{one.pid}/comm").read_text() == "a) b (c\n":
                 break
             time.sleep(0.01)
         found = processes.stat(one.pid)
@@ -108,7 +109,11 @@ def test_even_a_process_that_keeps_forking_is_ended() -> None:
         return {pid for pid, found in table.items() if found.session == session}
 
     assert processes.kill_until_gone(members) == set()
-    assert not [found for found in processes.all_processes().values() if found.session == session and found.state != "Z"]
+    assert not [
+        found
+        for found in processes.all_processes().values()
+        if found.session == session and found.state != "Z"
+    ]
 
 
 def test_what_cannot_be_ended_in_time_is_returned(sleeper: subprocess.Popen[bytes]) -> None:

@@ -101,7 +101,12 @@ def test_cancels_reach_runs_rows_and_groups_that_are_open(queue: Queue) -> None:
 def test_observing_a_group_tells_of_all_its_rows_and_unknown_ids_are_left_out(queue: Queue) -> None:
     queue.add(body("r1"), [("r1", None, None)])
     add_array(queue, "g1", 2)
-    assert [seen.id for seen in queue.observe(["r1", "g1", "nobody", "g1-1"])] == ["r1", "g1-0", "g1-1", "g1-1"]
+    assert [seen.id for seen in queue.observe(["r1", "g1", "nobody", "g1-1"])] == [
+        "r1",
+        "g1-0",
+        "g1-1",
+        "g1-1",
+    ]
 
 
 def test_a_damaged_file_is_set_aside_and_a_new_one_begun(queue: Queue, tmp_path: Path) -> None:

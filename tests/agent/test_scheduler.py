@@ -18,9 +18,7 @@ def demand(
     *, gpus: int = 0, nodes: int = 1, cpus: int = 1, limit_s: float | None = None, block: int = BLOCK
 ) -> Demand:
     """`gpus` are those of each node."""
-    return Demand(
-        nodes=nodes, gpus_per_node=gpus, cpus=cpus, limit_s=limit_s, target_gpus=GPUS, block=block
-    )
+    return Demand(nodes=nodes, gpus_per_node=gpus, cpus=cpus, limit_s=limit_s, target_gpus=GPUS, block=block)
 
 
 def started(
@@ -179,7 +177,10 @@ def check_not_overcommitted(running: list[tuple[Job, Grant, float]]) -> None:
 def simulate(arrivals: list[tuple[float, Job]]) -> dict[int, float]:
     """Run the queue on a clock of its own to the end; when each job started, by its position."""
     pool, now, started_at = Pool(CPUS), 0.0, dict[int, float]()
-    coming, waiting = sorted(enumerate(arrivals), key=lambda one: (one[1][0], one[0])), list[tuple[int, Job]]()
+    coming, waiting = (
+        sorted(enumerate(arrivals), key=lambda one: (one[1][0], one[0])),
+        list[tuple[int, Job]](),
+    )
     running: list[tuple[Job, Grant, float]] = []
     head, head_since = None, 0.0
     for _ in range(20 * len(arrivals) + 20):
@@ -194,7 +195,12 @@ def simulate(arrivals: list[tuple[float, Job]]) -> dict[int, float]:
             for job, grant, ends in running
         ]
         starts, new_head = choose(
-            waiting, lambda one: one[1].demand, pool, held, now=now, passed_over_s=now - head_since if head else 0.0
+            waiting,
+            lambda one: one[1].demand,
+            pool,
+            held,
+            now=now,
+            passed_over_s=now - head_since if head else 0.0,
         )
         if new_head != head:
             head, head_since = new_head, now

@@ -1,8 +1,10 @@
-"""Private values beside the queue: readable by their owner alone, gone when asked."""
+"""Private values beside the queue: readable by their owner alone, gone when nobody needs them."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 from gofer.agent import sealed
@@ -10,21 +12,37 @@ from gofer.agent import sealed
 VALUES = {"TOKEN": "not-a-real-token", "ODD": "a\udcff\n'\""}
 
 
-def test_values_come_back_and_go(tmp_path: Path) -> None:
+def test_values_are_there_until_the_run_has_ended(tmp_path: Path) -> None:
     engine = str(tmp_path / "engine")
-    sealed.write(engine, "r1", VALUES)
-    assert sealed.read(engine, "r1") == VALUES
-    sealed.remove(engine, "r1")
     assert sealed.read(engine, "r1") == {}
-    sealed.remove(engine, "r1")
+    sealed.write(engine, "r1", VALUES)
+    sealed.write(engine, "r10", {"another": "run"})
+    sealed.confirm(engine, "r1")
+    sealed.confirm(engine, "r1")
+    assert sealed.read(engine, "r1") == VALUES
+    for run in ("r1", "r1", "r10"):
+        sealed.remove(engine, run)
+    assert sealed.read(engine, "r1") == {}
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_nobody_else_may_read_them(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         sealed.write(str(tmp_path), "r1", VALUES)
+        modes = {path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_file()}
+        sealed.confirm(str(tmp_path), "r1")
     finally:
         os.umask(old)
+    assert modes == {0o600}
     assert (tmp_path / "sealed").stat().st_mode & 0o777 == 0o700
-    (file,) = (tmp_path / "sealed").iterdir()
-    assert file.stat().st_mode & 0o777 == 0o600
+    assert [file.stat().st_mode & 0o777 for file in (tmp_path / "sealed").iterdir()] == [0o600]
+
+
+def test_what_a_dead_process_sealed_and_did_not_confirm_is_found(tmp_path: Path) -> None:
+    words = "import sys; from gofer.agent import sealed; sealed.write(sys.argv[1], 'r1', {'A': 'b'})"
+    subprocess.run([sys.executable, "-c", words, str(tmp_path)], check=True, timeout=60)
+    sealed.write(str(tmp_path), "r2", VALUES)
+    found = sealed.abandoned(str(tmp_path))
+    assert list(found.values()) == ["r1"]
+    assert all(Path(path).is_file() for path in found)

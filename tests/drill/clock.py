@@ -60,8 +60,16 @@ def clock(course: Course, kills: int) -> Iterator[Round]:
     place = course.place()
     hands = Clock(place)
     game = course.begin("clock", Home(place, extra=hands.variables()))
+    # Now and then the library fails in a process that inherits the semaphore of one that is gone. Commands
+    # are many and have no need of it.
+    game.home.submit_options = ("--env", "LD_PRELOAD=")
+    _use(game, hands)
+    yield game
+
+
+def _use(game: Round, hands: Clock) -> None:
     began = time.monotonic()
-    for number, offset in enumerate(("-3600", "+0", "+86400", "-3600"), start=1):
+    for number, offset in enumerate(("+86400", "-3600", "+0", "-3600"), start=1):
         for kind, end in enumerate(("0", "7", "once:3", "SIGTERM")):
             game.submit(Spec(10 * number + kind, nap="0.3", end=end, retries=kind % 3))
         game.submit(Spec(10 * number + 9, nap="0.05", rows=5))
@@ -73,7 +81,6 @@ def clock(course: Course, kills: int) -> Iterator[Round]:
         game.violate(f"the clock was not set: all was submitted between {times[0]} and {times[-1]}")
     if time.monotonic() - began > _LONGEST_S:
         game.violate(f"took {time.monotonic() - began:.0f} s: something waited for the clock")
-    yield game
 
 
 def _check_listing(game: Round) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from drill.alone import alone
 from drill.clock import clock
 from drill.crowd import submitters
 from drill.disk import disk_full
@@ -100,6 +101,7 @@ def hunt(course: Course, kills: int) -> Iterator[Round]:
 
 SCENARIOS: dict[str, Callable[[Course, int], Iterable[Round]]] = {
     "submitters": submitters,
+    "alone": alone,
     "disk-full": disk_full,
     "torn": torn,
     "clock": clock,

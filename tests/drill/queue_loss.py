@@ -22,15 +22,15 @@ _FILES = ("queue.db", "queue.db-wal", "queue.db-shm")
 def queue_lost(course: Course, kills: int) -> Iterator[Round]:
     """The file is gone."""
     del kills
-    for with_supervisor in (True, False):
+    for with_supervisor in (True,) if course.brief else (True, False):
         yield _lose(course, "queue-lost", _delete, with_supervisor)
 
 
 def queue_corrupt(course: Course, kills: int) -> Iterator[Round]:
     """The file is damaged at its beginning, or behind it."""
     del kills
-    for damage in (_garble_head, _garble_body):
-        for with_supervisor in (True, False):
+    for damage in (_garble_body,) if course.brief else (_garble_head, _garble_body):
+        for with_supervisor in (True,) if course.brief else (True, False):
             yield _lose(course, "queue-corrupt", damage, with_supervisor)
 
 

@@ -70,7 +70,9 @@ def test_the_group_fails_when_a_row_does_and_says_which(home: Home) -> None:
 
 def test_only_what_failed_is_run_again(home: Home) -> None:
     """Known from a look of its own: nobody has asked for the state since the rows ended."""
-    group = home.submit("--each", "x=0,1,2,3", "sh", "-c", f"[ -e {home.root}/mended ] || exit $(( {{x}} % 2 ))")
+    group = home.submit(
+        "--each", "x=0,1,2,3", "sh", "-c", f"[ -e {home.root}/mended ] || exit $(( {{x}} % 2 ))"
+    )
     until(lambda: not home.open_runs(), "the rows to end")
     (home.root / "mended").touch()
     again = home.gofer("resubmit", "--failed", "-Q", group).out.strip()
@@ -83,7 +85,9 @@ def test_only_what_failed_is_run_again(home: Home) -> None:
 
 def test_running_failed_rows_again_leaves_the_others_running(home: Home) -> None:
     gate = home.root / "gate"
-    group = home.submit("--each", "x=0,1", "sh", "-c", f"[ {{x}} = 0 ] && exit 5; until [ -e {gate} ]; do sleep 0.05; done")
+    group = home.submit(
+        "--each", "x=0,1", "sh", "-c", f"[ {{x}} = 0 ] && exit 5; until [ -e {gate} ]; do sleep 0.05; done"
+    )
     until(lambda: home.view(f"{group}-0")["state"] == "failed", "the first row to fail")
     home.until_event(f"{group}-1", "started")
     again = home.gofer("resubmit", "--failed", "-Q", group).out.strip()
@@ -103,7 +107,9 @@ def test_one_row_can_be_stopped_and_then_the_rest(home: Home) -> None:
 
 
 def test_retries_are_each_rows_own(home: Home) -> None:
-    group = home.submit("--retries", "1", "--each", "x=0,1", "sh", "-c", '[ {x} = 0 ] || [ "$GOFER_ATTEMPT" = 2 ]')
+    group = home.submit(
+        "--retries", "1", "--each", "x=0,1", "sh", "-c", '[ {x} = 0 ] || [ "$GOFER_ATTEMPT" = 2 ]'
+    )
     home.gofer("wait", "-Q", group)
     assert [len(row["attempts"]) for row in rows_of(home, group)] == [1, 2]
 

@@ -43,7 +43,10 @@ def test_all_exit_codes_of_an_array_are_exact(home: Home) -> None:
     assert [row["state"] for row in rows if not row["exit_code"]] == ["succeeded"]
 
 
-@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGINT", "SIGSEGV", "SIGABRT", "SIGUSR1", "SIGHUP", "SIGPIPE"])
+@pytest.mark.xdist_group("kernel-kills")
+@pytest.mark.parametrize(
+    "name", ["SIGKILL", "SIGTERM", "SIGINT", "SIGSEGV", "SIGABRT", "SIGUSR1", "SIGHUP", "SIGPIPE"]
+)
 def test_a_signal_is_named_and_is_not_an_exit_code(home: Home, name: str) -> None:
     number = getattr(signal, name)
     run = home.finish("sh", "-c", f"ulimit -c 0; kill -{number} $$; sleep 100")
@@ -69,7 +72,9 @@ def test_the_first_failing_rank_and_its_last_lines_are_shown(home: Home) -> None
 
 
 def test_the_first_failure_over_two_nodes(home: Home) -> None:
-    script = 'if [ "$RANK" = 3 ]; then sleep 0.5; echo "the cause"; exit 5; fi; trap "exit 9" TERM; sleep 60 & wait'
+    script = (
+        '[ "$RANK" = 3 ] && { sleep 0.5; echo "the cause"; exit 5; }; trap "exit 9" TERM; sleep 60 & wait'
+    )
     run = home.finish("-N", "2", "--procs", "2", "sh", "-c", script)
     assert ending(run) == ("failed", "exit-code", 5)
     assert (run["first_failure"]["node"], run["first_failure"]["rank"]) == (1, 3)

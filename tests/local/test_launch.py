@@ -6,10 +6,11 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from home import Home, until
+from home import Home
 
 FOUR_A_NODE = "targets: {big: {kind: local, gpus: 8, gpus_per_node: 4}}"
 SHOW = ["python", "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
@@ -19,7 +20,11 @@ Environ = dict[str, str]
 
 def environments(home: Home, run: dict[str, Any]) -> dict[int, Environ]:
     """What each rank found, by rank."""
-    return {log["rank"]: json.loads(open(log["path"]).read()) for log in run["logs"] if log["rank"] is not None}
+    return {
+        log["rank"]: json.loads(Path(log["path"]).read_text())
+        for log in run["logs"]
+        if log["rank"] is not None
+    }
 
 
 def column(found: dict[int, Environ], name: str) -> list[str]:
@@ -38,7 +43,9 @@ def big(home: Home) -> Home:
 
 def test_four_gpus_are_four_ranks_that_see_all_four(home: Home) -> None:
     home.configure("targets: {four: {kind: local, gpus: 4}}")
-    run = json.loads(home.gofer("submit", "--no-code", "-t", "four", "-n", "4", "--json", "--wait", *SHOW).out)
+    run = json.loads(
+        home.gofer("submit", "--no-code", "-t", "four", "-n", "4", "--json", "--wait", *SHOW).out
+    )
     found = environments(home, run)
     assert (run["gpus"], run["nodes"]) == (4, 1)
     assert column(found, "RANK") == column(found, "LOCAL_RANK") == words(range(4))
@@ -66,11 +73,13 @@ def test_every_variable_of_the_contract(big: Home) -> None:
     one = environments(big, run)[6]
     folder = big.run_folder(run["id"])
     expected = {
-        "RANK": "6", "WORLD_SIZE": "8", "LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "4", "NODE_RANK": "1", "NNODES": "2",
+        "RANK": "6", "WORLD_SIZE": "8", "LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "4",
+        "NODE_RANK": "1", "NNODES": "2",
         "OMPI_COMM_WORLD_RANK": "6", "OMPI_COMM_WORLD_SIZE": "8",
         "OMPI_COMM_WORLD_LOCAL_RANK": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "4",
         "MASTER_ADDR": "127.0.0.1", "MASTER_IP": "127.0.0.1", "AZ_BATCH_HOST_LIST": "127.0.0.1,127.0.0.1",
-        "GOFER_RUN_ID": run["id"], "GOFER_ATTEMPT": "1", "GOFER_TARGET": "big", "GOFER_TAGS": "lr=0.1,bare,odd=a b",
+        "GOFER_RUN_ID": run["id"], "GOFER_ATTEMPT": "1", "GOFER_TARGET": "big",
+        "GOFER_TAGS": "lr=0.1,bare,odd=a b",
         "GOFER_RUN_DIR": str(folder), "GOFER_OUTPUT_DIR": str(folder / "outputs"),
     }  # fmt: skip
     assert {name: one.get(name) for name in expected} == expected
@@ -84,7 +93,12 @@ def test_the_contract_wins_over_the_callers_variables(big: Home) -> None:
         env={"RANK": "99", "CUDA_VISIBLE_DEVICES": "7", "GOFER_TAGS": "old"},
     )  # fmt: skip
     one = environments(big, json.loads(done.out))[0]
-    assert (one["RANK"], one["WORLD_SIZE"], one["CUDA_VISIBLE_DEVICES"], one["GOFER_TAGS"]) == ("0", "1", "0", "")
+    assert (one["RANK"], one["WORLD_SIZE"], one["CUDA_VISIBLE_DEVICES"], one["GOFER_TAGS"]) == (
+        "0",
+        "1",
+        "0",
+        "",
+    )
 
 
 def test_a_run_without_gpus_on_a_gpu_target_sees_none(big: Home) -> None:
@@ -150,7 +164,7 @@ def test_two_runs_at_once_get_disjoint_gpus(home: Home) -> None:
     gate = home.root / "gate"
     hold = ["--single", "sh", "-c", f'echo "$CUDA_VISIBLE_DEVICES"; until [ -e {gate} ]; do sleep 0.05; done']
     runs = [home.submit("-t", "four", "-n", "2", *hold) for _ in range(2)]
-    seen = [until(lambda run=run: home.log(run), f"a line of {run}").strip() for run in runs]
+    seen = [home.until_logged(run, "\n").strip() for run in runs]
     third = home.submit("-t", "four", "-n", "2", *hold)
     home.gofer("wait", "--timeout", "1s", third, status=124)
     assert home.view(third)["state"] == "queued"
@@ -183,12 +197,16 @@ def test_set_up_runs_once_on_each_node_before_the_command(home: Home) -> None:
     assert run["state"] == "succeeded"
     assert sorted(counter.read_text().splitlines()) == ["set up 0", "set up 1"]
     set_up = [log for log in run["logs"] if log["rank"] is None]
-    assert [(log["node"], open(log["path"]).read()) for log in set_up] == [(0, "set up 0\n"), (1, "set up 1\n")]
+    assert [(log["node"], Path(log["path"]).read_text()) for log in set_up] == [
+        (0, "set up 0\n"),
+        (1, "set up 1\n"),
+    ]
 
 
 def test_a_run_may_submit_another_that_outlives_it(home: Home) -> None:
     gate = home.root / "gate"
-    inner = f"{sys.executable} -m gofer submit -Q --no-code sh -c 'until [ -e {gate} ]; do sleep 0.05; done; echo inner'"
+    script = f"until [ -e {gate} ]; do sleep 0.05; done; echo inner"
+    inner = f"{sys.executable} -m gofer submit -Q --no-code sh -c '{script}'"
     outer = home.finish("-e", f"GOFER_HOME={home.path}", "sh", "-c", inner)
     assert outer["state"] == "succeeded", home.log(outer["id"])
     born = home.log(outer["id"]).strip()

@@ -68,7 +68,9 @@ def test_a_short_run_goes_ahead_of_one_that_waits_for_the_whole_machine(home: Ho
 
 def test_a_run_for_more_cpus_than_there_are_is_refused(home: Home) -> None:
     done = home.gofer("submit", "--no-code", "--cpus", str(CORES + 1), "true", status=1)
-    assert done.err.startswith(f"error: the target `local` has {CORES} CPU cores and {CORES + 1} were asked for\n")
+    assert done.err.startswith(
+        f"error: the target `local` has {CORES} CPU cores and {CORES + 1} were asked for\n"
+    )
 
 
 # -- retries
@@ -101,6 +103,7 @@ def test_retries_run_out(home: Home) -> None:
     assert attempts(run) == [(1, "failed", "exit-code", 3), (2, "failed", "exit-code", 3)]
 
 
+@pytest.mark.xdist_group("kernel-kills")
 def test_only_the_reasons_that_were_named_are_tried_again(home: Home) -> None:
     words = ["--retries", "2", "--retry-on", "signal,node-failure"]
     assert len(home.finish(*words, "sh", "-c", "exit 3")["attempts"]) == 1
@@ -126,7 +129,7 @@ def test_the_time_limit_is_tried_again_when_asked_for(home: Home) -> None:
 
 def test_an_aborted_run_is_not_tried_again(home: Home) -> None:
     run = home.submit("--retries", "5", "sh", "-c", "trap 'exit 3' TERM; echo up; sleep 100 & wait")
-    until(lambda: "up" in home.log(run), "the trap to be set")
+    home.until_logged(run, "up")
     home.gofer("abort", run)
     seen = home.view(run)
     assert (seen["state"], len(seen["attempts"])) == ("cancelled", 1)
@@ -154,7 +157,14 @@ def test_nothing_is_left_when_nothing_is_to_do_and_it_comes_back_on_demand(home:
 def test_reading_commands_start_nothing(home: Home) -> None:
     run = home.finish("true")["id"]
     until(lambda: not home.processes(), "every process to leave")
-    for words in (["q", run], ["list", "runs"], ["logs", run], ["wait", run], ["abort", run], ["list", "targets"]):
+    for words in (
+        ["q", run],
+        ["list", "runs"],
+        ["logs", run],
+        ["wait", run],
+        ["abort", run],
+        ["list", "targets"],
+    ):
         home.gofer(*words)
         assert home.processes() == {}, words
 
@@ -210,7 +220,7 @@ def test_what_waits_goes_on_waiting_and_starts_once(home: Home) -> None:
 
 def test_an_abort_reaches_a_run_of_an_earlier_supervisor(home: Home) -> None:
     run = home.submit("sh", "-c", "trap 'echo asked; exit 3' TERM; echo up; sleep 100 & wait")
-    until(lambda: "up" in home.log(run), "the trap to be set")
+    home.until_logged(run, "up")
     kill_supervisor(home)
     home.gofer("abort", run)
     assert home.log(run) == "up\nasked\n"
@@ -218,10 +228,12 @@ def test_an_abort_reaches_a_run_of_an_earlier_supervisor(home: Home) -> None:
 
 
 def test_an_abort_survives_the_supervisor_that_was_to_do_it(home: Home) -> None:
-    run = home.submit("--grace", "2", "sh", "-c", "trap 'echo asked' TERM; echo up; while :; do sleep 0.05; done")
-    until(lambda: "up" in home.log(run), "the trap to be set")
+    run = home.submit(
+        "--grace", "2", "sh", "-c", "trap 'echo asked' TERM; echo up; while :; do sleep 0.05; done"
+    )
+    home.until_logged(run, "up")
     asking = home.start("abort", run)
-    until(lambda: "asked" in home.log(run), "the request")
+    home.until_logged(run, "asked")
     kill_supervisor(home)
     assert asking.communicate(timeout=100)[0].decode() == f"{run} cancelled\n"
 
@@ -257,7 +269,9 @@ def test_a_killed_agent_is_a_lost_run(home: Home) -> None:
 
 
 def test_a_lost_run_is_tried_again_if_the_policy_says_so(home: Home) -> None:
-    run = home.submit("--retries", "1", "sh", "-c", 'echo "attempt $GOFER_ATTEMPT"; [ "$GOFER_ATTEMPT" = 2 ] || sleep 1000')
+    run = home.submit(
+        "--retries", "1", "sh", "-c", 'echo "attempt $GOFER_ATTEMPT"; [ "$GOFER_ATTEMPT" = 2 ] || sleep 1000'
+    )
     os.kill(home.agent(run), signal.SIGKILL)
     seen = home.wait(run)[0]
     assert attempts(seen) == [(1, "lost", "node-failure", None), (2, "succeeded", None, 0)]
@@ -285,7 +299,7 @@ def test_agent_and_supervisor_killed_together(home: Home) -> None:
 
 def test_signals_that_programs_use_among_themselves_reach_the_ranks(home: Home) -> None:
     run = home.submit("sh", "-c", "trap 'echo usr1; exit 0' USR1; echo up; sleep 100 & wait")
-    until(lambda: "up" in home.log(run), "the trap to be set")
+    home.until_logged(run, "up")
     os.kill(home.agent(run), signal.SIGUSR1)
     assert home.wait(run)[0]["state"] == "succeeded"
     assert home.log(run) == "up\nusr1\n"
@@ -302,7 +316,14 @@ def test_a_run_outlives_the_terminal_it_was_submitted_from(home: Home) -> None:
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(home.folder)
-        words = ["submit", "--no-code", "-f", "sh", "-c", f"echo up; until [ -e {gate} ]; do sleep 0.05; done"]
+        words = [
+            "submit",
+            "--no-code",
+            "-f",
+            "sh",
+            "-c",
+            f"echo up; until [ -e {gate} ]; do sleep 0.05; done",
+        ]
         os.execve(home.argv()[0], home.argv(*words), home.environ)
     text = b""
     while b"up\r\n" not in text:
@@ -317,7 +338,9 @@ def test_a_run_outlives_the_terminal_it_was_submitted_from(home: Home) -> None:
 
 def test_leaving_a_followed_run_with_ctrl_c_leaves_it_running(home: Home) -> None:
     gate = home.root / "gate"
-    following = home.start("submit", "--no-code", "-f", "sh", "-c", f"echo up; until [ -e {gate} ]; do sleep 0.05; done")
+    following = home.start(
+        "submit", "--no-code", "-f", "sh", "-c", f"echo up; until [ -e {gate} ]; do sleep 0.05; done"
+    )
     assert following.stdout is not None
     assert following.stdout.readline() == b"up\n"
     following.send_signal(signal.SIGINT)

@@ -78,7 +78,7 @@ def test_bytes_in_the_callers_environment_that_are_no_text_stay_as_they_are(home
 
 def test_a_script_runs_under_a_strict_bash(home: Home) -> None:
     job = home.folder / "job.yaml"
-    job.write_text("script: |\n  echo \"one  $RANK\"\n  x='a b'\n  echo \"$x\"\n  false | true\n  echo never\n")
+    job.write_text('script: |\n  echo "one  $RANK"\n  x=\'a b\'\n  echo "$x"\n  false | true\n  echo never\n')
     run = home.finish("--job", str(job))
     assert (run["state"], run["reason"], run["exit_code"]) == ("failed", "exit-code", 1)
     assert home.log(run["id"]) == "one  0\na b\n"
@@ -91,13 +91,23 @@ def test_a_script_runs_under_a_strict_bash(home: Home) -> None:
 
 def test_a_command_in_a_job_file_keeps_its_words(home: Home) -> None:
     job = home.folder / "job.yaml"
-    job.write_text(json.dumps({"command": ["python", "-c", SHOW, "a  b", "$HOME", "", "{x}", "\n"], "name": "odd"}))
+    job.write_text(
+        json.dumps({"command": ["python", "-c", SHOW, "a  b", "$HOME", "", "{x}", "\n"], "name": "odd"})
+    )
     run = home.finish("--job", str(job))
     assert words_of(home.log(run["id"])) == ["a  b", "$HOME", "", "{x}", "\n"]
     assert run["name"] == "odd"
 
 
-@pytest.mark.parametrize("words", [["bash", "-lc", "echo hi"], ["sh", "-ec", "echo hi"], ["bash", "-o", "pipefail", "-c", "echo hi"], ["python", "-Bc", "print('hi')"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["bash", "-lc", "echo hi"],
+        ["sh", "-ec", "echo hi"],
+        ["bash", "-o", "pipefail", "-c", "echo hi"],
+        ["python", "-Bc", "print('hi')"],
+    ],
+)
 def test_a_text_for_an_interpreter_is_not_taken_for_a_script_file(home: Home, words: list[str]) -> None:
     run = home.finish(*words)
     assert run["state"] == "succeeded"

@@ -31,7 +31,7 @@ def bystander(home: Home) -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.mark.parametrize("retries", ["0", "1"])
 def test_a_restart_of_the_machine(home: Home, bystander: subprocess.Popen[bytes], retries: str) -> None:
-    """After it, the numbers in the run's records are those of other processes, which must be left in peace."""
+    """After it, the pids in the run's records are those of others, who must be left in peace."""
     run = home.submit("--retries", retries, "sh", "-c", '[ "$GOFER_ATTEMPT" = 2 ] || sleep 1000')
     home.until_event(run, "started")
     home.kill_all()
@@ -126,7 +126,11 @@ def _make_group(limit: int) -> Path | None:
             if kind == "cgroup2":
                 (group.parent / "cgroup.subtree_control").write_text("+memory")
             group.mkdir()
-            names = ["memory.max", "memory.swap.max"] if kind == "cgroup2" else ["memory.limit_in_bytes", "memory.swappiness"]
+            names = (
+                ["memory.max", "memory.swap.max"]
+                if kind == "cgroup2"
+                else ["memory.limit_in_bytes", "memory.swappiness"]
+            )
             (group / names[0]).write_text(str(limit))
             if (group / names[1]).exists():
                 (group / names[1]).write_text("0")
@@ -151,6 +155,11 @@ def eating(group: Path) -> str:
     return f"echo 0 > {group}/cgroup.procs; exec {sys.executable} -c '{EAT}'"
 
 
+# The kernel counts its kills for the whole machine, so these tests must not run beside each other.
+ALONE = pytest.mark.xdist_group("kernel-kills")
+
+
+@ALONE
 @pytest.mark.root
 def test_a_command_that_the_kernel_ends_for_lack_of_memory(home: Home, small_group: Path) -> None:
     run = home.finish("sh", "-c", eating(small_group))
@@ -158,6 +167,7 @@ def test_a_command_that_the_kernel_ends_for_lack_of_memory(home: Home, small_gro
     assert "out of memory" in home.gofer("q", run["id"]).out
 
 
+@ALONE
 @pytest.mark.root
 def test_a_child_that_the_kernel_ends_for_lack_of_memory(home: Home, small_group: Path) -> None:
     """The shell in between says 137 and is no signal's victim itself."""
@@ -165,14 +175,26 @@ def test_a_child_that_the_kernel_ends_for_lack_of_memory(home: Home, small_group
     assert (run["state"], run["reason"], run["exit_code"]) == ("failed", "out-of-memory", 137)
 
 
+@ALONE
 @pytest.mark.root
-def test_the_lack_of_memory_is_named_however_long_the_other_ranks_take_to_stop(home: Home, small_group: Path) -> None:
+def test_the_lack_of_memory_is_named_however_long_the_other_ranks_take_to_stop(
+    home: Home, small_group: Path
+) -> None:
     slow = "trap 'sleep 4; exit 0' TERM; sleep 1000 & wait"
-    run = home.finish("--procs", "2", "--grace", "20s", "sh", "-c", f'if [ "$RANK" = 1 ]; then {eating(small_group)}; fi; {slow}')
+    run = home.finish(
+        "--procs",
+        "2",
+        "--grace",
+        "20s",
+        "sh",
+        "-c",
+        f'if [ "$RANK" = 1 ]; then {eating(small_group)}; fi; {slow}',
+    )
     assert (run["state"], run["reason"], run["exit_code"]) == ("failed", "out-of-memory", 137)
     assert run["first_failure"]["rank"] == 1
 
 
+@ALONE
 def test_a_plain_kill_is_not_taken_for_a_lack_of_memory(home: Home) -> None:
     run = home.finish("sh", "-c", "kill -9 $$")
     assert (run["reason"], run["exit_code"]) == ("signal", 137)

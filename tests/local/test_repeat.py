@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from home import Home, until
+from home import Home
 
 
 @pytest.fixture
@@ -88,7 +88,14 @@ def test_a_script_that_an_ignore_rule_leaves_out_is_refused(project: Home) -> No
 def test_the_snapshot_tells_commit_and_whether_it_was_clean(project: Home) -> None:
     def git(*words: str) -> str:
         identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
-        done = subprocess.run(["git", *identity, *words], cwd=project.folder, capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run(
+            ["git", *identity, *words],
+            cwd=project.folder,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
         return done.stdout.strip()
 
     git("init", "-b", "main")
@@ -139,17 +146,17 @@ def test_a_repeat_with_unchanged_code_says_that(project: Home) -> None:
 
 def test_a_run_that_lives_is_stopped_first(project: Home) -> None:
     old = submit(project, "sh", "-c", "trap 'echo asked; exit 1' TERM; echo up; sleep 1000 & wait")
-    until(lambda: "up" in project.log(old), "the trap to be set")
+    project.until_logged(old, "up")
     new = project.gofer("resubmit", "-Q", old).out.strip()
     assert project.view(old)["state"] == "cancelled"
     assert project.log(old) == "up\nasked\n"
-    until(lambda: "up" in project.log(new), "the new run")
+    project.until_logged(new, "up")
     project.gofer("abort", new)
 
 
 def test_nothing_is_stopped_when_the_repeat_cannot_be(project: Home) -> None:
     old = submit(project, "sh", "-c", "echo up; sleep 1000")
-    until(lambda: "up" in project.log(old), "the run")
+    project.until_logged(old, "up")
     project.gofer("resubmit", "-t", "nowhere", old, status=2)
     assert project.view(old)["state"] == "running"
     project.gofer("abort", "--grace", "0", old)
@@ -158,7 +165,9 @@ def test_nothing_is_stopped_when_the_repeat_cannot_be(project: Home) -> None:
 def test_a_repeat_elsewhere_brings_the_code_along(project: Home) -> None:
     elsewhere = project.root / "elsewhere"
     elsewhere.mkdir()
-    project.configure(f"targets: {{other: {{kind: local, store: other}}}}\nstores: {{other: {{url: 'file://{elsewhere}'}}}}")
+    project.configure(
+        f"targets: {{other: {{kind: local, store: other}}}}\nstores: {{other: {{url: 'file://{elsewhere}'}}}}"
+    )
     old = finish(project, "python", "say.py")
     (project.folder / "say.py").write_text("print('second')\n")
     new = project.wait(project.gofer("rerun", "-Q", "--same-code", "-t", "other", old["id"]).out.strip())[0]
@@ -183,8 +192,8 @@ def test_without_the_folder_only_the_old_code_can_be_run(project: Home) -> None:
 
 
 def test_extract_brings_code_logs_and_outputs(project: Home) -> None:
-    script = 'python say.py; mkdir "$GOFER_OUTPUT_DIR/sub"; printf \'\\000\\377\' > "$GOFER_OUTPUT_DIR/sub/out.bin"'
-    run = finish(project, "--procs", "2", "sh", "-c", script.replace("mkdir ", "mkdir -p "))
+    script = 'python say.py; cd "$GOFER_OUTPUT_DIR"; mkdir -p sub; printf "\\000\\377" > sub/out.bin'
+    run = finish(project, "--procs", "2", "sh", "-c", script)
     (project.folder / "say.py").write_text("print('edited since')\n")
     to = project.root / "extracted"
     project.gofer("extract", run["id"], str(to))
@@ -192,10 +201,13 @@ def test_extract_brings_code_logs_and_outputs(project: Home) -> None:
     assert os.access(to / "code" / "deep" / "tool.sh", os.X_OK)
     assert not (to / "code" / "big").exists()
     assert (to / "outputs" / "sub" / "out.bin").read_bytes() == b"\0\xff"
-    logs = {path.relative_to(to / "logs").as_posix(): path.read_text() for path in (to / "logs").rglob("rank-*.log")}
+    logs = {
+        path.relative_to(to / "logs").as_posix(): path.read_text()
+        for path in (to / "logs").rglob("rank-*.log")
+    }
     assert logs == {"1/node-0/rank-0.log": "first\n", "1/node-0/rank-1.log": "first\n"}
     done = project.gofer("extract", run["id"], str(to), status=2)
-    assert "is not an empty folder" in done.err
+    assert f"holds the run {run['id']}" in done.err
 
 
 def test_query_brings_the_logs_byte_for_byte(project: Home) -> None:

@@ -38,23 +38,30 @@ def places(home: Home) -> set[str]:
 def test_a_secret_is_in_no_record_log_ledger_queue_or_command_line(home: Home) -> None:
     store_secret(home)
     gate = home.root / "gate"
-    script = f'test "$TOKEN" = "$(cat {home.root}/expected)" && echo same; until [ -e {gate} ]; do sleep 0.05; done'
+    hold = f"until [ -e {gate} ]; do sleep 0.05; done"
+    script = f'test "$TOKEN" = "$(cat {home.root}/expected)" && echo same; {hold}'
     (home.root / "expected").write_text(CANARY)
     run = home.submit("-e", "TOKEN=${secret:token}", "--retries", "1", "sh", "-c", script)
-    until(lambda: "same" in home.log(run), "the command to see the secret")
+    home.until_logged(run, "same")
     (sealed,) = [home.root / place for place in places(home) if place != "home/secrets.json"]
     assert sealed.parent.name == "sealed"
     assert sealed.stat().st_mode & 0o777 == 0o600
     # What `ps` shows to everybody.
     assert [words for words in home.processes().values() if CANARY in words] == []
-    shown = home.gofer("q", run).out + home.gofer("q", "--json", run).out + home.gofer("list", "runs", "--json").out
+    shown = (
+        home.gofer("q", run).out
+        + home.gofer("q", "--json", run).out
+        + home.gofer("list", "runs", "--json").out
+    )
     shown += home.gofer("submit", "--no-code", "--dry-run", "-e", "TOKEN=${secret:token}", "true").out
     shown += home.gofer("config", "show").out
     assert CANARY not in shown
     gate.touch()
     assert home.wait(run)[0]["state"] == "succeeded"
     until(lambda: places(home) == {"home/secrets.json"}, "the sealed values to go")
-    assert json.loads((home.run_folder(run) / "run.json").read_text())["job"]["env"] == {"TOKEN": "${secret:token}"}
+    assert json.loads((home.run_folder(run) / "run.json").read_text())["job"]["env"] == {
+        "TOKEN": "${secret:token}"
+    }
 
 
 def test_the_sealed_values_of_a_run_that_is_aborted_or_lost_go_too(home: Home) -> None:
@@ -87,7 +94,9 @@ def test_a_resubmitted_run_looks_its_secrets_up_again(home: Home) -> None:
 
 def test_every_row_of_an_array_has_the_secret(home: Home) -> None:
     store_secret(home)
-    group = home.submit("-e", "TOKEN=${secret:token}", "--each", "x=1,2,3", "sh", "-c", 'printf %s "$TOKEN" | wc -c')
+    group = home.submit(
+        "-e", "TOKEN=${secret:token}", "--each", "x=1,2,3", "sh", "-c", 'printf %s "$TOKEN" | wc -c'
+    )
     home.gofer("wait", "-Q", group)
     assert [home.log(f"{group}-{row}") for row in range(3)] == [f"{len(CANARY)}\n"] * 3
     until(lambda: places(home) == {"home/secrets.json"}, "the sealed values to go")

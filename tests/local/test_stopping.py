@@ -15,8 +15,7 @@ from home import Home, until
 
 from gofer.agent import cgroups
 
-# A daemon in the old way: forked twice, in a session of its own, at the root, with nothing in its environment that
-# names the run, and deaf to everything that can be ignored.
+# A daemon in the old way: forked twice, in a session of its own, at the root, and deaf to all it may ignore.
 DAEMON = """
 import os, signal, sys, time
 if os.fork():
@@ -30,6 +29,16 @@ for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
 with open(sys.argv[1], "w") as file:
     file.write(str(os.getpid()))
 time.sleep(1000)
+"""
+SAVE = """
+import signal, sys, time
+def save(*_):
+    time.sleep(1)
+    print("saved", flush=True)
+    sys.exit()
+signal.signal(signal.SIGTERM, save)
+print("up", flush=True)
+time.sleep(100)
 """
 UNPRIVILEGED = [
     "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
@@ -74,8 +83,10 @@ def nobody(tmp_path: Path) -> Iterator[Home]:
 
 
 def test_abort_asks_first(home: Home) -> None:
-    run = home.submit("sh", "-c", "trap 'echo saving; sleep 0.3; echo saved; exit 3' TERM; echo up; sleep 100 & wait")
-    until(lambda: "up" in home.log(run), "the trap to be set")
+    run = home.submit(
+        "sh", "-c", "trap 'echo saving; sleep 0.3; echo saved; exit 3' TERM; echo up; sleep 100 & wait"
+    )
+    home.until_logged(run, "up")
     done = home.gofer("abort", run)
     assert done.out == f"{run} cancelled\n"
     assert home.log(run).split() == ["up", "saving", "saved"]
@@ -85,7 +96,7 @@ def test_abort_asks_first(home: Home) -> None:
 
 def test_what_ignores_the_request_is_killed_after_the_grace(home: Home) -> None:
     run = home.submit("--grace", "0.5", "sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done")
-    until(lambda: "up" in home.log(run), "the trap to be set")
+    home.until_logged(run, "up")
     home.gofer("abort", run)
     seen = home.view(run)
     assert (seen["state"], seen["reason"], seen["exit_code"]) == ("cancelled", "user", 128 + signal.SIGKILL)
@@ -93,24 +104,28 @@ def test_what_ignores_the_request_is_killed_after_the_grace(home: Home) -> None:
 
 def test_an_abort_with_a_shorter_grace_than_the_runs_own(home: Home) -> None:
     run = home.submit("--grace", "1h", "sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done")
-    until(lambda: "up" in home.log(run), "the trap to be set")
+    home.until_logged(run, "up")
     home.gofer("abort", "--grace", "0", run)
     assert home.view(run)["state"] == "cancelled"
 
 
 def test_an_abort_with_a_longer_grace_than_the_runs_own(home: Home) -> None:
-    run = home.submit("--grace", "0", "sh", "-c", "trap 'sleep 2; echo saved; exit' TERM; echo up; sleep 100 & wait")
-    until(lambda: "up" in home.log(run), "the trap to be set")
+    run = home.submit(
+        "--grace", "0", "sh", "-c", "trap 'sleep 2; echo saved; exit' TERM; echo up; sleep 100 & wait"
+    )
+    home.until_logged(run, "up")
     home.gofer("abort", "--grace", "100s", run)
     assert home.log(run) == "up\nsaved\n"
     assert home.view(run)["state"] == "cancelled"
 
 
 def test_a_second_abort_may_be_less_patient(home: Home) -> None:
-    run = home.submit("--grace", "1h", "sh", "-c", "trap 'echo asked' TERM; echo up; while :; do sleep 0.05; done")
-    until(lambda: "up" in home.log(run), "the trap to be set")
+    run = home.submit(
+        "--grace", "1h", "sh", "-c", "trap 'echo asked' TERM; echo up; while :; do sleep 0.05; done"
+    )
+    home.until_logged(run, "up")
     first = home.start("abort", run)
-    until(lambda: "asked" in home.log(run), "the first request")
+    home.until_logged(run, "asked")
     home.gofer("abort", "--grace", "0", run)
     assert home.view(run)["state"] == "cancelled"
     assert first.communicate(timeout=60)[0].decode() == f"{run} cancelled\n"
@@ -118,24 +133,23 @@ def test_a_second_abort_may_be_less_patient(home: Home) -> None:
 
 def test_the_program_below_a_shell_has_its_grace_too(home: Home) -> None:
     """The shell dies of SIGTERM at once; what it started is given the time to save."""
-    save = "import signal, sys, time\nsignal.signal(15, lambda *_: (time.sleep(1), print('saved', flush=True), sys.exit()))\nprint('up', flush=True)\ntime.sleep(100)"
-    run = home.submit("sh", "-c", f'{sys.executable} -c "$0"; echo never', save)
-    until(lambda: "up" in home.log(run), "the handler to be set")
+    run = home.submit("sh", "-c", f'{sys.executable} -c "$0"; echo never', SAVE)
+    home.until_logged(run, "up")
     home.gofer("abort", run)
     assert home.log(run) == "up\nsaved\n"
 
 
 def test_every_rank_of_every_node_is_stopped(home: Home) -> None:
-    run = home.submit("-N", "2", "--procs", "2", "sh", "-c", "trap 'echo asked $RANK; exit' TERM; echo up; sleep 100 & wait")
+    run = home.submit(
+        "-N", "2", "--procs", "2", "sh", "-c", "trap 'echo asked $RANK; exit' TERM; echo up; sleep 100 & wait"
+    )
     for rank in range(4):
-        until(lambda rank=rank: "up" in home.log(run, "--rank", str(rank)) if rank_log(home, run, rank) else False, f"rank {rank}")
+        home.until_logged(run, "up", rank=rank)
     home.gofer("abort", run)
-    assert [home.log(run, "--rank", str(rank)).split()[1:] for rank in range(4)] == [["asked", str(r)] for r in range(4)]
+    assert [home.log(run, "--rank", str(rank)).split()[1:] for rank in range(4)] == [
+        ["asked", str(r)] for r in range(4)
+    ]
     assert home.view(run)["state"] == "cancelled"
-
-
-def rank_log(home: Home, run: str, rank: int) -> bool:
-    return (home.run_folder(run) / f"attempts/1/node-{rank // 2}/rank-{rank}.log").exists()
 
 
 def test_a_run_that_waits_is_stopped_without_being_started(home: Home) -> None:
@@ -150,7 +164,7 @@ def test_a_run_that_waits_is_stopped_without_being_started(home: Home) -> None:
 
 def test_set_up_is_stopped(home: Home) -> None:
     run = home.submit("--setup", "echo up; sleep 100", "echo", "never")
-    until(lambda: "up" in home.log(run), "set-up to run")
+    home.until_logged(run, "up")
     home.gofer("abort", run)
     seen = home.view(run)
     assert (seen["state"], seen["reason"]) == ("cancelled", "user")
@@ -189,8 +203,10 @@ def check_daemons_end_with_the_run(home: Home) -> None:
 
 def check_processes_end_with_their_agent(home: Home) -> None:
     """Killed with -9, an agent cannot clean up; who started it does."""
-    run = home.submit("sh", "-c", "trap '' TERM; (setsid sleep 1000 &) ; echo up; while :; do sleep 0.05; done")
-    until(lambda: "up" in home.log(run), "its children")
+    run = home.submit(
+        "sh", "-c", "trap '' TERM; (setsid sleep 1000 &) ; echo up; while :; do sleep 0.05; done"
+    )
+    home.until_logged(run, "up")
     os.kill(home.agent(run), signal.SIGKILL)
     seen = home.wait(run)[0]
     assert (seen["state"], seen["reason"]) == ("lost", "node-failure")

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gofer.agent.manifest import compute_id, decode_name
+from gofer.agent.naming import compute_id, decode_name
 
 Rows = list[Any]
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from snapshot.desk import Desk
 
-from gofer.agent.manifest import compute_id, decode_name, differences, encode_name, list_files
-from gofer.agent.packs import ManifestError
+from gofer.agent.manifest import differences, list_files
+from gofer.agent.naming import ManifestError, compute_id, decode_name, encode_name
 from gofer.snapshot import load
 
 NAMES = st.one_of(

@@ -44,7 +44,7 @@ def test_one_memory_name_is_one_store() -> None:
         "",
         "/shared/gofer",
         "gofer",
-        "s3://bucket/x",
+        "ftp://bucket/x",
         "file://relative",
         "file://host/x",
         "file:/x",

@@ -13,7 +13,8 @@ import time
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 from gofer.agent.manifest import Entry, Manifest, load
-from gofer.agent.packs import CHUNK_BYTES, ManifestError, Read, read_blobs
+from gofer.agent.naming import ManifestError
+from gofer.agent.packs import CHUNK_BYTES, Read, read_blobs
 
 _STALE_S = 24 * 3600.0
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

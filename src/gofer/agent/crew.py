@@ -136,9 +136,10 @@ class Crew:
     def sweep(self, store: str, share: Share, who: Identity | None) -> None:
         """End every process that a dead agent left, however far it ran away.
 
-        What the agents of the other nodes look after is theirs to end.
+        What the agents of the other nodes look after is theirs to end. An agent that found the share taken up
+        before is alive, and so is its cgroup.
         """
-        if who is not None:
+        if who is not None and not processes.is_alive(who):
             self._end_cgroup(who)
         sessions = set(attempts.sessions_of(store, *share))
         mark = f"GOFER_RUN_ID={share.run_id}"

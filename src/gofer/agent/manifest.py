@@ -11,14 +11,12 @@ cannot leave its folder. This module reads through a callable and knows nothing 
 
 from __future__ import annotations
 
-import binascii
-import hashlib
 import os
 from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
 
+from gofer.agent.naming import ManifestError, compute_id, decode_name, encode_name, manifest_key
 from gofer.agent.packs import (
     CHUNK_BYTES,
-    ManifestError,
     Place,
     Read,
     check_count,
@@ -79,39 +77,6 @@ class Differences(NamedTuple):
     added: Tuple[str, ...]
     removed: Tuple[str, ...]
     changed: Tuple[str, ...]
-
-
-def manifest_key(snapshot_id: str) -> str:
-    return "snapshots/" + snapshot_id
-
-
-def encode_name(name: bytes) -> str:
-    """The name as JSON text: itself when UTF-8, else a NUL (no name holds one) and base64."""
-    try:
-        return name.decode("utf-8")
-    except UnicodeDecodeError:
-        return "\0" + binascii.b2a_base64(name, newline=False).decode("ascii")
-
-
-def decode_name(text: object) -> bytes:
-    """The bytes that `encode_name` was given; ManifestError for anything it cannot have written."""
-    try:
-        if not isinstance(text, str):
-            raise ValueError("not a string")
-        name = binascii.a2b_base64(text[1:].encode("ascii")) if text[:1] == "\0" else text.encode("utf-8")
-    except ValueError as error:
-        raise ManifestError(f"a name cannot be decoded: {text!r:.80}") from error
-    if not name or b"\0" in name:
-        raise ManifestError(f"a name is empty or holds a NUL: {text!r:.80}")
-    return name
-
-
-def compute_id(folders: Iterable[Tuple[bytes, bytes]]) -> str:
-    """The id of (path, listing's sha256) pairs, which must be in the order of their paths."""
-    digest = hashlib.sha256(b"gofer snapshot 1\0")
-    for path, listing in folders:
-        digest.update(path + b"\0" + listing)
-    return digest.hexdigest()
 
 
 def load(read: Read, snapshot_id: str) -> Manifest:

@@ -1,14 +1,19 @@
-"""Was it the lack of memory? Evidence from the kernel first, from the log's last lines second."""
+"""How much memory a run has, and whether the lack of it was its end: evidence from the kernel first, from the
+log's last lines second.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from typing import Iterable
 
+from gofer.agent import processes
+
 _WORDS = re.compile(
-    r"(^|\W)MemoryError\b|CUDA out of memory|OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY|std::bad_alloc"
-    r"|Cannot allocate memory|RESOURCE_EXHAUSTED: Out of memory"
+    r"MemoryError\b|\b(CUDA|HIP|MPS|XPU)\b.{0,40}out of memory|CUDA_ERROR_OUT_OF_MEMORY|std::bad_alloc"
+    r"|Cannot allocate memory|RESOURCE_EXHAUSTED: Out of memory|^fatal error: .*out of memory"
 )
 _KILLED = 128 + signal.SIGKILL
 
@@ -34,3 +39,19 @@ def explains(status: int, *, kills_before: int, tail: Iterable[str]) -> bool:
     if status == _KILLED:
         return kernel_kills() > kills_before
     return status != 0 and any(_WORDS.search(line) for line in tail)
+
+
+def resident_mib(pids: list[int]) -> int:
+    """What these processes and all below them hold, shared pages counted more than once."""
+    table = processes.all_processes()
+    wanted = set(pids)
+    for pid in pids:
+        wanted |= processes.descendants(pid, table)
+    pages = 0
+    for pid in wanted:
+        try:
+            with open(f"/proc/{pid}/statm", "rb") as file:
+                pages += int(file.read().split()[1])
+        except OSError:
+            continue
+    return pages * os.sysconf("SC_PAGE_SIZE") >> 20

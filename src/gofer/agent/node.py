@@ -10,24 +10,15 @@ import os
 import time
 from typing import Any, Callable, NamedTuple
 
-from gofer.agent import (
-    attempts,
-    cgroups,
-    files,
-    folder,
-    gpus,
-    launch,
-    memory,
-    processes,
-    rows,
-    spawn,
-    verdict,
-)
+from gofer.agent import attempts, cgroups, files, folder, gpus, launch, memory, processes, spawn, verdict
+from gofer.agent.gathering import wait_for_peers
+from gofer.agent.rows import substitute
 from gofer.agent.states import Reason, State
 from gofer.agent.verdict import Running, Verdict
 from gofer.agent.watch import Ended, Outcome, Watch
 
 ALREADY_STARTED = 3
+ABANDONED = 4
 HEARTBEAT_S = 10.0
 _FIRST_HEARTBEAT_S = 2.0
 _TAIL_LINES = 20
@@ -53,6 +44,10 @@ class Failed(Exception):
     def __init__(self, verdict: Verdict) -> None:
         super().__init__(verdict.detail)
         self.verdict = verdict
+
+
+class Abandoned(Exception):
+    """Another node of the attempt is not there, and nothing was started here: the attempt begins anew."""
 
 
 class Node:
@@ -90,7 +85,9 @@ class Node:
         self._events: int | None = None
 
     def run(self) -> int:
-        """0 when the exit record is written; ALREADY_STARTED when this share was taken up before."""
+        """0 when the exit record is written; ALREADY_STARTED when this share was taken up before; ABANDONED
+        when it was given up before anything was started.
+        """
         files.patiently(lambda: os.makedirs(self.folder, exist_ok=True))
         try:
             return ALREADY_STARTED if self._was_taken_up() else self._run()
@@ -103,7 +100,7 @@ class Node:
         if any(name.startswith("rank-") for name in os.listdir(self.folder)):
             return True
         earlier = attempts.agent_of(self.task.store, *self.place[:3])
-        return earlier is not None and processes.is_alive(earlier)
+        return earlier is not None and earlier.pid != os.getpid() and processes.is_alive(earlier)
 
     def _run(self) -> int:
         me = processes.identify(os.getpid())
@@ -117,6 +114,9 @@ class Node:
             found = failure.verdict
         except spawn.AlreadyStarted:
             return ALREADY_STARTED
+        except Abandoned:
+            self._end_strays()
+            return ABANDONED
         self._end_strays()
         self._write_end(found, outcome)
         return 0
@@ -141,6 +141,9 @@ class Node:
     # -- before the command
 
     def _prepare(self) -> None:
+        if not wait_for_peers(self.task.store, self.place, self._watch):
+            self._check_stopped()
+            raise Abandoned
         outputs = os.path.join(self.task.store, folder.outputs_key(self.place.run_id))
         files.patiently(lambda: os.makedirs(outputs, exist_ok=True))
         try:
@@ -173,6 +176,8 @@ class Node:
             raise Failed(Verdict(State.FAILED, Reason.SETUP, words))
 
     def _check_stopped(self) -> None:
+        if self._watch.cause == "peer":
+            raise Abandoned
         if self._watch.cause is not None:
             raise Failed(Verdict(State.CANCELLED, Reason.USER, "stopped before the command was started"))
 
@@ -198,7 +203,7 @@ class Node:
 
     def _argv(self) -> list[str]:
         command: list[str] = self.task.request["command"]
-        return rows.substitute(command, self.task.args) if self.task.args else command
+        return substitute(command, self.task.args) if self.task.args else command
 
     def _environment(self, rank: int) -> dict[str, str]:
         run_id, request = self.place.run_id, self.task.request
@@ -284,25 +289,10 @@ class Node:
         beat = {
             "at": time.time(),
             "gpus": gpus.sample(self.place.gpus or []),
-            "rss_mib": _resident_mib(self._pids),
+            "rss_mib": memory.resident_mib(self._pids),
         }
         try:
             files.write_whole(os.path.join(self.folder, folder.HEARTBEAT), files.encode(beat))
         except OSError:
             pass
         return HEARTBEAT_S
-
-
-def _resident_mib(pids: list[int]) -> int:
-    table = processes.all_processes()
-    wanted = set(pids)
-    for pid in pids:
-        wanted |= processes.descendants(pid, table)
-    pages = 0
-    for pid in wanted:
-        try:
-            with open(f"/proc/{pid}/statm", "rb") as file:
-                pages += int(file.read().split()[1])
-        except OSError:
-            continue
-    return pages * os.sysconf("SC_PAGE_SIZE") >> 20

@@ -7,8 +7,11 @@ pack's bytes. Nothing read here is believed before its hash was checked.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Tuple
+
+from gofer.agent.naming import ManifestError, index_key, pack_key
 
 # A file longer than this is cut into pieces of this length, so that nothing larger is ever held in memory.
 CHUNK_BYTES = 16 * 1024 * 1024
@@ -23,24 +26,12 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 Read = Callable[[str, int, int], bytes]
 
 
-class ManifestError(ValueError):
-    """A manifest, listing, index or pack that is damaged, missing, or asks for something unsafe."""
-
-
 class Place(NamedTuple):
     """Where the bytes of a blob lie."""
 
     pack: str
     offset: int
     length: int
-
-
-def pack_key(pack: str) -> str:
-    return "packs/" + pack
-
-
-def index_key(pack: str) -> str:
-    return "packs/" + pack + ".idx"
 
 
 def read_places(read: Read, packs: Iterable[str]) -> Dict[str, Place]:
@@ -119,8 +110,6 @@ def read_object(read: Read, key: str) -> bytes:
 
 
 def parse_json(data: bytes, what: str) -> Any:
-    import json  # loaded late: to name an unchanged snapshot takes none of it
-
     try:
         return json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:

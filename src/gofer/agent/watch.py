@@ -79,6 +79,11 @@ class Watch:
         # Whoever forked this process blocked them, so that none came before it could be heard.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, REQUESTS)
 
+    @property
+    def is_orphaned(self) -> bool:
+        """The supervisor is gone: nothing else makes the connection of an agent at work readable."""
+        return self._connection < 0 or bool(select.select([self._connection], [], [], 0.0)[0])
+
     def begin(self) -> None:
         """From here on requests are about the share at hand."""
         self.cause = None

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sqlite3
 from typing import Any
 
 from gofer.agent import cgroups, checkout, processes, wake
 from gofer.agent.launch import Place
 from gofer.agent.node import Node, Task
+from gofer.agent.queue import Queue
 from gofer.agent.watch import Watch
 
 
@@ -54,6 +56,20 @@ class Worker:
         if self._cgroup is not None:
             cgroups.leave(CGROUP_PREFIX)
             cgroups.remove(self._cgroup)
+        if self._has_open_runs():
+            wake.ensure(self.engine)  # it did not leave, it was killed, and runs wait for another
+
+    def _has_open_runs(self) -> bool:
+        try:
+            queue = Queue(self.engine)
+        except (OSError, sqlite3.Error):
+            return False
+        try:
+            return queue.has_open()
+        except sqlite3.Error:
+            return False
+        finally:
+            queue.close()
 
     def _next_line(self) -> bytes:
         """Empty when the supervisor is gone, also when it was killed in the middle of a line."""

@@ -40,3 +40,13 @@ def print_runs(session: Session, rows: Sequence[RunRow], *, from_store: bool = T
     from gofer.ops.view import run_jsons
 
     print_json(list(run_jsons(session, rows, from_store=from_store)))
+
+
+def one_line(value: Any) -> str:
+    """JSON without line breaks, for arrays that are written as they grow."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = json.dumps(value)
+    return text

@@ -12,13 +12,15 @@ from gofer.text import did_you_mean, quote_command
 
 # Every option of every command that may stand before the verb; a test compares this with the commands.
 _FLAGS = """
-    --all --debug --dry-run --failed --follow --force --help --json --new-code --no-code --no-logs --quiet
-    --reverse --rows --same-code --single --version --wait -Q -h
+    --all --checksum --debug --delete --dry-run --failed --follow --force --help --json --new-code --no-code
+    --no-logs --pack --quiet --recursive --reverse --rows --same-code --single --version --wait --yes -Q -h
+    -r -y
 """
 _VALUED = """
-    --array --attempt --columns --cpus --each --env --export --filter --from --gpus --grace --group --job
-    --last --lines --name --node --nodes --priority --procs --rank --remove --retries --retry-on --setup
-    --sort --tag --tail --target --time-limit --timeout -N -c -e -f -n -t
+    --array --attempt --columns --cpus --each --env --exclude --expires --export --filter --from --gpus
+    --grace --group --include --job --jobs --last --lines --name --node --nodes --priority --procs --rank
+    --remove --retries --retry-on --setup --sort --tag --tail --target --time-limit --timeout -N -c -e -f -j
+    -n -t
 """
 FLAGS = frozenset(_FLAGS.split())
 VALUED = frozenset(_VALUED.split())

@@ -32,10 +32,9 @@ def run(**given: Any) -> int:
 def _facts(session: Session, name: str | None) -> dict[str, Any]:
     import msgspec
 
-    from gofer.backends.base import Describes
+    from gofer.config.folders import folders_of
 
     target = session.settings.target(name)
-    backend = session.backend(target.name)
     options: dict[str, Any] = msgspec.to_builtins(target.options)
     return {
         "name": target.name,
@@ -44,13 +43,30 @@ def _facts(session: Session, name: str | None) -> dict[str, Any]:
         "store_url": session.settings.store(target.store).url,
         "origin": target.place.origin,
         "options": {key: value for key, value in options.items() if value is not None},
-        "has": dict(backend.describe()) if isinstance(backend, Describes) else {},
+        "folders": {
+            folder.name: f"{folder.store}:{folder.path}"
+            for folder in folders_of(session.settings, target.name).values()
+        },
+        "has": _has(session, target.name),
     }
+
+
+def _has(session: Session, name: str) -> dict[str, Any]:
+    """What its cluster says; nothing of another tool's target, of which only the folders are known."""
+    from gofer.backends.base import Describes
+
+    if session.settings.is_imported(name):
+        return {}
+    backend = session.backend(name)
+    return dict(backend.describe()) if isinstance(backend, Describes) else {}
 
 
 def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     plain = [(key, str(facts[key])) for key in ("name", "kind", "store", "store_url", "origin")]
-    nested = [(key, _text(value)) for key, value in {**facts["options"], **facts["has"]}.items()]
+    nested = [
+        (key, _text(value))
+        for key, value in {**facts["options"], "folders": facts["folders"], **facts["has"]}.items()
+    ]
     return [(key.replace("_", " "), value) for key, value in plain + nested if value]
 
 

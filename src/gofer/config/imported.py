@@ -8,12 +8,15 @@ import msgspec
 
 from gofer.config.importers.account import read_account
 from gofer.config.targets import Target
+from gofer.errors import CheckFailed
 
 if TYPE_CHECKING:
     from gofer.config.nodes import Table
     from gofer.config.settings import Settings
 
 KIND = "azureml"
+# The release that submits to Azure ML.
+_RELEASE = "0.4"
 
 
 class ForeignOptions(msgspec.Struct, frozen=True):
@@ -34,6 +37,15 @@ def imported_target(settings: Settings, name: str) -> Target:
     return Target(name, KIND, store, ForeignOptions(), None, found.place)
 
 
+def only_data(target: Target) -> CheckFailed:
+    """The error for whoever wants to run something on an imported target."""
+    return CheckFailed(
+        f"the target `{target.name}` ({target.place.origin}) is an Azure ML cluster, and this release moves "
+        "data to it only",
+        hint=f"running there comes with gofer {_RELEASE}; `gofer -c {target.name} u PATH` works now",
+    )
+
+
 def imported_store(settings: Settings, name: str) -> Table | None:
     """The account file of that name as an entry of `stores:`; None when there is none."""
     path = settings.aml.account_file(name) if settings.aml else None
@@ -42,9 +54,5 @@ def imported_store(settings: Settings, name: str) -> Table | None:
 
 def imported_store_names(settings: Settings) -> list[str]:
     """The stores that the targets of other tools' files use; ConfigError when one cannot be read."""
-    files = settings.aml
-    return (
-        sorted(files.store_name(path, settings.store_names) for path in files.account_files())
-        if files
-        else []
-    )
+    files, taken = settings.aml, settings.store_names
+    return sorted(files.store_name(path, taken) for path in files.account_files()) if files else []

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from gofer.config.files import PROJECT_FILE, find_project_file, read_file
 from gofer.config.nodes import BUILT_IN, Node, Place, Scalar, Table, merged, table
 from gofer.config.paths import Paths, home_folder
-from gofer.config.stores import StoreOptions, check_store_entry, read_options, whole_address
+from gofer.config.stores import StoreEntry as StoreEntry
+from gofer.config.stores import check_store_entry, nearest_entry, read_options, whole_address
 from gofer.config.targets import Target, check_store, read_target
 from gofer.errors import UnknownName
 from gofer.text import did_you_mean
@@ -28,15 +29,6 @@ if TYPE_CHECKING:
 
 DEFAULT_TARGET = "local"
 DEFAULT_STORE = "default"
-
-
-class StoreEntry(NamedTuple):
-    """A store by name; `url` has its references resolved, `options` keeps them."""
-
-    name: str
-    url: str
-    origin: str
-    options: StoreOptions = StoreOptions()
 
 
 class Settings:
@@ -143,6 +135,15 @@ class Settings:
         text = url.text if isinstance(url, Scalar) else ""
         account = self.resolve(options.account) if options.account else None
         return StoreEntry(name, whole_address(self.resolve(text), account), url.place.origin, options)
+
+    def store_at(self, url: str) -> StoreEntry | None:
+        """What the settings say of an address: see `nearest_entry`."""
+        names = self.store_names
+        if self.aml:
+            from gofer.config.imported import imported_store_names
+
+            names = [*names, *imported_store_names(self)]
+        return nearest_entry([self.store(name) for name in names], url)
 
     def _imported_store(self, name: str) -> Node | None:
         if self.aml is None:

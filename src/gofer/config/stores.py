@@ -6,11 +6,11 @@ Addresses: `file:///folder`, `az://container/prefix` with `account:` (gofer itse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from gofer.config.nodes import Node, Scalar
-from gofer.errors import ConfigError
+from gofer.errors import ConfigError, UsageError
 
 # Whoever has one of these has the data: in a file of settings they are references, never the value itself.
 SECRET_KEYS = ("key", "sas", "secret_key", "session_token")
@@ -46,6 +46,15 @@ class StoreOptions(NamedTuple):
         return f"StoreOptions({', '.join(f'{name}={text!r}' for name, text in shown.items())})"
 
 
+class StoreEntry(NamedTuple):
+    """A store by name; `url` has its references resolved, `options` keeps them."""
+
+    name: str
+    url: str
+    origin: str
+    options: StoreOptions = StoreOptions()
+
+
 def read_options(entries: Mapping[str, Node]) -> StoreOptions:
     """The options as written."""
     texts = {
@@ -61,6 +70,32 @@ def whole_address(url: str, account: str | None) -> str:
     if scheme != "az" or not mark or not account or "@" in container:
         return url
     return f"{scheme}{mark}{container}@{account}{slash}{prefix}"
+
+
+def nearest_entry(entries: Sequence[StoreEntry], url: str) -> StoreEntry | None:
+    """The entry of that address, or one of the same container with this address in place of its own.
+
+    None when there is none; UsageError when the address names no account and there are several.
+    """
+    near = [entry for entry in entries if _in_one_container(entry.url, url)]
+    exact = [entry for entry in near if entry.url == url]
+    if not exact and len({entry.options.account for entry in near}) > 1:
+        words = ", ".join(f"`{entry.name}` ({entry.url})" for entry in near)
+        raise UsageError(f"`{url}` may be in any of the stores {words}", hint="name the store")
+    return (exact or [near[0]._replace(url=url)])[0] if near else None
+
+
+def _in_one_container(one: str, other: str) -> bool:
+    (scheme, place), (other_scheme, other_place) = (_parts(url) for url in (one, other))
+    container, _, account = place.partition("@")
+    other_container, _, other_account = other_place.partition("@")
+    same_account = account == other_account or not account or not other_account
+    return (scheme, container) == (other_scheme, other_container) and same_account
+
+
+def _parts(url: str) -> tuple[str, str]:
+    scheme, _, rest = url.partition("://")
+    return scheme, rest.partition("/")[0]
 
 
 def check_store_entry(name: str, entries: Mapping[str, Node]) -> None:

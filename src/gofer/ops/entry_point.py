@@ -104,7 +104,7 @@ def _script(command: tuple[str, ...]) -> str | None:
     for word in command[1:]:
         if not word.startswith("-"):
             return word
-        # Short options may stand together (`-lc`). Behind one of these comes no file, or a word that is the option's.
+        # Short options may stand together (`-lc`). Behind these comes no file, or the option's own word.
         if word in ("-", "--") or word[:2] == "--" or set(word) & set("cmWX" if is_python else "coOs"):
             return None
     return None

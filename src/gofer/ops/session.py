@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from gofer.backends.base import Backend
-    from gofer.config.settings import Settings
+    from gofer.config.settings import Settings, StoreEntry
     from gofer.storage.base import Store
     from gofer.tracking.ledger import Ledger, RunRow
 
@@ -80,17 +80,44 @@ class Session:
             return replace_damaged(self, error)
 
     def store(self, name_or_url: str) -> Store:
-        """The store of that name, or at that URL. The built-in store's folder is made when absent."""
+        """The store of that name, or at that URL with what opens it by the settings. One object for each URL.
+
+        The built-in store's folder is made when absent.
+        """
+        if name_or_url in self._stores:
+            return self._stores[name_or_url]
+        entry = self._entry(name_or_url)
+        if entry.url not in self._stores:
+            self._stores[entry.url] = self._open(entry)
+        return self._stores[entry.url]
+
+    def _entry(self, name_or_url: str) -> StoreEntry:
+        from gofer.config.settings import StoreEntry
+
+        if "://" not in name_or_url:
+            return self.settings.store(name_or_url)
+        if name_or_url.startswith(("file://", "memory://")):
+            return StoreEntry("", name_or_url, "")
+        return self.settings.store_at(name_or_url) or StoreEntry("", name_or_url, "")
+
+    def _open(self, entry: StoreEntry) -> Store:
         from gofer.storage.open import open_store
 
-        url = name_or_url if "://" in name_or_url else self.settings.store(name_or_url).url
-        if url not in self._stores:
-            self._stores[url] = open_store(url, create=url == self.paths.store_dir.as_uri())
-        return self._stores[url]
+        return open_store(
+            entry.url,
+            entry.options.resolved(self.settings.resolve) if any(entry.options) else None,
+            create=entry.url == self.paths.store_dir.as_uri(),
+            name=entry.name or None,
+            written=entry.options,
+        )
 
     def backend(self, target: str) -> Backend:
-        """The backend of a target as the settings have it now."""
+        """The backend of a target as the settings have it now; CheckFailed for one that only data goes to."""
         found = self.settings.target(target)
+        if self.settings.is_imported(target):
+            from gofer.config.imported import only_data
+
+            raise only_data(found)
         return self._make(target, found.kind, found.options, self.settings.store(found.store).url)
 
     def backend_of(self, row: RunRow) -> Backend:

@@ -47,7 +47,7 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """A checked submission that nothing has been written for. `origin` is that of code that is sent already."""
+    """A checked submission that nothing has been written for; `origin` is that of code sent before."""
 
     target: str
     backend: str

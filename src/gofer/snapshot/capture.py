@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from gofer.agent.manifest import compute_id
+from gofer.agent.naming import compute_id
 from gofer.errors import SnapshotError
 from gofer.snapshot import statcache
 from gofer.snapshot.git import Git

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def load(store: ObjectStore, snapshot_id: str) -> Manifest:
     """What the snapshot holds, without contents; SnapshotError when the store has it not, or not whole."""
     from gofer.agent import manifest
-    from gofer.agent.packs import ManifestError
+    from gofer.agent.naming import ManifestError
 
     try:
         return manifest.load(store.get_range, snapshot_id)

@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Callable
 
-from gofer.agent.manifest import decode_name, encode_name
+from gofer.agent.naming import decode_name, encode_name
 from gofer.snapshot.reading import Reading, Row
 from gofer.snapshot.statcache import (
     BIGGEST,

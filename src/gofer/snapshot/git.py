@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.errors import GoferError
 from gofer.snapshot.ignorefiles import outside_layers
-from gofer.snapshot.repository import (
-    GlobalIgnore,
-    Head,
-    find_repository,
-    global_ignore,
-    index_mark,
-    read_head,
-)
+from gofer.snapshot.repository import Head, find_repository, global_ignore, index_mark, read_head
 from gofer.snapshot.rules import Layer, Tracked
 
 if TYPE_CHECKING:
@@ -61,7 +54,7 @@ class Git:
         repository = find_repository(folder)
         self._index = index_mark(repository) if repository else b""
         if repository:
-            file = self._global_file(global_ignore(repository, self._environ))
+            file = self._global_file(*global_ignore(repository, self._environ))
             self._layers, ignored = outside_layers(repository, folder, file)
             repository = None if ignored else repository
         self._inside = repository is not None
@@ -130,9 +123,8 @@ class Git:
             if running:
                 running.kill()
 
-    def _global_file(self, found: GlobalIgnore) -> bytes:
-        usual, sure, text = found
-        if sure:
+    def _global_file(self, usual: bytes, text: bytes | None) -> bytes:
+        if text is None:
             return usual
         settings = hashlib.sha256(text).digest() if text else b""
         if settings and settings == self._memory.settings:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from gofer.agent.packs import ManifestError, index_key, pack_key, parse_index
+from gofer.agent.naming import ManifestError, index_key, pack_key
+from gofer.agent.packs import parse_index
 from gofer.errors import StoreError
 from gofer.snapshot import cachefile
 

@@ -6,7 +6,8 @@ import hashlib
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.agent.packs import CHUNK_BYTES, index_key, pack_key
+from gofer.agent.naming import index_key, pack_key
+from gofer.agent.packs import CHUNK_BYTES
 from gofer.errors import KeyExists
 from gofer.snapshot.inventory import Inventory
 from gofer.snapshot.writing import to_json

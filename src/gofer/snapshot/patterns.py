@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
 
 _SPECIAL = re.compile(rb"[*?\[\\]")
 _STAR = ord("*")
@@ -31,18 +30,21 @@ _CLASSES = {
 }
 
 
-class Pattern(NamedTuple):
+class Pattern:
     """One line. `by_name` lines look at the last part of a path only, the others at the path from their file.
 
     One of `literal` (the whole), `ending` (by name only) and `source` (a regular expression) is set.
     """
 
-    ignores: bool
-    folders_only: bool
-    by_name: bool
-    literal: bytes | None = None
-    ending: bytes | None = None
-    source: bytes | None = None
+    __slots__ = ("by_name", "ending", "folders_only", "ignores", "literal", "source")
+
+    def __init__(self, ignores: bool, folders_only: bool, by_name: bool) -> None:
+        self.ignores = ignores
+        self.folders_only = folders_only
+        self.by_name = by_name
+        self.literal: bytes | None = None
+        self.ending: bytes | None = None
+        self.source: bytes | None = None
 
     def matches(self, name: bytes, path: bytes) -> bool:
         text = name if self.by_name else path
@@ -119,21 +121,22 @@ def _trim(line: bytes) -> bytes:
 def _parse_line(line: bytes) -> Pattern | None:
     ignores = not line.startswith(b"!")
     glob = line if ignores else line[1:]
-    folders_only = glob.endswith(b"/")
-    glob = glob.removesuffix(b"/")
-    by_name = b"/" not in glob
-    glob = glob.removeprefix(b"/")
+    pattern = Pattern(ignores, glob.endswith(b"/"), b"/" not in glob.removesuffix(b"/"))
+    glob = glob.removesuffix(b"/").removeprefix(b"/")
     special = _SPECIAL.search(glob)
     if not special:
-        return Pattern(ignores, folders_only, by_name, literal=glob) if glob else None
-    if by_name and glob[0] == _STAR and not _SPECIAL.search(glob, 1):
-        return Pattern(ignores, folders_only, by_name, ending=glob[1:])
-    # git compares what comes before the first special letter by itself, and `**` after it is a beginning.
+        pattern.literal = glob
+        return pattern if glob else None
     start = special.start()
+    if pattern.by_name and glob[0] == _STAR and not _SPECIAL.search(glob, 1):
+        pattern.ending = glob[1:]
+        return pattern
+    # git compares what comes before the first special letter by itself, and `**` after it is a beginning.
     source = translate(glob[start:])
     if source is None:
         return None
-    return Pattern(ignores, folders_only, by_name, source=re.escape(glob[:start]) + source)
+    pattern.source = re.escape(glob[:start]) + source
+    return pattern
 
 
 def translate(glob: bytes) -> bytes | None:

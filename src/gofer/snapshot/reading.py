@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gofer.agent.manifest import encode_name
+from gofer.agent.naming import encode_name
 from gofer.agent.packs import CHUNK_BYTES
 from gofer.snapshot.statcache import Signature
 

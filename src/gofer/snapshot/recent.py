@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gofer.agent.manifest import manifest_key
-from gofer.agent.packs import pack_key
+from gofer.agent.naming import manifest_key, pack_key
 from gofer.snapshot import cachefile
 
 if TYPE_CHECKING:

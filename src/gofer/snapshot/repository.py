@@ -32,17 +32,6 @@ class Head(NamedTuple):
     known: bool = True
 
 
-class GlobalIgnore(NamedTuple):
-    """The person's own ignore file. `sure` is false when only git can tell which one it is.
-
-    `mark` changes with the settings it was found in; empty when they lead on to other files.
-    """
-
-    path: bytes
-    sure: bool
-    mark: bytes
-
-
 def find_repository(folder: bytes) -> Repository | None:
     """The repository whose work tree holds `folder`, which is absolute; None outside any."""
     at = folder
@@ -61,7 +50,7 @@ def find_repository(folder: bytes) -> Repository | None:
 def _git_dir(path: bytes) -> bytes | None:
     """`.git` is a folder, or a file that names one, in work trees and submodules."""
     if not os.path.isdir(path):
-        text = read_file(path)
+        text = read_file(path) if os.path.isfile(path) else None
         if not text or not text.startswith(b"gitdir:"):
             return None
         path = os.path.normpath(os.path.join(os.path.dirname(path), text[7:].strip()))
@@ -101,8 +90,11 @@ def index_mark(repository: Repository) -> bytes:
     return b"%d:%d:%d:%d" % (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
 
 
-def global_ignore(repository: Repository, environ: Mapping[str, str]) -> GlobalIgnore:
-    """Where the person keeps patterns for all repositories: the usual place unless a setting may differ."""
+def global_ignore(repository: Repository, environ: Mapping[str, str]) -> tuple[bytes, bytes | None]:
+    """Where the person keeps patterns for all repositories, and the settings if only git can tell from them.
+
+    The settings are None when the usual place is right, and empty when they lead on to other files.
+    """
     home = environ.get("HOME", "")
     settings = environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
     files: list[str | bytes] = [
@@ -114,14 +106,12 @@ def global_ignore(repository: Repository, environ: Mapping[str, str]) -> GlobalI
         files.append(environ["GIT_CONFIG_GLOBAL"])
     else:
         files += [os.path.join(settings, "git", "config"), os.path.join(home, ".gitconfig")]
-    text = b"\0".join(read_file(os.fsencode(file)) or b"" for file in files).lower()
+    text = b"\0".join(read_file(os.fsencode(file)) or b"" for file in files)
+    lower = text.lower()
     usual = os.fsencode(os.path.join(settings, "git", "ignore"))
-    leads_on = b"[include" in text or any(name.startswith("GIT_CONFIG_") for name in _inline(environ))
-    return GlobalIgnore(usual, not leads_on and b"excludesfile" not in text, b"" if leads_on else text)
-
-
-def _inline(environ: Mapping[str, str]) -> list[str]:
-    return [name for name in environ if name in ("GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS")]
+    if b"[include" in lower or "GIT_CONFIG_COUNT" in environ or "GIT_CONFIG_PARAMETERS" in environ:
+        return usual, b""
+    return usual, text if b"excludesfile" in lower else None
 
 
 def read_file(path: bytes) -> bytes | None:

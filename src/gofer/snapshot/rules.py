@@ -142,7 +142,7 @@ def top_rules(patterns: Sequence[str], git: Sequence[Layer], tracked: Tracked) -
     """The rules before any file in the folder is read. `git` is what lies outside, the strongest first."""
     extra = "\n".join(patterns).encode("utf-8", "surrogateescape")
     texts = [part for layer in git for part in (layer.lead, layer.patterns.text)]
-    mark = _fingerprint(BUILT_IN, extra, *texts, *sorted(tracked.files))
+    mark = _fingerprint(b"%d" % len(git), BUILT_IN, extra, *texts, *sorted(tracked.files))
     built_in = Layer(PatternList(BUILT_IN), b"", 0)
     return Rules((Layer(PatternList(extra), b"", 0),), (*git, built_in), tracked, mark)
 

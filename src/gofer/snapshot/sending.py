@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.agent.manifest import compute_id, manifest_key, read_packs
-from gofer.agent.packs import ManifestError
+from gofer.agent.manifest import read_packs
+from gofer.agent.naming import ManifestError, compute_id, manifest_key
 from gofer.errors import KeyExists, StoreError
 from gofer.snapshot.draft import Draft
 from gofer.snapshot.inventory import Inventory

@@ -49,11 +49,14 @@ class Record(NamedTuple):
     biggest: tuple[tuple[int, str], ...]
 
 
-class FolderCache(NamedTuple):
+class FolderCache:
     """Everything remembered of one code folder; empty when nothing is."""
 
-    records: dict[str, Record]
-    git: Memory
+    __slots__ = ("git", "records")
+
+    def __init__(self, records: dict[str, Record], git: Memory) -> None:
+        self.records = records
+        self.git = git
 
 
 def load(cache_dir: str, root: str) -> FolderCache:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from gofer.agent.manifest import encode_name
+from gofer.agent.naming import encode_name
 
 
 class Listings:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from gofer.agent.manifest import FORMAT, VERSION, encode_name
+from gofer.agent.manifest import FORMAT, VERSION
+from gofer.agent.naming import encode_name
 
 
 def to_json(value: object) -> bytes:

@@ -9,25 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from gofer.agent.objects.facts import Block as Block
+from gofer.agent.objects.facts import BlockRules as BlockRules
+from gofer.agent.objects.facts import ObjectInfo as ObjectInfo
 
 # What can be sent without copying it first.
 Bytes: TypeAlias = bytes | bytearray | memoryview
-
-
-class ObjectInfo(NamedTuple):
-    """What a listing says of an object; `modified` is seconds since the epoch.
-
-    `md5` and `metadata` are there where the store keeps them and the question showed them: a listing of S3
-    knows no metadata.
-    """
-
-    key: str
-    size: int
-    modified: float
-    md5: bytes | None = None
-    etag: str | None = None
-    metadata: Mapping[str, str] | None = None
 
 
 class Store(Protocol):
@@ -131,22 +120,6 @@ class ReadsInto(Protocol):
         """
 
 
-class BlockRules(NamedTuple):
-    """The sizes a service takes: each block but the last has at least `least` bytes."""
-
-    least: int
-    most: int
-    most_blocks: int
-
-
-class Block(NamedTuple):
-    """A block that the service has and the object does not show yet; `number` counts from 0."""
-
-    number: int
-    size: int
-    tag: str
-
-
 @runtime_checkable
 class Blocks(Protocol):
     """Uploads in blocks that survive the process: what was sent is there until committed or abandoned.
@@ -155,7 +128,9 @@ class Blocks(Protocol):
     file it belongs to. Services forget uncommitted blocks after about a week (Azure) or by a rule (S3).
     """
 
-    block_rules: BlockRules
+    @property
+    def block_rules(self) -> BlockRules:
+        """The sizes the service takes."""
 
     def begin_upload(
         self, key: str, *, md5: bytes | None = None, metadata: Mapping[str, str] | None = None
@@ -223,6 +198,14 @@ class ListsBeginnings(Protocol):
 
     def list_beginning(self, text: str) -> Iterator[ObjectInfo]:
         """Every object whose key begins with `text`, in key order."""
+
+
+@runtime_checkable
+class ListsLevels(Protocol):
+    """Listings of one folder without what lies deeper."""
+
+    def list_level(self, prefix: str = "") -> Iterator[ObjectInfo | str]:
+        """What lies directly in the folder `prefix`: its objects, and the names of its folders."""
 
 
 @runtime_checkable

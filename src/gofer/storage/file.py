@@ -98,6 +98,14 @@ class FileStore:
         entries = self._scan(check_prefix(prefix))
         yield from sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
 
+    def list_level(self, prefix: str = "") -> Iterator[ObjectInfo | str]:
+        """What lies directly in the folder `prefix`: its objects, and the names of its folders."""
+        for entry in self._scan(check_prefix(prefix)):
+            if entry.is_dir(follow_symlinks=False):
+                yield entry.name
+            elif info := self.head(f"{prefix}/{entry.name}" if prefix else entry.name):
+                yield info
+
     def delete(self, keys: Iterable[str]) -> int:
         """Folders that this leaves empty go too: a folder is only its objects."""
         return sum(self._delete(key) for key in keys)

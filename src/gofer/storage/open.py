@@ -5,20 +5,34 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gofer.config.stores import StoreOptions
 from gofer.errors import UsageError
 
 if TYPE_CHECKING:
     from gofer.storage.base import Store
     from gofer.storage.memory import MemoryStore
 
-_KINDS = "`file:///shared/gofer` (a folder), `memory://name` (this process only)"
+_KINDS = (
+    "`file:///shared/gofer` (a folder), `az://container/prefix` (Azure), `s3://bucket/prefix`, "
+    "`gs://bucket/prefix` and `memory://name` (this process only)"
+)
+_NOTHING = StoreOptions()
 _memories: dict[str, MemoryStore] = {}
 
 
-def open_store(url: str, *, create: bool = False) -> Store:
-    """The store at `url`. A folder that is not there is StoreError, or made with `create`.
+def open_store(
+    url: str,
+    options: StoreOptions | None = None,
+    *,
+    create: bool = False,
+    name: str | None = None,
+    written: StoreOptions | None = None,
+) -> Store:
+    """The store at `url`, opened by `options`, in which no reference is left.
 
-    One `memory://` name is one store within the process. UsageError for any other kind of URL.
+    A folder that is not there is StoreError, or made with `create`. A cloud is asked nothing yet. `name` and
+    `written`, the options with their references, make better messages. One `memory://` name is one store
+    within the process. UsageError for any other kind of URL.
     """
     scheme, mark, rest = url.partition("://")
     if mark and scheme == "file":
@@ -29,9 +43,29 @@ def open_store(url: str, *, create: bool = False) -> Store:
         from gofer.storage.memory import MemoryStore
 
         return _memories.setdefault(rest, MemoryStore(rest))
+    if mark and scheme in ("az", "s3", "gs"):
+        return _cloud(scheme, url, options or _NOTHING, name, written or _NOTHING)
     if not mark:
         raise UsageError(f"`{url}` is not a store's URL", hint=f"the kinds are {_KINDS}")
     raise UsageError(f"no store speaks `{scheme}://`, asked for by `{url}`", hint=f"the kinds are {_KINDS}")
+
+
+def _cloud(scheme: str, url: str, options: StoreOptions, name: str | None, written: StoreOptions) -> Store:
+    from gofer.storage.credentials import Entry, remember_secrets
+
+    remember_secrets(options)
+    entry = Entry(url, options, name, written)
+    if scheme == "az":
+        from gofer.storage.azure import AzureStore
+
+        return AzureStore(entry)
+    if scheme == "s3":
+        from gofer.storage.s3 import S3Store
+
+        return S3Store(entry)
+    from gofer.storage.gcs import GcsStore
+
+    return GcsStore(entry)
 
 
 def _folder(url: str, rest: str) -> Path:

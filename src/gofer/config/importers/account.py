@@ -7,7 +7,7 @@
     endpoint: http://…        # only for emulators and private clouds
 
 It becomes an entry of `stores:`. Keys that are not here belong to somebody else and are passed over; a value
-may be a reference, as in `gofer.yaml`. What opens the account is masked in everything gofer says from then on.
+may be a reference, as in `gofer.yaml`. What opens the account is masked in all that gofer says from then on.
 """
 
 from __future__ import annotations

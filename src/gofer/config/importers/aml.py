@@ -117,22 +117,16 @@ class AmlFiles:
 
     def store_name(self, account_file: Path, taken: Collection[str]) -> str:
         """How the account's store is called: the file's name when it lies where it should, else its path."""
-        relative = os.path.relpath(account_file, self.root)
-        stem = account_file.name.removesuffix(_SUFFIX)
-        if (
-            account_file.parent == self.root / ACCOUNTS
-            and account_file.suffix == _SUFFIX
-            and stem not in taken
-        ):
-            return stem
-        return relative
+        stem = account_file.stem
+        usual = account_file == self.root / ACCOUNTS / f"{stem}{_SUFFIX}" and account_file.is_file()
+        return stem if usual and stem not in taken else os.path.relpath(account_file, self.root)
 
     def account_file(self, store: str) -> Path | None:
-        """The file of the store of that name; None when there is none."""
-        for path in (self.root / ACCOUNTS / f"{store}{_SUFFIX}", self.root / store):
-            if path.suffix == _SUFFIX and path.is_file():
-                return path
-        return None
+        """The file of the store of that name; None when it cannot be one. A path need not lead anywhere."""
+        if "/" in store:
+            return self.root / store if store.endswith((_SUFFIX, ".yml")) else None
+        path = self.root / ACCOUNTS / f"{store}{_SUFFIX}"
+        return path if path.is_file() else None
 
     def account_files(self) -> Iterator[Path]:
         """The account files that the targets use, each once; ConfigError when a target cannot be read."""

@@ -1,0 +1,255 @@
+"""Azure Blob Storage, and what speaks like it."""
+
+from __future__ import annotations
+
+import base64
+import os
+import time
+from typing import Dict, List, Mapping, Optional, Sequence
+from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree
+
+from gofer.agent.objects.base import Objects, Page, parse_http_date
+from gofer.agent.objects.client import Client, Request
+from gofer.agent.objects.facts import Absent, Block, BlockRules, Changed, Exists, ObjectInfo, ObjectsError
+from gofer.agent.objects.names import azure_name, in_url
+from gofer.agent.objects.wire import Answer, Bytes
+
+_META = "x-ms-meta-"
+_COPY_POLL_S = (0.05, 0.2, 0.5, 1.0, 2.0)
+# A copy between accounts moves at the service's leisure; that it moves is looked at every time.
+_COPY_STALL_S = 600.0
+_TOKEN_BYTES = 9
+
+
+class AzureObjects(Objects):
+    """The blobs under `prefix` of one container; `endpoint` is that of the account."""
+
+    block_rules = BlockRules(1, 4000 << 20, 50_000)
+
+    def __init__(self, client: Client, endpoint: str, container: str, prefix: str = "") -> None:
+        super().__init__(client, prefix)
+        self._container_path = f"{urlsplit(endpoint).path.rstrip('/')}/{container}"
+        self._container_url = f"{endpoint.rstrip('/')}/{container}"
+
+    def url(self, key: str) -> str:
+        """The address of the blob, without anything that would open it."""
+        return f"{self._container_url}/{in_url(self._name(key))}"
+
+    def name(self, key: str) -> str:
+        """The blob's name in its container."""
+        return self._name(key)
+
+    def copy(self, source: str, destination: str) -> None:
+        target, _ = self.client.signer.sign(Request("GET", self._path(source)))
+        self.copy_from_url(self._container_url[: -len(self._container_path)] + target, destination)
+
+    def copy_from_url(self, url: str, key: str) -> None:
+        """Have the service fetch the blob at `url`, which may be signed; blocks until it is whole.
+
+        Absent when there is none there.
+        """
+        headers = {"x-ms-copy-source": url}
+        try:
+            answer = self.client.call(Request("PUT", self._path(key), headers=headers, body=b""), _read)
+        except ObjectsError as error:
+            if error.code in ("CannotVerifyCopySource", "BlobNotFound") and error.status == 404:
+                raise Absent(404, error.code, "there is no such object") from None
+            raise
+        if answer.headers.get("x-ms-copy-status", "success") == "pending":
+            self._await_copy(key, answer.headers.get("x-ms-copy-id", ""))
+
+    def _await_copy(self, key: str, copy: str) -> None:
+        moved, since, polls = "", time.monotonic(), 0
+        while True:
+            headers = self.client.call(Request("HEAD", self._path(key)), _read).headers
+            status = headers.get("x-ms-copy-status", "")
+            if status == "success" and headers.get("x-ms-copy-id", copy) == copy:
+                return
+            if status != "pending":
+                detail = headers.get("x-ms-copy-status-description", "")
+                raise ObjectsError(0, "copy", f"the copy is {status or 'gone'}", detail)
+            if headers.get("x-ms-copy-progress", "") != moved:
+                moved, since = headers.get("x-ms-copy-progress", ""), time.monotonic()
+            if time.monotonic() - since > _COPY_STALL_S:
+                raise ObjectsError(0, "copy", f"the copy has not moved for {_COPY_STALL_S:.0f} s")
+            time.sleep(_COPY_POLL_S[min(polls, len(_COPY_POLL_S) - 1)])
+            polls += 1
+
+    def make(self) -> bool:
+        query = {"restype": "container"}
+        try:
+            self.client.call(Request("PUT", self._container_path, query, body=b""), _read)
+        except ObjectsError as error:
+            if error.code == "ContainerAlreadyExists":
+                return False
+            raise
+        return True
+
+    # -- blocks
+
+    def begin_upload(
+        self, key: str, *, md5: Optional[bytes] = None, metadata: Optional[Mapping[str, str]] = None
+    ) -> str:
+        """Asks nobody: an upload is the beginning of its blocks' names."""
+        return base64.urlsafe_b64encode(os.urandom(_TOKEN_BYTES)).decode()
+
+    def list_blocks(self, key: str, upload: str) -> Optional[List[Block]]:
+        query = {"comp": "blocklist", "blocklisttype": "uncommitted"}
+        try:
+            text = self.client.call(Request("GET", self._path(key), query), Answer.read)
+        except Absent:
+            return None
+        found = [_block(node, upload) for node in ElementTree.fromstring(text).iter("Block")]
+        return sorted(block for block in found if block) or None
+
+    def put_block(self, key: str, upload: str, number: int, data: Bytes) -> Block:
+        block = Block(number, len(data), _block_id(upload, number))
+        query = {"comp": "block", "blockid": block.tag}
+        headers = {"Content-MD5": _md5(data)}
+        self.client.call(Request("PUT", self._path(key), query, headers, data), _read)
+        return block
+
+    def commit_blocks(
+        self,
+        key: str,
+        upload: str,
+        blocks: Sequence[Block],
+        *,
+        md5: Optional[bytes] = None,
+        metadata: Optional[Mapping[str, str]] = None,
+    ) -> None:
+        names = "".join(f"<Uncommitted>{block.tag}</Uncommitted>" for block in blocks)
+        body = f'<?xml version="1.0" encoding="utf-8"?><BlockList>{names}</BlockList>'.encode()
+        headers = {"x-ms-blob-content-type": "application/octet-stream", **_meta(metadata)}
+        if md5:
+            headers["x-ms-blob-content-md5"] = base64.b64encode(md5).decode()
+        request = Request("PUT", self._path(key), {"comp": "blocklist"}, headers, body)
+        try:
+            self.client.call(request, _read)
+        except ObjectsError as error:
+            # The answer to a commit that was done may be lost; the blocks are used up then.
+            if error.code != "InvalidBlockList" or not self._is_committed(key, blocks):
+                raise
+
+    def _is_committed(self, key: str, blocks: Sequence[Block]) -> bool:
+        query = {"comp": "blocklist", "blocklisttype": "committed"}
+        text = self.client.call(Request("GET", self._path(key), query), Answer.read)
+        found = [node.findtext("Name") for node in ElementTree.fromstring(text).iter("Block")]
+        return found == [block.tag for block in blocks]
+
+    def abort_upload(self, key: str, upload: str) -> None:
+        """Azure has no such verb; what is not committed goes after a week."""
+
+    # -- the calls behind the verbs
+
+    def _escape(self, key: str) -> str:
+        return azure_name(key)
+
+    def _path(self, key: str) -> str:
+        return f"{self._container_path}/{in_url(self._name(key))}"
+
+    def _write(self, key: str, data: Bytes, new: bool, md5: bytes, metadata: Mapping[str, str]) -> None:
+        headers = {
+            "Content-MD5": base64.b64encode(md5).decode(),
+            "Content-Type": "application/octet-stream",
+            "x-ms-blob-type": "BlockBlob",
+            **_meta(metadata),
+        }
+        if new:
+            headers["If-None-Match"] = "*"
+        try:
+            self.client.call(Request("PUT", self._path(key), {}, headers, data), _read)
+        except Changed as error:
+            raise Exists(error.status, error.code, error.words) from None
+
+    def _info(self, key: str, answer: Answer) -> ObjectInfo:
+        headers = answer.headers
+        md5 = headers.get("content-md5")
+        return ObjectInfo(
+            key,
+            int(headers.get("content-length", "0")),
+            parse_http_date(headers.get("last-modified", "")),
+            base64.b64decode(md5) if md5 else None,
+            headers.get("etag"),
+            {name[len(_META) :]: value for name, value in headers.items() if name.startswith(_META)},
+        )
+
+    def _page(self, beginning: str, delimiter: str, marker: str) -> Page:
+        query = {"restype": "container", "comp": "list", "include": "metadata"}
+        given = {"prefix": beginning, "delimiter": delimiter, "marker": marker}
+        query.update({name: value for name, value in given.items() if value})
+        root = ElementTree.fromstring(
+            self.client.call(Request("GET", self._container_path, query), Answer.read)
+        )
+        objects = [self._listed(node) for node in root.iter("Blob")]
+        folders = [_text_name(node)[len(beginning) : -1] for node in root.iter("BlobPrefix")]
+        return Page(
+            objects, [self._key(self._prefix + name) for name in folders], root.findtext("NextMarker") or ""
+        )
+
+    def _listed(self, node: ElementTree.Element) -> ObjectInfo:
+        fields = {child.tag: child.text or "" for child in _children(node, "Properties")}
+        md5 = fields.get("Content-MD5")
+        etag = fields.get("Etag", "")
+        return ObjectInfo(
+            self._key(_text_name(node)),
+            int(fields.get("Content-Length", "0")),
+            parse_http_date(fields.get("Last-Modified", "")),
+            base64.b64decode(md5) if md5 else None,
+            etag if etag.startswith('"') else f'"{etag}"',
+            {child.tag.lower(): child.text or "" for child in _children(node, "Metadata")},
+        )
+
+    def _delete(self, key: str) -> bool:
+        headers = {"x-ms-delete-snapshots": "include"}
+        try:
+            self.client.call(Request("DELETE", self._path(key), headers=headers), _read)
+        except Absent:
+            return False
+        return True
+
+
+def _read(answer: Answer) -> Answer:
+    answer.read()
+    return answer
+
+
+def _md5(data: Bytes) -> str:
+    import hashlib
+
+    return base64.b64encode(hashlib.md5(data).digest()).decode()
+
+
+def _meta(metadata: Optional[Mapping[str, str]]) -> Dict[str, str]:
+    return {f"{_META}{name}": value for name, value in (metadata or {}).items()}
+
+
+def _block_id(upload: str, number: int) -> str:
+    """All of one length, as the service wants them."""
+    return base64.b64encode(f"{upload}{number:06d}".encode()).decode()
+
+
+def _block(node: ElementTree.Element, upload: str) -> Optional[Block]:
+    tag = node.findtext("Name") or ""
+    try:
+        name = base64.b64decode(tag).decode()
+    except ValueError:  # another tool's
+        return None
+    if not name.startswith(upload) or not name[len(upload) :].isdigit():
+        return None
+    return Block(int(name[len(upload) :]), int(node.findtext("Size") or 0), tag)
+
+
+def _children(node: ElementTree.Element, tag: str) -> List[ElementTree.Element]:
+    found = node.find(tag)
+    return [] if found is None else list(found)
+
+
+def _text_name(node: ElementTree.Element) -> str:
+    """A name as it is; those that XML cannot hold come percent-encoded."""
+    name = node.find("Name")
+    if name is None:
+        return ""
+    text = name.text or ""
+    return unquote(text) if name.get("Encoded") == "true" else text

@@ -1,0 +1,137 @@
+"""What opens Azure Blob Storage: the account's key, a shared access signature (SAS), a token of Azure AD."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import time
+from typing import Callable, Dict, NamedTuple, Optional, Tuple
+from urllib.parse import parse_qsl, unquote
+
+from gofer.agent.objects.client import Request, Signer, query_text
+from gofer.agent.objects.names import in_query
+
+# Old enough for emulators and private clouds, new enough for all that is used here.
+VERSION = "2022-11-02"
+_SIGNED_HEADERS = (
+    "Content-Encoding",
+    "Content-Language",
+    "Content-Length",
+    "Content-MD5",
+    "Content-Type",
+    "Date",
+    "If-Modified-Since",
+    "If-Match",
+    "If-None-Match",
+    "If-Unmodified-Since",
+    "Range",
+)
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+class SharedKey(Signer):
+    """Signs each request with the account's key."""
+
+    def __init__(self, account: str, key: str) -> None:
+        self.account = account
+        self._key = base64.b64decode(key)
+
+    def sign(self, request: Request) -> Tuple[str, Dict[str, str]]:
+        headers = {**request.headers, "x-ms-date": http_now(), "x-ms-version": VERSION}
+        length = len(request.body) if request.body is not None else 0
+        plain = {**headers, "Content-Length": str(length) if length else ""}
+        lines = [request.method, *(plain.get(name, "") for name in _SIGNED_HEADERS)]
+        ours = sorted((name.lower(), value) for name, value in headers.items() if name.startswith("x-ms-"))
+        lines += [f"{name}:{value}" for name, value in ours]
+        lines.append(f"/{self.account}{request.path}")
+        lines += [f"{name}:{value}" for name, value in sorted(request.query.items())]
+        headers["Authorization"] = f"SharedKey {self.account}:{self.digest(lines)}"
+        return request.target, headers
+
+    def digest(self, lines: list[str]) -> str:
+        """The signature of the lines."""
+        return signature(self._key, lines)
+
+
+class Sas(Signer):
+    """Hands a given signature on with each request."""
+
+    def __init__(self, token: str) -> None:
+        self.token = token
+
+    def sign(self, request: Request) -> Tuple[str, Dict[str, str]]:
+        text = query_text(request.query)
+        target = f"{request.path}{text}&{self.token}" if text else f"{request.path}?{self.token}"
+        return target, {**request.headers, "x-ms-version": VERSION}
+
+
+class Bearer(Signer):
+    """A token, asked for again before it expires. `fetch` returns it and the time of its end."""
+
+    def __init__(self, fetch: Callable[[], Tuple[str, float]]) -> None:
+        self._fetch = fetch
+        self._token: Optional[Tuple[str, float]] = None
+
+    def sign(self, request: Request) -> Tuple[str, Dict[str, str]]:
+        token = self._token
+        if token is None or token[1] - time.time() < 300:
+            token = self._token = self._fetch()
+        headers = {**request.headers, "Authorization": f"Bearer {token[0]}"}
+        return request.target, {**headers, "x-ms-date": http_now(), "x-ms-version": VERSION}
+
+    def renew(self) -> bool:
+        self._token = None
+        return True
+
+
+class SasTerms(NamedTuple):
+    """What a SAS is to allow: `resource` is `c` for a container or `b` for the blob `name`."""
+
+    permissions: str
+    expires_at: float
+    resource: str
+    container: str
+    name: str = ""
+
+
+def make_sas(key: SharedKey, terms: SasTerms) -> str:
+    """A SAS signed with the account's key, valid at once and from clocks that are a little behind."""
+    starts, expires = utc(time.time() - 900), utc(terms.expires_at)
+    place = f"/blob/{key.account}/{terms.container}" + (f"/{terms.name}" if terms.name else "")
+    # Fifteen lines: after the place come identifier, addresses, protocol, version, resource, snapshot,
+    # encryption scope, and five headers of the answer.
+    lines = [terms.permissions, starts, expires, place, "", "", "", VERSION, terms.resource, "", ""]
+    signed = key.digest([*lines, "", "", "", "", ""])
+    fields = {"sv": VERSION, "st": starts, "se": expires, "sr": terms.resource, "sp": terms.permissions}
+    return "&".join(f"{name}={in_query(value)}" for name, value in {**fields, "sig": signed}.items())
+
+
+def sas_fields(token: str) -> Dict[str, str]:
+    """The fields of a SAS, decoded."""
+    return dict(parse_qsl(token, keep_blank_values=True))
+
+
+def bare_token(text: str) -> str:
+    """The token out of a SAS as people keep it: with a `?`, within a URL, with blanks around it."""
+    text = text.strip()
+    token = text.partition("?")[2] if "?" in text else text
+    # A token that was encoded once too often has no `&` left.
+    return unquote(token) if "&" not in token and "%26" in token else token
+
+
+def signature(key: bytes, lines: list[str]) -> str:
+    """HMAC-SHA256 of the lines, in base64."""
+    return base64.b64encode(hmac.new(key, "\n".join(lines).encode(), "sha256").digest()).decode()
+
+
+def utc(seconds: float) -> str:
+    """The time as a SAS writes it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def http_now() -> str:
+    """The time as HTTP writes it, whatever the locale."""
+    now = time.gmtime()
+    clock = time.strftime("%H:%M:%S", now)
+    return f"{_DAYS[now.tm_wday]}, {now.tm_mday:02d} {_MONTHS[now.tm_mon - 1]} {now.tm_year} {clock} GMT"

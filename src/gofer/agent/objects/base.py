@@ -1,0 +1,327 @@
+"""What the services have in common: ranges, streams that are resumed, listings by folder, uploads in blocks.
+
+Keys are relative to the prefix the objects were opened with. Every verb blocks, may be called from several
+threads, and raises ObjectsError; Absent, Exists and Changed are told apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from typing import Callable, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+from gofer.agent.objects.client import Client, Request
+from gofer.agent.objects.facts import Absent, Block, BlockRules, Exists, ObjectInfo, ObjectsError
+from gofer.agent.objects.names import key_of
+from gofer.agent.objects.wire import Answer, Bytes
+
+BLOCK_BYTES = 8 << 20
+_AT_ONCE = 32
+_RESUMES = 8
+# After each thousand blocks they are twice as large, so that no stream meets the limit on their number.
+_DOUBLING = 1000
+# Tells our own new object from another's when the answer to its writing was lost.
+_TOKEN = "gofer_put"
+
+
+class Page(NamedTuple):
+    """A part of a listing: objects, the names of folders with a delimiter, and where to go on."""
+
+    objects: List[ObjectInfo]
+    folders: List[str]
+    more: str
+
+
+class Objects:
+    """The verbs; what differs between services is below the line and in the subclasses."""
+
+    block_rules = BlockRules(1, BLOCK_BYTES, 1)
+
+    def __init__(self, client: Client, prefix: str) -> None:
+        self.client = client
+        self._prefix = f"{self._escape(prefix)}/" if prefix else ""
+
+    def get(self, key: str) -> bytes:
+        return self.client.call(self._read(key), Answer.read)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """As in `gofer.storage.base.Store`."""
+        if start < 0 or length == 0:
+            info = self.head(key)
+            if info is None:
+                raise Absent(404, "", "there is no such object")
+            start = max(info.size + start, 0) if start < 0 else start
+            if length == 0 or start >= info.size:
+                return b""
+        answer, data = self.client.call(self._read(key, start, start + length), _with_body)
+        if answer.status == 416:
+            return b""
+        return data[start : start + length] if answer.status == 200 else data
+
+    def read_into(self, key: str, start: int, buffer: memoryview, *, etag: Optional[str] = None) -> int:
+        """As in `gofer.storage.base.ReadsInto`."""
+        request = self._read(key, start, start + len(buffer), etag)
+
+        def fill(answer: Answer) -> int:
+            if answer.status == 416:
+                answer.read()
+                return 0
+            if answer.status == 200 and start:
+                answer.close()
+                raise ObjectsError(200, "answer", "the service sends whole objects only")
+            return answer.read_into(buffer)
+
+        return self.client.call(request, fill)
+
+    def get_stream(self, key: str, start: int = 0, length: Optional[int] = None) -> Iterator[bytes]:
+        """As in `gofer.storage.base.Streams`."""
+        end = None if length is None else start + length
+        answer = self._answer(key, start, end, None)
+        return self._pieces(key, answer, start, end)
+
+    def put(
+        self,
+        key: str,
+        data: Bytes,
+        *,
+        new: bool = False,
+        md5: Optional[bytes] = None,
+        metadata: Optional[Mapping[str, str]] = None,
+    ) -> None:
+        """Replace the object, or with `new` create it or raise Exists; the service checks the MD5."""
+        found = dict(metadata or {})
+        if new:
+            found[_TOKEN] = os.urandom(8).hex()
+        try:
+            self._write(key, data, new, md5 or hashlib.md5(data).digest(), found)
+        except Exists:
+            info = self.head(key)
+            if info is None or (info.metadata or {}).get(_TOKEN) != found[_TOKEN]:
+                raise
+
+    def put_stream(
+        self,
+        key: str,
+        pieces: Iterable[bytes],
+        *,
+        md5: Optional[bytes] = None,
+        metadata: Optional[Mapping[str, str]] = None,
+    ) -> int:
+        """As in `gofer.storage.base.Streams`."""
+        blocks: List[Block] = []
+        upload, hashed, total = "", hashlib.md5(), 0
+        try:
+            for chunk, is_last in _chunked(pieces):
+                hashed.update(chunk)
+                total += len(chunk)
+                if is_last and md5 not in (None, hashed.digest()):
+                    raise ObjectsError(0, "md5", "the bytes are not those of the MD5 given")
+                if is_last and not blocks:
+                    self.put(key, chunk, metadata=metadata)
+                    return total
+                upload = upload or self.begin_upload(key, md5=md5, metadata=metadata)
+                blocks.append(self.put_block(key, upload, len(blocks), chunk))
+            self.commit_blocks(key, upload, blocks, md5=hashed.digest(), metadata=metadata)
+        except BaseException:
+            if upload:
+                self.abort_upload(key, upload)
+            raise
+        return total
+
+    def head(self, key: str) -> Optional[ObjectInfo]:
+        """Size, time and what else is known, or None when absent."""
+        try:
+            return self.client.call(
+                Request("HEAD", self._path(key)), lambda answer: self._info(key, _read_head(answer))
+            )
+        except Absent:
+            return None
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """The object `prefix` and all below the folder of that name."""
+        info = self.head(prefix) if prefix else None
+        if info:
+            yield info
+        yield from self.list_beginning(f"{prefix}/" if prefix else "")
+
+    def list_beginning(self, text: str) -> Iterator[ObjectInfo]:
+        """Every object whose key begins with `text`."""
+        for page in self._pages(text, ""):
+            page.objects.sort()
+            yield from page.objects
+
+    def list_folders(self, prefix: str = "") -> Iterator[str]:
+        """The folders directly under `prefix`."""
+        last = ""
+        for page in self._pages(f"{prefix}/" if prefix else "", "/"):
+            for name in sorted(page.folders):
+                if name != last:  # a folder may stand at the end of one page and the start of the next
+                    yield name
+                last = name
+
+    def list_level(self, prefix: str = "") -> Iterator[Union[ObjectInfo, str]]:
+        """The objects and the names of folders directly under `prefix`; a name may come twice."""
+        for page in self._pages(f"{prefix}/" if prefix else "", "/"):
+            yield from page.objects
+            yield from page.folders
+
+    def delete(self, keys: Iterable[str]) -> int:
+        """Remove objects, several at once; how many were there."""
+        todo = [*keys]
+        if len(todo) < 2:
+            return sum(self._delete(key) for key in todo)
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(min(len(todo), _AT_ONCE)) as pool:
+            return sum(pool.map(self._delete, todo))
+
+    # -- what differs: the calls of each service
+
+    def begin_upload(
+        self, key: str, *, md5: Optional[bytes] = None, metadata: Optional[Mapping[str, str]] = None
+    ) -> str:
+        raise NotImplementedError
+
+    def list_blocks(self, key: str, upload: str) -> Optional[List[Block]]:
+        raise NotImplementedError
+
+    def put_block(self, key: str, upload: str, number: int, data: Bytes) -> Block:
+        raise NotImplementedError
+
+    def commit_blocks(
+        self,
+        key: str,
+        upload: str,
+        blocks: Sequence[Block],
+        *,
+        md5: Optional[bytes] = None,
+        metadata: Optional[Mapping[str, str]] = None,
+    ) -> None:
+        raise NotImplementedError
+
+    def abort_upload(self, key: str, upload: str) -> None:
+        raise NotImplementedError
+
+    def copy(self, source: str, destination: str) -> None:
+        raise NotImplementedError
+
+    def make(self) -> bool:
+        """Make the container or bucket; False when it was there."""
+        raise NotImplementedError
+
+    def _escape(self, key: str) -> str:
+        raise NotImplementedError
+
+    def _path(self, key: str) -> str:
+        raise NotImplementedError
+
+    def _write(self, key: str, data: Bytes, new: bool, md5: bytes, metadata: Mapping[str, str]) -> None:
+        raise NotImplementedError
+
+    def _info(self, key: str, answer: Answer) -> ObjectInfo:
+        raise NotImplementedError
+
+    def _page(self, beginning: str, delimiter: str, marker: str) -> Page:
+        raise NotImplementedError
+
+    def _delete(self, key: str) -> bool:
+        raise NotImplementedError
+
+    # -- within
+
+    def _name(self, key: str) -> str:
+        return self._prefix + self._escape(key)
+
+    def _key(self, name: str) -> str:
+        return key_of(name[len(self._prefix) :])
+
+    def _pages(self, beginning: str, delimiter: str) -> Iterator[Page]:
+        # A dot at the end is escaped in a name, but here it is not the end.
+        start = self._prefix + self._escape(f"{beginning}-")[:-1]
+        page = self._page(start, delimiter, "")
+        yield page
+        while page.more:
+            page = self._page(start, delimiter, page.more)
+            yield page
+
+    def _read(
+        self, key: str, start: int = 0, end: Optional[int] = None, etag: Optional[str] = None
+    ) -> Request:
+        headers = {"If-Match": etag} if etag else {}
+        if start or end is not None:
+            headers["Range"] = f"bytes={start}-{'' if end is None else end - 1}"
+        return Request("GET", self._path(key), headers=headers, fine=(416,))
+
+    def _answer(self, key: str, start: int, end: Optional[int], etag: Optional[str]) -> Answer:
+        return self.client.call(self._read(key, start, end, etag), _ranged(start))
+
+    def _pieces(self, key: str, answer: Answer, at: int, end: Optional[int]) -> Iterator[bytes]:
+        if answer.status == 416:
+            answer.close()
+            return
+        etag, stalled = answer.headers.get("etag"), 0
+        try:
+            while True:
+                try:
+                    for piece in answer.pieces():
+                        at += len(piece)
+                        stalled = 0
+                        yield piece
+                    return
+                except OSError as error:
+                    stalled += 1
+                    if stalled > _RESUMES:
+                        raise ObjectsError(0, "connection", f"the connection broke at byte {at}") from error
+                time.sleep(0.1 * 2**stalled)
+                answer = self._answer(key, at, end, etag)
+        finally:
+            answer.close()
+
+
+def _with_body(answer: Answer) -> Tuple[Answer, bytes]:
+    return answer, answer.read()
+
+
+def _read_head(answer: Answer) -> Answer:
+    answer.read()
+    return answer
+
+
+def _ranged(start: int) -> Callable[[Answer], Answer]:
+    def check(answer: Answer) -> Answer:
+        if answer.status == 200 and start:
+            answer.close()
+            raise ObjectsError(200, "answer", "the service sends whole objects only")
+        return answer
+
+    return check
+
+
+def _chunked(pieces: Iterable[bytes]) -> Iterator[Tuple[bytes, bool]]:
+    """The pieces joined to blocks, and which of them is the last; one empty block for no bytes at all."""
+    size, made, held = BLOCK_BYTES, 0, bytearray()
+    for piece in pieces:
+        held += piece
+        while len(held) > size:
+            yield bytes(memoryview(held)[:size]), False
+            del held[:size]
+            made += 1
+            size = BLOCK_BYTES << (made // _DOUBLING)
+    yield bytes(held), True
+
+
+def parse_http_date(text: str, known: dict[str, float] = {}) -> float:  # noqa: B006
+    """Seconds since the epoch; 0 for what is no date. Listings repeat few dates many times."""
+    found = known.get(text)
+    if found is None:
+        from email.utils import parsedate_to_datetime
+
+        try:
+            found = parsedate_to_datetime(text).timestamp()
+        except (TypeError, ValueError, IndexError):
+            found = 0.0
+        if len(known) > 10_000:
+            known.clear()
+        known[text] = found
+    return found

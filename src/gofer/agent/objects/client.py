@@ -1,0 +1,166 @@
+"""Requests that are signed, sent, and sent again where that may help. Shared by the services."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+import time
+from html import unescape
+from types import MappingProxyType
+from typing import Callable, Dict, Mapping, NamedTuple, NoReturn, Optional, Tuple, TypeVar
+
+from gofer.agent.objects.facts import Absent, Changed, Exists, ObjectsError
+from gofer.agent.objects.names import in_query
+from gofer.agent.objects.patience import Policy, Transient, is_worth_it, persist, retry_after_s
+from gofer.agent.objects.wire import SILENCE_TIMEOUT_S, Answer, Bytes, Stale, Wire
+
+T = TypeVar("T")
+
+_CODE = re.compile(r"<Code>([^<]*)</Code>")
+_MESSAGE = re.compile(r"<Message>([^<]*)")
+_DETAIL = re.compile(r"<(?:AuthenticationErrorDetail|Region)>([^<]*)")
+# A server that was never heard from is more likely misspelt than busy.
+_TRIES_UNHEARD = 3
+
+
+class Request(NamedTuple):
+    """One request, not signed yet. `path` is encoded, `query` is not; a status in `fine` is no error."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = MappingProxyType({})
+    headers: Mapping[str, str] = MappingProxyType({})
+    body: Optional[Bytes] = None
+    fine: Tuple[int, ...] = ()
+
+    @property
+    def target(self) -> str:
+        """Path and query as they stand in the request."""
+        return self.path + query_text(self.query)
+
+
+class Signer:
+    """What opens the service. `sign` returns the target and the headers to send; threads share it."""
+
+    def sign(self, request: Request) -> Tuple[str, Dict[str, str]]:
+        raise NotImplementedError
+
+    def renew(self) -> bool:
+        """Get another credential, since the service did not take this one; False when there is none."""
+        return False
+
+
+class Client:
+    """One service behind one address. Blocking; any thread may call."""
+
+    def __init__(
+        self,
+        url: str,
+        signer: Signer,
+        *,
+        policy: Optional[Policy] = None,
+        silence_timeout_s: float = SILENCE_TIMEOUT_S,
+    ) -> None:
+        self._wire = Wire(url, silence_timeout_s=silence_timeout_s)
+        self.signer = signer
+        self._policy = policy or Policy()
+        self._date: Optional[Tuple[str, float]] = None
+
+    @property
+    def clock_ahead_s(self) -> Optional[float]:
+        """How far the service's clock is ahead of ours, by its last answer; None before the first."""
+        if self._date is None:
+            return None
+        from email.utils import parsedate_to_datetime
+
+        text, heard = self._date
+        try:
+            return parsedate_to_datetime(text).timestamp() - heard
+        except (TypeError, ValueError):
+            return None
+
+    def call(self, request: Request, read: Callable[[Answer], T]) -> T:
+        """What `read` makes of the answer; it may be asked several times, each time with a new answer.
+
+        ObjectsError, or Absent, Exists and Changed for 404, 409 and 412 that say so.
+        """
+        return persist(self._policy, lambda tried: self._try(request, read, tried))
+
+    def close(self) -> None:
+        self._wire.close()
+
+    def _try(self, request: Request, read: Callable[[Answer], T], tried: int) -> T:
+        try:
+            target, headers = self.signer.sign(request)
+            answer = self._wire.send(request.method, target, headers, request.body)
+            self._date = (answer.headers.get("date", ""), time.time())
+            if answer.status < 300 or answer.status in request.fine:
+                return read(answer)
+            error = _problem(answer, request.method)
+        except Stale:
+            self._wire.close()  # the others that waited as long are no better
+            raise Transient(ObjectsError(0, "connection", "the connection broke"), at_once=True) from None
+        except OSError as failure:
+            self._unreachable(failure, tried)
+        if is_worth_it(error.status):
+            raise Transient(error, retry_after_s(answer.headers))
+        if error.status == 401 and tried == 0 and self.signer.renew():
+            raise Transient(error, at_once=True)
+        raise error
+
+    def _unreachable(self, failure: OSError, tried: int) -> NoReturn:
+        error = _network_error(failure)
+        passing = error.code not in ("tls", "name") and (self._date is not None or tried + 1 < _TRIES_UNHEARD)
+        if passing:
+            raise Transient(error) from None
+        raise error from None
+
+
+def query_text(query: Mapping[str, str]) -> str:
+    """`?a=1&b` with its values encoded, or nothing."""
+    parts = [f"{name}={in_query(value)}" if value else name for name, value in query.items()]
+    return "?" + "&".join(parts) if parts else ""
+
+
+def _problem(answer: Answer, method: str) -> ObjectsError:
+    """The error in an answer. A 403 keeps the service's message to itself: it may repeat what was signed."""
+    if answer.status == 404 and method == "HEAD" and "x-ms-error-code" not in answer.headers:
+        answer.read()
+        return Absent(404, "", "there is no such object")
+    text = answer.read().decode("utf-8", "replace")
+    code = answer.headers.get("x-ms-error-code") or _first(_CODE, text)
+    message = _first(_MESSAGE, text).split("\n")[0].strip().rstrip(".")
+    words = f"the service answers {answer.status}{f' {code}' if code else ''}"
+    if message and answer.status not in (401, 403):
+        words += f": {message[:1].lower()}{message[1:200]}"
+    return _KINDS.get((answer.status, code), ObjectsError)(
+        answer.status, code, words, _first(_DETAIL, text).split("\n")[0][:300]
+    )
+
+
+_KINDS = {
+    (404, "BlobNotFound"): Absent,
+    (404, "NoSuchKey"): Absent,
+    (409, "BlobAlreadyExists"): Exists,
+    (412, "ConditionNotMet"): Changed,
+    (412, "PreconditionFailed"): Changed,
+}
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str:
+    found = pattern.search(text)
+    return unescape(found[1]) if found else ""
+
+
+def _network_error(failure: OSError) -> ObjectsError:
+    if isinstance(failure, ssl.SSLCertVerificationError):
+        return ObjectsError(0, "tls", f"its certificate is not trusted: {failure.verify_message}")
+    if isinstance(failure, socket.gaierror):
+        return ObjectsError(0, "name", "no address is known for its host")
+    if isinstance(failure, (socket.timeout, TimeoutError)):
+        return ObjectsError(0, "timeout", "the service does not answer")
+    if isinstance(failure, ssl.SSLError):
+        return ObjectsError(0, "connection", "the TLS connection broke")
+    reason = failure.strerror or str(failure) or "the connection broke"
+    return ObjectsError(0, "connection", reason.lower())

@@ -1,0 +1,102 @@
+"""A folder with the verbs of an object store, for a node that has the store's file system mounted."""
+
+from __future__ import annotations
+
+import os
+from typing import Iterable, Iterator, Mapping, Optional
+
+from gofer.agent.objects.facts import Absent, Exists, ObjectInfo, ObjectsError
+from gofer.agent.objects.wire import Bytes
+
+# The name the laptop's file store gives unfinished writes; never listed there.
+_TEMPORARY = ".gofer-tmp"
+
+
+class FileObjects:
+    """Objects are files below `root`, which must be there."""
+
+    def __init__(self, root: str) -> None:
+        self._root = os.path.abspath(root)
+
+    def get(self, key: str) -> bytes:
+        return self.get_range(
+            key, 0, os.path.getsize(self._path(key)) if os.path.isfile(self._path(key)) else 0
+        )
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """At most `length` bytes from `start`, all with -1; a negative start counts from the end."""
+        try:
+            with open(self._path(key), "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                file.seek(max(size + start, 0) if start < 0 else start)
+                return file.read(length)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise Absent(404, "", "there is no such object") from None
+
+    def put(
+        self,
+        key: str,
+        data: Bytes,
+        *,
+        new: bool = False,
+        md5: Optional[bytes] = None,
+        metadata: Optional[Mapping[str, str]] = None,
+    ) -> None:
+        """Files carry no metadata: it is dropped."""
+        path = self._path(key)
+        temporary = os.path.join(self._root, _TEMPORARY, f"{os.getpid()}-{os.urandom(8).hex()}")
+        os.makedirs(os.path.dirname(temporary), exist_ok=True)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        try:
+            with open(temporary, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            if new:
+                os.link(temporary, path)
+            else:
+                os.replace(temporary, path)
+        except FileExistsError:
+            raise Exists(409, "", "there is such an object already") from None
+        finally:
+            try:
+                os.unlink(temporary)
+            except FileNotFoundError:
+                pass
+
+    def head(self, key: str) -> Optional[ObjectInfo]:
+        path = self._path(key)
+        if not os.path.isfile(path):
+            return None
+        status = os.stat(path)
+        return ObjectInfo(key, status.st_size, status.st_mtime)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        info = self.head(prefix) if prefix else None
+        if info:
+            yield info
+            return
+        for folder, folders, names in os.walk(self._path(prefix) if prefix else self._root):
+            below = os.path.relpath(folder, self._root)
+            if below == ".":
+                folders[:] = [name for name in folders if name != _TEMPORARY]
+            folders.sort()
+            for name in sorted(names):
+                found = self.head(name if below == "." else f"{below}/{name}")
+                if found:
+                    yield found
+
+    def delete(self, keys: Iterable[str]) -> int:
+        return sum(self._delete(key) for key in keys)
+
+    def _delete(self, key: str) -> bool:
+        try:
+            os.unlink(self._path(key))
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return False
+        return True
+
+    def _path(self, key: str) -> str:
+        if any(part in ("", ".", "..") for part in key.split("/")) or "\0" in key:
+            raise ObjectsError(0, "key", f"{key!r} is not a key")
+        return os.path.join(self._root, key)

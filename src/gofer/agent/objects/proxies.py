@@ -1,0 +1,44 @@
+"""The proxy that the environment names for a host, if any: `https_proxy`, `http_proxy`, `no_proxy`."""
+
+from __future__ import annotations
+
+from typing import Mapping, NamedTuple, Optional
+from urllib.parse import unquote, urlsplit
+
+
+class WebProxy(NamedTuple):
+    """Where the proxy listens, and the value of Proxy-Authorization where it wants one."""
+
+    host: str
+    port: int
+    authorization: Optional[str]
+
+
+def proxy_for(scheme: str, host: str, environ: Mapping[str, str]) -> Optional[WebProxy]:
+    """None for this machine itself, for hosts under `no_proxy`, and without a proxy for the scheme."""
+    # Not HTTP_PROXY: where gofer is called from a web server, that is a header of whoever asks.
+    url = environ.get(f"{scheme}_proxy") or (environ.get("HTTPS_PROXY") if scheme == "https" else None)
+    if not url or _is_near(host) or _is_excluded(host, environ):
+        return None
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    if not parts.hostname:
+        return None
+    return WebProxy(parts.hostname, parts.port or 3128, _authorization(parts.username, parts.password))
+
+
+def _is_near(host: str) -> bool:
+    return host == "localhost" or host == "::1" or host.startswith("127.")
+
+
+def _is_excluded(host: str, environ: Mapping[str, str]) -> bool:
+    names = (environ.get("no_proxy") or environ.get("NO_PROXY") or "").replace(",", " ").split()
+    return any(name == "*" or f".{host}".endswith(f".{name.lstrip('.')}") for name in names)
+
+
+def _authorization(user: Optional[str], password: Optional[str]) -> Optional[str]:
+    if user is None:
+        return None
+    from base64 import b64encode
+
+    pair = f"{unquote(user)}:{unquote(password or '')}"
+    return "Basic " + b64encode(pair.encode()).decode()

@@ -1,0 +1,253 @@
+"""Amazon S3, and what speaks like it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from datetime import datetime
+from typing import Dict, List, Mapping, Optional, Sequence
+from urllib.parse import unquote_plus, urlsplit
+from xml.etree import ElementTree
+
+from gofer.agent.objects.base import Objects, Page, parse_http_date
+from gofer.agent.objects.client import Client, Request
+from gofer.agent.objects.facts import Absent, Block, BlockRules, Changed, Exists, ObjectInfo, ObjectsError
+from gofer.agent.objects.names import in_url, s3_name
+from gofer.agent.objects.wire import Answer, Bytes
+
+_META = "x-amz-meta-"
+# Where rclone keeps it too: the ETag of what was sent in parts is no MD5.
+_MD5_NAME = "md5chksum"
+_IS_MD5 = re.compile(r'"?([0-9a-f]{32})"?')
+_COPY_MOST = 5 << 30
+_COPY_PART = 1 << 30
+_NAMESPACE = re.compile(rb'\sxmlns="[^"]*"')
+
+
+class S3Objects(Objects):
+    """The objects under `prefix` of one bucket. `url` ends with the bucket unless its host names it."""
+
+    block_rules = BlockRules(5 << 20, 5 << 30, 10_000)
+
+    def __init__(self, client: Client, url: str, bucket: str, prefix: str = "") -> None:
+        super().__init__(client, prefix)
+        self._bucket = bucket
+        self.root = self._bucket_path = urlsplit(url).path.rstrip("/")
+
+    def path(self, key: str) -> str:
+        """The path of the object in a URL."""
+        return self._path(key)
+
+    def source(self, key: str) -> str:
+        """The object as the source of a copy."""
+        return f"/{self._bucket}/{in_url(self._name(key))}"
+
+    def copy(self, source: str, destination: str) -> None:
+        info = self.head(source)
+        if info is None:
+            raise Absent(404, "NoSuchKey", "there is no such object")
+        self.copy_from_source(self.source(source), info, destination)
+
+    def copy_from_source(self, source: str, info: ObjectInfo, key: str) -> None:
+        """Copy what another `source` with the same service and keys named."""
+        if info.size > _COPY_MOST:
+            self._copy_parts(source, info, key)
+            return
+        headers = {"x-amz-copy-source": source}
+        self.client.call(Request("PUT", self._path(key), headers=headers, body=b""), _checked)
+
+    def _copy_parts(self, source: str, info: ObjectInfo, key: str) -> None:
+        upload = self.begin_upload(key, md5=info.md5, metadata=info.metadata)
+        blocks = []
+        for number, start in enumerate(range(0, info.size, _COPY_PART)):
+            end = min(start + _COPY_PART, info.size)
+            headers = {"x-amz-copy-source": source, "x-amz-copy-source-range": f"bytes={start}-{end - 1}"}
+            query = {"partNumber": str(number + 1), "uploadId": upload}
+            text = self.client.call(Request("PUT", self._path(key), query, headers, b""), _checked)
+            blocks.append(Block(number, end - start, _xml(text).findtext("ETag") or ""))
+        self.commit_blocks(key, upload, blocks)
+
+    def make(self) -> bool:
+        try:
+            self.client.call(Request("PUT", self._bucket_path or "/", body=b""), Answer.read)
+        except ObjectsError as error:
+            if error.code in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
+                return False
+            raise
+        return True
+
+    # -- blocks
+
+    def begin_upload(
+        self, key: str, *, md5: Optional[bytes] = None, metadata: Optional[Mapping[str, str]] = None
+    ) -> str:
+        kept = dict(metadata or {})
+        if md5:
+            kept[_MD5_NAME] = base64.b64encode(md5).decode()
+        headers = {"Content-Type": "application/octet-stream", **_meta(kept)}
+        text = self.client.call(Request("POST", self._path(key), {"uploads": ""}, headers, b""), Answer.read)
+        return _xml(text).findtext("UploadId") or ""
+
+    def list_blocks(self, key: str, upload: str) -> Optional[List[Block]]:
+        blocks: List[Block] = []
+        marker = "0"
+        while True:
+            query = {"uploadId": upload, "part-number-marker": marker}
+            try:
+                root = _xml(self.client.call(Request("GET", self._path(key), query), Answer.read))
+            except ObjectsError as error:
+                if error.code == "NoSuchUpload":
+                    return None
+                raise
+            blocks += [_block(node) for node in root.iter("Part")]
+            marker = root.findtext("NextPartNumberMarker") or ""
+            if root.findtext("IsTruncated") != "true":
+                return sorted(blocks)
+
+    def put_block(self, key: str, upload: str, number: int, data: Bytes) -> Block:
+        headers = {"Content-MD5": base64.b64encode(hashlib.md5(data).digest()).decode()}
+        query = {"partNumber": str(number + 1), "uploadId": upload}
+        answer = self.client.call(Request("PUT", self._path(key), query, headers, data), _read)
+        return Block(number, len(data), answer.headers.get("etag", ""))
+
+    def commit_blocks(
+        self,
+        key: str,
+        upload: str,
+        blocks: Sequence[Block],
+        *,
+        md5: Optional[bytes] = None,
+        metadata: Optional[Mapping[str, str]] = None,
+    ) -> None:
+        parts = "".join(
+            f"<Part><PartNumber>{block.number + 1}</PartNumber><ETag>{block.tag}</ETag></Part>"
+            for block in blocks
+        )
+        body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
+        request = Request("POST", self._path(key), {"uploadId": upload}, body=body)
+        try:
+            self.client.call(request, _checked)
+        except ObjectsError as error:
+            # The answer to a commit that was done may be lost; then the upload is gone and the object there.
+            info = self.head(key) if error.code == "NoSuchUpload" else None
+            if info is None or (info.etag or "").strip('"') != _joint_etag(blocks):
+                raise
+
+    def abort_upload(self, key: str, upload: str) -> None:
+        request = Request("DELETE", self._path(key), {"uploadId": upload}, fine=(404,))
+        self.client.call(request, Answer.read)
+
+    # -- the calls behind the verbs
+
+    def _escape(self, key: str) -> str:
+        return s3_name(key)
+
+    def _path(self, key: str) -> str:
+        return f"{self._bucket_path}/{in_url(self._name(key))}"
+
+    def _write(self, key: str, data: Bytes, new: bool, md5: bytes, metadata: Mapping[str, str]) -> None:
+        headers = {
+            "Content-MD5": base64.b64encode(md5).decode(),
+            "Content-Type": "application/octet-stream",
+            **_meta(metadata),
+        }
+        if new:
+            headers["If-None-Match"] = "*"
+        try:
+            self.client.call(Request("PUT", self._path(key), {}, headers, data), Answer.read)
+        except Changed as error:
+            raise Exists(error.status, error.code, error.words) from None
+
+    def _info(self, key: str, answer: Answer) -> ObjectInfo:
+        headers = answer.headers
+        metadata = {name[len(_META) :]: value for name, value in headers.items() if name.startswith(_META)}
+        md5, etag = metadata.pop(_MD5_NAME, ""), headers.get("etag", "")
+        is_hashed = headers.get("x-amz-server-side-encryption", "AES256") == "AES256"
+        return ObjectInfo(
+            key,
+            int(headers.get("content-length", "0")),
+            parse_http_date(headers.get("last-modified", "")),
+            base64.b64decode(md5) if md5 else (_etag_md5(etag) if is_hashed else None),
+            etag or None,
+            metadata,
+        )
+
+    def _page(self, beginning: str, delimiter: str, marker: str) -> Page:
+        query = {"list-type": "2", "encoding-type": "url"}
+        given = {"prefix": beginning, "delimiter": delimiter, "continuation-token": marker}
+        query.update({name: value for name, value in given.items() if value})
+        root = _xml(self.client.call(Request("GET", self._bucket_path or "/", query), Answer.read))
+        is_encoded = root.findtext("EncodingType") == "url"
+        objects = [self._listed(node, is_encoded) for node in root.iter("Contents")]
+        names = [_name(node, "Prefix", is_encoded) for node in root.iter("CommonPrefixes")]
+        folders = [self._key(self._prefix + name[len(beginning) : -1]) for name in names]
+        more = root.findtext("NextContinuationToken") if root.findtext("IsTruncated") == "true" else ""
+        return Page(objects, folders, more or "")
+
+    def _listed(self, node: ElementTree.Element, is_encoded: bool) -> ObjectInfo:
+        etag = node.findtext("ETag") or ""
+        return ObjectInfo(
+            self._key(_name(node, "Key", is_encoded)),
+            int(node.findtext("Size") or 0),
+            _parse_time(node.findtext("LastModified") or ""),
+            _etag_md5(etag),
+            etag or None,
+        )
+
+    def _delete(self, key: str) -> bool:
+        """S3 answers the same whether there was an object or not."""
+        if self.head(key) is None:
+            return False
+        self.client.call(Request("DELETE", self._path(key)), Answer.read)
+        return True
+
+
+def _read(answer: Answer) -> Answer:
+    answer.read()
+    return answer
+
+
+def _checked(answer: Answer) -> bytes:
+    """The body of an answer that may say 200 and hold an error, since it began before the work was done."""
+    text = answer.read()
+    if b"<Error>" in text:
+        root = _xml(text)
+        code = root.findtext("Code") or ""
+        raise ObjectsError(500, code, f"the service answers {code}")
+    return text
+
+
+def _xml(text: bytes) -> ElementTree.Element:
+    return ElementTree.fromstring(_NAMESPACE.sub(b"", text, count=1))
+
+
+def _meta(metadata: Mapping[str, str]) -> Dict[str, str]:
+    return {f"{_META}{name}": value for name, value in metadata.items()}
+
+
+def _name(node: ElementTree.Element, tag: str, is_encoded: bool) -> str:
+    text = node.findtext(tag) or ""
+    return unquote_plus(text) if is_encoded else text
+
+
+def _block(node: ElementTree.Element) -> Block:
+    number, size = int(node.findtext("PartNumber") or 0), int(node.findtext("Size") or 0)
+    return Block(number - 1, size, node.findtext("ETag") or "")
+
+
+def _etag_md5(etag: str) -> Optional[bytes]:
+    found = _IS_MD5.fullmatch(etag)
+    return bytes.fromhex(found[1]) if found else None
+
+
+def _joint_etag(blocks: Sequence[Block]) -> str:
+    joined = b"".join(_etag_md5(block.tag) or b"" for block in blocks)
+    return f"{hashlib.md5(joined).hexdigest()}-{len(blocks)}"
+
+
+def _parse_time(text: str) -> float:
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    except ValueError:
+        return 0.0

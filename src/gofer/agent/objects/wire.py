@@ -1,0 +1,314 @@
+"""HTTP/1.1 to one server over connections that stay open and are shared by threads.
+
+No more of HTTP than object stores speak. http.client spends more time on the head of a small answer than all
+else takes on the way of a small object; here it is one split.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import threading
+from typing import Dict, Iterator, List, NamedTuple, Optional, Union
+from urllib.parse import urlsplit
+
+from gofer.agent.objects.proxies import proxy_for
+
+Bytes = Union[bytes, bytearray, memoryview]
+
+CONNECT_TIMEOUT_S = 10.0
+SILENCE_TIMEOUT_S = 60.0
+_PIECE = 1 << 16
+_MOST_HEAD = 1 << 16
+_MOST_IDLE = 256
+# Below this a body travels in one piece with its head.
+_ONE_PIECE = 1 << 14
+
+_context: Optional[ssl.SSLContext] = None
+
+
+class Cut(OSError):
+    """The connection ended in the middle of an answer, or carried something that is not HTTP."""
+
+
+class Stale(Cut):
+    """A connection that had been idle turned out to be closed; the server heard nothing on it."""
+
+
+class Server(NamedTuple):
+    """Where requests go; `host_header` is the Host they name."""
+
+    scheme: str
+    host: str
+    port: int
+    host_header: str
+
+    @classmethod
+    def of(cls, url: str) -> Server:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"`{url}` is not the address of a service")
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        return cls(parts.scheme, parts.hostname, port, parts.netloc.rpartition("@")[2])
+
+
+class Answer:
+    """The head of an answer, and its body, which must be read to its end or closed."""
+
+    def __init__(self, link: _Link, status: int, headers: Dict[str, str], has_body: bool) -> None:
+        self.status = status
+        self.headers = headers
+        self._link: Optional[_Link] = link
+        self._chunked = has_body and "chunked" in headers.get("transfer-encoding", "").lower()
+        length = headers.get("content-length")
+        self._endless = has_body and not self._chunked and length is None
+        # What is left of the body, or of the chunk; in an endless body never 0.
+        self._left = int(length) if has_body and length and not self._chunked else int(self._endless)
+        self._last_chunk = not self._chunked
+        self._keep = headers.get("connection", "").lower() != "close" and not self._endless
+
+    def read(self) -> bytes:
+        """The whole body; Cut when it is shorter than was promised."""
+        if self._last_chunk and not self._endless:
+            body = bytearray(self._left)
+            self.read_into(memoryview(body))
+            return bytes(body)
+        return b"".join(self.pieces())
+
+    def read_into(self, buffer: memoryview) -> int:
+        """Fill `buffer` with a body of known length; the bytes read. What does not fit is not read."""
+        got = 0
+        want = min(len(buffer), self._left)
+        while got < want:
+            read = self._open().read_into(buffer[got:want])
+            if not read:
+                raise self._cut()
+            got += read
+        self._left -= got
+        self.close()
+        return got
+
+    def pieces(self) -> Iterator[bytes]:
+        """The body in pieces as they come."""
+        while self._left or self._next_chunk():
+            piece = self._open().read(_PIECE if self._endless else min(self._left, _PIECE))
+            if not piece:
+                if self._endless:
+                    break
+                raise self._cut()
+            self._left -= 0 if self._endless else len(piece)
+            yield piece
+        self.close()
+
+    def close(self) -> None:
+        """Give the connection back, or end it when there is more to come on it than it is worth."""
+        link, self._link = self._link, None
+        if link:
+            link.release(keep=self._keep and not self._left and self._last_chunk)
+
+    def _next_chunk(self) -> bool:
+        if self._last_chunk:
+            return False
+        link = self._open()
+        line = link.read_line() or link.read_line()  # the first may end the chunk before
+        try:
+            self._left = int(line.split(b";")[0], 16)
+        except ValueError:
+            raise self._cut() from None
+        if self._left == 0:
+            self._last_chunk = True
+            while link.read_line():
+                pass
+        return self._left > 0
+
+    def _open(self) -> _Link:
+        if self._link is None:
+            raise Cut("the answer was closed")
+        return self._link
+
+    def _cut(self) -> Cut:
+        self._keep = False
+        self.close()
+        return Cut("the answer ended too early")
+
+
+class Wire:
+    """The connections to one server. Any thread may send; each answer belongs to the thread that asked."""
+
+    def __init__(self, url: str, *, silence_timeout_s: float = SILENCE_TIMEOUT_S) -> None:
+        self.server = Server.of(url)
+        self._silence_timeout_s = silence_timeout_s
+        self._proxy = proxy_for(self.server.scheme, self.server.host, os.environ)
+        self._idle: List[_Link] = []
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+
+    def send(self, method: str, target: str, headers: Dict[str, str], body: Optional[Bytes] = None) -> Answer:
+        """One request; the answer when its head is there. OSError of all kinds when it does not come."""
+        link, is_new = self._link()
+        try:
+            link.write(self._head(method, target, headers, body), body)
+            status, found = link.read_head()
+            while 100 <= status < 200:
+                status, found = link.read_head()
+        except Stale:
+            link.release(keep=False)
+            raise Cut("the server closed the connection without an answer") if is_new else Stale() from None
+        except BaseException:
+            link.release(keep=False)
+            raise
+        return Answer(link, status, found, method != "HEAD" and status not in (204, 304))
+
+    def close(self) -> None:
+        """End the connections that wait; those in use end when they are given back."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for link in idle:
+            link.release(keep=False)
+
+    def _head(self, method: str, target: str, headers: Dict[str, str], body: Optional[Bytes]) -> bytes:
+        if self._proxy and self.server.scheme == "http":
+            target = f"http://{self.server.host_header}{target}"
+            if self._proxy.authorization:
+                headers = {**headers, "Proxy-Authorization": self._proxy.authorization}
+        lines = [f"{method} {target} HTTP/1.1", f"Host: {self.server.host_header}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        if body is not None:
+            lines.append(f"Content-Length: {len(body)}")
+        return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+    def _link(self) -> tuple[_Link, bool]:
+        with self._lock:
+            if self._pid != os.getpid():  # forked: the connections are the parent's
+                self._idle, self._pid = [], os.getpid()
+            if self._idle:
+                return self._idle.pop(), False
+        return _Link(self, self._connect()), True
+
+    def _connect(self) -> socket.socket:
+        server, proxy = self.server, self._proxy
+        address = (proxy.host, proxy.port) if proxy else (server.host, server.port)
+        sock = socket.create_connection(address, timeout=CONNECT_TIMEOUT_S)
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if server.scheme == "https":
+                if proxy:
+                    _tunnel(_Link(self, sock), server, proxy.authorization)
+                sock = _tls().wrap_socket(sock, server_hostname=server.host)
+            sock.settimeout(self._silence_timeout_s)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    def take_back(self, link: _Link) -> bool:
+        """Keep a connection for the next request; False when there are enough."""
+        with self._lock:
+            if len(self._idle) >= _MOST_IDLE or self._pid != os.getpid():
+                return False
+            self._idle.append(link)
+            return True
+
+
+class _Link:
+    """One connection; what was received and not yet asked for stays in `_rest`."""
+
+    def __init__(self, wire: Wire, sock: socket.socket) -> None:
+        self._wire = wire
+        self._sock = sock
+        self._rest = b""
+
+    def release(self, keep: bool) -> None:
+        if not keep or self._rest or not self._wire.take_back(self):
+            self._sock.close()
+
+    def write(self, head: bytes, body: Optional[Bytes]) -> None:
+        try:
+            if not body:
+                self._sock.sendall(head)
+            elif len(body) <= _ONE_PIECE:
+                self._sock.sendall(b"".join((head, body)))
+            else:
+                self._sock.sendall(head)
+                self._sock.sendall(body)
+        except (BrokenPipeError, ConnectionResetError):
+            # A server may refuse before it has heard all; its answer says more than the broken pipe.
+            if not self._peek():
+                raise Stale() from None
+
+    def _peek(self) -> bool:
+        try:
+            self._rest = self._sock.recv(_PIECE)
+        except OSError:
+            return False
+        return bool(self._rest)
+
+    def read_head(self) -> tuple[int, Dict[str, str]]:
+        data = self._rest
+        end = data.find(b"\r\n\r\n")
+        while end < 0:
+            piece = self._recv(fresh=not data)
+            if not piece or len(data) > _MOST_HEAD:
+                raise Cut("the answer's head ended too early")
+            data += piece
+            end = data.find(b"\r\n\r\n")
+        self._rest = data[end + 4 :]
+        lines = data[:end].decode("latin-1").split("\r\n")
+        words = lines[0].split(" ", 2)
+        if len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdigit():
+            raise Cut("the answer is not HTTP")
+        pairs = (line.partition(":") for line in lines[1:])
+        return int(words[1]), {name.lower(): value.strip() for name, _, value in pairs}
+
+    def _recv(self, fresh: bool) -> bytes:
+        """More bytes; Stale when the connection ends before the first."""
+        try:
+            piece = self._sock.recv(_PIECE)
+        except ConnectionResetError:
+            if fresh:
+                raise Stale() from None
+            raise
+        if not piece and fresh:
+            raise Stale()
+        return piece
+
+    def read(self, most: int) -> bytes:
+        if self._rest:
+            piece, self._rest = self._rest[:most], self._rest[most:]
+            return piece
+        return self._sock.recv(most)
+
+    def read_into(self, buffer: memoryview) -> int:
+        if self._rest:
+            piece, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
+            buffer[: len(piece)] = piece
+            return len(piece)
+        return self._sock.recv_into(buffer)
+
+    def read_line(self) -> bytes:
+        while b"\r\n" not in self._rest:
+            piece = self._sock.recv(_PIECE)
+            if not piece or len(self._rest) > _MOST_HEAD:
+                raise Cut("the answer ended too early")
+            self._rest += piece
+        line, _, self._rest = self._rest.partition(b"\r\n")
+        return line
+
+
+def _tunnel(link: _Link, server: Server, authorization: Optional[str]) -> None:
+    lines = [f"CONNECT {server.host}:{server.port} HTTP/1.1", f"Host: {server.host}:{server.port}"]
+    if authorization:
+        lines.append(f"Proxy-Authorization: {authorization}")
+    link.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"), None)
+    status, _ = link.read_head()
+    if status != 200:
+        raise Cut(f"the proxy answers {status}")
+
+
+def _tls() -> ssl.SSLContext:
+    """Certificates are read once; SSL_CERT_FILE and SSL_CERT_DIR name others than the system's."""
+    global _context  # noqa: PLW0603
+    if _context is None:
+        _context = ssl.create_default_context()
+    return _context

@@ -1,0 +1,139 @@
+"""`az://container/prefix`: Azure Blob Storage, opened by the account's key, a SAS, or an Azure AD login."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+from gofer.agent.objects import open_azure
+from gofer.agent.objects.azure_auth import Bearer, Sas, SasTerms, SharedKey, make_sas
+from gofer.agent.objects.client import Signer
+from gofer.config.redact import remember
+from gofer.errors import CredentialError
+from gofer.storage.base import Store
+from gofer.storage.cloud import CloudStore
+from gofer.storage.credentials import (
+    Entry,
+    azure_account,
+    azure_endpoint,
+    check_key,
+    read_address,
+    read_sas,
+    sas_facts,
+)
+from gofer.storage.explain import Circumstances
+from gofer.text import format_duration
+
+_METHODS = {"GET": "r", "HEAD": "r", "PUT": "cw", "DELETE": "d"}
+# A source SAS for copies outlives the copy of one very large blob.
+_COPY_S = 24 * 3600.0
+
+
+class AzureStore(CloudStore):
+    """The blobs of one container under a prefix. Opening it asks nobody."""
+
+    def __init__(self, entry: Entry) -> None:
+        address = read_address(entry.url)
+        self._address = address
+        self._account = azure_account(entry, address)
+        self._endpoint = azure_endpoint(entry, self._account)
+        self._signer = _signer(entry, self._account)
+        spec = {"endpoint": self._endpoint, "container": address.container, "prefix": address.prefix}
+        self._blobs = open_azure(spec, self._signer)
+        self._copy_sas: tuple[str, float] | None = None
+        super().__init__(entry.url, self._blobs, lambda: self._facts(entry))
+
+    @property
+    def sas_expires_at(self) -> float | None:
+        """When the SAS that opens the store ends, where one does and it says so."""
+        return sas_facts(self._signer.token).expires_at if isinstance(self._signer, Sas) else None
+
+    def sign(self, key: str, *, expires_s: float, method: str = "GET") -> str:
+        """With a SAS, the URL holds that very SAS: it opens all that the SAS opens, as long as it does."""
+        with self._explained("read", key):
+            url = self._blobs.url(key)
+        return f"{url}?{self._token(_METHODS[method], expires_s, self._blobs.name(key))}"
+
+    def copy_from(self, source: Store, source_key: str, key: str) -> bool:
+        """From any Azure store, also of another account, or wherever else the source can sign a URL for."""
+        if not isinstance(source, AzureStore):
+            return False
+        with self._explained("write", key):
+            self._blobs.copy_from_url(source.copy_url(source_key, self), key)
+        return True
+
+    def copy_url(self, key: str, reader: AzureStore) -> str:
+        """The blob's address as `reader` can open it; signed unless both are of one account and key."""
+        url = self._blobs.url(key)
+        if isinstance(reader._signer, SharedKey) and self._is_beside(reader):
+            return url
+        if self._copy_sas is None or self._copy_sas[1] < time.time() + _COPY_S / 2:
+            self._copy_sas = (self._token("r", _COPY_S), time.time() + _COPY_S)
+        return f"{url}?{self._copy_sas[0]}"
+
+    def node_spec(self, prefix: str = "", *, expires_s: float, write: bool) -> dict[str, Any]:
+        """With the account's key, a SAS for the container, no more than reading unless `write`.
+
+        Azure signs for whole containers or single blobs, so the prefix is kept by the client alone.
+        """
+        whole = "/".join(part for part in (self._address.prefix, prefix) if part)
+        token = self._token("rcwdl" if write else "rl", expires_s)
+        place = {"endpoint": self._endpoint, "container": self._address.container, "prefix": whole}
+        return {"kind": "azure", **place, "sas": token}
+
+    def _is_beside(self, other: AzureStore) -> bool:
+        return (self._endpoint, self._account) == (other._endpoint, other._account)
+
+    def _token(self, permissions: str, expires_s: float, name: str = "") -> str:
+        """A SAS for a blob, or for the container without a name."""
+        container = self._address.container
+        ends = time.time() + expires_s
+        terms = SasTerms(permissions, ends, "b" if name else "c", container, name)
+        if isinstance(self._signer, SharedKey):
+            token = make_sas(self._signer, terms)
+        elif isinstance(self._signer, Sas):
+            token = self._lend(ends)
+        else:
+            from gofer.storage.azure_login import delegated_sas
+
+            with self._explained("read"):
+                path = urlsplit(self._endpoint).path
+                token = delegated_sas(self._blobs.client, path, self._account, terms)
+        if not name:
+            remember(token.rpartition("sig=")[2])
+        return token
+
+    def _lend(self, until: float) -> str:
+        """The SAS itself; CredentialError when it ends before it is to."""
+        assert isinstance(self._signer, Sas)
+        facts = sas_facts(self._signer.token)
+        if facts.expires_at is not None and facts.expires_at < min(until, time.time() + 60):
+            raise CredentialError(
+                f"the SAS of the store {self.url} has "
+                f"{format_duration(max(facts.expires_at - time.time(), 0))} left, too little to lend it",
+                hint="give the store a newer `sas`, or the account's `key`",
+            )
+        return self._signer.token
+
+    def _facts(self, entry: Entry) -> Circumstances:
+        signer = self._signer
+        way = "key" if isinstance(signer, SharedKey) else "sas" if isinstance(signer, Sas) else "login"
+        return Circumstances(
+            entry,
+            self._address.container,
+            self._account,
+            way,
+            sas_facts(signer.token) if isinstance(signer, Sas) else None,
+            self.clock_ahead_s,
+        )
+
+
+def _signer(entry: Entry, account: str) -> Signer:
+    if entry.options.key:
+        return SharedKey(account, check_key(entry))
+    if entry.options.sas:
+        return Sas(read_sas(entry))
+    from gofer.storage.azure_login import token_source
+
+    return Bearer(token_source(entry))

@@ -1,0 +1,166 @@
+"""The stores of the clouds: keys are checked, errors explained; the rest is `gofer.agent.objects`.
+
+One client serves laptop and node. At the CPU of obstore 0.12 it has what that lacks and the promises need:
+the service's check of each MD5, MD5 and metadata in listings, Retry-After, errors without addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TypeAlias, TypeVar
+
+from gofer.agent.objects.base import Objects
+from gofer.agent.objects.facts import ObjectsError
+from gofer.errors import StoreError
+from gofer.storage.base import Block, BlockRules, Bytes, ObjectInfo
+from gofer.storage.explain import Circumstances, Deed, explain
+from gofer.storage.keys import check_key, check_prefix
+
+T = TypeVar("T")
+# Within the class `list` is a verb.
+_BlockList: TypeAlias = list[Block]
+
+
+class CloudStore:
+    """A store over REST. Any thread may call; connections are shared and kept open.
+
+    `circumstances` is asked when something goes wrong. Its repr shows the URL and nothing more.
+    """
+
+    def __init__(self, url: str, objects: Objects, circumstances: Callable[[], Circumstances]) -> None:
+        self.url = url
+        self._objects = objects
+        self._circumstances = circumstances
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+    @property
+    def block_rules(self) -> BlockRules:
+        return self._objects.block_rules
+
+    @property
+    def clock_ahead_s(self) -> float | None:
+        """How far the service's clock is ahead of this machine's; None before it was heard from."""
+        return self._objects.client.clock_ahead_s
+
+    def get(self, key: str) -> bytes:
+        with self._explained("read", check_key(key)):
+            return self._objects.get(key)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        check_key(key)
+        if length < 0:
+            raise StoreError(f"cannot read {length} bytes of {key!r} in {self.url}")
+        with self._explained("read", key):
+            return self._objects.get_range(key, start, length)
+
+    def read_into(self, key: str, start: int, buffer: memoryview, *, etag: str | None = None) -> int:
+        with self._explained("read", check_key(key)):
+            return self._objects.read_into(key, start, buffer, etag=etag)
+
+    def get_stream(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
+        with self._explained("read", check_key(key)):
+            pieces = self._objects.get_stream(key, start, length)
+        return self._each("read", key, pieces)
+
+    def put(self, key: str, data: Bytes, *, new: bool = False) -> None:
+        with self._explained("create" if new else "write", check_key(key)):
+            self._objects.put(key, data, new=new)
+
+    def put_hashed(
+        self, key: str, data: Bytes, *, md5: bytes | None = None, metadata: Mapping[str, str] | None = None
+    ) -> None:
+        with self._explained("write", check_key(key)):
+            self._objects.put(key, data, md5=md5, metadata=metadata)
+
+    def put_stream(
+        self,
+        key: str,
+        pieces: Iterable[bytes],
+        *,
+        md5: bytes | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> int:
+        with self._explained("write", check_key(key)):
+            return self._objects.put_stream(key, pieces, md5=md5, metadata=metadata)
+
+    def head(self, key: str) -> ObjectInfo | None:
+        with self._explained("read", check_key(key)):
+            return self._objects.head(key)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        return self._each("list", prefix, self._objects.list(check_prefix(prefix)))
+
+    def list_beginning(self, text: str) -> Iterator[ObjectInfo]:
+        check_prefix(text.rstrip("/"))
+        return self._each("list", text, self._objects.list_beginning(text))
+
+    def list_folders(self, prefix: str = "") -> Iterator[str]:
+        return self._each("list", prefix, self._objects.list_folders(check_prefix(prefix)))
+
+    def list_level(self, prefix: str = "") -> Iterator[ObjectInfo | str]:
+        return self._each("list", prefix, self._objects.list_level(check_prefix(prefix)))
+
+    def delete(self, keys: Iterable[str]) -> int:
+        todo = [check_key(key) for key in keys]
+        with self._explained("delete", todo[0] if len(todo) == 1 else ""):
+            return self._objects.delete(todo)
+
+    def copy(self, source: str, destination: str) -> None:
+        check_key(destination)
+        with self._explained("read", check_key(source)):
+            self._objects.copy(source, destination)
+
+    # -- blocks
+
+    def begin_upload(
+        self, key: str, *, md5: bytes | None = None, metadata: Mapping[str, str] | None = None
+    ) -> str:
+        with self._explained("write", check_key(key)):
+            return self._objects.begin_upload(key, md5=md5, metadata=metadata)
+
+    def list_blocks(self, key: str, upload: str) -> _BlockList | None:
+        with self._explained("read", check_key(key)):
+            return self._objects.list_blocks(key, upload)
+
+    def put_block(self, key: str, upload: str, number: int, data: Bytes) -> Block:
+        with self._explained("write", check_key(key)):
+            return self._objects.put_block(key, upload, number, data)
+
+    def commit_blocks(
+        self,
+        key: str,
+        upload: str,
+        blocks: Sequence[Block],
+        *,
+        md5: bytes | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        with self._explained("write", check_key(key)):
+            self._objects.commit_blocks(key, upload, blocks, md5=md5, metadata=metadata)
+
+    def abort_upload(self, key: str, upload: str) -> None:
+        with self._explained("write", check_key(key)):
+            self._objects.abort_upload(key, upload)
+
+    def make(self) -> bool:
+        with self._explained("create"):
+            return self._objects.make()
+
+    # -- within
+
+    def _each(self, verb: str, key: str, items: Iterator[T]) -> Iterator[T]:
+        try:
+            yield from items
+        except ObjectsError as error:
+            raise explain(error, Deed(verb, key), self._circumstances()) from None
+
+    @contextmanager
+    def _explained(self, verb: str, key: str = "") -> Iterator[None]:
+        try:
+            yield
+        except ObjectsError as error:
+            # Without the cause: its frames are no help, and one line less can leak.
+            raise explain(error, Deed(verb, key), self._circumstances()) from None

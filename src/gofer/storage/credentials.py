@@ -1,0 +1,261 @@
+"""What an entry of `stores:` resolves to: the service's address, and what opens it.
+
+Nothing here asks a service. What is found to be a secret is masked in messages from then on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from gofer.agent.objects.azure_auth import bare_token, sas_fields
+from gofer.config.redact import remember
+from gofer.config.stores import SECRET_KEYS, StoreOptions
+from gofer.errors import ConfigError, CredentialError, UsageError
+from gofer.text import parse_time
+
+_ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
+_CONTAINER = re.compile(r"\$root|\$web|[a-z0-9](?:-?[a-z0-9]){2,62}")
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,221}[a-z0-9]")
+_PERMISSIONS = {
+    "r": "read",
+    "a": "add",
+    "c": "create",
+    "w": "write",
+    "d": "delete",
+    "x": "delete versions",
+    "l": "list",
+    "t": "tags",
+    "i": "immutability",
+}
+
+
+class Entry(NamedTuple):
+    """How a store came to be opened: address, options, its name in the settings, the options as written.
+
+    Its repr shows no secret.
+    """
+
+    url: str
+    options: StoreOptions = StoreOptions()
+    name: str | None = None
+    written: StoreOptions = StoreOptions()
+
+    @property
+    def label(self) -> str:
+        """The store as a message names it."""
+        return f"`{self.name}` ({self.url})" if self.name else self.url
+
+    def mend(self, *keys: str) -> str:
+        """What to do to give the store another credential."""
+        for key in keys:
+            text = getattr(self.written, key) or ""
+            found = re.fullmatch(r"\$\{(secret|env|file):([^}:]*)[^}]*\}", text.strip())
+            if found:
+                return _MEND[found[1]].format(found[2])
+            if text:
+                return f"write another `{key}` where this one came from"
+        return f"give the store another {' or '.join(f'`{key}`' for key in keys)}"
+
+
+_MEND = {
+    "secret": "`gofer secret set {}` takes another",
+    "env": "set the variable `{}` to another",
+    "file": "write another to `{}`",
+}
+
+
+class Address(NamedTuple):
+    """`scheme://container@account/prefix`, taken apart."""
+
+    container: str
+    account: str | None
+    prefix: str
+
+
+class SasFacts(NamedTuple):
+    """What a SAS says of itself. Times are seconds since the epoch; None where it says nothing."""
+
+    starts_at: float | None
+    expires_at: float | None
+    permissions: str
+    services: str | None
+    resources: str | None
+    addresses: str | None
+    protocols: str | None
+    policy: str | None
+
+    def lacks(self, permission: str) -> bool:
+        """Whether it says which permissions it has and none of these letters is among them."""
+        return bool(self.permissions) and not set(permission) & set(self.permissions)
+
+    def words(self) -> str:
+        """The permissions for people."""
+        return ", ".join(_PERMISSIONS.get(letter, letter) for letter in self.permissions) or "none it names"
+
+
+def read_address(url: str) -> Address:
+    """The parts of the URL of a cloud's store; UsageError when it is none."""
+    scheme, _, rest = url.partition("://")
+    if "?" in rest or "#" in rest:
+        raise UsageError(
+            f"`{url.partition('?')[0]}?…` is not a store's URL: it must not hold a query",
+            hint="a signature goes to `sas:`, as a reference",
+        )
+    place, _, prefix = rest.partition("/")
+    container, at, account = place.partition("@")
+    prefix = unquote(prefix.strip("/"))
+    if any(part in ("", ".", "..") for part in prefix.split("/")) and prefix:
+        raise UsageError(f"`{url}` is not a store's URL: its path has an empty, `.` or `..` part")
+    pattern, kind = (_CONTAINER, "container") if scheme == "az" else (_BUCKET, "bucket")
+    if not pattern.fullmatch(container) or (at and scheme != "az"):
+        raise UsageError(
+            f"`{url}` does not name a {kind}", hint=f"write `{scheme}://{kind}` or `{scheme}://{kind}/folder`"
+        )
+    return Address(container, account or None, prefix)
+
+
+def azure_endpoint(entry: Entry, account: str) -> str:
+    """The URL of the account's blob service; on an emulator the account stands in the path."""
+    given = entry.options.endpoint or _url_of(entry.options.sas)
+    if not given:
+        return f"https://{account}.blob.core.windows.net"
+    parts = urlsplit(given if "://" in given else f"https://{given}")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+        raise ConfigError(
+            f"the `endpoint` of the store {entry.label} is not the URL of a service: `{parts.netloc}`",
+            hint="write it like `https://account.blob.core.windows.net`",
+        )
+    path = parts.path.rstrip("/")
+    is_bare_host = parts.hostname == "localhost" or re.fullmatch(r"[\d.]+|.*:.*", parts.hostname)
+    if not path and is_bare_host:
+        path = f"/{account}"
+    return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def azure_account(entry: Entry, address: Address) -> str:
+    """The account's name: the option's, the URL's, or that of the SAS when it is a whole URL."""
+    signed = urlsplit(_url_of(entry.options.sas) or "").hostname or ""
+    named = signed.partition(".")[0] if signed.endswith((".net", ".com", ".cn", ".us", ".de")) else None
+    account = address.account or entry.options.account or named
+    if not account:
+        raise ConfigError(
+            f"the store {entry.label} needs the name of its storage account",
+            hint="add `account: NAME` beside its `url`",
+        )
+    if not _ACCOUNT.fullmatch(account):
+        raise ConfigError(
+            f"`{account}` is not the name of a storage account, for the store {entry.label}",
+            hint="it has 3 to 24 lower-case letters and digits",
+        )
+    return account
+
+
+def check_key(entry: Entry) -> str:
+    """The account's key; CredentialError when it cannot be one."""
+    import base64
+
+    key = (entry.options.key or "").strip()
+    try:
+        base64.b64decode(key, validate=True)
+    except ValueError:
+        raise CredentialError(
+            f"the `key` of the store {entry.label} is not an account key: it is not base64",
+            hint=entry.mend("key"),
+        ) from None
+    return key
+
+
+def read_sas(entry: Entry) -> str:
+    """The bare token; CredentialError when it has no signature."""
+    token = bare_token(entry.options.sas or "")
+    fields = sas_fields(token)
+    if not fields.get("sig"):
+        raise CredentialError(
+            f"the `sas` of the store {entry.label} is not a shared access signature: it has no `sig`",
+            hint=entry.mend("sas"),
+        )
+    for secret in (token, fields["sig"]):
+        remember(secret)
+    return token
+
+
+def sas_facts(token: str) -> SasFacts:
+    """What can be read off a token without asking anybody."""
+    fields = sas_fields(token)
+    return SasFacts(
+        _time(fields.get("st")),
+        _time(fields.get("se")),
+        fields.get("sp", ""),
+        fields.get("ss"),
+        fields.get("srt"),
+        fields.get("sip"),
+        fields.get("spr"),
+        fields.get("si"),
+    )
+
+
+def remember_secrets(options: StoreOptions) -> None:
+    """Keep what the options hold out of messages; those of other tools' files come from no reference."""
+    for name in SECRET_KEYS:
+        value = getattr(options, name)
+        if value:
+            remember(value.strip())
+
+
+def s3_keys(entry: Entry, environ: Mapping[str, str]) -> tuple[str, str, str | None]:
+    """Access key, secret key and token: the entry's, else the variables of AWS, else its file of profiles."""
+    options = entry.options
+    if options.access_key and options.secret_key:
+        return options.access_key, options.secret_key, options.session_token
+    if options.access_key or options.secret_key:
+        missing = "secret_key" if options.access_key else "access_key"
+        raise ConfigError(f"the store {entry.label} needs `{missing}` too")
+    if environ.get("AWS_ACCESS_KEY_ID") and environ.get("AWS_SECRET_ACCESS_KEY"):
+        found = (environ["AWS_ACCESS_KEY_ID"], environ["AWS_SECRET_ACCESS_KEY"])
+        token = environ.get("AWS_SESSION_TOKEN")
+    else:
+        found, token = _profile(entry, environ)
+    for secret in (found[1], token):
+        if secret:
+            remember(secret)
+    return (*found, token)
+
+
+def _profile(entry: Entry, environ: Mapping[str, str]) -> tuple[tuple[str, str], str | None]:
+    import configparser
+    import os
+
+    path = environ.get("AWS_SHARED_CREDENTIALS_FILE") or os.path.expanduser("~/.aws/credentials")
+    profiles = configparser.RawConfigParser()
+    profiles.read(path)
+    name = environ.get("AWS_PROFILE", "default")
+    held = dict(profiles[name]) if profiles.has_section(name) else {}
+    if not held.get("aws_access_key_id") or not held.get("aws_secret_access_key"):
+        raise CredentialError(
+            f"nothing opens the store {entry.label}: no keys in its entry, the environment or `{path}`",
+            hint="add `access_key:` and `secret_key: ${secret:NAME}` beside its `url`",
+        )
+    token = held.get("aws_session_token")
+    return (held["aws_access_key_id"], held["aws_secret_access_key"]), token
+
+
+def _url_of(sas: str | None) -> str | None:
+    """The address in front of a SAS, when it is a whole URL; less the container, which `url` names."""
+    before, mark, _ = (sas or "").strip().partition("?")
+    if not mark or "://" not in before:
+        return None
+    parts = urlsplit(before)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _time(text: str | None) -> float | None:
+    if not text:
+        return None
+    try:
+        # A SAS is in UTC also where it does not say so.
+        return parse_time(text if text.endswith("Z") or ("T" in text and "+" in text) else f"{text}Z")
+    except UsageError:
+        return None

@@ -1,0 +1,234 @@
+"""What a service refused, as one line that names the store, what is wrong, and what mends it."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from gofer.agent.objects.facts import Absent, Changed, Exists, ObjectsError
+from gofer.errors import CredentialError, GoferError, KeyExists, StoreError
+from gofer.storage.credentials import Entry, SasFacts
+from gofer.storage.keys import no_such_key
+from gofer.text import format_duration, format_time
+
+# Services refuse what was signed by a clock that is a quarter of an hour off.
+_CLOCK_S = 900.0
+_LETTERS = {"read": "r", "write": "wc", "create": "cw", "delete": "d", "list": "l"}
+
+
+class Circumstances(NamedTuple):
+    """What a store knows of itself that an answer does not say."""
+
+    entry: Entry
+    container: str
+    account: str
+    way: str
+    sas: SasFacts | None = None
+    clock_ahead_s: float | None = None
+
+
+class Deed(NamedTuple):
+    """What was being done: `read`, `write`, `create`, `delete` or `list`, and to which key."""
+
+    verb: str
+    key: str = ""
+
+    @property
+    def words(self) -> str:
+        return f"{self.verb} {self.key!r} in" if self.key else self.verb
+
+
+def explain(error: ObjectsError, deed: Deed, found: Circumstances) -> GoferError:
+    """The error to raise instead."""
+    if isinstance(error, Absent):
+        return no_such_key(found.entry.url, deed.key)
+    if isinstance(error, Exists):
+        return KeyExists(f"the store {found.entry.url} already has an object {deed.key!r}")
+    if isinstance(error, Changed):
+        return StoreError(f"{deed.key!r} in the store {found.entry.label} was replaced while it was read")
+    what = f"cannot {deed.words} the store {found.entry.label}: "
+    if error.status == 0:
+        return StoreError(what + error.words, hint=_network_hint(error, found))
+    known = _CODES.get(error.code)
+    if known:
+        return known(what, error, found)
+    if error.status in (401, 403):
+        return _refused(what, error, deed, found)
+    return StoreError(what + error.words)
+
+
+def _network_hint(error: ObjectsError, found: Circumstances) -> str:
+    if error.code == "name":
+        told = "its `endpoint`" if found.entry.options.endpoint else f"the account `{found.account}`"
+        return f"is {told} spelt right, and is this machine online?"
+    if error.code == "tls":
+        return "set `SSL_CERT_FILE` to the certificates of whoever signed it"
+    if error.code in ("timeout", "connection"):
+        return "check the network, and the store's `endpoint` where it has one"
+    return ""
+
+
+def _refused(what: str, error: ObjectsError, deed: Deed, found: Circumstances) -> GoferError:
+    ahead_s = found.clock_ahead_s
+    if ahead_s is not None and abs(ahead_s) > _CLOCK_S:
+        which = "behind" if ahead_s > 0 else "ahead of"
+        return CredentialError(
+            f"{what}this machine's clock is {format_duration(abs(ahead_s))} {which} the service's",
+            hint="set the clock, for example with `timedatectl set-ntp true`",
+        )
+    if found.sas:
+        return _refused_sas(what, error, deed, found.entry, found.sas)
+    if found.way == "key":
+        return _refused_key(what, error, found)
+    if found.way == "login":
+        return _refused_login(what, error, found)
+    return CredentialError(
+        f"{what}{error.words}; the keys may not {deed.verb}",
+        hint=f"ask the owner of `{found.container}` for that right, or {found.entry.mend('secret_key')}",
+    )
+
+
+def _refused_sas(what: str, error: ObjectsError, deed: Deed, entry: Entry, sas: SasFacts) -> CredentialError:
+    now = time.time()
+    mend = entry.mend("sas")
+    if sas.expires_at is not None and sas.expires_at <= now:
+        ago = format_duration(now - sas.expires_at)
+        return CredentialError(f"{what}its SAS expired at {_moment(sas.expires_at)}, {ago} ago", hint=mend)
+    if sas.starts_at is not None and sas.starts_at > now:
+        ahead = format_duration(sas.starts_at - now)
+        return CredentialError(
+            f"{what}its SAS is valid only from {_moment(sas.starts_at)}, in {ahead}", hint=mend
+        )
+    problem = _sas_problem(error, deed, sas)
+    return CredentialError(what + problem, hint=mend)
+
+
+def _sas_problem(error: ObjectsError, deed: Deed, sas: SasFacts) -> str:
+    """In the order of certainty: what the SAS itself says, what the service says, what is left."""
+    if sas.lacks(_LETTERS[deed.verb]):
+        return f"its SAS lacks the permission `{deed.verb}`; it has {sas.words()}"
+    if sas.services is not None and "b" not in sas.services:
+        return f"its SAS is not for blobs (`ss={sas.services}`)"
+    if sas.resources is not None and (("c" if deed.verb == "list" else "o") not in sas.resources):
+        needed = "containers" if deed.verb == "list" else "objects"
+        return f"its SAS is not for {needed} (`srt={sas.resources}`)"
+    if error.code == "AuthorizationSourceIPMismatch":
+        return f"its SAS is for other addresses than this machine's (`sip={sas.addresses}`)"
+    if error.code == "AuthorizationProtocolMismatch":
+        return f"its SAS is for `{sas.protocols}` alone"
+    if error.code == "AuthorizationPermissionMismatch":
+        return f"its SAS lacks the permission `{deed.verb}`"
+    if sas.policy:
+        return f"its SAS is not accepted; the access policy `{sas.policy}` may have ended"
+    return (
+        "its SAS is not accepted: it is for another account or container, or was revoked with the account's "
+        "key, or the account's firewall keeps this machine out"
+    )
+
+
+def _refused_key(what: str, error: ObjectsError, found: Circumstances) -> CredentialError:
+    if error.code == "KeyBasedAuthenticationNotPermitted":
+        return CredentialError(
+            f"{what}the account `{found.account}` takes no keys",
+            hint="remove `key:` and sign in with `az login`",
+        )
+    # Azure says AuthenticationFailed of a wrong key and AuthorizationFailure of its firewall; Azurite says
+    # AuthorizationFailure of both.
+    is_key = error.code == "AuthenticationFailed" or found.entry.options.endpoint
+    wrong = f"the key is not one of the account `{found.account}`"
+    walled = f"the firewall of the account `{found.account}` keeps this machine out"
+    if error.code == "AuthenticationFailed":
+        return CredentialError(what + wrong, hint=found.entry.mend("key"))
+    if is_key:
+        return CredentialError(f"{what}{wrong}, or {walled}", hint=found.entry.mend("key"))
+    return CredentialError(what + walled, hint=_wall_hint(found.account))
+
+
+def _refused_login(what: str, error: ObjectsError, found: Circumstances) -> CredentialError:
+    if error.code in ("AuthorizationPermissionMismatch", "InsufficientAccountPermissions"):
+        return CredentialError(
+            f"{what}your login has no role that allows it",
+            hint=f"ask for `Storage Blob Data Contributor` on the account `{found.account}`",
+        )
+    if error.code == "AuthorizationFailure":
+        return CredentialError(
+            f"{what}the firewall of the account `{found.account}` keeps this machine out",
+            hint=_wall_hint(found.account),
+        )
+    return CredentialError(f"{what}your login is not accepted ({error.code})", hint="`az login`")
+
+
+def _wall_hint(account: str) -> str:
+    return f"add this machine's address under Networking of `{account}`, or use its VPN"
+
+
+def _moment(seconds: float) -> str:
+    return (format_time(seconds) or "").partition(".")[0].replace("T", " ") + " UTC"
+
+
+# -- answers that mean one thing, whatever opened the store
+
+
+def _no_container(what: str, error: ObjectsError, found: Circumstances) -> GoferError:
+    kind = "bucket" if found.way == "s3" else "container"
+    where = f" in the account `{found.account}`" if found.account else ""
+    told = found.entry.name or found.entry.url
+    return StoreError(
+        f"{what}there is no {kind} `{found.container}`{where}",
+        hint=f"`gofer store check {told} --create` makes it",
+    )
+
+
+def _being_deleted(what: str, error: ObjectsError, found: Circumstances) -> GoferError:
+    return StoreError(f"{what}the container `{found.container}` is being deleted", hint="try in a minute")
+
+
+def _bad_name(what: str, error: ObjectsError, found: Circumstances) -> GoferError:
+    return StoreError(f"{what}the service does not take a name in it ({error.code})")
+
+
+def _unknown_key(what: str, error: ObjectsError, found: Circumstances) -> GoferError:
+    return CredentialError(
+        f"{what}the service knows no such access key", hint=found.entry.mend("access_key", "secret_key")
+    )
+
+
+def _wrong_secret(what: str, error: ObjectsError, found: Circumstances) -> GoferError:
+    return CredentialError(
+        f"{what}the secret key does not belong to the access key", hint=found.entry.mend("secret_key")
+    )
+
+
+def _expired_token(what: str, error: ObjectsError, found: Circumstances) -> GoferError:
+    return CredentialError(f"{what}its temporary keys have expired", hint=found.entry.mend("session_token"))
+
+
+def _wrong_region(what: str, error: ObjectsError, found: Circumstances) -> GoferError:
+    region = error.detail or "…"
+    return StoreError(
+        f"{what}the bucket `{found.container}` is in another region",
+        hint=f"add `region: {region}` to its entry",
+    )
+
+
+def _disabled(what: str, error: ObjectsError, found: Circumstances) -> GoferError:
+    return StoreError(f"{what}the account `{found.account}` is disabled", hint="ask its owner")
+
+
+_CODES = {
+    "ContainerNotFound": _no_container,
+    "NoSuchBucket": _no_container,
+    "ContainerBeingDeleted": _being_deleted,
+    "ContainerDisabled": _disabled,
+    "AccountIsDisabled": _disabled,
+    "OutOfRangeInput": _bad_name,
+    "InvalidResourceName": _bad_name,
+    "InvalidUri": _bad_name,
+    "KeyTooLongError": _bad_name,
+    "InvalidAccessKeyId": _unknown_key,
+    "SignatureDoesNotMatch": _wrong_secret,
+    "ExpiredToken": _expired_token,
+    "PermanentRedirect": _wrong_region,
+    "AuthorizationHeaderMalformed": _wrong_region,
+    "IllegalLocationConstraintException": _wrong_region,
+}

@@ -1,0 +1,77 @@
+"""`s3://bucket/prefix`: Amazon S3, or another maker's at an `endpoint`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from gofer.agent.objects import open_s3, s3_url
+from gofer.agent.objects.s3_auth import SigV4
+from gofer.errors import CredentialError
+from gofer.storage.base import Store
+from gofer.storage.cloud import CloudStore
+from gofer.storage.credentials import Entry, read_address, s3_keys
+from gofer.storage.explain import Circumstances
+from gofer.storage.keys import no_such_key
+
+# S3 signs for a week at most.
+_LONGEST_S = 7 * 86400
+
+
+class S3Store(CloudStore):
+    """The objects of one bucket under a prefix. Opening it asks nobody."""
+
+    def __init__(self, entry: Entry) -> None:
+        address = read_address(entry.url)
+        access_key, secret_key, token = s3_keys(entry, os.environ)
+        self._spec = {
+            "kind": "s3",
+            "endpoint": entry.options.endpoint or _variable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+            "bucket": address.container,
+            "prefix": address.prefix,
+            "region": entry.options.region or _variable("AWS_REGION", "AWS_DEFAULT_REGION"),
+            "access_key": access_key,
+            "secret_key": secret_key,
+            "session_token": token,
+        }
+        self._bucket = open_s3(self._spec)
+        super().__init__(entry.url, self._bucket, lambda: self._facts(entry))
+
+    def sign(self, key: str, *, expires_s: float, method: str = "GET") -> str:
+        """As long as a week."""
+        if not 1 <= expires_s <= _LONGEST_S:
+            raise CredentialError(f"S3 signs addresses for a week at most, not for {expires_s:.0f} s")
+        signer = self._bucket.client.signer
+        assert isinstance(signer, SigV4)
+        base = s3_url(self._spec)
+        path = self._bucket.path(key)
+        root = base[: len(base) - len(self._bucket.root)] if self._bucket.root else base
+        return root + signer.presign(method, path, int(expires_s))
+
+    def copy_from(self, source: Store, source_key: str, key: str) -> bool:
+        """From a bucket at the same service that the same keys open."""
+        if not isinstance(source, S3Store) or source._door() != self._door():
+            return False
+        with source._explained("read", source_key):
+            info = source.head(source_key)
+        if info is None:
+            raise no_such_key(source.url, source_key)
+        with self._explained("write", key):
+            self._bucket.copy_from_source(source._bucket.source(source_key), info, key)
+        return True
+
+    def node_spec(self, prefix: str = "", *, expires_s: float, write: bool) -> dict[str, Any]:
+        """The keys as they are: S3 lends nothing narrower without a service of its own."""
+        whole = "/".join(part for part in (self._spec["prefix"], prefix) if part)
+        return {**self._spec, "prefix": whole}
+
+    def _door(self) -> tuple[Any, ...]:
+        return tuple(self._spec[name] for name in ("endpoint", "region", "access_key", "secret_key"))
+
+    def _facts(self, entry: Entry) -> Circumstances:
+        return Circumstances(entry, str(self._spec["bucket"]), "", "s3", None, self.clock_ahead_s)
+
+
+def _variable(*names: str) -> str | None:
+    """The first of the variables that is set."""
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)

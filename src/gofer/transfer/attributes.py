@@ -1,0 +1,51 @@
+"""What a file is besides its bytes, as words beside the object: when it was made, whether it is a program.
+
+`mtime` is as rclone writes it beside a blob; the seconds it writes beside an S3 object are understood too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from gofer.transfer.entries import Entry
+
+_SECOND_NS = 1_000_000_000
+_EXECUTABLE = 0o100
+_STAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
+_SECONDS = re.compile(r"(\d{1,11})(?:\.(\d{1,9}))?")
+
+
+def to_metadata(entry: Entry) -> dict[str, str]:
+    """Nothing of a time that no file bears, such as that before the epoch."""
+    words: dict[str, str] = {}
+    if entry.mtime_ns >= 0 and entry.recorded:
+        seconds, rest = divmod(entry.mtime_ns, _SECOND_NS)
+        words["mtime"] = f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}.{rest:09d}Z"
+    if entry.executable:
+        words["mode"] = "100755"
+    return words
+
+
+def read_mtime_ns(metadata: Mapping[str, str]) -> int | None:
+    """When the file was made; None when the words do not say, or not in a form that is known."""
+    text = metadata.get("mtime", "")
+    if stamp := _STAMP.fullmatch(text):
+        try:
+            moment = datetime.fromisoformat(stamp[1] + stamp[3].replace("Z", "+00:00"))
+        except ValueError:
+            return None
+        return int(moment.timestamp()) * _SECOND_NS + _fraction_ns(stamp[2])
+    seconds = _SECONDS.fullmatch(text)
+    return int(seconds[1]) * _SECOND_NS + _fraction_ns(seconds[2]) if seconds else None
+
+
+def is_executable(metadata: Mapping[str, str]) -> bool:
+    """Whether the words say that its owner may run it."""
+    mode = metadata.get("mode", "")
+    return bool(re.fullmatch(r"[0-7]{3,7}", mode)) and bool(int(mode, 8) & _EXECUTABLE)
+
+
+def _fraction_ns(digits: str | None) -> int:
+    return int((digits or "").ljust(9, "0"))

@@ -1,0 +1,133 @@
+"""A large object sent in blocks that the service keeps until all are there.
+
+The upload is noted on this machine. After a crash the service says which blocks it has, and only the others
+are sent.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from gofer.storage.base import Block, BlockRules, Blocks
+from gofer.transfer.attributes import to_metadata
+from gofer.transfer.budget import Budget
+from gofer.transfer.entries import Entry
+from gofer.transfer.journal import claim
+from gofer.transfer.mover import LARGE, Arrived, Changed
+
+_MIB = 1 << 20
+
+
+class Parts(Protocol):
+    """Where the bytes come from. `identity` differs whenever the content may."""
+
+    entry: Entry
+    size: int
+    identity: str
+
+    def read(self, number: int, start: int, size: int, budget: Budget) -> bytearray:
+        """A buffer of the budget's with these bytes."""
+
+    def md5(self) -> bytes | None:
+        """The MD5 of the whole after it was read, if known; Changed when it is not one state of it."""
+
+    def close(self) -> None:
+        """After the last part."""
+
+
+class Place(NamedTuple):
+    """Where the object goes; `url` names it among all stores, `state` is the folder for notes."""
+
+    store: Blocks
+    key: str
+    url: str
+    state: Path | None
+
+
+class BlockUpload:
+    """One object on its way; see `mover.InParts`."""
+
+    def __init__(self, source: Parts, place: Place, budget: Budget, arrived: Arrived) -> None:
+        self._source = source
+        self._place = place
+        self._budget = budget
+        self._arrived = arrived
+        self._block_size = block_size(source.size, place.store.block_rules)
+        self.parts = -(-source.size // self._block_size)
+        self._metadata = to_metadata(source.entry)
+        self._blocks: dict[int, Block] = {}
+        self._counted: list[int] = []
+        self._note = claim(place.state, place.url)
+        try:
+            self._upload = self._resume() or self._begin()
+        except BaseException:
+            self._close()
+            raise
+
+    def do(self, part: int) -> None:
+        size = self._size_of(part)
+        buffer = self._source.read(part, part * self._block_size, size, self._budget)
+        try:
+            if part not in self._blocks:
+                data = memoryview(buffer)[:size]
+                self._blocks[part] = self._place.store.put_block(self._place.key, self._upload, part, data)
+        finally:
+            self._budget.release(buffer, size)
+        self._counted.append(size)
+        self._arrived(size)
+
+    def finish(self) -> None:
+        try:
+            md5 = self._source.md5()
+            blocks = [self._blocks[number] for number in range(self.parts)]
+            self._place.store.commit_blocks(
+                self._place.key, self._upload, blocks, md5=md5, metadata=self._metadata
+            )
+        except Changed:
+            self._place.store.abort_upload(self._place.key, self._upload)
+            self._forget()
+            raise
+        self._forget()
+        self._close()
+
+    def abandon(self) -> None:
+        self._arrived(-sum(self._counted))
+        self._close()
+
+    def _resume(self) -> str | None:
+        """The upload that an earlier process left, with the blocks that the service has of it."""
+        upload = self._note.read(self._identity()) if self._note else None
+        found = self._place.store.list_blocks(self._place.key, upload) if upload else None
+        if found is None:
+            return None
+        fitting = [block for block in found if block.number < self.parts]
+        self._blocks = {block.number: block for block in fitting if block.size == self._size_of(block.number)}
+        return upload
+
+    def _begin(self) -> str:
+        upload = self._place.store.begin_upload(self._place.key, metadata=self._metadata)
+        if self._note:
+            self._note.write(self._identity(), upload)
+        return upload
+
+    def _identity(self) -> str:
+        return f"{self._source.identity}/{self._block_size}"
+
+    def _size_of(self, part: int) -> int:
+        return min(self._block_size, self._source.size - part * self._block_size)
+
+    def _forget(self) -> None:
+        if self._note:
+            self._note.forget()
+
+    def _close(self) -> None:
+        self._source.close()
+        if self._note:
+            self._note.close()
+
+
+def block_size(size: int, rules: BlockRules) -> int:
+    """The same for every upload of so large a file: 8 MiB, or what keeps it within the number of blocks."""
+    needed = -(-size // rules.most_blocks)
+    return max(LARGE, rules.least, -(-needed // _MIB) * _MIB)

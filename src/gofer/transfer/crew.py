@@ -1,0 +1,95 @@
+"""The threads of a transfer: as many as serve it best, found by trying.
+
+Every further request in flight helps while the way to the store is long, and costs processor time where it is
+short. So a crew begins small and doubles for as long as that moves clearly more.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+_FEW, _MANY = 8, 64
+_WINDOW_S = 0.25
+_PATIENCE_S = 2.0
+_WORTH_IT = 1.15
+_FAREWELL_S = 30.0
+
+
+class Crew:
+    """Runs `work`, which takes a job, does it, and says whether there may be more, in several threads.
+
+    `moved` tells how much was done so far, in any unit. With `jobs` the number of threads is that.
+    """
+
+    def __init__(self, work: Callable[[], bool], moved: Callable[[], float], jobs: int = 0) -> None:
+        self._work = work
+        self._moved = moved
+        self._jobs = jobs
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._busy = 0
+        self._surplus = 0
+        self._all_left = threading.Event()
+
+    def run(self) -> None:
+        """Blocks until no thread has work. An interruption is passed on at once; see `leave`."""
+        self._grow(self._jobs or _FEW)
+        if not self._jobs:
+            self._find_the_number()
+        while not self._all_left.wait(60.0):
+            pass
+
+    def leave(self) -> None:
+        """Wait for what is in flight, but not for ever."""
+        self._all_left.wait(_FAREWELL_S)
+
+    def _find_the_number(self) -> None:
+        best = 0.0
+        while not self._all_left.is_set():
+            rate = self._measure()
+            if rate is None:
+                return
+            if rate < best * _WORTH_IT:
+                with self._lock:
+                    self._surplus = self._busy // 2
+                return
+            best = rate
+            if self._busy >= _MANY:
+                return
+            self._grow(self._busy)
+
+    def _measure(self) -> float | None:
+        """What the present number moves in a second; None when the work ran out."""
+        begun, before = time.monotonic(), self._moved()
+        while not self._all_left.wait(_WINDOW_S):
+            past_s, amount = time.monotonic() - begun, self._moved() - before
+            if amount > 0 or past_s > _PATIENCE_S:
+                return amount / past_s
+        return None
+
+    def _grow(self, by: int) -> None:
+        with self._lock:
+            self._busy += by
+        for _ in range(by):
+            # A thread that hangs in a request must not keep the program from ending.
+            thread = threading.Thread(target=self._life, name="gofer-transfer", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _life(self) -> None:
+        try:
+            while self._work():
+                if self._surplus and self._may_go():
+                    return
+        finally:
+            with self._lock:
+                self._busy -= 1
+                if not self._busy:
+                    self._all_left.set()
+
+    def _may_go(self) -> bool:
+        with self._lock:
+            self._surplus -= 1
+            return self._surplus >= 0

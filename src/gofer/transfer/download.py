@@ -1,0 +1,87 @@
+"""Objects of a store into a folder of this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+
+from gofer.storage.keys import no_such_key
+from gofer.transfer.budget import Budget
+from gofer.transfer.ends import LocalEnd, StoreEnd, to_entry
+from gofer.transfer.entries import Entry
+from gofer.transfer.landing import Landing, remove_left
+from gofer.transfer.mover import Arrived, InParts
+from gofer.transfer.objects import damaged
+from gofer.transfer.ranges import RangeDownload
+
+
+class Download:
+    """See `mover.Mover`. `left` are unfinished files of earlier runs, as paths below the destination."""
+
+    def __init__(
+        self, source: StoreEnd, destination: LocalEnd, budget: Budget, left: Iterable[str] = ()
+    ) -> None:
+        self._source = source
+        self._store = source.store
+        self._root = os.fspath(destination.path)
+        self._landing = Landing(self._root)
+        self._budget = budget
+        self._left = left
+        self._kept: set[str] = set()
+
+    def small(self, entry: Entry) -> None:
+        if not entry.size:
+            self._empty(entry)
+            return
+        data = self._store.get(self._source.key(entry.path))
+        if len(data) != entry.size or not _is_right(data, entry.md5):
+            entry = self._look_again(entry)
+            if len(data) != entry.size or not _is_right(data, entry.md5):
+                raise damaged(entry.path)
+        self._landing.write(entry.path, data, entry.mtime_ns, executable=entry.executable)
+
+    def large(self, entry: Entry, arrived: Arrived) -> InParts:
+        now = self._look_again(entry)
+        key = self._source.key(entry.path)
+        file = RangeDownload(self._store, key, now, self._landing, self._budget, arrived)
+        self._kept.add(file.part_name)
+        return file
+
+    def delete(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            path = os.path.join(self._root, entry.path)
+            os.unlink(path)
+            self._remove_empty(os.path.dirname(entry.path))
+
+    def close(self, *, done: bool) -> None:
+        """Removes what killed processes left, unless this one may have to go on with it."""
+        for path in self._left if done else ():
+            part = os.path.join(self._root, path)
+            if part not in self._kept:
+                remove_left(part)
+
+    def _empty(self, entry: Entry) -> None:
+        """An empty object needs no request; where a folder has its name, it is but the mark of it."""
+        if not os.path.isdir(self._landing.target(entry.path)):
+            self._landing.write(entry.path, b"", entry.mtime_ns, executable=entry.executable)
+
+    def _look_again(self, entry: Entry) -> Entry:
+        """What the object is now, when it is not what the listing said."""
+        key = self._source.key(entry.path)
+        info = self._store.head(key)
+        if info is None:
+            raise no_such_key(self._store.url, key)
+        return to_entry(entry.path, info)
+
+    def _remove_empty(self, folder: str) -> None:
+        while folder:
+            try:
+                os.rmdir(os.path.join(self._root, folder))
+            except OSError:
+                return
+            folder = os.path.dirname(folder)
+
+
+def _is_right(data: bytes, md5: bytes | None) -> bool:
+    return md5 is None or hashlib.md5(data, usedforsecurity=False).digest() == md5

@@ -1,0 +1,105 @@
+"""The two ends of a transfer: a local file or folder, and an object or a prefix in a store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from gofer.errors import StoreError, UsageError
+from gofer.storage.base import ObjectInfo, OnDisk, Store
+from gofer.transfer.attributes import is_executable, read_mtime_ns
+from gofer.transfer.choice import Choice
+from gofer.transfer.entries import Entry
+from gofer.transfer.walk import Tell, Walk, describe
+
+
+class LocalEnd(NamedTuple):
+    """A file or folder of this machine, there or yet to be."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def look(self) -> Entry | None:
+        """The file that this end is; None when there is none."""
+        try:
+            return describe("", os.stat(self.path)) if self.path.is_file() else None
+        except FileNotFoundError:
+            return None
+
+    def walk(self, choice: Choice, tell: Tell, *, follow: bool) -> Walk:
+        return Walk(os.fsencode(self.path), choice, tell, follow)
+
+
+class StoreEnd(NamedTuple):
+    """The object `prefix`, or all that lies under the folder `prefix`; the whole store when it is empty."""
+
+    store: Store
+    prefix: str = ""
+
+    def __str__(self) -> str:
+        url = self.store.url.rstrip("/")
+        return f"{url}/{self.prefix}" if self.prefix else url
+
+    def key(self, path: str) -> str:
+        """The key of a path of this end."""
+        if not path:
+            return self.prefix
+        return f"{self.prefix}/{path}" if self.prefix else path
+
+    def look(self) -> Entry | None:
+        """The object that this end is; None when there is none."""
+        info = self.store.head(self.prefix) if self.prefix else None
+        return to_entry("", info) if info else None
+
+    def entries(self, choice: Choice) -> Iterator[Entry]:
+        """As the store lists them; the path is empty for an object that is called `prefix` itself."""
+        skip = len(self.prefix) + 1 if self.prefix else 0
+        for info in self.store.list(self.prefix):
+            path = info.key[skip:]
+            if choice.takes(os.fsencode(path)):
+                yield to_entry(path, info)
+
+
+End = LocalEnd | StoreEnd
+
+
+def to_entry(path: str, info: ObjectInfo) -> Entry:
+    """The entry of an object that was listed or looked at."""
+    words = info.metadata or {}
+    recorded_ns = read_mtime_ns(words) if words else None
+    # Microseconds are all that a float of this century holds.
+    mtime_ns = round(info.modified * 1e6) * 1000 if recorded_ns is None else recorded_ns
+    return Entry(
+        path,
+        info.size,
+        mtime_ns,
+        recorded_ns is not None,
+        bool(words) and is_executable(words),
+        info.md5,
+        info.etag,
+    )
+
+
+def check_apart(source: End, destination: End) -> None:
+    """UsageError when one end lies within the other, where a transfer would meet what it has just written."""
+    one, other = _place(source), _place(destination)
+    if one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/"):
+        raise UsageError(f"`{source}` and `{destination}` overlap", hint="name two places that lie apart")
+
+
+def _place(end: End) -> str:
+    """One spelling of where the end is, whichever way it was named."""
+    if isinstance(end, LocalEnd):
+        return Path(os.path.realpath(end.path)).as_uri()
+    if isinstance(end.store, OnDisk):
+        try:
+            return Path(os.path.realpath(end.store.path(end.prefix))).as_uri()
+        except StoreError:  # no key: the store as a whole
+            return Path(os.path.realpath(end.store.path("x"))).parent.as_uri()
+    if "@" in end.store.url:  # it names the account too
+        return str(end)
+    return f"{id(end.store)}/{end.prefix}".rstrip("/")

@@ -1,0 +1,73 @@
+"""What this machine remembers of uploads that are not finished, so that the next one goes on from there.
+
+A note for each destination, named by its hash. It holds no secret and no content.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+_STALE_S = 14 * 86400.0  # the services forget unfinished uploads before
+
+
+class Note:
+    """The note of one destination, held by one process at a time. Raises OSError."""
+
+    def __init__(self, path: Path, file: int) -> None:
+        self._path = path
+        self._file = file
+
+    def read(self, identity: str) -> str | None:
+        """The upload that was noted for this very content; None when there is none."""
+        try:
+            found = json.loads(os.pread(self._file, 1 << 16, 0))
+            upload = found["upload"] if found["identity"] == identity else None
+        except (ValueError, KeyError, TypeError):  # empty, torn, or from another version
+            return None
+        return upload if isinstance(upload, str) else None
+
+    def write(self, identity: str, upload: str) -> None:
+        data = json.dumps({"identity": identity, "upload": upload}).encode()
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, data, 0)
+
+    def forget(self) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(self._path)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+def claim(folder: Path | None, place: str) -> Note | None:
+    """The note for the destination `place`; None without a folder, or while someone else holds it."""
+    if folder is None:
+        return None
+    name = hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    path = folder / f"{name}.json"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.stat(path).st_ino == os.fstat(file).st_ino:
+            return Note(path, file)
+    except (BlockingIOError, FileNotFoundError):  # held, or finished and forgotten just now
+        pass
+    os.close(file)
+    return None
+
+
+def sweep(folder: Path | None) -> None:
+    """Remove notes that no service can honour any more."""
+    before = time.time() - _STALE_S
+    with suppress(OSError), os.scandir(folder or "") as entries:
+        for entry in entries:
+            with suppress(OSError):
+                if entry.name.endswith(".json") and entry.stat().st_mtime < before:
+                    os.unlink(entry.path)

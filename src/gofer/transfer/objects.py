@@ -1,0 +1,65 @@
+"""One version of a large object, read in ranges by several threads."""
+
+from __future__ import annotations
+
+import hashlib
+
+from gofer.errors import StoreError
+from gofer.storage.base import ReadsInto, Store
+from gofer.transfer.budget import Budget
+from gofer.transfer.ends import to_entry
+from gofer.transfer.entries import Entry
+from gofer.transfer.mover import Changed
+
+
+class ObjectParts:
+    """See `blocks.Parts`. `entry` is what the object was when it was looked at last."""
+
+    def __init__(self, store: Store, key: str, entry: Entry) -> None:
+        self.entry = entry
+        self.size = entry.size
+        self._store = store
+        self._key = key
+        self._reads = store if isinstance(store, ReadsInto) and entry.etag else None
+        words = f"{store.url}\n{key}\n{entry.etag}\n{entry.mtime_ns}\n{entry.size}"
+        self.identity = hashlib.sha256(words.encode("utf-8", "surrogateescape")).hexdigest()[:24]
+
+    def read(self, number: int, start: int, size: int, budget: Budget) -> bytearray:
+        """In any order; see `blocks.Parts`."""
+        buffer = budget.buffer(size)
+        try:
+            self._fill(start, memoryview(buffer)[:size])
+        except BaseException:
+            budget.release(buffer, size)
+            raise
+        return buffer
+
+    def md5(self) -> bytes | None:
+        """As the store knows it. Changed when the object was replaced while it was read."""
+        if self._reads is None:
+            info = self._store.head(self._key)
+            if info is None or _version(to_entry("", info)) != _version(self.entry):
+                raise Changed("it was replaced while it was read")
+        return self.entry.md5
+
+    def close(self) -> None:
+        pass
+
+    def _fill(self, start: int, into: memoryview) -> None:
+        if self._reads:
+            got = self._reads.read_into(self._key, start, into, etag=self.entry.etag)
+        else:
+            data = self._store.get_range(self._key, start, len(into))
+            got = len(data)
+            into[:got] = data
+        if got != len(into):
+            raise Changed("it became shorter while it was read")
+
+
+def damaged(path: str) -> StoreError:
+    """The error for bytes that are not those the store speaks of."""
+    return StoreError(f"{path!r} did not arrive as the store has it")
+
+
+def _version(entry: Entry) -> tuple[str | None, int, int]:
+    return entry.etag, entry.mtime_ns, entry.size

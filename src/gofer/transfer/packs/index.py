@@ -1,0 +1,207 @@
+"""The index of a packed folder: sorted names, and for each where its bytes lie. Pure, standard library only.
+
+The form is a line that names it, a line of JSON (counts, the packs, the checksum of the rest), and columns
+compressed with zlib: names between NUL bytes, arrays of little-endian numbers, 16-byte MD5 sums. A file that
+does not end in its pack goes on in the next one of the list. 100,000 files take some tens of milliseconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+import zlib
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from gofer.errors import StoreError
+
+FOLDER = ".gofer-pack"
+MAGIC = b"gofer packs 1\n"
+MOST_PACK_BYTES = 64 << 20
+_MOST_BYTES = 4 << 30
+_DIGEST = 16
+# Parts of a name that could mean another folder, or no file at all.
+_ODD_PART = re.compile(rb"(?:\A|[\0/])\.{0,2}(?:[\0/]|\Z)")
+_PACK_NAME = re.compile(r"[0-9a-f]{64}")
+# (letter, bytes) of each column of numbers: pack, offset, size, time in nanoseconds, permissions
+_COLUMNS = (("I", 4), ("Q", 8), ("Q", 8), ("q", 8), ("H", 2))
+
+
+class Pack(NamedTuple):
+    """One object of bytes."""
+
+    name: str
+    size: int
+
+
+class Packed(NamedTuple):
+    """One file: `size` bytes from `offset` in pack number `pack`, and on into the packs after it."""
+
+    name: bytes
+    pack: int
+    offset: int
+    size: int
+    modified_ns: int
+    mode: int
+    md5: bytes
+
+
+class Piece(NamedTuple):
+    """A part of a file within one pack."""
+
+    pack: int
+    offset: int
+    length: int
+
+
+class Index:
+    """All files of one packed folder, by name in the order of bytes. Never changes; threads may share it."""
+
+    def __init__(self, packs: Sequence[Pack], files: Iterable[Packed] = ()) -> None:
+        ordered = sorted(files)
+        self.packs = tuple(packs)
+        self.names = [one.name for one in ordered]
+        self._columns = [
+            array(letter, (int(one[at]) for one in ordered)) for at, (letter, _) in enumerate(_COLUMNS, 1)
+        ]
+        self._digests = b"".join(one.md5 for one in ordered)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[Packed]:
+        return (self[at] for at in range(len(self.names)))
+
+    def __getitem__(self, at: int) -> Packed:
+        pack, offset, size, modified, mode = (column[at] for column in self._columns)
+        return Packed(
+            self.names[at],
+            pack,
+            offset,
+            size,
+            modified,
+            mode,
+            self._digests[at * _DIGEST : (at + 1) * _DIGEST],
+        )
+
+    def find(self, name: bytes) -> Packed | None:
+        at = bisect_left(self.names, name)
+        return self[at] if at < len(self.names) and self.names[at] == name else None
+
+    def under(self, folder: bytes) -> Iterator[Packed]:
+        """The file of that name and those in the folder of that name; all of them for an empty one."""
+        if not folder:
+            yield from self
+            return
+        exact = self.find(folder)
+        if exact:
+            yield exact
+        for at in range(bisect_left(self.names, folder + b"/"), bisect_left(self.names, folder + b"0")):
+            yield self[at]
+
+    def beginning(self, text: bytes) -> Iterator[Packed]:
+        """The files whose names begin with `text`."""
+        for at in range(bisect_left(self.names, text), len(self.names)):
+            if not self.names[at].startswith(text):
+                return
+            yield self[at]
+
+    def pieces(self, file: Packed) -> Iterator[Piece]:
+        """Where the file's bytes lie, in order; none for an empty file."""
+        pack, offset, rest = file.pack, file.offset, file.size
+        while rest:
+            length = min(rest, self.packs[pack].size - offset)
+            yield Piece(pack, offset, length)
+            pack, offset, rest = pack + 1, 0, rest - length
+
+    def live_bytes(self) -> list[int]:
+        """For each pack, how many of its bytes belong to a file."""
+        live = [0] * len(self.packs)
+        for file in self:
+            for piece in self.pieces(file):
+                live[piece.pack] += piece.length
+        return live
+
+    def encode(self) -> bytes:
+        names = b"\0".join(self.names)
+        body = zlib.compress(b"".join([names, *map(_little, self._columns), self._digests]), 6)
+        header = {
+            "files": len(self.names),
+            "names": len(names),
+            "packs": [list(pack) for pack in self.packs],
+            "sha256": hashlib.sha256(body).hexdigest(),
+        }
+        return MAGIC + json.dumps(header).encode() + b"\n" + body
+
+    @classmethod
+    def decode(cls, data: bytes, where: str) -> Index:
+        """The index in `data`; StoreError naming `where` when it is damaged or tries to leave its folder."""
+        try:
+            index = cls._decode(data)
+            _check(index)
+        except (ValueError, KeyError, TypeError, zlib.error) as error:
+            raise StoreError(
+                f"the index {where} cannot be read: {error}", hint="`gofer u --pack` writes a new one"
+            ) from None
+        return index
+
+    @classmethod
+    def _decode(cls, data: bytes) -> Index:
+        if not data.startswith(MAGIC):
+            raise ValueError("it is of another kind, or of a newer gofer")
+        line, _, body = data[len(MAGIC) :].partition(b"\n")
+        header = json.loads(line)
+        if hashlib.sha256(body).hexdigest() != header["sha256"]:
+            raise ValueError("its checksum is wrong")
+        files, at = int(header["files"]), int(header["names"])
+        whole = at + files * (sum(width for _, width in _COLUMNS) + _DIGEST)
+        if not 0 <= at <= whole <= _MOST_BYTES:
+            raise ValueError("it claims to be too large")
+        raw = zlib.decompressobj().decompress(body, whole + 1)
+        if len(raw) != whole:
+            raise ValueError("its length is wrong")
+        index = cls([Pack(str(name), int(size)) for name, size in header["packs"]])
+        index.names = raw[:at].split(b"\0") if files else []
+        for number, (letter, width) in enumerate(_COLUMNS):
+            index._columns[number] = _native(letter, raw[at : at + files * width])
+            at += files * width
+        index._digests = raw[at:]
+        return index
+
+
+def _check(index: Index) -> None:
+    """ValueError for names or places that no packing makes."""
+    names = index.names
+    if len(names) != len(index._columns[0]) or any(a >= b for a, b in pairwise(names)):
+        raise ValueError("its names are not in order")
+    if names and _ODD_PART.search(b"\0".join(names)):
+        raise ValueError("a name in it leaves its folder")
+    if any(not _PACK_NAME.fullmatch(p.name) or not 0 < p.size <= MOST_PACK_BYTES for p in index.packs):
+        raise ValueError("a pack in it has an odd name or size")
+    starts = [0, *accumulate(pack.size for pack in index.packs)]
+    packs, offsets, sizes = index._columns[:3]
+    for pack, offset, size in zip(packs, offsets, sizes, strict=True):
+        if size and not (pack < len(index.packs) and starts[pack] + offset + size <= starts[-1]):
+            raise ValueError("a file in it lies outside its packs")
+        if size and offset >= index.packs[pack].size:
+            raise ValueError("a file in it begins outside its pack")
+
+
+def _little(column: array[int]) -> bytes:
+    if sys.byteorder == "big":
+        column = column[:]
+        column.byteswap()
+    return column.tobytes()
+
+
+def _native(letter: str, data: bytes) -> array[int]:
+    column: array[int] = array(letter)
+    column.frombytes(data)
+    if sys.byteorder == "big":
+        column.byteswap()
+    return column

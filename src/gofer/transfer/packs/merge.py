@@ -1,0 +1,66 @@
+"""What a new index is made of: files that stay, files to send, packs that are worth keeping. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from gofer.transfer.packs.fill import PACK_BYTES, LocalFile
+from gofer.transfer.packs.index import Index, Pack, Packed
+
+# Packs smaller than a quarter are made one again when there are more of them than this.
+_MOST_SMALL = 8
+
+
+class Draft(NamedTuple):
+    """`send` is to be packed; `unchanged` is as the index has it; `moved` of those sent have not changed."""
+
+    send: list[LocalFile]
+    unchanged: int
+    moved: int
+
+
+def draft(index: Index, files: Sequence[LocalFile], same: Callable[[LocalFile, Packed], bool]) -> Draft:
+    """Which of the files have to be sent, in the order of their names.
+
+    A file that is `same` as its entry is sent all the same when most of its pack is dead, or too small.
+    """
+    ordered = sorted(files)
+    held: dict[bytes, Packed] = {}
+    for file in ordered:
+        entry = index.find(file.name)
+        if entry and same(file, entry):
+            held[file.name] = entry
+    replaced = {file.name for file in ordered if file.name not in held}
+    thin = _thin_packs(index, replaced)
+    moved = {name for name, entry in held.items() if any(p.pack in thin for p in index.pieces(entry))}
+    send = [file for file in ordered if file.name in replaced or file.name in moved]
+    return Draft(send, len(held) - len(moved), len(moved))
+
+
+def _thin_packs(index: Index, replaced: Collection[bytes]) -> set[int]:
+    live = [0] * len(index.packs)
+    for file in index:
+        if file.name not in replaced:
+            for piece in index.pieces(file):
+                live[piece.pack] += piece.length
+    thin = {at for at, pack in enumerate(index.packs) if live[at] * 2 < pack.size}
+    small = {at for at, pack in enumerate(index.packs) if pack.size * 4 < PACK_BYTES}
+    return thin | small if len(small) > _MOST_SMALL else thin
+
+
+def merge(index: Index, drop: Collection[bytes], packs: Sequence[Pack], files: Iterable[Packed]) -> Index:
+    """`index` without what is dropped or replaced, and with `files`, whose numbers count in `packs`."""
+    new = list(files)
+    gone = {*drop, *(file.name for file in new)}
+    kept = [file for file in index if file.name not in gone]
+    used = sorted({piece.pack for file in kept for piece in index.pieces(file)})
+    # Two packs that a file lies across are both in use, so they stay neighbours.
+    number: Mapping[int, int] = {old: at for at, old in enumerate(used)}
+    return Index(
+        [*(index.packs[old] for old in used), *packs],
+        [
+            *(file._replace(pack=number.get(file.pack, 0)) for file in kept),
+            *(file._replace(pack=file.pack + len(used)) for file in new),
+        ],
+    )

@@ -1,0 +1,254 @@
+"""A store in which packed folders look like the files they hold: for reading, and for deleting.
+
+Whatever reads files through the Store contract, a download, a listing, a comparison, need not know of packs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from gofer.errors import KeyNotFound
+from gofer.storage.base import ListsBeginnings, ReadsInto, Streams
+from gofer.transfer.packs.index import FOLDER, Packed
+from gofer.transfer.packs.listing import Listing, info_of, level
+from gofer.transfer.packs.view import CHUNK, Packs, check_md5, open_packed
+from gofer.transfer.packs.windows import Windows
+
+if TYPE_CHECKING:
+    from gofer.storage.base import ObjectInfo, Store
+
+
+_BATCH = 1000
+
+
+class PackView:
+    """`store` with its packs opened, below the folder `top`. Blocks; any thread may use it.
+
+    With `ahead`, packs are read in large windows, for those who want many of their files.
+    """
+
+    def __init__(self, store: Store, top: str = "", *, ahead: bool = False) -> None:
+        self.below = store
+        self.url = store.url
+        self._top = top
+        self._folders: dict[str, Packs | None] = {}
+        self._in_front: set[str] = set()
+        self._listed: list[str] = []
+        self._windows = Windows(store.get_range) if ahead else None
+
+    def __repr__(self) -> str:
+        return f"PackView({self.url!r})"
+
+    def close(self) -> None:
+        """Stop reading ahead."""
+        if self._windows:
+            self._windows.close()
+
+    # -- reading
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        listing = Listing(self.below, self._note, self._in_front.add)
+        around = self.around(prefix)
+        raw = self.below.list(prefix)
+        yield from listing.merge(around, prefix, raw) if around else listing.expand(raw)
+        self._listed.append(f"{prefix}/" if prefix else "")
+
+    def list_folders(self, prefix: str = "") -> Iterator[str]:
+        return iter(sorted({one for one in self.list_level(prefix) if isinstance(one, str)}))
+
+    def list_beginning(self, text: str) -> Iterator[ObjectInfo]:
+        """Every file whose key begins with `text`, in key order."""
+        folder = text.rpartition("/")[0]
+        if isinstance(self.below, ListsBeginnings):
+            raw = self.below.list_beginning(text)
+        else:
+            raw = (info for info in self.below.list(folder) if info.key.startswith(text))
+        listing = Listing(self.below, self._note, self._in_front.add)
+        around = self.around(text)
+        return listing.merge_beginning(around, text, raw) if around else listing.expand(raw)
+
+    def list_level(self, prefix: str = "") -> Iterator[ObjectInfo | str]:
+        """What lies directly in the folder `prefix`: files, and the names of folders; not in order."""
+        skip = len(prefix) + 1 if prefix else 0
+        names = set()
+        packed = self.around(prefix)
+        for one in level(self.below, prefix):
+            if one == FOLDER:
+                packed = self._folder(prefix) or packed
+            else:
+                names.add(one if isinstance(one, str) else one.key[skip:])
+                yield one
+        if packed:
+            inside = os.fsencode(prefix[len(packed.root) :].lstrip("/"))
+            yield from self._packed_level(packed, inside, names)
+
+    def _packed_level(self, folder: Packs, inside: bytes, names: set[str]) -> Iterator[ObjectInfo | str]:
+        """Of a packed folder, what is not among `names` already."""
+        skip = len(inside) + 1 if inside else 0
+        for file in folder.contents.under(inside):
+            first, slash, _ = file.name[skip:].partition(b"/")
+            name = os.fsdecode(first)
+            if name and name not in names:
+                names.add(name)
+                yield name if slash else info_of(folder, file)
+
+    def head(self, key: str) -> ObjectInfo | None:
+        known = self._known(key)
+        if known:
+            return info_of(*known)
+        found = self.below.head(key)
+        if found:
+            return found
+        packed = self.find(key)
+        return info_of(*packed) if packed else None
+
+    def get(self, key: str) -> bytes:
+        packed = self._known(key)
+        try:
+            return self._read(*packed) if packed else self.below.get(key)
+        except KeyNotFound:
+            return self._read(*self._elsewhere(key))
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        packed = self._known(key)
+        try:
+            if not packed:
+                return self.below.get_range(key, start, length)
+            return _range(*packed, start, length)
+        except KeyNotFound:
+            return _range(*self._elsewhere(key), start, length)
+
+    def get_stream(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
+        packed = self._known(key)
+        if not packed:
+            info = self.below.head(key) if length is None else None
+            if info or length is not None:
+                return self._stream_below(key, start, info.size - start if info else length or 0)
+            packed = self._elsewhere(key)
+        folder, file = packed
+        return folder.read_range(file, start, file.size if length is None else length)
+
+    def _stream_below(self, key: str, start: int, length: int) -> Iterator[bytes]:
+        if isinstance(self.below, Streams):
+            yield from self.below.get_stream(key, start, length)
+            return
+        for at in range(start, start + length, CHUNK):
+            yield self.below.get_range(key, at, min(CHUNK, start + length - at))
+
+    def read_into(self, key: str, start: int, buffer: memoryview, *, etag: str | None = None) -> int:
+        if isinstance(self.below, ReadsInto) and not self._known(key):
+            return self.below.read_into(key, start, buffer, etag=etag)
+        data = self.get_range(key, start, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _read(self, folder: Packs, file: Packed) -> bytes:
+        if not self._windows:
+            return folder.read(file)
+        data = b"".join(
+            self._windows.read(
+                folder.pack_key(piece.pack),
+                folder.contents.packs[piece.pack].size,
+                piece.offset,
+                piece.length,
+            )
+            for piece in folder.contents.pieces(file)
+        )
+        check_md5(folder, file, hashlib.md5(data, usedforsecurity=False).digest())
+        return data
+
+    def put(self, key: str, data: bytes, *, new: bool = False) -> None:
+        """Beside the packs, where it stands in front of what they hold."""
+        self.below.put(key, data, new=new)
+        self._in_front.add(key)
+
+    def copy(self, source: str, destination: str) -> None:
+        packed = self._known(source) or (None if self.below.head(source) else self.find(source))
+        if not packed:
+            self.below.copy(source, destination)
+        elif isinstance(self.below, Streams):
+            self.below.put_stream(destination, packed[0].read_range(packed[1], 0, packed[1].size))
+        else:
+            self.below.put(destination, packed[0].read(packed[1]))
+        self._in_front.add(destination)
+
+    def delete(self, keys: Iterable[str]) -> int:
+        """Remove files, packed or not; of a name that is both, both."""
+        from gofer.transfer.packs.write import forget
+
+        names: dict[str, set[bytes]] = {}
+        count = 0
+        rest = iter(keys)
+        while batch := list(islice(rest, _BATCH)):
+            loose = []
+            for key in batch:
+                found = self.find(key)
+                if found:
+                    names.setdefault(found[0].root, set()).add(found[1].name)
+                if found and self._known(key):
+                    count += 1
+                else:
+                    loose.append(key)
+            count += self.below.delete(loose)
+        for root, gone in names.items():
+            self._folders.pop(root)
+            forget(self.below, root, gone)
+        return count
+
+    # -- packed folders
+
+    def find(self, key: str) -> tuple[Packs, Packed] | None:
+        """The packed file of that key, whether or not an object stands in front of it."""
+        for root in self._roots(key):
+            folder = self._folder(root)
+            if folder and (file := folder.contents.find(os.fsencode(key[len(root) :].lstrip("/")))):
+                return folder, file
+        return None
+
+    def around(self, prefix: str) -> Packs | None:
+        """The packed folder that the folder `prefix` lies in, not itself."""
+        return next((found for root in self._roots(prefix) if (found := self._folder(root))), None)
+
+    def _roots(self, key: str) -> Iterator[str]:
+        """The folders that `key` lies in, nearest first, up to `top`."""
+        shortest = self._top.count("/") + 1 if self._top else 0
+        parts = key.split("/")
+        for length in range(len(parts) - 1, shortest - 1, -1):
+            yield "/".join(parts[:length])
+
+    def _folder(self, root: str) -> Packs | None:
+        # A listing has met every packed folder there is under it.
+        if root not in self._folders and not self._is_listed(f"{root}/"):
+            self._folders[root] = open_packed(self.below, root)
+        return self._folders.get(root)
+
+    def _note(self, folder: Packs) -> None:
+        self._folders[folder.root] = folder
+
+    def _is_listed(self, key: str) -> bool:
+        return any(key.startswith(prefix) for prefix in self._listed)
+
+    def _known(self, key: str) -> tuple[Packs, Packed] | None:
+        """The packed file, when it is known without asking that no object stands in front of it."""
+        if key in self._in_front or not self._is_listed(key):
+            return None
+        return self.find(key)
+
+    def _elsewhere(self, key: str) -> tuple[Packs, Packed]:
+        """Where a key is that was not where it was thought to be, asked anew; KeyNotFound."""
+        self._listed = [prefix for prefix in self._listed if not key.startswith(prefix)]
+        for root in self._roots(key):
+            self._folders.pop(root, None)
+        found = self.find(key)
+        if found is None:
+            raise KeyNotFound(f"the store {self.url} has no object {key!r}")
+        return found
+
+
+def _range(folder: Packs, file: Packed, start: int, length: int) -> bytes:
+    first = start if start >= 0 else max(file.size + start, 0)
+    return b"".join(folder.read_range(file, first, length))

@@ -1,0 +1,64 @@
+"""Reads packs in windows, ahead of whoever reads file after file: many small files cost few requests.
+
+At most MOST windows are kept, and no window is asked for twice at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+WINDOW = 4 << 20
+MOST = 12
+_AHEAD = 3
+
+
+class Windows:
+    """`fetch(pack, start, length)` reads a store; any thread may read, and `close` ends what is under way."""
+
+    def __init__(self, fetch: Callable[[str, int, int], bytes]) -> None:
+        self._fetch = fetch
+        self._lock = threading.Lock()
+        self._held: OrderedDict[tuple[str, int], Future[bytes]] = OrderedDict()
+        self._pool: ThreadPoolExecutor | None = None
+
+    def read(self, pack: str, size: int, start: int, length: int) -> bytes:
+        """Bytes of the pack, which is `size` long."""
+        first, last = start // WINDOW, (start + length - 1) // WINDOW
+        parts = []
+        for number in range(first, last + 1):
+            data = self._window(pack, size, number).result()
+            at = number * WINDOW
+            parts.append(data[max(start - at, 0) : start + length - at])
+        return b"".join(parts)
+
+    def close(self) -> None:
+        if self._pool:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _window(self, pack: str, size: int, number: int) -> Future[bytes]:
+        with self._lock:
+            # Only who came from the window before, or begins a pack, is taken to go on.
+            goes_on = number == 0 or (pack, number - 1) in self._held
+            wanted = self._take(pack, size, number)
+            for ahead in range(number + 1, number + 1 + _AHEAD if goes_on else 0):
+                if ahead * WINDOW < size:
+                    self._take(pack, size, ahead)
+            self._held.move_to_end((pack, number))
+            while len(self._held) > MOST:
+                self._held.popitem(last=False)
+            return wanted
+
+    def _take(self, pack: str, size: int, number: int) -> Future[bytes]:
+        """The window, asked for if it is not there; one that failed is asked for again."""
+        held = self._held.get((pack, number))
+        if held and not (held.done() and held.exception()):
+            return held
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(_AHEAD + 1, "gofer-packs")
+        start = number * WINDOW
+        asked = self._pool.submit(self._fetch, pack, start, min(WINDOW, size - start))
+        self._held[pack, number] = asked
+        return asked

@@ -1,0 +1,95 @@
+"""A large download on disk: the bytes, and behind them one byte a block that says whether the block is there.
+
+Both are one file, so that whoever finds it knows all. When the last block is there the marks are cut off, and
+the file gets its name.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import threading
+
+_PIECE = 1 << 20
+_DONE = b"\1"
+
+
+class PartFile:
+    """The unfinished file behind `file`, of `size` bytes in the end. Raises OSError."""
+
+    def __init__(self, file: int, size: int, block: int) -> None:
+        self.file = file
+        self._size = size
+        self._block = block
+        self._marks = bytearray(self._load(-(-size // block)))
+        self._digest = hashlib.md5(usedforsecurity=False)
+        self._hashed = 0
+        self._hashing = threading.Lock()
+
+    def missing(self) -> list[int]:
+        """The numbers of the blocks that are not there yet."""
+        return [number for number, mark in enumerate(self._marks) if not mark]
+
+    def span(self, number: int) -> tuple[int, int]:
+        """Where a block begins, and its size."""
+        start = number * self._block
+        return start, min(self._block, self._size - start)
+
+    def write(self, number: int, data: memoryview) -> None:
+        """The block is there. It survives the process from now on."""
+        start, _ = self.span(number)
+        while data:
+            written = os.pwrite(self.file, data, start)
+            data, start = data[written:], start + written
+        os.pwrite(self.file, _DONE, self._size + number)
+        self._marks[number] = 1
+
+    def hash_on(self) -> None:
+        """Hash what is there and was not hashed yet, in order, unless another thread is at it."""
+        if self._hashing.acquire(blocking=False):
+            try:
+                self._hash()
+            finally:
+                self._hashing.release()
+
+    def md5(self) -> bytes:
+        """Of the whole file, when every block is there."""
+        with self._hashing:
+            self._hash()
+            return self._digest.digest()
+
+    def trim(self) -> None:
+        """Cut the marks off: the file is whole."""
+        os.ftruncate(self.file, self._size)
+
+    def _hash(self) -> None:
+        buffer = memoryview(bytearray(min(_PIECE, self._block)))
+        while self._hashed < len(self._marks) and self._marks[self._hashed]:
+            start, size = self.span(self._hashed)
+            end = start + size
+            while start < end:
+                got = os.preadv(self.file, [buffer[: end - start]], start)
+                if not got:
+                    raise OSError(errno.EIO, "an unfinished download became shorter")
+                self._digest.update(buffer[:got])
+                start += got
+            self._hashed += 1
+
+    def _load(self, blocks: int) -> bytes:
+        found = os.fstat(self.file).st_size
+        if found == self._size:  # killed after the last block, before it got its name
+            os.ftruncate(self.file, self._size + blocks)
+            os.pwrite(self.file, _DONE * blocks, self._size)
+            return _DONE * blocks
+        if found == self._size + blocks:
+            return os.pread(self.file, blocks, self._size)
+        self._check_room()
+        os.ftruncate(self.file, 0)
+        os.ftruncate(self.file, self._size + blocks)
+        return bytes(blocks)
+
+    def _check_room(self) -> None:
+        room = os.fstatvfs(self.file)
+        if room.f_bavail * room.f_frsize < self._size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,0 +1,67 @@
+"""A large object fetched in ranges, several at a time, into a file that survives the process."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from gofer.storage.base import Store
+from gofer.transfer.budget import Budget
+from gofer.transfer.entries import Entry
+from gofer.transfer.landing import Landing, place
+from gofer.transfer.mover import LARGE, Arrived
+from gofer.transfer.objects import ObjectParts, damaged
+from gofer.transfer.partfile import PartFile
+
+
+class RangeDownload:
+    """One file on its way down; see `mover.InParts`."""
+
+    def __init__(
+        self, store: Store, key: str, entry: Entry, landing: Landing, budget: Budget, arrived: Arrived
+    ) -> None:
+        self._object = ObjectParts(store, key, entry)
+        self._entry = entry
+        self._landing = landing
+        self._budget = budget
+        self._arrived = arrived
+        self._file, self.part_name = landing.open_part(entry.path, self._object.identity)
+        try:
+            self._part = PartFile(self._file, entry.size, LARGE)
+        except BaseException:
+            os.close(self._file)
+            raise
+        self._missing = self._part.missing()
+        self.parts = len(self._missing)
+        self._counted = [entry.size - sum(self._part.span(number)[1] for number in self._missing)]
+        arrived(self._counted[0])
+
+    def do(self, part: int) -> None:
+        number = self._missing[part]
+        start, size = self._part.span(number)
+        buffer = self._object.read(number, start, size, self._budget)
+        try:
+            self._part.write(number, memoryview(buffer)[:size])
+        finally:
+            self._budget.release(buffer, size)
+        self._counted.append(size)
+        self._arrived(size)
+        if self._entry.md5 is not None:
+            self._part.hash_on()
+
+    def finish(self) -> None:
+        md5 = self._object.md5()
+        if md5 is not None and self._part.md5() != md5:
+            os.unlink(self.part_name)
+            raise damaged(self._entry.path)
+        self._part.trim()
+        if self._entry.executable:
+            mode = stat.S_IMODE(os.fstat(self._file).st_mode)
+            os.fchmod(self._file, mode | (mode & 0o444) >> 2)
+        os.utime(self._file, ns=(self._entry.mtime_ns, self._entry.mtime_ns))
+        place(self.part_name, self._landing.target(self._entry.path))
+        os.close(self._file)
+
+    def abandon(self) -> None:
+        self._arrived(-sum(self._counted))
+        os.close(self._file)

@@ -1,0 +1,87 @@
+"""Objects from store to store: by the services themselves where they can, else through our memory."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from gofer.storage.base import Blocks, CopiesFrom, Hashes
+from gofer.storage.keys import no_such_key
+from gofer.transfer.attributes import to_metadata
+from gofer.transfer.blocks import BlockUpload, Place
+from gofer.transfer.budget import Budget
+from gofer.transfer.ends import StoreEnd, to_entry
+from gofer.transfer.entries import Entry
+from gofer.transfer.mover import Arrived, InParts
+from gofer.transfer.objects import ObjectParts, damaged
+from gofer.transfer.stream import StreamUpload
+
+
+class Relay:
+    """See `mover.Mover`. Nothing touches the disk."""
+
+    def __init__(self, source: StoreEnd, destination: StoreEnd, budget: Budget, state: Path | None) -> None:
+        self._source = source
+        self._end = destination
+        self._store = destination.store
+        self._within = source.store is destination.store
+        self._budget = budget
+        self._state = state
+
+    def small(self, entry: Entry) -> None:
+        if self._by_the_service(entry):
+            return
+        data = self._source.store.get(self._source.key(entry.path))
+        md5 = hashlib.md5(data, usedforsecurity=False).digest()
+        if len(data) != entry.size or (entry.md5 or md5) != md5:
+            entry = self._look_again(entry)
+            if len(data) != entry.size or (entry.md5 or md5) != md5:
+                raise damaged(entry.path)
+        key = self._end.key(entry.path)
+        if isinstance(self._store, Hashes):
+            self._store.put_hashed(key, data, md5=md5, metadata=to_metadata(entry))
+        else:
+            self._store.put(key, data)
+
+    def large(self, entry: Entry, arrived: Arrived) -> InParts:
+        if self._by_the_service(entry):
+            arrived(entry.size)
+            return _Copied()
+        source = ObjectParts(self._source.store, self._source.key(entry.path), self._look_again(entry))
+        key = self._end.key(entry.path)
+        if not isinstance(self._store, Blocks):
+            return StreamUpload(source, self._store, key, self._budget, arrived)
+        url = f"{self._store.url}\n{key}"
+        return BlockUpload(source, Place(self._store, key, url, self._state), self._budget, arrived)
+
+    def delete(self, entries: list[Entry]) -> None:
+        self._store.delete([self._end.key(entry.path) for entry in entries])
+
+    def close(self, *, done: bool) -> None:
+        pass
+
+    def _by_the_service(self, entry: Entry) -> bool:
+        source, key = self._source.key(entry.path), self._end.key(entry.path)
+        if self._within:
+            self._store.copy(source, key)
+            return True
+        return isinstance(self._store, CopiesFrom) and self._store.copy_from(self._source.store, source, key)
+
+    def _look_again(self, entry: Entry) -> Entry:
+        key = self._source.key(entry.path)
+        info = self._source.store.head(key)
+        if info is None:
+            raise no_such_key(self._source.store.url, key)
+        return to_entry(entry.path, info)
+
+
+class _Copied:
+    """A large object that is there already; see `mover.InParts`."""
+
+    parts = 0
+
+    def do(self, part: int) -> None: ...
+
+    def finish(self) -> None: ...
+
+    def abandon(self) -> None: ...

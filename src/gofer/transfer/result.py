@@ -1,0 +1,30 @@
+"""How a transfer ended."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gofer.transfer.notes import Notes
+
+
+class Result(NamedTuple):
+    """What was done and what was not.
+
+    `failed` files could not be moved, `changed` ones were written to while they were read, `odd` ones are not
+    files that can be sent. `kept` counts the deletions that were not done because of any of these.
+    """
+
+    files: int
+    bytes: int
+    skipped: int
+    deleted: int
+    kept: int
+    failed: Notes
+    changed: Notes
+    odd: Notes
+    elapsed_s: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether the destination now has all that the source has."""
+        return not self.failed and not self.changed and not self.odd

@@ -1,0 +1,49 @@
+"""Lists that may be long: in memory while they are short, in a nameless file beyond that, and sorted so."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from tempfile import SpooledTemporaryFile
+from typing import IO
+
+_IN_MEMORY = 4 << 20
+_SORTED_AT_ONCE = 200_000
+
+
+class Spool:
+    """Records in the order they were added. One thread at a time; read after the last was added."""
+
+    def __init__(self, records: Iterable[bytes] = ()) -> None:
+        self._file: IO[bytes] = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - lives as long as this
+        self._count = 0
+        for record in records:
+            self.add(record)
+
+    def add(self, record: bytes) -> None:
+        self._file.write(len(record).to_bytes(4, "little"))
+        self._file.write(record)
+        self._count += 1
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[bytes]:
+        """From the first; a new beginning ends an older one."""
+        self._file.seek(0)
+        while head := self._file.read(4):
+            yield self._file.read(int.from_bytes(head, "little"))
+
+
+def in_order(records: Iterable[bytes], *, most: int = _SORTED_AT_ONCE) -> Iterator[bytes]:
+    """The records sorted, with no more than about `most` of them in memory at a time."""
+    source = iter(records)
+    chunk = sorted(islice(source, most))
+    if len(chunk) < most:
+        return iter(chunk)
+    runs: list[Iterable[bytes]] = []
+    while chunk:
+        runs.append(Spool(chunk))
+        chunk = sorted(islice(source, most))
+    return heapq.merge(*runs)

@@ -1,0 +1,58 @@
+"""Files of this machine into a store."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from gofer.storage.base import Blocks, Hashes
+from gofer.transfer.attributes import to_metadata
+from gofer.transfer.blocks import BlockUpload, Place
+from gofer.transfer.budget import Budget
+from gofer.transfer.ends import LocalEnd, StoreEnd
+from gofer.transfer.entries import Entry
+from gofer.transfer.files import FileParts, read_small
+from gofer.transfer.mover import LARGE, Arrived, InParts, in_one_thread
+from gofer.transfer.stream import StreamUpload
+
+
+class Upload:
+    """See `mover.Mover`. The service compares what it received with an MD5, where it can."""
+
+    def __init__(self, source: LocalEnd, destination: StoreEnd, budget: Budget, state: Path | None) -> None:
+        self._root = os.fspath(source.path)
+        self._end = destination
+        self._store = destination.store
+        self._hashes = self._store if isinstance(self._store, Hashes) else None
+        self._budget = budget
+        self._state = state
+
+    def small(self, entry: Entry) -> None:
+        data, now = read_small(self._path(entry), entry)
+        if len(data) >= LARGE:  # it has grown since it was looked at
+            in_one_thread(self.large(now, lambda size: None))
+            return
+        key = self._end.key(entry.path)
+        if self._hashes:
+            md5 = hashlib.md5(data, usedforsecurity=False).digest()
+            self._hashes.put_hashed(key, data, md5=md5, metadata=to_metadata(now))
+        else:
+            self._store.put(key, data)
+
+    def large(self, entry: Entry, arrived: Arrived) -> InParts:
+        source = FileParts(self._path(entry), entry)
+        key = self._end.key(entry.path)
+        if not isinstance(self._store, Blocks):
+            return StreamUpload(source, self._store, key, self._budget, arrived)
+        url = f"{self._store.url}\n{key}"
+        return BlockUpload(source, Place(self._store, key, url, self._state), self._budget, arrived)
+
+    def delete(self, entries: list[Entry]) -> None:
+        self._store.delete([self._end.key(entry.path) for entry in entries])
+
+    def close(self, *, done: bool) -> None:
+        pass
+
+    def _path(self, entry: Entry) -> str:
+        return f"{self._root}/{entry.path}" if entry.path else self._root

@@ -1,0 +1,133 @@
+"""Goes through a local folder in the order of its paths' bytes. Reads no contents.
+
+Memory is bounded by the names of one folder, and by less where a folder has very many.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from gofer.transfer.choice import Choice
+from gofer.transfer.entries import Entry
+from gofer.transfer.spool import in_order
+
+# Downloads grow under such a name, beside the one they will have.
+PART_PREFIX = b".gofer-part-"
+
+_ODD = {
+    stat.S_IFSOCK: "is a socket",
+    stat.S_IFIFO: "is a pipe",
+    stat.S_IFBLK: "is a device",
+    stat.S_IFCHR: "is a device",
+}
+_EXECUTABLE = stat.S_IXUSR
+
+Tell = Callable[[str, str], None]
+
+
+class Walk(NamedTuple):
+    """How to go through the folder `root`.
+
+    `tell` hears of what is neither sent nor entered, and why. With `follow`, folders behind links are entered
+    too, except where a folder would lie inside itself; files behind links are always files. `part` hears of
+    unfinished downloads, which are never entries.
+    """
+
+    root: bytes
+    choice: Choice
+    tell: Tell
+    follow: bool
+    part: Callable[[str], None] = lambda path: None
+
+    def entries(self) -> Iterator[Entry]:
+        """OSError when `root` itself cannot be read."""
+        levels = [self._enter(b"", ())]
+        while levels:
+            level = levels[-1]
+            for name in level.names:
+                path = level.prefix + name
+                if name.endswith(b"/"):
+                    inner = self._try_to_enter(path[:-1], level.above)
+                    if inner:
+                        levels.append(inner)
+                        break
+                elif entry := self._file(name, path):
+                    yield entry
+            else:
+                levels.pop()
+
+    def _enter(self, folder: bytes, above: tuple[tuple[int, int], ...]) -> _Level:
+        where = os.path.join(self.root, folder)
+        seen = os.stat(where)
+        here = (seen.st_dev, seen.st_ino)
+        if here in above:
+            raise _Loop
+        names = in_order(self._names(where))
+        return _Level(names, folder + b"/" if folder else b"", (*above, here))
+
+    def _try_to_enter(self, folder: bytes, above: tuple[tuple[int, int], ...]) -> _Level | None:
+        try:
+            return self._enter(folder, above) if self.choice.enters(folder) else None
+        except _Loop:
+            self.tell(os.fsdecode(folder), "is a link to a folder that it lies in")
+        except OSError as error:
+            self.tell(os.fsdecode(folder), _reason(error))
+        return None
+
+    def _names(self, where: bytes) -> Iterator[bytes]:
+        """The names in a folder, those of folders with a slash: that is how they sort."""
+        with os.scandir(where) as entries:
+            for entry in entries:
+                if not _is_folder(entry):
+                    yield entry.name
+                elif self.follow or not entry.is_symlink():
+                    yield entry.name + b"/"
+
+    def _file(self, name: bytes, path: bytes) -> Entry | None:
+        if name.startswith(PART_PREFIX):
+            self.part(os.fsdecode(path))
+            return None
+        if not self.choice.takes(path):
+            return None
+        where = os.path.join(self.root, path)
+        try:
+            found = os.stat(where)
+        except OSError as error:
+            gone = isinstance(error, FileNotFoundError) and os.path.islink(where)
+            self.tell(os.fsdecode(path), "is a link to nothing" if gone else _reason(error))
+            return None
+        if not stat.S_ISREG(found.st_mode):
+            self.tell(os.fsdecode(path), _ODD.get(stat.S_IFMT(found.st_mode), "became a folder"))
+            return None
+        return describe(os.fsdecode(path), found)
+
+
+class _Level(NamedTuple):
+    names: Iterator[bytes]
+    prefix: bytes
+    above: tuple[tuple[int, int], ...]
+
+
+class _Loop(Exception):
+    """A folder inside itself."""
+
+
+def describe(path: str, found: os.stat_result) -> Entry:
+    """The entry of a file that was looked at."""
+    return Entry(path, found.st_size, found.st_mtime_ns, executable=bool(found.st_mode & _EXECUTABLE))
+
+
+def _is_folder(entry: os.DirEntry[bytes]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads back to itself
+        return False
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "was removed meanwhile"
+    return f"cannot be read: {(error.strerror or str(error)).lower()}"

@@ -1,0 +1,28 @@
+"""The local backend passes the suite that is shipped for every backend."""
+
+from __future__ import annotations
+
+import pytest
+from home import Home
+
+from gofer.ops.session import Session
+from gofer.testing.backend_conformance import BackendConformance
+
+
+class TestLocal(BackendConformance):
+    target = "here"
+    gpus_per_node = 4
+    timeout_s = 100.0
+    home: Home
+
+    @pytest.fixture(autouse=True)
+    def _home(self, home: Home) -> None:
+        self.home = home
+        home.configure("targets: {here: {kind: local, gpus: 8, gpus_per_node: 4}}")
+
+    @pytest.mark.xdist_group("kernel-kills")
+    def test_signals_are_exact(self) -> None:
+        super().test_signals_are_exact()
+
+    def open(self) -> Session:
+        return Session(self.home.folder, self.home.environ, say=lambda _: None)
