@@ -66,6 +66,11 @@ def test_one_stopped_node_is_a_stopped_run() -> None:
     assert (result.state, result.reason) == (State.CANCELLED, Reason.USER)
 
 
+def test_a_lost_node_counts_more_than_the_nodes_stopped_for_it() -> None:
+    result = judge(Facts([STOPPED, record("lost", "node-failure", node=1)], True), restarts=0, rebooted=False)
+    assert (result.state, result.reason) == (State.LOST, Reason.NODE_FAILURE)
+
+
 @pytest.mark.parametrize(
     ("rebooted", "words"), [(False, "its agent was killed"), (True, "the machine restarted")]
 )

@@ -101,11 +101,13 @@ def test_the_first_failure_stops_the_others(watching: Any) -> None:
 
 
 def test_a_request_stops_all_and_names_its_cause(watching: Any) -> None:
-    for number, cause in (
-        (watch.STOP, "user"),
-        (watch.STOP_FOR_PEER, "peer"),
-        (watch.STOP_PATIENTLY, "user"),
-    ):
+    causes = {
+        watch.STOP: "user",
+        watch.STOP_PATIENTLY: "user",
+        watch.STOP_FOR_PEER: "peer",
+        signal.SIGTERM: "shutdown",
+    }
+    for number, cause in causes.items():
         one = watching("trap 'exit 4' TERM; sleep 100 & sleep 0.3; echo up; wait")
         one.until_said(b"up")
         one.ask(number)
@@ -143,6 +145,16 @@ def test_two_requests_that_come_together_are_two(watching: Any) -> None:
     one.ask(watch.STOP_NOW)
     one.ask(signal.SIGCONT)
     assert one.outcome()["ended"] == [[0, None, signal.SIGKILL]]
+
+
+def test_a_person_who_asks_counts_more_than_a_peer_that_failed(watching: Any) -> None:
+    one = watching("trap 'sleep 0.5; exit 4' TERM; sleep 100 & sleep 0.3; echo up; wait")
+    one.until_said(b"up")
+    one.ask(signal.SIGSTOP)
+    one.ask(watch.STOP_FOR_PEER)
+    one.ask(watch.STOP)
+    one.ask(signal.SIGCONT)
+    assert one.outcome()["cause"] == "user"
 
 
 def test_what_a_rank_leaves_in_its_group_has_the_same_grace(watching: Any, tmp_path: Path) -> None:

@@ -63,10 +63,10 @@ def rebuilt(home: Home, before: evidence.Listing, *, keys: Sequence[str] = ()) -
 
 def stray_files(home: Home) -> Iterator[str]:
     """Half-written files, private values and working folders of runs that have ended."""
-    for folder in (home.gofer_home, home.store):
-        for path in folder.rglob("*"):
-            if path.suffix in (".tmp", ".part") or path.parent.name == ".gofer-tmp":
-                yield f"LEFT: {path.relative_to(folder)}"
+    paths = {path for folder in (home.gofer_home, home.engine, home.store) for path in folder.rglob("*")}
+    for path in sorted(paths):
+        if path.suffix in (".tmp", ".part") or path.parent.name == ".gofer-tmp":
+            yield f"LEFT: {path}"
     for name in ("sealed", "work"):
         folder = home.engine / name
         if folder.is_dir():

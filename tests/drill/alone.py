@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from drill import prey
+from drill import moments, prey
 from drill.home import Home
-from drill.hunt import delay_s, moment_of_supervisor
+from drill.hunt import delay_s
 from drill.round import Round
 from drill.workload import Spec
 
@@ -31,7 +31,7 @@ def alone(course: Course, kills: int) -> Iterator[Round]:
     game.submit(Spec(20, nap="0.02", rows=course.scale(40)))
     for _ in range(course.scale(24)):
         time.sleep(delay_s(game.rng, 0.2))
-        boss, moment = prey.supervisor(game.home), moment_of_supervisor(game.home)
+        boss, moment = prey.supervisor(game.home), moments.of_supervisor(game.home)
         # With no agent yet, nobody would be there to miss it.
         if boss is not None and prey.agents(game.home, boss, set()) and prey.hit(boss):
             game.tally.kill("supervisor", f"{moment}, nobody else there")

@@ -6,9 +6,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from drill import prey
+from drill import moments, prey
 from drill.home import Home
-from drill.hunt import moment_of_supervisor
 from drill.round import Round
 from drill.workload import draw
 
@@ -40,6 +39,6 @@ def submitters(course: Course, kills: int) -> Iterator[Round]:
 
 
 def _kill_supervisor(game: Round) -> None:
-    boss, moment = prey.supervisor(game.home), moment_of_supervisor(game.home)
+    boss, moment = prey.supervisor(game.home), moments.of_supervisor(game.home)
     if boss is not None and prey.hit(boss):
         game.tally.kill("supervisor", moment)

@@ -14,6 +14,7 @@ from drill.prey import Process
 _LOG = re.compile(r"rank-(\d+)\.log")
 # What `list runs` looks up in the store, or the time of asking: no part of what a rebuild must give again.
 _PASSING = ("why", "logs", "first_failure", "observed_at")
+FINAL = ("succeeded", "failed", "cancelled", "lost")
 RankMarks = dict[int, list[str]]
 
 

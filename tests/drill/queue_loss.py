@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from drill import evidence, prey
+from drill import evidence, moments, prey
 from drill.home import Home
-from drill.hunt import moment_of_supervisor, until
+from drill.hunt import until
 from drill.round import Round
 from drill.workload import Spec
 
@@ -48,7 +48,7 @@ def _lose(course: Course, name: str, damage: Callable[[Round], None], with_super
         game.home.run("abort", "--quiet", str(one))
     until(lambda: bool(evidence.read_marks(game.home)), timeout_s=10.0)
     if not with_supervisor:
-        boss, moment = prey.supervisor(game.home), moment_of_supervisor(game.home)
+        boss, moment = prey.supervisor(game.home), moments.of_supervisor(game.home)
         if boss is not None and prey.hit(boss):
             game.tally.kill("supervisor", moment)
     damage(game)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from drill.evidence import Attempt, RankMarks, Run
+from drill.evidence import FINAL, Attempt, RankMarks, Run
 from drill.workload import Spec, undisturbed
 
-_FINAL = ("succeeded", "failed", "cancelled", "lost")
 # The reasons that are tried again by default and that the drill can bring about.
 _RETRIED = ("exit-code", "signal", "node-failure")
 
@@ -33,7 +32,7 @@ def judge(case: Case) -> Iterator[str]:
     """What is wrong, one line each; nothing for a run that is as it must be."""
     yield from _doubled(case)
     run = case.run
-    if run.state not in _FINAL:
+    if run.state not in FINAL:
         yield f"has not ended: {run.state}"
         return
     if run.elapsed_s is not None and run.elapsed_s < 0:

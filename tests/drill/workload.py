@@ -24,6 +24,7 @@ class Spec(NamedTuple):
     gpus: int = 0
     retries: int = 0
     code: bool = False
+    setup: bool = False
 
     @property
     def tag(self) -> str:
@@ -40,6 +41,7 @@ class Spec(NamedTuple):
         options += [] if self.code else ["--no-code"]
         options += ["-n", str(self.gpus)] if self.gpus else []
         options += ["--retries", str(self.retries)] if self.retries else []
+        options += ["--setup", "sleep 0.15"] if self.setup else []
         if not self.rows:
             return [*options, *self.command(script, self.nap, self.end)]
         ends = ",".join(row_end(index) for index in range(self.rows))
@@ -70,6 +72,7 @@ def draw(rng: Random, number: int, *, with_code: bool = False) -> Spec:
         gpus=rng.choice((0, 0, 0, 0, 2, 4)),
         retries=rng.choice((0, 0, 1, 2)),
         code=with_code and rng.random() < 0.3,
+        setup=rng.random() < 0.2,
     )
 
 

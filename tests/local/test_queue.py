@@ -278,6 +278,17 @@ def test_a_lost_run_is_tried_again_if_the_policy_says_so(home: Home) -> None:
     assert [home.log(run, "--attempt", number) for number in "12"] == ["attempt 1\n", "attempt 2\n"]
 
 
+def test_an_agent_told_to_end_as_by_a_shutdown_is_a_lost_run_too(home: Home) -> None:
+    """Its command is asked first, like in an abort, but nobody wanted the run to end."""
+    script = "trap 'echo asked; exit 3' TERM; echo up; sleep 1000 & wait"
+    run = home.submit("--retries", "1", "sh", "-c", f'[ "$GOFER_ATTEMPT" = 2 ] || {{ {script}; }}')
+    home.until_logged(run, "up")
+    os.kill(home.agent(run), signal.SIGTERM)
+    seen = home.wait(run)[0]
+    assert attempts(seen) == [(1, "lost", "node-failure", 3), (2, "succeeded", None, 0)]
+    assert home.log(run, "--attempt", "1") == "up\nasked\n"
+
+
 def test_one_killed_agent_ends_the_run_on_all_its_nodes(home: Home) -> None:
     run = home.submit("-N", "2", "sleep", "1000")
     home.agent(run, node=0)

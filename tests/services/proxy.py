@@ -50,7 +50,8 @@ Decide = Callable[[Request], Fault | None]
 class Proxy:
     """The counters and the rule; `faults` may be replaced at any time, from any thread."""
 
-    def __init__(self, upstream_port: int, latency_s: float = 0.0) -> None:
+    def __init__(self, upstream_port: int, latency_s: float = 0.0, port: int = 0) -> None:
+        self._wanted_port = port
         self.upstream_port = upstream_port
         self.latency_s = latency_s
         self.faults: Decide = lambda request: None
@@ -68,7 +69,7 @@ class Proxy:
 
     async def serve(self) -> None:
         """Listens until cancelled."""
-        server = await asyncio.start_server(self._client, "127.0.0.1", 0, limit=1 << 20)
+        server = await asyncio.start_server(self._client, "127.0.0.1", self._wanted_port, limit=1 << 20)
         self.port = server.sockets[0].getsockname()[1]
         async with server:
             await server.serve_forever()
@@ -218,9 +219,9 @@ def _headers(head: bytes) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def proxied(upstream_port: int, latency_s: float = 0.0) -> Iterator[Proxy]:
+def proxied(upstream_port: int, latency_s: float = 0.0, *, port: int = 0) -> Iterator[Proxy]:
     """A proxy in a thread of this process, listening on `proxy.port`."""
-    proxy = Proxy(upstream_port, latency_s)
+    proxy = Proxy(upstream_port, latency_s, port)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=_run, args=[loop, proxy], daemon=True)
     thread.start()

@@ -50,6 +50,17 @@ def test_first_seen_dirty(desk: Desk) -> None:
     assert facts(desk.take()) == (commit, "main", False)
 
 
+def test_what_equals_the_commit_is_clean_whatever_is_staged(desk: Desk) -> None:
+    desk.write({"a": "1", "b": "2"})
+    commit = desk.commit()
+    assert facts(desk.take()) == (commit, "main", False)
+    desk.git("rm", "-q", "--cached", "b")
+    assert facts(desk.take()) == (commit, "main", False)
+    desk.git("add", "b")
+    (desk.project / "b").unlink()
+    assert facts(desk.take()) == (commit, "main", True)
+
+
 def test_a_new_commit_of_the_same_files_makes_them_clean(desk: Desk) -> None:
     desk.write({"a": "1"})
     desk.commit()

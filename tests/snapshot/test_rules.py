@@ -95,6 +95,8 @@ def test_files_that_git_tracks_are_taken_although_ignored(desk: Desk) -> None:
     assert desk.taken() == [".gitignore", "deep/down/b.log", "deep/e.log"]
     desk.write({".goferignore": "e.log\n"})
     assert desk.taken() == [".gitignore", ".goferignore", "deep/down/b.log"]
+    (desk.project / ".git/index").unlink()
+    assert desk.taken() == [".gitignore", ".goferignore"]
 
 
 def test_a_tracked_file_stays_when_a_later_rule_ignores_it(desk: Desk) -> None:

@@ -9,15 +9,16 @@ import pytest
 from gofer.storage.base import Store
 from gofer.storage.file import FileStore
 from gofer.storage.memory import MemoryStore
+from gofer.testing.storage_capabilities import BlocksConformance, HashesConformance, StreamsConformance
 from gofer.testing.storage_conformance import AppendsConformance
 
 
-class TestMemoryStore(AppendsConformance):
+class TestMemoryStore(AppendsConformance, StreamsConformance, HashesConformance, BlocksConformance):
     def open(self) -> Store:
         return MemoryStore()
 
 
-class TestFileStore(AppendsConformance):
+class TestFileStore(AppendsConformance, StreamsConformance):
     root: Path
 
     @pytest.fixture(autouse=True)

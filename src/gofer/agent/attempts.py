@@ -84,7 +84,8 @@ def judge(facts: Facts, *, restarts: int, rebooted: bool) -> Result:
         return _from_record(min(failed, key=_failed_at), exits)
     if len(exits) == len(facts.exits):
         stopped = [record for record in exits if record["state"] != State.SUCCEEDED]
-        return _from_record(stopped[0] if stopped else exits[0], exits)
+        lost = [record for record in stopped if record["state"] == State.LOST]
+        return _from_record((lost or stopped or exits)[0], exits)
     if not facts.started and not rebooted and restarts < MOST_RESTARTS:
         return Result(State.QUEUED, None, None, None, None, time.time(), None)
     words = "the machine restarted" if rebooted else "its agent was killed"

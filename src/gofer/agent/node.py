@@ -176,7 +176,7 @@ class Node:
             raise Failed(Verdict(State.FAILED, Reason.SETUP, words))
 
     def _check_stopped(self) -> None:
-        if self._watch.cause == "peer":
+        if self._watch.cause in ("peer", "shutdown"):
             raise Abandoned
         if self._watch.cause is not None:
             raise Failed(Verdict(State.CANCELLED, Reason.USER, "stopped before the command was started"))

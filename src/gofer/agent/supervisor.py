@@ -219,7 +219,8 @@ class Supervisor:
         entry.reason = None if result.reason is None else result.reason.value
         entry.detail, entry.exit_code, entry.ended_at = result.detail, result.exit_code, result.ended_at
         if entry.attempts:
-            entry.started_at = entry.attempts[0]["started_at"]
+            # Of an attempt that was lost early the start may not be known.
+            entry.started_at = next((at for one in entry.attempts if (at := one["started_at"])), None)
             entry.elapsed_s = sum(one["elapsed_s"] or 0.0 for one in entry.attempts)
         self.journal.ended(entry)
 

@@ -33,6 +33,9 @@ def judge(outcome: Outcome, *, tail: Tail, kills_before: int, limit_s: float | N
     """What the ends of the ranks amount to; `kills_before` is for `memory.explains`."""
     if outcome.cause == "time-limit":
         return Verdict(State.FAILED, Reason.TIME_LIMIT, f"stopped at its time limit of {limit_s:g} s")
+    if outcome.cause == "shutdown":
+        words = "its agent was told to end, as when the machine shuts down"
+        return Verdict(State.LOST, Reason.NODE_FAILURE, words)
     if outcome.cause is not None:
         words = "aborted" if outcome.cause == "user" else "stopped because another node failed"
         return Verdict(State.CANCELLED, Reason.USER, words)

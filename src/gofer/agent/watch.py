@@ -9,14 +9,14 @@ import signal
 import time
 from typing import Callable, Iterable, NamedTuple
 
-# How an agent is asked to stop. Each request has a signal of its own, since two of a kind that come together
-# are one: gently, with the run's own grace; gently, and whoever asks says when the grace is over; at once;
-# and because another node failed.
-STOP = signal.SIGTERM
-STOP_PATIENTLY = signal.SIGURG
-STOP_NOW = signal.SIGQUIT
-STOP_FOR_PEER = signal.SIGINT
-REQUESTS = (STOP, STOP_PATIENTLY, STOP_NOW, STOP_FOR_PEER)
+# How a supervisor asks an agent to stop, with a signal for each request: gently, with the run's own grace;
+# gently, and whoever asks says when the grace is over; at once; and because another node failed. SIGTERM is
+# left to those who know nothing of runs, above all a machine that shuts down.
+STOP = signal.SIGRTMIN + 1
+STOP_PATIENTLY = signal.SIGRTMIN + 2
+STOP_NOW = signal.SIGRTMIN + 3
+STOP_FOR_PEER = signal.SIGRTMIN + 4
+REQUESTS = (STOP, STOP_PATIENTLY, STOP_NOW, STOP_FOR_PEER, signal.SIGTERM)
 
 _FORWARDED = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
 _GROUP_LOOK_S = 0.05
@@ -98,8 +98,8 @@ class Watch:
     def _on_request(self, number: int, _: object) -> None:
         if not self._is_at_work:
             os._exit(0)
-        if number == STOP_FOR_PEER:
-            self.cause = self.cause or "peer"
+        if number in (STOP_FOR_PEER, signal.SIGTERM):
+            self.cause = self.cause or ("peer" if number == STOP_FOR_PEER else "shutdown")
             return
         self.cause = "user"
         self._patient = number == STOP_PATIENTLY

@@ -6,7 +6,7 @@ calling again. Vendor errors are wrapped in the BackendError family.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from gofer.model.job import Job
@@ -62,6 +62,9 @@ class Seals(Protocol):
 
     def seal(self, run_id: str, values: Mapping[str, str]) -> None:
         """Keep `values` where the run will find them and nobody else can read them; before the record."""
+
+    def drop_seals(self, is_recorded: Callable[[str], bool]) -> None:
+        """Remove what submissions sealed that were killed before the run was recorded."""
 
 
 @runtime_checkable

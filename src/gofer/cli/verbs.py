@@ -30,6 +30,7 @@ VERBS: Table = {
     "url": ("url", "Print an address that opens a file for a while", ()),
     "config": ("", "Show the settings and where each comes from", ()),
     "target": ("", "Show the targets that commands can run on", ()),
+    "store": ("", "Show and check the stores of code, logs and data", ()),
     "secret": ("", "Keep secret values out of files and records", ()),
     "ledger": ("", "Look after the local index of runs", ()),
     "doctor": ("doctor", "Check that gofer can work here", ()),
@@ -50,6 +51,11 @@ NOUNS: dict[str, Table] = {
         "list": ("target_list", "List the targets", ()),
         "show": ("target_show", "Show one target: its options and what it has", ()),
     },
+    "store": {
+        "list": ("store_list", "List the stores", ()),
+        "show": ("store_show", "Show one store and what opens it", ()),
+        "check": ("store_check", "Check that stores can be listed, written, read and deleted from", ()),
+    },
     "secret": {
         "set": ("secret_set", "Keep a secret, typed without echo or read from stdin", ()),
         "list": ("secret_list", "List the names of the secrets", ()),
@@ -61,7 +67,7 @@ NOUNS: dict[str, Table] = {
 }
 
 # What a verb of two words means when the second is left out.
-DEFAULT_NOUNS = {"list": "runs", "config": "show", "target": "list", "secret": "list"}
+DEFAULT_NOUNS = {"list": "runs", "config": "show", "target": "list", "store": "list", "secret": "list"}
 
 
 def find(table: Table, word: str) -> str | None:

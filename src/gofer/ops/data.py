@@ -197,5 +197,5 @@ def _not_here(word: str, path: Path) -> UsageError:
     names = os.listdir(path.parent) if path.parent.is_dir() else []
     near = did_you_mean(path.name, names)
     if near:
-        near = near.replace(f"`{path.name}`", word)
+        near = near.replace("`", f"`{word[: -len(path.name)]}", 1)
     return UsageError(f"`{word}` is not there: no file or folder {path}", hint=near)

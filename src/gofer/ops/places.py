@@ -7,12 +7,13 @@ current folder, so that it also works below the project's folder and as an absol
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.config.folders import folders_of
 from gofer.config.nodes import BUILT_IN
-from gofer.errors import UnknownName, UsageError
+from gofer.errors import GoferError, UnknownName, UsageError
 from gofer.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -199,12 +200,24 @@ def _file_path(url: str) -> Path:
 
 
 def _unmapped(session: Session, word: str, target: str, folders: dict[str, Folder]) -> UnknownName:
-    names = [f"`{name}`" for name in sorted(folders)]
-    near = did_you_mean(word.partition("/")[0], folders)
-    hint = near or (
-        f"the folders are {', '.join(names)}; `STORE:path` and URLs work too"
-        if names
-        else "map one under `folders:` in gofer.yaml, or write `STORE:path`; "
-        f"the stores are {', '.join(f'`{name}`' for name in session.settings.store_names)}"
-    )
+    first = word.partition("/")[0]
+    hint = did_you_mean(first, folders)
+    if not hint and folders:
+        names = ", ".join(f"`{name}`" for name in sorted(folders))
+        hint = f"the folders are {names}; `STORE:path` and URLs work too"
+    other = None if hint else _target_with(session, first)
+    if other:
+        hint = f"the target `{other}` has such a folder: `gofer -c {other} …`"
+    if not hint:
+        stores = ", ".join(f"`{name}`" for name in session.settings.store_names)
+        hint = f"map one under `folders:` in gofer.yaml, or write `STORE:path`; the stores are {stores}"
     return UnknownName(f"`{word}` is in no mapped folder of the target `{target}`", hint=hint)
+
+
+def _target_with(session: Session, folder: str) -> str | None:
+    """A target that has a folder of that name; a file that cannot be read has none."""
+    for name in session.settings.target_names:
+        with suppress(GoferError):
+            if folder in folders_of(session.settings, name):
+                return name
+    return None

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gofer.agent import files, folder, processes, sealed
+from gofer.agent import folder, processes
 from gofer.agent.states import State
+from gofer.backends.base import Seals
 from gofer.errors import KeyExists
 from gofer.model.ids import row_id
 from gofer.model.run import Observation, RunRecord
@@ -24,19 +25,12 @@ def send(session: Session, record: RunRecord, store_url: str, backend: Backend) 
     """Write the record to the store, submit the plan, and note in the ledger that the cluster has it."""
     with suppress(KeyExists):  # an earlier try got this far
         session.store(store_url).put(folder.record_key(record.id), msgspec.json.encode(record), new=True)
-    sealed.confirm(str(session.paths.engine_dir), record.id)
     backend.submit(backend.plan(record))
     count = None if record.array is None else len(record.array.rows)
     ids = [record.id] if count is None else [row_id(record.id, index) for index in range(count)]
     session.ledger.apply([Observation(run_id=one, state=State.QUEUED) for one in ids], time.time())
-    _drop_abandoned(session)
-
-
-def _drop_abandoned(session: Session) -> None:
-    """Remove what submissions sealed that were killed before they were recorded."""
-    for path, run_id in sealed.abandoned(str(session.paths.engine_dir)).items():
-        if session.ledger.get(run_id) is None:
-            files.remove(path)
+    if isinstance(backend, Seals):
+        backend.drop_seals(lambda run_id: session.ledger.get(run_id) is not None)
 
 
 def this_process() -> str:

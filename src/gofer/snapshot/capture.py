@@ -73,11 +73,10 @@ class _Capture:
     def run(self, patterns: Sequence[str], progress: Progress, began: float) -> Snapshot:
         folders = self._walk(patterns)
         records = {folder.path: folder.record for folder in folders if folder.unchanged and folder.record}
-        snapshot_id = _id_of(records)
-        if len(records) < len(folders) or not self.recent.is_there(snapshot_id):
+        snapshot_id = _id_of(records) if len(records) == len(folders) else None
+        if snapshot_id is None or not self.recent.is_there(snapshot_id):
             self.git.expect_change()
-            records = self._send(folders, progress)
-            snapshot_id = _id_of(records)
+            snapshot_id, records = self._send(folders, progress)
         dirty = self.git.is_dirty(snapshot_id)
         self._remember(records)
         return Snapshot(
@@ -105,15 +104,15 @@ class _Capture:
             found, _ = walk(self.root, top_rules(patterns, self.git.layers, tracked), self.cache.records)
         return found
 
-    def _send(self, folders: list[Folder], progress: Progress) -> dict[str, Record]:
+    def _send(self, folders: list[Folder], progress: Progress) -> tuple[str, dict[str, Record]]:
         from gofer.snapshot.sending import Sending  # not needed when nothing has changed
 
         sending = Sending(self.root, self.store, self.cache_dir)
         sent = sending.send(folders, self.began_ns, progress)
         self.sent_files, self.sent_bytes, self.changed = sent.files, sent.size, sent.changed
         self.listings = sent.listings
-        self.recent.add(_id_of(sent.records), sent.packs)
-        return sent.records
+        self.recent.add(sent.id, sent.packs)
+        return sent.id, sent.records
 
     def _remember(self, records: dict[str, Record]) -> None:
         # What was read while it changed says nothing about the commit.

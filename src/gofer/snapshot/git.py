@@ -27,7 +27,10 @@ _LEADING_ASTRAY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "
 
 
 class Memory(NamedTuple):
-    """What git said last time, and what it depends on. `clean` is the snapshot that equals the commit."""
+    """What git said last time, and what it depends on. `clean` is the snapshot that equals the commit.
+
+    `dirty` are some that differ from it, `rules` the fingerprint under which `tracked` is true.
+    """
 
     commit: str | None = None
     index_mark: bytes = b""
@@ -62,7 +65,9 @@ class Git:
             self.head = self._ask_head(read_head(repository))
         self._same = self._inside and (memory.commit, memory.index_mark) == (self.head.commit, self._index)
         if self._inside and not self._same:
-            self._memory = Memory(settings=self._memory.settings, global_file=self._memory.global_file)
+            # What equals a commit does so whatever is in the index.
+            clean = memory.clean if memory.commit == self.head.commit else None
+            self._memory = self._memory._replace(rules=b"", clean=clean, dirty=())
             self._listing = self._start(*_TRACKED_BUT_IGNORED) if self._index else None
             self.expect_change()
 
@@ -73,7 +78,7 @@ class Git:
 
     def assumed_tracked(self) -> Tracked:
         """The tracked files that are ignored, as of last time; `tracked` tells whether that still holds."""
-        return Tracked.of(self._memory.tracked)
+        return Tracked.of(self._memory.tracked if self._inside and self._index else ())
 
     def tracked(self, rules: bytes) -> Tracked:
         """The same, true under the rules whose fingerprint is given. Waits for git if it must."""

@@ -76,8 +76,11 @@ class Inventory:
 
     def packs_of_listing(self, listing: str) -> tuple[str, ...] | None:
         """Every pack that a folder needs; None when it is not known or not all there."""
-        packs = self._listings.get(listing)
-        return packs if packs is not None and all(self._is_there(pack) for pack in packs) else None
+        packs = self._listings.get(listing, ())
+        for pack in packs:
+            if not self._there.get(pack) and not self._is_there(pack):
+                return None
+        return packs or None
 
     def add_pack(self, pack: str, size: int, blobs: Iterable[str]) -> None:
         """A pack was sent."""

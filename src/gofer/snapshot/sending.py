@@ -25,8 +25,9 @@ _LEARN_BYTES = 1024 * 1024
 
 
 class Sent(NamedTuple):
-    """The records of all folders in order, their listings, the packs they need, and what it took."""
+    """The id, the records of all folders in order, their listings, the packs they need, and what it took."""
 
+    id: str
     records: dict[str, Record]
     listings: dict[bytes, bytes]
     packs: dict[str, int]
@@ -61,9 +62,9 @@ class Sending:
             self._note_packs(fresh[draft.folder.path].digest.hex(), draft.blobs())
         records = {folder.path: (fresh.get(folder.path) or settled[folder.path]) for folder in folders}
         packs = inventory.sizes(self._packs_of(records))
-        self._write_manifest(records, packs)
+        snapshot_id = self._write_manifest(records, packs)
         inventory.save()
-        return Sent(records, self._save_listings(records), packs, *seen)
+        return Sent(snapshot_id, records, self._save_listings(records), packs, *seen)
 
     def _note_packs(self, listing: str, blobs: list[str]) -> None:
         packs = {self._inventory.pack_of(blob) for blob in (listing, *blobs)}
@@ -117,8 +118,8 @@ class Sending:
             packs.update(self._inventory.packs_of_listing(record.digest.hex()) or ())
         return packs
 
-    def _write_manifest(self, records: dict[str, Record], packs: dict[str, int]) -> None:
-        """Write it, unless one is there that needs nothing but these packs."""
+    def _write_manifest(self, records: dict[str, Record], packs: dict[str, int]) -> str:
+        """Write it, unless one is there that needs nothing but these packs; the id."""
         pairs = [(os.fsencode(path), record.digest) for path, record in records.items()]
         files = sum(record.entries for record in records.values())
         size = sum(record.size for record in records.values())
@@ -129,6 +130,7 @@ class Sending:
         except KeyExists:
             if not self._is_sound(snapshot_id, packs):
                 self._store.put(manifest_key(snapshot_id), data)
+        return snapshot_id
 
     def _is_sound(self, snapshot_id: str, packs: dict[str, int]) -> bool:
         """Whether the manifest that is there can be read and names none but these packs."""

@@ -14,7 +14,7 @@ _FEW, _MANY = 8, 64
 _WINDOW_S = 0.25
 _PATIENCE_S = 2.0
 _WORTH_IT = 1.15
-_FAREWELL_S = 30.0
+_FAREWELL_S = 3.0
 
 
 class Crew:
@@ -41,9 +41,9 @@ class Crew:
         while not self._all_left.wait(60.0):
             pass
 
-    def leave(self) -> None:
-        """Wait for what is in flight, but not for ever."""
-        self._all_left.wait(_FAREWELL_S)
+    def leave(self) -> bool:
+        """Wait for what is in flight, but not long: whether all of them came back."""
+        return self._all_left.wait(_FAREWELL_S)
 
     def _find_the_number(self) -> None:
         best = 0.0

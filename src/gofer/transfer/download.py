@@ -6,9 +6,8 @@ import hashlib
 import os
 from collections.abc import Iterable
 
-from gofer.storage.keys import no_such_key
 from gofer.transfer.budget import Budget
-from gofer.transfer.ends import LocalEnd, StoreEnd, to_entry
+from gofer.transfer.ends import LocalEnd, StoreEnd
 from gofer.transfer.entries import Entry
 from gofer.transfer.landing import Landing, remove_left
 from gofer.transfer.mover import Arrived, InParts
@@ -36,13 +35,13 @@ class Download:
             return
         data = self._store.get(self._source.key(entry.path))
         if len(data) != entry.size or not _is_right(data, entry.md5):
-            entry = self._look_again(entry)
+            entry = self._source.look_again(entry)
             if len(data) != entry.size or not _is_right(data, entry.md5):
                 raise damaged(entry.path)
         self._landing.write(entry.path, data, entry.mtime_ns, executable=entry.executable)
 
     def large(self, entry: Entry, arrived: Arrived) -> InParts:
-        now = self._look_again(entry)
+        now = self._source.look_again(entry)
         key = self._source.key(entry.path)
         file = RangeDownload(self._store, key, now, self._landing, self._budget, arrived)
         self._kept.add(file.part_name)
@@ -65,14 +64,6 @@ class Download:
         """An empty object needs no request; where a folder has its name, it is but the mark of it."""
         if not os.path.isdir(self._landing.target(entry.path)):
             self._landing.write(entry.path, b"", entry.mtime_ns, executable=entry.executable)
-
-    def _look_again(self, entry: Entry) -> Entry:
-        """What the object is now, when it is not what the listing said."""
-        key = self._source.key(entry.path)
-        info = self._store.head(key)
-        if info is None:
-            raise no_such_key(self._store.url, key)
-        return to_entry(entry.path, info)
 
     def _remove_empty(self, folder: str) -> None:
         while folder:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from gofer.errors import StoreError, UsageError
 from gofer.storage.base import ObjectInfo, OnDisk, Store
+from gofer.storage.keys import no_such_key
 from gofer.transfer.attributes import is_executable, read_mtime_ns
 from gofer.transfer.choice import Choice
 from gofer.transfer.entries import Entry
@@ -55,6 +56,20 @@ class StoreEnd(NamedTuple):
         info = self.store.head(self.prefix) if self.prefix else None
         return to_entry("", info) if info else None
 
+    def look_again(self, entry: Entry) -> Entry:
+        """What the object is now. KeyNotFound when it is gone.
+
+        Its time stays that of the listing's kind, else the next comparison would find another one.
+        """
+        key = self.key(entry.path)
+        info = self.store.head(key)
+        if info is None:
+            raise no_such_key(self.store.url, key)
+        found = to_entry(entry.path, info)
+        if found.recorded and not entry.recorded:
+            return found._replace(mtime_ns=_arrival_ns(info), recorded=False)
+        return found
+
     def entries(self, choice: Choice) -> Iterator[Entry]:
         """As the store lists them; the path is empty for an object that is called `prefix` itself."""
         skip = len(self.prefix) + 1 if self.prefix else 0
@@ -71,8 +86,7 @@ def to_entry(path: str, info: ObjectInfo) -> Entry:
     """The entry of an object that was listed or looked at."""
     words = info.metadata or {}
     recorded_ns = read_mtime_ns(words) if words else None
-    # Microseconds are all that a float of this century holds.
-    mtime_ns = round(info.modified * 1e6) * 1000 if recorded_ns is None else recorded_ns
+    mtime_ns = _arrival_ns(info) if recorded_ns is None else recorded_ns
     return Entry(
         path,
         info.size,
@@ -82,6 +96,11 @@ def to_entry(path: str, info: ObjectInfo) -> Entry:
         info.md5,
         info.etag,
     )
+
+
+def _arrival_ns(info: ObjectInfo) -> int:
+    """When it came to the store; microseconds are all that a float of this century holds."""
+    return round(info.modified * 1e6) * 1000
 
 
 def check_apart(source: End, destination: End) -> None:

@@ -46,9 +46,9 @@ class Engine:
             crew.run()
         finally:
             self._jobs.stop()
-            crew.leave()
-            for underway in list(self._in_parts):
-                underway.file.abandon()
+            if crew.leave():  # else a thread may still be writing to what would be closed
+                for underway in self._in_parts:
+                    underway.file.abandon()
         if self._fatal:
             raise self._fatal
 

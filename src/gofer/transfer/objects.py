@@ -38,7 +38,7 @@ class ObjectParts:
         """As the store knows it. Changed when the object was replaced while it was read."""
         if self._reads is None:
             info = self._store.head(self._key)
-            if info is None or _version(to_entry("", info)) != _version(self.entry):
+            if info is None or not _is_version(to_entry("", info), self.entry):
                 raise Changed("it was replaced while it was read")
         return self.entry.md5
 
@@ -61,5 +61,7 @@ def damaged(path: str) -> StoreError:
     return StoreError(f"{path!r} did not arrive as the store has it")
 
 
-def _version(entry: Entry) -> tuple[str | None, int, int]:
-    return entry.etag, entry.mtime_ns, entry.size
+def _is_version(found: Entry, known: Entry) -> bool:
+    if known.etag:
+        return found.etag == known.etag
+    return (found.mtime_ns, found.size) == (known.mtime_ns, known.size)

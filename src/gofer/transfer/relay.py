@@ -6,11 +6,10 @@ import hashlib
 from pathlib import Path
 
 from gofer.storage.base import Blocks, CopiesFrom, Hashes
-from gofer.storage.keys import no_such_key
 from gofer.transfer.attributes import to_metadata
 from gofer.transfer.blocks import BlockUpload, Place
 from gofer.transfer.budget import Budget
-from gofer.transfer.ends import StoreEnd, to_entry
+from gofer.transfer.ends import StoreEnd
 from gofer.transfer.entries import Entry
 from gofer.transfer.mover import Arrived, InParts
 from gofer.transfer.objects import ObjectParts, damaged
@@ -34,12 +33,12 @@ class Relay:
         data = self._source.store.get(self._source.key(entry.path))
         md5 = hashlib.md5(data, usedforsecurity=False).digest()
         if len(data) != entry.size or (entry.md5 or md5) != md5:
-            entry = self._look_again(entry)
+            entry = self._source.look_again(entry)
             if len(data) != entry.size or (entry.md5 or md5) != md5:
                 raise damaged(entry.path)
         key = self._end.key(entry.path)
         if isinstance(self._store, Hashes):
-            self._store.put_hashed(key, data, md5=md5, metadata=to_metadata(entry))
+            self._store.put_hashed(key, data, md5=md5, metadata=to_metadata(_dated(entry)))
         else:
             self._store.put(key, data)
 
@@ -47,7 +46,8 @@ class Relay:
         if self._by_the_service(entry):
             arrived(entry.size)
             return _Copied()
-        source = ObjectParts(self._source.store, self._source.key(entry.path), self._look_again(entry))
+        now = _dated(self._source.look_again(entry))
+        source = ObjectParts(self._source.store, self._source.key(entry.path), now)
         key = self._end.key(entry.path)
         if not isinstance(self._store, Blocks):
             return StreamUpload(source, self._store, key, self._budget, arrived)
@@ -67,12 +67,10 @@ class Relay:
             return True
         return isinstance(self._store, CopiesFrom) and self._store.copy_from(self._source.store, source, key)
 
-    def _look_again(self, entry: Entry) -> Entry:
-        key = self._source.key(entry.path)
-        info = self._source.store.head(key)
-        if info is None:
-            raise no_such_key(self._source.store.url, key)
-        return to_entry(entry.path, info)
+
+def _dated(entry: Entry) -> Entry:
+    """When the object came to the first store is the best that is known of its content's age."""
+    return entry._replace(recorded=True)
 
 
 class _Copied:

@@ -45,11 +45,14 @@ class ObjectsError(Exception):
     """
 
     def __init__(self, status: int, code: str, words: str, detail: str = "") -> None:
-        super().__init__(f"{words} ({status or 'no answer'}, {code})" if code else words)
+        super().__init__(status, code, words, detail)
         self.status = status
         self.code = code
         self.words = words
         self.detail = detail
+
+    def __str__(self) -> str:
+        return self.words
 
 
 class Absent(ObjectsError):

@@ -13,10 +13,12 @@ from urllib.parse import quote
 _MARK = "\u201b"
 _PLAIN = re.compile(r"[A-Za-z0-9_./~-]*")
 _ESCAPED = re.compile(_MARK + r"(?:(" + _MARK + r")|([0-9A-F]{2}))")
-# A mark that could be taken for an escape is doubled.
-_LOOKALIKE = _MARK + r"(?=" + _MARK + r"|[0-9A-F]{2})"
-_IN_S3 = re.compile(_LOOKALIKE + r"|[\udc80-\udcff\x00-\x1f\x7f]")
-_IN_AZURE = re.compile(_LOOKALIKE + r"|[\udc80-\udcff\x00-\x1f\x7f\\]|\.(?=/|\Z)")
+_IN_S3_ALONE = r"[\udc80-\udcff\x00-\x1f\x7f]"
+_IN_AZURE_ALONE = r"[\udc80-\udcff\x00-\x1f\x7f\\]|\.(?=/|\Z)"
+# A mark that could be taken for the beginning of an escape is doubled.
+_MISLEADING = _MARK + r"(?=" + _MARK + r"|[0-9A-F]{2}|%s)"
+_IN_S3 = re.compile(_MISLEADING % _IN_S3_ALONE + "|" + _IN_S3_ALONE)
+_IN_AZURE = re.compile(_MISLEADING % _IN_AZURE_ALONE + "|" + _IN_AZURE_ALONE)
 
 
 def azure_name(key: str) -> str:

@@ -106,9 +106,11 @@ class S3Objects(Objects):
                 return sorted(blocks)
 
     def put_block(self, key: str, upload: str, number: int, data: Bytes) -> Block:
-        headers = {"Content-MD5": base64.b64encode(hashlib.md5(data).digest()).decode()}
+        md5 = hashlib.md5(data).digest()
+        headers = {"Content-MD5": base64.b64encode(md5).decode()}
         query = {"partNumber": str(number + 1), "uploadId": upload}
         answer = self.client.call(Request("PUT", self._path(key), query, headers, data), _read)
+        _verify(answer, md5)
         return Block(number, len(data), answer.headers.get("etag", ""))
 
     def commit_blocks(
@@ -155,20 +157,20 @@ class S3Objects(Objects):
         if new:
             headers["If-None-Match"] = "*"
         try:
-            self.client.call(Request("PUT", self._path(key), {}, headers, data), Answer.read)
+            answer = self.client.call(Request("PUT", self._path(key), {}, headers, data), _read)
         except Changed as error:
             raise Exists(error.status, error.code, error.words) from None
+        _verify(answer, md5)
 
     def _info(self, key: str, answer: Answer) -> ObjectInfo:
         headers = answer.headers
         metadata = {name[len(_META) :]: value for name, value in headers.items() if name.startswith(_META)}
         md5, etag = metadata.pop(_MD5_NAME, ""), headers.get("etag", "")
-        is_hashed = headers.get("x-amz-server-side-encryption", "AES256") == "AES256"
         return ObjectInfo(
             key,
             int(headers.get("content-length", "0")),
             parse_http_date(headers.get("last-modified", "")),
-            base64.b64decode(md5) if md5 else (_etag_md5(etag) if is_hashed else None),
+            base64.b64decode(md5) if md5 else _answer_md5(answer),
             etag or None,
             metadata,
         )
@@ -239,6 +241,21 @@ def _block(node: ElementTree.Element) -> Block:
 def _etag_md5(etag: str) -> Optional[bytes]:
     found = _IS_MD5.fullmatch(etag)
     return bytes.fromhex(found[1]) if found else None
+
+
+def _answer_md5(answer: Answer) -> Optional[bytes]:
+    """The MD5 that an answer tells; an ETag is none where the service encrypts with a key of its own."""
+    if answer.headers.get("x-amz-server-side-encryption", "AES256") != "AES256":
+        return None
+    if "x-amz-server-side-encryption-customer-algorithm" in answer.headers:
+        return None
+    return _etag_md5(answer.headers.get("etag", ""))
+
+
+def _verify(answer: Answer, md5: bytes) -> None:
+    """Not every maker's service compares Content-MD5, but they all say what they hold."""
+    if _answer_md5(answer) not in (None, md5):
+        raise ObjectsError(0, "md5", "the service holds other bytes than it was sent")
 
 
 def _joint_etag(blocks: Sequence[Block]) -> str:

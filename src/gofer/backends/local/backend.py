@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import cast
 
 import msgspec
 
+from gofer.agent import files, sealed, wake
 from gofer.agent import gpus as driver
-from gofer.agent import sealed, wake
 from gofer.agent.queue import Queue, Seen
 from gofer.backends.base import Plan, RunRef
 from gofer.backends.local.options import LocalOptions
@@ -76,8 +76,14 @@ class LocalBackend:
     def seal(self, run_id: str, values: Mapping[str, str]) -> None:
         sealed.write(self.engine, run_id, values)
 
+    def drop_seals(self, is_recorded: Callable[[str], bool]) -> None:
+        for path, run_id in sealed.abandoned(self.engine).items():
+            if not is_recorded(run_id):
+                files.remove(path)
+
     def submit(self, plan: Plan) -> None:
         local = cast(LocalPlan, plan)
+        sealed.confirm(self.engine, local.record.id)
         with self._queue() as queue:
             queue.add(msgspec.to_builtins(local.request), local.runs())
         wake.ensure(self.engine)

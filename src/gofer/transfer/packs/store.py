@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from gofer.errors import KeyNotFound
 from gofer.storage.base import ListsBeginnings, ReadsInto, Streams
+from gofer.storage.keys import no_such_key
 from gofer.transfer.packs.index import FOLDER, Packed
 from gofer.transfer.packs.listing import Listing, info_of, level
 from gofer.transfer.packs.view import CHUNK, Packs, check_md5, open_packed
@@ -107,29 +108,43 @@ class PackView:
         return info_of(*packed) if packed else None
 
     def get(self, key: str) -> bytes:
-        packed = self._known(key)
-        try:
-            return self._read(*packed) if packed else self.below.get(key)
-        except KeyNotFound:
-            return self._read(*self._elsewhere(key))
+        return self._reading(key, lambda: self.below.get(key), self._read)
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        packed = self._known(key)
+        return self._reading(
+            key,
+            lambda: self.below.get_range(key, start, length),
+            lambda folder, file: _range(folder, file, start, length),
+        )
+
+    def _reading(
+        self, key: str, plain: Callable[[], bytes], packed: Callable[[Packs, Packed], bytes]
+    ) -> bytes:
+        """From where the key is: as an object, in a pack, or in one that took the place of a pack since."""
+        found = self._known(key)
+        if not found:
+            try:
+                return plain()
+            except KeyNotFound:
+                found = self.find(key)
+                if not found:
+                    raise
         try:
-            if not packed:
-                return self.below.get_range(key, start, length)
-            return _range(*packed, start, length)
+            return packed(*found)
         except KeyNotFound:
-            return _range(*self._elsewhere(key), start, length)
+            self._forget(key)
+        found = self.find(key)
+        return packed(*found) if found else plain()
 
     def get_stream(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
-        packed = self._known(key)
-        if not packed:
-            info = self.below.head(key) if length is None else None
-            if info or length is not None:
-                return self._stream_below(key, start, info.size - start if info else length or 0)
-            packed = self._elsewhere(key)
-        folder, file = packed
+        found = self._known(key)
+        info = None if found else self.below.head(key)
+        if info:
+            return self._stream_below(key, start, info.size - start if length is None else length)
+        found = found or self.find(key)
+        if not found:
+            raise no_such_key(self.url, key)
+        folder, file = found
         return folder.read_range(file, start, file.size if length is None else length)
 
     def _stream_below(self, key: str, start: int, length: int) -> Iterator[bytes]:
@@ -238,15 +253,11 @@ class PackView:
             return None
         return self.find(key)
 
-    def _elsewhere(self, key: str) -> tuple[Packs, Packed]:
-        """Where a key is that was not where it was thought to be, asked anew; KeyNotFound."""
+    def _forget(self, key: str) -> None:
+        """What was known of the folders that the key lies in is true no longer."""
         self._listed = [prefix for prefix in self._listed if not key.startswith(prefix)]
         for root in self._roots(key):
             self._folders.pop(root, None)
-        found = self.find(key)
-        if found is None:
-            raise KeyNotFound(f"the store {self.url} has no object {key!r}")
-        return found
 
 
 def _range(folder: Packs, file: Packed, start: int, length: int) -> bytes:

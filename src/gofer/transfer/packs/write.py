@@ -20,6 +20,7 @@ from gofer.transfer.packs.index import Index, Pack, Packed
 from gofer.transfer.packs.merge import Draft, draft, merge
 from gofer.transfer.packs.view import (
     generation_of,
+    generations,
     index_key,
     is_inside,
     join,
@@ -195,15 +196,12 @@ def _commit(
     for _ in range(_RACES):
         index = change(base)
         number = max(numbers, default=0) + 1
-        try:
-            if len(index):
-                store.put(index_key(root, number), index.encode(), new=True)
-        except KeyExists:
-            _check_packs(store, root, own)
-            newest = open_packed(store, root)
-            base, numbers = (newest.contents, [*numbers, newest.generation]) if newest else (_EMPTY, numbers)
-            continue
-        break
+        if not len(index) or _create(store, root, number, index):
+            break
+        _check_packs(store, root, own)
+        newest = open_packed(store, root)
+        base = newest.contents if newest else _EMPTY
+        numbers += [newest.generation] if newest else []
     else:
         raise StoreError(f"the index of {root!r} in {store.url} changes faster than it can be written")
     used = {pack.name for pack in index.packs}
@@ -213,6 +211,19 @@ def _commit(
     # Indexes first: one that is there has all its packs.
     store.delete([index_key(root, one) for one in set(numbers)])
     store.delete([packs_key(root, name) for name in sorted(old)])
+
+
+def _create(store: Store, root: str, number: int, index: Index) -> bool:
+    """Whether the index is the folder's now. A number is free again once a higher one is there, and counts for
+    nothing then."""
+    try:
+        store.put(index_key(root, number), index.encode(), new=True)
+    except KeyExists:
+        return False
+    if max(generations(store, root), default=0) <= number:
+        return True
+    store.delete([index_key(root, number)])
+    return False
 
 
 def _check_packs(store: Store, root: str, packs: Sequence[Pack]) -> None:

@@ -1,0 +1,157 @@
+"""HTTP as servers really speak it: chunks, bodies without a length, early refusals, nonsense."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from gofer.agent.objects.proxies import proxy_for
+from gofer.agent.objects.wire import Cut, Wire
+
+
+@contextmanager
+def server(*answers: bytes, read: int = 1 << 20) -> Iterator[tuple[int, list[bytes]]]:
+    """Answers each request with the next of `answers`; yields its port and the requests it heard."""
+    heard: list[bytes] = []
+    rest = list(answers)
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def received(link: socket.socket) -> bytes:
+        try:
+            return link.recv(read)
+        except ConnectionResetError:
+            return b""
+
+    def serve() -> None:
+        while rest:
+            try:
+                link, _ = listener.accept()
+            except OSError:
+                return
+            with link:
+                while rest and (data := received(link)):
+                    heard.append(data)
+                    answer = rest.pop(0)
+                    link.sendall(answer)
+                    if b"close" in answer.split(b"\r\n\r\n")[0] or b"content-length" not in answer.lower():
+                        break
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1], heard
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()
+
+
+def ask(port: int, method: str = "GET") -> tuple[int, bytes]:
+    answer = Wire(f"http://127.0.0.1:{port}").send(method, "/x", {})
+    return answer.status, answer.read()
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "body"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndata", 200, b"data"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length:0\r\n\r\n", 200, b""),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", 204, b""),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ndata\r\n3;x=y\r\n on\r\n0\r\n\r\n",
+            200,
+            b"data on",
+        ),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nTrailer: 1\r\n\r\n", 200, b""),
+        (b"HTTP/1.0 200 OK\r\n\r\nuntil the end", 200, b"until the end"),
+        (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n", 201, b""),
+    ],
+)
+def test_bodies_of_all_kinds(answer: bytes, status: int, body: bytes) -> None:
+    with server(answer) as (port, _):
+        assert ask(port) == (status, body)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\nConnection: close\r\n\r\nshort",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\nshort",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnot a number\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Le",
+        b"SSH-2.0-OpenSSH\r\n\r\n",
+        b"close",
+    ],
+)
+def test_answers_that_are_cut_or_nonsense(answer: bytes) -> None:
+    with server(answer) as (port, _), pytest.raises(Cut):
+        ask(port)
+
+
+def test_the_answer_to_head_has_no_body() -> None:
+    with server(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n") as (port, _):
+        assert ask(port, "HEAD") == (200, b"")
+
+
+def test_a_connection_serves_several_requests() -> None:
+    plain = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
+    with server(plain, plain, plain) as (port, heard):
+        wire = Wire(f"http://127.0.0.1:{port}")
+        for _ in range(3):
+            assert wire.send("GET", "/x", {}).read() == b"hi"
+        assert len(heard) == 3
+        wire.close()
+
+
+def test_a_body_that_is_not_read_ends_its_connection() -> None:
+    large = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + bytes(100_000)
+    with server(large, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi") as (port, _):
+        wire = Wire(f"http://127.0.0.1:{port}")
+        wire.send("GET", "/x", {}).close()
+        assert wire.send("GET", "/x", {}).read() == b"hi"
+
+
+def test_a_refusal_in_the_middle_of_a_body_is_heard() -> None:
+    refusal = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno"
+    with server(refusal, read=1000) as (port, _):
+        answer = Wire(f"http://127.0.0.1:{port}").send("PUT", "/x", {}, bytes(50 << 20))
+        assert (answer.status, answer.read()) == (403, b"no")
+
+
+def test_plain_requests_go_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    with server(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi") as (port, heard):
+        monkeypatch.setenv("http_proxy", f"http://user:dummy%20pass@127.0.0.1:{port}")
+        answer = Wire("http://store.example.org:8080/acct").send("GET", "/acct/x", {})
+        assert answer.read() == b"hi"
+        assert heard[0].startswith(b"GET http://store.example.org:8080/acct/x HTTP/1.1\r\n")
+        assert b"Proxy-Authorization: Basic dXNlcjpkdW1teSBwYXNz\r\n" in heard[0]
+
+
+def test_tls_goes_through_a_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
+    with server(b"HTTP/1.1 407 Who are you\r\nContent-Length: 0\r\n\r\n") as (port, heard):
+        monkeypatch.setenv("https_proxy", f"127.0.0.1:{port}")
+        with pytest.raises(Cut, match="the proxy answers 407"):
+            Wire("https://store.example.org").send("GET", "/x", {})
+        assert heard[0].startswith(b"CONNECT store.example.org:443 HTTP/1.1\r\n")
+
+
+@pytest.mark.parametrize(
+    ("host", "environ", "found"),
+    [
+        ("h.example.org", {}, None),
+        ("h.example.org", {"https_proxy": "http://p:1"}, ("p", 1)),
+        ("h.example.org", {"HTTPS_PROXY": "p:1"}, ("p", 1)),
+        ("h.example.org", {"https_proxy": "http://p:1", "no_proxy": "other,.example.org"}, None),
+        ("h.example.org", {"https_proxy": "http://p:1", "NO_PROXY": "*"}, None),
+        ("myexample.org", {"https_proxy": "http://p:1", "no_proxy": "example.org"}, ("p", 1)),
+        ("127.0.0.1", {"https_proxy": "http://p:1"}, None),
+        ("localhost", {"https_proxy": "http://p:1"}, None),
+    ],
+)
+def test_which_hosts_have_a_proxy(host: str, environ: dict[str, str], found: tuple[str, int] | None) -> None:
+    proxy = proxy_for("https", host, environ)
+    assert (proxy and proxy[:2]) == found

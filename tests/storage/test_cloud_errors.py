@@ -1,0 +1,197 @@
+"""What a person is told when a cloud refuses: one line with the store, what is wrong, and what mends it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from services.azurite import Azurite
+from services.moto import Moto
+from services.process import free_port
+from services.proxy import Fault, proxied
+from storage.clouds import azure_by_key, s3
+
+from gofer.config.stores import StoreOptions
+from gofer.errors import ConfigError, CredentialError, GoferError, StoreError, UsageError
+from gofer.storage.base import Store
+from gofer.storage.open import open_store
+
+WRITTEN = StoreOptions("dummyone", sas="${secret:acct-sas}", key="${env:ACCT_KEY}")
+
+
+def told(act: Callable[[], object], kind: type[GoferError] = CredentialError) -> tuple[str, str]:
+    """The message and the hint of the error that `act` raises; the message must be one line."""
+    with pytest.raises(kind) as caught:
+        act()
+    assert "\n" not in caught.value.message
+    assert not caught.value.message.endswith(".")
+    return caught.value.message, caught.value.hint or ""
+
+
+def by_sas(azurite: Azurite, sas: str, container: str) -> Store:
+    options = StoreOptions(azurite.one.name, sas=sas, endpoint=azurite.one.endpoint)
+    return open_store(f"az://{container}", options, name="blob", written=WRITTEN._replace(key=None))
+
+
+def test_an_expired_sas_says_when(azurite: Azurite) -> None:
+    container = azurite.one.new_container()
+    store = by_sas(azurite, azurite.one.container_sas(container, hours=-26), container)
+    for act in (lambda: store.get("k"), lambda: list(store.list()), lambda: store.put("k", b"")):
+        message, hint = told(act)
+        expired = time.strftime("%Y-%m-%d %H:%M", time.gmtime(time.time() - 26 * 3600))
+        assert f"the store `blob` (az://{container}): its SAS expired at {expired}" in message
+        assert "1d02h ago" in message
+        assert hint == "`gofer secret set acct-sas` takes another"
+
+
+@pytest.mark.parametrize(
+    ("permissions", "act", "lacking"),
+    [
+        ("rl", lambda store: store.put("k", b""), "write"),
+        ("rl", lambda store: store.put("k", b"", new=True), "create"),
+        ("wl", lambda store: store.get("k"), "read"),
+        ("rw", lambda store: list(store.list()), "list"),
+        ("rwl", lambda store: store.delete(["k"]), "delete"),
+    ],
+)
+def test_a_sas_that_lacks_a_permission_says_which(
+    azurite: Azurite, permissions: str, act: Callable[[Store], object], lacking: str
+) -> None:
+    container = azurite.one.new_container()
+    azure_by_key(azurite.one, container).put("k", b"")
+    store = by_sas(azurite, azurite.one.container_sas(container, permissions), container)
+    message, hint = told(lambda: act(store))
+    assert f"its SAS lacks the permission `{lacking}`; it has " in message
+    assert "gofer secret set acct-sas" in hint
+
+
+def test_a_sas_of_another_container_or_account(azurite: Azurite) -> None:
+    container, other = azurite.one.new_container(), azurite.one.new_container()
+    message, _ = told(lambda: by_sas(azurite, azurite.one.container_sas(other), container).get("k"))
+    assert "its SAS is not accepted: it is for another account or container" in message
+    message, _ = told(lambda: by_sas(azurite, azurite.two.account_sas(), container).get("k"))
+    assert "its SAS is not accepted" in message
+
+
+def test_what_is_no_sas_is_refused_before_anybody_is_asked() -> None:
+    message, _ = told(lambda: open_store("az://data", StoreOptions("dummyone", sas="dummy-no-sas")))
+    assert "is not a shared access signature: it has no `sig`" in message
+    assert "dummy-no-sas" not in message
+
+
+def test_a_wrong_key(azurite: Azurite) -> None:
+    options = StoreOptions(azurite.one.name, azurite.two.key, endpoint=azurite.one.endpoint)
+    store = open_store("az://data", options, name="blob", written=WRITTEN._replace(sas=None))
+    message, hint = told(lambda: store.get("k"))
+    assert "the key is not one of the account `dummyone`" in message
+    assert hint == "set the variable `ACCT_KEY` to another"
+    message, _ = told(lambda: open_store("az://data", StoreOptions("dummyone", "not base64!")))
+    assert "is not an account key" in message
+
+
+def test_a_missing_container_and_how_to_make_it(azurite: Azurite) -> None:
+    store = azure_by_key(azurite.one, "not-made-yet")
+    for act in (lambda: store.put("k", b""), lambda: store.get("k"), lambda: list(store.list())):
+        message, hint = told(act, StoreError)
+        assert "there is no container `not-made-yet` in the account `dummyone`" in message
+        assert hint == "`gofer store check az://not-made-yet/ --create` makes it"
+    assert store.make()
+    assert not store.make()
+    store.put("k", b"")
+
+
+def test_a_missing_bucket(moto: Moto) -> None:
+    store = s3(moto, "not-made-yet")
+    message, hint = told(lambda: list(store.list()), StoreError)
+    assert "there is no bucket `not-made-yet`" in message
+    assert "--create" in hint
+    assert store.make()
+    store.put("k", b"")
+
+
+def test_a_host_that_does_not_answer_or_is_not_there() -> None:
+    key = "ZHVtbXk="
+    nobody = StoreOptions("dummyone", key, endpoint=f"http://127.0.0.1:{free_port()}/dummyone")
+    began = time.monotonic()
+    message, hint = told(lambda: open_store("az://data", nobody).get("k"), StoreError)
+    assert "connection refused" in message
+    assert "`endpoint`" in hint
+    assert time.monotonic() - began < 5
+    wrong = StoreOptions("dummyone", key, endpoint="http://no-such-host.invalid")
+    message, hint = told(lambda: open_store("az://data", wrong).get("k"), StoreError)
+    assert "no address is known for its host" in message
+    assert "spelt right" in hint
+
+
+ANSWERS = [
+    (403, "AuthorizationFailure", "firewall"),
+    (403, "KeyBasedAuthenticationNotPermitted", "takes no keys"),
+    (403, "AuthenticationFailed", "the key is not one of the account"),
+    (409, "ContainerBeingDeleted", "is being deleted"),
+    (403, "AccountIsDisabled", "is disabled"),
+    (418, "Odd", "the service answers 418 Odd: i am a teapot"),
+]
+
+
+@pytest.mark.parametrize(("status", "code", "words"), ANSWERS)
+def test_answers_of_azure_that_the_emulator_does_not_give(status: int, code: str, words: str) -> None:
+    body = f"<Error><Code>{code}</Code><Message>I am a teapot.\nRequestId:1</Message></Error>".encode()
+    with proxied(1) as proxy:
+        proxy.faults = lambda request: Fault("status", status, body=body)
+        options = StoreOptions("dummyone", "ZHVtbXk=", endpoint=f"http://127.0.0.1:{proxy.port}/dummyone")
+        store = open_store("az://data", options)
+        message, _ = told(lambda: store.get("k"), GoferError)
+        assert words in message
+        assert len(proxy.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("InvalidAccessKeyId", "knows no such access key"),
+        ("SignatureDoesNotMatch", "the secret key does not belong to the access key"),
+        ("ExpiredToken", "have expired"),
+        ("AccessDenied", "the keys may not read"),
+    ],
+)
+def test_answers_of_s3_that_moto_does_not_give(code: str, words: str) -> None:
+    body = f"<Error><Code>{code}</Code><Message>No.</Message></Error>".encode()
+    with proxied(1) as proxy:
+        proxy.faults = lambda request: Fault("status", 403, body=body)
+        endpoint = f"http://127.0.0.1:{proxy.port}"
+        options = StoreOptions(endpoint=endpoint, access_key="dummy-id", secret_key="dummy-secret")
+        message, _ = told(lambda: open_store("s3://data", options).get("k"))
+        assert words in message
+
+
+def test_a_region_that_is_another(moto: Moto) -> None:
+    body = b"<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-west-1</Region></Error>"
+    with proxied(1) as proxy:
+        proxy.faults = lambda request: Fault("status", 400, body=body)
+        endpoint = f"http://127.0.0.1:{proxy.port}"
+        options = StoreOptions(endpoint=endpoint, access_key="dummy-id", secret_key="dummy-secret")
+        message, hint = told(lambda: open_store("s3://data", options).get("k"), StoreError)
+        assert "is in another region" in message
+        assert "region: eu-west-1" in hint
+
+
+@pytest.mark.parametrize(
+    ("url", "options"),
+    [
+        ("az://data?sv=1&sig=dummy-sig", StoreOptions("dummyone")),
+        ("az://Data", StoreOptions("dummyone")),
+        ("az://da", StoreOptions("dummyone")),
+        ("az://data/../x", StoreOptions("dummyone")),
+        ("az://data", StoreOptions("Not-A-Name", "ZHVtbXk=")),
+        ("az://data", StoreOptions(None, "ZHVtbXk=")),
+        ("az://data", StoreOptions("dummyone", "ZHVtbXk=", endpoint="ftp://x")),
+        ("s3://UPPER", StoreOptions(access_key="a", secret_key="b")),
+        ("s3://bucket@account", StoreOptions(access_key="a", secret_key="b")),
+        ("s3://bucket", StoreOptions(access_key="a")),
+    ],
+)
+def test_addresses_and_entries_that_cannot_be(url: str, options: StoreOptions) -> None:
+    with pytest.raises((UsageError, ConfigError)) as caught:
+        open_store(url, options)
+    assert "dummy-sig" not in str(caught.value)
