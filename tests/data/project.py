@@ -60,6 +60,10 @@ class Project(Home):
         assert status is None or ended == status, f"{words} exited {ended}: {done.err}{done.out}"
         return done
 
+    def process(self, *words: str, status: int | None = 0) -> Done:
+        """As `gofer`, in a process of its own."""
+        return super().gofer(*words, status=status)
+
     @property
     def store(self) -> Path:
         path = self.root / "store"

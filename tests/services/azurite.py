@@ -22,6 +22,7 @@ from azure.storage.blob import (
     generate_container_sas,
 )
 
+from services.certificates import Certificates
 from services.process import serving
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,14 +80,20 @@ class Azurite(NamedTuple):
 
 
 @contextmanager
-def azurite(folder: Path, *options: str) -> Iterator[Azurite]:
-    """An emulator that keeps its blobs in `folder`; AssertionError when it cannot start."""
+def azurite(folder: Path, certificates: Certificates | None = None) -> Iterator[Azurite]:
+    """An emulator that keeps its blobs in `folder`; AssertionError when it cannot start.
+
+    With certificates it speaks TLS, and takes tokens of Azure AD too.
+    """
     assert PROGRAM.exists(), f"{PROGRAM} is missing: `bash scripts/test-services.sh` installs it"
     keys = {name: base64.b64encode(name.encode() * 8).decode() for name in ("dummyone", "dummytwo")}
     argv = ["node", str(PROGRAM), "--silent", "--disableTelemetry", "--skipApiVersionCheck"]
-    argv += ["--blobHost", "127.0.0.1", "--blobPort", "{port}", "-l", str(folder), *options]
+    argv += ["--blobHost", "127.0.0.1", "--blobPort", "{port}", "-l", str(folder)]
+    if certificates:
+        argv += ["--oauth", "basic", "--cert", str(certificates.chain), "--key", str(certificates.key)]
+    scheme = "https" if certificates else "http"
     env = {"AZURITE_ACCOUNTS": ";".join(f"{name}:{key}" for name, key in keys.items())}
     folder.mkdir(parents=True, exist_ok=True)
     with serving(argv, log=folder / "azurite.log", env=env) as port:
-        accounts = [Account(name, key, f"http://127.0.0.1:{port}/{name}") for name, key in keys.items()]
+        accounts = [Account(name, key, f"{scheme}://127.0.0.1:{port}/{name}") for name, key in keys.items()]
         yield Azurite(port, *accounts)

@@ -10,10 +10,11 @@ from home import Home
 from services.azurite import Account, Azurite
 from services.moto import Moto
 
+from gofer.config.secrets import Secrets
+
 
 def settings(home: Home, account: Account, container: str, *, opens: str) -> None:
-    home.write(
-        "gofer.yaml",
+    home.configure(
         f"""
         stores:
           blob:
@@ -23,6 +24,10 @@ def settings(home: Home, account: Account, container: str, *, opens: str) -> Non
             {opens}
         """,
     )
+
+
+def keep(home: Home, name: str, value: str) -> None:
+    Secrets(home.path / "secrets.json").set(name, value)
 
 
 def checks(home: Home, *words: str, status: int) -> dict[str, dict[str, Any]]:
@@ -52,7 +57,7 @@ def test_a_sas_that_may_only_read(home: Home, azurite: Azurite) -> None:
     one = azurite.one
     container = one.new_container()
     settings(home, one, container, opens='sas: "${secret:blob-sas}"')
-    home.secret("blob-sas", "?" + one.container_sas(container, "rl"))
+    keep(home, "blob-sas", "?" + one.container_sas(container, "rl"))
     done = home.gofer("store", "check", "blob", status=1)
     lines = done.out.splitlines()
     assert [line.split()[1] for line in lines[1:]] == ["sas", "list", "write", "read", "delete"]
@@ -66,7 +71,7 @@ def test_a_sas_that_has_expired(home: Home, azurite: Azurite) -> None:
     one = azurite.one
     container = one.new_container()
     settings(home, one, container, opens='sas: "${secret:blob-sas}"')
-    home.secret("blob-sas", one.container_sas(container, hours=-50))
+    keep(home, "blob-sas", one.container_sas(container, hours=-50))
     found = checks(home, "blob", status=1)
     assert found["sas"]["detail"] == "expired 2d02h ago"
     assert "its SAS expired at" in found["list"]["detail"]
@@ -103,8 +108,7 @@ def test_a_secret_that_is_missing_spoils_only_its_store(home: Home, azurite: Azu
 
 
 def test_an_s3_store(home: Home, moto: Moto) -> None:
-    home.write(
-        "gofer.yaml",
+    home.configure(
         f"""
         stores:
           s: {{url: "s3://{moto.new_bucket()}/x", endpoint: "{moto.endpoint}", access_key: dummy-id,
@@ -117,7 +121,7 @@ def test_an_s3_store(home: Home, moto: Moto) -> None:
 
 @pytest.mark.parametrize("key", ["key", "sas"])
 def test_a_secret_written_out_is_refused(home: Home, key: str) -> None:
-    home.write("gofer.yaml", f"stores: {{blob: {{url: 'az://data', account: acct, {key}: dummy-written-out}}}}")
+    home.configure(f"stores: {{blob: {{url: 'az://data', account: acct, {key}: dummy-written-out}}}}")
     done = home.gofer("store", "list", status=2)
     assert f"`stores.blob.{key}` is written out" in done.err
     assert f"gofer secret set blob-{key}" in done.err

@@ -83,6 +83,9 @@ def _lines(text: str) -> str:
 
 
 def _masked(text: str) -> str:
-    """What was never loaded has nothing to hide."""
-    redact = sys.modules.get("gofer.config.redact")
-    return redact.mask(text) if redact else text
+    """What was never loaded has nothing to hide, but for a signed address that somebody typed."""
+    if "gofer.config.redact" not in sys.modules and "sig" not in text.lower():
+        return text
+    from gofer.config.redact import mask
+
+    return mask(text)

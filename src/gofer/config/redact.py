@@ -6,7 +6,11 @@ Values shorter than four characters are not masked, since masking them would gar
 
 from __future__ import annotations
 
+import re
+
 MASK = "***"
+# Of Azure, Amazon and Google. A person may have typed the address: then no setting knows its secret.
+_SIGNATURE = re.compile(r"((?:[?&]sig|X-Amz-Signature|X-Goog-Signature)=)[^&\s`'\"]+", re.IGNORECASE)
 _SHORTEST = 4
 # Only a long line of a key file is telling; a short one, such as a brace, stands in many innocent texts.
 _SHORTEST_LINE = 12
@@ -28,11 +32,11 @@ class Redactor:
         self._forms = tuple(sorted({*self._forms, *forms}, key=lambda form: (-len(form), form)))
 
     def mask(self, text: str) -> str:
-        """`text` with every remembered value replaced by `***`."""
+        """`text` with every remembered value replaced by `***`, and whatever stands as a URL's signature."""
         for form in self._forms:
             if form in text:
                 text = text.replace(form, MASK)
-        return text
+        return _SIGNATURE.sub(rf"\1{MASK}", text) if "ig" in text else text
 
 
 _process = Redactor()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from gofer.model.run import CodeOrigin
 from gofer.text import format_size
 
 if TYPE_CHECKING:
+    from gofer.config.paths import Paths
     from gofer.ops.session import Session
     from gofer.snapshot import Snapshot
 
@@ -20,7 +22,8 @@ def take(session: Session, folder: Path, store_url: str) -> Snapshot:
     from gofer.snapshot import take as take_snapshot
 
     store = session.store(store_url)
-    taken = take_snapshot(folder, store, cache_dir=session.paths.cache_dir, ignore=session.settings.ignore)
+    ignore = [*session.settings.ignore, *_own_files(session.paths, folder)]
+    taken = take_snapshot(folder, store, cache_dir=session.paths.cache_dir, ignore=ignore)
     session.say(
         f"code: {_count(taken.files)}, {format_size(taken.bytes)}; sent {_count(taken.sent_files)},"
         f" {format_size(taken.sent_bytes)}"
@@ -34,6 +37,16 @@ def take(session: Session, folder: Path, store_url: str) -> Snapshot:
         session.say(f"that is large; the biggest are {biggest}")
         session.say("hint: name what a run does not need in `.goferignore`")
     return taken
+
+
+def _own_files(paths: Paths, folder: Path) -> list[str]:
+    """Patterns for gofer's own files, should they lie in the code: above all the secrets never go along."""
+    from gofer.snapshot.patterns import escape
+
+    root = os.path.realpath(folder)
+    owned = (*paths, paths.engine_dir.parent)  # the engines of all machines that share this home
+    inside = [os.path.relpath(os.path.realpath(path), root) for path in owned]
+    return [os.fsdecode(escape(os.fsencode(path))) + "*" for path in inside if not path.startswith("..")]
 
 
 def origin(taken: Snapshot, folder: Path) -> CodeOrigin:

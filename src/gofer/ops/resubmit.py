@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from gofer.agent.states import State
-from gofer.errors import CheckFailed, UsageError
+from gofer.errors import CheckFailed, StoreError, UsageError
 from gofer.model.job import Array
 from gofer.model.run import RunRecord
 from gofer.ops.observe import refresh
@@ -139,6 +139,6 @@ def _differences(old_store: Store, new_store: Store, old: str | None, new: str |
         return []
     try:
         found = differences(load(old_store.get_range, old), load(new_store.get_range, new))
-    except ManifestError:
+    except (ManifestError, StoreError):
         return []  # one of them cannot be read any more; that they differ is known all the same
     return [f"{word} {path}" for word, paths in found._asdict().items() for path in paths]

@@ -6,6 +6,7 @@ import hashlib
 import os
 import stat
 import threading
+import time
 
 from gofer.transfer.budget import Budget
 from gofer.transfer.entries import Entry
@@ -14,15 +15,15 @@ from gofer.transfer.walk import describe
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # not blocking, should it have become a pipe
 _PIECE = 1 << 20
+_TICK_S = 0.02  # twice what the slowest kernel clock takes to move on
+_LOOKS = 10
 
 
 def read_small(path: str, entry: Entry) -> tuple[bytes, Entry]:
     """The bytes, and what the file is now. Changed when it was written to meanwhile; OSError."""
     file = os.open(path, _READ)
     try:
-        before = os.fstat(file)
-        if not stat.S_ISREG(before.st_mode):
-            raise Changed(f"{entry.path!r} is no file any more")
+        before = _look(file)
         data = os.read(file, before.st_size + 1)
         while data and len(data) < before.st_size and (more := os.read(file, before.st_size + 1 - len(data))):
             data += more
@@ -31,6 +32,18 @@ def read_small(path: str, entry: Entry) -> tuple[bytes, Entry]:
     finally:
         os.close(file)
     return data, describe(entry.path, before)
+
+
+def _look(file: int) -> os.stat_result:
+    """What the file is, at a moment when any later write would show in its time; Changed when none comes."""
+    for _ in range(_LOOKS):
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode):
+            raise Changed("it is no file any more")
+        if not 0 <= time.time() - found.st_mtime < _TICK_S:
+            return found
+        time.sleep(_TICK_S)
+    raise Changed("it is being written to")
 
 
 def mark(found: os.stat_result) -> tuple[int, int, int, int]:
@@ -43,10 +56,11 @@ class FileParts:
 
     def __init__(self, path: str, entry: Entry) -> None:
         self._file = os.open(path, _READ)
-        self._seen = os.fstat(self._file)
-        if not stat.S_ISREG(self._seen.st_mode):
+        try:
+            self._seen = _look(self._file)
+        except BaseException:
             os.close(self._file)
-            raise Changed("it is no file any more")
+            raise
         self.entry = describe(entry.path, self._seen)
         self.size = self._seen.st_size
         self.identity = ":".join(map(str, mark(self._seen)))

@@ -214,8 +214,8 @@ def _commit(
 
 
 def _create(store: Store, root: str, number: int, index: Index) -> bool:
-    """Whether the index is the folder's now. A number is free again once a higher one is there, and counts for
-    nothing then."""
+    """Whether the index is the folder's now. Once a higher number is there a lower one may be free again, and
+    counts for nothing."""
     try:
         store.put(index_key(root, number), index.encode(), new=True)
     except KeyExists:

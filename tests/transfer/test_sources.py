@@ -1,0 +1,165 @@
+"""Local files that change, vanish or cannot be read while they are sent."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from services.azurite import Azurite
+from services.proxy import Fault, Request, proxied
+from transfer.conftest import azure_store
+from transfer.moving import counts, up
+from transfer.trees import noise, read, write
+
+from gofer.errors import StoreError
+from gofer.storage.file import FileStore
+from gofer.storage.memory import MemoryStore
+from gofer.transfer import LocalEnd, StoreEnd, plan, run
+from gofer.transfer.budget import Budget
+from gofer.transfer.entries import Entry
+from gofer.transfer.files import FileParts, read_small
+from gofer.transfer.mover import Changed
+
+
+@pytest.mark.parametrize("pause_s", [0.001, 0.03])
+def test_a_file_that_is_written_to_is_never_read_torn(tmp_path: Path, pause_s: float) -> None:
+    path = tmp_path / "file"
+    wholes = {letter * 7_000_000 for letter in (b"a", b"b")}
+    path.write_bytes(min(wholes))
+    done = threading.Event()
+
+    def write_on() -> None:
+        with open(path, "rb+", buffering=0) as file:
+            while not done.is_set():
+                for data in wholes:
+                    file.seek(0)
+                    file.write(data)
+                    done.wait(pause_s)
+
+    writer = threading.Thread(target=write_on)
+    writer.start()
+    noticed = 0
+    try:
+        for _ in range(20):
+            try:
+                data, _entry = read_small(str(path), Entry("file", 1, 1))
+            except Changed:
+                noticed += 1
+            else:
+                assert data in wholes
+    finally:
+        done.set()
+        writer.join()
+    assert noticed == 20 or pause_s > 0.001
+    assert read_small(str(path), Entry("file", 1, 1))[0] in wholes
+
+
+def test_parts_are_hashed_in_order_whoever_reads_them(tmp_path: Path) -> None:
+    import hashlib
+
+    data = noise(1_000_003)
+    path = write(tmp_path, {"file": data}) / "file"
+    parts = FileParts(str(path), Entry("file", 1, 1))
+    budget = Budget(100_000)
+    sizes = [min(50_000, len(data) - start) for start in range(0, len(data), 50_000)]
+
+    def take(number: int) -> None:
+        buffer = parts.read(number, number * 50_000, sizes[number], budget)
+        assert buffer[: sizes[number]] == data[number * 50_000 :][: sizes[number]]
+        budget.release(buffer, sizes[number])
+
+    threads = [threading.Thread(target=take, args=[number]) for number in reversed(range(len(sizes)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert parts.md5() == hashlib.md5(data).digest()
+    parts.close()
+
+
+@pytest.mark.parametrize("how", ["longer", "shorter", "rewritten"])
+def test_a_large_file_that_changes_is_reported_and_not_put_in_place(
+    azurite: Azurite, folder: Path, how: str
+) -> None:
+    write(folder, {"large": noise(25 << 20), "small": b"1"})
+    large = folder / "large"
+
+    def touch(request: Request) -> Fault | None:
+        if "comp=block&" in request.path:
+            with open(large, "rb+") as file:
+                if how == "shorter":
+                    file.truncate(file.seek(0, os.SEEK_END) - 100)
+                else:
+                    file.seek(0, os.SEEK_END if how == "longer" else os.SEEK_SET)
+                    file.write(b"more")
+        return None
+
+    with proxied(azurite.port) as proxy:
+        store = azure_store(azurite.one, port=proxy.port)
+        store.put("data/large", b"as it was")
+        proxy.faults = touch
+        result = up(folder, store)
+        assert counts(result) == (1, 0, 0, 1)
+        ((path, why),) = result.changed
+        assert path == "large"
+        assert why in ("it was written to while it was read", "it became shorter while it was read")
+        assert store.get("data/large") == b"as it was"
+        assert not result.ok
+
+
+def test_a_large_file_that_changes_once_is_read_again(azurite: Azurite, folder: Path) -> None:
+    write(folder, {"large": noise(25 << 20)})
+    other = noise(25 << 20, seed=5)
+    changed = False
+
+    def touch(request: Request) -> Fault | None:
+        nonlocal changed
+        if "comp=block&" in request.path and not changed:
+            changed = True
+            (folder / "large").write_bytes(other)
+        return None
+
+    with proxied(azurite.port) as proxy:
+        store = azure_store(azurite.one, port=proxy.port)
+        proxy.faults = touch
+        assert counts(up(folder, store)) == (1, 0, 0, 0)
+        assert store.get("data/large") == other
+
+
+def test_files_that_vanish_or_grow_after_the_plan(folder: Path) -> None:
+    write(folder, {"gone": b"1", "grown": b"1", "stays": b"1"})
+    store = MemoryStore()
+    planned = plan(LocalEnd(folder), StoreEnd(store, "data"))
+    os.unlink(folder / "gone")
+    grown = noise(9 << 20)
+    write(folder, {"grown": grown})
+    result = run(planned)
+    assert counts(result) == (2, 0, 0, 1)
+    assert list(result.failed) == [("gone", "no such file or directory")]
+    assert store.get("data/grown") == grown
+
+
+def test_odd_files_are_named_and_keep_deletions_back(folder: Path) -> None:
+    from gofer.transfer import Options
+
+    write(folder, {"file": b"1"})
+    os.mkfifo(folder / "pipe")
+    store = MemoryStore()
+    store.put("data/extra", b"1")
+    result = up(folder, store, options=Options(delete=True))
+    assert counts(result) == (1, 0, 0, 1)
+    assert list(result.odd) == [("pipe", "is a pipe")]
+    assert result.kept == 1
+    assert store.get("data/extra") == b"1"
+
+
+def test_a_store_that_takes_nothing_ends_it(folder: Path, tmp_path: Path) -> None:
+    """One whose folder became a file: every write fails in the same way."""
+    write(folder, {f"d/{n}": b"1" for n in range(200)})
+    store = FileStore(tmp_path / "store", create=True)
+    write(tmp_path / "store", {"data": b"in the way"})
+    with pytest.raises(StoreError, match="50 files in a row failed, the last: cannot write"):
+        up(folder, store)
+    assert read(tmp_path / "store") == {"data": b"in the way"}
