@@ -38,6 +38,7 @@ demo: ready ## train a small model on this machine through gofer
 .PHONY: test
 test: check ready ## checks and the whole suite; as root it installs the Debian packages the tests need
 	@bash scripts/apt-packages.sh
+	@bash scripts/test-services.sh
 	@$(if $(NOT_ROOT),echo 'not root: the tests marked `root` are left out',:)
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(NOT_ROOT) $(ARGS)
 

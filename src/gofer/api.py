@@ -134,7 +134,7 @@ def submit(
         flags=flags,
         command=tuple(os.fspath(word) for word in command),
         target=target,
-        each=tuple(_each(name, values) for name, values in (each or {}).items()),
+        columns={name: tuple(map(str, values)) for name, values in (each or {}).items()},
         code=code,
     )
     with _session(folder) as session:
@@ -149,15 +149,6 @@ def runs(*filters: str, last: int | None = None, folder: _Folder | None = None) 
         observe.refresh(session)
         found = session.ledger.select(Query(filters=parse_filters(filters), limit=last))
         return [Run(row.id, folder=folder) for row in found]
-
-
-def _each(name: str, values: Sequence[object]) -> str:
-    """In the words of `--each`; quotes keep a value whole whatever it holds."""
-    quoted = []
-    for value in map(str, values):
-        mark = "'" if "'" not in value else '"'
-        quoted.append(f"{mark}{value}{mark}")
-    return f"{name}={','.join(quoted)}"
 
 
 def _session(folder: _Folder | None) -> Session:

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from gofer.agent.objects.link import Cut
 from gofer.agent.objects.proxies import proxy_for
-from gofer.agent.objects.wire import Cut, Wire
+from gofer.agent.objects.wire import Wire
 
 
 @contextmanager

@@ -40,7 +40,7 @@ def _lose(course: Course, name: str, damage: Callable[[Round], None], with_super
     # Which GPUs an attempt had, and when it was settled, only the queue knew.
     game.rebuilt_keys = ("state", "reason", "exit_code", "counts", "command", "tags", "submitted_at")
     for number, end in enumerate(("0", "7", "once:3"), start=1):
-        game.submit(Spec(number, nap="1", end=end, retries=number - 1))
+        game.submit(Spec(number, nap="once:2", end=end, retries=number - 1))
     group = game.submit(Spec(4, nap="0.1", rows=12))
     stopped = game.submit(Spec(5))
     for one in (stopped, f"{group}-11"):
@@ -51,6 +51,8 @@ def _lose(course: Course, name: str, damage: Callable[[Round], None], with_super
         boss, moment = prey.supervisor(game.home), moments.of_supervisor(game.home)
         if boss is not None and prey.hit(boss):
             game.tally.kill("supervisor", moment)
+    if moments.of_supervisor(game.home) != "idle":
+        game.tally.facts["queues damaged under open runs"] += 1
     damage(game)
     game.may_refuse = True
     for number in range(6, 9):

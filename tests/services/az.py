@@ -1,4 +1,4 @@
-"""A stand-in for the Azure command line, signed in to nothing: it prints a token that the emulator accepts."""
+"""A stand-in for the Azure command line, signed in to nothing: its token is good for the emulator."""
 
 from __future__ import annotations
 

@@ -19,6 +19,9 @@ from xml.sax.saxutils import escape
 SERVICE_ACCOUNT = """{"gcs_base_url": "%s", "disable_oauth": true, "client_email": "", "private_key": "",
  "private_key_id": ""}"""
 
+_BEGUN = "InitiateMultipartUploadResult"
+_DONE = "CompleteMultipartUploadResult"
+
 
 class Held(NamedTuple):
     """One object."""
@@ -104,12 +107,10 @@ class _Handler(BaseHTTPRequestHandler):
             if "uploads" in query:
                 upload = str(len(bucket.parts))
                 bucket.parts[upload] = {}
-                body = f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>"
-                return self._answer(200, body.encode())
+                return self._answer(200, f"<{_BEGUN}><UploadId>{upload}</UploadId></{_BEGUN}>".encode())
             parts = bucket.parts.pop(query["uploadId"])
             held = bucket.keep(name, b"".join(data for _, data in sorted(parts.items())), {})
-            body = f'<CompleteMultipartUploadResult><ETag>"{held.generation}"</ETag></CompleteMultipartUploadResult>'
-            return self._held(held, body=body.encode())
+            return self._held(held, body=f'<{_DONE}><ETag>"{held.generation}"</ETag></{_DONE}>'.encode())
 
     def do_HEAD(self) -> None:
         self.do_GET()

@@ -186,6 +186,8 @@ def test_a_region_that_is_another(moto: Moto) -> None:
         ("az://data", StoreOptions("Not-A-Name", "ZHVtbXk=")),
         ("az://data", StoreOptions(None, "ZHVtbXk=")),
         ("az://data", StoreOptions("dummyone", "ZHVtbXk=", endpoint="ftp://x")),
+        ("az://data", StoreOptions("dummyone", "ZHVtbXk=", endpoint="http://h:99999")),
+        ("s3://data", StoreOptions(endpoint="http://", access_key="a", secret_key="b")),
         ("s3://UPPER", StoreOptions(access_key="a", secret_key="b")),
         ("s3://bucket@account", StoreOptions(access_key="a", secret_key="b")),
         ("s3://bucket", StoreOptions(access_key="a")),

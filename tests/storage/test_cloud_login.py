@@ -85,9 +85,8 @@ except CredentialError as error:
 """
     )
     message, hint = done.stdout.splitlines()
-    assert message == (
-        "nothing opens the store `blob` (az://data): it has no `key` or `sas`, and nobody is signed in to Azure"
-    )
+    assert message.startswith("nothing opens the store `blob` (az://data): it has no `key` or `sas`")
+    assert message.endswith("nobody is signed in to Azure")
     assert hint.startswith("`az login`")
 
 

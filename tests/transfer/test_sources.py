@@ -52,7 +52,7 @@ def test_a_file_that_is_written_to_is_never_read_torn(tmp_path: Path, pause_s: f
     finally:
         done.set()
         writer.join()
-    assert noticed == 20 or pause_s > 0.001
+    assert noticed > 10 or pause_s > 0.001
     assert read_small(str(path), Entry("file", 1, 1))[0] in wholes
 
 
@@ -68,7 +68,7 @@ def test_parts_are_hashed_in_order_whoever_reads_them(tmp_path: Path) -> None:
     def take(number: int) -> None:
         buffer = parts.read(number, number * 50_000, sizes[number], budget)
         assert buffer[: sizes[number]] == data[number * 50_000 :][: sizes[number]]
-        budget.release(buffer, sizes[number])
+        budget.release(buffer)
 
     threads = [threading.Thread(target=take, args=[number]) for number in reversed(range(len(sizes)))]
     for thread in threads:

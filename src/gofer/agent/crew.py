@@ -10,13 +10,17 @@ import os
 import signal
 import socket
 import sys
+import time
 import traceback
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Collection, NamedTuple, NoReturn
 
-from gofer.agent import attempts, cgroups, processes
+from gofer.agent import attempts, cgroups, files, folder, processes
 from gofer.agent.processes import Identity
 from gofer.agent.watch import REQUESTS
 from gofer.agent.worker import CGROUP_PREFIX, Worker, cgroup_name
+
+# How long an agent with nothing to do may take to leave.
+_PATIENCE_S = 5.0
 
 
 class Share(NamedTuple):
@@ -122,19 +126,15 @@ class Crew:
     def _bury(self, member: Member) -> list[News]:
         del self._members[member.connection.fileno()]
         member.connection.close()
-        if member.share is not None:
-            processes.send(
-                member.who, signal.SIGKILL
-            )  # half dead: it closed its connection with work in hand
-        try:
-            os.waitpid(member.who.pid, 0)
-        except ChildProcessError:
-            pass
+        if member.share is not None or not _ends_within(member.who.pid, _PATIENCE_S):
+            # Half dead, with work in hand, or stopped: it is not to be waited for.
+            processes.send(member.who, signal.SIGKILL)
+            _ends_within(member.who.pid, _PATIENCE_S)
         self._end_cgroup(member.who)
         return [] if member.share is None else [News(member.share, "gone")]
 
-    def sweep(self, store: str, share: Share, who: Identity | None) -> None:
-        """End every process that a dead agent left, however far it ran away.
+    def sweep(self, store: str, share: Share, who: Identity | None, *, agents: Collection[int]) -> None:
+        """End every process that a dead agent left, however far it ran away; `agents` are at work elsewhere.
 
         What the agents of the other nodes look after is theirs to end. An agent that found the share taken up
         before is alive, and so is its cgroup.
@@ -148,9 +148,21 @@ class Crew:
         def left(table: dict[int, processes.Stat]) -> set[int]:
             led = {pid for pid, stat in table.items() if stat.session in sessions}
             theirs = [processes.descendants(peer.pid, table) for peer in peers]
-            return led | processes.having_environment(mark, table).difference(*theirs)
+            return (
+                led
+                | self._orphans(table, agents)
+                | processes.having_environment(mark, table).difference(*theirs)
+            )
 
         processes.kill_until_gone(left)
+        files.remove_halves(os.path.join(store, folder.node_key(*share)))
+        for pid in self._orphans(processes.all_processes(), agents):
+            _ends_within(pid, 0.0)
+
+    def _orphans(self, table: dict[int, processes.Stat], agents: Collection[int]) -> set[int]:
+        """What came to this process when an agent died: the only children of it that are no agents."""
+        members = {member.who.pid for member in self._members.values()}
+        return processes.descendants(os.getpid(), table, spared=members.union(agents))
 
     def _end_cgroup(self, who: Identity) -> None:
         if self._cgroups is not None:
@@ -169,6 +181,20 @@ class Crew:
         who = processes.identify(pid) or Identity(pid, 0)
         member = self._members[ours.fileno()] = Member(who, ours)
         return member
+
+
+def _ends_within(pid: int, timeout_s: float) -> bool:
+    """Whether a child ends in that time; it is reaped then."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                return True
+        except ChildProcessError:
+            return True
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.001)
 
 
 def _be_agent(engine: str, connection: socket.socket, cgroup_parent: str | None) -> NoReturn:

@@ -62,6 +62,17 @@ def remove(path: str) -> None:
         pass
 
 
+def remove_halves(folder: str) -> None:
+    """Remove what `write_whole` of a process that was killed left in the folder."""
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return
+    for name in names:
+        if name.endswith(".tmp"):
+            remove(os.path.join(folder, name))
+
+
 def read_json(path: str) -> dict[str, Any] | None:
     """The object in the file; None when absent or not whole."""
     try:

@@ -12,7 +12,7 @@ import time
 import traceback
 from typing import NoReturn
 
-from gofer.agent import cgroups, wake
+from gofer.agent import cgroups, processes, wake
 from gofer.agent.queue_file import Replaced
 from gofer.agent.supervisor import Supervisor
 from gofer.agent.worker import CGROUP_PREFIX
@@ -29,6 +29,7 @@ def main(engine: str) -> NoReturn:
         os.chdir("/")
         cgroups.leave(CGROUP_PREFIX)  # an agent that started this one ends whatever stays in its group
         if _become_only(engine):
+            processes.adopt_orphans()  # of agents that are killed
             gc.freeze()
             _supervise(engine)
     except BaseException:  # the last words of a detached process go into its log
@@ -43,7 +44,10 @@ def _supervise(engine: str) -> None:
     try:
         supervisor.run()
     except Replaced:
-        wake.become(engine)  # as new: agents at work are found again by what they wrote in their folders
+        # A new process for the new file: agents at work are then nobody's children, as it expects them to be,
+        # and are found by what they wrote in their folders.
+        supervisor.close()
+        wake.spawn(engine)
     except sqlite3.DatabaseError as error:
         if not supervisor.queue.file.set_aside_if(error):
             raise

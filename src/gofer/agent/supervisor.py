@@ -72,6 +72,10 @@ class Supervisor:
             os.mkfifo(path, 0o600)
         self._fifo = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
+    def close(self) -> None:
+        """Listen no more: whoever pokes from here on is told that nobody is there."""
+        os.close(self._fifo)
+
     def _sleep(self) -> None:
         now, wall = time.monotonic(), time.time()
         until = [now + _LONGEST_SLEEP_S, *(one.next_request_at for one in self.active.values())]
@@ -97,7 +101,7 @@ class Supervisor:
             self._idle_since = now
         if now - self._idle_since < LINGER_S:
             return False
-        os.close(self._fifo)
+        self.close()
         if not self.queue.has_open():
             return True
         self._idle_since = None
@@ -170,7 +174,8 @@ class Supervisor:
             return
         if record is None and one.entry.boot == self.boot:
             # Nothing outlives a restart of the machine; the pids of before belong to others now.
-            self.crew.sweep(one.store, share, who)
+            busy = {agent.pid for other in self.active.values() for agent in other.left.values()}
+            self.crew.sweep(one.store, share, who, agents=busy)
         if record is None or record["state"] != State.SUCCEEDED:
             for peer in one.left.values():
                 processes.send(peer, STOP_FOR_PEER)

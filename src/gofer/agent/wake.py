@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from typing import NoReturn
 
 _PROGRAM = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); "
@@ -56,28 +55,19 @@ def ensure(engine: str) -> int | None:
 def spawn(engine: str) -> int:
     """Start a supervisor that outlives the caller, its terminal and its session."""
     _collect()
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     log = os.path.join(engine, "supervisor.log")
     null = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     pid = os.posix_spawn(
         sys.executable,
-        _argv(engine),
+        [sys.executable, "-I", "-S", "-c", _PROGRAM, root, engine],
         _environment(),
         file_actions=[null, (os.POSIX_SPAWN_OPEN, 1, log, append, 0o600), (os.POSIX_SPAWN_DUP2, 1, 2)],
         setsid=True,
     )
     _started.append(pid)
     return pid
-
-
-def become(engine: str) -> NoReturn:
-    """Begin anew as a supervisor of the same queue, in this process; what it held is let go."""
-    os.execve(sys.executable, _argv(engine), _environment())
-
-
-def _argv(engine: str) -> list[str]:
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    return [sys.executable, "-I", "-S", "-c", _PROGRAM, root, engine]
 
 
 def _environment() -> dict[str, str]:

@@ -72,10 +72,10 @@ class Watch:
         self._wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        for sig in _FORWARDED:
-            signal.signal(sig, lambda number, _: self._forward.append(number))
-        for sig in REQUESTS:
-            signal.signal(sig, self._on_request)
+        for forwarded in _FORWARDED:
+            signal.signal(forwarded, lambda number, _: self._forward.append(number))
+        for request in REQUESTS:
+            signal.signal(request, self._on_request)
         # Whoever forked this process blocked them, so that none came before it could be heard.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, REQUESTS)
 

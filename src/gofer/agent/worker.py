@@ -10,6 +10,7 @@ import json
 import os
 import socket
 import sqlite3
+import time
 from typing import Any
 
 from gofer.agent import cgroups, checkout, processes, wake
@@ -57,6 +58,7 @@ class Worker:
             cgroups.leave(CGROUP_PREFIX)
             cgroups.remove(self._cgroup)
         if self._has_open_runs():
+            time.sleep(_BREATH_S)
             wake.ensure(self.engine)  # it did not leave, it was killed, and runs wait for another
 
     def _has_open_runs(self) -> bool:
@@ -99,6 +101,8 @@ class Worker:
 
 
 CGROUP_PREFIX = "gofer-agent-"
+# A supervisor that cannot live must not be started over and over at the speed of the machine.
+_BREATH_S = 0.3
 
 
 def cgroup_name(who: processes.Identity) -> str:

@@ -57,7 +57,7 @@ def _from_click(error: click.ClickException) -> GoferError:
 def _no_such_option(error: click.NoSuchOption, path: str, hint: str) -> UsageError:
     if error.option_name == "--from":
         return UsageError(
-            f"`{path}` moves no data, so `-f NAME` before the verb means nothing to it",
+            f"`{path}` moves no data between targets, so `-f NAME` before the verb means nothing to it",
             hint=f"to follow a log, `-f` comes behind the verb: `{path} -f …`",
         )
     known = [name for param in error.ctx.command.params for name in param.opts] if error.ctx else []

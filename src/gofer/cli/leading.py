@@ -12,9 +12,9 @@ from gofer.text import did_you_mean, quote_command
 
 # Every option of every command that may stand before the verb; a test compares this with the commands.
 _FLAGS = """
-    --all --checksum --debug --delete --dry-run --failed --follow --force --help --json --new-code --no-code
-    --no-logs --pack --quiet --recursive --reverse --rows --same-code --single --version --wait --yes -Q -h
-    -r -y
+    --all --checksum --create --debug --delete --dry-run --failed --follow --force --help --json --new-code
+    --no-code --no-logs --pack --quiet --recursive --reverse --rows --same-code --single --version --wait
+    --yes -Q -h -r -y
 """
 _VALUED = """
     --array --attempt --columns --cpus --each --env --exclude --expires --export --filter --from --gpus

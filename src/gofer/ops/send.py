@@ -12,7 +12,7 @@ import msgspec
 from gofer.agent import folder, processes
 from gofer.agent.states import State
 from gofer.backends.base import Seals
-from gofer.errors import KeyExists
+from gofer.errors import BackendError, KeyExists, StoreError
 from gofer.model.ids import row_id
 from gofer.model.run import Observation, RunRecord
 
@@ -22,10 +22,18 @@ if TYPE_CHECKING:
 
 
 def send(session: Session, record: RunRecord, store_url: str, backend: Backend) -> None:
-    """Write the record to the store, submit the plan, and note in the ledger that the cluster has it."""
-    with suppress(KeyExists):  # an earlier try got this far
-        session.store(store_url).put(folder.record_key(record.id), msgspec.json.encode(record), new=True)
-    backend.submit(backend.plan(record))
+    """Write the record to the store, submit the plan, and note in the ledger that the cluster has it.
+
+    Errors of the store and the cluster pass through, with a hint that the run is recorded all the same.
+    """
+    try:
+        with suppress(KeyExists):  # an earlier try got this far
+            session.store(store_url).put(folder.record_key(record.id), msgspec.json.encode(record), new=True)
+        backend.submit(backend.plan(record))
+    except (StoreError, BackendError) as error:
+        told = f"{record.id} is recorded and goes out with the next command that can; `gofer abort` stops it"
+        error.hint = told if error.hint is None else f"{error.hint}; {told}"
+        raise
     count = None if record.array is None else len(record.array.rows)
     ids = [record.id] if count is None else [row_id(record.id, index) for index in range(count)]
     session.ledger.apply([Observation(run_id=one, state=State.QUEUED) for one in ids], time.time())

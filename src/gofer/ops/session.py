@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import msgspec
 
     from gofer.backends.base import Backend
-    from gofer.config.settings import Settings, StoreEntry
+    from gofer.config.settings import Settings
+    from gofer.config.stores import StoreEntry
     from gofer.storage.base import Store
     from gofer.tracking.ledger import Ledger, RunRow
 
@@ -92,13 +93,14 @@ class Session:
         return self._stores[entry.url]
 
     def _entry(self, name_or_url: str) -> StoreEntry:
-        from gofer.config.settings import StoreEntry
+        from gofer.config.stores import StoreEntry
 
         if "://" not in name_or_url:
             return self.settings.store(name_or_url)
+        unknown = StoreEntry("", name_or_url, "")
         if name_or_url.startswith(("file://", "memory://")):
-            return StoreEntry("", name_or_url, "")
-        return self.settings.store_at(name_or_url) or StoreEntry("", name_or_url, "")
+            return unknown
+        return self.settings.store_at(name_or_url) or unknown
 
     def _open(self, entry: StoreEntry) -> Store:
         from gofer.storage.open import open_store

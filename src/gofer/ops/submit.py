@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 
 
 class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the person asked for. `code` False sends none: the command runs in an empty folder."""
+    """What the person asked for. `code` False sends none: the command runs in an empty folder.
+
+    `each` and `array_file` are as on the command line; `columns` are more of `each`, already split.
+    """
 
     flags: JobFlags = JobFlags()
     command: tuple[str, ...] = ()
@@ -43,6 +46,7 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     job_file: Path | None = None
     each: tuple[str, ...] = ()
     array_file: Path | None = None
+    columns: dict[str, tuple[str, ...]] = {}
     code: bool = True
 
 
@@ -102,11 +106,13 @@ def _job_file(request: SubmitRequest) -> JobFile | None:
 
 
 def _array(request: SubmitRequest, file: JobFile | None, job: Job) -> Array | None:
-    if not request.each and request.array_file is None and file is None:
+    if not request.each and request.array_file is None and not request.columns and file is None:
         return None
-    from gofer.config.arrays import NOTHING, check_placeholders, expand
+    from gofer.config.arrays import NOTHING, Axes, check_placeholders, expand
 
-    array = expand(request.each, request.array_file, base=file.axes if file else NOTHING)
+    said = file.axes if file else NOTHING
+    base = Axes({**said.columns, **request.columns}, said.grid)
+    array = expand(request.each, request.array_file, base=base)
     if array is not None:
         check_placeholders(job.command, array.columns)
     return array

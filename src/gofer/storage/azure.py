@@ -10,7 +10,7 @@ from gofer.agent.objects import open_azure
 from gofer.agent.objects.azure_auth import Bearer, Sas, SasTerms, SharedKey, make_sas
 from gofer.agent.objects.client import Signer
 from gofer.config.redact import remember
-from gofer.errors import CredentialError
+from gofer.errors import CredentialError, KeyNotFound
 from gofer.storage.base import Store
 from gofer.storage.cloud import CloudStore
 from gofer.storage.credentials import (
@@ -22,7 +22,8 @@ from gofer.storage.credentials import (
     read_sas,
     sas_facts,
 )
-from gofer.storage.explain import Circumstances
+from gofer.storage.explain import Circumstances, CopyRefused
+from gofer.storage.keys import no_such_key
 from gofer.text import format_duration
 
 _METHODS = {"GET": "r", "HEAD": "r", "PUT": "cw", "DELETE": "d"}
@@ -59,8 +60,15 @@ class AzureStore(CloudStore):
         """From any Azure store, also of another account, or wherever else the source can sign a URL for."""
         if not isinstance(source, AzureStore):
             return False
-        with self._explained("write", key):
-            self._blobs.copy_from_url(source.copy_url(source_key, self), key)
+        with source._explained("read", source_key):
+            url = source.copy_url(source_key, self)
+        try:
+            with self._explained("write", key):
+                self._blobs.copy_from_url(url, key)
+        except KeyNotFound:
+            raise no_such_key(source.url, source_key) from None
+        except CopyRefused:
+            return False
         return True
 
     def copy_url(self, key: str, reader: AzureStore) -> str:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from gofer.agent.objects.azure_auth import bare_token, sas_fields
+from gofer.agent.objects.wire import Server
 from gofer.config.redact import remember
 from gofer.config.stores import SECRET_KEYS, StoreOptions
 from gofer.errors import ConfigError, CredentialError, UsageError
@@ -119,20 +120,27 @@ def read_address(url: str) -> Address:
 
 def azure_endpoint(entry: Entry, account: str) -> str:
     """The URL of the account's blob service; on an emulator the account stands in the path."""
-    given = entry.options.endpoint or _url_of(entry.options.sas)
+    given = read_endpoint(entry) or _url_of(entry.options.sas)
     if not given:
         return f"https://{account}.blob.core.windows.net"
-    parts = urlsplit(given if "://" in given else f"https://{given}")
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-        raise ConfigError(
-            f"the `endpoint` of the store {entry.label} is not the URL of a service: `{parts.netloc}`",
-            hint="write it like `https://account.blob.core.windows.net`",
-        )
-    path = parts.path.rstrip("/")
-    is_bare_host = parts.hostname == "localhost" or re.fullmatch(r"[\d.]+|.*:.*", parts.hostname)
-    if not path and is_bare_host:
+    parts = urlsplit(given)
+    path, host = parts.path.rstrip("/"), parts.hostname or ""
+    if not path and (host == "localhost" or re.fullmatch(r"[\d.]+|.*:.*", host)):
         path = f"/{account}"
     return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def read_endpoint(entry: Entry) -> str | None:
+    """The `endpoint` with its scheme, or None without one; ConfigError when it is not an address."""
+    given = entry.options.endpoint
+    if not given:
+        return None
+    whole = given if "://" in given else f"https://{given}"
+    try:
+        Server.of(whole)
+        return whole
+    except ValueError as error:
+        raise ConfigError(f"the `endpoint` of the store {entry.label} cannot be: {error}") from None
 
 
 def azure_account(entry: Entry, address: Address) -> str:

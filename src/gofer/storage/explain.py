@@ -27,6 +27,10 @@ class Circumstances(NamedTuple):
     clock_ahead_s: float | None = None
 
 
+class CopyRefused(StoreError):
+    """The service cannot fetch the source of a copy; the bytes can still go through this machine."""
+
+
 class Deed(NamedTuple):
     """What was being done: `read`, `write`, `create`, `delete` or `list`, and to which key."""
 
@@ -215,7 +219,13 @@ def _disabled(what: str, error: ObjectsError, found: Circumstances) -> GoferErro
     return StoreError(f"{what}the account `{found.account}` is disabled", hint="ask its owner")
 
 
+def _no_copy(what: str, error: ObjectsError, found: Circumstances) -> GoferError:
+    return CopyRefused(f"{what}the service cannot fetch it from where it lies ({error.code})")
+
+
 _CODES = {
+    "CannotVerifyCopySource": _no_copy,
+    "APINotImplemented": _no_copy,
     "ContainerNotFound": _no_container,
     "NoSuchBucket": _no_container,
     "ContainerBeingDeleted": _being_deleted,

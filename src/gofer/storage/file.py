@@ -7,6 +7,7 @@ is not an object.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -235,7 +236,14 @@ class FileStore:
                 raise self._gone() from error
             why = (error.strerror or str(error)).lower()
             where = f"{key!r} in the store {self.url}" if key else f"the store {self.url}"
-            raise StoreError(f"cannot {verb} {where}: {why}") from error
+            raise StoreError(f"cannot {verb} {where}: {why}", hint=self._hint(error)) from error
+
+    def _hint(self, error: OSError) -> str | None:
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            return f"make {quote_word(str(self.root))} writable, or set `GOFER_HOME` to a folder that is"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return f"free some space: `df -h {quote_word(str(self.root))}`"
+        return None
 
     def _gone(self) -> StoreError:
         return StoreError(

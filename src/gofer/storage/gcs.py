@@ -29,7 +29,6 @@ from gofer.storage.credentials import Entry, read_address
 from gofer.storage.keys import check_key, check_prefix, no_such_key
 
 if TYPE_CHECKING:
-    from obstore import GetOptions
     from obstore.store import ClientConfig, RetryConfig
 
 _CLIENT: ClientConfig = {"connect_timeout": timedelta(seconds=10), "timeout": timedelta(seconds=300)}
@@ -76,19 +75,21 @@ class GcsStore:
             return bytes(obstore.get_range(self._store, self._name(key), start=first, end=last))
 
     def get_stream(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
-        check_key(key)
-        options: GetOptions | None = None
-        if start or length is not None:
-            options = {"range": {"offset": start} if length is None else (start, start + length)}
+        info = self.head(check_key(key))
+        if info is None:
+            raise no_such_key(self.url, key)
+        end = info.size if length is None else min(start + length, info.size)
+        if start >= end:
+            return iter(())
         with self._explained("read", key):
-            found = obstore.get(self._store, self._name(key), options=options)
-            pieces = iter(found.stream(min_chunk_size=_PIECE))
-        return self._pieces(key, pieces)
+            found = obstore.get(self._store, self._name(key), options={"range": (start, end)})
+        return self._pieces(key, found)
 
-    def _pieces(self, key: str, pieces: Iterator[Any]) -> Iterator[bytes]:
+    def _pieces(self, key: str, found: Any) -> Iterator[bytes]:
         with self._explained("read", key):
-            for piece in pieces:
-                yield bytes(piece)
+            for chunk in found.stream(min_chunk_size=_PIECE):
+                whole = memoryview(chunk)
+                yield from (bytes(whole[at : at + _PIECE]) for at in range(0, len(whole), _PIECE))
 
     def put(self, key: str, data: Bytes, *, new: bool = False) -> None:
         with self._explained("write", check_key(key)):

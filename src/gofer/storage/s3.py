@@ -10,7 +10,7 @@ from gofer.agent.objects.s3_auth import SigV4
 from gofer.errors import CredentialError
 from gofer.storage.base import Store
 from gofer.storage.cloud import CloudStore
-from gofer.storage.credentials import Entry, read_address, s3_keys
+from gofer.storage.credentials import Entry, read_address, read_endpoint, s3_keys
 from gofer.storage.explain import Circumstances
 from gofer.storage.keys import no_such_key
 
@@ -26,7 +26,7 @@ class S3Store(CloudStore):
         access_key, secret_key, token = s3_keys(entry, os.environ)
         self._spec = {
             "kind": "s3",
-            "endpoint": entry.options.endpoint or _variable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+            "endpoint": read_endpoint(entry) or _variable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
             "bucket": address.container,
             "prefix": address.prefix,
             "region": entry.options.region or _variable("AWS_REGION", "AWS_DEFAULT_REGION"),

@@ -73,7 +73,7 @@ class BlockUpload:
                 data = memoryview(buffer)[:size]
                 self._blocks[part] = self._place.store.put_block(self._place.key, self._upload, part, data)
         finally:
-            self._budget.release(buffer, size)
+            self._budget.release(buffer)
         self._counted.append(size)
         self._arrived(size)
 

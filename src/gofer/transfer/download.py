@@ -6,11 +6,12 @@ import hashlib
 import os
 from collections.abc import Iterable
 
+from gofer.storage.base import ReadsInto
 from gofer.transfer.budget import Budget
 from gofer.transfer.ends import LocalEnd, StoreEnd
 from gofer.transfer.entries import Entry
 from gofer.transfer.landing import Landing, remove_left
-from gofer.transfer.mover import Arrived, InParts
+from gofer.transfer.mover import LARGE, MIDDLING, Arrived, Changed, InParts
 from gofer.transfer.objects import damaged
 from gofer.transfer.ranges import RangeDownload
 
@@ -32,11 +33,26 @@ class Download:
     def small(self, entry: Entry) -> None:
         if not entry.size:
             self._empty(entry)
-            return
-        data = self._store.get(self._source.key(entry.path))
-        if len(data) != entry.size or not _is_right(data, entry.md5):
+        elif entry.size < MIDDLING or not isinstance(self._store, ReadsInto):
+            self._write(entry, self._store.get(self._source.key(entry.path)))
+        else:
+            self._write_buffered(entry, self._store)
+
+    def _write_buffered(self, entry: Entry, store: ReadsInto) -> None:
+        buffer = self._budget.buffer(LARGE)
+        try:
+            got = store.read_into(self._source.key(entry.path), 0, memoryview(buffer))
+            if got == len(buffer):
+                raise Changed("it was replaced by a larger one")
+            self._write(entry, memoryview(buffer)[:got])
+        finally:
+            self._budget.release(buffer)
+
+    def _write(self, entry: Entry, data: bytes | memoryview) -> None:
+        """Put it in place, when it is what the listing said, or else what the object is by now."""
+        if not _is_right(data, entry):
             entry = self._source.look_again(entry)
-            if len(data) != entry.size or not _is_right(data, entry.md5):
+            if not _is_right(data, entry):
                 raise damaged(entry.path)
         self._landing.write(entry.path, data, entry.mtime_ns, executable=entry.executable)
 
@@ -74,5 +90,7 @@ class Download:
             folder = os.path.dirname(folder)
 
 
-def _is_right(data: bytes, md5: bytes | None) -> bool:
-    return md5 is None or hashlib.md5(data, usedforsecurity=False).digest() == md5
+def _is_right(data: bytes | memoryview, entry: Entry) -> bool:
+    if len(data) != entry.size:
+        return False
+    return entry.md5 is None or hashlib.md5(data, usedforsecurity=False).digest() == entry.md5

@@ -11,7 +11,7 @@ from gofer.transfer.budget import Budget
 from gofer.transfer.crew import Crew
 from gofer.transfer.entries import Entry
 from gofer.transfer.jobs import Attempt, Jobs, Part, Underway
-from gofer.transfer.mover import LARGE, Changed, Mover
+from gofer.transfer.mover import LARGE, MIDDLING, Changed, Mover
 from gofer.transfer.notes import Notes
 from gofer.transfer.progress import Progress
 
@@ -87,14 +87,11 @@ class Engine:
             self._end(attempt, None)
 
     def _small(self, entry: Entry) -> None:
-        if entry.size <= _TINY:
+        if _TINY < entry.size < MIDDLING:
+            with self._budget.share(entry.size):
+                self._mover.small(entry)
+        else:
             self._mover.small(entry)
-            return
-        self._budget.take(entry.size)
-        try:
-            self._mover.small(entry)
-        finally:
-            self._budget.give(entry.size)
 
     def _part(self, part: Part) -> None:
         underway = part.underway

@@ -10,7 +10,7 @@ import time
 
 from gofer.transfer.budget import Budget
 from gofer.transfer.entries import Entry
-from gofer.transfer.mover import Changed
+from gofer.transfer.mover import LARGE, Changed
 from gofer.transfer.walk import describe
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # not blocking, should it have become a pipe
@@ -19,19 +19,38 @@ _TICK_S = 0.02  # twice what the slowest kernel clock takes to move on
 _LOOKS = 10
 
 
-def read_small(path: str, entry: Entry) -> tuple[bytes, Entry]:
-    """The bytes, and what the file is now. Changed when it was written to meanwhile; OSError."""
+class Grown(Exception):
+    """A file that was small when it was looked at is large now."""
+
+
+def read_small(path: str, entry: Entry, into: bytearray | None = None) -> tuple[bytes | memoryview, Entry]:
+    """The bytes, in the buffer of LARGE bytes if there is one, and what the file is now.
+
+    Changed when it was written to meanwhile; Grown; OSError.
+    """
     file = os.open(path, _READ)
     try:
         before = _look(file)
-        data = os.read(file, before.st_size + 1)
-        while data and len(data) < before.st_size and (more := os.read(file, before.st_size + 1 - len(data))):
-            data += more
-        if len(data) != before.st_size or mark(os.fstat(file)) != mark(before):
+        size = before.st_size
+        if size >= LARGE:
+            raise Grown
+        data: bytes | memoryview = os.read(file, size + 1) if into is None else b""
+        if len(data) != size:
+            data = _read_on(file, data, memoryview(bytearray(LARGE) if into is None else into)[: size + 1])
+        if len(data) != size or mark(os.fstat(file)) != mark(before):
             raise Changed("it was written to while it was read")
     finally:
         os.close(file)
     return data, describe(entry.path, before)
+
+
+def _read_on(file: int, begun: bytes | memoryview, into: memoryview) -> memoryview:
+    """What was read so far and the rest; some network file systems give it in pieces."""
+    done = len(begun)
+    into[:done] = begun
+    while got := os.readv(file, [into[done:]]):
+        done += got
+    return into[:done]
 
 
 def _look(file: int) -> os.stat_result:
@@ -65,28 +84,41 @@ class FileParts:
         self.size = self._seen.st_size
         self.identity = ":".join(map(str, mark(self._seen)))
         self._digest = hashlib.md5(usedforsecurity=False)
-        self._next = 0
-        self._turn = threading.Condition()
+        self._turn = 0
+        self._lock = threading.Lock()
+        self._waiting: dict[int, threading.Event] = {}
 
     def read(self, number: int, start: int, size: int, budget: Budget) -> bytearray:
         """A buffer with these bytes. Parts are counted by `number`; each waits for those before.
 
         The buffer is taken when its turn has come: else those in front could wait for those behind.
         """
-        with self._turn:
-            while self._next != number:
-                self._turn.wait()
-        buffer = budget.buffer(size)
+        self._await(number)
         try:
-            self._fill(start, memoryview(buffer)[:size])
-        except BaseException:
-            budget.release(buffer, size)
-            raise
+            buffer = budget.buffer(size)
+            try:
+                self._fill(start, memoryview(buffer)[:size])
+            except BaseException:
+                budget.release(buffer)
+                raise
         finally:
-            with self._turn:
-                self._next += 1
-                self._turn.notify_all()
+            self._pass_on()
         return buffer
+
+    def _await(self, number: int) -> None:
+        with self._lock:
+            if number == self._turn:
+                return
+            gate = self._waiting[number] = threading.Event()
+        gate.wait()
+
+    def _pass_on(self) -> None:
+        """Wake the one whose turn it is, and no other."""
+        with self._lock:
+            self._turn += 1
+            gate = self._waiting.pop(self._turn, None)
+        if gate:
+            gate.set()
 
     def _fill(self, start: int, into: memoryview) -> None:
         done = 0

@@ -44,7 +44,7 @@ class Landing:
             self._prepare(folder)
         return f"{self._root}/{path}"
 
-    def write(self, path: str, data: bytes, mtime_ns: int, *, executable: bool) -> None:
+    def write(self, path: str, data: bytes | memoryview, mtime_ns: int, *, executable: bool) -> None:
         """The file is there, whole, when this returns; else what was there before still is."""
         target = self.target(path)
         part = self._beside(target)

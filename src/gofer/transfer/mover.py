@@ -10,6 +10,8 @@ from gofer.transfer.entries import Entry
 
 # From here on a file goes in parts.
 LARGE = 8 << 20
+# From here on it travels in one of the few buffers that all share.
+MIDDLING = 1 << 20
 
 # Told the bytes that have arrived, as they do; negative when they count no more.
 Arrived = Callable[[int], None]

@@ -30,7 +30,7 @@ class ObjectParts:
         try:
             self._fill(start, memoryview(buffer)[:size])
         except BaseException:
-            budget.release(buffer, size)
+            budget.release(buffer)
             raise
         return buffer
 

@@ -43,7 +43,7 @@ class RangeDownload:
         try:
             self._part.write(number, memoryview(buffer)[:size])
         finally:
-            self._budget.release(buffer, size)
+            self._budget.release(buffer)
         self._counted.append(size)
         self._arrived(size)
         if self._entry.md5 is not None:

@@ -44,7 +44,7 @@ class StreamUpload:
             size = min(_PIECE, self._source.size - start)
             buffer = self._source.read(number, start, size, self._budget)
             piece = bytes(memoryview(buffer)[:size])
-            self._budget.release(buffer, size)
+            self._budget.release(buffer)
             yield piece
             self._moved += size
             self._arrived(size)

@@ -12,8 +12,8 @@ from gofer.transfer.blocks import BlockUpload, Place
 from gofer.transfer.budget import Budget
 from gofer.transfer.ends import LocalEnd, StoreEnd
 from gofer.transfer.entries import Entry
-from gofer.transfer.files import FileParts, read_small
-from gofer.transfer.mover import LARGE, Arrived, InParts, in_one_thread
+from gofer.transfer.files import FileParts, Grown, read_small
+from gofer.transfer.mover import LARGE, MIDDLING, Arrived, InParts, in_one_thread
 from gofer.transfer.stream import StreamUpload
 
 
@@ -29,16 +29,13 @@ class Upload:
         self._state = state
 
     def small(self, entry: Entry) -> None:
-        data, now = read_small(self._path(entry), entry)
-        if len(data) >= LARGE:  # it has grown since it was looked at
-            in_one_thread(self.large(now, lambda size: None))
-            return
-        key = self._end.key(entry.path)
-        if self._hashes:
-            md5 = hashlib.md5(data, usedforsecurity=False).digest()
-            self._hashes.put_hashed(key, data, md5=md5, metadata=to_metadata(now))
-        else:
-            self._store.put(key, data)
+        try:
+            if entry.size < MIDDLING:
+                self._put(*read_small(self._path(entry), entry))
+            else:
+                self._put_buffered(entry)
+        except Grown:
+            in_one_thread(self.large(entry, lambda size: None))
 
     def large(self, entry: Entry, arrived: Arrived) -> InParts:
         source = FileParts(self._path(entry), entry)
@@ -53,6 +50,21 @@ class Upload:
 
     def close(self, *, done: bool) -> None:
         pass
+
+    def _put_buffered(self, entry: Entry) -> None:
+        buffer = self._budget.buffer(LARGE)
+        try:
+            self._put(*read_small(self._path(entry), entry, buffer))
+        finally:
+            self._budget.release(buffer)
+
+    def _put(self, data: bytes | memoryview, now: Entry) -> None:
+        key = self._end.key(now.path)
+        if self._hashes:
+            md5 = hashlib.md5(data, usedforsecurity=False).digest()
+            self._hashes.put_hashed(key, data, md5=md5, metadata=to_metadata(now))
+        else:
+            self._store.put(key, bytes(data))
 
     def _path(self, entry: Entry) -> str:
         return f"{self._root}/{entry.path}" if entry.path else self._root

@@ -12,8 +12,9 @@ from xml.etree import ElementTree
 from gofer.agent.objects.base import Objects, Page, parse_http_date
 from gofer.agent.objects.client import Client, Request
 from gofer.agent.objects.facts import Absent, Block, BlockRules, Changed, Exists, ObjectInfo, ObjectsError
+from gofer.agent.objects.link import Bytes
 from gofer.agent.objects.names import azure_name, in_url
-from gofer.agent.objects.wire import Answer, Bytes
+from gofer.agent.objects.wire import Answer
 
 _META = "x-ms-meta-"
 _COPY_POLL_S = (0.05, 0.2, 0.5, 1.0, 2.0)

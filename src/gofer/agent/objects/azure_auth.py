@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hmac
+import threading
 import time
 from typing import Callable, Dict, NamedTuple, Optional, Tuple
 from urllib.parse import parse_qsl, unquote
@@ -72,11 +73,13 @@ class Bearer(Signer):
     def __init__(self, fetch: Callable[[], Tuple[str, float]]) -> None:
         self._fetch = fetch
         self._token: Optional[Tuple[str, float]] = None
+        self._lock = threading.Lock()
 
     def sign(self, request: Request) -> Tuple[str, Dict[str, str]]:
-        token = self._token
-        if token is None or token[1] - time.time() < 300:
-            token = self._token = self._fetch()
+        with self._lock:  # one thread asks, the others wait for its answer
+            if self._token is None or self._token[1] - time.time() < 300:
+                self._token = self._fetch()
+            token = self._token
         headers = {**request.headers, "Authorization": f"Bearer {token[0]}"}
         return request.target, {**headers, "x-ms-date": http_now(), "x-ms-version": VERSION}
 

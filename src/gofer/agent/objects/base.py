@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
-from typing import Callable, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from gofer.agent.objects.client import Client, Request
 from gofer.agent.objects.facts import Absent, Block, BlockRules, Exists, ObjectInfo, ObjectsError
+from gofer.agent.objects.link import Bytes
 from gofer.agent.objects.names import key_of
-from gofer.agent.objects.wire import Answer, Bytes
+from gofer.agent.objects.reading import Reading
+from gofer.agent.objects.wire import Answer
 
 BLOCK_BYTES = 8 << 20
 _AT_ONCE = 32
-_RESUMES = 8
 # After each thousand blocks they are twice as large, so that no stream meets the limit on their number.
 _DOUBLING = 1000
 # Tells our own new object from another's when the answer to its writing was lost.
@@ -33,7 +33,7 @@ class Page(NamedTuple):
     more: str
 
 
-class Objects:
+class Objects(Reading):
     """The verbs; what differs between services is below the line and in the subclasses."""
 
     block_rules = BlockRules(1, BLOCK_BYTES, 1)
@@ -41,44 +41,6 @@ class Objects:
     def __init__(self, client: Client, prefix: str) -> None:
         self.client = client
         self._prefix = f"{self._escape(prefix)}/" if prefix else ""
-
-    def get(self, key: str) -> bytes:
-        return self.client.call(self._read(key), Answer.read)
-
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        """As in `gofer.storage.base.Store`."""
-        if start < 0 or length == 0:
-            info = self.head(key)
-            if info is None:
-                raise Absent(404, "", "there is no such object")
-            start = max(info.size + start, 0) if start < 0 else start
-            if length == 0 or start >= info.size:
-                return b""
-        answer, data = self.client.call(self._read(key, start, start + length), _with_body)
-        if answer.status == 416:
-            return b""
-        return data[start : start + length] if answer.status == 200 else data
-
-    def read_into(self, key: str, start: int, buffer: memoryview, *, etag: Optional[str] = None) -> int:
-        """As in `gofer.storage.base.ReadsInto`."""
-        request = self._read(key, start, start + len(buffer), etag)
-
-        def fill(answer: Answer) -> int:
-            if answer.status == 416:
-                answer.read()
-                return 0
-            if answer.status == 200 and start:
-                answer.close()
-                raise ObjectsError(200, "answer", "the service sends whole objects only")
-            return answer.read_into(buffer)
-
-        return self.client.call(request, fill)
-
-    def get_stream(self, key: str, start: int = 0, length: Optional[int] = None) -> Iterator[bytes]:
-        """As in `gofer.storage.base.Streams`."""
-        end = None if length is None else start + length
-        answer = self._answer(key, start, end, None)
-        return self._pieces(key, answer, start, end)
 
     def put(
         self,
@@ -96,9 +58,15 @@ class Objects:
         try:
             self._write(key, data, new, md5 or hashlib.md5(data).digest(), found)
         except Exists:
-            info = self.head(key)
-            if info is None or (info.metadata or {}).get(_TOKEN) != found[_TOKEN]:
+            if not self._is_ours(key, found[_TOKEN]):
                 raise
+
+    def _is_ours(self, key: str, token: str) -> bool:
+        try:
+            info = self.head(key)
+        except ObjectsError:  # who may write need not be allowed to look
+            return False
+        return info is not None and (info.metadata or {}).get(_TOKEN) == token
 
     def put_stream(
         self,
@@ -125,9 +93,15 @@ class Objects:
             self.commit_blocks(key, upload, blocks, md5=hashed.digest(), metadata=metadata)
         except BaseException:
             if upload:
-                self.abort_upload(key, upload)
+                self._forget(key, upload)
             raise
         return total
+
+    def _forget(self, key: str, upload: str) -> None:
+        try:
+            self.abort_upload(key, upload)
+        except ObjectsError:
+            pass  # what is on its way already says more
 
     def head(self, key: str) -> Optional[ObjectInfo]:
         """Size, time and what else is known, or None when absent."""
@@ -140,10 +114,19 @@ class Objects:
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """The object `prefix` and all below the folder of that name."""
-        info = self.head(prefix) if prefix else None
+        info = self._look(prefix) if prefix else None
         if info:
             yield info
         yield from self.list_beginning(f"{prefix}/" if prefix else "")
+
+    def _look(self, key: str) -> Optional[ObjectInfo]:
+        """As `head`; None also for who may list and not read."""
+        try:
+            return self.head(key)
+        except ObjectsError as error:
+            if error.status == 403:
+                return None
+            raise
 
     def list_beginning(self, text: str) -> Iterator[ObjectInfo]:
         """Every object whose key begins with `text`."""
@@ -245,57 +228,10 @@ class Objects:
             page = self._page(start, delimiter, page.more)
             yield page
 
-    def _read(
-        self, key: str, start: int = 0, end: Optional[int] = None, etag: Optional[str] = None
-    ) -> Request:
-        headers = {"If-Match": etag} if etag else {}
-        if start or end is not None:
-            headers["Range"] = f"bytes={start}-{'' if end is None else end - 1}"
-        return Request("GET", self._path(key), headers=headers, fine=(416,))
-
-    def _answer(self, key: str, start: int, end: Optional[int], etag: Optional[str]) -> Answer:
-        return self.client.call(self._read(key, start, end, etag), _ranged(start))
-
-    def _pieces(self, key: str, answer: Answer, at: int, end: Optional[int]) -> Iterator[bytes]:
-        if answer.status == 416:
-            answer.close()
-            return
-        etag, stalled = answer.headers.get("etag"), 0
-        try:
-            while True:
-                try:
-                    for piece in answer.pieces():
-                        at += len(piece)
-                        stalled = 0
-                        yield piece
-                    return
-                except OSError as error:
-                    stalled += 1
-                    if stalled > _RESUMES:
-                        raise ObjectsError(0, "connection", f"the connection broke at byte {at}") from error
-                time.sleep(0.1 * 2**stalled)
-                answer = self._answer(key, at, end, etag)
-        finally:
-            answer.close()
-
-
-def _with_body(answer: Answer) -> Tuple[Answer, bytes]:
-    return answer, answer.read()
-
 
 def _read_head(answer: Answer) -> Answer:
     answer.read()
     return answer
-
-
-def _ranged(start: int) -> Callable[[Answer], Answer]:
-    def check(answer: Answer) -> Answer:
-        if answer.status == 200 and start:
-            answer.close()
-            raise ObjectsError(200, "answer", "the service sends whole objects only")
-        return answer
-
-    return check
 
 
 def _chunked(pieces: Iterable[bytes]) -> Iterator[Tuple[bytes, bool]]:

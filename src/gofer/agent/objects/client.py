@@ -11,15 +11,18 @@ from types import MappingProxyType
 from typing import Callable, Dict, Mapping, NamedTuple, NoReturn, Optional, Tuple, TypeVar
 
 from gofer.agent.objects.facts import Absent, Changed, Exists, ObjectsError
+from gofer.agent.objects.link import Bytes, Stale
 from gofer.agent.objects.names import in_query
 from gofer.agent.objects.patience import Policy, Transient, is_worth_it, persist, retry_after_s
-from gofer.agent.objects.wire import SILENCE_TIMEOUT_S, Answer, Bytes, Stale, Wire
+from gofer.agent.objects.wire import SILENCE_TIMEOUT_S, Answer, Wire
 
 T = TypeVar("T")
 
 _CODE = re.compile(r"<Code>([^<]*)</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]*)")
 _DETAIL = re.compile(r"<(?:AuthenticationErrorDetail|Region)>([^<]*)")
+# Two writers met; S3 decides for one and asks the other to come again.
+_PASSING = ("ConditionalRequestConflict", "OperationAborted")
 # A server that was never heard from is more likely misspelt than busy.
 _TRIES_UNHEARD = 3
 
@@ -103,7 +106,9 @@ class Client:
             raise Transient(ObjectsError(0, "connection", "the connection broke"), at_once=True) from None
         except OSError as failure:
             self._unreachable(failure, tried)
-        if is_worth_it(error.status):
+        except ObjectsError as found:  # in a body that began before the work was done
+            error = found
+        if is_worth_it(error.status) or error.code in _PASSING:
             raise Transient(error, retry_after_s(answer.headers))
         if error.status == 401 and tried == 0 and self.signer.renew():
             raise Transient(error, at_once=True)

@@ -6,7 +6,7 @@ import os
 from typing import Iterable, Iterator, Mapping, Optional
 
 from gofer.agent.objects.facts import Absent, Exists, ObjectInfo, ObjectsError
-from gofer.agent.objects.wire import Bytes
+from gofer.agent.objects.link import Bytes
 
 # The name the laptop's file store gives unfinished writes; never listed there.
 _TEMPORARY = ".gofer-tmp"

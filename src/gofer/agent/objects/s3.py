@@ -13,8 +13,9 @@ from xml.etree import ElementTree
 from gofer.agent.objects.base import Objects, Page, parse_http_date
 from gofer.agent.objects.client import Client, Request
 from gofer.agent.objects.facts import Absent, Block, BlockRules, Changed, Exists, ObjectInfo, ObjectsError
+from gofer.agent.objects.link import Bytes
 from gofer.agent.objects.names import in_url, s3_name
-from gofer.agent.objects.wire import Answer, Bytes
+from gofer.agent.objects.wire import Answer
 
 _META = "x-amz-meta-"
 # Where rclone keeps it too: the ETag of what was sent in parts is no MD5.

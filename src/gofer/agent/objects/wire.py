@@ -10,30 +10,17 @@ import os
 import socket
 import ssl
 import threading
-from typing import Dict, Iterator, List, NamedTuple, Optional, Union
+from typing import Dict, Iterator, List, NamedTuple, Optional
 from urllib.parse import urlsplit
 
+from gofer.agent.objects.link import PIECE, Bytes, Cut, Link, Stale
 from gofer.agent.objects.proxies import proxy_for
-
-Bytes = Union[bytes, bytearray, memoryview]
 
 CONNECT_TIMEOUT_S = 10.0
 SILENCE_TIMEOUT_S = 60.0
-_PIECE = 1 << 16
-_MOST_HEAD = 1 << 16
 _MOST_IDLE = 256
-# Below this a body travels in one piece with its head.
-_ONE_PIECE = 1 << 14
 
 _context: Optional[ssl.SSLContext] = None
-
-
-class Cut(OSError):
-    """The connection ended in the middle of an answer, or carried something that is not HTTP."""
-
-
-class Stale(Cut):
-    """A connection that had been idle turned out to be closed; the server heard nothing on it."""
 
 
 class Server(NamedTuple):
@@ -56,10 +43,10 @@ class Server(NamedTuple):
 class Answer:
     """The head of an answer, and its body, which must be read to its end or closed."""
 
-    def __init__(self, link: _Link, status: int, headers: Dict[str, str], has_body: bool) -> None:
+    def __init__(self, link: Link, status: int, headers: Dict[str, str], has_body: bool) -> None:
         self.status = status
         self.headers = headers
-        self._link: Optional[_Link] = link
+        self._link: Optional[Link] = link
         self._chunked = has_body and "chunked" in headers.get("transfer-encoding", "").lower()
         length = headers.get("content-length")
         self._endless = has_body and not self._chunked and length is None
@@ -77,8 +64,10 @@ class Answer:
         return b"".join(self.pieces())
 
     def read_into(self, buffer: memoryview) -> int:
-        """Fill `buffer` with a body of known length; the bytes read. What does not fit is not read."""
+        """Fill `buffer` from the body; the bytes read. What does not fit is not read."""
         got = 0
+        if self._endless or not self._last_chunk:
+            return self._copy_into(buffer)
         want = min(len(buffer), self._left)
         while got < want:
             read = self._open().read_into(buffer[got:want])
@@ -89,10 +78,22 @@ class Answer:
         self.close()
         return got
 
+    def _copy_into(self, buffer: memoryview) -> int:
+        """For a body whose length is not known beforehand."""
+        got = 0
+        for piece in self.pieces():
+            fits = piece[: len(buffer) - got]
+            buffer[got : got + len(fits)] = fits
+            got += len(fits)
+            if got == len(buffer):
+                break
+        self.close()
+        return got
+
     def pieces(self) -> Iterator[bytes]:
         """The body in pieces as they come."""
         while self._left or self._next_chunk():
-            piece = self._open().read(_PIECE if self._endless else min(self._left, _PIECE))
+            piece = self._open().read(PIECE if self._endless else min(self._left, PIECE))
             if not piece:
                 if self._endless:
                     break
@@ -122,7 +123,7 @@ class Answer:
                 pass
         return self._left > 0
 
-    def _open(self) -> _Link:
+    def _open(self) -> Link:
         if self._link is None:
             raise Cut("the answer was closed")
         return self._link
@@ -140,7 +141,7 @@ class Wire:
         self.server = Server.of(url)
         self._silence_timeout_s = silence_timeout_s
         self._proxy = proxy_for(self.server.scheme, self.server.host, os.environ)
-        self._idle: List[_Link] = []
+        self._idle: List[Link] = []
         self._pid = os.getpid()
         self._lock = threading.Lock()
 
@@ -178,13 +179,13 @@ class Wire:
             lines.append(f"Content-Length: {len(body)}")
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
-    def _link(self) -> tuple[_Link, bool]:
+    def _link(self) -> tuple[Link, bool]:
         with self._lock:
             if self._pid != os.getpid():  # forked: the connections are the parent's
                 self._idle, self._pid = [], os.getpid()
             if self._idle:
                 return self._idle.pop(), False
-        return _Link(self, self._connect()), True
+        return Link(self._connect(), self.take_back), True
 
     def _connect(self) -> socket.socket:
         server, proxy = self.server, self._proxy
@@ -194,7 +195,7 @@ class Wire:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if server.scheme == "https":
                 if proxy:
-                    _tunnel(_Link(self, sock), server, proxy.authorization)
+                    _tunnel(Link(sock, self.take_back), server, proxy.authorization)
                 sock = _tls().wrap_socket(sock, server_hostname=server.host)
             sock.settimeout(self._silence_timeout_s)
         except BaseException:
@@ -202,7 +203,7 @@ class Wire:
             raise
         return sock
 
-    def take_back(self, link: _Link) -> bool:
+    def take_back(self, link: Link) -> bool:
         """Keep a connection for the next request; False when there are enough."""
         with self._lock:
             if len(self._idle) >= _MOST_IDLE or self._pid != os.getpid():
@@ -211,92 +212,7 @@ class Wire:
             return True
 
 
-class _Link:
-    """One connection; what was received and not yet asked for stays in `_rest`."""
-
-    def __init__(self, wire: Wire, sock: socket.socket) -> None:
-        self._wire = wire
-        self._sock = sock
-        self._rest = b""
-
-    def release(self, keep: bool) -> None:
-        if not keep or self._rest or not self._wire.take_back(self):
-            self._sock.close()
-
-    def write(self, head: bytes, body: Optional[Bytes]) -> None:
-        try:
-            if not body:
-                self._sock.sendall(head)
-            elif len(body) <= _ONE_PIECE:
-                self._sock.sendall(b"".join((head, body)))
-            else:
-                self._sock.sendall(head)
-                self._sock.sendall(body)
-        except (BrokenPipeError, ConnectionResetError):
-            # A server may refuse before it has heard all; its answer says more than the broken pipe.
-            if not self._peek():
-                raise Stale() from None
-
-    def _peek(self) -> bool:
-        try:
-            self._rest = self._sock.recv(_PIECE)
-        except OSError:
-            return False
-        return bool(self._rest)
-
-    def read_head(self) -> tuple[int, Dict[str, str]]:
-        data = self._rest
-        end = data.find(b"\r\n\r\n")
-        while end < 0:
-            piece = self._recv(fresh=not data)
-            if not piece or len(data) > _MOST_HEAD:
-                raise Cut("the answer's head ended too early")
-            data += piece
-            end = data.find(b"\r\n\r\n")
-        self._rest = data[end + 4 :]
-        lines = data[:end].decode("latin-1").split("\r\n")
-        words = lines[0].split(" ", 2)
-        if len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdigit():
-            raise Cut("the answer is not HTTP")
-        pairs = (line.partition(":") for line in lines[1:])
-        return int(words[1]), {name.lower(): value.strip() for name, _, value in pairs}
-
-    def _recv(self, fresh: bool) -> bytes:
-        """More bytes; Stale when the connection ends before the first."""
-        try:
-            piece = self._sock.recv(_PIECE)
-        except ConnectionResetError:
-            if fresh:
-                raise Stale() from None
-            raise
-        if not piece and fresh:
-            raise Stale()
-        return piece
-
-    def read(self, most: int) -> bytes:
-        if self._rest:
-            piece, self._rest = self._rest[:most], self._rest[most:]
-            return piece
-        return self._sock.recv(most)
-
-    def read_into(self, buffer: memoryview) -> int:
-        if self._rest:
-            piece, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
-            buffer[: len(piece)] = piece
-            return len(piece)
-        return self._sock.recv_into(buffer)
-
-    def read_line(self) -> bytes:
-        while b"\r\n" not in self._rest:
-            piece = self._sock.recv(_PIECE)
-            if not piece or len(self._rest) > _MOST_HEAD:
-                raise Cut("the answer ended too early")
-            self._rest += piece
-        line, _, self._rest = self._rest.partition(b"\r\n")
-        return line
-
-
-def _tunnel(link: _Link, server: Server, authorization: Optional[str]) -> None:
+def _tunnel(link: Link, server: Server, authorization: Optional[str]) -> None:
     lines = [f"CONNECT {server.host}:{server.port} HTTP/1.1", f"Host: {server.host}:{server.port}"]
     if authorization:
         lines.append(f"Proxy-Authorization: {authorization}")
