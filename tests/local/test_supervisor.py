@@ -234,3 +234,15 @@ def test_leaving_a_followed_run_with_ctrl_c_leaves_it_running(home: Home) -> Non
     assert run["state"] == "running"
     gate.touch()
     assert home.wait(run["id"])[0]["state"] == "succeeded"
+
+
+def test_a_supervisor_that_cannot_stay_is_named(home: Home) -> None:
+    home.finish("true")
+    lock = home.engine / "supervisor.lock"
+    until(lambda: not home.processes(), "the first supervisor to leave")
+    lock.unlink()
+    lock.mkdir()
+    late = home.gofer("submit", "--no-code", "--wait", "true", status=1)
+    assert "does not stay up: IsADirectoryError" in late.err
+    lock.rmdir()
+    home.gofer("wait", "last")

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gofer.errors import KeyNotFound
 from gofer.ops.listing import missing
-from gofer.transfer import LocalEnd, Notes, plan, run
+from gofer.transfer import LocalEnd, Notes, StoreEnd, plan, run
 from gofer.transfer.choice import Choice
 from gofer.transfer.packs.fill import LocalFile
 from gofer.transfer.packs.index import FOLDER, Packed
+from gofer.transfer.packs.store import PackView
 from gofer.transfer.packs.view import join
 from gofer.transfer.packs.write import Prepared, forget, pack, prepare
 
@@ -125,7 +126,11 @@ class Transfer:
             yield "delete", join(self._name, entry.path), entry.size
 
     def go(self, progress: Progress, state: Path) -> Outcome:
-        return self._outcome(run(self.plan, progress=progress, state=state))
+        try:
+            return self._outcome(run(self.plan, progress=progress, state=state))
+        finally:
+            if isinstance(self._source, StoreEnd) and isinstance(self._source.store, PackView):
+                self._source.store.close()
 
     def _outcome(self, result: Result) -> Outcome:
         return Outcome(

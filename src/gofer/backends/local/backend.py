@@ -21,6 +21,9 @@ from gofer.model.job import Job
 from gofer.model.layout import Layout, lay_out
 from gofer.model.run import Attempt, Observation, RunRecord
 
+# One command needs a supervisor once, or once more when it was killed meanwhile.
+_MOST_STARTS = 20
+
 
 class LocalBackend:
     """One local target. All local targets of a user share one queue, and so the same GPUs and CPUs."""
@@ -33,6 +36,7 @@ class LocalBackend:
         self.store = store
         self._options = options
         self._gpus: int | None = None
+        self._started = 0
 
     @property
     def gpus(self) -> int:
@@ -86,7 +90,7 @@ class LocalBackend:
         sealed.confirm(self.engine, local.record.id)
         with self._queue() as queue:
             queue.add(msgspec.to_builtins(local.request), local.runs())
-        wake.ensure(self.engine)
+        self._wake()
 
     def observe(self, runs: Sequence[RunRef]) -> dict[str, Observation]:
         """Asks the queue's file, so a supervisor need not run; one is started if open runs need it."""
@@ -94,13 +98,13 @@ class LocalBackend:
         with self._queue() as queue:
             found = {seen.id: _observation(seen) for seen in queue.observe(wanted)}
             if any(not one.state.is_final for one in found.values()):
-                wake.ensure(self.engine)
+                self._wake()
         return found
 
     def cancel(self, runs: Sequence[RunRef], *, grace_s: float | None = None) -> None:
         with self._queue() as queue:
             queue.ask_cancel([run.id for run in runs], grace_s)
-        wake.ensure(self.engine)
+        self._wake()
 
     def describe(self) -> dict[str, object]:
         with self._queue() as queue:
@@ -113,6 +117,18 @@ class LocalBackend:
             "queued": counts.get("queued", 0),
             "usage": driver.sample(),
         }
+
+    def _wake(self) -> None:
+        """Have a supervisor at work; BackendError when those that were started do not stay."""
+        if wake.ensure(self.engine) is not None:
+            self._started += 1
+        if self._started > _MOST_STARTS:
+            log = os.path.join(self.engine, "supervisor.log")
+            words = "".join(files.tail_lines(log, 1)) or "no reason is known"
+            raise BackendError(
+                f"the supervisor of this machine's queue does not stay up: {words}",
+                hint=f"its log is `{log}`; `gofer doctor` checks more",
+            )
 
     @contextmanager
     def _queue(self) -> Iterator[Queue]:

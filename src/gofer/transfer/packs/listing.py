@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import os
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,9 @@ from gofer.transfer.packs.view import Packs, generation_of, is_inside, load
 
 if TYPE_CHECKING:
     from gofer.storage.base import Store
+
+# Parts of a key that may come before `.gofer-pack` in a listing.
+_EARLY = re.compile(r"(?:^|/)[\0-.]")
 
 Found = Callable[[Packs], None]
 Hidden = Callable[[str], None]
@@ -54,18 +58,20 @@ class Listing:
 
     def _expand(self, raw: _Peekable, within: str) -> Iterator[ObjectInfo]:
         """Everything up to the end of the folder `within`."""
-        while (item := raw.peek()) is not None:
-            key = item.key if isinstance(item, ObjectInfo) else f"{item.root}/"
-            if within and not key.startswith(within):
-                return
-            raw.take()
+        while (item := raw.next) is not None:
             if isinstance(item, ObjectInfo):
-                if _is_early(item.key):
+                if within and not item.key.startswith(within):
+                    return
+                if _EARLY.search(item.key):
                     self._early.add(item.key)
                 yield item
+                raw.take()
                 continue
-            self._found(item)
             below = f"{item.root}/" if item.root else ""
+            if not below.startswith(within):
+                return
+            raw.take()
+            self._found(item)
             yield from self._joined(item, iter(item.contents), self._expand(raw, below))
 
     def _joined(
@@ -86,6 +92,12 @@ class Listing:
         """The packs' own files taken out, and each packed folder put in where its newest index stood."""
         last: tuple[str, int] | None = None
         for info in raw:
+            if FOLDER not in info.key:
+                if last:
+                    yield load(self._store, *last)
+                    last = None
+                yield info
+                continue
             found = generation_of(info.key)
             if last and (found is None or found[0] != last[0]):
                 yield load(self._store, *last)
@@ -118,17 +130,12 @@ def _inner(folder: Packs, key: str) -> bytes:
     return os.fsencode(key[len(folder.root) :].lstrip("/"))
 
 
-def _is_early(key: str) -> bool:
-    return any(part < FOLDER for part in key.split("/"))
-
-
 class _Peekable:
+    """`next` is what comes next, None at the end."""
+
     def __init__(self, items: Iterator[ObjectInfo | Packs]) -> None:
         self._items = items
-        self._next: ObjectInfo | Packs | None = next(items, None)
-
-    def peek(self) -> ObjectInfo | Packs | None:
-        return self._next
+        self.take()
 
     def take(self) -> None:
-        self._next = next(self._items, None)
+        self.next: ObjectInfo | Packs | None = next(self._items, None)

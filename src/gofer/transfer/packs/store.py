@@ -16,7 +16,7 @@ from gofer.storage.base import ListsBeginnings, ReadsInto, Streams
 from gofer.storage.keys import no_such_key
 from gofer.transfer.packs.index import FOLDER, Packed
 from gofer.transfer.packs.listing import Listing, info_of, level
-from gofer.transfer.packs.view import CHUNK, Packs, check_md5, open_packed
+from gofer.transfer.packs.view import CHUNK, Packs, check_md5, is_inside, open_packed
 from gofer.transfer.packs.windows import Windows
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class PackView:
     # -- reading
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        if is_inside(prefix):
+            return
         listing = Listing(self.below, self._note, self._in_front.add)
         around = self.around(prefix)
         raw = self.below.list(prefix)
@@ -70,7 +72,9 @@ class PackView:
             raw = (info for info in self.below.list(folder) if info.key.startswith(text))
         listing = Listing(self.below, self._note, self._in_front.add)
         around = self.around(text)
-        return listing.merge_beginning(around, text, raw) if around else listing.expand(raw)
+        found = listing.merge_beginning(around, text, raw) if around else listing.expand(raw)
+        # A beginning such as `.g` meets the packs' own files, but not what is in them.
+        return (info for info in found if info.key.startswith(text))
 
     def list_level(self, prefix: str = "") -> Iterator[ObjectInfo | str]:
         """What lies directly in the folder `prefix`: files, and the names of folders; not in order."""
