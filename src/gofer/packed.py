@@ -142,6 +142,8 @@ class PackedFolder(Mapping[str, bytes]):
             from gofer.ops.listing import missing
 
             raise missing(place)
+        if self._folder.generation:
+            _process.keep(place.store, self._folder)
 
     def __repr__(self) -> str:
         return f"PackedFolder({self._where.path!r})"

@@ -159,6 +159,15 @@ def test_patience_ends(azurite: Azurite, moto: Moto) -> None:
         assert len(proxy.requests) == 1
 
 
+def test_two_writers_of_a_new_object_that_meet_in_s3(azurite: Azurite, moto: Moto) -> None:
+    with proxied(int(moto.endpoint.rpartition(":")[2])) as proxy:
+        store = open_behind("s3", proxy, azurite, moto)
+        conflict = b"<Error><Code>ConditionalRequestConflict</Code></Error>"
+        once(proxy, Fault("status", 409, body=conflict))
+        store.put("k", b"data", new=True)
+        assert store.get("k") == b"data"
+
+
 def test_what_will_not_pass_is_not_tried_again(objects: tuple[Objects, Proxy]) -> None:
     store, proxy = objects
     for status in (400, 403, 404, 409, 411):

@@ -93,6 +93,22 @@ def test_answers_that_are_cut_or_nonsense(answer: bytes) -> None:
         ask(port)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 206 OK\r\nContent-Length: 7\r\n\r\ndata on",
+        b"HTTP/1.1 206 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ndata\r\n3\r\n on\r\n0\r\n\r\n",
+        b"HTTP/1.1 206 OK\r\n\r\ndata on",
+    ],
+)
+@pytest.mark.parametrize("size", [4, 7, 20])
+def test_bodies_of_all_kinds_are_read_in_place(answer: bytes, size: int) -> None:
+    with server(answer) as (port, _):
+        buffer = bytearray(size)
+        read = Wire(f"http://127.0.0.1:{port}").send("GET", "/x", {}).read_into(memoryview(buffer))
+        assert (read, bytes(buffer[:read])) == (min(size, 7), b"data on"[:size])
+
+
 def test_the_answer_to_head_has_no_body() -> None:
     with server(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n") as (port, _):
         assert ask(port, "HEAD") == (200, b"")

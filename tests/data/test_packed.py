@@ -83,8 +83,9 @@ def test_what_is_not_there(voc: Project, path: str) -> None:
 def test_what_is_in_no_folder(voc: Project) -> None:
     with pytest.raises(UnknownName):
         gofer.open("nowhere/x")
-    with pytest.raises(KeyNotFound):
-        gofer.PackedFolder("data/nothing")
+    for path in ("data/nothing", "data/voc20/nothing"):
+        with pytest.raises(KeyNotFound):
+            gofer.PackedFolder(path)
 
 
 def test_a_folder_is_a_mapping(voc: Project) -> None:

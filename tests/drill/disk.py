@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
@@ -71,6 +72,8 @@ def disk_full(course: Course, kills: int) -> Iterable[Round]:
             game = course.begin("disk-full", _home(what, place, disk))
             _use(game, disk)
             course.close(game)
+        if not game.violations:
+            shutil.rmtree(place)
     return ()
 
 
@@ -84,17 +87,20 @@ def _home(what: str, place: Path, disk: Path) -> Home:
 
 def _use(game: Round, disk: Path) -> None:
     """Runs that end while the disk is full, that are to be started then, or come meanwhile."""
-    retried = [Spec(1, end="once:3", retries=2), Spec(2, end="7", retries=2)]
+    holding = [game.submit(Spec(1, nap="hold", end="7"))]
+    retried = [Spec(2, end="once:3", retries=2), Spec(3, end="7", retries=2)]
     for spec in retried:
         game.submit(spec)
-    until(lambda: _done(game) == len(retried), timeout_s=10.0)
-    for number in range(1, 3):
-        with filled(disk):
-            _meanwhile(game, 10 * number)
-        game.may_refuse = False
-        for spec in (Spec(10 * number + 5, nap="1.5", end="7"), Spec(10 * number + 6, nap="1", rows=5)):
-            game.submit(spec)
-        game.submit(Spec(10 * number + 7, nap="1", end="SIGKILL", gpus=2, retries=1))
+    if not until(lambda: _done(game) >= len(retried), timeout_s=60.0):
+        game.violate(f"the first runs did not start: {holding}")
+    with filled(disk):
+        game.home.release()
+        _meanwhile(game, 10)
+    for number, spec in enumerate((Spec(20, nap="1.5", end="7"), Spec(21, nap="0.1", rows=5))):
+        game.submit(spec._replace(gpus=2 * number))
+    game.submit(Spec(22, nap="1", end="SIGKILL", retries=1))
+    with filled(disk):
+        _meanwhile(game, 30)
     game.settle()
 
 
@@ -105,6 +111,7 @@ def _meanwhile(game: Round, number: int) -> None:
     for offset, end in enumerate(("0", "9", "SIGTERM")):
         game.submit(Spec(number + offset, nap="0.2", end=end))
     time.sleep(max(0.0, began + _FULL_S - time.monotonic()))
+    game.may_refuse = False
 
 
 def _done(game: Round) -> int:

@@ -60,6 +60,10 @@ class Home:
         own = {name: value for name, value in os.environ.items() if not name.startswith("GOFER_")}
         return {**own, "GOFER_HOME": str(self.gofer_home), "DRILL_SEAL": "kept", **self.extra}
 
+    def release(self) -> None:
+        """Let every command go on that holds, from now on."""
+        (self.root / "released").touch()
+
     def argv(self, words: Sequence[str]) -> list[str]:
         options = self.submit_options if words[0] == "submit" else ()
         return [*self.prefix, sys.executable, "-m", "gofer", words[0], *options, *words[1:]]

@@ -39,25 +39,27 @@ def _lose(course: Course, name: str, damage: Callable[[Round], None], with_super
     game = course.begin(name, Home(course.place()))
     # Which GPUs an attempt had, and when it was settled, only the queue knew.
     game.rebuilt_keys = ("state", "reason", "exit_code", "counts", "command", "tags", "submitted_at")
-    for number, end in enumerate(("0", "7", "once:3"), start=1):
-        game.submit(Spec(number, nap="once:2", end=end, retries=number - 1))
-    group = game.submit(Spec(4, nap="0.1", rows=12))
-    stopped = game.submit(Spec(5))
-    for one in (stopped, f"{group}-11"):
+    running = [
+        game.submit(Spec(1, nap="hold", end="7")),
+        game.submit(Spec(2, nap="hold", end="once:3", retries=1)),
+    ]
+    game.submit(Spec(3, nap="0.1", gpus=4, retries=1))
+    group = game.submit(Spec(4, nap="0.05", rows=12))
+    for one in (game.submit(Spec(5)), f"{group}-11"):
         game.aborted.add(str(one))
         game.home.run("abort", "--quiet", str(one))
-    until(lambda: bool(evidence.read_marks(game.home)), timeout_s=10.0)
+    if not until(lambda: set(running) <= set(evidence.read_marks(game.home)), timeout_s=60.0):
+        game.violate("the first runs did not start")
     if not with_supervisor:
         boss, moment = prey.supervisor(game.home), moments.of_supervisor(game.home)
         if boss is not None and prey.hit(boss):
             game.tally.kill("supervisor", moment)
-    if moments.of_supervisor(game.home) != "idle":
-        game.tally.facts["queues damaged under open runs"] += 1
     damage(game)
     game.may_refuse = True
     for number in range(6, 9):
         game.submit(Spec(number, nap="0.1", end="9"))
         time.sleep(0.3)
+    game.home.release()
     game.settle()
     return game
 

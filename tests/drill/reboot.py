@@ -41,11 +41,12 @@ def reboot(course: Course, kills: int) -> Iterator[Round]:
     """What ran is lost to the restart and tried again where retries are left; what waited runs."""
     del kills
     game = course.begin("reboot", Home(course.place()))
-    running = [game.submit(Spec(1, nap="once:90")), game.submit(Spec(2, nap="once:90", retries=1))]
+    running = [game.submit(Spec(1, nap="hold")), game.submit(Spec(2, nap="hold", retries=1))]
     waiting = [game.submit(Spec(3, end="7")), game.submit(Spec(4, rows=5)), game.submit(Spec(5, gpus=4))]
     if not until(lambda: set(running) <= set(evidence.read_marks(game.home)), timeout_s=60.0):
         game.violate("the first runs did not start")
     restart(game.home)
+    game.home.release()
     game.restarted.update(one for one in running if one is not None)
     game.settle()
     _check(game, running, waiting)

@@ -13,7 +13,7 @@ from services.proxy import Fault, proxied
 from storage.clouds import azure_by_key, s3
 
 from gofer.config.stores import StoreOptions
-from gofer.errors import ConfigError, CredentialError, GoferError, StoreError, UsageError
+from gofer.errors import ConfigError, CredentialError, GoferError, KeyExists, StoreError, UsageError
 from gofer.storage.base import Store
 from gofer.storage.open import open_store
 
@@ -64,6 +64,22 @@ def test_a_sas_that_lacks_a_permission_says_which(
     message, hint = told(lambda: act(store))
     assert f"its SAS lacks the permission `{lacking}`; it has " in message
     assert "gofer secret set acct-sas" in hint
+
+
+def test_who_may_list_and_no_more_can_list(azurite: Azurite) -> None:
+    container = azurite.one.new_container()
+    azure_by_key(azurite.one, container).put("a/k", b"data")
+    store = by_sas(azurite, azurite.one.container_sas(container, "l"), container)
+    assert [info.key for info in store.list("a")] == ["a/k"]
+    assert list(store.list_folders()) == ["a"]
+
+
+def test_who_may_write_and_not_read_learns_that_an_object_is_there(azurite: Azurite) -> None:
+    container = azurite.one.new_container()
+    store = by_sas(azurite, azurite.one.container_sas(container, "cw"), container)
+    store.put("k", b"first", new=True)
+    with pytest.raises(KeyExists):
+        store.put("k", b"second", new=True)
 
 
 def test_a_sas_of_another_container_or_account(azurite: Azurite) -> None:

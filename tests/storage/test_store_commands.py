@@ -126,3 +126,13 @@ def test_a_secret_written_out_is_refused(home: Home, key: str) -> None:
     assert f"`stores.blob.{key}` is written out" in done.err
     assert f"gofer secret set blob-{key}" in done.err
     assert "dummy-written-out" not in done.err + done.out
+
+
+def test_a_clock_that_is_wrong(home: Home, azurite: Azurite) -> None:
+    one = azurite.one
+    settings(home, one, one.new_container(), opens='key: "${env:ACCT_KEY}"')
+    home.environ["ACCT_KEY"] = one.key
+    home.prefix = ("faketime", "-f", "+7200")
+    found = checks(home, "blob", status=0)
+    assert found["clock"]["status"] == "warn"
+    assert "h00m behind this machine's" in found["clock"]["detail"].replace("1h59m", "2h00m")

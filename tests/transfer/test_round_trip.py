@@ -150,6 +150,20 @@ def test_where_the_store_keeps_an_md5_a_touch_sends_nothing(
     assert counts(down(store, tmp_path / "back")) == (0, 2, 0, 0)
 
 
+@pytest.mark.parametrize("kind", ["azure", "s3"])
+def test_checksum_knows_large_objects(
+    kind: str, open_kind: Callable[[str], Store], folder: Path, tmp_path: Path
+) -> None:
+    store = open_kind(kind)
+    write(folder, {"large": LARGE})
+    up(folder, store)
+    assert counts(up(folder, store, options=Options(checksum=True))) == (0, 1, 0, 0)
+    down(store, tmp_path / "back")
+    assert counts(down(store, tmp_path / "back", options=Options(checksum=True))) == (0, 1, 0, 0)
+    write(folder, {"large": LARGE[:-1] + b"x"})
+    assert counts(up(folder, store, options=Options(checksum=True))) == (1, 0, 0, 0)
+
+
 @pytest.mark.parametrize("target", KINDS)
 def test_from_store_to_store(
     store: Store, target: str, open_kind: Callable[[str], Store], folder: Path

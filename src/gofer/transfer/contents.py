@@ -4,29 +4,39 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from pathlib import Path
 
-from gofer.storage.base import OnDisk
-from gofer.transfer.ends import End, LocalEnd
+from gofer.storage.base import Blocks, OnDisk
+from gofer.transfer.blocks import block_size
+from gofer.transfer.ends import End, LocalEnd, StoreEnd
 from gofer.transfer.entries import Entry
 
 _CHUNK = 1 << 20
+# S3's tag of an object that came in parts: the MD5 of their MD5s, and how many there were.
+_IN_PARTS = re.compile(r'"?([0-9a-f]{32})-(\d+)"?')
 
 
 def are_equal(source: End, destination: End, entry: Entry, other: Entry) -> bool:
-    """By MD5. False also when an end knows no MD5 of the object and cannot read it here: then it is sent."""
+    """By MD5. False also when an end knows none of the object and cannot read it here: then it is sent.
+
+    OSError, StoreError.
+    """
     # The end that may not know is asked first, so that nothing is read in vain.
-    first, second = (source, entry), (destination, other)
     if isinstance(source, LocalEnd):
-        first, second = second, first
-    known = md5_of(*first)
-    return known is not None and known == md5_of(*second)
+        source, destination, entry, other = destination, source, other, entry
+    known = md5_of(source, entry)
+    if known is not None:
+        return known == md5_of(destination, other)
+    if isinstance(source, StoreEnd) and isinstance(destination, LocalEnd):
+        return _is_in_parts(_path(destination, other), source, entry)
+    return False
 
 
 def md5_of(end: End, entry: Entry) -> bytes | None:
     """The MD5 of the content; None when only reading the object from afar could tell. OSError, StoreError."""
     if isinstance(end, LocalEnd):
-        return md5_of_file(end.path / entry.path if entry.path else end.path)
+        return md5_of_file(_path(end, entry))
     if entry.md5 is not None:
         return entry.md5
     key = end.key(entry.path)
@@ -38,11 +48,31 @@ def md5_of(end: End, entry: Entry) -> bytes | None:
 
 def md5_of_file(path: Path) -> bytes:
     """OSError when it cannot be read."""
+    with open(path, "rb", buffering=0) as file:
+        return _md5(file.fileno(), file.seek(0, os.SEEK_END), 0)
+
+
+def _is_in_parts(path: Path, end: StoreEnd, entry: Entry) -> bool:
+    """Whether the file in the parts that gofer makes gives the tag of the object."""
+    found = _IN_PARTS.fullmatch(entry.etag or "")
+    if not found or not isinstance(end.store, Blocks):
+        return False
+    block = block_size(entry.size, end.store.block_rules)
+    if -(-entry.size // block) != int(found[2]):
+        return False
+    with open(path, "rb", buffering=0) as file:
+        parts = [_md5(file.fileno(), block, start) for start in range(0, entry.size, block)]
+    return hashlib.md5(b"".join(parts), usedforsecurity=False).hexdigest() == found[1]
+
+
+def _md5(file: int, size: int, start: int) -> bytes:
     digest = hashlib.md5(usedforsecurity=False)
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        while chunk := os.read(file, _CHUNK):
-            digest.update(chunk)
-    finally:
-        os.close(file)
+    end = start + size
+    while start < end and (chunk := os.pread(file, min(_CHUNK, end - start), start)):
+        digest.update(chunk)
+        start += len(chunk)
     return digest.digest()
+
+
+def _path(end: LocalEnd, entry: Entry) -> Path:
+    return end.path / entry.path if entry.path else end.path

@@ -65,8 +65,10 @@ def claim(folder: Path | None, place: str) -> Note | None:
 
 def sweep(folder: Path | None) -> None:
     """Remove notes that no service can honour any more."""
+    if folder is None:
+        return
     before = time.time() - _STALE_S
-    with suppress(OSError), os.scandir(folder or "") as entries:
+    with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with suppress(OSError):
                 if entry.name.endswith(".json") and entry.stat().st_mtime < before:

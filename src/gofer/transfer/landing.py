@@ -78,7 +78,7 @@ class Landing:
             part = self._beside(target)  # someone else is fetching the same object
 
     def _beside(self, target: str) -> str:
-        return os.path.join(os.path.dirname(target), f"{self._stem}-{next(self._number):x}")
+        return f"{target[: target.rfind('/') + 1]}{self._stem}-{next(self._number):x}"
 
     def _prepare(self, folder: str) -> None:
         """Make the folder and those above it, each of them inside the root."""

@@ -72,19 +72,27 @@ class FileObjects:
         return ObjectInfo(key, status.st_size, status.st_mtime)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """The object `prefix`, or all below the folder of that name, in key order."""
         info = self.head(prefix) if prefix else None
         if info:
             yield info
             return
-        for folder, folders, names in os.walk(self._path(prefix) if prefix else self._root):
-            below = os.path.relpath(folder, self._root)
-            if below == ".":
-                folders[:] = [name for name in folders if name != _TEMPORARY]
-            folders.sort()
-            for name in sorted(names):
-                found = self.head(name if below == "." else f"{below}/{name}")
-                if found:
-                    yield found
+        yield from self._walk(prefix)
+
+    def _walk(self, folder: str) -> Iterator[ObjectInfo]:
+        """Folders sorted as `name/`: the order of the whole keys."""
+        try:
+            with os.scandir(self._path(folder) if folder else self._root) as entries:
+                found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for name, is_folder in sorted((f"{name}/" if is_dir else name, is_dir) for name, is_dir in found):
+            key = f"{folder}/{name}" if folder else name
+            info = None if is_folder else self.head(key)
+            if is_folder and key != f"{_TEMPORARY}/":
+                yield from self._walk(key[:-1])
+            elif info:
+                yield info
 
     def delete(self, keys: Iterable[str]) -> int:
         return sum(self._delete(key) for key in keys)

@@ -11,7 +11,7 @@ PIECE = 1 << 16
 _MOST_HEAD = 1 << 16
 _SENT_AT_ONCE = 1 << 20
 # Below this a body travels in one piece with its head.
-_ONE_PIECE = 1 << 14
+_ONE_PIECE = 1 << 16
 
 
 class Cut(OSError):
