@@ -12,6 +12,7 @@ import time
 from typing import Callable, Collection, Iterable, NamedTuple
 
 _PR_SET_CHILD_SUBREAPER = 36
+_EMPTY_LOOKS = 3
 
 
 class Identity(NamedTuple):
@@ -119,18 +120,22 @@ def having_environment(entry: str, table: Iterable[int]) -> set[int]:
 def kill_until_gone(select: Callable[[dict[int, Stat]], set[int]], *, timeout_s: float = 10.0) -> set[int]:
     """SIGKILL what `select` finds, look again, until it finds nothing; what is left when time is up.
 
-    Looking again is what catches a process forked between the look and the kill.
+    Looking again is what catches a process forked between the look and the kill, and finding nothing once
+    proves little where processes follow each other quickly. One that forks faster than it can be looked at is
+    surely ended only by a cgroup.
     """
     deadline = time.monotonic() + timeout_s
+    empty_looks = 0
     while True:
         table = all_processes()
         left = {pid for pid in select(table) if pid in table and table[pid].state not in "ZX"}
         left.discard(os.getpid())
-        if not left or time.monotonic() > deadline:
+        empty_looks = 0 if left else empty_looks + 1
+        if empty_looks == _EMPTY_LOOKS or time.monotonic() > deadline:
             return left
         for pid in left:
             try:
                 os.kill(pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 continue
-        time.sleep(0.005)
+        time.sleep(0.002)
