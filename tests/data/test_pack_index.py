@@ -8,7 +8,7 @@ import time
 import zlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gofer.errors import StoreError
@@ -33,7 +33,7 @@ PARTS = st.binary(min_size=1, max_size=5).filter(
 NAMES = st.lists(st.lists(PARTS, min_size=1, max_size=3).map(b"/".join), unique=True, max_size=30)
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(NAMES)
 def test_what_is_written_is_read(names: list[bytes]) -> None:
     files = [packed(name, 0, at, 1) for at, name in enumerate(names)]
@@ -45,7 +45,7 @@ def test_what_is_written_is_read(names: list[bytes]) -> None:
         assert read.find(file.name) == file
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(NAMES, st.lists(PARTS, min_size=1, max_size=2).map(b"/".join))
 def test_folders_and_beginnings_are_those_of_a_plain_search(names: list[bytes], wanted: bytes) -> None:
     index = Index([Pack(NAME, 100)], [packed(name) for name in names])

@@ -143,13 +143,12 @@ def test_an_unfinished_file_knows_its_blocks(tmp_path: Path) -> None:
     path, data = tmp_path / "part", noise(25)
     part = part_file(path)
     assert part.missing() == [0, 1, 2]
-    part.write(1, memoryview(data[10:20]))
-    part.hash_on()
+    part.write(1, memoryview(data[10:20]), hashing=True)
     os.close(part.file)
     part = part_file(path)
     assert part.missing() == [0, 2]
-    part.write(2, memoryview(data[20:]))
-    part.write(0, memoryview(data[:10]))
+    part.write(2, memoryview(data[20:]), hashing=True)
+    part.write(0, memoryview(data[:10]), hashing=True)
     assert part.md5() == hashlib.md5(data).digest()
     part.trim()
     os.close(part.file)

@@ -88,7 +88,7 @@ def run_references(start: str) -> list[CompletionItem]:
 
 
 def _values(option: str, start: str) -> list[CompletionItem]:
-    return target_names(start) if option in ("-c", "-t", "--target", "-f") else []
+    return target_names(start) if option in ("-c", "-t", "--target", "-f", "--from") else []
 
 
 def _shell(name: str) -> ShellComplete:

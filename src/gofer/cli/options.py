@@ -100,9 +100,9 @@ def debug_option() -> click.Option:
     return _DEBUG
 
 
-def target_option(help: str = "The target's name") -> Option:
-    """`-c`, `-t`, `--target`: what it means is said by `help`."""
-    return Option("-c -t --target target", help, metavar="NAME", shell_complete=_targets)
+def target_option(help: str = "The target's name", names: str = "-c -t --target target") -> Option:
+    """`-c`, `-t`, `--target`, or others: what it means is said by `help`."""
+    return Option(names, help, metavar="NAME", shell_complete=_targets)
 
 
 def json_option(help: str = "Print JSON") -> Flag:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gofer.cli.moving import move, moving_options
-from gofer.cli.options import Command, Flag, Option
+from gofer.cli.options import Command, Flag, target_option
 from gofer.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ command = Command(
     run,
     [
         click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
-        Option("-f --from source", "Copy from this target instead of from here", metavar="NAME"),
+        target_option("Copy from this target instead of from here", "-f --from source"),
         Flag("--pack", "Store a folder of many small files as few large ones"),
         *moving_options(),
     ],

@@ -28,7 +28,6 @@ class Crew:
         self._moved = moved
         self._jobs = jobs
         self._lock = threading.Lock()
-        self._threads: list[threading.Thread] = []
         self._busy = 0
         self._surplus = 0
         self._all_left = threading.Event()
@@ -70,13 +69,16 @@ class Crew:
         return None
 
     def _grow(self, by: int) -> None:
-        with self._lock:
-            self._busy += by
         for _ in range(by):
-            # A thread that hangs in a request must not keep the program from ending.
-            thread = threading.Thread(target=self._life, name="gofer-transfer", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            with self._lock:
+                self._busy += 1
+            try:
+                # A thread that hangs in a request must not keep the program from ending.
+                threading.Thread(target=self._life, name="gofer-transfer", daemon=True).start()
+            except RuntimeError:  # the system has no more of them
+                if not self._leave():
+                    return
+                raise
 
     def _life(self) -> None:
         try:
@@ -84,10 +86,15 @@ class Crew:
                 if self._surplus and self._may_go():
                     return
         finally:
-            with self._lock:
-                self._busy -= 1
-                if not self._busy:
-                    self._all_left.set()
+            self._leave()
+
+    def _leave(self) -> bool:
+        """One fewer; whether it was the last."""
+        with self._lock:
+            self._busy -= 1
+            if not self._busy:
+                self._all_left.set()
+            return not self._busy
 
     def _may_go(self) -> bool:
         with self._lock:

@@ -108,21 +108,19 @@ class Engine:
         error = underway.error
         with self._lock:
             self._in_parts.discard(underway)
-        if error is None and not self._jobs.stopped:
+        if error is None and underway.done == underway.file.parts:
             try:
                 underway.file.finish()
+                self._progress.add(files=1)
+                self._end(underway.attempt, None)
+                return
             except (OSError, GoferError) as raised:
                 error = raised
-        if error is None and self._jobs.stopped and underway.given < underway.file.parts:
-            underway.file.abandon()
-            return
-        if error:
-            underway.file.abandon()
-        else:
-            self._progress.add(files=1)
-        self._end(underway.attempt, error)
+        underway.file.abandon()
+        if error:  # else the transfer was stopped
+            self._end(underway.attempt, error)
 
-    def _end(self, attempt: Attempt, error: OSError | GoferError | Exception | None) -> None:
+    def _end(self, attempt: Attempt, error: Exception | None) -> None:
         if error is None:
             with self._lock:
                 self.files += 1

@@ -36,20 +36,27 @@ class PartFile:
         start = number * self._block
         return start, min(self._block, self._size - start)
 
-    def write(self, number: int, data: memoryview) -> None:
-        """The block is there. It survives the process from now on."""
+    def write(self, number: int, data: memoryview, *, hashing: bool) -> None:
+        """The block is there, and survives the process from now on. With `hashing`, `md5` will be asked for."""
         start, _ = self.span(number)
-        while data:
-            written = os.pwrite(self.file, data, start)
-            data, start = data[written:], start + written
+        rest = data
+        while rest:
+            written = os.pwrite(self.file, rest, start)
+            rest, start = rest[written:], start + written
         os.pwrite(self.file, _DONE, self._size + number)
+        if hashing:
+            self._hash_on(number, data)
         self._marks[number] = 1
 
-    def hash_on(self) -> None:
-        """Hash what is there and was not hashed yet, in order, unless another thread is at it."""
+    def _hash_on(self, number: int, data: memoryview) -> None:
+        """Hash what is there in order, this block from memory if it is its turn; one thread at a time."""
         if self._hashing.acquire(blocking=False):
             try:
                 self._hash()
+                if self._hashed == number:
+                    self._digest.update(data)
+                    self._hashed += 1
+                    self._hash()
             finally:
                 self._hashing.release()
 

@@ -41,13 +41,11 @@ class RangeDownload:
         start, size = self._part.span(number)
         buffer = self._object.read(number, start, size, self._budget)
         try:
-            self._part.write(number, memoryview(buffer)[:size])
+            self._part.write(number, memoryview(buffer)[:size], hashing=self._entry.md5 is not None)
         finally:
             self._budget.release(buffer)
         self._counted.append(size)
         self._arrived(size)
-        if self._entry.md5 is not None:
-            self._part.hash_on()
 
     def finish(self) -> None:
         md5 = self._object.md5()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gofer.transfer.packs.index import Packed
 
-PACK_BYTES = 16 << 20
+PACK_BYTES = 8 << 20
 _CHUNK = 1 << 20
 _TRIES = 2
 

@@ -28,7 +28,8 @@ def info_of(folder: Packs, file: Packed) -> ObjectInfo:
     words = {"mtime": f"{seconds}.{rest:09d}"}
     if file.mode & 0o100:
         words["mode"] = "100755"
-    return ObjectInfo(folder.key(file), file.size, file.modified_ns / 1e9, file.md5, None, words)
+    version = f"packed-{file.md5.hex()}"
+    return ObjectInfo(folder.key(file), file.size, file.modified_ns / 1e9, file.md5, version, words)
 
 
 class Listing:

@@ -159,7 +159,11 @@ class PackView:
             yield self.below.get_range(key, at, min(CHUNK, start + length - at))
 
     def read_into(self, key: str, start: int, buffer: memoryview, *, etag: str | None = None) -> int:
-        if isinstance(self.below, ReadsInto) and not self._known(key):
+        """A packed file has one version for good: its packs are named by what they hold."""
+        packed = self._known(key)
+        if packed:
+            return packed[0].read_into(packed[1], start, buffer)
+        if isinstance(self.below, ReadsInto):
             return self.below.read_into(key, start, buffer, etag=etag)
         data = self.get_range(key, start, len(buffer))
         buffer[: len(data)] = data

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.errors import KeyNotFound, StoreError
-from gofer.transfer.packs.index import FOLDER, Index, Packed
+from gofer.storage.base import ReadsInto
+from gofer.transfer.packs.index import FOLDER, Index, Packed, Piece
 
 if TYPE_CHECKING:
     from gofer.storage.base import Store
@@ -38,16 +39,35 @@ class Packs(NamedTuple):
 
     def read_range(self, file: Packed, start: int, length: int) -> Iterator[bytes]:
         """At most `length` bytes of the file from `start`, unchecked, in pieces of at most a pack."""
-        end = min(start + length, file.size)
+        for pack, offset, size in self._pieces(file, start, length):
+            data = self.store.get_range(self.pack_key(pack), offset, size)
+            if len(data) != size:
+                raise _damaged(self, file)
+            yield data
+
+    def read_into(self, file: Packed, start: int, buffer: memoryview) -> int:
+        """Fill `buffer` from `start`, unchecked; the bytes read, fewer only at the file's end."""
         at = 0
+        for pack, offset, size in self._pieces(file, start, len(buffer)):
+            into = buffer[at : at + size]
+            if isinstance(self.store, ReadsInto):
+                got = self.store.read_into(self.pack_key(pack), offset, into)
+            else:
+                data = self.store.get_range(self.pack_key(pack), offset, size)
+                got = len(data)
+                into[:got] = data
+            if got != size:
+                raise _damaged(self, file)
+            at += size
+        return at
+
+    def _pieces(self, file: Packed, start: int, length: int) -> Iterator[Piece]:
+        """Where a part of the file lies."""
+        end, at = min(start + length, file.size), 0
         for piece in self.contents.pieces(file):
             first, last = max(start, at), min(end, at + piece.length)
             if first < last:
-                offset = piece.offset + first - at
-                data = self.store.get_range(self.pack_key(piece.pack), offset, last - first)
-                if len(data) != last - first:
-                    raise _damaged(self, file)
-                yield data
+                yield Piece(piece.pack, piece.offset + first - at, last - first)
             at += piece.length
 
     def key(self, file: Packed) -> str:

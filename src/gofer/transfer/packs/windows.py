@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 WINDOW = 4 << 20
-MOST = 12
+MOST = 6
 _AHEAD = 3
 
 
