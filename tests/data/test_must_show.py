@@ -102,6 +102,9 @@ def test_single_files_across_accounts(seeds: Project) -> None:
     seeds.gofer("-c", "c1", "u", "data/a b#?%.bin")
     seeds.gofer("-c", "c2", "-f", "c1", "u", "data/a b#?%.bin")
     assert seeds.gofer("-c", "c2", "cat", "data/a b#?%.bin").out == "odd"
+    seeds.gofer("-c", "c1", "rm", "-y", "data/a b#?%.bin")
+    seeds.gofer("-c", "c1", "-f", "c2", "u", "data/a b#?%.bin")
+    assert seeds.gofer("-c", "c1", "cat", "data/a b#?%.bin").out == "odd"
     done = seeds.gofer("-c", "c2", "-f", "c1", "u", "data/absent", status=1)
     assert "there is nothing at `data/absent`" in done.err
     assert "overlap" in seeds.gofer("-c", "c1", "-f", "aml", "u", "data", status=2).err

@@ -124,6 +124,18 @@ def test_what_was_loose_is_packed_and_no_longer_loose(project: Project) -> None:
     assert len(project.paths("-r", "data/voc20")) == 33
 
 
+def test_packing_a_folder_that_has_a_packed_one_in_it(project: Project) -> None:
+    project.fill("data/x/voc20")
+    project.write("data/x/other", b"1")
+    project.gofer("u", "--pack", "data/x/voc20")
+    project.gofer("u", "--pack", "data/x")
+    assert {key.split("/.gofer-pack/")[0] for key in project.objects} == {"me/data/x"}
+    project.write("data/x/voc20/run.sh", b"newer")
+    project.gofer("u", "data/x/voc20")
+    assert project.gofer("cat", "data/x/voc20/run.sh").out == "newer"
+    assert len(project.paths("-r", "data/x")) == 34
+
+
 def test_rm_takes_files_out_of_packs(project: Project) -> None:
     project.fill("data/voc20")
     project.gofer("u", "--pack", "data/voc20")

@@ -8,6 +8,8 @@ import os
 import pty
 import time
 
+import pytest
+
 from gofer.cli.progress import Display, render
 from gofer.transfer import Numbers, Progress
 
@@ -58,6 +60,20 @@ def test_without_a_terminal_short_transfers_say_nothing() -> None:
     with Display(progress, stream=stream):
         time.sleep(0.3)
     assert stream.getvalue() == ""
+
+
+@pytest.mark.slow
+def test_without_a_terminal_there_is_a_line_every_five_seconds_with_the_rate() -> None:
+    stream = io.StringIO()
+    progress = Progress()
+    progress.begin("moving", files=20, size=20_000)
+    with Display(progress, stream=stream):
+        for _ in range(12):
+            time.sleep(0.5)
+            progress.add(size=1000, files=1)
+    (line,) = stream.getvalue().splitlines()
+    assert "KiB/s" in line
+    assert "left" in line
 
 
 def test_quiet_starts_nothing() -> None:

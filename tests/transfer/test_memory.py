@@ -16,19 +16,21 @@ from transfer.trees import noise, write
 BOUND_MIB = 150
 
 
-def job(azurite: Azurite, container: str) -> dict[str, object]:
+def job(azurite: Azurite) -> dict[str, object]:
     one = azurite.one
     options = {"account": one.name, "key": one.key, "endpoint": one.endpoint}
-    return {"store": (f"az://{container}", options), "prefix": "data"}
+    return {"store": (f"az://{one.new_container()}", options), "prefix": "data"}
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_large_files(azurite: Azurite, folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["azure", "file"])
+def test_large_files(request: pytest.FixtureRequest, kind: str, folder: Path, tmp_path: Path) -> None:
     folder.mkdir()
     with open(folder / "large", "wb") as file:
-        file.truncate(600 << 20)
-    common = job(azurite, azurite.one.new_container())
+        file.truncate(400 << 20)
+    on_disk = {"store": ((tmp_path / "store").as_uri(), {}), "prefix": "data"}
+    common = job(request.getfixturevalue("azurite")) if kind == "azure" else on_disk
     sent = worker.finish(worker.start({**common, "verb": "up", "folder": str(folder)}))
     got = worker.finish(worker.start({**common, "verb": "down", "folder": str(tmp_path / "back")}))
     assert (sent["files"], got["files"]) == (1, 1)
@@ -41,7 +43,7 @@ def test_large_files(azurite: Azurite, folder: Path, tmp_path: Path) -> None:
 def test_many_files_just_below_large(azurite: Azurite, folder: Path, tmp_path: Path) -> None:
     data = noise((8 << 20) - 1)
     write(folder, {str(n): data for n in range(60)})
-    common = {**job(azurite, azurite.one.new_container()), "jobs": 64}
+    common = {**job(azurite), "jobs": 64}
     sent = worker.finish(worker.start({**common, "verb": "up", "folder": str(folder)}))
     got = worker.finish(worker.start({**common, "verb": "down", "folder": str(tmp_path / "back")}))
     assert (sent["files"], got["files"]) == (60, 60)

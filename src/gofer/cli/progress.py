@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, TextIO
 
 from gofer.cli.screen import cut
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from gofer.transfer import Numbers, Progress
 
 _DRAWN_EVERY_S = 0.1
+_READ_EVERY_S = 0.5
 _SAID_EVERY_S = 5.0
 _BAR = 20
 
@@ -44,15 +46,17 @@ class Display:
             self._thread.join()
 
     def _show(self) -> None:
-        pause_s = _DRAWN_EVERY_S if self._draws else _SAID_EVERY_S
-        drawn = False
+        pause_s = _DRAWN_EVERY_S if self._draws else _READ_EVERY_S
+        drawn, said = False, time.monotonic()
         while not self._over.wait(pause_s):
+            # Read more often than it is said: the rate is that since the last readings.
             line = render(self._progress.read(), bar=self._draws)
             if line and self._draws:
                 self._write(f"\r{cut(line, _columns() - 1)}\x1b[K")
                 drawn = True
-            elif line:
+            elif line and time.monotonic() - said >= _SAID_EVERY_S:
                 self._write(f"{line}\n")
+                said = time.monotonic()
         if drawn:
             self._write("\r\x1b[K")
 

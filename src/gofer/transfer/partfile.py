@@ -37,7 +37,7 @@ class PartFile:
         return start, min(self._block, self._size - start)
 
     def write(self, number: int, data: memoryview, *, hashing: bool) -> None:
-        """The block is there, and survives the process from now on. With `hashing`, `md5` will be asked for."""
+        """The block is there, and survives the process. With `hashing`, `md5` will be asked for."""
         start, _ = self.span(number)
         rest = data
         while rest:

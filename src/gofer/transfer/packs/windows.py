@@ -10,8 +10,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-WINDOW = 4 << 20
-MOST = 6
+WINDOW = 2 << 20
+MOST = 8
 _AHEAD = 3
 
 

@@ -8,6 +8,7 @@ one's and adds to it. A killed writer leaves packs that no index knows; the next
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -40,12 +41,14 @@ _STALE_S = 86400.0
 
 
 class Held(NamedTuple):
-    """What lies under the folder: its index, the packs there are with their age, and objects beside them."""
+    """What lies under the folder: its index, the packs there are with their age, objects beside them, and
+    folders in it that are packed by themselves."""
 
     contents: Index
     generations: tuple[int, ...]
     packs: dict[str, tuple[int, float]]
     loose: set[str]
+    inner: set[str]
 
 
 class Written(NamedTuple):
@@ -63,11 +66,13 @@ class Written(NamedTuple):
 def survey(store: Store, root: str) -> Held:
     """One listing of the folder, and its index. Blocks."""
     for _ in range(_RACES):
-        numbers, packs, loose = [], {}, set()
+        numbers, packs, loose, inner = [], {}, set(), set()
         for info in store.list(root):
             found = generation_of(info.key)
             if found and found[0] == root:
                 numbers.append(found[1])
+            elif found:
+                inner.add(found[0])
             elif info.key.startswith(packs_key(root) + "/"):
                 packs[info.key.rpartition("/")[2]] = (info.size, info.modified)
             elif not is_inside(info.key) and info.key != root:
@@ -76,7 +81,7 @@ def survey(store: Store, root: str) -> Held:
             contents = load(store, root, max(numbers)).contents if numbers else _EMPTY
         except KeyNotFound:
             continue
-        return Held(contents, tuple(sorted(numbers)), packs, loose)
+        return Held(contents, tuple(sorted(numbers)), packs, loose, inner)
     raise StoreError(f"the index of {root!r} in {store.url} changes faster than it can be read")
 
 
@@ -113,9 +118,9 @@ def pack(
 ) -> Written:
     """Add the files to the packed folder `root`, making it one if need be. Blocks.
 
-    Files the folder has and `files` has not are kept; objects beside the packs that have the name of one of
-    `files` are removed, since they would hide it. `progress` is told (files, bytes) as they are read. A file
-    that cannot be read, or changes meanwhile, is told of and left as it was in the folder.
+    Files the folder has and `files` has not are kept. What would hide one of `files` is removed: objects
+    beside the packs, and packed files of a folder within. `progress` is told (files, bytes) as they are read.
+    A file that cannot be read, or changes meanwhile, is told of and left as it was in the folder.
     """
     files, held, drawn = prepared
     sender = _Sender(store, root, held, jobs, progress)
@@ -124,9 +129,7 @@ def pack(
     if filler.files:
         _commit(store, root, held, lambda index: merge(index, (), packs, filler.files), packs)
     unsent = {*filler.changed, *(path for path, _ in filler.failed)}
-    hiding = held.loose & {join(root, text(file.name)) for file in files if file.path not in unsent}
-    if hiding:
-        store.delete(sorted(hiding))
+    _uncover(store, held, {join(root, text(file.name)) for file in files if file.path not in unsent})
     return Written(
         len(filler.files) - drawn.moved,
         sum(file.size for file in filler.files),
@@ -136,6 +139,17 @@ def pack(
         sender.sent_packs,
         sender.sent_bytes,
     )
+
+
+def _uncover(store: Store, held: Held, keys: set[str]) -> None:
+    """Take away what would stand in front of the packed files of these keys."""
+    hiding = held.loose & keys
+    if hiding:
+        store.delete(sorted(hiding))
+    for inner in held.inner:
+        names = {os.fsencode(key[len(inner) + 1 :]) for key in keys if key.startswith(f"{inner}/")}
+        if names:
+            forget(store, inner, names)
 
 
 def forget(store: Store, root: str, names: Collection[bytes]) -> None:
