@@ -17,8 +17,7 @@ _COMMAND_TIMEOUT_S = 150.0
 
 
 class Home:
-    """A fresh home under `root`. `prefix` goes before every gofer command, `submit_options` into every
-    submission, `extra` into the environment.
+    """A fresh home under `root`. `prefix` goes before every gofer command, `extra` into its environment.
 
     The folders may lie elsewhere, on a disk of their own; `engine` is where a link then points.
     """
@@ -41,7 +40,6 @@ class Home:
         self.engine = self.gofer_home / "engine" / socket.gethostname()
         self.ledger = self.gofer_home / "ledger.db"
         self.prefix: tuple[str, ...] = ()
-        self.submit_options: tuple[str, ...] = ()
         self.extra = dict(extra or {})
         self.began = time.monotonic()
         for folder in (self.gofer_home, self.project, self.marks, self.store):
@@ -65,8 +63,7 @@ class Home:
         (self.root / "released").touch()
 
     def argv(self, words: Sequence[str]) -> list[str]:
-        options = self.submit_options if words[0] == "submit" else ()
-        return [*self.prefix, sys.executable, "-m", "gofer", words[0], *options, *words[1:]]
+        return [*self.prefix, sys.executable, "-m", "gofer", *words]
 
     def start(self, words: Sequence[str], output: Path) -> subprocess.Popen[bytes]:
         """A gofer command in a session of its own; stdout in `output`, stderr beside it. Does not wait."""

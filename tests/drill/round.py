@@ -90,9 +90,13 @@ class Round:
         if command.verb in ("submit", "resubmit"):
             self.printed.update(command.printed())
         code = command.process.returncode
-        if code and code > 0 and command.verb in ("submit", "list") and not self.may_refuse:
-            errors = command.output.with_suffix(".err").read_text().strip()
-            self.violate(f"`gofer {command.verb}` exited with {code}: {errors[-300:]}")
+        refused = code > 0 and command.verb in ("submit", "list") and not self.may_refuse
+        self._check_answer(command.verb, code, command.output.with_suffix(".err").read_text(), bad=refused)
+
+    def _check_answer(self, verb: str, code: int, errors: str, *, bad: bool = False) -> None:
+        """Whatever happens, gofer knows what to say about it."""
+        if bad or "Traceback" in errors or "unexpected" in errors:
+            self.violate(f"`gofer {verb}` exited with {code}: {errors.strip()[-400:]}")
 
     def finish_commands(self) -> None:
         """Let every command that is under way come to its end."""
@@ -118,7 +122,9 @@ class Round:
         try:
             owners = evidence.ask(self.home).owners
             if owners:
-                self.home.run("wait", "--quiet", "--timeout", f"{WAIT_S}s", *owners, timeout_s=WAIT_S + 60)
+                words = ("wait", "--quiet", "--timeout", f"{WAIT_S}s", *owners)
+                answer = self.home.run(*words, timeout_s=WAIT_S + 60)
+                self._check_answer("wait", answer.returncode, answer.stderr)
             self.listing = evidence.ask(self.home)
         except (evidence.Unanswered, subprocess.TimeoutExpired) as error:
             self.violate(str(error))

@@ -169,11 +169,13 @@ def test_many_requests_are_in_flight_when_the_way_is_long(azurite: Azurite, fold
     write(folder, many(1200, least=1, most=100))
     with proxied(azurite.port, latency_s=0.03) as proxy:
         store = azure_store(azurite.one, port=proxy.port)
+        # The proxy answers itself, so that the emulator's speed is not what is seen.
+        proxy.faults = lambda request: _if(request.method == "PUT", 201)
         begun = time.monotonic()
         assert counts(up(folder, store)) == (1200, 0, 0, 0)
         took_s = time.monotonic() - begun
-        assert proxy.most_connections >= 32
-        assert took_s < 1200 * 0.03
+        assert proxy.most_connections >= 16
+        assert took_s < 1200 * 0.03 / 3
 
 
 def _if(wrong: bool, status: int) -> Fault | None:

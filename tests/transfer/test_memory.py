@@ -29,7 +29,7 @@ def test_large_files(request: pytest.FixtureRequest, kind: str, folder: Path, tm
     folder.mkdir()
     with open(folder / "large", "wb") as file:
         file.truncate(400 << 20)
-    on_disk = {"store": ((tmp_path / "store").as_uri(), {}), "prefix": "data"}
+    on_disk: dict[str, object] = {"store": ((tmp_path / "store").as_uri(), {}), "prefix": "data"}
     common = job(request.getfixturevalue("azurite")) if kind == "azure" else on_disk
     sent = worker.finish(worker.start({**common, "verb": "up", "folder": str(folder)}))
     got = worker.finish(worker.start({**common, "verb": "down", "folder": str(tmp_path / "back")}))

@@ -45,8 +45,10 @@ def read(store: str, run_id: str, attempt: int, nodes: int) -> Facts:
 
 
 def agent_of(store: str, run_id: str, attempt: int, node: int) -> processes.Identity | None:
-    """The agent process that last began this node's share, alive or not."""
+    """The agent process that last began this node's share, alive or not; None when it gave the share up."""
     for event in reversed(_events(store, run_id, attempt, node)):
+        if event.get("event") == "abandoned":
+            return None
         if event.get("event") == "agent":
             return processes.Identity(int(event["pid"]), int(event["start"]))
     return None

@@ -11,6 +11,8 @@ import signal
 import time
 from typing import Collection
 
+from gofer.agent.pausing import pause
+
 
 def find_parent() -> str | None:
     """The folder under which this process may make cgroups, or None."""
@@ -114,7 +116,7 @@ def kill_others(path: str, *, spared: Collection[int], timeout_s: float = 10.0) 
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
-        time.sleep(0.002)
+        pause(0.002)
 
 
 def kill(path: str, *, timeout_s: float = 10.0) -> bool:
@@ -130,7 +132,7 @@ def kill(path: str, *, timeout_s: float = 10.0) -> bool:
             _write(os.path.join(path, "cgroup.kill"))
         if time.monotonic() > deadline:
             return False
-        time.sleep(0.002)
+        pause(0.002)
 
 
 def _write(path: str) -> None:

@@ -15,6 +15,7 @@ import traceback
 from typing import Any, Collection, NamedTuple, NoReturn
 
 from gofer.agent import attempts, cgroups, files, folder, processes
+from gofer.agent.pausing import pause
 from gofer.agent.processes import Identity
 from gofer.agent.watch import REQUESTS
 from gofer.agent.worker import CGROUP_PREFIX, Worker, cgroup_name
@@ -194,7 +195,7 @@ def _ends_within(pid: int, timeout_s: float) -> bool:
             return True
         if time.monotonic() >= deadline:
             return False
-        time.sleep(0.001)
+        pause(0.001)
 
 
 def _be_agent(engine: str, connection: socket.socket, cgroup_parent: str | None) -> NoReturn:

@@ -8,6 +8,8 @@ import os
 import time
 from typing import Any, Callable, Iterator, TypeVar
 
+from gofer.agent.pausing import pause
+
 T = TypeVar("T")
 
 # A full disk or quota is usually mended by its owner; a record of how a run ended is worth the wait.
@@ -116,5 +118,5 @@ def patiently(write: Callable[[], T], *, patience_s: float = FULL_DISK_PATIENCE_
         except OSError as error:
             if error.errno not in FULL or time.monotonic() > deadline:
                 raise
-        time.sleep(delay)
+        pause(delay)
         delay = min(delay * 1.5, 5.0)

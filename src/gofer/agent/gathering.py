@@ -11,6 +11,7 @@ import time
 
 from gofer.agent import attempts, folder, processes
 from gofer.agent.launch import Place
+from gofer.agent.pausing import pause
 from gofer.agent.watch import Watch
 
 # What a supervisor sent before it was killed arrives within moments, if it arrives at all.
@@ -31,14 +32,14 @@ def wait_for_peers(store: str, place: Place, watch: Watch) -> bool:
             orphaned_at = now
         if watch.cause is not None or (orphaned_at is not None and now - orphaned_at > _ORPHANS_PATIENCE_S):
             return False
-        time.sleep(delay_s)
+        pause(delay_s)
         delay_s = min(delay_s * 1.5, 0.05)
 
 
 def _is_there(store: str, place: Place, node: int) -> bool:
     """Its agent lives, or has been here and started or ended something."""
     who = attempts.agent_of(store, place.run_id, place.attempt, node)
-    if who is not None and processes.is_alive(who):
+    if who is not None and who.pid != os.getpid() and processes.is_alive(who):
         return True
     try:
         names = os.listdir(os.path.join(store, folder.node_key(place.run_id, place.attempt, node)))

@@ -116,6 +116,7 @@ class Node:
             return ALREADY_STARTED
         except Abandoned:
             self._end_strays()
+            self._event("abandoned")
             return ABANDONED
         self._end_strays()
         self._write_end(found, outcome)

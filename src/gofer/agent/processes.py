@@ -11,6 +11,8 @@ import signal
 import time
 from typing import Callable, Collection, Iterable, NamedTuple
 
+from gofer.agent.pausing import pause
+
 _PR_SET_CHILD_SUBREAPER = 36
 _EMPTY_LOOKS = 3
 
@@ -138,4 +140,4 @@ def kill_until_gone(select: Callable[[dict[int, Stat]], set[int]], *, timeout_s:
                 os.kill(pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 continue
-        time.sleep(0.002)
+        pause(0.002)

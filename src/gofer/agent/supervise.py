@@ -13,6 +13,7 @@ import traceback
 from typing import NoReturn
 
 from gofer.agent import cgroups, processes, wake
+from gofer.agent.pausing import pause
 from gofer.agent.queue_file import Replaced
 from gofer.agent.supervisor import Supervisor
 from gofer.agent.worker import CGROUP_PREFIX
@@ -66,7 +67,7 @@ def _become_only(engine: str) -> bool:
             # us.
             if wake.poke(engine) or time.monotonic() > deadline:
                 return False
-            time.sleep(0.02)
+            pause(0.02)
             continue
         os.ftruncate(fd, 0)
         os.write(fd, str(os.getpid()).encode())

@@ -10,12 +10,12 @@ import json
 import os
 import socket
 import sqlite3
-import time
 from typing import Any
 
 from gofer.agent import cgroups, checkout, processes, wake
 from gofer.agent.launch import Place
 from gofer.agent.node import Node, Task
+from gofer.agent.pausing import pause
 from gofer.agent.queue import Queue
 from gofer.agent.watch import Watch
 
@@ -58,7 +58,7 @@ class Worker:
             cgroups.leave(CGROUP_PREFIX)
             cgroups.remove(self._cgroup)
         if self._has_open_runs():
-            time.sleep(_BREATH_S)
+            pause(_BREATH_S)
             wake.ensure(self.engine)  # it did not leave, it was killed, and runs wait for another
 
     def _has_open_runs(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 
 from gofer.storage.base import ReadsInto
 from gofer.transfer.budget import Budget
@@ -65,13 +66,13 @@ class Download:
 
     def delete(self, entries: list[Entry]) -> None:
         for entry in entries:
-            path = os.path.join(self._root, entry.path)
-            os.unlink(path)
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(self._root, entry.path))
             self._remove_empty(os.path.dirname(entry.path))
 
-    def close(self, *, done: bool) -> None:
+    def close(self) -> None:
         """Removes what killed processes left, unless this one may have to go on with it."""
-        for path in self._left if done else ():
+        for path in self._left:
             part = os.path.join(self._root, path)
             if part not in self._kept:
                 remove_left(part)

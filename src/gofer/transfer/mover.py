@@ -59,5 +59,5 @@ class Mover(Protocol):
     def delete(self, entries: list[Entry]) -> None:
         """Remove files of the destination."""
 
-    def close(self, *, done: bool) -> None:
-        """After the last file; `done` unless it was interrupted."""
+    def close(self) -> None:
+        """After the last file, unless it was interrupted."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 
 from gofer.errors import StoreError
-from gofer.storage.base import ReadsInto, Store
+from gofer.storage.base import ReadsInto, Store, Streams
 from gofer.transfer.budget import Budget
 from gofer.transfer.ends import to_entry
 from gofer.transfer.entries import Entry
@@ -49,11 +50,21 @@ class ObjectParts:
         if self._reads:
             got = self._reads.read_into(self._key, start, into, etag=self.entry.etag)
         else:
-            data = self._store.get_range(self._key, start, len(into))
-            got = len(data)
-            into[:got] = data
+            got = self._fill_in_pieces(start, into)
         if got != len(into):
             raise Changed("it became shorter while it was read")
+
+    def _fill_in_pieces(self, start: int, into: memoryview) -> int:
+        pieces: Iterable[bytes]
+        if isinstance(self._store, Streams):
+            pieces = self._store.get_stream(self._key, start, len(into))
+        else:
+            pieces = [self._store.get_range(self._key, start, len(into))]
+        got = 0
+        for piece in pieces:
+            into[got : got + len(piece)] = piece
+            got += len(piece)
+        return got
 
 
 def damaged(path: str) -> StoreError:

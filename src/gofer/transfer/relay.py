@@ -57,7 +57,7 @@ class Relay:
     def delete(self, entries: list[Entry]) -> None:
         self._store.delete([self._end.key(entry.path) for entry in entries])
 
-    def close(self, *, done: bool) -> None:
+    def close(self) -> None:
         pass
 
     def _by_the_service(self, entry: Entry) -> bool:

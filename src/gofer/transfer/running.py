@@ -40,23 +40,14 @@ def run(
     progress.begin("moving", files=plan.files, size=plan.bytes)
     if plan.files:
         engine.run(plan.options.jobs if jobs is None else jobs)
-    deleted = 0
-    if not engine.failed and not engine.changed and not plan.odd:
-        progress.begin("deleting")
-        deleted = _delete(mover, plan, engine)
-    mover.close(done=True)
+    progress.begin("deleting")
+    clean = not engine.failed and not engine.changed and not plan.odd
+    deleted = _delete(mover, plan, engine) if clean else 0
+    mover.close()
     progress.begin("done")
-    return Result(
-        engine.files,
-        engine.bytes,
-        plan.skipped,
-        deleted,
-        plan.deletes - deleted,
-        engine.failed,
-        engine.changed,
-        plan.odd,
-        time.monotonic() - begun,
-    )
+    wrong = engine.failed, engine.changed, plan.odd
+    kept = plan.deletes - deleted
+    return Result(engine.files, engine.bytes, plan.skipped, deleted, kept, *wrong, time.monotonic() - begun)
 
 
 def _mover(plan: Plan, budget: Budget, state: Path | None) -> Mover:

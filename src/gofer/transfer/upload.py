@@ -48,7 +48,7 @@ class Upload:
     def delete(self, entries: list[Entry]) -> None:
         self._store.delete([self._end.key(entry.path) for entry in entries])
 
-    def close(self, *, done: bool) -> None:
+    def close(self) -> None:
         pass
 
     def _put_buffered(self, entry: Entry) -> None:
