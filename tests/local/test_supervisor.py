@@ -147,6 +147,7 @@ def test_a_lost_run_is_tried_again_if_the_policy_says_so(home: Home) -> None:
     run = home.submit(
         "--retries", "1", "sh", "-c", 'echo "attempt $GOFER_ATTEMPT"; [ "$GOFER_ATTEMPT" = 2 ] || sleep 1000'
     )
+    home.until_logged(run, "attempt 1")
     os.kill(home.agent(run), signal.SIGKILL)
     seen = home.wait(run)[0]
     assert attempts(seen) == [(1, "lost", "node-failure", None), (2, "succeeded", None, 0)]
