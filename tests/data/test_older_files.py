@@ -207,7 +207,7 @@ def test_an_account_for_all_folders(seeds: Project) -> None:
 def test_submitting_says_what_comes_when(seeds: Project) -> None:
     done = seeds.gofer("-c", "eu", "submit", "ls", status=1)
     assert "`eu` (eu.yaml) is an Azure ML cluster" in done.err
-    assert "comes with gofer" in done.err
+    assert "comes with a later release" in done.err
     assert seeds.gofer("list", "runs", "--json").out == "[]\n"
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from gofer.config.settings import Settings
 
 KIND = "azureml"
-# The release that submits to Azure ML.
-_RELEASE = "0.4"
 
 
 class ForeignOptions(msgspec.Struct, frozen=True):
@@ -42,7 +40,7 @@ def only_data(target: Target) -> CheckFailed:
     return CheckFailed(
         f"the target `{target.name}` ({target.place.origin}) is an Azure ML cluster, and this release moves "
         "data to it only",
-        hint=f"running there comes with gofer {_RELEASE}; `gofer -c {target.name} u PATH` works now",
+        hint=f"running there comes with a later release; `gofer -c {target.name} u PATH` works now",
     )
 
 
