@@ -1,7 +1,8 @@
 """The stores of the clouds: keys are checked, errors explained; the rest is `gofer.agent.objects`.
 
-One client serves laptop and node. It costs more CPU than obstore 0.12 and has what that lacks and the promises
-need: the service's check of each MD5, MD5 and metadata in listings, Retry-After, errors without addresses.
+One client serves laptop and node. It costs more CPU than obstore 0.12 and has what that lacks and the
+promises need: the service's check of each MD5, MD5 and metadata in listings, Retry-After, errors without
+addresses.
 """
 
 from __future__ import annotations
