@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 
 from gofer.errors import UsageError
 
@@ -88,16 +87,24 @@ def format_time(seconds: float | None) -> str | None:
     if seconds is None:
         return None
     # Five times as fast as strftime, which long listings notice.
+    from datetime import UTC, datetime  # not loaded by commands that show no moment
+
     return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def format_local_time(seconds: float | None) -> str:
     """The time as a person at this machine reads it: `2026-03-01 14:05:09`."""
-    return "-" if seconds is None else datetime.fromtimestamp(seconds).isoformat(" ", "seconds")
+    if seconds is None:
+        return "-"
+    from datetime import datetime
+
+    return datetime.fromtimestamp(seconds).isoformat(" ", "seconds")
 
 
 def parse_time(text: str) -> float:
     """Seconds since the epoch from RFC 3339 or `YYYY-MM-DD[ HH:MM[:SS]]` (local time without a zone)."""
+    from datetime import datetime
+
     try:
         return datetime.fromisoformat(text.strip().replace("Z", "+00:00")).timestamp()
     except ValueError:
