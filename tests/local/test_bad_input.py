@@ -228,3 +228,11 @@ def test_a_relative_program_without_code_is_refused(home: Home) -> None:
             done, status=1, error="without code the command runs in an empty folder", hint="--no-code"
         )
     check_nothing_written(home)
+
+
+def test_a_launcher_that_is_not_there_is_refused(home: Home) -> None:
+    home.configure("job: {launcher: mpi}")
+    done = home.gofer("submit", "--no-code", "true", status=1)
+    assert "cannot start processes by `launcher: mpi`" in done.err
+    assert "hint: " in done.err
+    assert home.gofer("list", "runs", "--json").out.strip() == "[]"

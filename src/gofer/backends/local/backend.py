@@ -59,6 +59,11 @@ class LocalBackend:
         return min(self._options.gpus_per_node or self.gpus, self.gpus)
 
     def lay_out(self, job: Job) -> Layout:
+        if job.launcher != "spawn":
+            raise CheckFailed(
+                f"the target `{self.target}` cannot start processes by `launcher: {job.launcher}`",
+                hint="leave `launcher` out: gofer starts them, with the variables that launchers set",
+            )
         if self.gpus and job.resources.gpus > self.gpus:
             raise CheckFailed(
                 f"the target `{self.target}` has {self.gpus} GPUs and {job.resources.gpus} were asked for",
