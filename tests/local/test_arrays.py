@@ -118,9 +118,9 @@ def test_ten_thousand_rows_wait_without_files_or_processes(home: Home) -> None:
     gate = home.root / "gate"
     first = home.submit("--cpus", str(CORES), "sh", "-c", f"until [ -e {gate} ]; do sleep 0.05; done")
     home.until_event(first, "started")
-    before = set(home.processes())
+    before = len(home.processes())
     group = home.submit("--each", "x=1..10000", "echo", "{x}")
-    assert set(home.processes()) <= before
+    assert len(home.processes()) <= before + 1  # the sleeps of the first run come and go
     assert home.view(group)["counts"] == {"queued": 10_000}
     assert sorted(path.name for path in home.store.glob("runs/*")) == sorted([first, group])
     assert [path.name for path in home.run_folder(group).iterdir()] == ["run.json"]
