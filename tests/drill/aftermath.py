@@ -9,6 +9,7 @@ from pathlib import Path
 
 from drill import evidence, prey
 from drill.home import Home
+from drill.prey import Process
 
 # The supervisor leaves after three seconds without work; the rest is for a busy machine.
 _PATIENCE_S = 15.0
@@ -17,22 +18,29 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 
 def leftovers(home: Home, listing: evidence.Listing | None) -> Iterator[str]:
-    """Processes and cgroups of this home that are still there when all runs have ended."""
+    """Processes of this home that are still there when all runs have ended, and complaints of supervisors."""
     ids = {run.id for run in listing.runs} if listing is not None else set()
     deadline = time.monotonic() + _PATIENCE_S
     while (found := prey.left_over(home, ids)) and time.monotonic() < deadline:
         time.sleep(0.1)
     for line in found:
         yield f"LEFT running: {line}"
-    for path in [*_CGROUPS.glob("gofer-*"), *_CGROUPS.glob("*/gofer-*")]:
-        if any(path.name.startswith(f"gofer-{one}-") for one in ids):
-            yield f"LEFT: the cgroup {path}"
     try:
         log = (home.engine / "supervisor.log").read_text(errors="replace")
     except FileNotFoundError:
         log = ""
     if "Traceback" in log:
         yield f"a traceback in supervisor.log: {' / '.join(_last_words(log))}"
+
+
+def cgroups(killed: set[Process]) -> Iterator[str]:
+    """What supervisors were killed over must be gone, and what is left of agents must be empty."""
+    for who in killed:
+        for path in _CGROUPS.glob(f"**/gofer-probe-{who.pid}"):
+            yield f"LEFT: the cgroup {path}"
+        for path in _CGROUPS.glob(f"**/gofer-agent-{who.pid}-{who.start}/cgroup.procs"):
+            if path.read_text():
+                yield f"LEFT: processes in the cgroup {path.parent}"
 
 
 def _last_words(log: str) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from drill import moments, prey
+from drill import prey
 from drill.home import Home
 from drill.hunt import delay_s
 from drill.round import Round
@@ -31,10 +31,10 @@ def alone(course: Course, kills: int) -> Iterator[Round]:
     game.submit(Spec(20, nap="0.02", rows=course.scale(40)))
     for _ in range(course.scale(24)):
         time.sleep(delay_s(game.rng, 0.2))
-        boss, moment = prey.supervisor(game.home), moments.of_supervisor(game.home)
+        boss = prey.supervisor(game.home)
         # With no agent yet, nobody would be there to miss it.
-        if boss is not None and prey.agents(game.home, boss, set()) and prey.hit(boss):
-            game.tally.kill("supervisor", f"{moment}, nobody else there")
+        if boss is not None and prey.agents(game.home, boss, set()):
+            game.kill_supervisor(", nobody else there")
     deadline = time.monotonic() + _PATIENCE_S
     while _open_runs(game.home) and time.monotonic() < deadline:
         time.sleep(0.1)

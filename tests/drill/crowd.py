@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from drill import moments, prey
 from drill.home import Home
 from drill.round import Round
 from drill.workload import draw
@@ -28,7 +27,7 @@ def submitters(course: Course, kills: int) -> Iterator[Round]:
             spec = draw(game.rng, started, with_code=True)
             game.start(spec.words(game.home.script), spec)
             if game.rng.random() < 0.15:
-                _kill_supervisor(game)
+                game.kill_supervisor()
         for command in [one for one in game.commands if one.has_ended]:
             game.collect(command)
         time.sleep(0.002)
@@ -36,9 +35,3 @@ def submitters(course: Course, kills: int) -> Iterator[Round]:
         game.violate(f"{total} submissions printed {len(game.printed)} ids")
     game.settle()
     yield game
-
-
-def _kill_supervisor(game: Round) -> None:
-    boss, moment = prey.supervisor(game.home), moments.of_supervisor(game.home)
-    if boss is not None and prey.hit(boss):
-        game.tally.kill("supervisor", moment)

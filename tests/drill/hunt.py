@@ -10,8 +10,9 @@ from contextlib import suppress
 from random import Random
 
 from drill import evidence, moments, prey
+from drill.command import Command
 from drill.prey import Process
-from drill.round import Command, Round
+from drill.round import Round
 from drill.workload import draw
 
 _MOST_COMMANDS = 3
@@ -125,11 +126,8 @@ class Hunter:
             moments.of_submit(self.home, command) if command.spec is not None else f"gofer {command.verb}"
         )
         self.game.collect(command)
-        self._count("command", moment)
-
-    def _count(self, kind: str, moment: str) -> None:
         self.left -= 1
-        self.game.tally.kill(kind, moment)
+        self.game.tally.kill("command", moment)
 
     # -- supervisors and agents
 
@@ -137,10 +135,7 @@ class Hunter:
         if self.rng.random() < 0.7:
             until(lambda: bool(moments.busy_agents(self.home, "starting")), timeout_s=0.5)
             time.sleep(delay_s(self.rng, 0.01))
-        boss = prey.supervisor(self.home)
-        moment = moments.of_supervisor(self.home)
-        if boss is not None and prey.hit(boss):
-            self._count("supervisor", moment)
+        self.left -= self.game.kill_supervisor()
 
     def _strike_agent(self) -> None:
         """Mostly one that has a share, in half the cases as early in it as can be; else any."""
@@ -159,22 +154,15 @@ class Hunter:
             seen = set(evidence.agents_seen(self.home))
             found = prey.agents(self.home, prey.supervisor(self.home), seen)
         if found:
-            self._kill_agent(self.rng.choice(found))
-
-    def _kill_agent(self, who: Process) -> None:
-        if prey.hit(who):
-            self.game.struck.add(who)
-            self._count("agent", moments.of_agent(self.home, who))
+            self.left -= self.game.kill_agent(self.rng.choice(found))
 
     def _strike_all(self) -> None:
         """Supervisor first, so that nobody hears of the rest, then every agent and every command."""
         boss = prey.supervisor(self.home)
         found = prey.agents(self.home, boss, set(evidence.agents_seen(self.home)))
-        moment = moments.of_supervisor(self.home)
-        if boss is not None and prey.hit(boss):
-            self._count("supervisor", f"{moment}, all at once")
+        self.left -= self.game.kill_supervisor(", all at once")
         for who in found:
-            self._kill_agent(who)
+            self.left -= self.game.kill_agent(who)
         for command in list(self.game.commands):
             if not command.has_ended:
                 self._kill_command(command)

@@ -8,9 +8,9 @@ from contextlib import closing
 from pathlib import Path
 
 from drill import evidence
+from drill.command import Command
 from drill.home import Home
 from drill.prey import Process
-from drill.round import Command
 
 # How far a submission has come, in order.
 SUBMIT = (

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from drill import evidence, moments, prey
+from drill import evidence
 from drill.home import Home
 from drill.hunt import until
 from drill.round import Round
@@ -51,9 +51,7 @@ def _lose(course: Course, name: str, damage: Callable[[Round], None], with_super
     if not until(lambda: set(running) <= set(evidence.read_marks(game.home)), timeout_s=60.0):
         game.violate("the first runs did not start")
     if not with_supervisor:
-        boss, moment = prey.supervisor(game.home), moments.of_supervisor(game.home)
-        if boss is not None and prey.hit(boss):
-            game.tally.kill("supervisor", moment)
+        game.kill_supervisor()
     damage(game)
     game.may_refuse = True
     for number in range(6, 9):

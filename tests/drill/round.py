@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from collections import Counter, defaultdict
-from pathlib import Path
 from random import Random
 
-from drill import aftermath, evidence, verdict
+from drill import aftermath, evidence, moments, prey, verdict
+from drill.command import Command
 from drill.home import Home
 from drill.prey import Process
 from drill.tally import Tally, Violation
@@ -16,26 +15,6 @@ from drill.workload import Spec, row_end
 
 WAIT_S = 100
 _LAST = 1_000_000
-
-
-class Command:
-    """A gofer command that was started and may be killed."""
-
-    def __init__(self, process: subprocess.Popen[bytes], output: Path, verb: str, spec: Spec | None) -> None:
-        self.process = process
-        self.output = output
-        self.verb = verb
-        self.spec = spec
-        self.began = time.monotonic()
-        self.dies_at: float | None = None
-
-    @property
-    def has_ended(self) -> bool:
-        return self.process.poll() is not None
-
-    def printed(self) -> list[str]:
-        """The whole lines on its stdout; a run id is one."""
-        return [line for line in self.output.read_text().split("\n")[:-1] if line]
 
 
 class Round:
@@ -50,7 +29,7 @@ class Round:
         self.specs: dict[str, Spec] = {}
         self.commands: list[Command] = []
         self.printed: set[str] = set()
-        self.struck: set[Process] = set()
+        self.killed: set[Process] = set()
         self.aborted: set[str] = set()
         self.restarted: set[str] = set()
         self.may_refuse = False
@@ -63,6 +42,23 @@ class Round:
 
     def violate(self, words: str) -> None:
         self.violations.append(Violation(self.scenario, self.seed, words))
+
+    def kill_supervisor(self, words: str = "") -> bool:
+        """False when there is none; `words` go with the moment in the summary."""
+        boss, moment = prey.supervisor(self.home), moments.of_supervisor(self.home)
+        if boss is None or not prey.hit(boss):
+            return False
+        self.killed.add(boss)
+        self.tally.kill("supervisor", moment + words)
+        return True
+
+    def kill_agent(self, who: Process) -> bool:
+        """False when it was gone already."""
+        if not prey.hit(who):
+            return False
+        self.killed.add(who)
+        self.tally.kill("agent", moments.of_agent(self.home, who))
+        return True
 
     # -- commands
 
@@ -149,7 +145,7 @@ class Round:
         marks = evidence.read_marks(self.home)
         seen = evidence.agents_seen(self.home)
         struck: dict[str, set[int]] = defaultdict(set)
-        for who in self.struck & set(seen):
+        for who in self.killed & set(seen):
             struck[seen[who].run_id].add(seen[who].attempt)
         for run in listing.runs:
             spec = self.specs.get(run.tag)
@@ -191,7 +187,7 @@ class Round:
 
     def close(self) -> list[Violation]:
         """When the processes had time to leave: nothing may be left. Gives the round's violations."""
-        for words in aftermath.leftovers(self.home, self.listing):
+        for words in (*aftermath.leftovers(self.home, self.listing), *aftermath.cgroups(self.killed)):
             self.violate(words)
         if self.listing is not None:
             for words in aftermath.rebuilt(self.home, self.listing, keys=self.rebuilt_keys):

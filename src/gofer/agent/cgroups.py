@@ -13,6 +13,8 @@ from typing import Collection
 
 from gofer.agent.pausing import pause
 
+_PROBE = "gofer-probe-"
+
 
 def find_parent() -> str | None:
     """The folder under which this process may make cgroups, or None."""
@@ -21,8 +23,11 @@ def find_parent() -> str | None:
     if mount is None or own is None:
         return None
     parent = os.path.join(mount, own.lstrip("/"))
-    probe = os.path.join(parent, f"gofer-probe-{os.getpid()}")
+    probe = os.path.join(parent, f"{_PROBE}{os.getpid()}")
     try:
+        for name in os.listdir(parent):
+            if name.startswith(_PROBE) and not os.path.exists(f"/proc/{name[len(_PROBE) :]}"):
+                remove(os.path.join(parent, name))  # of a process that was killed while it looked
         os.mkdir(probe)
         usable = os.access(os.path.join(probe, "cgroup.kill"), os.W_OK)
         os.rmdir(probe)
