@@ -67,6 +67,24 @@ bench: ready ## measure gofer beside its peers into bench/RESULTS.md
 drill: ready ## the whole fault drill: KILLS=1000 kills at random points
 	@PYTHONPATH=tests $(PY) -m drill --kills $(KILLS) $(ARGS)
 
+.PHONY: slurm-up
+slurm-up: ready ## a real Slurm with three nodes in .clusters/slurm; ARGS="--accounting --namespaces"
+	@bash scripts/apt-packages.sh
+	@PYTHONPATH=tests $(PY) -m clusters slurm up $(ARGS)
+
+.PHONY: slurm-down
+slurm-down: ready ## end it
+	@PYTHONPATH=tests $(PY) -m clusters slurm down $(ARGS)
+
+.PHONY: ssh-up
+ssh-up: ready ## two machines to reach over SSH in .clusters/ssh; ARGS="--slurm .clusters/slurm" adds a login node
+	@bash scripts/apt-packages.sh
+	@PYTHONPATH=tests $(PY) -m clusters ssh up $(ARGS)
+
+.PHONY: ssh-down
+ssh-down: ready ## end them
+	@PYTHONPATH=tests $(PY) -m clusters ssh down $(ARGS)
+
 .PHONY: venv
 venv: ready ## set up .venv and nothing else
 
@@ -76,6 +94,7 @@ lock: ## renew requirements/*.txt from pyproject.toml; UPGRADE=1 takes newer ver
 
 .PHONY: clean
 clean: ## remove all that make made, .venv included
-	@rm -rf .venv .venv-lock .demo .bench dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@if [ -d .clusters ]; then $(MAKE) slurm-down ssh-down; fi
+	@rm -rf .clusters .venv .venv-lock .demo .bench dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@rm -rf examples/*/assets examples/*/out examples/*/output
 	@find . -path ./.git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,92 @@
+"""`python -m clusters slurm|ssh up|down|env`; exit 1 and the end of the logs when it fails."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from clusters import slurm, ssh
+from clusters.errors import ClusterError
+from clusters.ssh_conf import NOISY, Noise
+
+_ROOT = Path(__file__).resolve().parents[2]
+SLURM_FOLDER = _ROOT / ".clusters" / "slurm"
+SSH_FOLDER = _ROOT / ".clusters" / "ssh"
+
+
+def main() -> int:
+    given = _parser().parse_args()
+    verb = {
+        ("slurm", "up"): _slurm_up,
+        ("slurm", "down"): _slurm_down,
+        ("slurm", "env"): _slurm_env,
+        ("ssh", "up"): _ssh_up,
+        ("ssh", "down"): _ssh_down,
+        ("ssh", "env"): _ssh_env,
+    }[given.kind, given.verb]
+    try:
+        verb(given)
+    except ClusterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="clusters", description=__doc__)
+    kinds = parser.add_subparsers(dest="kind", required=True)
+    one = kinds.add_parser("slurm", help="a controller and three nodes with four GPUs each")
+    one.add_argument("verb", choices=["up", "down", "env"])
+    one.add_argument("--dir", type=Path, default=SLURM_FOLDER, help="where it lives")
+    one.add_argument("--accounting", action="store_true", help="with slurmdbd and a MariaDB of its own")
+    one.add_argument("--namespaces", action="store_true", help="a network for each node")
+    other = kinds.add_parser("ssh", help="two machines, one behind the other")
+    other.add_argument("verb", choices=["up", "down", "env"])
+    other.add_argument("--dir", type=Path, default=SSH_FOLDER, help="where they live")
+    other.add_argument("--slurm", type=Path, help="add `login`, the login node of the Slurm in this folder")
+    other.add_argument("--noisy", action="store_true", help="logins print a banner, and .bashrc prints too")
+    other.add_argument("--slow", type=float, default=0.0, metavar="SECONDS", help="how long a login takes")
+    return parser
+
+
+def _slurm_up(given: argparse.Namespace) -> None:
+    began = time.monotonic()
+    running = slurm.up(given.dir, accounting=given.accounting, namespaces=given.namespaces)
+    print(f"# {', '.join(running.nodes)} are idle after {time.monotonic() - began:.1f} s")
+    print("# partitions: gpu, short (5 minutes), spare (gives way to the others)")
+    _slurm_env(given)
+    print("# try: srun -N 2 --gres=gpu:a100:2 sh -c 'hostname; echo $CUDA_VISIBLE_DEVICES'")
+
+
+def _slurm_env(given: argparse.Namespace) -> None:
+    for name, value in slurm.attach(given.dir).exports.items():
+        print(f"export {name}={shlex.quote(value)}")
+
+
+def _slurm_down(given: argparse.Namespace) -> None:
+    print(f"# {'ended and removed' if slurm.down(given.dir) else 'nothing runs in'} {given.dir}")
+
+
+def _ssh_up(given: argparse.Namespace) -> None:
+    site = slurm.attach(given.slurm) if given.slurm else None
+    noise = replace(NOISY if given.noisy else Noise(), delay_s=given.slow)
+    running = ssh.up(given.dir, slurm=site, noise=noise)
+    print(f"# {', '.join(running.lines)} answer; without `export`: ssh -F {shlex.quote(str(running.config))}")
+    _ssh_env(given)
+    print("# try: ssh boxb hostname")
+
+
+def _ssh_env(given: argparse.Namespace) -> None:
+    running = ssh.attach(given.dir)
+    print(f"export PATH={shlex.quote(str(running.bin))}:$PATH")
+
+
+def _ssh_down(given: argparse.Namespace) -> None:
+    print(f"# {'ended and removed' if ssh.down(given.dir) else 'nothing runs in'} {given.dir}")
+
+
+sys.exit(main())

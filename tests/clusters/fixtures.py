@@ -1,0 +1,114 @@
+"""The clusters as fixtures, one of each for a worker: `from clusters.fixtures import slurm as slurm`.
+
+A test module that uses one sets `pytestmark` to the list beside it, so that one worker gets all tests of a
+cluster and it comes up once. Each test finds the cluster healed, without the jobs of the test before.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from clusters import slurm as _slurm
+from clusters import ssh as _ssh
+
+ON_SLURM = [pytest.mark.root, pytest.mark.xdist_group("slurm")]
+ON_SLURM_ACCOUNTING = [pytest.mark.root, pytest.mark.xdist_group("slurm-accounting")]
+ON_SLURM_NAMESPACES = [pytest.mark.root, pytest.mark.xdist_group("slurm-namespaces")]
+ON_SSH_BOXES = [pytest.mark.root, pytest.mark.xdist_group("ssh-boxes")]
+
+
+@pytest.fixture(scope="session")
+def slurm_site() -> Iterator[_slurm.Slurm]:
+    """A cluster that forgets a job soon after its end, as sites without accounting do."""
+    with running() as site:
+        yield site
+
+
+@pytest.fixture(scope="session")
+def slurm_accounting_site() -> Iterator[_slurm.Slurm]:
+    with running(accounting=True) as site:
+        yield site
+
+
+@pytest.fixture(scope="session")
+def slurm_namespaces_site() -> Iterator[_slurm.Slurm]:
+    with running(namespaces=True) as site:
+        yield site
+
+
+@pytest.fixture(scope="session")
+def ssh_boxes_site() -> Iterator[_ssh.Boxes]:
+    with boxed(None) as boxes:
+        yield boxes
+
+
+@pytest.fixture(scope="session")
+def slurm_login_site(slurm_site: _slurm.Slurm) -> Iterator[_ssh.Boxes]:
+    with boxed(slurm_site) as boxes:
+        yield boxes
+
+
+@pytest.fixture
+def slurm(slurm_site: _slurm.Slurm) -> Iterator[_slurm.Slurm]:
+    """The cluster without accounting."""
+    yield slurm_site
+    slurm_site.reset()
+
+
+@pytest.fixture
+def slurm_accounting(slurm_accounting_site: _slurm.Slurm) -> Iterator[_slurm.Slurm]:
+    """The cluster with accounting; account `research` may use 8 GPUs, and there is a QOS `urgent`."""
+    yield slurm_accounting_site
+    slurm_accounting_site.reset()
+
+
+@pytest.fixture
+def slurm_namespaces(slurm_namespaces_site: _slurm.Slurm) -> Iterator[_slurm.Slurm]:
+    """The cluster whose nodes can be cut off. A node that is killed is missed within seconds."""
+    yield slurm_namespaces_site
+    slurm_namespaces_site.reset()
+
+
+@pytest.fixture
+def ssh_boxes(ssh_boxes_site: _ssh.Boxes) -> Iterator[_ssh.Boxes]:
+    """`boxa`, and `boxb` behind it."""
+    yield ssh_boxes_site
+    ssh_boxes_site.heal()
+
+
+@pytest.fixture
+def slurm_login(slurm_login_site: _ssh.Boxes, slurm: _slurm.Slurm) -> Iterator[_ssh.Boxes]:
+    """The boxes, and `login` and `login-jump` in front of the cluster of `slurm`. Mark with ON_SLURM."""
+    yield slurm_login_site
+    slurm_login_site.heal()
+
+
+@contextmanager
+def running(*, accounting: bool = False, namespaces: bool = False) -> Iterator[_slurm.Slurm]:
+    """A cluster that ends with the block, or with this process."""
+    with _folder("slurm") as folder:
+        yield _slurm.up(folder, accounting=accounting, namespaces=namespaces, tied=True)
+
+
+@contextmanager
+def boxed(slurm: _slurm.Slurm | None) -> Iterator[_ssh.Boxes]:
+    """Machines that end with the block, or with this process."""
+    with _folder("ssh") as folder:
+        yield _ssh.up(folder, slurm=slurm, tied=True)
+
+
+@contextmanager
+def _folder(kind: str) -> Iterator[Path]:
+    """A short path: sockets are in it."""
+    folder = Path(tempfile.mkdtemp(prefix=f"gofer-{kind}-"))
+    try:
+        yield folder
+    finally:
+        (_slurm.down if kind == "slurm" else _ssh.down)(folder)
+        shutil.rmtree(folder, ignore_errors=True)
