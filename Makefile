@@ -29,7 +29,7 @@ ready: $(STAMP)
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ready ## train a small model on this machine through gofer
@@ -62,6 +62,10 @@ format: $(STAMP) ## rewrite the code as ruff would have it
 .PHONY: bench
 bench: ready ## measure gofer beside its peers into bench/RESULTS.md
 	@$(PY) -m bench $(ARGS)
+
+.PHONY: bench-data
+bench-data: ready ## measure transfers beside azcopy, rclone and the Azure SDK into bench/RESULTS.md
+	@$(PY) -m bench f $(ARGS)
 
 .PHONY: drill
 drill: ready ## the whole fault drill: KILLS=1000 kills at random points

@@ -1,4 +1,7 @@
-"""`python -m bench [a b c d e] [--quick] [--no-peers]`: measures and writes bench/RESULTS.md."""
+"""`python -m bench [a b c d e f] [--quick] [--no-peers]`: measures, and writes bench/RESULTS.md.
+
+Parts that are not measured stay in the file as they are.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,11 @@ from importlib import metadata
 from pathlib import Path
 
 from bench import arrays, idle, machine, peers, snapshots, starts, submits
+from bench.data.section import section as data_section
 from bench.places import REPOSITORY, Places
 from bench.plan import Plan
 from bench.report import Section, document, missed
+from bench.results import merged
 
 PARTS: dict[str, Callable[[Plan], Section]] = {
     "a": starts.section,
@@ -21,17 +26,20 @@ PARTS: dict[str, Callable[[Plan], Section]] = {
     "c": arrays.section,
     "d": snapshots.section,
     "e": idle.section,
+    "f": data_section,
 }
+# (f) is long and needs servers; it has a make target of its own.
+USUAL = "abcde"
 
 
 def main(arguments: Sequence[str]) -> int:
     """0 when everything asked for was measured, bars missed or not; 1 when a part of gofer could not be."""
     options = _parser().parse_args(arguments)
-    chosen = options.parts or list(PARTS)
+    chosen = options.parts or list(USUAL)
     places = Places.open(os.environ)
     facts = machine.facts()
     _compile()
-    competitors = peers.none(places.peers) if options.no_peers else peers.install(places.peers, chosen)
+    competitors = (peers.servers if options.no_peers else peers.install)(places.peers, chosen)
     plan = (Plan.quick if options.quick else Plan.full)(places, competitors)
     sections = []
     try:
@@ -44,16 +52,19 @@ def main(arguments: Sequence[str]) -> int:
         places.remove()
     versions = {"gofer": _gofer_version(), **competitors.versions, **machine.tool_versions()}
     flags = [*options.parts, *["--quick"] * options.quick, *["--no-peers"] * options.no_peers]
-    Path(options.output).write_text(
-        document(facts, versions, sections, " ".join(["python -m bench", *flags])), encoding="utf-8"
-    )
+    text = document(facts, versions, sections, " ".join(["python -m bench", *flags]))
+    output = Path(options.output)
+    kept = output.read_text(encoding="utf-8") if output.exists() else ""
+    output.write_text(merged(kept, text), encoding="utf-8")
     print(f"{missed(sections)} bars missed; the figures are in {options.output}", file=sys.stderr)
     return int(any("gofer" in name for section in sections for name in section.failures))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="a|b|c|d|e", choices=[*PARTS, []], help="default: all")
+    parser.add_argument(
+        "parts", nargs="*", metavar="a|b|c|d|e|f", choices=[*PARTS, []], help="default: a to e"
+    )
     parser.add_argument("--quick", action="store_true", help="few rounds, small sizes: a look, not a result")
     parser.add_argument("--no-peers", action="store_true", help="install and measure nothing but gofer")
     parser.add_argument("--output", default=str(REPOSITORY / "bench" / "RESULTS.md"), metavar="FILE")

@@ -6,7 +6,8 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -33,14 +34,16 @@ def run(
     cwd: Path,
     timeout_s: float = 120,
     accepted: Collection[int] = (0,),
+    open_stdin: bool = False,
 ) -> Sample:
-    """Blocks until `argv` ends; its stdout is in the sample.
+    """Blocks until `argv` ends; its stdout is in the sample. Its stdin is empty, or with `open_stdin` a pipe
+    on which nothing ever comes.
 
     Raises BenchError on a time-out and when the exit status is none of `accepted`.
     """
-    with scratch_file() as out, scratch_file() as err:
+    with scratch_file() as out, scratch_file() as err, _silence(open_stdin) as stdin:
         started = time.perf_counter()
-        process = start(argv, env, cwd, out, err)
+        process = start(argv, env, cwd, out, err, stdin)
         watchdog = threading.Timer(timeout_s, process.kill)
         watchdog.daemon = True
         watchdog.start()
@@ -66,15 +69,32 @@ def own_rss_mib() -> float:
 
 
 def start(
-    argv: Sequence[str], env: Mapping[str, str], cwd: Path, out: IO[bytes], err: IO[bytes]
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: Path,
+    out: IO[bytes],
+    err: IO[bytes],
+    stdin: int = subprocess.DEVNULL,
 ) -> subprocess.Popen[bytes]:
     """Does not wait. BenchError when the program cannot be started."""
     try:
-        return subprocess.Popen(
-            list(argv), env=dict(env), cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=err
-        )
+        return subprocess.Popen(list(argv), env=dict(env), cwd=cwd, stdin=stdin, stdout=out, stderr=err)
     except OSError as error:
         raise BenchError(f"`{argv[0]}` did not start: {error}") from error
+
+
+@contextmanager
+def _silence(is_open: bool) -> Iterator[int]:
+    """A standard input that has ended, or one that never does."""
+    if not is_open:
+        yield subprocess.DEVNULL
+        return
+    reader, writer = os.pipe()
+    try:
+        yield reader
+    finally:
+        os.close(reader)
+        os.close(writer)
 
 
 def scratch_file() -> IO[bytes]:

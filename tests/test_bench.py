@@ -15,7 +15,7 @@ from bench.drivers.gofer_array import seconds
 from bench.errors import BenchError
 from bench.family import Limits
 from bench.figures import Bar, Figure, Ratio, at_most, count_at_most, number
-from bench.peers import NEEDED, PINNED, TASK_SPOOLER, none
+from bench.peers import NEEDED, NGINX, PINNED, TASK_SPOOLER, none
 from bench.places import Places
 from bench.report import Section, Table, document, memory, missed, pair, table_text, verdict
 from bench.rounds import Competitor, interleave
@@ -311,4 +311,4 @@ def test_a_peer_left_out_is_an_error_that_says_so(tmp_path: Path) -> None:
 
 def test_every_peer_that_is_compared_has_a_version() -> None:
     compared = {peer for peers in NEEDED.values() for peer in peers}
-    assert compared == {*PINNED, TASK_SPOOLER}
+    assert compared == {*PINNED, TASK_SPOOLER, NGINX}

@@ -125,8 +125,8 @@ def submit(
 ) -> Run:
     """Run `command` on a target with the code of `folder` (default: the current one), and return at once.
 
-    `job` takes the fields of `gofer.config.jobs.JobFlags`: name, gpus, nodes, procs, cpus, env, tags, setup,
-    time_limit_s, grace_s, retries, retry_on, priority, multi_process. `each` makes an array: every
+    `job` takes the fields of `gofer.config.jobs.JobFlags`: name, gpus, nodes, procs, cpus, env, tags, sync,
+    setup, time_limit_s, grace_s, retries, retry_on, priority, multi_process. `each` makes an array: every
     combination of its values, `{name}` replaced in the command; the Run is then the group.
     """
     flags = JobFlags(**{name: value for name, value in job.items() if value is not None})

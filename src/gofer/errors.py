@@ -24,6 +24,8 @@ Messages never carry a secret.
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class GoferError(Exception):
     """Anything gofer can explain; shown as `error:` and `hint:` lines, without a traceback."""
@@ -87,7 +89,14 @@ class BackendError(GoferError):
 
 
 class Unreachable(BackendError):
-    """The cluster cannot be asked right now; nothing is known to have changed."""
+    """The cluster cannot be asked right now; nothing is known to have changed.
+
+    `answers` is what those of its machines said that did answer, by run id.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.answers: dict[str, Any] = {}
 
 
 class CredentialError(GoferError):

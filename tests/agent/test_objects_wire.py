@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
+from gofer.agent.objects import open_objects
+from gofer.agent.objects.ahead import Ahead
+from gofer.agent.objects.base import Objects
 from gofer.agent.objects.link import Cut
 from gofer.agent.objects.proxies import proxy_for
 from gofer.agent.objects.wire import Wire
@@ -172,3 +176,72 @@ def test_tls_goes_through_a_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_which_hosts_have_a_proxy(host: str, environ: dict[str, str], found: tuple[str, int] | None) -> None:
     proxy = proxy_for("https", host, environ)
     assert (proxy and proxy[:2]) == found
+
+
+@pytest.mark.parametrize(
+    ("url", "proxy", "guarded"),
+    [
+        ("https://acct.example", None, True),
+        ("http://127.0.0.1:10000", None, True),
+        ("http://localhost:10000", None, True),
+        ("http://[::1]:10000", None, True),
+        ("http://10.0.0.1", None, False),
+        ("http://127.example", None, False),
+        ("http://storage.example", "http://127.0.0.1:3128", False),
+    ],
+)
+def test_bytes_are_safe_under_tls_and_within_the_machine(
+    url: str, proxy: str | None, guarded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    if proxy:
+        monkeypatch.setenv("http_proxy", proxy)
+    assert Wire(url).is_guarded is guarded
+
+
+@pytest.mark.parametrize("far", [True, False], ids=["far", "here"])
+def test_a_block_has_an_md5_where_the_way_is_not_safe(far: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The far service is reached through a proxy, which is the server of this test."""
+    with server(b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n") as (port, heard):
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        host = "storage.example" if far else f"127.0.0.1:{port}"
+        spec = {"kind": "azure", "endpoint": f"http://{host}", "container": "c", "sas": "sig=dummy"}
+        objects = open_objects(spec)
+        assert isinstance(objects, Objects)
+        objects.put_block("k", "upload", 0, b"abc")
+    assert (b"\r\nContent-MD5: kAFQmDzST7DWlj99KOF/cg==\r\n" in heard[0]) is far
+
+
+def listing_page(number: int, more: str) -> bytes:
+    text = f"<Blobs><BlobPrefix><Name>{number}/</Name></BlobPrefix></Blobs><NextMarker>{more}</NextMarker>"
+    text = f"<EnumerationResults>{text}</EnumerationResults>"
+    return f"HTTP/1.1 200 OK\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode()
+
+
+def test_the_third_page_is_fetched_while_the_second_is_read() -> None:
+    with server(listing_page(1, "b"), listing_page(2, "c"), listing_page(3, "")) as (port, heard):
+        spec = {"kind": "azure", "endpoint": f"http://127.0.0.1:{port}", "container": "c", "sas": "sig=dummy"}
+        objects = open_objects(spec)
+        assert isinstance(objects, Objects)
+        listed = objects.list_folders()
+        assert next(listed) == "1"
+        assert len(heard) == 1  # who only wants to know whether there is something asks once
+        assert next(listed) == "2"
+        deadline = time.monotonic() + 30
+        while len(heard) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert b"marker=c" in heard[2]
+        assert list(listed) == ["3"]
+
+
+def test_what_goes_wrong_ahead_is_raised_where_it_is_asked_for() -> None:
+    def fail() -> int:
+        raise ValueError("dummy")
+
+    failing, working = Ahead(fail), Ahead(lambda: 7)
+    assert working.result() == working.result() == 7
+    for _ in range(2):
+        with pytest.raises(ValueError, match="dummy"):
+            failing.result()

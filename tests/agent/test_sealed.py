@@ -9,20 +9,22 @@ from pathlib import Path
 
 from gofer.agent import sealed
 
-VALUES = {"TOKEN": "not-a-real-token", "ODD": "a\udcff\n'\""}
+VALUES = sealed.Private(
+    {"TOKEN": "not-a-real-token", "ODD": "a\udcff\n'\""}, {"kind": "file", "root": "/nowhere"}, {}
+)
 
 
 def test_values_are_there_until_the_run_has_ended(tmp_path: Path) -> None:
     engine = str(tmp_path / "engine")
-    assert sealed.read(engine, "r1") == {}
+    assert sealed.read(engine, "r1") == sealed.NOTHING
     sealed.write(engine, "r1", VALUES)
-    sealed.write(engine, "r10", {"another": "run"})
+    sealed.write(engine, "r10", VALUES._replace(store=None))
     sealed.confirm(engine, "r1")
     sealed.confirm(engine, "r1")
     assert sealed.read(engine, "r1") == VALUES
     for run in ("r1", "r1", "r10"):
         sealed.remove(engine, run)
-    assert sealed.read(engine, "r1") == {}
+    assert sealed.read(engine, "r1") == sealed.NOTHING
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
@@ -40,7 +42,7 @@ def test_nobody_else_may_read_them(tmp_path: Path) -> None:
 
 
 def test_what_a_dead_process_sealed_and_did_not_confirm_is_found(tmp_path: Path) -> None:
-    words = "import sys; from gofer.agent import sealed; sealed.write(sys.argv[1], 'r1', {'A': 'b'})"
+    words = "import sys; from gofer.agent import sealed; sealed.write(sys.argv[1], 'r1', sealed.NOTHING)"
     subprocess.run([sys.executable, "-c", words, str(tmp_path)], check=True, timeout=60)
     sealed.write(str(tmp_path), "r2", VALUES)
     found = sealed.abandoned(str(tmp_path))

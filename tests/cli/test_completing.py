@@ -48,7 +48,7 @@ def test_options_before_and_behind_the_verb() -> None:
 
 
 def test_nouns() -> None:
-    assert _values("list") == ["runs", "targets"]
+    assert _values("list") == ["runs", "targets", "nodes"]
     assert _values("-c lab list", "r") == ["runs"]
 
 

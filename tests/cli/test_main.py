@@ -125,7 +125,7 @@ def test_an_empty_ledger_lists_nothing(tmp_path: Path) -> None:
     done = _gofer("list", "runs", home=tmp_path)
     assert done.returncode == 0
     assert done.stdout.startswith("ID  NAME  STATE")
-    assert done.stderr == "no run yet; `gofer submit COMMAND` makes the first\n"
+    assert done.stderr.startswith("no run yet; `gofer submit COMMAND` makes the first, ")
     assert _gofer("list", "runs", "--json", home=tmp_path).stdout == "[]\n"
     assert _gofer("q", home=tmp_path).stdout == done.stdout
 

@@ -66,7 +66,7 @@ def check_nothing_written(home: Home) -> None:
         (["-t", "four", "-N", "1", "-n", "8", "true"], 1, "8 GPUs do not divide over 1 nodes", "at most 4"),
         (["-t", "none", "-n", "1", "true"], 1, "the target `none` has no GPUs and 1 were asked for", "`-n`"),
         (["-t", "away", "true"], 1, "/nonexistent/gofer-store", ""),
-        (["-t", "cloud", "true"], 2, "is not a folder of this machine", "file://"),
+        (["-t", "cloud", "true"], 2, "runs cannot reach the store `memory://there`", "file://"),
         (["--cpus", "9999", "true"], 1, "9999 were asked for", "--cpus"),
         (["--time-limit", "soon", "true"], 2, "`soon` is not a duration", "1h30m"),
         (["--retries", "-1", "true"], 2, "retries", None),
@@ -231,8 +231,8 @@ def test_a_relative_program_without_code_is_refused(home: Home) -> None:
 
 
 def test_a_launcher_that_is_not_there_is_refused(home: Home) -> None:
-    home.configure("job: {launcher: mpi}")
+    home.configure("job: {launcher: torchrun}")
     done = home.gofer("submit", "--no-code", "true", status=1)
-    assert "cannot start processes by `launcher: mpi`" in done.err
+    assert "cannot start processes by `launcher: torchrun`" in done.err
     assert "hint: " in done.err
     assert home.gofer("list", "runs", "--json").out.strip() == "[]"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import threading
 import time
 from pathlib import Path
@@ -98,15 +97,15 @@ def test_the_same_answer_into_a_new_ledger(desk: Desk) -> None:
 def test_a_run_of_another_machine_is_not_ours_to_send_again(desk: Desk) -> None:
     from gofer.ops.send import is_here
 
-    desk.add(make_record(RUN, submitted_by=f"ann@{socket.gethostname()}"))
-    desk.add(make_record(SECOND, submitted_by="bob@his-laptop"))
+    desk.add(make_record(RUN, recorder=desk.session.engine_id))
+    desk.add(make_record(SECOND, recorder="his-laptop"))
     desk.session.close()
     os.unlink(desk.session.paths.ledger_file)
     with desk.open() as fresh:
         rebuild(fresh)
         mine, his = fresh.ledger.get(RUN), fresh.ledger.get(SECOND)
-        assert mine is not None and is_here(mine.submitter)
-        assert his is not None and not is_here(his.submitter)
+        assert mine is not None and is_here(fresh, mine.submitter)
+        assert his is not None and not is_here(fresh, his.submitter)
 
 
 def test_runs_without_an_end_stand_as_their_folder_proves(desk: Desk) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import random
-import time
 from pathlib import Path
 
 import pytest
@@ -166,16 +165,14 @@ def test_uploads_are_checked_by_the_service(azurite: Azurite, folder: Path) -> N
 
 
 def test_many_requests_are_in_flight_when_the_way_is_long(azurite: Azurite, folder: Path) -> None:
-    write(folder, many(1200, least=1, most=100))
-    with proxied(azurite.port, latency_s=0.03) as proxy:
+    """So long that even a busy machine spends its time waiting."""
+    write(folder, many(600, least=1, most=100))
+    with proxied(azurite.port, latency_s=0.1) as proxy:
         store = azure_store(azurite.one, port=proxy.port)
         # The proxy answers itself, so that the emulator's speed is not what is seen.
         proxy.faults = lambda request: _if(request.method == "PUT", 201)
-        begun = time.monotonic()
-        assert counts(up(folder, store)) == (1200, 0, 0, 0)
-        took_s = time.monotonic() - begun
+        assert counts(up(folder, store)) == (600, 0, 0, 0)
         assert proxy.most_connections >= 16
-        assert took_s < 1200 * 0.03 / 3
 
 
 def _if(wrong: bool, status: int) -> Fault | None:

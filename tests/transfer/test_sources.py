@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,12 @@ from transfer.moving import counts, up
 from transfer.trees import noise, read, write
 
 from gofer.errors import StoreError
+from gofer.storage.base import ObjectInfo
 from gofer.storage.file import FileStore
 from gofer.storage.memory import MemoryStore
 from gofer.transfer import LocalEnd, StoreEnd, plan, run
 from gofer.transfer.budget import Budget
+from gofer.transfer.choice import Choice
 from gofer.transfer.entries import Entry
 from gofer.transfer.files import FileParts, read_small
 from gofer.transfer.mover import Changed
@@ -77,6 +80,52 @@ def test_parts_are_hashed_in_order_whoever_reads_them(tmp_path: Path) -> None:
         thread.join()
     assert parts.md5() == hashlib.md5(data).digest()
     parts.close()
+
+
+def test_a_part_that_fails_holds_nobody_up(tmp_path: Path) -> None:
+    path = write(tmp_path, {"file": noise(200_000)}) / "file"
+    parts = FileParts(str(path), Entry("file", 1, 1))
+    os.truncate(path, 120_000)
+    budget = Budget(100_000)
+    ended: dict[int, str] = {}
+
+    def take(number: int) -> None:
+        try:
+            budget.release(parts.read(number, number * 50_000, 50_000, budget))
+            ended[number] = "read"
+        except Changed as error:
+            ended[number] = error.message
+
+    threads = [threading.Thread(target=take, args=[number], daemon=True) for number in (3, 1, 2, 0)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    shorter = "it became shorter while it was read"
+    assert dict(sorted(ended.items())) == {0: "read", 1: "read", 2: shorter, 3: shorter}
+    parts.close()
+
+
+class Terse(MemoryStore):
+    """A look at one of its objects tells less than its listing does, as with a server of plain files."""
+
+    def head(self, key: str) -> ObjectInfo | None:
+        info = super().head(key)
+        return info._replace(md5=None) if info else None
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        return (info for key in self._under(prefix) if (info := super(Terse, self).head(key)))
+
+
+def test_a_look_does_not_lose_the_md5_of_the_listing() -> None:
+    store = Terse()
+    store.put("k", b"first")
+    end = StoreEnd(store)
+    (entry,) = end.entries(Choice())
+    assert entry.md5 is not None
+    assert end.look_again(entry).md5 == entry.md5
+    store.put("k", b"other")
+    assert end.look_again(entry).md5 is None
 
 
 @pytest.mark.parametrize("how", ["longer", "shorter", "rewritten"])

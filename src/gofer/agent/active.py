@@ -12,9 +12,11 @@ from typing import Any, Iterator
 
 from gofer.agent import launch
 from gofer.agent.crew import Share
+from gofer.agent.modes import needs_own_copy
 from gofer.agent.processes import Identity
 from gofer.agent.queue import OWN_GRACE, Entry
 from gofer.agent.scheduler import Demand, Grant
+from gofer.agent.span import own_nodes
 from gofer.agent.watch import STOP, STOP_NOW, STOP_PATIENTLY
 
 _STUCK_S = 15.0
@@ -30,8 +32,10 @@ class Active:
         self.adopted = adopted
         limit = request["time_limit_s"]
         self.ends_at = time.monotonic() + limit if limit is not None else math.inf
+        self.spans = request.get("span") is not None
+        self._own = own_nodes(request)
         self.left = {
-            Share(entry.id, entry.attempt, node): Identity(*who) for node, who in enumerate(entry.agents)
+            Share(entry.id, entry.attempt, node): Identity(*who) for node, who in zip(self._own, entry.agents)
         }
         self._requests = self._plan_requests()
         self.next_request_at = math.inf if entry.cancel_grace_s is None else -math.inf
@@ -42,7 +46,12 @@ class Active:
 
     @property
     def nodes(self) -> int:
-        return len(self.grant.gpus)
+        return int(self.request["layout"]["nodes"])
+
+    @property
+    def where(self) -> tuple[str, str, int, dict[str, Any]]:
+        """The store, run, attempt and request, as gofer.agent.span asks for them."""
+        return self.store, self.entry.id, self.entry.attempt, self.request
 
     def ask_to_stop(self, grace_s: float) -> None:
         """Again with another grace begins anew: who was patient may have lost patience."""
@@ -79,15 +88,21 @@ class Active:
             node=share.node,
             nodes=layout["nodes"],
             procs=layout["procs_per_node"],
-            gpus=self.grant.gpus[share.node] if self.request["gpus"] else None,
+            gpus=self.grant.gpus[self._own.index(share.node)] if self.request["gpus"] else None,
             hosts=["127.0.0.1"] * layout["nodes"],
             port=port,
         )
-        # Rows of an array share one copy of the code; any other run gets a fresh one for each node and
-        # attempt.
-        name = "code" if entry.row is not None else f"code-{entry.attempt}-{share.node}"
-        code = os.path.join(work_folder(engine, entry.request), name)
+        code = os.path.join(work_folder(engine, entry.request), self._copy_name(share))
         return {"place": place._asdict(), "args": entry.args, "code": code}
+
+    def _copy_name(self, share: Share) -> str:
+        """Rows of an array share one copy of the code where they can; any other run gets a fresh one for each
+        node and attempt.
+        """
+        row = self.entry.row
+        if row is None:
+            return f"code-{share.attempt}-{share.node}"
+        return f"code-{row}-{share.attempt}-{share.node}" if needs_own_copy(self.request) else "code"
 
 
 def work_folder(engine: str, request_id: str) -> str:
@@ -95,12 +110,22 @@ def work_folder(engine: str, request_id: str) -> str:
     return os.path.join(engine, "work", request_id)
 
 
+def spool_folder(engine: str, request_id: str) -> str:
+    """Where the runs of a request write what goes to a store that is not a folder; laid out as a store."""
+    return os.path.join(engine, "spool", request_id)
+
+
+def unsent_folder(engine: str, run_id: str) -> str:
+    """Where the folder of a run is kept that could not be brought to its store."""
+    return os.path.join(engine, "unsent", run_id)
+
+
 def demand_of(request: dict[str, Any], *, cores: int) -> Demand:
     """What a run of this request needs. More CPUs than there are is all of them."""
-    layout = request["layout"]
-    cpus = layout["nodes"] * layout["procs_per_node"] * layout["cpus_per_proc"]
+    layout, nodes = request["layout"], len(own_nodes(request))
+    cpus = nodes * layout["procs_per_node"] * layout["cpus_per_proc"]
     return Demand(
-        nodes=layout["nodes"],
+        nodes=nodes,
         gpus_per_node=layout["gpus_per_node"],
         cpus=min(cpus, cores),
         limit_s=request["time_limit_s"],

@@ -8,7 +8,7 @@ from __future__ import annotations
 import glob
 import os
 import time
-from typing import Any, NamedTuple
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from gofer.agent import files, folder, processes
 from gofer.agent.states import Reason, State
@@ -114,6 +114,11 @@ def _from_record(record: dict[str, Any], exits: list[dict[str, Any]]) -> Result:
         max(float(one["ended_at"]) for one in exits),
         max(float(one["elapsed_s"]) for one in exits),
     )
+
+
+def spent(history: Sequence[Mapping[str, Any]]) -> int:
+    """How many attempts count against `retries`: what a cluster took back, it gives again by itself."""
+    return sum(one.get("reason") != Reason.PREEMPTED for one in history)
 
 
 def stopped_waiting(words: str) -> Result:

@@ -13,6 +13,7 @@ from typing import Collection
 
 from gofer.agent.pausing import pause
 
+AGENT_PREFIX = "gofer-agent-"
 _PROBE = "gofer-probe-"
 
 
@@ -48,9 +49,9 @@ def _mount_point() -> str | None:
     return None
 
 
-def _own_group() -> str | None:
+def _own_group(pid: int | None = None) -> str | None:
     try:
-        with open("/proc/self/cgroup") as file:
+        with open(f"/proc/{pid or 'self'}/cgroup") as file:
             for line in file:
                 if line.startswith("0::"):
                     return line[3:].rstrip("\n")
@@ -99,6 +100,14 @@ def members(path: str) -> list[int]:
             return [int(line) for line in file]
     except OSError:
         return []
+
+
+def group_of(pid: int, prefix: str) -> str | None:
+    """The folder of a process's group; None when it is gone, or the group's name does not begin so."""
+    mount, own = _mount_point(), _own_group(pid)
+    if mount is None or own is None or not os.path.basename(own).startswith(prefix):
+        return None
+    return os.path.join(mount, own.lstrip("/"))
 
 
 def leave(prefix: str) -> None:

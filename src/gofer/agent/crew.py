@@ -134,8 +134,8 @@ class Crew:
         self._end_cgroup(member.who)
         return [] if member.share is None else [News(member.share, "gone")]
 
-    def sweep(self, store: str, share: Share, who: Identity | None, *, agents: Collection[int]) -> None:
-        """End every process that a dead agent left, however far it ran away; `agents` are at work elsewhere.
+    def sweep(self, store: str, share: Share, who: Identity | None, *, spared: Collection[int]) -> None:
+        """End every process that a dead agent left, however far it ran away; `spared` are at work elsewhere.
 
         What the agents of the other nodes look after is theirs to end. An agent that found the share taken up
         before is alive, and so is its cgroup.
@@ -151,19 +151,19 @@ class Crew:
             theirs = [processes.descendants(peer.pid, table) for peer in peers]
             return (
                 led
-                | self._orphans(table, agents)
+                | self._orphans(table, spared)
                 | processes.having_environment(mark, table).difference(*theirs)
             )
 
         processes.kill_until_gone(left)
         files.remove_halves(os.path.join(store, folder.node_key(*share)))
-        for pid in self._orphans(processes.all_processes(), agents):
+        for pid in self._orphans(processes.all_processes(), spared):
             _ends_within(pid, 0.0)
 
-    def _orphans(self, table: dict[int, processes.Stat], agents: Collection[int]) -> set[int]:
+    def _orphans(self, table: dict[int, processes.Stat], spared: Collection[int]) -> set[int]:
         """What came to this process when an agent died: the only children of it that are no agents."""
         members = {member.who.pid for member in self._members.values()}
-        return processes.descendants(os.getpid(), table, spared=members.union(agents))
+        return processes.descendants(os.getpid(), table, spared=members.union(spared))
 
     def _end_cgroup(self, who: Identity) -> None:
         if self._cgroups is not None:
@@ -205,7 +205,7 @@ def _be_agent(engine: str, connection: socket.socket, cgroup_parent: str | None)
         gc.disable()
         os.setsid()
         # Above all the supervisor's own lock: held here, it would keep a successor out.
-        _close_all_but({0, 1, 2, connection.fileno()})
+        close_all_but({0, 1, 2, connection.fileno()})
         Worker(engine, connection, cgroup_parent).serve()
         status = 0
     except BaseException:
@@ -214,7 +214,7 @@ def _be_agent(engine: str, connection: socket.socket, cgroup_parent: str | None)
     os._exit(status)
 
 
-def _close_all_but(kept: set[int]) -> None:
+def close_all_but(kept: set[int]) -> None:
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in kept:
             try:

@@ -4,6 +4,8 @@
     runs/<id>/outputs/
     runs/<id>/attempts/<n>/node-<k>/rank-<r>.log, setup.log, events.jsonl, exit.json, heartbeat.json
 
+While a run writes, a file that grows is in an object store as `<key>.parts/<start>`: see gofer.agent.outbox.
+
 All functions are pure and return keys (relative POSIX paths).
 """
 
@@ -20,6 +22,8 @@ EXIT = "exit.json"
 HEARTBEAT = "heartbeat.json"
 SETUP_LOG = "setup.log"
 
+_GROWING = (".log", ".jsonl")
+_PART_KEY = re.compile(r"(.+)\.parts/(\d{15})")
 _LOG_KEY = re.compile(r"attempts/(\d+)/node-(\d+)/(?:rank-(\d+)|setup)\.log")
 
 
@@ -64,3 +68,19 @@ def parse_log_key(key: str) -> tuple[int, int, int | None] | None:
         return None
     attempt, node, rank = match.groups()
     return int(attempt), int(node), None if rank is None else int(rank)
+
+
+def grows(key: str) -> bool:
+    """Whether the file is one that its writer only ever adds to."""
+    return key.endswith(_GROWING)
+
+
+def part_key(key: str, start: int) -> str:
+    """Where the bytes of a growing file from `start` on lie while it is written; sorts by `start`."""
+    return f"{key}.parts/{start:015d}"
+
+
+def parse_part(key: str) -> tuple[str, int] | None:
+    """(key of the whole, start) of a part's key; None for any other key."""
+    match = _PART_KEY.fullmatch(key)
+    return None if match is None else (match.group(1), int(match.group(2)))

@@ -1,5 +1,8 @@
 """What the supervisor decided, written down: ends into the store first, then everything into the queue.
 
+Where the store is not a folder, the line of an end goes with the run's folder, and the queue hears of the end
+when the carrier has brought both there.
+
 A full disk or a store that is away for a moment delays an entry, and never loses one: what could not be
 written is kept and tried again. A crash in between is harmless, since the next supervisor reads the same
 facts and comes to the same end.
@@ -15,7 +18,8 @@ import time
 from typing import Any
 
 from gofer.agent import files, folder, sealed
-from gofer.agent.active import work_folder
+from gofer.agent.active import spool_folder, unsent_folder, work_folder
+from gofer.agent.carrier import Carried, Carrier
 from gofer.agent.queue import Entry, Queue
 from gofer.agent.states import State
 
@@ -42,11 +46,15 @@ class Journal:
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
+        self.carrier = Carrier(queue.engine)
         self._changed: dict[int, Entry] = {}
         self._endings: list[_Ending] = []
+        self._carried: dict[str, Entry] = {}
+        # Runs of each request: that the queue has as open, and that have not been seen to end.
         self._open_runs: dict[str, int] = {}
+        self._unended: dict[str, int] = {}
         self.requests: dict[str, dict[str, Any]] = {}
-        self.environments: dict[str, dict[str, str]] = {}
+        self._private: dict[str, sealed.Private] = {}
         try:
             self._clear_left()
         except sqlite3.DatabaseError:
@@ -55,7 +63,7 @@ class Journal:
     def _clear_left(self) -> None:
         """What a supervisor that was killed between the end of a request and `_forget` did not get to."""
         engine = self._queue.engine
-        for folder_name in ("sealed", "work"):
+        for folder_name in ("sealed", "work", "spool"):
             path = os.path.join(engine, folder_name)
             for name in os.listdir(path) if os.path.isdir(path) else ():
                 request_id = name[: -len(".json")] if name.endswith(".json") else name
@@ -63,38 +71,54 @@ class Journal:
                     remove_traces(engine, request_id)
 
     @property
-    def is_empty(self) -> bool:
+    def is_written(self) -> bool:
+        """Whether nothing waits to be written here; run folders may still be on their way to a store."""
         return not self._changed and not self._endings
+
+    @property
+    def is_empty(self) -> bool:
+        return self.is_written and not self._carried
 
     def opened(self, entry: Entry) -> None:
         """A run was read from the queue that has not ended."""
-        self._open_runs[entry.request] = self._open_runs.get(entry.request, 0) + 1
+        for counts in (self._open_runs, self._unended):
+            counts[entry.request] = counts.get(entry.request, 0) + 1
 
     def request(self, entry: Entry) -> dict[str, Any]:
         if entry.request not in self.requests:
             self.requests[entry.request] = self._queue.load_request(entry.request)
         return self.requests[entry.request]
 
-    def environment(self, entry: Entry) -> dict[str, str]:
-        """The caller's sealed environment with the job's own variables over it."""
-        if entry.request not in self.environments:
+    def private(self, entry: Entry) -> sealed.Private:
+        """What was sealed for the run, with the job's own variables over the sealed environment."""
+        if entry.request not in self._private:
             known = sealed.read(self._queue.engine, entry.request)
-            self.environments[entry.request] = {**known, **self.request(entry)["env"]}
-        return self.environments[entry.request]
+            environment = {**known.environment, **self.request(entry)["env"]}
+            self._private[entry.request] = known._replace(environment=environment)
+        return self._private[entry.request]
+
+    def started(self, entry: Entry) -> None:
+        """The run writes its folder from now on, or a new supervisor found that it does."""
+        request = self.request(entry)
+        if request["remote"]:
+            self.carrier.watch(entry.id, request)
 
     def note(self, entry: Entry) -> None:
         """The entry changed and is to be saved."""
         self._changed[entry.seq] = entry
 
     def ended(self, entry: Entry) -> None:
-        """The entry's state is final. It is saved only when the store has its line."""
+        """The entry's state is final. It is saved only when the store has its line, and all else of it."""
         self._changed.pop(entry.seq, None)
+        self._unended[entry.request] -= 1
         self._endings.append(_Ending(entry, self.request(entry)["store"]))
 
     def write(self) -> bool:
         """Write what can be written; False when something had to be put off."""
+        for news in self.carrier.news():
+            self._arrived(news)
         self._write_ends()
-        return self.save() and self.is_empty
+        return self.save() and self.is_written
 
     def _write_ends(self) -> None:
         by_request: dict[str, list[_Ending]] = {}
@@ -103,8 +127,11 @@ class Journal:
         self._endings = []
         for request_id, endings in by_request.items():
             data = b"".join(files.encode(_end_record(one.entry)) + b"\n" for one in endings)
+            path = os.path.join(endings[0].store, folder.ends_key(request_id))
             try:
-                files.append(os.path.join(endings[0].store, folder.ends_key(request_id)), data)
+                if self.request(endings[0].entry)["remote"]:
+                    os.makedirs(os.path.dirname(path), exist_ok=True)  # elsewhere the run's record made it
+                files.append(path, data)
             except OSError as error:
                 waited_s = time.monotonic() - endings[0].since
                 if error.errno in files.FULL or waited_s < _STORE_PATIENCE_S:
@@ -112,7 +139,38 @@ class Journal:
                     continue
                 _complain(f"the store of {request_id} is gone: {error}")
             for one in endings:
-                self.note(one.entry)
+                self._hand_over(one.entry)
+
+    def _hand_over(self, entry: Entry) -> None:
+        """The line is written: the end is known, or goes to the store with the rest of the run's folder."""
+        request = self.request(entry)
+        if not request["remote"]:
+            self.note(entry)
+            return
+        self._carried[entry.id] = entry
+        self.carrier.finish(entry.id, request, is_over=not self._unended[entry.request])
+
+    def _arrived(self, news: Carried) -> None:
+        entry = self._carried.pop(news.run_id, None)
+        if entry is None:
+            return
+        if news.problem is not None:
+            kept = self._keep(entry)
+            words = f"its files could not be sent to the store ({news.problem}) and are in {kept}"
+            entry.detail = "; ".join(one for one in (entry.detail, words) if one)
+        self.note(entry)
+
+    def _keep(self, entry: Entry) -> str:
+        """Move what could not be sent to where nobody removes it."""
+        run = os.path.join(spool_folder(self._queue.engine, entry.request), folder.run_key(entry.id))
+        kept = unsent_folder(self._queue.engine, entry.id)
+        os.makedirs(os.path.dirname(kept), mode=0o700, exist_ok=True)
+        try:
+            os.rename(run, kept)
+        except OSError as error:
+            _complain(f"{run} could not be moved to {kept}: {error}")
+            return run
+        return kept
 
     def save(self) -> bool:
         """Commit every change to the queue; on a full disk keep them."""
@@ -135,16 +193,21 @@ class Journal:
         self._open_runs[entry.request] -= 1
         if self._open_runs[entry.request]:
             return
-        del self._open_runs[entry.request]
+        del self._open_runs[entry.request], self._unended[entry.request]
         self.requests.pop(entry.request, None)
-        self.environments.pop(entry.request, None)
+        self._private.pop(entry.request, None)
         remove_traces(self._queue.engine, entry.request)
 
 
 def remove_traces(engine: str, request_id: str) -> None:
     """What a request that is over leaves in the engine's folder."""
     sealed.remove(engine, request_id)
-    shutil.rmtree(work_folder(engine, request_id), ignore_errors=True)
+    if os.path.isdir(os.path.join(engine, "mounts", request_id)):
+        from gofer.agent.unmounting import clear
+
+        clear(engine, request_id)  # what an agent that was killed had mounted
+    for path in (work_folder(engine, request_id), spool_folder(engine, request_id)):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _end_record(entry: Entry) -> dict[str, Any]:

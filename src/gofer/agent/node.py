@@ -8,20 +8,40 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Callable, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
-from gofer.agent import attempts, cgroups, files, folder, gpus, launch, memory, processes, spawn, verdict
+from gofer.agent import (
+    attempts,
+    chore,
+    files,
+    folder,
+    gpus,
+    launch,
+    memory,
+    processes,
+    span,
+    spawn,
+    strays,
+    verdict,
+)
 from gofer.agent.gathering import wait_for_peers
+from gofer.agent.mapped import FolderFailed, FolderStopped, MappedFolders
 from gofer.agent.rows import substitute
+from gofer.agent.sealed import Private
 from gofer.agent.states import Reason, State
 from gofer.agent.verdict import Running, Verdict
 from gofer.agent.watch import Ended, Outcome, Watch
+
+if TYPE_CHECKING:
+    from gofer.agent.mpi import Mpirun
 
 ALREADY_STARTED = 3
 ABANDONED = 4
 HEARTBEAT_S = 10.0
 _FIRST_HEARTBEAT_S = 2.0
+_PEER_LOOK_S = 1.0
 _TAIL_LINES = 20
+_LOOK_S = 0.1
 
 
 class Task(NamedTuple):
@@ -31,7 +51,7 @@ class Task(NamedTuple):
     place: launch.Place
     args: dict[str, str]
     code: str
-    environment: dict[str, str]
+    private: Private
 
     @property
     def store(self) -> str:
@@ -53,8 +73,8 @@ class Abandoned(Exception):
 class Node:
     """One share of a run, from the code to the exit record.
 
-    `stage` brings the code to the folder it is given, `tell` reaches the supervisor, `spared` are children
-    of the agent that are not the run's.
+    `stage` brings the code to the folder it is given, `folders` are the mapped ones of this share, `tell`
+    reaches the supervisor, `spared` are children of the agent that are not the run's.
     """
 
     def __init__(
@@ -64,6 +84,7 @@ class Node:
         watch: Watch,
         cgroup: str | None,
         stage: Callable[[Task], None],
+        folders: MappedFolders,
         tell: Callable[[str], None],
         spared: set[int],
     ) -> None:
@@ -75,6 +96,7 @@ class Node:
         )
         self._watch = watch
         self._stage = stage
+        self._folders = folders
         self._tell = tell
         self._spared = spared
         self._began = time.monotonic()
@@ -82,7 +104,9 @@ class Node:
         self._pids: list[int] = []
         self._kills_before = memory.kernel_kills()
         self._beats = 0
+        self._beat_at = 0.0
         self._events: int | None = None
+        self._mpirun: Mpirun | None = None
 
     def run(self) -> int:
         """0 when the exit record is written; ALREADY_STARTED when this share was taken up before; ABANDONED
@@ -92,6 +116,7 @@ class Node:
         try:
             return ALREADY_STARTED if self._was_taken_up() else self._run()
         finally:
+            self._folders.release()
             if self._events is not None:
                 os.close(self._events)
 
@@ -115,48 +140,97 @@ class Node:
         except spawn.AlreadyStarted:
             return ALREADY_STARTED
         except Abandoned:
-            self._end_strays()
+            strays.end(self.cgroup, spared=self._spared)
             self._event("abandoned")
             return ABANDONED
-        self._end_strays()
-        self._write_end(found, outcome)
+        strays.end(self.cgroup, spared=self._spared)
+        self._write_end(self._finished(found), outcome)
         return 0
 
     def _run_ranks(self) -> Outcome:
         pids, failed = self._start_ranks()
         outcome = self._watched(pids, failed)
+        if self._mpirun is not None:
+            self._mpirun.close()
         for one in outcome.ended:
             self._event("rank-ended", rank=one.rank, exit_code=one.exit_code, signal=one.signal)
         return outcome
 
     def _watched(self, pids: dict[int, int], failed: Ended | None) -> Outcome:
-        limit = self.task.request["time_limit_s"]
         return self._watch.run(
             pids,
             failed,
-            limit_at=None if limit is None else self._began + float(limit),
+            limit_at=self._limit_at,
             grace_s=float(self.task.request["grace_s"]),
-            tick=self._heartbeat,
+            tick=self._tick,
         )
 
     # -- before the command
 
     def _prepare(self) -> None:
-        if not wait_for_peers(self.task.store, self.place, self._watch):
-            self._check_stopped()
-            raise Abandoned
+        self._meet_peers()
         outputs = os.path.join(self.task.store, folder.outputs_key(self.place.run_id))
         files.patiently(lambda: os.makedirs(outputs, exist_ok=True))
+        self._stage_code()
+        self._check_stopped()
+        self._bring_folders()
+        os.chdir(self._workdir())
+        if self.task.request.get("setup"):
+            self._set_up()
+
+    def _meet_peers(self) -> None:
+        if self._spans:
+            met = span.Gathering(self.task.store, self.place, self._watch).meet()
+            self.place = met or self.place
+            is_alone = met is None
+        else:
+            # Without a supervisor, whoever started this node started all of them.
+            has_to = self._watch.has_supervisor
+            is_alone = has_to and not wait_for_peers(self.task.store, self.place, self._watch)
+        if is_alone:
+            self._check_stopped()
+            raise Abandoned
+
+    @property
+    def _spans(self) -> bool:
+        return self.task.request.get("span") is not None
+
+    def _stage_code(self) -> None:
         try:
-            self._stage(self.task)
+            if self.task.private.store is None:
+                self._stage(self.task)
+            else:  # it comes over a network, and whoever wants to stop the run need not wait for that
+                chore.do(lambda say: self._stage(self.task), hear=lambda message: None, keep_on=self._keep_on)
+        except chore.ChoreStopped:
+            self._check_stopped()
+            raise self._late("while the code was brought") from None
         except Exception as error:  # whatever it is, the person must read it in the record
             raise Failed(
                 Verdict(State.FAILED, Reason.STAGING, f"the code could not be staged: {error}")
             ) from error
-        self._check_stopped()
-        os.chdir(self._workdir())
-        if self.task.request.get("setup"):
-            self._set_up()
+
+    def _bring_folders(self) -> None:
+        try:
+            self._folders.bring(self._event, self._keep_on)
+        except FolderStopped as stopped:
+            self._check_stopped()
+            raise self._late(str(stopped)) from None
+        except FolderFailed as failure:
+            raise Failed(Verdict(State.FAILED, Reason.STAGING, str(failure))) from failure
+
+    def _keep_on(self, fd: int) -> bool:
+        """Waits for the descriptor, not for long; False when it is time to stop."""
+        self._watch.wait(fd, _LOOK_S)
+        is_late = self._limit_at is not None and time.monotonic() >= self._limit_at
+        return self._watch.cause is None and not is_late
+
+    @property
+    def _limit_at(self) -> float | None:
+        limit = self.task.request["time_limit_s"]
+        return None if limit is None else self._began + float(limit)
+
+    def _late(self, when: str) -> Failed:
+        return Failed(Verdict(State.FAILED, Reason.TIME_LIMIT, f"the time limit came {when}"))
 
     def _set_up(self) -> None:
         self._event("set-up")
@@ -188,10 +262,12 @@ class Node:
         """The ranks by pid, and the first that could not be run, behind which none is tried."""
         pids: dict[int, int] = {}
         failed = None
+        from_mpi = self._ask_mpirun() if self.task.request.get("launcher") == "mpi" else {}
         for rank in self.place.ranks:
             log = os.path.join(self.folder, folder.rank_log(rank))
+            environment = self._environment(rank, from_mpi.get(rank))
             try:
-                command = spawn.Command(self._argv(), self._environment(rank), log, fenced=True)
+                command = spawn.Command(self._argv(), environment, log, fenced=True)
                 pids[spawn.start(command)] = rank
             except spawn.CannotRun as problem:
                 failed = Ended(rank, 0, problem.status, None, time.time())
@@ -202,11 +278,25 @@ class Node:
         self._tell(f"started {self._running.at!r}")
         return pids, failed
 
+    def _ask_mpirun(self) -> dict[int, dict[str, str]]:
+        """What mpirun adds to the environment of each rank."""
+        from gofer.agent import mpi  # few runs need it
+
+        log = os.path.join(self.folder, mpi.LOG)
+        self._mpirun = mpi.Mpirun(self.place, self.task.private.environment, log)
+        try:
+            return self._mpirun.gather(self._keep_on)
+        except mpi.MpiStopped:
+            self._check_stopped()
+            raise self._late("while mpirun prepared the ranks") from None
+        except mpi.MpiFailed as failure:
+            raise Failed(Verdict(State.FAILED, Reason.SETUP, str(failure))) from failure
+
     def _argv(self) -> list[str]:
         command: list[str] = self.task.request["command"]
         return substitute(command, self.task.args) if self.task.args else command
 
-    def _environment(self, rank: int) -> dict[str, str]:
+    def _environment(self, rank: int, from_mpi: dict[str, str] | None = None) -> dict[str, str]:
         run_id, request = self.place.run_id, self.task.request
         own = {
             "GOFER_RUN_DIR": os.path.join(self.task.store, folder.run_key(run_id)),
@@ -216,7 +306,8 @@ class Node:
             "PWD": self._workdir(),
         }
         return {
-            **self.task.environment,
+            **self.task.private.environment,
+            **(from_mpi or {}),
             **launch.rank_environment(self.place, rank),
             **launch.argument_environment(self.task.args),
             **own,
@@ -230,30 +321,18 @@ class Node:
     def _tail(self, rank: int) -> list[str]:
         return files.tail_lines(os.path.join(self.folder, folder.rank_log(rank)), _TAIL_LINES)
 
-    def _end_strays(self) -> None:
-        """Whatever the command left behind ends here: daemons, background jobs, children that ignore
-        signals.
-        """
-        if self.cgroup is not None:
-            cgroups.kill_others(self.cgroup, spared=self._spared)
-        if self._has_children():
-            me = os.getpid()
-            processes.kill_until_gone(lambda table: processes.descendants(me, table, spared=self._spared))
-            self._has_children()
-
-    def _has_children(self) -> bool:
-        """Reaps those that have ended; whether any is left that is not spared."""
-        while True:
-            try:
-                pid, _ = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return False
-            if pid == 0:
-                return True
-
     def _judge(self, outcome: Outcome) -> Verdict:
         limit_s = self.task.request["time_limit_s"]
         return verdict.judge(outcome, tail=self._tail, kills_before=self._kills_before, limit_s=limit_s)
+
+    def _finished(self, found: Verdict) -> Verdict:
+        """With what became of the folders: results that did not reach the store are a failure."""
+        problem = self._folders.finish(self._event, started=self._running is not None)
+        if problem is None:
+            return found
+        if found.state == State.SUCCEEDED:
+            return Verdict(State.FAILED, Reason.STAGING, problem)
+        return found._replace(detail="; ".join(one for one in (found.detail, problem) if one))
 
     def _write_end(self, found: Verdict, outcome: Outcome | None) -> None:
         path = os.path.join(self.folder, folder.EXIT)
@@ -275,6 +354,17 @@ class Node:
             os.write(self._events, line)
         except OSError:
             pass
+
+    def _tick(self) -> float:
+        """Seconds until the next one."""
+        now = time.monotonic()
+        if now >= self._beat_at:
+            self._beat_at = now + self._heartbeat()
+        if not self._spans:
+            return self._beat_at - now
+        if span.another_failed(self.task.store, self.place):
+            self._watch.stop_for_peer()
+        return min(_PEER_LOOK_S, self._beat_at - now)
 
     def _heartbeat(self) -> float:
         """Seconds until the next one.

@@ -43,16 +43,18 @@ class Held(NamedTuple):
 
 
 class Pool:
-    """The GPUs and CPUs of this machine, and which are taken."""
+    """The GPUs and CPUs of this machine, and which are taken; `foreign` GPUs are somebody else's."""
 
     def __init__(self, cpus: int) -> None:
         self.cpus = cpus
         self.free_cpus = cpus
         self.taken: set[int] = set()
+        self.foreign: set[int] = set()
 
     def without(self, held: Iterable[Grant]) -> Pool:
         """A pool of the same size in which only `held` is taken."""
         pool = Pool(self.cpus)
+        pool.foreign = self.foreign
         for grant in held:
             pool.take(grant)
         return pool
@@ -78,10 +80,10 @@ class Pool:
         return None if gpus is None else Grant(gpus, cpus)
 
     def _fit_gpus(self, demand: Demand) -> list[list[int]] | None:
-        blocks = []
+        blocks, taken = [], self.taken | self.foreign
         for start in range(0, demand.target_gpus, demand.block):
             stop = min(start + demand.block, demand.target_gpus)
-            blocks.append([index for index in range(start, stop) if index not in self.taken])
+            blocks.append([index for index in range(start, stop) if index not in taken])
         nodes: list[list[int]] = []
         # Nodes in blocks of their own first; then a block may serve two, since the nodes are all this
         # machine.
@@ -141,7 +143,7 @@ def _harmless(
 ) -> bool:
     if pool.without([grant]).fit(head) is not None and _beside(head, grant, pool, held):
         return True
-    could_start = _earliest(head, pool, held)
+    could_start = earliest(head, pool, held)
     if could_start == math.inf:
         return passed_over_s < PATIENCE_S
     return demand.limit_s is not None and now + demand.limit_s <= could_start
@@ -149,11 +151,11 @@ def _harmless(
 
 def _beside(head: Demand, grant: Grant, pool: Pool, held: Sequence[Held]) -> bool:
     """Whether the head could still start as early as before with this grant held for ever."""
-    before = _earliest(head, pool, held)
-    return _earliest(head, pool, [*held, Held(grant, math.inf)]) <= before
+    before = earliest(head, pool, held)
+    return earliest(head, pool, [*held, Held(grant, math.inf)]) <= before
 
 
-def _earliest(head: Demand, pool: Pool, held: Sequence[Held]) -> float:
+def earliest(head: Demand, pool: Pool, held: Sequence[Held]) -> float:
     """When the head fits if everything held runs to its limit; infinite when that cannot be told."""
     left = sorted(held, key=lambda one: one.ends_at)
     while left:

@@ -9,9 +9,25 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Mapping
+from typing import Any, NamedTuple
 
 from gofer.agent import files, processes
+
+
+class Private(NamedTuple):
+    """What a run may know and nobody else.
+
+    `environment` is added to that of its commands, `store` opens the store of its folder (as
+    `gofer.agent.objects.open_objects` takes it; None for one that is a folder here), `folders` the stores of
+    its mapped folders, by their names.
+    """
+
+    environment: dict[str, str]
+    store: dict[str, Any] | None
+    folders: dict[str, dict[str, Any]]
+
+
+NOTHING = Private({}, None, {})
 
 
 def _folder(engine: str) -> str:
@@ -22,11 +38,11 @@ def _path(engine: str, request_id: str) -> str:
     return os.path.join(_folder(engine), f"{request_id}.json")
 
 
-def write(engine: str, request_id: str, values: Mapping[str, str]) -> None:
+def write(engine: str, request_id: str, values: Private) -> None:
     """Until `confirm`, they are worth no more than the calling process; see `abandoned`."""
     os.makedirs(_folder(engine), mode=0o700, exist_ok=True)
     path = os.path.join(_folder(engine), f"{request_id}@{processes.identify(os.getpid())}")
-    files.write_whole(path, files.encode(dict(values)), mode=0o600)
+    files.write_whole(path, files.encode(values._asdict()), mode=0o600)
 
 
 def confirm(engine: str, request_id: str) -> None:
@@ -59,15 +75,14 @@ def _unconfirmed(engine: str, request_id: str = "") -> list[str]:
     return [os.path.join(_folder(engine), name) for name in names if "@" in name]
 
 
-def read(engine: str, request_id: str) -> dict[str, str]:
+def read(engine: str, request_id: str) -> Private:
     """Empty when nothing was sealed."""
     confirm(engine, request_id)
     try:
         with open(_path(engine, request_id), "rb") as file:
-            values: dict[str, str] = json.load(file)
+            return Private(**json.load(file))
     except FileNotFoundError:
-        return {}
-    return values
+        return NOTHING
 
 
 def remove(engine: str, request_id: str) -> None:

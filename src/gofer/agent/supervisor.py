@@ -8,22 +8,25 @@ folders.
 from __future__ import annotations
 
 import os
+import random
 import select
 import socket
 import time
 
-from gofer.agent import attempts, files, folder, processes, scheduler, wake
+from gofer.agent import attempts, files, folder, processes, scheduler, span, wake
 from gofer.agent.active import Active, demand_of
 from gofer.agent.crew import Crew, Member, Share
 from gofer.agent.journal import Journal
 from gofer.agent.processes import Identity
 from gofer.agent.queue import Entry, Queue
+from gofer.agent.sharing import Sharing
 from gofer.agent.states import Reason, State
 from gofer.agent.watch import STOP_FOR_PEER
 
 LINGER_S = 3.0
 _ADOPTED_LOOK_S = 0.25
 _AGAIN_S = 0.5
+_LEASE_LOOK_S = 1.0
 _LONGEST_SLEEP_S = 5.0
 _LONGEST_DELAY_S = 60.0
 
@@ -37,6 +40,7 @@ class Supervisor:
         self.crew = Crew(engine)
         self.journal = Journal(self.queue)
         self.pool = scheduler.Pool(len(os.sched_getaffinity(0)))
+        self.sharing = Sharing(engine, self.pool, self.journal)
         self.waiting: list[Entry] = []
         self.active: dict[str, Active] = {}
         self.boot = processes.boot_id()
@@ -61,6 +65,7 @@ class Supervisor:
                 self._put_off_until = time.monotonic() + _AGAIN_S
             if self._may_leave():
                 self.crew.dismiss(keep=0)
+                self.journal.carrier.close()
                 return
             self._sleep()
 
@@ -81,12 +86,14 @@ class Supervisor:
         until = [now + _LONGEST_SLEEP_S, *(one.next_request_at for one in self.active.values())]
         if any(one.adopted for one in self.active.values()):
             until.append(now + _ADOPTED_LOOK_S)
-        if not self.journal.is_empty:
+        if not self.journal.is_written:
             until.append(self._put_off_until)
+        if self.pool.foreign and self.waiting:
+            until.append(now + _LEASE_LOOK_S)
         if self._idle_since is not None:
             until.append(self._idle_since + LINGER_S)
         until += [now + one.not_before - wall for one in self.waiting[:64] if one.not_before > wall]
-        watched = [self._fifo, *self.crew.connections]
+        watched = [self._fifo, *self.crew.connections, *self.journal.carrier.connections]
         ready, _, _ = select.select(watched, [], [], max(0.0, min(until) - now))
         if self._fifo in ready:
             _drain(self._fifo)
@@ -128,6 +135,8 @@ class Supervisor:
             self._mark_running(one.entry, time.time())
         for share in [share for share, who in one.left.items() if not processes.is_alive(who)]:
             self._agent_gone(one, share)
+        if not one.left and one.entry.id in self.active:
+            self._settle_when_all_ended(one)
 
     def _has_started(self, one: Active) -> bool:
         return attempts.read(one.store, one.entry.id, one.entry.attempt, one.nodes).started
@@ -163,6 +172,7 @@ class Supervisor:
         grant = scheduler.Grant(entry.gpus, demand_of(request, cores=self.pool.cpus).cpus)
         self.pool.take(grant)
         self.active[entry.id] = Active(entry, request, grant, adopted=True)
+        self.journal.started(entry)
 
     # -- what ended
 
@@ -175,12 +185,20 @@ class Supervisor:
         if record is None and one.entry.boot == self.boot:
             # Nothing outlives a restart of the machine; the pids of before belong to others now.
             busy = {agent.pid for other in self.active.values() for agent in other.left.values()}
-            self.crew.sweep(one.store, share, who, agents=busy)
+            carrier = self.journal.carrier.pid
+            self.crew.sweep(one.store, share, who, spared=busy if carrier is None else busy | {carrier})
         if record is None or record["state"] != State.SUCCEEDED:
             for peer in one.left.values():
                 processes.send(peer, STOP_FOR_PEER)
         if not one.left:
-            self._settle(one)
+            self._settle_when_all_ended(one)
+
+    def _settle_when_all_ended(self, one: Active) -> None:
+        """The nodes on other machines are looked at until they have said how they ended, or are silent."""
+        if one.spans and span.was_begun(*one.where) and not span.has_ended(*one.where):
+            one.adopted = True
+            return
+        self._settle(one)
 
     def _other_agent(self, one: Active, share: Share, who: Identity) -> bool:
         """Whether the share turned out to be in the hands of another agent, of a queue that was lost."""
@@ -195,8 +213,11 @@ class Supervisor:
         """All agents of an attempt are gone: start it again, try again, or end."""
         entry = one.entry
         del self.active[entry.id]
-        self.pool.give_back(one.grant)
+        self.sharing.give_back(one)
         facts = attempts.read(one.store, entry.id, entry.attempt, one.nodes)
+        if one.spans and not span.was_begun(*one.where):
+            self._try_again_later(entry)
+            return
         result = attempts.judge(facts, restarts=entry.restarts, rebooted=entry.boot != self.boot)
         is_cancelled = entry.cancel_grace_s is not None
         if result.state == State.QUEUED and not is_cancelled:
@@ -212,6 +233,15 @@ class Supervisor:
             self._wait_again(entry)
             return
         self._end(entry, result)
+
+    def _try_again_later(self, entry: Entry) -> None:
+        """The other machines were not free at the same time; each waits its own while before the next try."""
+        if entry.cancel_grace_s is not None:
+            self._end(entry, attempts.stopped_waiting("aborted while it waited for other machines"))
+            return
+        entry.attempt -= 1
+        entry.not_before = time.time() + random.uniform(1.0, 4.0)
+        self._wait_again(entry)
 
     def _wait_again(self, entry: Entry) -> None:
         entry.state = State.QUEUED.value
@@ -251,6 +281,7 @@ class Supervisor:
         now, wall = time.monotonic(), time.time()
         if not self.waiting or self.pool.free_cpus <= 0 or now < self._put_off_until:
             return
+        self.sharing.look(self.waiting)
         # A clock that was set back must not hold a retry for longer than the longest delay.
         ready = (one for one in self.waiting if not wall < one.not_before <= wall + _LONGEST_DELAY_S)
         held = [scheduler.Held(one.grant, one.ends_at) for one in self.active.values()]
@@ -262,6 +293,8 @@ class Supervisor:
             self._head, self._head_since = (None if head is None else head.id), now
         if starts:
             self._start(starts)
+        if head is not None:
+            self.sharing.wait()
 
     def _demand(self, entry: Entry) -> scheduler.Demand:
         return demand_of(self.journal.request(entry), cores=self.pool.cpus)
@@ -270,6 +303,7 @@ class Supervisor:
         """Write the starts down first: a start that is not in the queue must not have happened."""
         crews = self.crew.hire(sum(len(grant.gpus) for _, grant in starts))
         teams = {entry.id: [crews.pop() for _ in grant.gpus] for entry, grant in starts}
+        starts = self.sharing.take(starts, teams)
         for entry, grant in starts:
             entry.state, entry.boot, entry.gpus = State.STARTING.value, self.boot, grant.gpus
             entry.agents = [list(member.who) for member in teams[entry.id]]
@@ -286,6 +320,7 @@ class Supervisor:
         for entry, grant in starts:
             one = Active(entry, self.journal.request(entry), grant, adopted=False)
             self.active[entry.id] = one
+            self.journal.started(entry)
             self._assign(one, teams[entry.id])
 
     def _no_longer_waiting(self, started: list[Entry]) -> None:
@@ -295,7 +330,7 @@ class Supervisor:
             self.waiting = [one for one in self.waiting if one.state == State.QUEUED]
 
     def _assign(self, one: Active, team: list[Member]) -> None:
-        known = {"request": one.request, "environment": self.journal.environment(one.entry)}
+        known = {"request": one.request, "private": self.journal.private(one.entry)._asdict()}
         port = _free_port()
         for share, member in zip(sorted(one.left), team):
             self.crew.assign(member, share, one.message(share, engine=self.engine, port=port), known)

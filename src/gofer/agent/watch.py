@@ -56,6 +56,8 @@ class Outcome(NamedTuple):
 class Watch:
     """Signals, deadlines and ticks of one agent. One per process, main thread only.
 
+    `connection` is below 0 for an agent that nobody supervises.
+
     An agent that is asked to stop between `end` and `begin` leaves at once: the request may be about a share
     that it has finished, or about one that it has not read yet and now never starts.
     """
@@ -67,6 +69,7 @@ class Watch:
         self._firm = False
         self._patient = False
         self._forward: list[int] = []
+        self.has_supervisor = connection >= 0
         self._connection = connection
         self._on_orphaned = on_orphaned
         self._wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -83,6 +86,19 @@ class Watch:
     def is_orphaned(self) -> bool:
         """The supervisor is gone: nothing else makes the connection of an agent at work readable."""
         return self._connection < 0 or bool(select.select([self._connection], [], [], 0.0)[0])
+
+    @property
+    def is_firm(self) -> bool:
+        """Whether what is asked is to stop at once."""
+        return self._firm
+
+    def wait(self, fd: int, longest_s: float) -> None:
+        """Until the descriptor can be read, a request comes, or the time is over; where no rank runs."""
+        self._pause((), longest_s, also=fd)
+
+    def stop_for_peer(self) -> None:
+        """Another node failed on a machine from which no signal comes."""
+        self.cause = self.cause or "peer"
 
     def begin(self) -> None:
         """From here on requests are about the share at hand."""
@@ -113,12 +129,14 @@ class Watch:
         limit_at: float | None,
         grace_s: float,
         tick: Callable[[], float],
+        on_end: Callable[[Ended], None] | None = None,
     ) -> Outcome:
         """Wait until every process of `ranks` (pid → rank, each leading its session) has ended.
 
         A failure (`failed` is one that came before), a request or the limit (monotonic) ends the others:
         SIGTERM to each process group, `grace_s` later SIGKILL; until then what a rank that is gone left in
-        its group has its grace too. `tick` is called now and then; it says when next, in seconds.
+        its group has its grace too. `tick` is called now and then; it says when next, in seconds. `on_end`
+        hears of every process that ended.
         """
         ended = [] if failed is None else [failed]
         first, left, next_tick = failed, dict(ranks), 0.0
@@ -126,6 +144,8 @@ class Watch:
         while True:
             for one in self._reap(left):
                 ended.append(one)
+                if on_end is not None:
+                    on_end(one)
                 if one.failed and first is None and stopping is None:
                     first = one
             self.has_failed = first is not None
@@ -160,8 +180,8 @@ class Watch:
                 sig = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
                 ended.append(Ended(left.pop(pid), pid, code, sig, time.time()))
 
-    def _pause(self, left: Iterable[int], longest_s: float) -> None:
-        watched = [self._wake_read] + ([self._connection] if self._connection >= 0 else [])
+    def _pause(self, left: Iterable[int], longest_s: float, *, also: int = -1) -> None:
+        watched = [fd for fd in (self._wake_read, self._connection, also) if fd >= 0]
         ready, _, _ = select.select(watched, [], [], max(0.0, longest_s))
         if self._wake_read in ready:
             os.read(self._wake_read, 4096)

@@ -12,11 +12,15 @@ import socket
 import sqlite3
 from typing import Any
 
-from gofer.agent import cgroups, checkout, processes, wake
+from gofer.agent import cgroups, processes, wake
 from gofer.agent.launch import Place
+from gofer.agent.mapped import Around, MappedFolders
+from gofer.agent.modes import needs_own_copy
 from gofer.agent.node import Node, Task
 from gofer.agent.pausing import pause
 from gofer.agent.queue import Queue
+from gofer.agent.sealed import NOTHING, Private
+from gofer.agent.staging import stage
 from gofer.agent.watch import Watch
 
 
@@ -25,11 +29,11 @@ class Worker:
 
     def __init__(self, engine: str, connection: socket.socket, cgroup_parent: str | None) -> None:
         self.engine = engine
-        self._supervisors: set[int] = set()
+        self._spared: set[int] = set()
         self._connection = connection
         self._incoming = connection.makefile("rb")
         self._request: dict[str, Any] = {}
-        self._environment: dict[str, str] = {}
+        self._private = NOTHING
         self._watch = Watch(connection.fileno(), self._on_orphaned)
         self._cgroup = _join_cgroup(cgroup_parent)
 
@@ -42,17 +46,21 @@ class Worker:
                 break
             self._watch.begin()
             task = self._task(json.loads(line))
+            folders = self._folders(task)
             node = Node(
                 task,
                 watch=self._watch,
                 cgroup=self._cgroup,
-                stage=_stage,
+                stage=stage,
+                folders=folders,
                 tell=self._tell,
-                spared=self._supervisors,
+                spared=self._spared,
             )
             status = node.run()
             self._watch.end()
             os.chdir("/")
+            if task.args and needs_own_copy(task.request):
+                folders.discard()
             self._tell(f"done {status}")
         if self._cgroup is not None:
             cgroups.leave(CGROUP_PREFIX)
@@ -84,9 +92,13 @@ class Worker:
     def _task(self, message: dict[str, Any]) -> Task:
         """Requests and environments are large and the same for all rows of an array: they come once."""
         if "request" in message:
-            self._request, self._environment = message["request"], message["environment"]
+            self._request, self._private = message["request"], Private(**message["private"])
         place = Place(**message["place"])
-        return Task(self._request, place, message["args"], message["code"], self._environment)
+        return Task(self._request, place, message["args"], message["code"], self._private)
+
+    def _folders(self, task: Task) -> MappedFolders:
+        around = Around(self.engine, self._watch, self._spared, task.private.environment)
+        return MappedFolders(task.request, task.private.folders, task.place, task.code, around)
 
     def _tell(self, words: str) -> None:
         try:
@@ -97,10 +109,10 @@ class Worker:
     def _on_orphaned(self) -> None:
         pid = wake.ensure(self.engine)
         if pid is not None:
-            self._supervisors.add(pid)
+            self._spared.add(pid)
 
 
-CGROUP_PREFIX = "gofer-agent-"
+CGROUP_PREFIX = cgroups.AGENT_PREFIX
 # A supervisor that cannot live must not be started over and over at the speed of the machine.
 _BREATH_S = 0.3
 
@@ -116,11 +128,3 @@ def _join_cgroup(parent: str | None) -> str | None:
         return None
     path = cgroups.create(os.path.join(parent, cgroup_name(me)))
     return path if path is not None and cgroups.join(path) else None
-
-
-def _stage(task: Task) -> None:
-    snapshot = task.request["snapshot"]
-    if snapshot is None:
-        os.makedirs(task.code, exist_ok=True)
-    else:
-        checkout.restore(task.store, snapshot, task.code)

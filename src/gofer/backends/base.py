@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from gofer.agent.sealed import Private
 from gofer.model.job import Job
 from gofer.model.layout import Layout
 from gofer.model.run import Observation, RunRecord
@@ -57,10 +58,18 @@ class Backend(Protocol):
 
 
 @runtime_checkable
-class Seals(Protocol):
-    """A backend that can hold private values (secrets, the caller's environment) for a run until it ends."""
+class Chooses(Protocol):
+    """A backend of several machines, to one or more of which a run is given."""
 
-    def seal(self, run_id: str, values: Mapping[str, str]) -> None:
+    def choose(self, layout: Layout) -> str:
+        """The machines for a run of this shape, between commas. Recorded before any machine hears of it."""
+
+
+@runtime_checkable
+class Seals(Protocol):
+    """A backend that can hold private values for a run until it ends."""
+
+    def seal(self, run_id: str, values: Private) -> None:
         """Keep `values` where the run will find them and nobody else can read them; before the record."""
 
     def drop_seals(self, is_recorded: Callable[[str], bool]) -> None:
@@ -73,3 +82,55 @@ class Describes(Protocol):
 
     def describe(self) -> Mapping[str, object]:
         """Facts for `gofer target show`, plain JSON values."""
+
+
+class Waiting(NamedTuple):
+    """Why a run waits: `why` in words a person can act on, how many runs are ahead of it where that is known,
+    and when the cluster's own estimate has it start (seconds since the epoch), which is no promise.
+    """
+
+    why: str
+    ahead: int | None = None
+    estimate: float | None = None
+
+
+@runtime_checkable
+class Waits(Protocol):
+    """A backend that can say why a run waits."""
+
+    def waiting(self, run: RunRef) -> Waiting | None:
+        """None when the run does not wait, or the cluster does not know it."""
+
+
+class NodeFacts(NamedTuple):
+    """One node of a cluster: `state` is free, mixed, busy or down, in the cluster's own words in `detail`."""
+
+    name: str
+    state: str
+    detail: str = ""
+    cpus: int = 0
+    cpus_free: int = 0
+    memory_mib: int = 0
+    gpus: int = 0
+    gpus_free: int = 0
+    gpu_type: str = ""
+    partitions: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class HasNodes(Protocol):
+    """A backend that can list its nodes."""
+
+    def nodes(self) -> Sequence[NodeFacts]:
+        """All of them, in order of their names."""
+
+
+@runtime_checkable
+class Shells(Protocol):
+    """A backend that can open a shell where a run runs."""
+
+    def shell(self, run: RunRef, command: Sequence[str], *, terminal: bool) -> Sequence[str]:
+        """The words to run here for a shell beside the run's command, or for `command` there.
+
+        CheckFailed when the run does not run. With `terminal`, the person has one and it is passed on.
+        """

@@ -16,23 +16,38 @@ from gofer.text import did_you_mean
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
+    from gofer.transport.machine import Machine
+    from gofer.transport.ssh import Login
+
+
+def _nowhere_else(options: msgspec.Struct, placement: str) -> Login | None:
+    return None
+
 
 class Surroundings(NamedTuple):
     """What a backend is given besides its options: the folder of this machine's queue and the target's
-    store.
+    store. `store_path` is where the runs find the store as a folder, None where they do not; `is_lent` says
+    that they can be given access to it otherwise. `machine` is where the cluster is asked; a session always
+    gives one.
     """
 
     target: str
     engine: str
     store_url: str
     store_path: str | None
+    is_lent: bool = False
+    machine: Machine | None = None
 
 
 class Kind(NamedTuple):
-    """One kind of backend: the type of its options in gofer.yaml, and how to make one."""
+    """One kind of backend: the type of its options in gofer.yaml, how to make one, and how the machine is
+    reached that its cluster is asked from, where that is not this one. `login` is also given the machine that
+    was chosen, for clusters of several that are each asked on their own.
+    """
 
     options: type[msgspec.Struct]
     make: Callable[[msgspec.Struct, Surroundings], Backend]
+    login: Callable[[msgspec.Struct, str], Login | None] = _nowhere_else
 
 
 def _local() -> Kind:
@@ -41,7 +56,19 @@ def _local() -> Kind:
     return KIND
 
 
-_BUILT_IN: dict[str, Callable[[], Kind]] = {"local": _local}
+def _ssh() -> Kind:
+    from gofer.backends.ssh.make import KIND
+
+    return KIND
+
+
+def _slurm() -> Kind:
+    from gofer.backends.slurm.make import KIND
+
+    return KIND
+
+
+_BUILT_IN: dict[str, Callable[[], Kind]] = {"local": _local, "slurm": _slurm, "ssh": _ssh}
 
 
 class Kinds(Mapping[str, type[msgspec.Struct]]):
@@ -70,7 +97,7 @@ def find(name: str) -> Kind:
     for point in _entry_points():
         if point.name == name:
             kind = point.load()
-            return Kind(kind.options, kind.make)
+            return Kind(kind.options, kind.make, getattr(kind, "login", _nowhere_else))
     raise UnknownName(f"no kind of target is called `{name}`", hint=did_you_mean(name, _names()))
 
 

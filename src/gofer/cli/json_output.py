@@ -6,6 +6,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from gofer.cli.screen import say
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -29,17 +31,27 @@ def print_json(value: Any) -> None:
 
 
 def print_run(session: Session, row: RunRow) -> None:
-    """Write one run to stdout as an object."""
-    from gofer.ops.view import run_json
-
-    print_json(run_json(session, row))
+    """Write one run to stdout as an object; see `print_runs`."""
+    print_json(_documents(session, [row], from_store=True)[0])
 
 
 def print_runs(session: Session, rows: Sequence[RunRow], *, from_store: bool = True) -> None:
-    """Write runs to stdout as an array; without `from_store`, without looking for their logs."""
+    """Write runs to stdout as an array; without `from_store`, without looking for their logs.
+
+    Where the store cannot be read the ledger's word is given, with a warning.
+    """
+    print_json(_documents(session, rows, from_store=from_store))
+
+
+def _documents(session: Session, rows: Sequence[RunRow], *, from_store: bool) -> list[dict[str, Any]]:
+    from gofer.errors import StoreError
     from gofer.ops.view import run_jsons
 
-    print_json(list(run_jsons(session, rows, from_store=from_store)))
+    try:
+        return list(run_jsons(session, rows, from_store=from_store))
+    except StoreError as error:
+        say(f"warning: {error.message}; `logs` are not looked up")
+        return list(run_jsons(session, rows, from_store=False))
 
 
 def one_line(value: Any) -> str:

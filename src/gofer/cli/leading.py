@@ -12,15 +12,15 @@ from gofer.text import did_you_mean, quote_command
 
 # Every option of every command that may stand before the verb; a test compares this with the commands.
 _FLAGS = """
-    --all --checksum --create --debug --delete --dry-run --failed --follow --force --help --json --new-code
-    --no-code --no-logs --pack --quiet --recursive --reverse --rows --same-code --single --version --wait
-    --yes -Q -h -r -y
+    --all --checksum --create --debug --delete --dry-run --everywhere --failed --follow --force --help
+    --json --new-code --no-code --no-logs --pack --quiet --recursive --reverse --rows --same-code
+    --single --version --wait --yes -Q -h -r -y
 """
 _VALUED = """
     --array --attempt --columns --cpus --each --env --exclude --expires --export --filter --from --gpus
-    --grace --group --include --job --jobs --last --lines --name --node --nodes --priority --procs --rank
-    --remove --retries --retry-on --setup --sort --tag --tail --target --time-limit --timeout -N -c -e -f -j
-    -n -t
+    --grace --group --include --job --jobs --last --launcher --lines --name --node --nodes --priority --procs
+    --rank --remove --retries --retry-on --setup --sort --sync --tag --tail --target --time-limit
+    --timeout -N -c -e -f -j -n -t
 """
 FLAGS = frozenset(_FLAGS.split())
 VALUED = frozenset(_VALUED.split())

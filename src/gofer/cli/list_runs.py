@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from gofer.tracking.query import Query
 
 _USUAL = 20
+_NO_RUN = (
+    "no run yet; `gofer submit COMMAND` makes the first, `gofer list runs --everywhere` finds those of others"
+)
 # For more runs than this, `--json` does not look into the stores for their logs.
 _LOOKED_UP = 100
 
@@ -31,6 +34,8 @@ def run(**given: Any) -> int:
 
     names = parse_columns(given["columns"]) if given["columns"] else None
     with Session(target=given["target"]) as session:
+        if given["everywhere"]:
+            _look_everywhere(session)
         query = _query(session, given)
         refresh_active(session)
         rows = _select(session, query, given)
@@ -42,6 +47,12 @@ def run(**given: Any) -> int:
             _print_table(rows, names or SHOWN, spare=names is None)
         _say_more(session, query, rows, given)
     return 0
+
+
+def _look_everywhere(session: Session) -> None:
+    from gofer.ops.discover import discover
+
+    say(f"{discover(session)} runs of other machines were found in the stores")
 
 
 def _query(session: Session, given: dict[str, Any]) -> Query:
@@ -83,13 +94,8 @@ def _select(session: Session, query: Query, given: dict[str, Any]) -> list[RunRo
 
 def _print_json(session: Session, rows: list[RunRow]) -> None:
     from gofer.cli.json_output import print_runs
-    from gofer.errors import StoreError
 
-    try:
-        print_runs(session, rows, from_store=len(rows) <= _LOOKED_UP)
-    except StoreError as error:
-        say(f"warning: {error.message}; `logs` are not looked up")
-        print_runs(session, rows, from_store=False)
+    print_runs(session, rows, from_store=len(rows) <= _LOOKED_UP)
 
 
 def _print_table(rows: list[RunRow], names: tuple[str, ...], *, spare: bool) -> None:
@@ -111,7 +117,7 @@ def _export(session: Session, rows: list[RunRow], names: tuple[str, ...] | None,
 def _say_more(session: Session, query: Query, rows: list[RunRow], given: dict[str, Any]) -> None:
     if query.limit is None or len(rows) < query.limit or given["last"]:
         if not rows:
-            say("no run matches" if query.filters else "no run yet; `gofer submit COMMAND` makes the first")
+            say("no run matches" if query.filters else _NO_RUN)
         return
     total = session.ledger.count(query)
     if total > len(rows):
@@ -142,6 +148,7 @@ command = Command(
             metavar="N",
         ),
         Flag("--all", "All of them"),
+        Flag("--everywhere", "Look in the stores for runs of other machines first"),
         Option("--export", "Write to a file instead: .csv, .tsv or .json", metavar="FILE"),
         json_option(f"Print a JSON array; `logs` are looked up for at most {_LOOKED_UP} runs"),
     ],

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from gofer.ops.submit import SubmitRequest
 
+_AS_GIVEN = ("name", "gpus", "nodes", "procs", "cpus", "setup", "retries", "priority", "launcher")
+
 
 def build_request(given: Mapping[str, Any]) -> SubmitRequest:
     """The request; UsageError for a value that cannot be read. Nothing is checked against a target here."""
@@ -21,12 +23,10 @@ def build_request(given: Mapping[str, Any]) -> SubmitRequest:
     from gofer.ops.submit import SubmitRequest
 
     flags = JobFlags(
-        **{
-            name: given[name]
-            for name in ("name", "gpus", "nodes", "procs", "cpus", "setup", "retries", "priority")
-        },
+        **{name: given[name] for name in _AS_GIVEN},
         env=read_environment(given["env"], os.environ),
         tags=read_tags(given["tags"]),
+        sync=tuple(given["sync"]) or None,
         time_limit_s=_duration(given["time_limit"]),
         grace_s=_duration(given["grace"]),
         retry_on=_words(given["retry_on"]),

@@ -25,6 +25,10 @@ def run(**given: Any) -> int:
 
     if not given["command"] and not given["job"]:
         raise UsageError("there is no command to run", hint="for example `gofer submit python train.py`")
+    if given["command"] == ("ssh",):
+        from gofer.cli.holding import hold
+
+        return hold(given)
     request = build_request(given)
     with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
         if given["dry_run"]:
@@ -65,6 +69,7 @@ _WHERE = [
     Option("--procs", "Processes on each node; one a GPU unless told", type=int, metavar="N"),
     Option("--cpus", "CPUs for each process", type=int, metavar="N"),
     Flag("--single", "One process on each node, whatever its GPUs"),
+    Option("--launcher", "What starts the processes: `spawn` unless told, or `mpi`", metavar="NAME"),
 ]
 _WHAT = [
     Option("--name", "A name for people; made from the command unless given", metavar="NAME"),
@@ -74,6 +79,12 @@ _WHAT = [
         "A variable for the command; `K` alone takes its value from here",
         multiple=True,
         metavar="K[=V]",
+    ),
+    Option(
+        "--sync",
+        "Send outputs that fit this pattern to the store while it runs, not only at the end",
+        multiple=True,
+        metavar="PATTERN",
     ),
     Option("--setup", "A shell script to run once on each node before the command", metavar="TEXT"),
     Option(
@@ -125,6 +136,10 @@ command = Command(
     "\b\n"
     "  gofer submit python train.py --data voc20\n"
     "  gofer submit -n 8 -c lab --tag lr=0.1 python train.py\n"
-    "  gofer submit --each lr=0.1,0.01 python train.py --lr {lr}",
+    "  gofer submit --each lr=0.1,0.01 python train.py --lr {lr}\n"
+    "  gofer submit -n 4 ssh\n\n"
+    "`ssh` alone holds GPUs to work on by hand: it runs nothing, for 8 hours unless `--time-limit` says "
+    "otherwise. On a terminal, or with `--wait`, it waits until they are there; a terminal then enters, as "
+    "`gofer ssh RUN` does. `gofer abort RUN` gives them back.",
     takes_command=True,
 )

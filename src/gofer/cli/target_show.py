@@ -40,7 +40,7 @@ def _facts(session: Session, name: str | None) -> dict[str, Any]:
         "name": target.name,
         "kind": target.kind,
         "store": target.store,
-        "store_url": session.settings.store(target.store).url,
+        "store_url": session.store_url_of(target.name),
         "origin": target.place.origin,
         "options": {key: value for key, value in options.items() if value is not None},
         "folders": {
@@ -62,21 +62,13 @@ def _has(session: Session, name: str) -> dict[str, Any]:
 
 
 def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    plain = [(key, str(facts[key])) for key in ("name", "kind", "store", "store_url", "origin")]
-    nested = [
-        (key, _text(value))
-        for key, value in {**facts["options"], "folders": facts["folders"], **facts["has"]}.items()
-    ]
-    return [(key.replace("_", " "), value) for key, value in plain + nested if value]
+    from gofer.ops.target_facts import fact
 
-
-def _text(value: object) -> str:
-    """A list as lines, a table as `key=value` words, anything else as it is."""
-    if isinstance(value, list | tuple):
-        return "\n".join(_text(one) for one in value)
-    if isinstance(value, dict):
-        return " ".join(f"{key}={one}" for key, one in value.items() if one is not None)
-    return str(value)
+    plain = {key: facts[key] for key in ("name", "kind", "store", "store_url", "origin")}
+    # What the target says and what its machine has may be called the same: `gpus: 8`, `3 of 8 free`.
+    said = {**facts["options"], "folders": facts["folders"]}
+    lines = [fact(key, value) for key, value in {**plain, **said, **facts["has"]}.items()]
+    return [(key, value) for key, value in lines if value]
 
 
 command = Command(

@@ -11,9 +11,11 @@ Table = dict[str, tuple[str, str, tuple[str, ...]]]
 VERBS: Table = {
     "submit": ("submit", "Run a command on a target", ("run",)),
     "query": ("query", "Show where a run stands: its log's end, log files and facts", ("q",)),
-    "list": ("", "List runs or targets", ()),
+    "list": ("", "List runs, targets or nodes", ()),
     "logs": ("logs", "Print or follow the log of a run", ()),
+    "why": ("why", "Say why a run waits, or why it died, and what to type next", ()),
     "wait": ("wait", "Wait for runs to end and exit with their status", ()),
+    "ssh": ("ssh", "Open a shell where a run runs, or run a command there", ()),
     "abort": ("abort", "Stop runs", ("cancel",)),
     "resubmit": ("resubmit", "Run again what was run before, here or on another target", ("rerun",)),
     "extract": ("extract", "Bring back the code, logs and outputs of a run", ()),
@@ -42,6 +44,7 @@ NOUNS: dict[str, Table] = {
     "list": {
         "runs": ("list_runs", "List runs, newest first", ("jobs",)),
         "targets": ("target_list", "List the targets", ()),
+        "nodes": ("list_nodes", "List the nodes of a target and what is free", ()),
     },
     "config": {
         "show": ("config_show", "Show every setting, its value and its origin", ()),

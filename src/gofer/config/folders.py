@@ -17,16 +17,17 @@ if TYPE_CHECKING:
     from gofer.config.importers.aml import AmlFiles
     from gofer.config.settings import Settings
 
-MODE = "mount"
-
 
 class Folder(NamedTuple):
-    """One mapped folder of one target. `root` is the project's folder, so `root / name` is the local side."""
+    """One mapped folder of one target. `root` is the project's folder, so `root / name` is the local side.
+
+    `mode` is None where none is written: what a run does then depends on where it runs.
+    """
 
     name: str
     store: str
     path: str
-    mode: str
+    mode: str | None
     root: Path
     place: Place
     problem: str | None = None
@@ -59,7 +60,7 @@ def _folder(settings: Settings, name: str, node: Node, store: str) -> Folder:
         name,
         _word(entries.get("store")) or store,
         settings.resolve(_word(entries.get("path")) or "").strip("/"),
-        _word(entries.get("mode")) or MODE,
+        _word(entries.get("mode")),
         settings.root,
         node.place,
     )
@@ -71,7 +72,7 @@ def _imported(files: AmlFiles, target: str, taken: list[str]) -> Mapping[str, Fo
             one.name,
             files.store_name(one.account_file, taken) if one.account_file else "",
             one.path,
-            MODE,
+            None,
             files.root,
             one.place,
             one.problem,

@@ -38,6 +38,7 @@ class JobFlags(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     cpus: int | None = None
     env: dict[str, str] = {}
     tags: dict[str, str] = {}
+    sync: tuple[str, ...] | None = None
     setup: str | None = None
     time_limit_s: float | None = None
     grace_s: float | None = None

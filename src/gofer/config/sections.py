@@ -68,6 +68,9 @@ class JobSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     )
     priority: Annotated[Priority | None, Meta(description="Runs with a higher number start first")] = None
     tags: Annotated[Tags | None, Meta(description="Labels to find the run by")] = None
+    sync: Annotated[
+        Words | None, Meta(description="Patterns of outputs that go to the store while the run runs")
+    ] = None
     multi_process: Annotated[bool | None, Meta(description="One process per GPU, or one per node")] = None
     launcher: Annotated[Launcher | None, Meta(description="What starts the processes on a node")] = None
 
@@ -109,9 +112,13 @@ class FolderSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         str | None, Meta(description="The name of the store that holds it; the target's unless told")
     ] = None
     path: Annotated[SomeText, Meta(description="Where it is in the store")]
-    mode: Annotated[Mode, Meta(description="Mounted, copied before the start, or sent back at the end")] = (
-        "mount"
-    )
+    mode: Annotated[
+        Mode | None,
+        Meta(
+            description="Mounted, copied before the start, or sent to the store at the end; unless told, a "
+            "run on this machine has the project's own folder where there is one, and any other is mounted"
+        ),
+    ] = None
 
 
 class JobFileSection(JobSection, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -21,10 +21,11 @@ JOB_VARIABLES = (
     "retries",
     "retry_on",
     "priority",
+    "sync",
     "multi_process",
     "launcher",
 )
-_LISTS = ("retry_on",)
+_LISTS = ("retry_on", "sync")
 _TRUTHS = {"1": "true", "0": "false"}
 # What gofer itself reads, and what it tells the command of a run.
 _OTHERS = ("HOME", "DEBUG", "TARGET", "RUN_ID", "ATTEMPT", "RUN_DIR", "OUTPUT_DIR", "TAGS")

@@ -16,10 +16,24 @@ class Resources(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     cpus: int | None = None
 
 
+class JobFolder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """A mapped folder of a run: a path in the store at the URL `store`, and how it comes to `./<name>`.
+
+    With the mode `link` it is the person's own folder, `here`, on the machine that the run is for.
+    """
+
+    store: str
+    path: str
+    mode: str
+    here: str | None = None
+
+
 class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """One thing to run, in `workdir` inside its code folder.
 
-    Values of `env` may be references such as `${secret:NAME}`, and are kept as references.
+    Values of `env` may be references such as `${secret:NAME}`, and are kept as references. Outputs that fit
+    a pattern of `sync` go to the store while the run runs, all others at its end. `folders` are by the names
+    they have beside the code.
     """
 
     command: tuple[str, ...]
@@ -34,8 +48,10 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True,
     retry_on: tuple[Reason, ...] = RETRIED_BY_DEFAULT
     priority: int = 0
     tags: dict[str, str] = {}
+    sync: tuple[str, ...] = ()
     launcher: str = "spawn"
     workdir: str = "."
+    folders: dict[str, JobFolder] = {}
 
 
 class Array(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

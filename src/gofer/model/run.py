@@ -23,6 +23,9 @@ class CodeOrigin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`runs/<id>/run.json`: written once at submit, no secrets, enough to rebuild the ledger's row.
 
+    `recorder` names the queue of the machine that recorded it: only there is a submission that was
+    interrupted taken up again. `placement` is the machine it was given to, on targets that have several.
+
     With `array`, this is the record of a group: its rows are the runs `<id>-<index>`, which have no
     record of their own.
     """
@@ -36,6 +39,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     submitted_at: float
     submitted_by: str
     gofer: str
+    recorder: str = ""
+    placement: str = ""
     snapshot: str | None = None
     code: CodeOrigin | None = None
     array: Array | None = None

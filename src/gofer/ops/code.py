@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,17 @@ if TYPE_CHECKING:
 LARGE_BYTES = 50_000_000
 
 
-def take(session: Session, folder: Path, store_url: str) -> Snapshot:
-    """Snapshot the folder into the store and say what was sent, what is large and what changed meanwhile."""
+def take(session: Session, folder: Path, store_url: str, *, without: Iterable[str] = ()) -> Snapshot:
+    """Snapshot the folder into the store and say what was sent, what is large and what changed meanwhile.
+
+    `without` are names at its top that never go along: mapped folders come to a run by another way.
+    """
     from gofer.snapshot import take as take_snapshot
+    from gofer.snapshot.patterns import escape
 
     store = session.store(store_url)
-    ignore = [*session.settings.ignore, *_own_files(session.paths, folder)]
+    mapped = [os.fsdecode(escape(os.fsencode(name))) for name in without]
+    ignore = [*session.settings.ignore, *_own_files(session.paths, folder), *mapped]
     taken = take_snapshot(folder, store, cache_dir=session.paths.cache_dir, ignore=ignore)
     session.say(
         f"code: {_count(taken.files)}, {format_size(taken.bytes)}; sent {_count(taken.sent_files)},"

@@ -67,7 +67,10 @@ def derive(facts: RunFacts) -> Standing:
         state = State.RUNNING if has_started else State.STARTING
         return Standing(state.value, started_at=started_at, attempts=earlier)
     attempts = (*earlier, _plain(_attempt(last.number, result)))
-    if facts.retries >= len(attempts) and result.reason in facts.retry_on:
+    # What a cluster took back it starts again by itself, unless it says otherwise.
+    if result.reason == Reason.PREEMPTED or (
+        facts.retries >= rules.spent(attempts) and result.reason in facts.retry_on
+    ):
         return Standing(State.QUEUED.value, attempts=attempts)
     return Standing(
         result.state.value,

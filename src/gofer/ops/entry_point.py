@@ -42,11 +42,16 @@ def check(session: Session, job: Job, *, folder: Path | None, local: bool) -> Jo
 
 
 def check_included(job: Job, folder: Path, taken: Snapshot) -> None:
-    """CheckFailed when the script is in the folder but an ignore rule kept it out of the snapshot."""
+    """CheckFailed when the script is in the folder but an ignore rule kept it out of the snapshot.
+
+    A script in a mapped folder comes with that.
+    """
     script = _script(job.command)
     if script is None or os.path.isabs(script) or placeholders([script]):
         return
     path = os.path.normpath(os.path.join(job.workdir, script))
+    if path.partition("/")[0] in job.folders:
+        return
     if not path.startswith("..") and not taken.has(path):
         raise CheckFailed(
             f"`{script}` is in `{folder}` but not in the code that would be sent",

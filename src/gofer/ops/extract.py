@@ -38,7 +38,7 @@ def extract(session: Session, row: RunRow, folder: Path, *, force: bool = False)
     or not at all.
     """
     _check_folder(folder, row, force=force)
-    store = session.store(row.store)
+    store = session.runs_in(row.store)
     folder.mkdir(parents=True, exist_ok=True)
     _write_record(session, row, folder)
     code = 0 if row.snapshot is None else _restore(store, row.snapshot, folder / "code")

@@ -30,7 +30,8 @@ _BEFORE_DETAIL = {
     Reason.REJECTED: "rejected",
     Reason.CREDENTIAL: "a credential is missing or expired",
 }
-_SET_UP_LATE = "set-up ran into the time limit"
+# What ran into the time limit, where that was not the command.
+_LATE_BEFORE = ("set-up ran into the time limit", "the time limit came ")
 
 
 class FirstFailure(NamedTuple):
@@ -64,10 +65,13 @@ def explain(row: RunRow, record: RunRecord | None = None, failure: FirstFailure 
 
     `record` adds the limit that was hit, `failure` the rank that failed.
     """
-    if row.reason == Reason.TIME_LIMIT and row.detail != _SET_UP_LATE:
+    if row.reason == Reason.TIME_LIMIT and not (row.detail or "").startswith(_LATE_BEFORE):
         return _explain_limit(record)
     if row.reason in (Reason.EXIT_CODE, Reason.SIGNAL):
-        return _explain_end(row, failure) or row.detail
+        words = _explain_end(row, failure)
+        # What the end of the command does not tell: files that did not reach their store.
+        more = (row.detail or "").partition("; ")[2]
+        return "; ".join(one for one in (words, more) if one) if words else row.detail
     if row.reason in list(_BEFORE_DETAIL):
         words = _BEFORE_DETAIL[Reason(row.reason)]
         return f"{words}: {row.detail}" if row.detail else words

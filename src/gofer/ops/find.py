@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gofer.errors import UsageError
+from gofer.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
@@ -15,9 +15,17 @@ if TYPE_CHECKING:
 def find(session: Session, reference: str, *, target: str | None = None) -> RunRow:
     """The run that an id, a unique beginning or end of one, or `last` means; with `target`, among its runs.
 
-    UnknownName when there is none, UsageError with the candidates when there are several.
+    A run that is not in the ledger is looked for in the stores. UnknownName when there is none, UsageError
+    with the candidates when there are several.
     """
-    return session.ledger.resolve(reference, target=target)
+    try:
+        return session.ledger.resolve(reference, target=target)
+    except UnknownName:
+        from gofer.ops.discover import discover
+
+        if not discover(session, reference):
+            raise
+        return session.ledger.resolve(reference, target=target)
 
 
 def find_all(session: Session, references: Sequence[str], *, target: str | None = None) -> list[RunRow]:

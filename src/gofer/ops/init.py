@@ -76,14 +76,16 @@ def init(session: Session) -> Initialised:
 
     Never overwrites. Idempotent: a second call sends nothing. When the code cannot be sent, no file is left.
     """
+    from gofer.config.folders import folders_of
     from gofer.ops import code
 
     settings = session.settings
     target = settings.target(session.target)
-    store = settings.store(target.store)
+    store_url = session.store_url_of(target.name)
     written = None if _has_settings(session) else _write(settings.root / PROJECT_FILE)
     try:
-        taken = code.take(session, settings.root, store.url)
+        folders = folders_of(settings, target.name)
+        taken = code.take(session, settings.root, store_url, without=folders)
     except BaseException:
         if written is not None:
             written.unlink(missing_ok=True)
@@ -91,13 +93,13 @@ def init(session: Session) -> Initialised:
     return Initialised(
         folder=settings.root,
         written=written,
-        store=store.url,
+        store=store_url,
         files=taken.files,
         bytes=taken.bytes,
         sent_files=taken.sent_files,
         sent_bytes=taken.sent_bytes,
         biggest=taken.biggest if taken.bytes > code.LARGE_BYTES else (),
-        left_out=_left_out(session, settings.root, store.url, taken),
+        left_out=_left_out(session, settings.root, store_url, taken),
     )
 
 

@@ -36,7 +36,7 @@ class LogFile(NamedTuple):
 
 def log_files(session: Session, row: RunRow) -> list[LogFile]:
     """The logs there are now, by attempt, node and rank, set-up first; none for a group."""
-    return [] if row.kind == "group" else list_logs(session.store(row.store), row.id)
+    return [] if row.kind == "group" else list_logs(session.runs_in(row.store), row.id)
 
 
 def list_logs(store: Store, run_id: str, attempt: int | None = None) -> list[LogFile]:
@@ -95,7 +95,7 @@ def tail(
 ) -> bytes:
     """The last lines, read from the end; b"" when nothing was logged yet. See `choose` for which log."""
     log = _chosen(session, row, rank, node, attempt)
-    return b"" if log is None else read_tail(session.store(row.store), log.key, lines)[1]
+    return b"" if log is None else read_tail(session.runs_in(row.store), log.key, lines)[1]
 
 
 def read(
@@ -103,7 +103,7 @@ def read(
 ) -> Iterator[bytes]:
     """The whole log in chunks, to its end as it is when reached. The errors come at the call, not later."""
     log = _chosen(session, row, rank, node, attempt)
-    return iter(()) if log is None else read_forward(session.store(row.store), log.key)
+    return iter(()) if log is None else read_forward(session.runs_in(row.store), log.key)
 
 
 def follow(
@@ -122,7 +122,7 @@ def follow(
     from gofer.ops.log_follow import Followed, Follower
 
     _refuse_group(row)
-    store = session.store(row.store)
+    store = session.runs_in(row.store)
 
     def locate(number: int, is_over: bool) -> str | None:
         files = [log for log in list_logs(store, row.id, number) if node in (None, log.node)]
@@ -146,7 +146,7 @@ def fetch(session: Session, row: RunRow, folder: Path) -> list[Path]:
         failed = session.ledger.rows_of(row.id, {"failed", "lost"})[:FETCHED_ROWS]
         return [path for one in failed for path in fetch(session, one, folder / str(one.row_index))]
     prefix = names.attempts_key(row.id)
-    copied = mirror(session.store(row.store), prefix, folder / "attempts", is_record)
+    copied = mirror(session.runs_in(row.store), prefix, folder / "attempts", is_record)
     return [path for path in copied.paths if path.suffix == ".log"]
 
 

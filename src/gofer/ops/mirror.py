@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from gofer.agent import folder as names
 from gofer.errors import StoreError
 from gofer.ops.log_bytes import CHUNK, read_forward
 
 if TYPE_CHECKING:
     from gofer.storage.base import ObjectInfo, Store
 
-GROWING = (".log", ".jsonl")
 # Read again and compared, so that a local file that is not the beginning of the remote one is noticed.
 _OVERLAP = 256
 # Times pass through floats; some stores count whole seconds.
@@ -44,7 +44,7 @@ def mirror(
 ) -> Copied:
     """Bring `folder` up to date with the objects under `prefix` whose key, without it, is `wanted`.
 
-    With `grows`, objects named like GROWING are taken to have grown only at their end since the last time.
+    With `grows`, files that grow (by gofer.agent.folder) are taken to have done so only at their end.
     Local files the store does not have are left alone. Safe while the objects grow and while another process
     mirrors into the same folder. KeyNotFound never: an object that went away meanwhile is passed over.
     """
@@ -57,7 +57,7 @@ def mirror(
             raise StoreError(f"the store {store.url} lists a key that leaves its folder: {info.key!r}")
         path = folder / relative
         path.parent.mkdir(parents=True, exist_ok=True)
-        bring = _extend if grows and relative.endswith(GROWING) else _replace
+        bring = _extend if grows and names.grows(relative) else _replace
         bytes_read += bring(store, info, path)
         paths.append(path)
     return Copied(paths, bytes_read)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from gofer.errors import Interrupted
+from gofer.errors import Interrupted, Unreachable
 from gofer.ops.send import is_here
 
 if TYPE_CHECKING:
+    from gofer.backends.base import Backend
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
@@ -52,14 +54,41 @@ def _ask(session: Session, rows: list[RunRow]) -> None:
     from gofer.backends.base import RunRef
     from gofer.ops.repair import repair
 
-    here = [row for row in rows if row.backend != "local" or is_here(row.submitter)]
+    here = [row for row in rows if row.backend != "local" or is_here(session, row.submitter)]
     backend = session.backend_of(rows[0])
-    seen = backend.observe([RunRef(row.id, row.group_id, row.row_index) for row in here]) if here else {}
+    problem: Unreachable | None = None
+    try:
+        seen = backend.observe([RunRef(row.id, row.group_id, row.row_index) for row in here]) if here else {}
+    except Unreachable as error:
+        problem, seen = error, error.answers
+    if getattr(backend, "reads_folder", False):
+        from gofer.ops.settle import settled
+
+        seen = settled(session, rows, seen)
     wanted = {row.id for row in rows}
     session.ledger.apply([one for one in seen.values() if one.run_id in wanted], time.time())
+    if problem is not None:
+        _give_up(session, [row for row in rows if row.id not in seen], backend, problem)
+        raise problem
     missing = [row for row in rows if row.id not in seen]
     if missing:
         repair(session, missing, backend)
+
+
+def _give_up(session: Session, rows: Sequence[RunRow], backend: Backend, problem: Unreachable) -> None:
+    """Runs whose machine has been silent for longer than the target's patience are lost."""
+    from gofer.agent.states import Reason, State
+    from gofer.model.run import Observation
+
+    patience_s = getattr(backend, "patience_s", math.inf)
+    now = time.time()
+    silent = [row for row in rows if now - (row.observed_at or row.submitted_at) > patience_s]
+    detail = f"{problem.message}, for longer than the target's patience"
+    lost = [
+        Observation(run_id=row.id, state=State.LOST, reason=Reason.NODE_FAILURE, detail=detail)
+        for row in silent
+    ]
+    session.ledger.apply(lost, now)
 
 
 def wait(

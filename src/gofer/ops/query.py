@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gofer.agent.states import State
 from gofer.ops import run_folder
 from gofer.ops.failures import FirstFailure, explain, find_first_failure
+from gofer.ops.folder_progress import progress
 from gofer.ops.logs import LogFile, log_files
 from gofer.ops.view import Records, elapsed_s
 from gofer.storage.base import OnDisk
@@ -47,9 +48,9 @@ class FailedRow(NamedTuple):
 class Facts(NamedTuple):
     """What is known of a run: the ledger's row and what its folder adds. What is unknown is None or empty.
 
-    `command` is one line that can be pasted into a shell, `why` the reason in words. `log_paths` are files of
-    this machine: the copies that were fetched, else the store's own where it is a folder here. `failed_rows`
-    are the first ten of a group.
+    `command` is one line that can be pasted into a shell, `why` the reason in words, or what a run that has
+    none is busy with. `log_paths` are files of this machine: the copies that were fetched, else the store's
+    own where it is a folder here. `failed_rows` are the first ten of a group.
     """
 
     row: RunRow
@@ -66,13 +67,13 @@ class Facts(NamedTuple):
 
 def facts(session: Session, row: RunRow, *, fetched: Sequence[Path] | None = None) -> Facts:
     """From the ledger and the run's folder; asks no cluster. `fetched` is what `logs.fetch` returned."""
-    store = session.store(row.store)
+    store = session.runs_in(row.store)
     failure = find_first_failure(store, row)
     logs = log_files(session, row)
     return Facts(
         row=row,
         command=quote_command(row.command),
-        why=explain(row, Records(session).of(row), failure),
+        why=explain(row, Records(session).of(row), failure) or progress(store, row),
         elapsed_s=elapsed_s(row),
         attempts=len(row.attempts) or max((log.attempt for log in logs), default=0),
         first_failure=failure,
@@ -104,7 +105,7 @@ def _failed_rows(session: Session, row: RunRow) -> list[FailedRow]:
     if row.kind != "group":
         return []
     failed = session.ledger.rows_of(row.id, _ENDED_BADLY)[:FAILED_ROWS]
-    store, record = session.store(row.store), Records(session).of(row)
+    store, record = session.runs_in(row.store), Records(session).of(row)
     return [
         FailedRow(
             one.id, one.short_id, one.args, one.state, explain(one, record, find_first_failure(store, one))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -82,10 +82,15 @@ def rebuild(session: Session) -> Rebuilt:
     return Rebuilt(whole, len(rows) - whole, set_aside, tuple(found.broken), tuple(unread), len(kept))
 
 
-def find_runs(store: Store) -> Found:
-    """Every run in the store, as rows of a ledger; StoreError when the store cannot be read."""
+def find_runs(store: Store, choose: Callable[[list[str]], list[str]] | None = None) -> Found:
+    """Every run in the store, as rows of a ledger; StoreError when the store cannot be read.
+
+    `choose` is given the ids of runs and groups, oldest first, and says which of them are wanted.
+    """
     folders = set(store.list_folders(names.RUNS))
     owners = sorted(name for name in folders if split_row(name)[1] is None)
+    if choose is not None:
+        owners = choose(owners)
     found = Found([], [], [store.url])
     records = read_many(store, [names.record_key(owner) for owner in owners])
     for owner, data in zip(owners, records, strict=True):
@@ -128,6 +133,11 @@ def standings_of(
     found = {}
     for row in rows:
         looks_inside = row.id not in ends and (started is None or row.id in started)
+        if looks_inside and row.id != record.id:
+            # Rows that end on different machines cannot write to one list.
+            own = read_lines(read(store, names.ends_key(row.id)) or b"", End)
+            ends.update((one.id, one) for one in own if one.id == row.id)
+            looks_inside = row.id not in ends
         attempts = _attempts(store, row.id) if looks_inside else ()
         policy = record.job
         facts = RunFacts(record.layout.nodes, policy.retries, policy.retry_on, ends.get(row.id), attempts)
@@ -137,7 +147,7 @@ def standings_of(
 
 def _rebuilt_rows(store: Store, record: RunRecord, data: bytes, started: Collection[str]) -> Iterator[RunRow]:
     # Whoever repairs submissions must know the machine that recorded the run; the process is gone by now.
-    submitter = "@" + record.submitted_by.rpartition("@")[2]
+    submitter = "@" + record.recorder
     rows = rows_of_record(record, data=data, store=store.url, submitter=submitter)
     runs = [row for row in rows if row.kind == "run"]
     standings = standings_of(store, runs, record, started=started)
@@ -188,7 +198,7 @@ def _read_stores(session: Session, named: Sequence[str]) -> tuple[Found, list[st
     found, unread = Found([], [], []), list[str]()
     for name in [*session.settings.store_names, *named]:
         try:
-            store = session.store(name)
+            store = session.runs_in(name)
             if store.url in found.urls:
                 continue
             one = find_runs(store)

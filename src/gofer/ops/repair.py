@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 
 def repair(session: Session, rows: Sequence[RunRow], backend: Backend) -> None:
-    """For each run or group: the end that its folder proves, else the submission again, unless under way."""
+    """For each run or group: the end that its folder proves, else the submission again, unless under way.
+
+    Of a run that another machine recorded, only what its folder proves.
+    """
     owners = dict.fromkeys(row.group_id or row.id for row in rows)
     for owner_id in owners:
         owner = session.ledger.get(owner_id)
@@ -33,13 +36,16 @@ def repair(session: Session, rows: Sequence[RunRow], backend: Backend) -> None:
             continue
         record = msgspec.json.decode(owner.record, type=RunRecord)
         mine = [row for row in rows if (row.group_id or row.id) == owner_id]
-        ended = _proven_ends(session, mine, record)
+        if not is_here(session, owner.submitter):
+            session.ledger.apply(_told(session, mine, record), time.time())
+            continue
+        ended = [one for one in _told(session, mine, record) if one.state.is_final]
         session.ledger.apply(ended, time.time())
-        if len(ended) < len(mine) and is_here(owner.submitter):
+        if len(ended) < len(mine):
             send(session, record, owner.store, backend)
             session.ledger.add_event(owner_id, time.time(), "repaired", {"state": owner.state})
             session.say(f"completed the interrupted submission of {owner_id}")
-        elif is_here(owner.submitter):
+        else:
             _forget(session, owner_id)
 
 
@@ -52,11 +58,13 @@ def _forget(session: Session, owner_id: str) -> None:
         remove_traces(str(session.paths.engine_dir), owner_id)
 
 
-def _proven_ends(session: Session, rows: Sequence[RunRow], record: RunRecord) -> list[Observation]:
-    """The runs whose folders prove that they have ended."""
-    found = standings_of(session.store(rows[0].store), rows, record)
+def _told(session: Session, rows: Sequence[RunRow], record: RunRecord) -> list[Observation]:
+    """What the folders of runs prove; those that have none yet are left out."""
+    found = standings_of(session.runs_in(rows[0].store), rows, record)
     return [
-        _observation(run_id, standing) for run_id, standing in found.items() if State(standing.state).is_final
+        _observation(run_id, standing)
+        for run_id, standing in found.items()
+        if standing.state != State.PENDING
     ]
 
 

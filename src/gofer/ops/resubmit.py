@@ -14,11 +14,14 @@ from gofer.agent.states import State
 from gofer.errors import CheckFailed, StoreError, UsageError
 from gofer.model.job import Array
 from gofer.model.run import RunRecord
+from gofer.ops import mapped
 from gofer.ops.observe import refresh
 from gofer.ops.stop import abort
-from gofer.ops.submit import Draft, commit
+from gofer.ops.submit import Draft, choose_site, commit
 
 if TYPE_CHECKING:
+    from gofer.config.targets import Target
+    from gofer.model.job import Job
     from gofer.ops.session import Session
     from gofer.storage.base import Store
     from gofer.tracking.ledger import RunRow
@@ -60,23 +63,35 @@ def resubmit(
 def _draft(session: Session, row: RunRow, target: str | None, failed_only: bool, same_code: bool) -> Draft:
     record = _record_of(session, row)
     found = session.settings.target(target or record.target)
+    job = _job(session, record, found)
     folder = None if record.code is None else Path(record.code.folder)
     if folder is not None and not same_code and not folder.is_dir():
         raise CheckFailed(
             f"the code of {row.id} came from `{folder}`, which is not here",
             hint="`--same-code` runs it as it was sent",
         )
+    site = choose_site(session, found.name, job)
     return Draft(
         target=found.name,
         backend=found.kind,
-        store=session.settings.store(found.store).url,
-        job=record.job,
-        layout=session.backend(found.name).lay_out(record.job),
+        store=site.store,
+        placement=site.placement,
+        job=job,
+        layout=site.layout,
         array=_array(session, row, record, failed_only),
         code_folder=folder,
         origin=record.code,
         resubmit_of=row.id,
     )
+
+
+def _job(session: Session, record: RunRecord, target: Target) -> Job:
+    """As it was; on another target, with the folders that are mapped there."""
+    if target.name == record.target:
+        mapped.check(session, record.job.folders)
+        return record.job
+    folders = mapped.of_target(session, target.name, local=target.kind == "local")
+    return msgspec.structs.replace(record.job, folders=folders)
 
 
 def _record_of(session: Session, row: RunRow) -> RunRecord:

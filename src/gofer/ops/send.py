@@ -41,15 +41,15 @@ def send(session: Session, record: RunRecord, store_url: str, backend: Backend) 
         backend.drop_seals(lambda run_id: session.ledger.get(run_id) is not None)
 
 
-def this_process() -> str:
-    """Names this process on this machine since its boot, for `is_sending`."""
+def this_process(session: Session) -> str:
+    """Names this process on this machine since its boot, for `is_sending` and `is_here`."""
     me = processes.identify(os.getpid())
-    return f"{me}:{processes.boot_id()}@{os.uname().nodename}"
+    return f"{me}:{processes.boot_id()}@{session.engine_id}"
 
 
-def is_here(submitter: str) -> bool:
-    """Whether a run was recorded on this machine."""
-    return submitter.rpartition("@")[2] == os.uname().nodename
+def is_here(session: Session, submitter: str) -> bool:
+    """Whether a run was recorded by a gofer that shares this one's queue."""
+    return submitter.rpartition("@")[2] == session.engine_id
 
 
 def is_sending(submitter: str) -> bool:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gofer.config.stores import StoreEntry
     from gofer.storage.base import Store
     from gofer.tracking.ledger import Ledger, RunRow
+    from gofer.transport.ssh import Login
 
 
 class Session:
@@ -62,6 +63,13 @@ class Session:
         return Paths.from_environment(self.environ)
 
     @cached_property
+    def engine_id(self) -> str:
+        """Names this machine's queue; recorded with every run."""
+        from gofer.agent.engine import identity
+
+        return identity(str(self.paths.engine_dir))
+
+    @cached_property
     def settings(self) -> Settings:
         from gofer.backends.registry import Kinds
         from gofer.config.settings import load
@@ -92,6 +100,14 @@ class Session:
             self._stores[entry.url] = self._open(entry)
         return self._stores[entry.url]
 
+    def runs_in(self, name_or_url: str) -> Store:
+        """The store as a place of run folders: what is in it in parts is read as one."""
+        from gofer.ops.joined import JoinedStore
+        from gofer.storage.base import OnDisk
+
+        store = self.store(name_or_url)
+        return store if isinstance(store, OnDisk) else JoinedStore(store)
+
     def _entry(self, name_or_url: str) -> StoreEntry:
         from gofer.config.stores import StoreEntry
 
@@ -105,22 +121,57 @@ class Session:
     def _open(self, entry: StoreEntry) -> Store:
         from gofer.storage.open import open_store
 
+        login = self._login_to(entry.url) if entry.url.startswith("ssh://") else None
+        own = self.paths.store_dir.as_uri() if login is None else _own_store(login)
         return open_store(
             entry.url,
             entry.options.resolved(self.settings.resolve) if any(entry.options) else None,
-            create=entry.url == self.paths.store_dir.as_uri(),
+            create=entry.url == own,
             name=entry.name or None,
             written=entry.options,
+            login=login,
         )
 
-    def backend(self, target: str) -> Backend:
-        """The backend of a target as the settings have it now; CheckFailed for one that only data goes to."""
+    def _login_to(self, url: str) -> Login | None:
+        """As a target says that its machine is reached; None when no target has that machine."""
+        from gofer.backends import registry
+
+        host = url.removeprefix("ssh://").partition("/")[0]
+        names = (name for name in self.settings.target_names if not self.settings.is_imported(name))
+        targets = (self.settings.target(name) for name in names)
+        found = [registry.find(one.kind).login(one.options, host) for one in targets]
+        logins = [login for login in found if login is not None and login.host == host]
+        return next((login for login in logins if _own_store(login) == url), logins[0] if logins else None)
+
+    def store_url_of(self, target: str, placement: str = "") -> str:
+        """Where the runs of a target are kept; a folder is one of the machine its cluster is asked from.
+
+        `placement` is the machine chosen for a run, where a target has several.
+        """
+        from gofer.backends import registry
+
+        found = self.settings.target(target)
+        url = self.settings.store(found.store).url
+        if self.settings.is_imported(target):
+            return url
+        login = registry.find(found.kind).login(found.options, placement)
+        if login is None or not url.startswith("file://"):
+            return url
+        if url == self.paths.store_dir.as_uri():
+            return _own_store(login)
+        return f"ssh://{login.host}/{url.removeprefix('file://').lstrip('/')}"
+
+    def backend(self, target: str, placement: str = "") -> Backend:
+        """The backend of a target as the settings have it now; CheckFailed for one that only data goes to.
+
+        `placement` is the machine chosen for a run, where a target has several.
+        """
         found = self.settings.target(target)
         if self.settings.is_imported(target):
             from gofer.config.imported import only_data
 
             raise only_data(found)
-        return self._make(target, found.kind, found.options, self.settings.store(found.store).url)
+        return self._make(target, found.kind, found.options, self.store_url_of(target, placement))
 
     def backend_of(self, row: RunRow) -> Backend:
         """The backend that has this run: its target's options as they are now, its store as it was then."""
@@ -135,13 +186,26 @@ class Session:
 
     def _make(self, target: str, kind: str, options: msgspec.Struct, store_url: str) -> Backend:
         from gofer.backends import registry
-        from gofer.storage.base import OnDisk
+        from gofer.storage.base import Delegates, OnDisk, OnMachine
+        from gofer.transport.machine import Here
+        from gofer.transport.ssh import reach
 
         if (target, store_url) not in self._backends:
-            store = self.store(store_url)
-            path = str(store.path("runs").parent) if isinstance(store, OnDisk) else None
-            around = registry.Surroundings(target, str(self.paths.engine_dir), store_url, path)
-            self._backends[target, store_url] = registry.find(kind).make(options, around)
+            found, store = registry.find(kind), self.store(store_url)
+            host = (
+                store_url.removeprefix("ssh://").partition("/")[0] if store_url.startswith("ssh://") else ""
+            )
+            login = found.login(options, host)
+            machine = Here() if login is None else reach(login)
+            path = None
+            if login is None and isinstance(store, OnDisk):
+                path = str(store.path("runs").parent)
+            elif isinstance(store, OnMachine) and store.machine.name == machine.name:
+                path = store.folder
+            is_lent = isinstance(store, Delegates)
+            engine = str(self.paths.engine_dir)
+            around = registry.Surroundings(target, engine, store_url, path, is_lent, machine)
+            self._backends[target, store_url] = found.make(options, around)
         return self._backends[target, store_url]
 
 
@@ -151,6 +215,11 @@ def config_schema() -> dict[str, Any]:
     from gofer.config.schema import project_schema
 
     return project_schema(Kinds())
+
+
+def _own_store(login: Login) -> str:
+    """The store of targets on another machine that name none, in gofer's own folder there."""
+    return f"ssh://{login.host}/{login.folder.lstrip('/')}/store"
 
 
 def _say(text: str) -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from gofer._version import __version__
-from gofer.backends.base import Seals
+from gofer.agent.sealed import Private
+from gofer.backends.base import Chooses, Seals
 from gofer.config.jobs import JobFlags, build_job
 from gofer.config.references import holds_reference
 from gofer.errors import LedgerError
@@ -23,8 +24,9 @@ from gofer.model.ids import new_run_id
 from gofer.model.job import Array, Job
 from gofer.model.layout import Layout
 from gofer.model.run import CodeOrigin, RunRecord
-from gofer.ops import code, entry_point, send
+from gofer.ops import code, entry_point, mapped, send
 from gofer.ops.record_rows import rows_of_record
+from gofer.storage.base import Delegates
 from gofer.text import slug
 
 if TYPE_CHECKING:
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
     from gofer.config.job_file import JobFile
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
+
+
+# As long as Azure lends anything to who logged in; the time in the queue counts.
+_LENT_S = 7 * 86400.0
 
 
 class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,12 +62,21 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     target: str
     backend: str
     store: str
+    placement: str = ""
     job: Job
     layout: Layout
     array: Array | None
     code_folder: Path | None
     origin: CodeOrigin | None = None
     resubmit_of: str | None = None
+
+
+class Site(NamedTuple):
+    """Where a job goes: the machine where a target has several, the store of its run, its shape there."""
+
+    placement: str
+    store: str
+    layout: Layout
 
 
 def submit(session: Session, request: SubmitRequest) -> RunRow:
@@ -73,7 +88,7 @@ def plan(session: Session, request: SubmitRequest) -> str:
     """What `submit` would send, as text; nothing is written and no code is read."""
     drawn = draft(session, request)
     record = _record(session, drawn, new_run_id(time.time()), None)
-    return session.backend(drawn.target).plan(record).render()
+    return session.backend(drawn.target, drawn.placement).plan(record).render()
 
 
 def draft(session: Session, request: SubmitRequest) -> Draft:
@@ -85,16 +100,28 @@ def draft(session: Session, request: SubmitRequest) -> Draft:
     target = settings.target(settings.choose_target(request.target, file.target if file else None))
     job = build_job(request.command, request.flags, file, settings, target.name)
     folder = settings.root if request.code else None
-    job = entry_point.check(session, job, folder=folder, local=target.kind == "local")
+    local = target.kind == "local"
+    job = entry_point.check(session, job, folder=folder, local=local)
+    job = msgspec.structs.replace(job, folders=mapped.of_target(session, target.name, local=local))
+    site = choose_site(session, target.name, job)
     return Draft(
         target=target.name,
         backend=target.kind,
-        store=settings.store(target.store).url,
+        store=site.store,
+        placement=site.placement,
         job=job,
-        layout=session.backend(target.name).lay_out(job),
+        layout=site.layout,
         array=_array(request, file, job),
         code_folder=folder,
     )
+
+
+def choose_site(session: Session, target: str, job: Job) -> Site:
+    """Where on the target the job goes; CheckFailed when there is no such place."""
+    backend = session.backend(target)
+    layout = backend.lay_out(job)
+    placement = backend.choose(layout) if isinstance(backend, Chooses) else ""
+    return Site(placement, session.store_url_of(target, placement), layout)
 
 
 def _job_file(request: SubmitRequest) -> JobFile | None:
@@ -121,13 +148,13 @@ def _array(request: SubmitRequest, file: JobFile | None, job: Job) -> Array | No
 def commit(session: Session, drawn: Draft, *, snapshot: str | None = None) -> RunRow:
     """Snapshot (unless one is given), seal, record, send."""
     session.store(drawn.store)
-    private = _private(session, drawn.job)  # before the code: a secret that is not there must cost nothing
+    private = _private(session, drawn)  # before the code: a secret that is not there must cost nothing
     origin = None if snapshot is None else drawn.origin
     if snapshot is None and drawn.code_folder is not None:
-        taken = code.take(session, drawn.code_folder, drawn.store)
+        taken = code.take(session, drawn.code_folder, drawn.store, without=drawn.job.folders)
         entry_point.check_included(drawn.job, drawn.code_folder, taken)
         snapshot, origin = taken.id, code.origin(taken, drawn.code_folder)
-    backend = session.backend(drawn.target)
+    backend = session.backend(drawn.target, drawn.placement)
     record = _recorded(session, drawn, snapshot, origin, backend, private)
     send.send(session, record, drawn.store, backend)
     row = session.ledger.get(record.id)
@@ -141,14 +168,14 @@ def _recorded(
     snapshot: str | None,
     origin: CodeOrigin | None,
     backend: Backend,
-    private: dict[str, str],
+    private: Private,
 ) -> RunRecord:
     """Seal and record under an id of its own; ids clash about never, and then another one is drawn."""
     for _ in range(5):
         record = _record(session, drawn, new_run_id(time.time()), snapshot, origin)
         if isinstance(backend, Seals):
             backend.seal(record.id, private)
-        rows = rows_of_record(record, store=drawn.store, submitter=send.this_process())
+        rows = rows_of_record(record, store=drawn.store, submitter=send.this_process(session))
         try:
             session.ledger.insert(rows)
         except LedgerError:
@@ -159,12 +186,17 @@ def _recorded(
     raise LedgerError("no free run id was found in five tries", hint="is the clock of this machine stopped?")
 
 
-def _private(session: Session, job: Job) -> dict[str, str]:
-    """The caller's environment, as the command would find it here, and the job's values that are
-    references.
+def _private(session: Session, drawn: Draft) -> Private:
+    """The caller's environment, as the command would find it here, the job's values that are references, and
+    what opens the stores.
     """
-    own = {name: value for name, value in session.environ.items() if not name.startswith("GOFER_")}
-    return {**own, **session.settings.reveal({k: v for k, v in job.env.items() if holds_reference(v)})}
+    own = session.environ if drawn.backend == "local" else {}
+    own = {name: value for name, value in own.items() if not name.startswith("GOFER_")}
+    kept = {name: value for name, value in drawn.job.env.items() if holds_reference(value)}
+    store = session.store(drawn.store)
+    lent = store.node_spec(expires_s=_LENT_S, write=True) if isinstance(store, Delegates) else None
+    folders = mapped.specs(session, drawn.job.folders, expires_s=_LENT_S)
+    return Private({**own, **session.settings.reveal(kept)}, lent, folders)
 
 
 def _record(
@@ -180,6 +212,8 @@ def _record(
         submitted_at=time.time(),
         submitted_by=f"{_user()}@{os.uname().nodename}",
         gofer=__version__,
+        recorder=session.engine_id,
+        placement=drawn.placement,
         snapshot=snapshot,
         code=origin,
         array=drawn.array,

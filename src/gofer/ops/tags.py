@@ -50,7 +50,7 @@ def _tag_one(session: Session, row: RunRow, edits: Mapping[str, str | None]) -> 
     edited = {**held.tags, **edits}
     tags = {key: value for key, value in edited.items() if value is not None}
     if tags != held.tags:
-        _write(session.store(row.store), row, tags)
+        _write(session.runs_in(row.store), row, tags)
         session.ledger.set_tags(row.id, tags)
     return held._replace(tags=tags)
 

@@ -50,7 +50,7 @@ def run_jsons(
     """
     records = Records(session)
     for row in rows:
-        store = session.store(row.store) if from_store and _left_traces(row) else None
+        store = session.runs_in(row.store) if from_store and _left_traces(row) else None
         document = _document(row, records.of(row), store, session)
         if not from_store:
             document = msgspec.structs.replace(document, logs=None)

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from gofer.agent.objects.facts import Block as Block
 from gofer.agent.objects.facts import BlockRules as BlockRules
 from gofer.agent.objects.facts import ObjectInfo as ObjectInfo
+
+if TYPE_CHECKING:
+    from gofer.transport.machine import Machine
 
 # What can be sent without copying it first.
 Bytes: TypeAlias = bytes | bytearray | memoryview
@@ -69,6 +72,14 @@ class OnDisk(Protocol):
 
     def path(self, key: str) -> Path:
         """Where the object is or would be."""
+
+
+@runtime_checkable
+class OnMachine(Protocol):
+    """A store that is a folder of a machine that gofer.transport reaches; `~` in it is the home there."""
+
+    machine: Machine
+    folder: str
 
 
 @runtime_checkable

@@ -11,10 +11,11 @@ from gofer.errors import UsageError
 if TYPE_CHECKING:
     from gofer.storage.base import Store
     from gofer.storage.memory import MemoryStore
+    from gofer.transport.ssh import Login
 
 _KINDS = (
     "`file:///shared/gofer` (a folder), `az://container/prefix` (Azure), `s3://bucket/prefix`, "
-    "`gs://bucket/prefix` and `memory://name` (this process only)"
+    "`gs://bucket/prefix`, `ssh://host/folder` and `memory://name` (this process only)"
 )
 _NOTHING = StoreOptions()
 _memories: dict[str, MemoryStore] = {}
@@ -27,8 +28,11 @@ def open_store(
     create: bool = False,
     name: str | None = None,
     written: StoreOptions | None = None,
+    login: Login | None = None,
 ) -> Store:
     """The store at `url`, opened by `options`, in which no reference is left.
+
+    `login` says how the machine of an `ssh://` URL is reached, where its name alone does not.
 
     A folder that is not there is StoreError, or made with `create`. A cloud is asked nothing yet. `name` and
     `written`, the options with their references, make better messages. One `memory://` name is one store
@@ -43,6 +47,12 @@ def open_store(
         from gofer.storage.memory import MemoryStore
 
         return _memories.setdefault(rest, MemoryStore(rest))
+    if mark and scheme == "ssh":
+        from gofer.storage.ssh import Address, SshStore
+        from gofer.transport.ssh import Login, reach
+
+        address = Address.parse(url)
+        return SshStore(reach(login or Login(address.host)), address, create=create)
     if mark and scheme in ("az", "s3", "gs"):
         return _cloud(scheme, url, options or _NOTHING, name, written or _NOTHING)
     if not mark:

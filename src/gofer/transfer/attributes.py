@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
 from gofer.transfer.entries import Entry
 
@@ -22,7 +23,9 @@ def to_metadata(entry: Entry) -> dict[str, str]:
     words: dict[str, str] = {}
     if entry.mtime_ns >= 0 and entry.recorded:
         seconds, rest = divmod(entry.mtime_ns, _SECOND_NS)
-        words["mtime"] = f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}.{rest:09d}Z"
+        year, month, day, hour, minute, second = time.gmtime(seconds)[:6]
+        clock = f"{hour:02d}:{minute:02d}:{second:02d}.{rest:09d}Z"
+        words["mtime"] = f"{year:04d}-{month:02d}-{day:02d}T{clock}"
     if entry.executable:
         words["mode"] = "100755"
     return words

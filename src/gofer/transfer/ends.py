@@ -66,6 +66,8 @@ class StoreEnd(NamedTuple):
         if info is None:
             raise no_such_key(self.store.url, key)
         found = to_entry(entry.path, info)
+        if found.md5 is None and found.etag and found.etag == entry.etag:
+            found = found._replace(md5=entry.md5)  # a listing may tell more than a look
         if found.recorded and not entry.recorded:
             return found._replace(mtime_ns=_arrival_ns(info), recorded=False)
         return found

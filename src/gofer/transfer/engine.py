@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from gofer.errors import CredentialError, GoferError, StoreError
 from gofer.transfer.budget import Budget
-from gofer.transfer.crew import Crew
+from gofer.transfer.crew import FEW, Crew
 from gofer.transfer.entries import Entry
 from gofer.transfer.jobs import Attempt, Jobs, Part, Underway
 from gofer.transfer.mover import LARGE, MIDDLING, Changed, Mover
@@ -21,6 +21,8 @@ _TINY = 64 << 10
 _REQUEST = 64 << 10
 # So many failures with no success between them are not about single files any more.
 _IN_A_ROW = 50
+# Small files are mostly Python's work, of which one thread at a time can do some.
+_FEW_SMALL = 2
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
@@ -39,9 +41,12 @@ class Engine:
         self._failures_in_a_row = 0
         self._fatal: BaseException | None = None
 
-    def run(self, jobs: int) -> None:
-        """Move all there is. Raises what makes going on senseless, and passes interruptions on."""
-        crew = Crew(self._work, self._moved, jobs)
+    def run(self, jobs: int, mean_size: float = 0.0) -> None:
+        """Move all there is. Raises what makes going on senseless, and passes interruptions on.
+
+        `jobs` and, where that is 0, the mean size of the files decide how many threads begin.
+        """
+        crew = Crew(self._work, self._moved, jobs, _FEW_SMALL if mean_size < MIDDLING else FEW)
         try:
             crew.run()
         finally:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import threading
 import time
 
 from gofer.transfer.budget import Budget
 from gofer.transfer.entries import Entry
 from gofer.transfer.mover import LARGE, Changed
+from gofer.transfer.turns import Turns
 from gofer.transfer.walk import describe
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # not blocking, should it have become a pipe
-_PIECE = 1 << 20
 _TICK_S = 0.02  # twice what the slowest kernel clock takes to move on
 _LOOKS = 10
 
@@ -71,7 +70,7 @@ def mark(found: os.stat_result) -> tuple[int, int, int, int]:
 
 
 class FileParts:
-    """A file read in parts by many threads, in order, since its MD5 is computed on the way."""
+    """A file read in parts by many threads, while its MD5 is computed on the way."""
 
     def __init__(self, path: str, entry: Entry) -> None:
         self._file = os.open(path, _READ)
@@ -84,50 +83,39 @@ class FileParts:
         self.size = self._seen.st_size
         self.identity = ":".join(map(str, mark(self._seen)))
         self._digest = hashlib.md5(usedforsecurity=False)
-        self._turn = 0
-        self._lock = threading.Lock()
-        self._waiting: dict[int, threading.Event] = {}
+        self._taking, self._hashing = Turns(), Turns()
 
     def read(self, number: int, start: int, size: int, budget: Budget) -> bytearray:
-        """A buffer with these bytes. Parts are counted by `number`; each waits for those before.
+        """A buffer with these bytes. Parts are counted by `number`, and each must be read once.
 
-        The buffer is taken when its turn has come: else those in front could wait for those behind.
+        Buffers are given out in their order, else those in front could wait for those behind. They are
+        filled side by side, and hashed in their order again.
         """
-        self._await(number)
         try:
-            buffer = budget.buffer(size)
-            try:
-                self._fill(start, memoryview(buffer)[:size])
-            except BaseException:
-                budget.release(buffer)
+            buffer = self._load(number, start, size, budget)
+        except BaseException:
+            with self._hashing.turn(number):
                 raise
-        finally:
-            self._pass_on()
+        with self._hashing.turn(number):
+            self._digest.update(memoryview(buffer)[:size])
         return buffer
 
-    def _await(self, number: int) -> None:
-        with self._lock:
-            if number == self._turn:
-                return
-            gate = self._waiting[number] = threading.Event()
-        gate.wait()
-
-    def _pass_on(self) -> None:
-        """Wake the one whose turn it is, and no other."""
-        with self._lock:
-            self._turn += 1
-            gate = self._waiting.pop(self._turn, None)
-        if gate:
-            gate.set()
+    def _load(self, number: int, start: int, size: int, budget: Budget) -> bytearray:
+        with self._taking.turn(number):
+            buffer = budget.buffer(size)
+        try:
+            self._fill(start, memoryview(buffer)[:size])
+        except BaseException:
+            budget.release(buffer)
+            raise
+        return buffer
 
     def _fill(self, start: int, into: memoryview) -> None:
         done = 0
         while done < len(into):
-            piece = into[done : done + _PIECE]  # hashed while the processor's cache still has it
-            got = os.preadv(self._file, [piece], start + done)
+            got = os.preadv(self._file, [into[done:]], start + done)
             if not got:
                 raise Changed("it became shorter while it was read")
-            self._digest.update(piece[:got])
             done += got
 
     def md5(self) -> bytes | None:

@@ -51,9 +51,9 @@ class Landing:
         file = os.open(part, _WRITE | os.O_EXCL, 0o777 if executable else 0o666)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
-            view = memoryview(data)
-            while view:
-                view = view[os.write(file, view) :]
+            done = os.write(file, data)
+            while done < len(data):
+                done += os.write(file, memoryview(data)[done:])
             os.utime(file, ns=(mtime_ns, mtime_ns))
             place(part, target)
         except BaseException:

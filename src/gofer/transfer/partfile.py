@@ -12,6 +12,8 @@ import os
 import threading
 
 _PIECE = 1 << 20
+# For more at once Linux looks for larger pieces of memory, which a virtual machine often has to fetch first.
+_WRITTEN_AT_ONCE = 1 << 17
 _DONE = b"\1"
 
 
@@ -41,7 +43,7 @@ class PartFile:
         start, _ = self.span(number)
         rest = data
         while rest:
-            written = os.pwrite(self.file, rest, start)
+            written = os.pwrite(self.file, rest[:_WRITTEN_AT_ONCE], start)
             rest, start = rest[written:], start + written
         os.pwrite(self.file, _DONE, self._size + number)
         if hashing:

@@ -39,7 +39,7 @@ def run(
     engine = Engine(mover, plan.items(), budget, progress)
     progress.begin("moving", files=plan.files, size=plan.bytes)
     if plan.files:
-        engine.run(plan.options.jobs if jobs is None else jobs)
+        engine.run(plan.options.jobs if jobs is None else jobs, plan.bytes / plan.files)
     progress.begin("deleting")
     clean = not engine.failed and not engine.changed and not plan.odd
     deleted = _delete(mover, plan, engine) if clean else 0

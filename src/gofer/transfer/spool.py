@@ -9,6 +9,7 @@ from tempfile import SpooledTemporaryFile
 from typing import IO
 
 _IN_MEMORY = 4 << 20
+_READ_AT_ONCE = 1 << 16
 _SORTED_AT_ONCE = 200_000
 
 
@@ -32,8 +33,20 @@ class Spool:
     def __iter__(self) -> Iterator[bytes]:
         """From the first; a new beginning ends an older one."""
         self._file.seek(0)
-        while head := self._file.read(4):
-            yield self._file.read(int.from_bytes(head, "little"))
+        held = b""
+        while more := self._file.read(_READ_AT_ONCE):
+            held += more
+            at, end = 0, _end(held, 0)
+            while end <= len(held):
+                yield held[at + 4 : end]
+                at, end = end, _end(held, end)
+            held = held[at:]
+
+
+def _end(held: bytes, at: int) -> int:
+    """Where the record that begins there ends; beyond what is held when its length is not all there."""
+    size = held[at : at + 4]
+    return at + 4 + int.from_bytes(size, "little") if len(size) == 4 else len(held) + 1
 
 
 def in_order(records: Iterable[bytes], *, most: int = _SORTED_AT_ONCE) -> Iterator[bytes]:

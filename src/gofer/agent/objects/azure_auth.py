@@ -6,7 +6,7 @@ import base64
 import hmac
 import threading
 import time
-from typing import Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 from urllib.parse import parse_qsl, unquote
 
 from gofer.agent.objects.client import Request, Signer, query_text
@@ -27,6 +27,7 @@ _SIGNED_HEADERS = (
     "If-Unmodified-Since",
     "Range",
 )
+_NO_HEADERS = ("",) * len(_SIGNED_HEADERS)
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -40,13 +41,17 @@ class SharedKey(Signer):
 
     def sign(self, request: Request) -> Tuple[str, Dict[str, str]]:
         headers = {**request.headers, "x-ms-date": http_now(), "x-ms-version": VERSION}
-        length = len(request.body) if request.body is not None else 0
-        plain = {**headers, "Content-Length": str(length) if length else ""}
-        lines = [request.method, *(plain.get(name, "") for name in _SIGNED_HEADERS)]
-        ours = sorted((name.lower(), value) for name, value in headers.items() if name.startswith("x-ms-"))
-        lines += [f"{name}:{value}" for name, value in ours]
+        lines = [request.method]
+        if request.headers or request.body:
+            plain = {**headers, "Content-Length": str(len(request.body)) if request.body else ""}
+            lines += [plain.get(name, "") for name in _SIGNED_HEADERS]
+        else:
+            lines += _NO_HEADERS
+        ours = [(name.lower(), value) for name, value in headers.items() if name.startswith("x-ms-")]
+        lines += [f"{name}:{value}" for name, value in sorted(ours)]
         lines.append(f"/{self.account}{request.path}")
-        lines += [f"{name}:{value}" for name, value in sorted(request.query.items())]
+        if request.query:
+            lines += [f"{name}:{value}" for name, value in sorted(request.query.items())]
         headers["Authorization"] = f"SharedKey {self.account}:{self.digest(lines)}"
         return request.target, headers
 
@@ -125,7 +130,7 @@ def bare_token(text: str) -> str:
 
 def signature(key: bytes, lines: list[str]) -> str:
     """HMAC-SHA256 of the lines, in base64."""
-    return base64.b64encode(hmac.new(key, "\n".join(lines).encode(), "sha256").digest()).decode()
+    return base64.b64encode(hmac.digest(key, "\n".join(lines).encode(), "sha256")).decode()
 
 
 def utc(seconds: float) -> str:
@@ -133,8 +138,13 @@ def utc(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
-def http_now() -> str:
-    """The time as HTTP writes it, whatever the locale."""
-    now = time.gmtime()
-    clock = time.strftime("%H:%M:%S", now)
-    return f"{_DAYS[now.tm_wday]}, {now.tm_mday:02d} {_MONTHS[now.tm_mon - 1]} {now.tm_year} {clock} GMT"
+def http_now(last: List[Tuple[int, str]] = [(0, "")]) -> str:  # noqa: B006
+    """The time as HTTP writes it, whatever the locale. It is the same for many requests."""
+    seconds = int(time.time())
+    known, text = last[0]
+    if known != seconds:
+        now = time.gmtime(seconds)
+        clock = time.strftime("%H:%M:%S", now)
+        text = f"{_DAYS[now.tm_wday]}, {now.tm_mday:02d} {_MONTHS[now.tm_mon - 1]} {now.tm_year} {clock} GMT"
+        last[0] = (seconds, text)
+    return text

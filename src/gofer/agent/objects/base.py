@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+from functools import partial
 from typing import Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
+from gofer.agent.objects.ahead import Ahead
 from gofer.agent.objects.client import Client, Request
 from gofer.agent.objects.facts import Absent, Block, BlockRules, Exists, ObjectInfo, ObjectsError
 from gofer.agent.objects.link import Bytes
@@ -224,9 +226,15 @@ class Objects(Reading):
         start = self._prefix + self._escape(f"{beginning}-")[:-1]
         page = self._page(start, delimiter, "")
         yield page
+        if not page.more:
+            return
+        page = self._page(start, delimiter, page.more)
         while page.more:
-            page = self._page(start, delimiter, page.more)
+            # Who came to the second page will want the third: it is on its way while this one is looked at.
+            following = Ahead(partial(self._page, start, delimiter, page.more))
             yield page
+            page = following.result()
+        yield page
 
 
 def _read_head(answer: Answer) -> Answer:
@@ -245,19 +253,3 @@ def _chunked(pieces: Iterable[bytes]) -> Iterator[Tuple[bytes, bool]]:
             made += 1
             size = BLOCK_BYTES << (made // _DOUBLING)
     yield bytes(held), True
-
-
-def parse_http_date(text: str, known: dict[str, float] = {}) -> float:  # noqa: B006
-    """Seconds since the epoch; 0 for what is no date. Listings repeat few dates many times."""
-    found = known.get(text)
-    if found is None:
-        from email.utils import parsedate_to_datetime
-
-        try:
-            found = parsedate_to_datetime(text).timestamp()
-        except (TypeError, ValueError, IndexError):
-            found = 0.0
-        if len(known) > 10_000:
-            known.clear()
-        known[text] = found
-    return found

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import socket
-import ssl
+import sys
 import time
-from html import unescape
 from types import MappingProxyType
 from typing import Callable, Dict, Mapping, NamedTuple, NoReturn, Optional, Tuple, TypeVar
 
@@ -68,18 +67,23 @@ class Client:
         self._wire = Wire(url, silence_timeout_s=silence_timeout_s)
         self.signer = signer
         self._policy = policy or Policy()
-        self._date: Optional[Tuple[str, float]] = None
+        self._heard: Optional[Tuple[Answer, float]] = None
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether bytes cannot change on the way: it is encrypted, or does not leave the machine."""
+        return self._wire.is_guarded
 
     @property
     def clock_ahead_s(self) -> Optional[float]:
         """How far the service's clock is ahead of ours, by its last answer; None before the first."""
-        if self._date is None:
+        if self._heard is None:
             return None
         from email.utils import parsedate_to_datetime
 
-        text, heard = self._date
+        answer, heard = self._heard
         try:
-            return parsedate_to_datetime(text).timestamp() - heard
+            return parsedate_to_datetime(answer.headers.get("date", "")).timestamp() - heard
         except (TypeError, ValueError):
             return None
 
@@ -97,7 +101,7 @@ class Client:
         try:
             target, headers = self.signer.sign(request)
             answer = self._wire.send(request.method, target, headers, request.body)
-            self._date = (answer.headers.get("date", ""), time.time())
+            self._heard = (answer, time.time())
             if answer.status < 300 or answer.status in request.fine:
                 return read(answer)
             error = _problem(answer, request.method)
@@ -116,7 +120,9 @@ class Client:
 
     def _unreachable(self, failure: OSError, tried: int) -> NoReturn:
         error = _network_error(failure)
-        passing = error.code not in ("tls", "name") and (self._date is not None or tried + 1 < _TRIES_UNHEARD)
+        passing = error.code not in ("tls", "name") and (
+            self._heard is not None or tried + 1 < _TRIES_UNHEARD
+        )
         if passing:
             raise Transient(error) from None
         raise error from None
@@ -124,8 +130,9 @@ class Client:
 
 def query_text(query: Mapping[str, str]) -> str:
     """`?a=1&b` with its values encoded, or nothing."""
-    parts = [f"{name}={in_query(value)}" if value else name for name, value in query.items()]
-    return "?" + "&".join(parts) if parts else ""
+    if not query:
+        return ""
+    return "?" + "&".join([f"{name}={in_query(value)}" if value else name for name, value in query.items()])
 
 
 def _problem(answer: Answer, method: str) -> ObjectsError:
@@ -155,17 +162,30 @@ _KINDS = {
 
 def _first(pattern: re.Pattern[str], text: str) -> str:
     found = pattern.search(text)
-    return unescape(found[1]) if found else ""
+    if found is None or "&" not in found[1]:
+        return found[1] if found else ""
+    from html import unescape
+
+    return unescape(found[1])
 
 
 def _network_error(failure: OSError) -> ObjectsError:
-    if isinstance(failure, ssl.SSLCertVerificationError):
-        return ObjectsError(0, "tls", f"its certificate is not trusted: {failure.verify_message}")
+    broken = _tls_error(failure) if "ssl" in sys.modules else None
+    if broken:
+        return broken
     if isinstance(failure, socket.gaierror):
         return ObjectsError(0, "name", "no address is known for its host")
-    if isinstance(failure, (socket.timeout, TimeoutError)):
+    if isinstance(failure, (socket.timeout, TimeoutError, BlockingIOError)):
         return ObjectsError(0, "timeout", "the service does not answer")
-    if isinstance(failure, ssl.SSLError):
-        return ObjectsError(0, "connection", "the TLS connection broke")
     reason = failure.strerror or str(failure) or "the connection broke"
     return ObjectsError(0, "connection", reason.lower())
+
+
+def _tls_error(failure: OSError) -> Optional[ObjectsError]:
+    import ssl  # takes its time, and a service without TLS does not need it
+
+    if isinstance(failure, ssl.SSLCertVerificationError):
+        return ObjectsError(0, "tls", f"its certificate is not trusted: {failure.verify_message}")
+    if isinstance(failure, ssl.SSLError) and not isinstance(failure, (socket.timeout, TimeoutError)):
+        return ObjectsError(0, "connection", "the TLS connection broke")
+    return None

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from typing import Iterable, Iterator, Mapping, Optional
 
+from gofer.agent import files
 from gofer.agent.objects.facts import Absent, Exists, ObjectInfo, ObjectsError
 from gofer.agent.objects.link import Bytes
 
 # The name the laptop's file store gives unfinished writes; never listed there.
 _TEMPORARY = ".gofer-tmp"
+_PIECE = 1 << 20
 
 
 class FileObjects:
@@ -43,13 +45,27 @@ class FileObjects:
         metadata: Optional[Mapping[str, str]] = None,
     ) -> None:
         """Files carry no metadata: it is dropped."""
+        self._write(key, [data], new=new)
+
+    def put_stream(
+        self,
+        key: str,
+        pieces: Iterable[bytes],
+        *,
+        md5: Optional[bytes] = None,
+        metadata: Optional[Mapping[str, str]] = None,
+    ) -> int:
+        """Replace the object by the pieces joined; the bytes written."""
+        return self._write(key, pieces)
+
+    def _write(self, key: str, pieces: Iterable[Bytes], *, new: bool = False) -> int:
         path = self._path(key)
         temporary = os.path.join(self._root, _TEMPORARY, f"{os.getpid()}-{os.urandom(8).hex()}")
         os.makedirs(os.path.dirname(temporary), exist_ok=True)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         try:
             with open(temporary, "xb") as file:
-                file.write(data)
+                size = sum(file.write(piece) for piece in pieces)
                 file.flush()
                 os.fsync(file.fileno())
             if new:
@@ -63,6 +79,31 @@ class FileObjects:
                 os.unlink(temporary)
             except FileNotFoundError:
                 pass
+        return size
+
+    def append(self, key: str, data: bytes) -> None:
+        """Add bytes at the end of the object in one write, making it if need be."""
+        path = self._path(key)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        try:
+            files.write_all(fd, data)
+        finally:
+            os.close(fd)
+
+    def stage(self, token: str, data: bytes) -> None:
+        """Add to the bytes that `commit` makes an object of; nobody sees them until then."""
+        self.append(f"{_TEMPORARY}/{token}", data)
+
+    def commit(self, token: str, key: str) -> None:
+        """What was staged is the object now, at once; nothing staged makes an empty one."""
+        self.stage(token, b"")
+        path = self._path(key)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.replace(self._path(f"{_TEMPORARY}/{token}"), path)
+
+    def unstage(self, token: str) -> None:
+        files.remove(self._path(f"{_TEMPORARY}/{token}"))
 
     def head(self, key: str) -> Optional[ObjectInfo]:
         path = self._path(key)
@@ -94,6 +135,23 @@ class FileObjects:
             elif info:
                 yield info
 
+    def list_folders(self, prefix: str = "") -> Iterator[str]:
+        """The folders directly under `prefix`, in order."""
+        try:
+            with os.scandir(self._path(prefix) if prefix else self._root) as entries:
+                found = sorted(entry.name for entry in entries if entry.is_dir())
+        except (FileNotFoundError, NotADirectoryError):
+            return iter(())
+        return (name for name in found if prefix or name != _TEMPORARY)
+
+    def copy(self, source: str, destination: str) -> None:
+        """Absent when there is no such source."""
+        try:
+            with open(self._path(source), "rb") as file:
+                self._write(destination, iter(lambda: file.read(_PIECE), b""))
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise Absent(404, "", "there is no such object") from None
+
     def delete(self, keys: Iterable[str]) -> int:
         return sum(self._delete(key) for key in keys)
 
@@ -102,7 +160,16 @@ class FileObjects:
             os.unlink(self._path(key))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return False
+        try:  # a folder is only its objects
+            self._tidy(key)
+        except OSError:
+            pass  # not empty, or not ours to remove
         return True
+
+    def _tidy(self, key: str) -> None:
+        while "/" in key:
+            key = key.rpartition("/")[0]
+            os.rmdir(self._path(key))
 
     def _path(self, key: str) -> str:
         if any(part in ("", ".", "..") for part in key.split("/")) or "\0" in key:

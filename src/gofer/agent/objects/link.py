@@ -10,6 +10,7 @@ Bytes = Union[bytes, bytearray, memoryview]
 PIECE = 1 << 16
 _MOST_HEAD = 1 << 16
 _SENT_AT_ONCE = 1 << 20
+_READ_AT_ONCE = 1 << 24
 # Below this a body travels in one piece with its head.
 _ONE_PIECE = 1 << 16
 
@@ -22,13 +23,55 @@ class Stale(Cut):
     """A connection that had been idle turned out to be closed; the server heard nothing on it."""
 
 
-class Link:
-    """One connection; what was received and not yet asked for stays in `_rest`."""
+class Head:
+    """The head of an answer. What everyone asks is found at once, the rest taken apart if need be."""
 
-    def __init__(self, sock: socket.socket, take_back: Callable[[Link], bool]) -> None:
+    __slots__ = ("_found", "_text", "ends_it", "is_chunked", "length", "status")
+
+    def __init__(self, data: bytes) -> None:
+        """`data` is all up to the empty line; Cut when it is not HTTP."""
+        if data[:7] != b"HTTP/1." or not data[9:12].isdigit():
+            raise Cut("the answer is not HTTP")
+        self.status = int(data[9:12])
+        self._text = data
+        self._found: Optional[Dict[str, str]] = None
+        low = data.lower()
+        length = _value(low, b"\r\ncontent-length:")
+        if length and not length.isdigit():
+            raise Cut("the answer is not HTTP")
+        self.length = int(length) if length else None
+        self.is_chunked = b"chunked" in _value(low, b"\r\ntransfer-encoding:")
+        self.ends_it = _value(low, b"\r\nconnection:") == b"close"
+
+    def fields(self) -> Dict[str, str]:
+        """By their names in small letters."""
+        if self._found is None:
+            lines = self._text.decode("latin-1").split("\r\n")[1:]
+            pairs = (line.partition(":") for line in lines)
+            self._found = {name.lower(): value.strip() for name, _, value in pairs}
+        return self._found
+
+
+def _value(low: bytes, name: bytes) -> bytes:
+    """What stands behind the name in a head of small letters; nothing when it is not there."""
+    at = low.find(name)
+    if at < 0:
+        return b""
+    end = low.find(b"\r", at + len(name))
+    return low[at + len(name) : end if end >= 0 else len(low)].strip()
+
+
+class Link:
+    """One connection; what was received and not yet asked for stays in `_rest`.
+
+    With `whole` the system waits by itself until a buffer is full, which it cannot do for TLS.
+    """
+
+    def __init__(self, sock: socket.socket, take_back: Callable[[Link], bool], whole: bool = False) -> None:
         self._take_back = take_back
         self._sock = sock
         self._rest = b""
+        self._flags = socket.MSG_WAITALL if whole else 0
 
     def release(self, keep: bool) -> None:
         if not keep or self._rest or not self._take_back(self):
@@ -57,22 +100,17 @@ class Link:
             return False
         return bool(self._rest)
 
-    def read_head(self) -> tuple[int, Dict[str, str]]:
-        data = self._rest
+    def read_head(self) -> Head:
+        data = self._rest or self._recv(fresh=True)
         end = data.find(b"\r\n\r\n")
         while end < 0:
-            piece = self._recv(fresh=not data)
+            piece = self._recv(fresh=False)
             if not piece or len(data) > _MOST_HEAD:
                 raise Cut("the answer's head ended too early")
             data += piece
             end = data.find(b"\r\n\r\n")
         self._rest = data[end + 4 :]
-        lines = data[:end].decode("latin-1").split("\r\n")
-        words = lines[0].split(" ", 2)
-        if len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdigit():
-            raise Cut("the answer is not HTTP")
-        pairs = (line.partition(":") for line in lines[1:])
-        return int(words[1]), {name.lower(): value.strip() for name, _, value in pairs}
+        return Head(data[:end])
 
     def _recv(self, fresh: bool) -> bytes:
         """More bytes; Stale when the connection ends before the first."""
@@ -92,12 +130,28 @@ class Link:
             return piece
         return self._sock.recv(most)
 
+    def read_all(self, size: int) -> bytes:
+        """So many bytes, or fewer when the connection ends before."""
+        held = self._rest
+        if len(held) >= size:
+            self._rest = held[size:]
+            return held if len(held) == size else held[:size]
+        self._rest = b""
+        pieces, missing = [held], size - len(held)
+        while missing:
+            piece = self._sock.recv(min(missing, _READ_AT_ONCE), self._flags)
+            if not piece:
+                break
+            pieces.append(piece)
+            missing -= len(piece)
+        return b"".join(pieces)
+
     def read_into(self, buffer: memoryview) -> int:
         if self._rest:
             piece, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
             buffer[: len(piece)] = piece
             return len(piece)
-        return self._sock.recv_into(buffer)
+        return self._sock.recv_into(buffer, 0, self._flags)
 
     def read_line(self) -> bytes:
         while b"\r\n" not in self._rest:

@@ -10,8 +10,9 @@ from typing import Dict, List, Mapping, Optional, Sequence
 from urllib.parse import unquote_plus, urlsplit
 from xml.etree import ElementTree
 
-from gofer.agent.objects.base import Objects, Page, parse_http_date
+from gofer.agent.objects.base import Objects, Page
 from gofer.agent.objects.client import Client, Request
+from gofer.agent.objects.dates import parse_http_date
 from gofer.agent.objects.facts import Absent, Block, BlockRules, Changed, Exists, ObjectInfo, ObjectsError
 from gofer.agent.objects.link import Bytes
 from gofer.agent.objects.names import in_url, s3_name

@@ -7,18 +7,23 @@ else takes on the way of a small object; here it is one split.
 from __future__ import annotations
 
 import os
+import re
 import socket
-import ssl
+import struct
 import threading
-from typing import Dict, Iterator, List, NamedTuple, Optional
+from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Optional
 from urllib.parse import urlsplit
 
-from gofer.agent.objects.link import PIECE, Bytes, Cut, Link, Stale
+from gofer.agent.objects.link import PIECE, Bytes, Cut, Head, Link, Stale
 from gofer.agent.objects.proxies import proxy_for
+
+if TYPE_CHECKING:
+    import ssl
 
 CONNECT_TIMEOUT_S = 10.0
 SILENCE_TIMEOUT_S = 60.0
 _MOST_IDLE = 256
+_LOOPBACK = re.compile(r"127(?:\.\d{1,3}){3}")
 
 _context: Optional[ssl.SSLContext] = None
 
@@ -43,25 +48,34 @@ class Server(NamedTuple):
 class Answer:
     """The head of an answer, and its body, which must be read to its end or closed."""
 
-    def __init__(self, link: Link, status: int, headers: Dict[str, str], has_body: bool) -> None:
-        self.status = status
-        self.headers = headers
+    __slots__ = ("_chunked", "_endless", "_head", "_keep", "_last_chunk", "_left", "_link", "status")
+
+    def __init__(self, link: Link, head: Head, has_body: bool) -> None:
+        self.status = head.status
+        self._head = head
         self._link: Optional[Link] = link
-        self._chunked = has_body and "chunked" in headers.get("transfer-encoding", "").lower()
-        length = headers.get("content-length")
-        self._endless = has_body and not self._chunked and length is None
+        self._chunked = has_body and head.is_chunked
+        self._endless = has_body and not self._chunked and head.length is None
         # What is left of the body, or of the chunk; in an endless body never 0.
-        self._left = int(length) if has_body and length and not self._chunked else int(self._endless)
+        self._left = head.length if has_body and head.length and not self._chunked else int(self._endless)
         self._last_chunk = not self._chunked
-        self._keep = headers.get("connection", "").lower() != "close" and not self._endless
+        self._keep = not head.ends_it and not self._endless
+
+    @property
+    def headers(self) -> Dict[str, str]:
+        """By their names in small letters."""
+        return self._head.fields()
 
     def read(self) -> bytes:
         """The whole body; Cut when it is shorter than was promised."""
-        if self._last_chunk and not self._endless:
-            body = bytearray(self._left)
-            self.read_into(memoryview(body))
-            return bytes(body)
-        return b"".join(self.pieces())
+        if not self._last_chunk or self._endless:
+            return b"".join(self.pieces())
+        body = self._open().read_all(self._left) if self._left else b""
+        if len(body) != self._left:
+            raise self._cut()
+        self._left = 0
+        self.close()
+        return body
 
     def read_into(self, buffer: memoryview) -> int:
         """Fill `buffer` from the body; the bytes read. What does not fit is not read."""
@@ -145,21 +159,28 @@ class Wire:
         self._pid = os.getpid()
         self._lock = threading.Lock()
 
+    @property
+    def is_guarded(self) -> bool:
+        """As in `Client`."""
+        host = self.server.host
+        here = host in ("localhost", "::1") or _LOOPBACK.fullmatch(host) is not None
+        return self.server.scheme == "https" or (here and self._proxy is None)
+
     def send(self, method: str, target: str, headers: Dict[str, str], body: Optional[Bytes] = None) -> Answer:
         """One request; the answer when its head is there. OSError of all kinds when it does not come."""
         link, is_new = self._link()
         try:
             link.write(self._head(method, target, headers, body), body)
-            status, found = link.read_head()
-            while 100 <= status < 200:
-                status, found = link.read_head()
+            head = link.read_head()
+            while 100 <= head.status < 200:
+                head = link.read_head()
         except Stale:
             link.release(keep=False)
             raise Cut("the server closed the connection without an answer") if is_new else Stale() from None
         except BaseException:
             link.release(keep=False)
             raise
-        return Answer(link, status, found, method != "HEAD" and status not in (204, 304))
+        return Answer(link, head, method != "HEAD" and head.status not in (204, 304))
 
     def close(self) -> None:
         """End the connections that wait; those in use end when they are given back."""
@@ -185,7 +206,7 @@ class Wire:
                 self._idle, self._pid = [], os.getpid()
             if self._idle:
                 return self._idle.pop(), False
-        return Link(self._connect(), self.take_back), True
+        return Link(self._connect(), self.take_back, whole=self.server.scheme == "http"), True
 
     def _connect(self) -> socket.socket:
         server, proxy = self.server, self._proxy
@@ -197,7 +218,9 @@ class Wire:
                 if proxy:
                     _tunnel(Link(sock, self.take_back), server, proxy.authorization)
                 sock = _tls().wrap_socket(sock, server_hostname=server.host)
-            sock.settimeout(self._silence_timeout_s)
+                sock.settimeout(self._silence_timeout_s)
+            else:
+                _be_patient(sock, self._silence_timeout_s)
         except BaseException:
             sock.close()
             raise
@@ -217,14 +240,25 @@ def _tunnel(link: Link, server: Server, authorization: Optional[str]) -> None:
     if authorization:
         lines.append(f"Proxy-Authorization: {authorization}")
     link.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"), None)
-    status, _ = link.read_head()
+    status = link.read_head().status
     if status != 200:
         raise Cut(f"the proxy answers {status}")
+
+
+def _be_patient(sock: socket.socket, silence_s: float) -> None:
+    """Let the system keep the time: Python would ask it twice for every call. What takes too long is a
+    BlockingIOError then."""
+    limit = struct.pack("ll", int(silence_s), int(silence_s % 1 * 1e6))
+    sock.settimeout(None)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
 
 def _tls() -> ssl.SSLContext:
     """Certificates are read once; SSL_CERT_FILE and SSL_CERT_DIR name others than the system's."""
     global _context  # noqa: PLW0603
     if _context is None:
+        import ssl
+
         _context = ssl.create_default_context()
     return _context

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import msgspec
 
-from gofer.agent import files, sealed, wake
 from gofer.agent import gpus as driver
-from gofer.agent.queue import Queue, Seen
-from gofer.backends.base import Plan, RunRef
+from gofer.agent.active import spool_folder
+from gofer.agent.sealed import Private
+from gofer.backends.base import NodeFacts, Plan, RunRef, Waiting
+from gofer.backends.engine_queue import EngineQueue
+from gofer.backends.local import launchers, nodes, shells
 from gofer.backends.local.options import LocalOptions
 from gofer.backends.local.request import LocalPlan, make_plan
-from gofer.errors import BackendError, CheckFailed
+from gofer.backends.registry import Surroundings
+from gofer.errors import CheckFailed
 from gofer.model.job import Job
 from gofer.model.layout import Layout, lay_out
-from gofer.model.run import Attempt, Observation, RunRecord
-
-# One command needs a supervisor once, or once more when it was killed meanwhile.
-_MOST_STARTS = 20
+from gofer.model.run import Observation, RunRecord
+from gofer.transport.machine import Here
 
 
 class LocalBackend:
@@ -30,13 +29,14 @@ class LocalBackend:
 
     kind = "local"
 
-    def __init__(self, target: str, options: LocalOptions, *, engine: str, store: str) -> None:
-        self.target = target
-        self.engine = engine
-        self.store = store
+    def __init__(self, options: LocalOptions, around: Surroundings) -> None:
+        self.target = around.target
+        self.engine = around.engine
+        self._store = around.store_path
+        self._store_url = around.store_url
         self._options = options
         self._gpus: int | None = None
-        self._started = 0
+        self._queue = EngineQueue(Here(), around.engine, inherit=False)
 
     @property
     def gpus(self) -> int:
@@ -59,11 +59,7 @@ class LocalBackend:
         return min(self._options.gpus_per_node or self.gpus, self.gpus)
 
     def lay_out(self, job: Job) -> Layout:
-        if job.launcher != "spawn":
-            raise CheckFailed(
-                f"the target `{self.target}` cannot start processes by `launcher: {job.launcher}`",
-                hint="leave `launcher` out: gofer starts them, with the variables that launchers set",
-            )
+        launchers.check(job.launcher, self.target)
         if self.gpus and job.resources.gpus > self.gpus:
             raise CheckFailed(
                 f"the target `{self.target}` has {self.gpus} GPUs and {job.resources.gpus} were asked for",
@@ -80,83 +76,40 @@ class LocalBackend:
         return layout
 
     def plan(self, record: RunRecord) -> LocalPlan:
-        return make_plan(record, store=self.store, gpus=self.gpus, block=self.gpus_per_node)
+        """Where the store is not a folder here, the run writes into one that is carried there."""
+        store = self._store or spool_folder(self.engine, record.id)
+        remote = None if self._store else self._store_url
+        leased = driver.count() > 0
+        return make_plan(
+            record, store=store, remote=remote, gpus=self.gpus, block=self.gpus_per_node, leased=leased
+        )
 
-    def seal(self, run_id: str, values: Mapping[str, str]) -> None:
-        sealed.write(self.engine, run_id, values)
+    def seal(self, run_id: str, values: Private) -> None:
+        self._queue.seal(run_id, values)
 
     def drop_seals(self, is_recorded: Callable[[str], bool]) -> None:
-        for path, run_id in sealed.abandoned(self.engine).items():
-            if not is_recorded(run_id):
-                files.remove(path)
+        self._queue.drop_seals(is_recorded)
 
     def submit(self, plan: Plan) -> None:
         local = cast(LocalPlan, plan)
-        sealed.confirm(self.engine, local.record.id)
-        with self._queue() as queue:
-            queue.add(msgspec.to_builtins(local.request), local.runs())
-        self._wake()
+        self._queue.add(msgspec.to_builtins(local.request), local.runs())
 
     def observe(self, runs: Sequence[RunRef]) -> dict[str, Observation]:
-        """Asks the queue's file, so a supervisor need not run; one is started if open runs need it."""
-        wanted = list(dict.fromkeys(run.group or run.id for run in runs))
-        with self._queue() as queue:
-            found = {seen.id: _observation(seen) for seen in queue.observe(wanted)}
-            if any(not one.state.is_final for one in found.values()):
-                self._wake()
-        return found
+        return self._queue.observe(dict.fromkeys(run.group or run.id for run in runs))
 
     def cancel(self, runs: Sequence[RunRef], *, grace_s: float | None = None) -> None:
-        with self._queue() as queue:
-            queue.ask_cancel([run.id for run in runs], grace_s)
-        self._wake()
+        self._queue.cancel([run.id for run in runs], grace_s)
 
     def describe(self) -> dict[str, object]:
-        with self._queue() as queue:
-            counts = queue.counts()
-        return {
-            "gpus": self.gpus,
-            "gpus_per_node": self.gpus_per_node,
-            "cpus": len(os.sched_getaffinity(0)),
-            "running": counts.get("running", 0) + counts.get("starting", 0),
-            "queued": counts.get("queued", 0),
-            "usage": driver.sample(),
-        }
+        facts = self._queue.facts()
+        return nodes.summary(facts, nodes.this_machine(facts, self.gpus), self.gpus_per_node)
 
-    def _wake(self) -> None:
-        """Have a supervisor at work; BackendError when those that were started do not stay."""
-        if wake.ensure(self.engine) is not None:
-            self._started += 1
-        if self._started > _MOST_STARTS:
-            log = os.path.join(self.engine, "supervisor.log")
-            words = "".join(files.tail_lines(log, 1)) or "no reason is known"
-            raise BackendError(
-                f"the supervisor of this machine's queue does not stay up: {words}",
-                hint=f"its log is `{log}`; `gofer doctor` checks more",
-            )
+    def waiting(self, run: RunRef) -> Waiting | None:
+        return self._queue.waiting(run.id)
 
-    @contextmanager
-    def _queue(self) -> Iterator[Queue]:
-        try:
-            queue = Queue(self.engine)
-        except (OSError, sqlite3.Error) as error:
-            raise _unusable(self.engine, error) from error
-        try:
-            yield queue
-        except sqlite3.Error as error:
-            raise _unusable(self.engine, error) from error
-        finally:
-            queue.close()
+    def nodes(self) -> list[NodeFacts]:
+        """This machine, whatever the number of nodes its GPUs are handed out in."""
+        return [nodes.this_machine(self._queue.facts(), self.gpus)]
 
-
-def _unusable(engine: str, error: Exception) -> BackendError:
-    return BackendError(
-        f"this machine's queue in `{engine}` cannot be used: {error}",
-        hint="make the folder writable, or set `GOFER_HOME` to one that is",
-    )
-
-
-def _observation(seen: Seen) -> Observation:
-    attempts = tuple(msgspec.convert(one, Attempt) for one in seen.attempts)
-    facts = {name: value for name, value in seen._asdict().items() if name not in ("id", "attempts")}
-    return msgspec.convert({"run_id": seen.id, "attempts": attempts, **facts}, Observation)
+    def shell(self, run: RunRef, command: Sequence[str], *, terminal: bool) -> list[str]:
+        return shells.words(run.id, command, terminal=terminal)

@@ -13,15 +13,13 @@ from gofer.errors import UsageError
 
 
 def make(options: msgspec.Struct, around: Surroundings) -> LocalBackend:
-    """UsageError when the target's store is not a folder of this machine."""
-    if around.store_path is None:
+    """UsageError when runs could not reach the target's store."""
+    if around.store_path is None and not around.is_lent:
         raise UsageError(
-            f"the store `{around.store_url}` of the target `{around.target}` is not a folder of this machine",
-            hint="give the target a store whose URL begins with `file://`",
+            f"runs cannot reach the store `{around.store_url}` of the target `{around.target}`",
+            hint="give the target a store whose URL begins with `file://`, `az://` or `s3://`",
         )
-    return LocalBackend(
-        around.target, cast(LocalOptions, options), engine=around.engine, store=around.store_path
-    )
+    return LocalBackend(cast(LocalOptions, options), around)
 
 
 KIND = Kind(LocalOptions, make)

@@ -7,6 +7,7 @@ import msgspec
 from gofer.agent.rows import substitute
 from gofer.config.references import holds_reference
 from gofer.model.ids import row_id
+from gofer.model.job import JobFolder
 from gofer.model.layout import Layout
 from gofer.model.run import RunRecord
 
@@ -17,14 +18,20 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     target: str
     store: str
+    remote: str | None
+    sync: tuple[str, ...]
+    span: tuple[int, ...] | None
     snapshot: str | None
     workdir: str
+    folders: dict[str, JobFolder]
     command: tuple[str, ...]
+    launcher: str
     env: dict[str, str]
     setup: str | None
     tags: dict[str, str]
     layout: Layout
     gpus: int
+    leased: bool
     block: int
     time_limit_s: float | None
     grace_s: float
@@ -62,8 +69,13 @@ class LocalPlan(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.format(msgspec.json.encode(body), indent=2).decode()
 
 
-def make_plan(record: RunRecord, *, store: str, gpus: int, block: int) -> LocalPlan:
+def make_plan(
+    record: RunRecord, *, store: str, remote: str | None, gpus: int, block: int, leased: bool
+) -> LocalPlan:
     """The same plan for the same record and target.
+
+    `store` is the folder the run writes to; where that is not the store itself, `remote` is the store's URL.
+    `leased` GPUs are shared with other queues of the machine.
 
     Values with references are left out of `env`: they are sealed.
     """
@@ -72,14 +84,20 @@ def make_plan(record: RunRecord, *, store: str, gpus: int, block: int) -> LocalP
         id=record.id,
         target=record.target,
         store=store,
+        remote=remote,
+        sync=job.sync,
+        span=None,
         snapshot=record.snapshot,
         workdir=job.workdir,
+        folders=job.folders,
         command=job.command,
+        launcher=job.launcher,
         env={name: value for name, value in job.env.items() if not holds_reference(value)},
         setup=job.setup,
         tags=job.tags,
         layout=record.layout,
         gpus=gpus,
+        leased=leased and record.layout.gpus_per_node > 0,
         block=block,
         time_limit_s=job.time_limit_s,
         grace_s=job.grace_s,

@@ -8,7 +8,10 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 WINDOW = 2 << 20
 MOST = 8
@@ -57,6 +60,8 @@ class Windows:
         if held and not (held.done() and held.exception()):
             return held
         if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor  # costs as much as all else of a short command
+
             self._pool = ThreadPoolExecutor(_AHEAD + 1, "gofer-packs")
         start = number * WINDOW
         asked = self._pool.submit(self._fetch, pack, start, min(WINDOW, size - start))

@@ -11,7 +11,6 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,6 +31,8 @@ from gofer.transfer.packs.view import (
 )
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from gofer.storage.base import Store
 
 _EMPTY = Index(())
@@ -176,6 +177,8 @@ class _Sender:
         """The packs of the files, in order; StoreError when one could not be sent."""
         room = BoundedSemaphore(self._jobs)
         sent: list[Future[tuple[Pack, bool]]] = []
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(self._jobs) as pool:
             told = 0
             for data in filler.packs(files):

@@ -1,0 +1,99 @@
+"""The verbs by which Slurm is asked on its login node; see gofer.agent.slurm for what they do.
+
+Errors keep their names on the way: SlurmError (refused), SlurmSilent (no answer), Rejected (never).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import signal
+import threading
+import zipfile
+from contextlib import contextmanager
+from typing import Any, Iterator
+
+from gofer.agent.far.answer import Answer
+from gofer.agent.slurm import looking, sending, stopping, surveying
+
+
+def install(data: bytes, folder: str, name: str) -> Answer:
+    """Unpack an agent, a zip, into `<folder>/agent/<name>`; nothing happens when it is there."""
+    place = _agent(folder, name)
+    if not os.path.isdir(place):
+        drawn = f"{place}.{os.uname().nodename}.{os.getpid()}.tmp"
+        with zipfile.ZipFile(io.BytesIO(data)) as bundle:
+            bundle.extractall(drawn)
+        try:
+            os.rename(drawn, place)
+        except OSError:
+            shutil.rmtree(drawn, ignore_errors=True)
+            if not os.path.isdir(place):
+                raise
+    return Answer(place)
+
+
+def submit(
+    data: bytes, folder: str, agent: str, request: dict[str, Any], script: str, timeout_s: float = 120.0
+) -> Answer:
+    """The job's number; None when the agent of that name must be installed first. `data` is private.
+
+    Whoever asks may hang up in the middle: it is done to the end all the same.
+    """
+    if not os.path.isdir(_agent(folder, agent)):
+        return Answer(None)
+    with _undisturbed():
+        return Answer(sending.submit(folder, request, script, data, timeout_s))
+
+
+def look(data: bytes, folder: str, runs: dict[str, list[int] | None]) -> Answer:
+    return Answer(looking.look(folder, runs))
+
+
+def cancel(
+    data: bytes, folder: str, runs: dict[str, list[int] | None], grace_s: float | None = None
+) -> Answer:
+    with _undisturbed():
+        stopping.cancel(folder, runs, grace_s)
+    return Answer()
+
+
+def why(data: bytes, folder: str, request_id: str, row: int | None = None) -> Answer:
+    return Answer(looking.why(folder, request_id, row))
+
+
+def nodes(data: bytes, partition: str | None = None) -> Answer:
+    return Answer(surveying.nodes(partition))
+
+
+def survey(data: bytes, partition: str | None = None, account: str | None = None) -> Answer:
+    return Answer(surveying.survey(partition, account))
+
+
+VERBS = {
+    "slurm.install": install,
+    "slurm.submit": submit,
+    "slurm.look": look,
+    "slurm.cancel": cancel,
+    "slurm.why": why,
+    "slurm.nodes": nodes,
+    "slurm.survey": survey,
+}
+
+
+def _agent(folder: str, name: str) -> str:
+    return os.path.join(os.path.expanduser(folder), "agent", name)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A line that is cut must not end what has begun."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)

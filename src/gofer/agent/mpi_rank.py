@@ -1,0 +1,48 @@
+"""Stands in for one rank before mpirun: hands its environment to the agent of its node, and ends as the rank
+does. See gofer.agent.mpi.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import sys
+from typing import List
+
+from gofer.agent.mpi import address
+from gofer.agent.pausing import pause
+
+_LOOK_S = 1.0
+_LONGEST_DELAY_S = 0.5
+
+
+def main(words: List[str]) -> None:
+    """Never returns. `words` are the run's id, its attempt, and the processes of each node."""
+    run_id, attempt, procs = words[0], int(words[1]), int(words[2])
+    parent = os.getppid()
+    node = int(os.environ["OMPI_COMM_WORLD_RANK"]) // procs
+    agent = _connect(address(run_id, attempt, node), parent)
+    agent.sendall(json.dumps(dict(os.environ)).encode() + b"\n")
+    while not select.select([agent], [], [], _LOOK_S)[0]:
+        if os.getppid() != parent:
+            os._exit(1)  # mpirun was killed: nobody waits for this any more
+    status = agent.recv(16)
+    os._exit(int(status) if status else 1)
+
+
+def _connect(name: str, parent: int) -> socket.socket:
+    """The agent may still be busy with the node's set-up; it is waited for as long as mpirun lives."""
+    delay_s = 0.01
+    while os.getppid() == parent:
+        agent = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            agent.connect(name)
+        except ConnectionRefusedError:
+            agent.close()
+        else:
+            return agent
+        pause(delay_s)
+        delay_s = min(delay_s * 1.5, _LONGEST_DELAY_S)
+    sys.exit(1)

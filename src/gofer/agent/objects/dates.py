@@ -1,0 +1,37 @@
+"""Dates as HTTP writes them."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+# As all services write it: `Sun, 06 Nov 1994 08:49:37 GMT`.
+_USUAL = re.compile(r"[A-Z][a-z]{2}, (\d\d) ([A-Z][a-z]{2}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT")
+_REMEMBERED = 10_000
+
+
+def parse_http_date(text: str, known: dict[str, float] = {}) -> float:  # noqa: B006
+    """Seconds since the epoch; 0 for what is no date. Listings repeat few dates many times."""
+    found = known.get(text)
+    if found is None:
+        if len(known) > _REMEMBERED:
+            known.clear()
+        found = known[text] = _seconds(text)
+    return found
+
+
+def _seconds(text: str) -> float:
+    usual = _USUAL.fullmatch(text)
+    try:
+        if usual:
+            day, month, year, *clock = usual.groups()
+            hour, minute, second = map(int, clock)
+            month_number = _MONTHS.index(month) + 1
+            moment = datetime(int(year), month_number, int(day), hour, minute, second, tzinfo=timezone.utc)
+            return moment.timestamp()
+        from email.utils import parsedate_to_datetime  # slow to load
+
+        return parsedate_to_datetime(text).timestamp()
+    except (TypeError, ValueError, IndexError):
+        return 0.0

@@ -1,0 +1,187 @@
+"""Brings what runs write into a folder here to an object store: while they write, and for good at their end.
+
+An object cannot grow, so a log goes up in parts, `<key>.parts/<start>`, a few seconds behind its writer.
+Many small parts are replaced by a larger one now and then. At the end the whole file takes the place of its
+parts. Readers join the parts (`gofer.ops.joined`), so it does not matter which of these states they see.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import time
+from typing import Iterable, Iterator, Protocol, Sequence
+
+from gofer.agent import folder
+from gofer.agent.objects.facts import ObjectInfo
+
+PART_BYTES = 4 * 1024 * 1024
+_MOST_SMALL_PARTS = 32
+_PIECE_BYTES = 1024 * 1024
+# A file of the outputs that is sent while the run runs must have been left alone for this long.
+_SETTLED_S = 2.0
+
+
+class Objects(Protocol):
+    """What an outbox needs of gofer.agent.objects."""
+
+    def put(self, key: str, data: bytes) -> None: ...
+
+    def put_stream(self, key: str, pieces: Iterable[bytes]) -> int: ...
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]: ...
+
+    def delete(self, keys: Iterable[str]) -> int: ...
+
+
+class _Growing:
+    """A file that only grows, and what the store has of it: parts by their start, or the whole."""
+
+    def __init__(self) -> None:
+        self.parts: dict[int, int] = {}
+        self.whole = -1
+
+    @property
+    def sent(self) -> int:
+        return max((start + size for start, size in self.parts.items()), default=0)
+
+
+class Outbox:
+    """A folder laid out like a store, `spool`, and the object store it goes to.
+
+    One thread for each run at a time. Whatever the store raises passes through, and the call can be made
+    again: nothing is believed to be in the store that was not acknowledged.
+    """
+
+    def __init__(self, spool: str, objects: Objects, *, sync: Sequence[str] = ()) -> None:
+        self._spool = spool
+        self._objects = objects
+        self._sync = tuple(sync)
+        self._growing: dict[str, _Growing] = {}
+        self._stamps: dict[str, tuple[int, int]] = {}
+        self._listed: set[str] = set()
+
+    def look(self, run_id: str) -> None:
+        """Send what is new in a run's folder."""
+        self._learn(run_id)
+        for key, path in self._files(run_id):
+            if is_output(key, run_id):
+                if self._is_synced(key, path, run_id):
+                    self._send_changed(key, path)
+            elif folder.grows(key):
+                self._send_growth(key, path)
+            else:
+                self._send_changed(key, path)
+
+    def finish(self, run_id: str) -> None:
+        """Send everything, whole, but for the list of ends: see `send_ends`."""
+        self._learn(run_id)
+        for key, path in self._files(run_id):
+            if folder.grows(key) and not is_output(key, run_id):
+                self._send_whole(key, path)
+            else:
+                self._send_changed(key, path)
+
+    def send_ends(self, request_id: str, *, is_over: bool) -> None:
+        """Send the lines of ends that are new; whole when no more will come.
+
+        A run is over for whoever reads the store when its line is there, so this comes last.
+        """
+        key = folder.ends_key(request_id)
+        self._learn(request_id)
+        path = os.path.join(self._spool, key)
+        if os.path.exists(path):
+            (self._send_whole if is_over else self._send_growth)(key, path)
+
+    def _learn(self, run_id: str) -> None:
+        """After a restart the store itself tells which parts it has."""
+        if run_id in self._listed:
+            return
+        for info in self._objects.list(folder.run_key(run_id)):
+            part = folder.parse_part(info.key)
+            if part is not None:
+                self._of(part[0]).parts[part[1]] = info.size
+            elif folder.grows(info.key):
+                self._of(info.key).whole = info.size
+        self._listed.add(run_id)
+
+    def _of(self, key: str) -> _Growing:
+        return self._growing.setdefault(key, _Growing())
+
+    def _files(self, run_id: str) -> Iterator[tuple[str, str]]:
+        """All but the list of ends, which has a time of its own."""
+        top = os.path.join(self._spool, folder.run_key(run_id))
+        for where, folders, names in os.walk(top):
+            folders.sort()
+            for name in sorted(names):
+                path = os.path.join(where, name)
+                key = os.path.relpath(path, self._spool)
+                is_half = name.endswith(".tmp") and not is_output(key, run_id)
+                if os.path.isfile(path) and not is_half and key != folder.ends_key(run_id):
+                    yield key, path
+
+    def _is_synced(self, key: str, path: str, run_id: str) -> bool:
+        name = os.path.relpath(key, folder.outputs_key(run_id))
+        wanted = any(matches(name, pattern) for pattern in self._sync)
+        return wanted and time.time() - os.stat(path).st_mtime >= _SETTLED_S
+
+    def _send_changed(self, key: str, path: str) -> None:
+        status = os.stat(path)
+        stamp = (status.st_size, status.st_mtime_ns)
+        if self._stamps.get(key) != stamp:
+            self._objects.put_stream(key, _pieces(path))
+            self._stamps[key] = stamp
+
+    def _send_growth(self, key: str, path: str) -> None:
+        state = self._of(key)
+        if state.whole == os.path.getsize(path):
+            return
+        with open(path, "rb") as file:
+            file.seek(state.sent)
+            while data := file.read(PART_BYTES):
+                start = state.sent
+                self._objects.put(folder.part_key(key, start), data)
+                state.parts[start] = len(data)
+        if sum(size < PART_BYTES for size in state.parts.values()) > _MOST_SMALL_PARTS:
+            self._merge(key, path, state)
+
+    def _merge(self, key: str, path: str, state: _Growing) -> None:
+        """Replace the small parts by as few as hold them. A reader sees the larger one or all the smaller."""
+        first = min(start for start, size in state.parts.items() if size < PART_BYTES)
+        end = state.sent
+        kept = {start for start in state.parts if start < first}
+        with open(path, "rb") as file:
+            file.seek(first)
+            for start in range(first, end, PART_BYTES):
+                data = file.read(min(PART_BYTES, end - start))
+                self._objects.put(folder.part_key(key, start), data)
+                state.parts[start] = len(data)
+                kept.add(start)
+        covered = [start for start in state.parts if start not in kept]
+        self._objects.delete([folder.part_key(key, start) for start in covered])
+        for start in covered:
+            del state.parts[start]
+
+    def _send_whole(self, key: str, path: str) -> None:
+        state = self._of(key)
+        size = os.path.getsize(path)
+        if state.whole != size:
+            state.whole = self._objects.put_stream(key, _pieces(path))
+        if state.parts:
+            self._objects.delete([folder.part_key(key, start) for start in state.parts])
+            state.parts = {}
+
+
+def is_output(key: str, run_id: str) -> bool:
+    return key.startswith(f"{folder.outputs_key(run_id)}/")
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether a file of the outputs fits a `sync:` pattern; one without a slash fits in any folder."""
+    return fnmatch.fnmatchcase(name if "/" in pattern else os.path.basename(name), pattern)
+
+
+def _pieces(path: str) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        while data := file.read(_PIECE_BYTES):
+            yield data

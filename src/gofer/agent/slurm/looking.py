@@ -1,0 +1,153 @@
+"""Asks Slurm once about all jobs of this user, and says what is known of the runs it has forgotten."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any, Dict, Iterator
+
+from gofer.agent.slurm import calls, room
+from gofer.agent.slurm.calls import SlurmError
+from gofer.agent.slurm.room import Room, every, path_of
+
+# Names of jobs that gofer gives: see gofer.model.ids.
+_OURS = re.compile(r"r\d{6}-\d{6}-[a-z0-9]+")
+# The reason comes last: it is the only one that may hold anything.
+_FIELDS = ("name", "job", "raw", "row", "state", "start", "end", "nodes", "reason")
+_QUEUE_FORMAT = "%j|%F|%A|%K|%T|%S|%e|%N|%r"
+_BOOK_FORMAT = "JobName,JobID,JobIDRaw,State,ExitCode,Start,End,NodeList"
+_ROWS = re.compile(r"(\d+)(?:_(\d+)|_\[([^\]%]*)[^\]]*\])?$")
+_AT_ONCE = 500
+
+Job = Dict[str, Any]
+
+
+def look(folder: str, runs: dict[str, list[int] | None]) -> dict[str, Any]:
+    """`jobs`: every job of gofer's that the queue has, one for each row. `gone`: by name, what is known of
+    the runs asked about (None: no array) that the queue does not have.
+
+    SlurmError when Slurm cannot be asked.
+    """
+    jobs = list(_queue())
+    gone = {}
+    known: dict[str, set[int | None]] = {}
+    for job in jobs:
+        known.setdefault(job["name"], set()).add(job["row"])
+    for name, rows in runs.items():
+        missing = [row for row in every(rows) if row not in known.get(name, ())]
+        if missing:
+            gone[name] = _left(Room(path_of(folder, name)), missing, is_live=name in known)
+    _look_up(folder, gone)
+    for job in jobs:
+        if job["name"] in runs and job["state"] == "CANCELLED":
+            job["stopped"] = Room(path_of(folder, job["name"])).stop_order(job["row"]) is not None
+    return {"at": time.time(), "jobs": jobs, "gone": gone}
+
+
+def _queue() -> Iterator[Job]:
+    argv = ["squeue", f"--user={calls.user()}", "--array", "--states=all", "--noheader"]
+    for line in calls.call([*argv, f"--format={_QUEUE_FORMAT}"]).splitlines():
+        words = line.split("|", len(_FIELDS) - 1)
+        if len(words) == len(_FIELDS) and _OURS.fullmatch(words[0]):
+            job: Job = dict(zip(_FIELDS, words))
+            row = job["row"]
+            yield {
+                **job,
+                "row": int(row) if row.isdigit() else None,
+                "start": _moment(job["start"]),
+                "end": _moment(job["end"]),
+                "exit": None,
+            }
+
+
+def _left(place: Room, rows: list[int | None], *, is_live: bool) -> dict[str, Any]:
+    """What a run's folder says of its submission, and which rows were asked to stop."""
+    job = place.read_text(room.JOB)
+    if job is not None and not is_live:
+        place.close()
+    return {
+        "job": job,
+        "rejected": place.read_text(room.REJECTED),
+        "rows": rows,
+        "stopped": [row for row in rows if place.stop_order(row) is not None],
+        "book": [],
+    }
+
+
+def _look_up(folder: str, gone: dict[str, dict[str, Any]]) -> None:
+    """What accounting remembers of them, where there is accounting."""
+    names = {one["job"]: name for name, one in gone.items() if one["job"]}
+    if not names or not calls.site(folder, time.time()).has_accounting:
+        return
+    numbers = list(names)
+    for at in range(0, len(numbers), _AT_ONCE):
+        for entry in _book(numbers[at : at + _AT_ONCE]):
+            if entry["name"] in gone:
+                gone[entry["name"]]["book"].append(entry)
+
+
+def _book(numbers: list[str]) -> Iterator[Job]:
+    """One for each attempt of each job, in order; rows that never started are told together."""
+    argv = ["sacct", "--noheader", "--parsable2", "--allocations", "--duplicates"]
+    text = calls.call([*argv, f"--jobs={','.join(numbers)}", f"--format={_BOOK_FORMAT}"])
+    for line in text.splitlines():
+        words = line.split("|")
+        found = _ROWS.match(words[1]) if len(words) == 8 else None
+        if found is None:
+            continue
+        name, _, raw, state, ended, start, end, nodes = words
+        job, row, several = found.groups()
+        rows = [int(row)] if row else expand(several or "")
+        for one in every(rows or None):
+            yield {
+                **{"name": name, "job": job, "raw": raw, "row": one, "state": state, "reason": ""},
+                **{"start": _moment(start), "end": _moment(end), "nodes": nodes, "exit": ended},
+            }
+
+
+def expand(text: str) -> list[int]:
+    """`1,3-5,10-20:5` as numbers."""
+    found: list[int] = []
+    for word in text.split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+)(?::(\d+))?)?", word.strip())
+        if match is None:
+            continue
+        first, last, step = match.groups()
+        found += range(int(first), int(last or first) + 1, int(step or 1))
+    return found
+
+
+def _moment(text: str) -> float | None:
+    return float(text) if text.isdigit() else None
+
+
+def why(folder: str, request_id: str, row: int | None) -> dict[str, Any]:
+    """Why a run waits: its job's own facts, and how many jobs of its partition stand before it.
+
+    Empty when the queue does not have it.
+    """
+    mine = ["squeue", f"--user={calls.user()}", f"--name={request_id}", "--array", "--noheader"]
+    text = calls.call([*mine, "--format=%K|%T|%S|%Q|%P|%V|%i|%r"])
+    for line in text.splitlines():
+        index, state, start, priority, partition, since, job, reason = line.split("|", 7)
+        if row is None or index == str(row):
+            return {
+                **{"job": job, "state": state, "reason": reason, "partition": partition},
+                **{"estimate": _moment(start), "since": _moment(since), "priority": _moment(priority)},
+                "ahead": _ahead(partition, _moment(priority), _moment(since)),
+            }
+    return {}
+
+
+def _ahead(partition: str, priority: float | None, since: float | None) -> int | None:
+    argv = ["squeue", "--states=PENDING", f"--partition={partition}", "--array", "--noheader"]
+    try:
+        lines = calls.call([*argv, "--format=%Q|%V"]).splitlines()
+    except SlurmError:
+        return None
+    found = 0
+    for line in lines:
+        other, _, when = line.partition("|")
+        mine, theirs = (-(priority or 0.0), since or 0.0), (-(_moment(other) or 0.0), _moment(when) or 0.0)
+        found += theirs < mine
+    return found

@@ -1,0 +1,90 @@
+"""The queue of one machine, wherever that is, as backends speak to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from gofer.agent.sealed import Private
+from gofer.backends.base import Waiting
+from gofer.backends.engine_waiting import explain
+from gofer.errors import BackendError
+from gofer.model.run import Attempt, Observation
+from gofer.transport.machine import Failed, Machine
+
+# One command needs a supervisor once, or once more when it was killed meanwhile.
+_MOST_STARTS = 20
+
+
+class EngineQueue:
+    """A queue in the folder `engine` of a machine. With `inherit`, runs get the environment of logins there.
+
+    Every verb may be given again; BackendError when the queue cannot be used, Unreachable when its machine
+    does not answer.
+    """
+
+    def __init__(self, machine: Machine, engine: str, *, inherit: bool) -> None:
+        self.machine = machine
+        self.engine = engine
+        self._inherit = inherit
+        self._started = 0
+
+    def facts(self) -> dict[str, Any]:
+        """What the machine has: cpus, gpus, memory_mib, usage, counts of runs by state, the engine's path."""
+        found: dict[str, Any] = self._call("facts")
+        return found
+
+    def seal(self, run_id: str, values: Private) -> None:
+        self._call("seal", run_id=run_id, values=values._asdict(), inherit=self._inherit)
+
+    def drop_seals(self, is_recorded: Callable[[str], bool]) -> None:
+        for path, run_id in self._call("abandoned").items():
+            if not is_recorded(run_id):
+                self.machine.call("machine.remove", path=path)
+
+    def add(
+        self, body: dict[str, Any], runs: Sequence[tuple[str, int | None, Mapping[str, str] | None]]
+    ) -> None:
+        self._woken(self._call("add", body=body, runs=runs))
+
+    def observe(self, ids: Iterable[str]) -> dict[str, Observation]:
+        """Asks the queue's file, so a supervisor need not run; one is started if open runs need it."""
+        started, seen = self._call("observe", ids=list(ids))
+        self._woken(started)
+        return {one["id"]: _observation(one) for one in seen}
+
+    def cancel(self, ids: Sequence[str], grace_s: float | None) -> None:
+        self._woken(self._call("cancel", ids=list(ids), grace_s=grace_s))
+
+    def waiting(self, run_id: str) -> Waiting | None:
+        """Why a run waits, or the first that does of a group; None when none waits."""
+        found = self._call("waiting", run_id=run_id)
+        return None if found is None else explain(found)
+
+    def _woken(self, started: bool) -> None:
+        """BackendError when the supervisors that were started do not stay."""
+        self._started += started
+        if self._started > _MOST_STARTS:
+            log, words = self._call("last_words")
+            raise BackendError(
+                f"the supervisor of the queue of {self.machine.name} does not stay up: "
+                f"{words or 'no reason is known'}",
+                hint=f"its log is `{log}`; `gofer doctor` checks more",
+            )
+
+    def _call(self, verb: str, **arguments: Any) -> Any:
+        try:
+            return self.machine.call(f"queue.{verb}", engine=self.engine, **arguments).value
+        except Failed as error:
+            raise BackendError(
+                f"the queue of {self.machine.name} in `{self.engine}` cannot be used: {error.words}",
+                hint="make the folder writable, or set `GOFER_HOME` to one that is",
+            ) from error
+
+
+def _observation(seen: dict[str, Any]) -> Observation:
+    attempts = tuple(msgspec.convert(one, Attempt) for one in seen["attempts"])
+    facts = {name: value for name, value in seen.items() if name not in ("id", "attempts")}
+    return msgspec.convert({"run_id": seen["id"], "attempts": attempts, **facts}, Observation)

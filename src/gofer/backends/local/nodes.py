@@ -1,0 +1,42 @@
+"""This machine as a node of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gofer.backends.base import NodeFacts
+
+
+def this_machine(facts: Mapping[str, Any], gpus: int) -> NodeFacts:
+    """From `EngineQueue.facts`; `gpus` are those that the target hands out."""
+    gpus_free = max(gpus - facts["gpus_busy"], 0)
+    cpus_free = max(facts["cpus"] - facts["cpus_busy"], 0)
+    is_full = not cpus_free or (gpus > 0 and not gpus_free)
+    is_idle = not facts["cpus_busy"] and not facts["gpus_busy"]
+    return NodeFacts(
+        name=facts["host"],
+        state="free" if is_idle else "busy" if is_full else "mixed",
+        cpus=facts["cpus"],
+        cpus_free=cpus_free,
+        memory_mib=facts["memory_mib"],
+        gpus=gpus,
+        gpus_free=gpus_free,
+        gpu_type=next((one["name"] for one in facts["usage"] if "name" in one), ""),
+    )
+
+
+def summary(facts: Mapping[str, Any], machine: NodeFacts, gpus_per_node: int) -> dict[str, object]:
+    """What `gofer target show` says of it. All targets of this machine share its queue, and so these runs."""
+    counts = facts["counts"]
+    return {
+        "gpus": {"free": machine.gpus_free, "total": machine.gpus},
+        "gpus_per_node": gpus_per_node,
+        "cpus": {"free": machine.cpus_free, "total": machine.cpus},
+        "memory_mib": machine.memory_mib,
+        "runs": {
+            "running": counts.get("running", 0) + counts.get("starting", 0),
+            "queued": counts.get("queued", 0),
+        },
+        "usage": facts["usage"],
+    }

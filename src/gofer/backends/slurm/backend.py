@@ -1,0 +1,201 @@
+"""The Slurm backend: one site behind the backend contract, asked through its login node."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from gofer.agent import files, folder, sealed
+from gofer.agent.sealed import Private
+from gofer.backends.base import NodeFacts, Plan, RunRef, Waiting
+from gofer.backends.registry import Surroundings
+from gofer.backends.slurm import facts
+from gofer.backends.slurm.options import SlurmOptions
+from gofer.backends.slurm.plan import SlurmPlan
+from gofer.backends.slurm.polling import Polling
+from gofer.backends.slurm.reading import Reading
+from gofer.backends.slurm.request import make_request
+from gofer.backends.slurm.script import render
+from gofer.errors import BackendError, CheckFailed, Unreachable
+from gofer.model.job import Job
+from gofer.model.layout import Layout, lay_out
+from gofer.model.run import Attempt, Observation, RunRecord
+from gofer.transport.machine import Failed, Here, Machine
+
+_SUBMIT_S = 120.0
+# So many runs are looked for in the store's folder before Slurm is asked at all.
+_MOST_LOOKED_FOR = 64
+
+
+class SlurmBackend:
+    """One target. All targets of one login node and folder share what Slurm said."""
+
+    kind = "slurm"
+    reads_folder = True
+
+    def __init__(self, options: SlurmOptions, around: Surroundings) -> None:
+        self.target = around.target
+        self.machine: Machine = around.machine or Here()
+        self._options = options
+        self._store = around.store_path
+        self._seals = os.path.join(around.engine, "slurm")
+        site = "\n".join([options.login or os.environ.get("SLURM_CONF", ""), options.folder])
+        self._polling = Polling(around.engine, site)
+
+    def lay_out(self, job: Job) -> Layout:
+        if job.launcher != "spawn":
+            raise CheckFailed(
+                f"the target `{self.target}` cannot start processes by `launcher: {job.launcher}`",
+                hint="leave `launcher` out: gofer starts them, with the variables that launchers set",
+            )
+        if job.resources.gpus and not self._options.gpus_per_node:
+            raise CheckFailed(
+                f"{job.resources.gpus} GPUs were asked for, and the target `{self.target}` does not say how "
+                "many a node has",
+                hint="set `gpus_per_node:` in the target",
+            )
+        return lay_out(job, gpus_per_node=self._options.gpus_per_node, target=self.target)
+
+    def plan(self, record: RunRecord) -> SlurmPlan:
+        from gofer.transport.bundle import mark
+
+        request = make_request(record, self._options, store=self._store)
+        asked = record.job.resources.cpus is not None
+        script = render(request, self._options, agent=mark(), cpus_asked=asked)
+        return SlurmPlan(record=record, request=request, script=script)
+
+    # -- private values wait here until the site has the run
+
+    def seal(self, run_id: str, values: Private) -> None:
+        sealed.write(self._seals, run_id, values)
+
+    def drop_seals(self, is_recorded: Callable[[str], bool]) -> None:
+        for path, run_id in sealed.abandoned(self._seals).items():
+            if not is_recorded(run_id):
+                files.remove(path)
+
+    # -- the contract
+
+    def submit(self, plan: Plan) -> None:
+        """CheckFailed when Slurm refuses the job; BackendError when it cannot be asked."""
+        from gofer.transport.bundle import bundle, mark
+
+        made = cast(SlurmPlan, plan)
+        private = msgspec.json.encode(sealed.read(self._seals, made.record.id)._asdict())
+        asked = {
+            "folder": self._options.folder,
+            "agent": mark(),
+            "request": msgspec.to_builtins(made.request),
+            "script": made.script,
+            "timeout_s": _SUBMIT_S,
+        }
+        try:
+            job = self._call("submit", private, wait_s=_SUBMIT_S + 60, **asked)
+            if job is None:
+                self._call("install", bundle().data, folder=self._options.folder, name=mark())
+                job = self._call("submit", private, wait_s=_SUBMIT_S + 60, **asked)
+        finally:
+            self._polling.poke()
+        sealed.remove(self._seals, made.record.id)
+
+    def observe(self, runs: Sequence[RunRef]) -> dict[str, Observation]:
+        found = self._ended_here(runs) if len(runs) <= _MOST_LOOKED_FOR else {}
+        left = [run for run in runs if run.id not in found]
+        if not left:
+            return found
+        wanted = _by_name(left)
+        said = self._polling.ask(
+            wanted, lambda: self._call("look", folder=self._options.folder, runs=wanted, wait_s=120.0)
+        )
+        patience_s = self._options.patience
+        reading = Reading(said, folder=self._options.folder, patience_s=patience_s, now=time.time())
+        return {**found, **reading.of(left)}
+
+    def cancel(self, runs: Sequence[RunRef], *, grace_s: float | None = None) -> None:
+        if runs:
+            try:
+                self._call("cancel", folder=self._options.folder, runs=_by_name(runs), grace_s=grace_s)
+            finally:
+                self._polling.poke()
+
+    def _ended_here(self, runs: Iterable[RunRef]) -> dict[str, Observation]:
+        """Runs whose end is written in a folder that this machine sees; Slurm need not be asked for them."""
+        if self._store is None or not isinstance(self.machine, Here):
+            return {}
+        found = {}
+        for run in runs:
+            try:
+                with open(os.path.join(self._store, folder.ends_key(run.id)), "rb") as file:
+                    ends = [one for one in files.read_lines(file.read()) if one.get("id") == run.id]
+            except OSError:
+                continue
+            if ends:
+                found[run.id] = _observation(run.id, ends[-1])
+        return found
+
+    # -- what it can do besides
+
+    def describe(self) -> dict[str, object]:
+        found = self._call("survey", partition=self._options.partition, account=self._options.account)
+        return dict(found)
+
+    def nodes(self) -> list[NodeFacts]:
+        found = self._call("nodes", partition=self._options.partition)
+        return facts.nodes(found)
+
+    def waiting(self, run: RunRef) -> Waiting | None:
+        found = self._call("why", folder=self._options.folder, request_id=run.group or run.id, row=run.row)
+        return facts.waiting(found)
+
+    def shell(self, run: RunRef, command: Sequence[str], *, terminal: bool) -> list[str]:
+        """Words for the login node; whoever has no login node at hand runs them there."""
+        found = self._call("why", folder=self._options.folder, request_id=run.group or run.id, row=run.row)
+        if not found or found["state"] != "RUNNING":
+            state = found["state"].lower() if found else "not known to Slurm"
+            raise CheckFailed(f"{run.id} is {state}, and a shell needs one that runs", hint="`gofer why`")
+        return facts.shell(found["job"], command, terminal=terminal)
+
+    def _call(self, verb: str, data: bytes = b"", *, wait_s: float = 120.0, **arguments: Any) -> Any:
+        try:
+            return self.machine.call(f"slurm.{verb}", data, wait_s=wait_s, **arguments).value
+        except Failed as error:
+            raise self._explained(error) from error
+
+    def _explained(self, error: Failed) -> BackendError | CheckFailed:
+        where = "" if isinstance(self.machine, Here) else f" on {self.machine.name}"
+        if error.kind == "Rejected":
+            return CheckFailed(
+                f"Slurm{where} refused the job: {error.words}",
+                hint=f"`gofer target show {self.target}` says what there is; the run is recorded as failed",
+            )
+        if error.kind == "FileNotFoundError":
+            return BackendError(
+                f"there is no Slurm{where or ' on this machine'}: {error.words}",
+                hint=f"name its login node in the target `{self.target}`: `login: user@host`",
+            )
+        if error.kind == "SlurmSilent":
+            return Unreachable(f"Slurm{where} does not answer: {error.words}", hint="`scontrol ping` there")
+        return BackendError(f"Slurm{where}: {error.words}")
+
+
+def _by_name(runs: Iterable[RunRef]) -> dict[str, list[int] | None]:
+    """Rows by the name of their array; None for a run that is no row, and for a whole array."""
+    found: dict[str, list[int] | None] = {}
+    for run in runs:
+        if run.group is None or run.row is None:
+            found[run.id] = None
+        else:
+            rows = found.setdefault(run.group, [])
+            if rows is not None:
+                rows.append(run.row)
+    return found
+
+
+def _observation(run_id: str, end: dict[str, Any]) -> Observation:
+    attempts = [msgspec.convert(one, Attempt) for one in end["attempts"]]
+    known = {name: value for name, value in end.items() if name not in ("id", "row")}
+    return msgspec.convert({**known, "run_id": run_id, "attempts": attempts}, Observation)

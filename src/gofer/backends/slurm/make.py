@@ -1,0 +1,32 @@
+"""From a target's options to its backend."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import msgspec
+
+from gofer.backends.registry import Kind, Surroundings
+from gofer.backends.slurm.backend import SlurmBackend
+from gofer.backends.slurm.options import SlurmOptions
+from gofer.errors import UsageError
+from gofer.transport.ssh import Login
+
+
+def make(options: msgspec.Struct, around: Surroundings) -> SlurmBackend:
+    """UsageError when runs could not reach the target's store."""
+    if around.store_path is None and not around.is_lent:
+        raise UsageError(
+            f"runs cannot reach the store `{around.store_url}` of the target `{around.target}`",
+            hint="give the target a store whose URL begins with `file://`, `az://` or `s3://`",
+        )
+    return SlurmBackend(cast(SlurmOptions, options), around)
+
+
+def login(options: msgspec.Struct, placement: str) -> Login | None:
+    """None on the login node itself."""
+    said = cast(SlurmOptions, options)
+    return None if said.login is None else Login(said.login, said.python, said.folder)
+
+
+KIND = Kind(SlurmOptions, make, login)

@@ -1,0 +1,113 @@
+"""What Slurm last said, shared by all gofer processes of this user: one of them asks, the others read it.
+
+The longer nothing changes, the more rarely it is asked: from every two seconds to every thirty. A submission
+or an abort by anybody here begins anew. Knows nothing of what the answers mean.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from gofer.agent.slurm.room import every
+
+SOONEST_S = 2.0
+LATEST_S = 30.0
+_GROWTH = 1.5
+# How long it is remembered since when a run has been missing, after the last time that it was.
+_REMEMBERED_S = 7 * 86400.0
+
+Rows = list[int] | None
+
+
+class Said(msgspec.Struct, kw_only=True):
+    """An answer: jobs of the queue, and what is known of the runs it did not have; see agent.slurm.looking.
+
+    `missing` says since when a run has been missing, by `name` or `name-row`.
+    """
+
+    at: float = 0.0
+    interval_s: float = 0.0
+    jobs: list[dict[str, Any]] = []
+    gone: dict[str, dict[str, Any]] = {}
+    missing: dict[str, float] = {}
+
+
+class Polling:
+    """The answers of one site, in a file of the engine's folder."""
+
+    def __init__(self, engine: str, site: str) -> None:
+        name = hashlib.sha256(site.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        self._path = os.path.join(engine, "slurm", f"{name}.json")
+
+    def ask(self, runs: Mapping[str, Rows], question: Callable[[], Mapping[str, Any]]) -> Said:
+        """What is known of these runs: from the file while it is fresh, else by `question`, one at a time."""
+        with self._alone():
+            said = self._read()
+            now = time.time()
+            if 0.0 <= now - said.at < said.interval_s and _covers(said, runs):
+                return said
+            found = question()
+            fresh = _updated(said, found, now)
+            self._write(fresh)
+            return fresh
+
+    def poke(self) -> None:
+        """Something was asked of Slurm: what it said before is old, and more will happen soon."""
+        with self._alone():
+            said = self._read()
+            said.at = said.interval_s = 0.0
+            self._write(said)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+        with open(f"{self._path}.lock", "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def _read(self) -> Said:
+        try:
+            with open(self._path, "rb") as file:
+                return msgspec.json.decode(file.read(), type=Said)
+        except (FileNotFoundError, msgspec.DecodeError):
+            return Said()
+
+    def _write(self, said: Said) -> None:
+        from gofer.agent import files
+
+        files.write_whole(self._path, msgspec.json.encode(said), mode=0o600)
+
+
+def _covers(said: Said, runs: Mapping[str, Rows]) -> bool:
+    known = {(job["name"], job["row"]) for job in said.jobs}
+    for name, rows in runs.items():
+        gone = said.gone.get(name, {}).get("rows", ())
+        if any((name, row) not in known and row not in gone for row in every(rows)):
+            return False
+    return True
+
+
+def _updated(old: Said, found: Mapping[str, Any], now: float) -> Said:
+    jobs, gone = list(found["jobs"]), dict(found["gone"])
+    same = _signature(jobs) == _signature(old.jobs) and gone.keys() == old.gone.keys()
+    grown = max(old.interval_s, SOONEST_S) * _GROWTH if same and old.interval_s else SOONEST_S
+    missing = {name: at for name, at in old.missing.items() if now - at < _REMEMBERED_S}
+    for name, one in gone.items():
+        for row in one["rows"]:
+            missing.setdefault(name if row is None else f"{name}-{row}", now)
+    for job in jobs:
+        missing.pop(job["name"] if job["row"] is None else f"{job['name']}-{job['row']}", None)
+    return Said(at=now, interval_s=min(grown, LATEST_S), jobs=jobs, gone=gone, missing=missing)
+
+
+def _signature(jobs: Sequence[Mapping[str, Any]]) -> str:
+    return json.dumps(sorted([job["name"], str(job["row"]), job["state"]] for job in jobs))

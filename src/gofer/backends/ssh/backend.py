@@ -1,0 +1,230 @@
+"""The ssh backend: the queue engine of `local` on machines that can be logged in to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from gofer.agent.active import spool_folder
+from gofer.agent.far.queue_verbs import AS_SHOWN
+from gofer.agent.sealed import Private
+from gofer.backends.base import NodeFacts, Plan, RunRef
+from gofer.backends.engine_queue import EngineQueue
+from gofer.backends.local.request import LocalPlan, make_plan
+from gofer.backends.registry import Surroundings
+from gofer.backends.ssh.options import SshOptions
+from gofer.errors import CheckFailed, Unreachable
+from gofer.model.job import Job
+from gofer.model.layout import Layout, lay_out
+from gofer.model.run import Observation, RunRecord
+from gofer.text import parse_duration_s
+from gofer.transport.ssh import Login, reach
+
+T = TypeVar("T")
+
+
+class SshBackend:
+    """One target. Each machine has one queue for each person, whatever target its runs came by.
+
+    The machines of a run are chosen before it is recorded; where the store is a folder of one machine, that
+    is the one. A run of several nodes has one on each of several machines, which share the store's folder.
+    """
+
+    kind = "ssh"
+
+    def __init__(self, options: SshOptions, around: Surroundings, *, only: str | None) -> None:
+        self.target = around.target
+        self.patience_s = parse_duration_s(options.patience)
+        self._options = options
+        self._store = around.store_path
+        self._store_url = around.store_url
+        self._hosts = (only,) if only else options.hosts
+        self._facts: dict[str, dict[str, Any]] = {}
+        self._chosen: tuple[str, ...] = ()
+        self._queues = {host: self._queue(host) for host in self._hosts}
+
+    def _queue(self, host: str) -> EngineQueue:
+        machine = reach(login_to(self._options, host))
+        return EngineQueue(machine, self._engine, inherit=True)
+
+    @property
+    def _engine(self) -> str:
+        return f"{self._options.folder}/engine/{{host}}"
+
+    def choose(self, layout: Layout) -> str:
+        """The least busy of the machines that answer and have enough."""
+        facts = self._ask_all(EngineQueue.facts)
+        able = [host for host, one in facts.items() if self._gpus_of(one) >= layout.gpus_per_node]
+        if len(able) < layout.nodes:
+            raise CheckFailed(
+                f"{layout.nodes} machines of `{self.target}` with {layout.gpus_per_node} GPUs were wanted; "
+                f"{len(able)} of {len(self._hosts)} answer and have them",
+                hint=f"`gofer list nodes -t {self.target}` shows them",
+            )
+        able.sort(key=lambda host: _business(facts[host], self._gpus_of(facts[host])))
+        self._chosen = tuple(able[: layout.nodes])
+        return ",".join(self._chosen)
+
+    def lay_out(self, job: Job) -> Layout:
+        if job.launcher != "spawn":
+            raise CheckFailed(
+                f"the target `{self.target}` cannot start processes by `launcher: {job.launcher}`",
+                hint="leave `launcher` out: gofer starts them, with the variables that launchers set",
+            )
+        layout = lay_out(job, gpus_per_node=self._gpus(), target=self.target)
+        if layout.nodes > 1 and not (self._options.shared and self._store):
+            raise CheckFailed(
+                f"a run over {layout.nodes} machines of `{self.target}` needs a folder that they share",
+                hint="give the target a store `file:///folder` that is the same on all, and `shared: true`",
+            )
+        return layout
+
+    def _gpus(self) -> int:
+        if self._options.gpus_per_node is not None:
+            return self._options.gpus_per_node
+        if not self._facts:
+            self._facts = self._ask_all(EngineQueue.facts)
+        return max(self._gpus_of(one) for one in self._facts.values())
+
+    def _gpus_of(self, facts: Mapping[str, Any]) -> int:
+        asked = self._options.gpus_per_node
+        return int(facts["gpus"]) if asked is None else asked
+
+    def plan(self, record: RunRecord) -> SshPlan:
+        """Where the store is not a folder there, the run writes into one that is carried to it."""
+        store = self._store or spool_folder(self._engine, record.id)
+        remote = None if self._store else self._store_url
+        gpus = AS_SHOWN if self._options.gpus_per_node is None else self._options.gpus_per_node
+        plan = make_plan(record, store=store, remote=remote, gpus=gpus, block=max(gpus, 1), leased=True)
+        return SshPlan(record=record, parts=_parts(plan, record.placement.split(",")))
+
+    def seal(self, run_id: str, values: Private) -> None:
+        for host in self._chosen or self._hosts:
+            self._queues[host].seal(run_id, values)
+
+    def drop_seals(self, is_recorded: Callable[[str], bool]) -> None:
+        for host in self._chosen or self._hosts:
+            self._queues[host].drop_seals(is_recorded)
+
+    def submit(self, plan: Plan) -> None:
+        for host, part in cast(SshPlan, plan).parts.items():
+            queue = self._queues.get(host) or self._queue(host)
+            queue.add(msgspec.to_builtins(part.request), part.runs())
+
+    def observe(self, runs: Sequence[RunRef]) -> dict[str, Observation]:
+        """Unreachable, with what the others answered, when a machine does not answer."""
+        ids = list(dict.fromkeys(run.group or run.id for run in runs))
+        found: dict[str, Observation] = {}
+        problem: Unreachable | None = None
+        for queue in self._queues.values():
+            try:
+                answers = queue.observe(ids)
+            except Unreachable as error:
+                problem = error
+                continue
+            # A run on several machines has ended when all of them say so.
+            found |= {
+                one: said for one, said in answers.items() if one not in found or not said.state.is_final
+            }
+        if problem is not None and not {run.id for run in runs} <= found.keys():
+            problem.answers = found
+            raise problem
+        return found
+
+    def cancel(self, runs: Sequence[RunRef], *, grace_s: float | None = None) -> None:
+        for queue in self._queues.values():
+            queue.cancel([run.id for run in runs], grace_s)
+
+    def describe(self) -> dict[str, object]:
+        facts = self._ask_all(EngineQueue.facts)
+        return {
+            "machines": {
+                host: {
+                    "gpus": self._gpus_of(one),
+                    "gpus_free": max(self._gpus_of(one) - one["gpus_busy"], 0),
+                    "cpus": one["cpus"],
+                    "running": _running(one),
+                    "queued": one["counts"].get("queued", 0),
+                }
+                for host, one in facts.items()
+            },
+            "silent": [host for host in self._hosts if host not in facts],
+        }
+
+    def nodes(self) -> list[NodeFacts]:
+        facts = self._ask_all(EngineQueue.facts, none_is_fine=True)
+        return [self._node(host, facts.get(host)) for host in sorted(self._hosts)]
+
+    def _node(self, host: str, facts: Mapping[str, Any] | None) -> NodeFacts:
+        if facts is None:
+            return NodeFacts(host, "down", "does not answer")
+        gpus = self._gpus_of(facts)
+        free = max(gpus - facts["gpus_busy"], 0)
+        state = "free" if not _running(facts) else "busy" if gpus and not free else "mixed"
+        cpus_free = max(facts["cpus"] - facts["cpus_busy"], 0)
+        return NodeFacts(
+            host,
+            state,
+            cpus=facts["cpus"],
+            cpus_free=cpus_free,
+            memory_mib=facts["memory_mib"],
+            gpus=gpus,
+            gpus_free=free,
+        )
+
+    def _ask_all(self, ask: Callable[[EngineQueue], T], *, none_is_fine: bool = False) -> dict[str, T]:
+        """Each machine's answer, all asked at once; Unreachable when not one answers."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        def one(queue: EngineQueue) -> T | Unreachable:
+            try:
+                return ask(queue)
+            except Unreachable as error:
+                return error
+
+        with ThreadPoolExecutor(len(self._queues)) as pool:
+            answers = dict(zip(self._queues, pool.map(one, self._queues.values()), strict=True))
+        silent = [answer for answer in answers.values() if isinstance(answer, Unreachable)]
+        if len(silent) == len(answers) and not none_is_fine:
+            raise silent[0]
+        return {host: answer for host, answer in answers.items() if not isinstance(answer, Unreachable)}
+
+
+class SshPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What each machine's queue is given."""
+
+    record: RunRecord
+    parts: dict[str, LocalPlan]
+
+    def render(self) -> str:
+        """As JSON: for each machine its request."""
+        bodies = ", ".join(f'"{host}": {part.render()}' for host, part in self.parts.items())
+        return msgspec.json.format(f"{{{bodies}}}", indent=2)
+
+
+def _parts(plan: LocalPlan, hosts: Sequence[str]) -> dict[str, LocalPlan]:
+    if len(hosts) == 1:
+        return {hosts[0]: plan}
+    requests = (msgspec.structs.replace(plan.request, span=(node,)) for node in range(len(hosts)))
+    return {
+        host: msgspec.structs.replace(plan, request=request)
+        for host, request in zip(hosts, requests, strict=True)
+    }
+
+
+def login_to(options: SshOptions, host: str) -> Login:
+    return Login(host, options.python, options.folder)
+
+
+def _running(facts: Mapping[str, Any]) -> int:
+    counts = facts["counts"]
+    return int(counts.get("running", 0) + counts.get("starting", 0))
+
+
+def _business(facts: Mapping[str, Any], gpus: int) -> tuple[float, float]:
+    """Smaller is freer: by GPUs where there are any, then by the CPUs that are taken, and what waits."""
+    queued = facts["counts"].get("queued", 0)
+    by_gpus = (facts["gpus_busy"] + queued) / gpus if gpus else 0.0
+    return by_gpus, (facts["cpus_busy"] + queued) / max(facts["cpus"], 1)

@@ -1,0 +1,59 @@
+"""`gofer ssh`: a shell where a run runs, or a command there."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from gofer.cli.options import Command, quiet_option, run_argument, target_option
+from gofer.cli.screen import say
+
+
+def run(**given: Any) -> int:
+    """Becomes the shell or the command, whose exit status is gofer's then."""
+    from gofer.cli.freshness import refresh_runs
+    from gofer.ops.find import find
+    from gofer.ops.session import Session
+
+    with Session(target=given["target"]) as session:
+        (row,) = refresh_runs(session, [find(session, given["run"], target=given["target"])])
+    command = given["command"][1:] if given["command"][:1] == ("--",) else given["command"]
+    return enter(row.id, command, quiet=given["quiet"])
+
+
+def enter(run_id: str, command: tuple[str, ...], *, quiet: bool = False) -> int:
+    """Never returns but by an error."""
+    from gofer.ops.session import Session
+    from gofer.ops.shell import shell_words
+    from gofer.transport.becoming import become
+
+    terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    with Session() as session:
+        row = session.ledger.get(run_id)
+        assert row is not None  # it was found by this very command
+        words = shell_words(session, row, command, terminal=terminal)
+    if terminal and not command and not quiet:
+        say(f"inside {row.short_id} on `{row.target}`; `exit` leaves, and the run goes on")
+    become(words)
+
+
+command = Command(
+    "ssh",
+    run,
+    [
+        target_option("Only look among the runs on this target"),
+        quiet_option(),
+        run_argument(),
+        click.Argument(["command"], nargs=-1, type=click.UNPROCESSED, metavar="[COMMAND…]"),
+    ],
+    help="Open a shell where a run runs: on its node, in its folder, with the environment of its rank 0. "
+    "With a command, run that there instead, word for word, and exit as it did.\n\n"
+    "\b\n"
+    "  gofer ssh last\n"
+    "  gofer ssh 9qd nvidia-smi\n"
+    "  gofer ssh 9qd sh -c 'ps -ef | grep $USER'\n\n"
+    "The run itself goes on, and what was started so ends with it where the cluster or the kernel allows.",
+    takes_command=True,
+)

@@ -1,0 +1,111 @@
+"""The mapped folders of a run: which it has, how each comes to it, and what opens their stores.
+
+What a person means by a folder without a mode depends on where the run is. On this machine the project's own
+folder is the folder; where there is none, and everywhere else, it is that of the store.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from gofer.agent import modes
+from gofer.config.sections import NAME_PATTERN
+from gofer.errors import CheckFailed, ConfigError
+from gofer.model.job import JobFolder
+from gofer.storage.base import Delegates, OnDisk
+
+if TYPE_CHECKING:
+    from gofer.config.folders import Folder
+    from gofer.ops.session import Session
+    from gofer.storage.base import Store
+
+
+def of_target(session: Session, target: str, *, local: bool) -> dict[str, JobFolder]:
+    """The folders that every run on the target has; ConfigError or CheckFailed for one that cannot be had."""
+    from gofer.config.folders import folders_of
+
+    found = folders_of(session.settings, target)
+    return {name: _folder(session, folder.check(), local=local) for name, folder in found.items()}
+
+
+def check(session: Session, folders: Mapping[str, JobFolder]) -> None:
+    """CheckFailed when one, as a record has it, cannot be had any more."""
+    for name, folder in folders.items():
+        if folder.mode == modes.LINK and not os.path.isdir(folder.here or ""):
+            raise CheckFailed(
+                f"the folder `{name}` of the run was `{folder.here}`, which is not here",
+                hint="`gofer submit` takes the folders as they are mapped now",
+            )
+        if folder.mode == modes.MOUNT:
+            _check_mount(session, name, folder.store)
+
+
+def specs(session: Session, folders: Mapping[str, JobFolder], *, expires_s: float) -> dict[str, Any]:
+    """What opens each folder that is not the person's own, for `Private`. Holds credentials."""
+    return {
+        name: _spec(session.store(folder.store), name, folder, expires_s)
+        for name, folder in folders.items()
+        if folder.mode != modes.LINK
+    }
+
+
+def _folder(session: Session, folder: Folder, *, local: bool) -> JobFolder:
+    if not re.fullmatch(NAME_PATTERN, folder.name):
+        raise ConfigError(
+            f"the folder `{folder.name}` cannot stand beside the code of a run", where=folder.place.where
+        )
+    url = session.settings.store(folder.store).url
+    here = folder.root / folder.name
+    if os.path.lexists(here) and not here.is_dir():
+        raise CheckFailed(
+            f"`{folder.name}` is a mapped folder ({folder.place.where}), and `{here}` is no folder",
+            hint="give one of them another name",
+        )
+    if folder.mode is None and local and here.is_dir():
+        return JobFolder(store=url, path=folder.path, mode=modes.LINK, here=str(here))
+    return JobFolder(store=url, path=folder.path, mode=_mode(session, folder, url, local=local))
+
+
+def _mode(session: Session, folder: Folder, url: str, *, local: bool) -> str:
+    if not local:
+        return folder.mode or modes.MOUNT
+    if folder.mode is None:
+        return modes.COPY if _mount_problem(session, url) else modes.MOUNT
+    if folder.mode == modes.MOUNT:
+        _check_mount(session, folder.name, url)
+    return folder.mode
+
+
+def _check_mount(session: Session, name: str, url: str) -> None:
+    problem = _mount_problem(session, url)
+    if problem:
+        raise CheckFailed(
+            f"the folder `{name}` cannot be mounted: {problem}",
+            hint=f"`mode: copy` under `folders: {name}:` brings the files over before the start; "
+            "or install rclone and fuse3",
+        )
+
+
+def _mount_problem(session: Session, url: str) -> str | None:
+    """Why the store cannot be mounted on this machine; one that is a folder here needs no mount."""
+    if url.startswith("file://"):
+        return None
+    from gofer.agent.mounting import problem
+
+    return problem(session.environ.get("PATH", os.defpath))
+
+
+def _spec(store: Store, name: str, folder: JobFolder, expires_s: float) -> dict[str, Any]:
+    if isinstance(store, OnDisk):
+        return {"kind": "file", "root": str(store.path("runs").parent), "prefix": folder.path}
+    if isinstance(store, Delegates):
+        write = folder.mode != modes.COPY
+        return store.node_spec(folder.path, expires_s=expires_s, write=write)
+    raise CheckFailed(
+        f"the folder `{name}` lies in {store.url}, which runs cannot reach",
+        hint="map it to a store whose URL begins with `file://`, `az://` or `s3://`; without a `mode:`, a "
+        f"folder `{name}` of the project is taken instead",
+    )

@@ -1,0 +1,24 @@
+"""The nodes of a target."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gofer.backends.base import HasNodes
+from gofer.errors import CheckFailed
+
+if TYPE_CHECKING:
+    from gofer.backends.base import NodeFacts
+    from gofer.ops.session import Session
+
+
+def nodes_of(session: Session, target: str | None) -> list[NodeFacts]:
+    """Of the default target unless one is named; asks its cluster. CheckFailed when that has no nodes."""
+    found = session.settings.target(target)
+    backend = session.backend(found.name)
+    if not isinstance(backend, HasNodes):
+        raise CheckFailed(
+            f"the target `{found.name}` cannot list nodes: its kind is `{found.kind}`",
+            hint=f"`gofer target show {found.name}` says what is known of it",
+        )
+    return list(backend.nodes())

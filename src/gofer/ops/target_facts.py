@@ -1,0 +1,45 @@
+"""What a cluster says it has, in words: for any plain JSON value of `Describes.describe`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gofer.text import format_size
+
+_SIZE = "_mib"
+
+
+def fact(name: str, value: object) -> tuple[str, str]:
+    """A label and its words, which are empty when there is nothing to say: `memory_mib`, 24576 is
+    `memory`, `24.0 GiB`.
+    """
+    if name.endswith(_SIZE) and isinstance(value, int):
+        return name.removesuffix(_SIZE).replace("_", " "), format_size(value << 20)
+    return name.replace("_", " "), words(value)
+
+
+def words(value: object) -> str:
+    """`3 of 8 free`, `2 running, 1 queued`, a table as a line for each of its rows."""
+    if isinstance(value, list | tuple):
+        return "\n".join(words(one) for one in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, Mapping):
+        return "" if value is None else str(value)
+    told = {str(key): one for key, one in value.items() if one is not None}
+    if told.keys() == {"free", "total"}:
+        return f"{told['free']} of {told['total']} free" if told["total"] else "none"
+    if told and all(isinstance(one, Mapping) for one in told.values()):
+        return "\n".join(f"{key}: {words(one)}" for key, one in told.items())
+    if "utilisation" in told and "index" in told:
+        return _gpu(told)
+    if told and all(type(one) is int for one in told.values()):
+        return ", ".join(f"{one} {key.replace('_', ' ')}" for key, one in told.items())
+    return " ".join(f"{key}={one}" for key, one in told.items())
+
+
+def _gpu(told: Mapping[str, Any]) -> str:
+    memory = [told[key] for key in ("memory_used_mib", "memory_total_mib") if key in told]
+    used = ", " + " of ".join(format_size(int(one) << 20) for one in memory) if memory else ""
+    return f"GPU {told['index']} {told.get('name', '')}".rstrip() + f": {told['utilisation']} % busy{used}"

@@ -1,0 +1,174 @@
+"""A store that is a folder on another machine, reached over SSH: `ssh://HOST/folder`.
+
+HOST is what one would tell `ssh`: user@host, or a name of ~/.ssh/config. `ssh://HOST/~/x` is in the home.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from gofer.agent.far.answer import Answer
+from gofer.errors import KeyExists, KeyNotFound, StoreError, Unreachable, UsageError
+from gofer.storage.base import ObjectInfo
+from gofer.storage.keys import check_key, check_prefix
+from gofer.transport.machine import Failed, Machine
+
+# Larger than this, an object is fetched in pieces, so that others get a turn on the line.
+_PIECE = 4 << 20
+_STEP = 1 << 20
+
+
+class Address(NamedTuple):
+    """The two halves of a URL."""
+
+    host: str
+    folder: str
+
+    @classmethod
+    def parse(cls, url: str) -> Address:
+        """UsageError when it names no host or no folder."""
+        host, slash, folder = url.removeprefix("ssh://").partition("/")
+        if not host or not slash or not folder.strip("/"):
+            raise UsageError(f"`{url}` is no folder on a machine", hint="write `ssh://HOST/folder`")
+        folder = folder.rstrip("/")
+        return cls(host, folder if folder.startswith("~") else f"/{folder}")
+
+    def url(self) -> str:
+        return f"ssh://{self.host}/{self.folder.lstrip('/')}"
+
+
+class SshStore:
+    """The Store contract over a machine's verbs; one thread at a time has the line."""
+
+    def __init__(self, machine: Machine, address: Address, *, create: bool = False) -> None:
+        self.machine = machine
+        self.url = address.url()
+        self.folder = address.folder
+        self._create = create
+        self._root: str | None = None
+
+    @property
+    def root(self) -> str:
+        """The folder as the machine names it; StoreError when it is not there."""
+        if self._root is None:
+            if self._create:
+                self._root = str(self._asked("objects.make", root=self.folder).value)
+            else:
+                found = self._asked("objects.find", root=self.folder).value
+                if found is None:
+                    raise StoreError(
+                        f"the folder {self.folder} is not on {self.machine.name}",
+                        hint=f"`ssh {self.machine.name} mkdir -p {self.folder}`",
+                    )
+                self._root = str(found)
+        return self._root
+
+    def get(self, key: str) -> bytes:
+        pieces, start = list[bytes](), 0
+        while True:
+            pieces.append(self.get_range(key, start, _PIECE))
+            start += len(pieces[-1])
+            if len(pieces[-1]) < _PIECE:
+                return b"".join(pieces)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        if length < 0:
+            raise StoreError(f"a range of {key!r} cannot have {length} bytes")
+        return self._ask("objects.get", key, start=start, length=length).data
+
+    def put(self, key: str, data: bytes, *, new: bool = False) -> None:
+        self._ask("objects.put", key, data, new=new)
+
+    def head(self, key: str) -> ObjectInfo | None:
+        found = self._ask("objects.head", key).value
+        return None if found is None else ObjectInfo(key, *found)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        after = ""
+        while True:
+            page = self._asked("objects.list", root=self.root, prefix=check_prefix(prefix), after=after).value
+            if not page:
+                return
+            for entry in page:
+                yield ObjectInfo(*entry)
+            after = page[-1][0]
+
+    def list_folders(self, prefix: str = "") -> Iterator[str]:
+        return iter(self._asked("objects.folders", root=self.root, prefix=check_prefix(prefix)).value)
+
+    def delete(self, keys: Iterable[str]) -> int:
+        todo = [check_key(key) for key in keys]
+        return int(self._asked("objects.delete", root=self.root, keys=todo).value) if todo else 0
+
+    def copy(self, source: str, destination: str) -> None:
+        self._ask("objects.copy", source=check_key(source), destination=check_key(destination))
+
+    def append(self, key: str, data: bytes) -> None:
+        """Add bytes at the end of the file, making it if need be."""
+        self._ask("objects.append", key, data)
+
+    def get_stream(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
+        first = self.get_range(key, start, _STEP if length is None else min(length, _STEP))
+        return self._go_on(key, first, start, length)
+
+    def _go_on(self, key: str, piece: bytes, start: int, length: int | None) -> Iterator[bytes]:
+        left = length
+        while piece:
+            yield piece
+            start += len(piece)
+            left = None if left is None else left - len(piece)
+            if left == 0 or len(piece) < _STEP:
+                return
+            piece = self.get_range(key, start, _STEP if left is None else min(left, _STEP))
+
+    def put_stream(
+        self,
+        key: str,
+        pieces: Iterable[bytes],
+        *,
+        md5: bytes | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> int:
+        """Files carry no metadata: it is dropped."""
+        import hashlib
+        import secrets
+
+        token, hashed, total = secrets.token_hex(8), hashlib.md5(), 0
+        check_key(key)
+        try:
+            for piece in pieces:
+                self._asked("objects.stage", piece, root=self.root, token=token)
+                hashed.update(piece)
+                total += len(piece)
+            if md5 not in (None, hashed.digest()):
+                raise StoreError(f"the bytes for {key!r} are not those of the MD5 given")
+            self._asked("objects.commit", root=self.root, token=token, key=key)
+        except BaseException:
+            self._asked("objects.unstage", root=self.root, token=token)
+            raise
+        return total
+
+    def _ask(self, verb: str, key: str | None = None, data: bytes = b"", **arguments: Any) -> Answer:
+        named = {} if key is None else {"key": check_key(key)}
+        try:
+            return self._asked(verb, data, root=self.root, **named, **arguments)
+        except KeyError as error:
+            raise KeyNotFound(f"the store {self.url} has no object {key or arguments['source']!r}") from error
+        except FileExistsError as error:
+            raise KeyExists(f"the store {self.url} has an object {key!r} already") from error
+
+    def _asked(self, verb: str, data: bytes = b"", **arguments: Any) -> Answer:
+        """KeyError and FileExistsError for what the caller can name better."""
+        try:
+            return self.machine.call(verb, data, **arguments)
+        except Failed as error:
+            if error.kind == "Absent":
+                raise KeyError from error
+            if error.kind == "Exists":
+                raise FileExistsError from error
+            raise StoreError(f"the store {self.url} failed: {error.words}") from error
+        except Unreachable as error:
+            raise StoreError(
+                f"the store {self.url} cannot be reached: {error.message}", hint=error.hint
+            ) from error

@@ -1,0 +1,100 @@
+"""PyTorch's process group under any launcher: gofer's own, mpirun, torchrun, or none.
+
+    import gofer.torch
+
+    rank, world_size, local_rank, device = gofer.torch.init_process_group()
+    model = DistributedDataParallel(Net().to(device))
+
+Loads torch when called, and nothing else of gofer, so this file may be copied beside a training script.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+_MPI = "OMPI_COMM_WORLD_"
+_PORT = "29500"
+_HERE = "127.0.0.1"
+
+
+class Group(NamedTuple):
+    """This process among the others; `device` is a `torch.device`."""
+
+    rank: int
+    world_size: int
+    local_rank: int
+    device: Any
+
+
+class Place(NamedTuple):
+    """What the environment says of this process, whoever set it."""
+
+    rank: int
+    world_size: int
+    local_rank: int
+    local_world_size: int
+
+
+def init_process_group(backend: str | None = None, **options: Any) -> Group:
+    """Join the process group, and choose this process's device by its local rank.
+
+    `backend` is nccl where every process of the node has a GPU to itself, else gloo. `options` go to
+    `torch.distributed.init_process_group`. Blocks until all processes are there. In a group already, it only
+    tells where this process stands. Without a launcher this process is a group of one. ValueError when
+    processes on several nodes were not told where to meet.
+    """
+    from importlib import import_module
+
+    torch = import_module("torch")
+    place = find_place(os.environ)
+    device = _device(torch, place)
+    if not torch.distributed.is_initialized():
+        if "init_method" not in options and "store" not in options:
+            options.update(_meeting(torch, place, os.environ))
+        chosen = backend or ("nccl" if _has_gpu_each(torch, place) else "gloo")
+        torch.distributed.init_process_group(
+            chosen, rank=place.rank, world_size=place.world_size, **options
+        )
+    return Group(place.rank, place.world_size, place.local_rank, device)
+
+
+def find_place(environ: Mapping[str, str]) -> Place:
+    """From the variables of gofer, torchrun or mpirun; one process alone when there are none. Pure."""
+    if "RANK" in environ and "WORLD_SIZE" in environ:
+        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+    elif f"{_MPI}RANK" in environ:
+        names = tuple(f"{_MPI}{name}" for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE"))
+    else:
+        return Place(0, 1, 0, 1)
+    rank, size = (int(environ[name]) for name in names[:2])
+    return Place(rank, size, int(environ.get(names[2], rank)), int(environ.get(names[3], size)))
+
+
+def _meeting(torch: Any, place: Place, environ: Mapping[str, str]) -> dict[str, Any]:
+    """How the processes find each other."""
+    if "MASTER_ADDR" in environ and "MASTER_PORT" in environ:
+        return {"init_method": "env://"}
+    if place.world_size == 1:
+        return {"store": torch.distributed.HashStore()}
+    if place.world_size != place.local_world_size:
+        raise ValueError(
+            f"{place.world_size} processes on several nodes were not told where to meet: "
+            "set MASTER_ADDR to the address of rank 0, and MASTER_PORT to a free port there"
+        )
+    port = environ.get("MASTER_PORT", _PORT)
+    return {"init_method": f"tcp://{environ.get('MASTER_ADDR', _HERE)}:{port}"}
+
+
+def _has_gpu_each(torch: Any, place: Place) -> bool:
+    return bool(torch.cuda.is_available() and torch.cuda.device_count() >= place.local_world_size)
+
+
+def _device(torch: Any, place: Place) -> Any:
+    """Processes that are more than the GPUs share them."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    device = torch.device("cuda", place.local_rank % torch.cuda.device_count())
+    torch.cuda.set_device(device)
+    return device

@@ -1,0 +1,48 @@
+"""The agent as one file that can be sent to a machine with nothing but Python: its sources, zipped."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+_AGENT = Path(__file__).resolve().parents[1] / "agent"
+_MARK_LENGTH = 16
+
+
+class Bundle(NamedTuple):
+    """`mark` names the contents: the same sources have the same mark, on whatever machine."""
+
+    mark: str
+    data: bytes
+
+
+@cache
+def mark() -> str:
+    """The mark of this gofer's agent."""
+    digest = hashlib.sha256()
+    for name, content in _sources():
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()[:_MARK_LENGTH]
+
+
+def bundle() -> Bundle:
+    """A zip file with `gofer/agent` and a `gofer` that holds nothing else."""
+    import zipfile  # only when a machine does not have the agent yet
+
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in _sources():
+            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+    return Bundle(mark(), packed.getvalue())
+
+
+@cache
+def _sources() -> list[tuple[str, bytes]]:
+    found = [("gofer/__init__.py", b"")]
+    for path in sorted(_AGENT.rglob("*.py")):
+        found.append((f"gofer/agent/{path.relative_to(_AGENT).as_posix()}", path.read_bytes()))
+    return found

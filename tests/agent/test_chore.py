@@ -1,0 +1,180 @@
+"""A chore in a child process: done, failed, killed, stopped; and many things done several at a time."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gofer.agent.abreast import Tally, each
+
+
+def run(script: str, *words: str) -> str:
+    """What a script says that has `chore`, `keep_on` and `heard`; a process of its own, since chores fork."""
+    lead = """
+        import os, select, signal, sys, time
+        from gofer.agent import chore
+        heard = []
+        def keep_on(fd):
+            select.select([fd], [], [], 10)
+            return True
+    """
+    text = textwrap.dedent(lead) + textwrap.dedent(script)
+    done = subprocess.run(
+        [sys.executable, "-c", text, *words], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_what_the_work_says_is_heard_and_then_it_is_done() -> None:
+    said = run("""
+        def work(say):
+            for number in range(3):
+                say({"number": number, "pid": os.getpid()})
+        chore.do(work, hear=heard.append, keep_on=keep_on)
+        print([one["number"] for one in heard], heard[0]["pid"] != os.getpid())
+    """)
+    assert said == "[0, 1, 2] True\n"
+
+
+@pytest.mark.parametrize(
+    ("raised", "words"),
+    [
+        ("chore.ChoreFailed('no such thing')", "no such thing"),
+        ("OSError(28, 'No space left on device', '/x')", "/x: No space left on device"),
+        ("ValueError('odd')", "odd"),
+        ("KeyboardInterrupt()", "KeyboardInterrupt()"),
+    ],
+)
+def test_what_the_work_raises_is_told_in_words(raised: str, words: str) -> None:
+    said = run(f"""
+        def work(say):
+            raise {raised}
+        try:
+            chore.do(work, hear=heard.append, keep_on=keep_on)
+        except chore.ChoreFailed as error:
+            print(error)
+    """)
+    assert said == f"{words}\n"
+
+
+def test_a_child_that_is_killed_is_a_failure() -> None:
+    said = run("""
+        try:
+            chore.do(lambda say: os.kill(os.getpid(), signal.SIGKILL), hear=heard.append, keep_on=keep_on)
+        except chore.ChoreFailed as error:
+            print(error)
+    """)
+    assert said == "its process was killed\n"
+
+
+def test_stopping_ends_the_child_whatever_it_does() -> None:
+    said = run("""
+        def work(say):
+            say({"pid": os.getpid()})
+            time.sleep(1000)
+        try:
+            chore.do(work, hear=heard.append, keep_on=lambda fd: keep_on(fd) and not heard)
+        except chore.ChoreStopped:
+            print(os.path.exists(f"/proc/{heard[0]['pid']}"))
+    """)
+    assert said == "False\n"
+
+
+def test_the_child_holds_no_descriptor_of_the_agent(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    said = run(
+        """
+        held = os.open(sys.argv[1], os.O_RDONLY)
+        def work(say):
+            names = os.listdir("/proc/self/fd")
+            say({"held": str(held) in names and os.path.exists(f"/proc/self/fd/{held}")
+                 and os.readlink(f"/proc/self/fd/{held}") == sys.argv[1]})
+        chore.do(work, hear=heard.append, keep_on=keep_on)
+        print(heard[0]["held"])
+        """,
+        str(tmp_path / "file"),
+    )
+    assert said == "False\n"
+
+
+def test_each_item_is_done_once_and_few_are_held() -> None:
+    taken, done, lock = 0, [], threading.Lock()
+    gate = threading.Event()
+
+    def items() -> Iterator[int]:
+        nonlocal taken
+        for number in range(100):
+            taken = number
+            if number == 20:
+                gate.set()
+            yield number
+
+    def act(number: int) -> None:
+        gate.wait(30)
+        with lock:
+            done.append(number)
+            assert taken - len(done) <= 26, "more items are held than threads can do soon"
+
+    each(items(), act, at_once=8)
+    assert sorted(done) == list(range(100))
+
+
+def test_the_first_error_is_raised_while_others_still_work() -> None:
+    forever = threading.Event()
+
+    def act(number: int) -> None:
+        if number == 3:
+            raise OSError("the third")
+        forever.wait(60)
+
+    with pytest.raises(OSError, match="the third"):
+        each(range(1000), act, at_once=4)
+    forever.set()
+
+
+def test_an_error_of_the_items_is_raised() -> None:
+    def items() -> Iterator[int]:
+        yield 1
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        each(items(), lambda number: None, at_once=4)
+
+
+def test_the_tally_says_what_is_known_so_far() -> None:
+    said: list[dict[str, Any]] = []
+    tally = Tally(said.append)
+    tally.found(10)
+    tally.found(5)
+    tally.moved(10)
+    tally.moved(0, files=1)
+    tally.tell()
+    assert said[0] == {"files": 0, "of_files": 1, "bytes": 0, "of_bytes": 10}
+    assert said[-1] == {"files": 1, "of_files": 2, "bytes": 10, "of_bytes": 15}
+    assert len(said) == 2, "it is said now and then, not every time"
+
+
+def test_an_agent_waits_for_a_descriptor_or_a_request() -> None:
+    said = run(f"""
+        from gofer.agent.watch import Watch
+        watch = Watch(-1, lambda: None)
+        watch.begin()
+        reader, writer = os.pipe()
+        os.write(writer, b"x")
+        watch.wait(reader, 60)
+        print(watch.cause, watch.is_firm)
+        os.read(reader, 1)
+        os.kill(os.getpid(), {signal.SIGRTMIN + 3})
+        watch.wait(reader, 60)
+        print(watch.cause, watch.is_firm)
+    """)
+    assert said == "None False\nuser True\n"

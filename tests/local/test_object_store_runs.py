@@ -1,0 +1,253 @@
+"""Runs whose folder is in an object store: Azurite and an S3 server, seen from here and from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from home import Home, until
+from services.azurite import Account, Azurite
+from services.fixtures import azurite as azurite
+from services.fixtures import moto as moto
+from services.moto import Moto
+from services.proxy import Fault, proxied
+
+from gofer.agent import folder
+from gofer.ops.session import Session
+from gofer.storage.base import Store, Streams
+
+pytestmark = [pytest.mark.net, pytest.mark.xdist_group("object-store-runs")]
+
+
+class Desk(Home):
+    """A home whose `local` target keeps its runs in an object store."""
+
+    def __init__(self, root: Path, stores: str) -> None:
+        super().__init__(root)
+        self.configure(f"targets:\n  local: {{kind: local, store: blob}}\nstores:\n  blob: {stores}\n")
+
+    def blobs(self) -> Store:
+        """The store as it is, parts and all."""
+        return Session(self.folder, self.environ).store("blob")
+
+    def keys(self, run_id: str) -> list[str]:
+        return [info.key for info in self.blobs().list(folder.run_key(run_id))]
+
+    def text(self, key: str) -> str:
+        return self.blobs().get(key).decode()
+
+
+@pytest.fixture(params=["azure", "s3"])
+def stores(request: pytest.FixtureRequest, azurite: Azurite, moto: Moto) -> str:
+    """The `blob:` entry of gofer.yaml, with a place of its own."""
+    if request.param == "azure":
+        account = azurite.one
+        values = {"url": f"az://{account.new_container()}/pre", "account": account.name}
+        values |= {"key": "${env:DUMMY_KEY}", "endpoint": account.endpoint}
+    else:
+        values = {"url": f"s3://{moto.new_bucket()}/pre", "endpoint": moto.endpoint}
+        values |= {"access_key": moto.access_key, "secret_key": "${env:DUMMY_KEY}"}
+    return "{" + ", ".join(f"{name}: '{value}'" for name, value in values.items()) + "}"
+
+
+@pytest.fixture
+def desk(tmp_path: Path, stores: str, azurite: Azurite, moto: Moto) -> Iterator[Desk]:
+    made = Desk(tmp_path / "one", stores)
+    made.environ["DUMMY_KEY"] = azurite.one.key if "az://" in stores else moto.secret_key
+    yield made
+
+
+def elsewhere(desk: Desk, stores: str) -> Desk:
+    """Another home with the same settings and an empty ledger."""
+    other = Desk(desk.root.parent / "two", stores)
+    other.environ["DUMMY_KEY"] = desk.environ["DUMMY_KEY"]
+    return other
+
+
+def until_text(desk: Desk, run_id: str, text: str) -> None:
+    """Until the run's first log in the store, whole or in parts, holds this."""
+    key = f"{folder.node_key(run_id, 1, 0)}/{folder.rank_log(0)}"
+
+    def look() -> bool:
+        return text in "".join(desk.text(one) for one in desk.keys(run_id) if one.startswith(key))
+
+    until(look, f"{text!r} in {key}")
+
+
+def test_code_logs_and_outputs_go_through_the_store(desk: Desk, stores: str) -> None:
+    (desk.folder / "job.sh").write_text('echo from the code; mkdir "$GOFER_OUTPUT_DIR/d"; echo 7 > "$_/x"')
+    done = desk.gofer("submit", "-Q", "--wait", "--json", "bash", "job.sh")
+    run = desk._parsed(done)
+    assert run["state"] == "succeeded"
+    assert desk.log(run["id"]) == "from the code\n"
+    assert desk.text(f"runs/{run['id']}/outputs/d/x") == "7\n"
+    assert not [key for key in desk.keys(run["id"]) if ".parts/" in key]
+    assert not (desk.engine / "spool" / run["id"]).exists()
+    there = desk.root / "there"
+    desk.gofer("extract", run["id"], str(there))
+    assert (there / "outputs/d/x").read_text() == "7\n"
+
+
+def test_a_running_run_is_seen_from_another_home(desk: Desk, stores: str) -> None:
+    flag = desk.root / "go"
+    script = f"seq 1 300; while [ ! -e {flag} ]; do sleep 0.1; done; echo the end"
+    run_id = desk.submit("bash", "-c", script)
+    until_text(desk, run_id, "300\n")
+    other = elsewhere(desk, stores)
+    shown = other.gofer("q", run_id[-6:])
+    assert "running" in shown.out
+    assert shown.out.startswith("\n".join(str(number) for number in range(201, 301)))
+    flag.touch()
+    desk.wait(run_id)
+    assert other.view(run_id)["state"] == "succeeded"
+    assert other.log(run_id).endswith("300\nthe end\n")
+    assert run_id[-6:] in other.gofer("list", "runs").out
+    # It was only looked at: nothing of it was started over there.
+    assert not other.engine.exists() or not list(other.engine.glob("spool/*"))
+
+
+def test_all_runs_are_found_everywhere(desk: Desk, stores: str) -> None:
+    single = desk.finish("true")["id"]
+    group = desk.submit("--each", "n=1,2", "sh", "-c", "exit {n}")
+    desk.wait(group)
+    other = elsewhere(desk, stores)
+    assert "--everywhere" in other.gofer("list", "runs").err
+    listed = other.gofer("list", "runs", "--everywhere", "--json")
+    assert {single, group} <= set(listed.out.split('"'))
+    row = other.view(f"{group[-6:]}-1")
+    assert (row["state"], row["exit_code"]) == ("failed", 2)
+    assert "no run has an id" in other.gofer("q", "r999999", status=2).err
+
+
+def test_sync_patterns_are_sent_while_the_run_runs(desk: Desk) -> None:
+    flag = desk.root / "go"
+    script = (
+        f"cd $GOFER_OUTPUT_DIR; echo 1 > a.ckpt; echo 2 > b.txt; while [ ! -e {flag} ]; do sleep 0.1; done"
+    )
+    run_id = desk.submit("--sync", "*.ckpt", "bash", "-c", script)
+    outputs = folder.outputs_key(run_id)
+    until(lambda: f"{outputs}/a.ckpt" in desk.keys(run_id), "a.ckpt in the store")
+    assert f"{outputs}/b.txt" not in desk.keys(run_id)
+    flag.touch()
+    desk.wait(run_id)
+    assert desk.text(f"{outputs}/b.txt") == "2\n"
+
+
+def test_a_log_that_is_followed_comes_whole(desk: Desk) -> None:
+    run_id = desk.submit("bash", "-c", "for i in $(seq 1 40); do echo line $i; sleep 0.15; done")
+    assert desk.log(run_id, "-f").splitlines() == [f"line {number}" for number in range(1, 41)]
+
+
+def test_everything_may_be_killed_and_arrives_all_the_same(desk: Desk) -> None:
+    flag = desk.root / "go"
+    script = f"echo before; while [ ! -e {flag} ]; do sleep 0.1; done; echo after"
+    run_id = desk.submit("bash", "-c", script)
+    until_text(desk, run_id, "before")
+    for pid in [desk.supervisor(), *(pid for pid, words in desk.processes().items() if "supervise" in words)]:
+        if pid is not None and pid != desk_agent(desk, run_id):
+            os.kill(pid, signal.SIGKILL)
+    flag.touch()
+    assert desk.wait(run_id)[0]["state"] == "succeeded"
+    assert desk.log(run_id) == "before\nafter\n"
+
+
+def desk_agent(desk: Desk, run_id: str) -> int:
+    from gofer.agent import attempts
+
+    who = attempts.agent_of(str(desk.engine / "spool" / run_id), run_id, 1, 0)
+    assert who is not None
+    return who.pid
+
+
+def test_a_store_that_is_away_for_a_while_gets_everything_later(tmp_path: Path, azurite: Azurite) -> None:
+    account, flag = azurite.one, tmp_path / "go"
+    with proxied(azurite.port) as line:
+        endpoint = account.endpoint.replace(f":{azurite.port}/", f":{line.port}/")
+        desk = by_sas(tmp_path, account, account.new_container(), endpoint)
+        run_id = desk.submit("bash", "-c", f"echo one; while [ ! -e {flag} ]; do sleep 0.1; done; echo two")
+        until_text(desk, run_id, "one")
+        line.faults = lambda request: Fault("reset")
+        flag.touch()
+        until(lambda: line.injected > 3, "the store was asked while it was away")
+        line.faults = lambda request: None
+        assert desk.wait(run_id)[0]["state"] == "succeeded"
+        assert desk.log(run_id) == "one\ntwo\n"
+
+
+def test_what_a_store_does_not_take_is_kept_here(tmp_path: Path, azurite: Azurite) -> None:
+    container, flag = azurite.one.new_container(), tmp_path / "go"
+    desk = by_sas(tmp_path, azurite.one, container, azurite.one.endpoint)
+    run_id = desk.submit("bash", "-c", f"echo one; while [ ! -e {flag} ]; do sleep 0.1; done; echo two")
+    until_text(desk, run_id, "one")
+    azurite.one.client().delete_container(container)
+    flag.touch()
+    run = desk.wait(run_id)[0]
+    assert run["state"] == "succeeded"
+    assert "could not be sent to the store" in run["detail"]
+    kept = desk.engine / "unsent" / run_id
+    assert str(kept) in run["detail"]
+    assert (kept / "attempts/1/node-0/rank-0.log").read_text() == "one\ntwo\n"
+
+
+def by_sas(root: Path, account: Account, container: str, endpoint: str) -> Desk:
+    """A home that opens the container with a SAS."""
+    values = (
+        f"{{url: 'az://{container}', account: {account.name}, endpoint: '{endpoint}', sas: '${{env:DUMMY}}'}}"
+    )
+    desk = Desk(root / "one", values)
+    desk.environ["DUMMY"] = account.container_sas(container)
+    return desk
+
+
+def test_the_tail_of_a_large_log_costs_little(tmp_path: Path, azurite: Azurite) -> None:
+    """One GiB, as it lies there after the run and as it does while the run writes it."""
+    account, container = azurite.one, azurite.one.new_container()
+    direct = by_sas(tmp_path / "direct", account, container, account.endpoint).blobs()
+    assert isinstance(direct, Streams)
+    with proxied(azurite.port) as line:
+        endpoint = account.endpoint.replace(f":{azurite.port}/", f":{line.port}/")
+        desk = by_sas(tmp_path, account, container, endpoint)
+        run_id = desk.finish("true")["id"]
+        log = f"{folder.node_key(run_id, 1, 0)}/{folder.rank_log(0)}"
+        block = b"".join(b"%063d\n" % number for number in range(1 << 16))
+        assert direct.put_stream(log, (block for _ in range(256))) == 1 << 30
+        expected = block[-6400:].decode()
+        line.forget()
+        assert desk.log(run_id, "--tail", "100") == expected
+        assert line.bytes_down < 2 << 20, line.bytes_down
+        direct.delete([log])
+        for number in range(256):
+            direct.put(folder.part_key(log, number << 22), block)
+        line.forget()
+        assert desk.log(run_id, "--tail", "100") == expected
+        assert line.bytes_down < 2 << 20, line.bytes_down
+
+
+def test_an_array_ends_with_one_list_of_ends(desk: Desk) -> None:
+    group = desk.submit("--each", "n=" + ",".join(str(number) for number in range(20)), "echo", "{n}")
+    assert desk.wait(group)[0]["counts"] == {"succeeded": 20}
+    ends = desk.text(folder.ends_key(group)).splitlines()
+    assert len(ends) == 20
+    assert not [key for key in desk.keys(group) if ".parts/" in key]
+    assert desk.log(f"{group}-7") == "7\n"
+
+
+def test_nothing_stays_behind(desk: Desk) -> None:
+    desk.finish("true")
+    until(lambda: not desk.processes(), "no process of this home", timeout_s=30)
+    for name in ("spool", "sealed", "work"):
+        assert not list((desk.engine / name).glob("*")), name
+
+
+def test_no_credential_is_written_down(desk: Desk) -> None:
+    run_id = desk.submit("--dry-run", "true")
+    desk.finish("sh", "-c", "env; sleep 0.1")
+    time.sleep(0.1)
+    secret = desk.environ["DUMMY_KEY"]
+    assert secret not in run_id
+    log = (desk.engine / "supervisor.log").read_text()
+    assert secret not in log and "sig=" not in log

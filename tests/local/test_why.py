@@ -1,0 +1,173 @@
+"""`gofer why` on this machine's queue: what a run waits for, what it does, and what ended it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from home import Home, until
+
+FOUR = "targets: {four: {kind: local, gpus: 4}}"
+
+
+def why(home: Home, reference: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(home.gofer("why", "--json", reference).out)
+    return found
+
+
+@pytest.fixture
+def desk(home: Home) -> Home:
+    home.configure(FOUR)
+    return home
+
+
+def hold(home: Home, *words: str) -> str:
+    """A run that is up and stays."""
+    run = home.submit(*words, "sh", "-c", "echo up; exec sleep 600")
+    home.until_logged(run, "up")
+    return run
+
+
+def stop(home: Home, *runs: str) -> None:
+    home.gofer("abort", "-Q", "--grace", "0s", *runs)
+    home.wait(*runs)
+
+
+def short(run: str) -> str:
+    return run.rpartition("-")[2]
+
+
+def test_a_waiting_run_is_told_who_holds_its_gpus(desk: Home) -> None:
+    holder = hold(desk, "-t", "four", "-n", "3", "--single")
+    first = desk.submit("-t", "four", "-n", "4", "--single", "true")
+    second = desk.submit("-t", "four", "-n", "2", "--single", "true")
+    third = desk.submit("-t", "four", "-n", "2", "--single", "--priority", "5", "true")
+    found = why(desk, first)
+    assert found["why"] == f"it needs 4 GPUs (1 of 4 free); held by {short(holder)} (3 GPUs)"
+    assert (found["state"], found["ahead"], found["estimated_start"]) == ("queued", 1, None)
+    assert (why(desk, second)["ahead"], why(desk, third)["ahead"]) == (2, 0)
+    text = desk.gofer("why", first).out
+    assert text.startswith(f"{short(first)} waits: it needs 4 GPUs (1 of 4 free)")
+    assert "ahead of it  1 run\n" in text
+    assert f"  gofer abort {short(first)}\n" in text
+    stop(desk, holder, first, second, third)
+
+
+def test_the_estimate_is_the_end_of_the_time_limits(desk: Home) -> None:
+    holder = hold(desk, "-t", "four", "-n", "4", "--single", "--time-limit", "1h")
+    waiting = desk.submit("-t", "four", "-n", "4", "--single", "true")
+    found = why(desk, waiting)
+    assert found["estimated_start"] > why(desk, holder)["started_at"]
+    assert "by the cluster's own reckoning, no promise" in desk.gofer("why", waiting).out
+    stop(desk, holder, waiting)
+
+
+def test_a_run_without_room_on_the_processors_says_so(home: Home) -> None:
+    cores = json.loads(home.gofer("list", "nodes", "--json").out)[0]["cpus"]
+    holder = hold(home, "--cpus", str(cores))
+    waiting = home.submit("true")
+    expected = f"it needs 1 CPU (0 of {cores} free); held by {short(holder)} ({cores} CPUs)"
+    assert why(home, waiting)["why"] == expected
+    stop(home, holder, waiting)
+
+
+def test_a_run_that_would_fit_says_whom_it_would_delay(desk: Home) -> None:
+    holder = hold(desk, "-t", "four", "-n", "3", "--single", "--time-limit", "1h")
+    head = desk.submit("-t", "four", "-n", "4", "--single", "true")
+    behind = desk.submit("-t", "four", "-n", "1", "true")
+    found = why(desk, behind)
+    assert found["why"] == f"there is room for it, but it would delay {short(head)}, which waits at the head"
+    stop(desk, holder, head, behind)
+
+
+def test_a_retry_says_when_it_begins(home: Home) -> None:
+    run = home.submit("--retries", "9", "sh", "-c", "exit 3")
+    found = until(
+        lambda: next(iter([one for one in [why(home, run)] if "begins in" in (one["why"] or "")]), {}),
+        "a pause between attempts",
+    )
+    number = found["attempts"]
+    assert found["why"].startswith(f"attempt {number} failed, and attempt {number + 1} begins in ")
+    stop(home, run)
+
+
+def test_a_running_run_shows_signs_of_life(home: Home) -> None:
+    run = hold(home)
+    until(lambda: why(home, run)["heartbeat_age_s"] is not None, "a heartbeat")
+    found = why(home, run)
+    assert (found["state"], found["why"]) == ("running", None)
+    assert found["log_age_s"] > 0
+    text = home.gofer("why", run).out
+    assert text.startswith(f"{short(run)} runs\n")
+    for word in ("since", "heartbeat", "last line", f"gofer ssh {short(run)}"):
+        assert word in text
+    stop(home, run)
+
+
+def test_the_rank_that_failed_first_is_named_with_its_last_lines(home: Home) -> None:
+    script = "if [ $RANK = 3 ]; then echo about to fail; exit 9; fi; exec sleep 600"
+    run = home.finish("-N", "2", "--procs", "2", "sh", "-c", script)
+    found = why(home, run["id"])
+    assert found["why"] == "rank 3 exited with 9"
+    assert (found["first_failure"]["rank"], found["first_failure"]["node"]) == (3, 1)
+    text = home.gofer("why", run["id"]).out
+    assert text.startswith(f"{run['short_id']} failed: rank 3 exited with 9\n")
+    assert "failed first  rank 3 of 4, on node 1\n" in text
+    assert "its last lines:\n  about to fail\n" in text
+    assert text.endswith(
+        f"next:\n  gofer logs {run['short_id']} --rank 3\n  gofer resubmit {run['short_id']}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "expected", "step"),
+    [
+        (["sh", "-c", "kill -9 $$"], "killed by signal 9 (SIGKILL)", "gofer resubmit"),
+        (["python", "-c", "raise MemoryError"], "rank 0 ran out of memory", "# with less to hold at once"),
+        (["--time-limit", "1s", "sleep", "60"], "stopped at its time limit of 1s", " LONGER sleep 60"),
+        (["--setup", "echo no pip; exit 4", "true"], "set-up ended with 4: no pip", "gofer logs"),
+    ],
+)  # fmt: skip
+def test_what_killed_it_and_what_to_do(home: Home, words: list[str], expected: str, step: str) -> None:
+    run = home.finish(*words)
+    found = why(home, run["id"])
+    assert found["why"] == expected
+    assert any(step in one for one in found["next"]), found["next"]
+
+
+def test_a_run_that_succeeded_is_one_line(home: Home) -> None:
+    run = home.finish("true")
+    assert home.gofer("why", "last").out.startswith(f"{run['short_id']} succeeded after ")
+    assert len(home.gofer("why", "last").out.splitlines()) == 1
+
+
+def test_a_group_is_told_by_reason_with_an_example_of_each(home: Home) -> None:
+    script = "echo row {x}; exit $(( {x} % 3 ))"
+    run = home.finish("--each", "x=0,1,2,3,4,5,6", "sh", "-c", script)
+    found = why(home, run["id"])
+    reasons = [(one["runs"], one["state"], one["why"], one["example"]) for one in found["reasons"]]
+    name = run["short_id"]
+    assert reasons == [
+        (2, "failed", "exited with 1", f"{name}-1"),
+        (2, "failed", "exited with 2", f"{name}-2"),
+        (3, "succeeded", None, f"{name}-0"),
+    ]
+    text = home.gofer("why", run["id"]).out
+    assert f"2 runs failed: exited with 1; such as {name}-1\n  row 1\n" in text
+    assert f"  gofer resubmit --failed {name}\n" in text
+
+
+def test_a_waiting_group_says_what_its_runs_wait_for(desk: Home) -> None:
+    holder = hold(desk, "-t", "four", "-n", "4", "--single")
+    group = desk.submit("-t", "four", "-n", "1", "--each", "x=1,2,3", "true", "{x}")
+    (only,) = why(desk, group)["reasons"]
+    assert (only["runs"], only["state"]) == (3, "queued")
+    assert only["why"] == f"it needs 1 GPU (0 of 4 free); held by {short(holder)} (4 GPUs)"
+    stop(desk, holder, group)
+
+
+def test_several_runs_are_an_array_of_answers(home: Home) -> None:
+    runs = [home.finish("true")["id"], home.finish("false")["id"]]
+    found = json.loads(home.gofer("why", "--json", *runs).out)
+    assert [one["id"] for one in found] == runs

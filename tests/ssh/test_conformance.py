@@ -1,0 +1,40 @@
+"""The ssh backend passes the suite that is shipped for every backend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from clusters.fixtures import ON_SSH_BOXES
+from clusters.fixtures import ssh_boxes as ssh_boxes
+from clusters.fixtures import ssh_boxes_site as ssh_boxes_site
+from clusters.ssh import Boxes
+from home import Home
+
+from gofer.ops.session import Session
+from gofer.testing.backend_conformance import BackendConformance
+
+pytestmark = ON_SSH_BOXES
+
+
+class TestSsh(BackendConformance):
+    """Two machines that share a folder."""
+
+    target = "pair"
+    gpus_per_node = 4
+    timeout_s = 100.0
+    home: Home
+
+    @pytest.fixture(autouse=True)
+    def _home(self, tmp_path: Path, ssh_boxes: Boxes, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.home = Home(tmp_path)
+        monkeypatch.setenv("PATH", ssh_boxes.env["PATH"])
+        shared = tmp_path / "shared"
+        shared.mkdir()
+        self.home.configure(
+            "targets: {pair: {kind: ssh, hosts: [boxa, boxb], gpus_per_node: 4, shared: true, store: both}}\n"
+            f"stores: {{both: {{url: 'file://{shared}'}}}}\n"
+        )
+
+    def open(self) -> Session:
+        return Session(self.home.folder, self.home.environ, say=lambda _: None)

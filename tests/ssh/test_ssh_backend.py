@@ -1,0 +1,145 @@
+"""Runs on machines over SSH: real sshd, real queues there, lines that fail."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from clusters.fixtures import ON_SSH_BOXES
+from clusters.fixtures import ssh_boxes as ssh_boxes
+from clusters.fixtures import ssh_boxes_site as ssh_boxes_site
+from clusters.line import Fault
+from clusters.ssh import Boxes
+from home import Home, until
+
+pytestmark = ON_SSH_BOXES
+
+ONE = "targets: {box: {kind: ssh, hosts: [boxb], gpus_per_node: 4}}\ntarget: box\n"
+
+
+@pytest.fixture
+def home(tmp_path: Path, ssh_boxes: Boxes) -> Iterator[Home]:
+    made = Home(tmp_path)
+    made.environ["PATH"] = f"{ssh_boxes.bin}:{made.environ['PATH']}"
+    made.configure(ONE)
+    yield made
+
+
+def test_a_command_runs_there_with_its_code_and_brings_back_what_it_made(home: Home) -> None:
+    (home.folder / "job.sh").write_text('hostname; echo "$1"; echo 7 > "$GOFER_OUTPUT_DIR/x"; exit 3')
+    done = home.gofer("submit", "--wait", "--json", "-n", "1", "bash", "job.sh", "two  words", status=3)
+    run = json.loads(done.out)
+    assert (run["state"], run["reason"], run["exit_code"]) == ("failed", "exit-code", 3)
+    assert home.log(run["id"]) == "boxb\ntwo  words\n"
+    home.gofer("extract", run["id"], "there")
+    assert (home.folder / "there/outputs/x").read_text() == "7\n"
+
+
+def test_a_run_survives_the_line_and_is_followed_over_it(home: Home, ssh_boxes: Boxes) -> None:
+    run_id = home.submit("bash", "-c", "for i in $(seq 1 30); do echo $i; sleep 0.2; done")
+    until(lambda: "2\n" in home.log(run_id), "the first lines")
+    ssh_boxes.lines["boxb"].cut()
+    assert home.log(run_id, "-f").split() == [str(number) for number in range(1, 31)]
+    assert home.wait(run_id)[0]["state"] == "succeeded"
+
+
+def test_abort_reaches_it(home: Home) -> None:
+    run_id = home.submit("sleep", "1000")
+    until(lambda: home.view(run_id)["state"] == "running", "it runs")
+    home.gofer("abort", run_id)
+    assert home.wait(run_id)[0]["state"] == "cancelled"
+
+
+def test_a_machine_that_is_down_is_said_to_be_and_its_runs_are_not_lost(home: Home, ssh_boxes: Boxes) -> None:
+    run_id = home.submit("sleep", "5")
+    ssh_boxes.lines["boxb"].cut()
+    ssh_boxes.lines["boxb"].set(Fault("refuse"))
+    shown = home.gofer("list", "runs", status=None)
+    assert run_id[-6:] in shown.out
+    assert "boxb" in shown.err
+    ssh_boxes.lines["boxb"].clear()
+    assert home.wait(run_id)[0]["state"] == "succeeded"
+
+
+@pytest.fixture
+def pair(home: Home, tmp_path: Path) -> Home:
+    """Two machines that share a folder."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    home.configure(
+        "target: pair\n"
+        "targets: {pair: {kind: ssh, hosts: [boxa, boxb], gpus_per_node: 2, shared: true, store: both}}\n"
+        f"stores: {{both: {{url: 'file://{shared}'}}}}\n"
+    )
+    return home
+
+
+def test_a_run_over_two_machines_meets_and_ends_as_one(pair: Home) -> None:
+    script = "echo $(hostname) $RANK $WORLD_SIZE $NODE_RANK $MASTER_ADDR $AZ_BATCH_HOST_LIST"
+    run = pair.finish("-n", "4", "bash", "-c", script)
+    assert run["state"] == "succeeded"
+    lines = [pair.log(run["id"], "--rank", str(rank)).split() for rank in range(4)]
+    assert [words[1:4] for words in lines] == [[str(rank), "4", str(rank // 2)] for rank in range(4)]
+    hosts = [lines[0][0], lines[2][0]]
+    assert sorted(hosts) == ["boxa", "boxb"]
+    assert {words[4] for words in lines} == {hosts[0]}
+    assert {words[5] for words in lines} == {",".join(hosts)}
+
+
+def test_a_failure_on_one_machine_ends_the_run_on_the_other(pair: Home) -> None:
+    script = "if [ $RANK = 3 ]; then sleep 1; exit 7; fi; sleep 300"
+    run = pair.finish("-n", "4", "bash", "-c", script)
+    assert (run["state"], run["reason"], run["exit_code"]) == ("failed", "exit-code", 7)
+    assert run["first_failure"]["rank"] == 3
+    assert run["elapsed_s"] < 100
+
+
+def test_a_run_over_two_machines_is_tried_again_as_one(pair: Home) -> None:
+    script = "if [ $GOFER_ATTEMPT = 1 ] && [ $RANK = 2 ]; then exit 7; fi; sleep 2; echo $GOFER_ATTEMPT"
+    run = pair.finish("-n", "4", "--retries", "1", "bash", "-c", script)
+    assert (run["state"], len(run["attempts"])) == ("succeeded", 2)
+    assert [pair.log(run["id"], "--rank", str(rank)) for rank in (0, 3)] == ["2\n", "2\n"]
+
+
+def test_two_runs_that_want_both_machines_do_not_wait_for_each_other_for_ever(pair: Home) -> None:
+    first, second = (pair.submit("-n", "4", "sleep", "1") for _ in range(2))
+    assert [one["state"] for one in pair.wait(first, second)] == ["succeeded", "succeeded"]
+
+
+def test_runs_are_spread_over_the_machines(pair: Home) -> None:
+    pair.gofer("submit", "--no-code", "-n", "2", "sleep", "20")
+    second = pair.submit("-n", "2", "hostname")
+    third = pair.finish("-n", "1", "hostname")
+    shown = pair.log(second)
+    assert shown in ("boxa\n", "boxb\n")
+    assert third["state"] == "succeeded"
+    pair.gofer("abort", "last")
+
+
+def test_several_machines_need_a_folder_they_share(home: Home) -> None:
+    home.configure("target: two\ntargets: {two: {kind: ssh, hosts: [boxa, boxb], gpus_per_node: 2}}\n")
+    done = home.gofer("submit", "--no-code", "-n", "4", "true", status=1)
+    assert "needs a folder that they share" in done.err
+    run = home.finish("-n", "2", "hostname")
+    assert home.log(run["id"]) in ("boxa\n", "boxb\n")
+
+
+def test_two_queues_of_a_machine_share_its_gpus(home: Home, tmp_path: Path) -> None:
+    """As two people have them: each with a folder of their own, neither knows of the other."""
+    options = "kind: ssh, hosts: [boxb], gpus_per_node: 2"
+    home.configure(
+        f"target: ann\ntargets: {{ann: {{{options}}}, bob: {{{options}, folder: '~/.gofer-bob'}}}}\n"
+    )
+    flag = tmp_path / "go"
+    waits = f"echo $CUDA_VISIBLE_DEVICES; while [ ! -e {flag} ]; do sleep 0.1; done"
+    first = home.submit("-n", "1", "bash", "-c", waits)
+    until(lambda: home.view(first)["state"] == "running", "ann's run has its GPU")
+    second = home.submit("-c", "bob", "-n", "1", "bash", "-c", "echo $CUDA_VISIBLE_DEVICES")
+    assert home.wait(second)[0]["state"] == "succeeded"
+    assert sorted([home.log(first), home.log(second)]) == ["0\n", "1\n"]
+    both = home.submit("-c", "bob", "-n", "2", "true")
+    until(lambda: home.view(both)["state"] == "queued", "bob's run waits for ann's")
+    flag.touch()
+    assert home.wait(first, both)[1]["state"] == "succeeded"

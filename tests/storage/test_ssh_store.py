@@ -1,0 +1,50 @@
+"""A folder on another machine is a store as any other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from clusters.fixtures import ON_SSH_BOXES
+from clusters.fixtures import ssh_boxes as ssh_boxes
+from clusters.fixtures import ssh_boxes_site as ssh_boxes_site
+from clusters.ssh import Boxes
+
+from gofer.errors import StoreError, UsageError
+from gofer.storage.base import Store
+from gofer.storage.open import open_store
+from gofer.storage.ssh import Address
+from gofer.testing.storage_capabilities import StreamsConformance
+from gofer.testing.storage_conformance import AppendsConformance
+
+pytestmark = ON_SSH_BOXES
+
+
+class TestSshStore(AppendsConformance, StreamsConformance):
+    @pytest.fixture(autouse=True)
+    def _boxes(self, ssh_boxes: Boxes, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("PATH", ssh_boxes.env["PATH"])
+
+    def open(self) -> Store:
+        return open_store(f"ssh://boxb/~/stores/{uuid4().hex}", create=True)
+
+
+def test_a_folder_that_is_not_there_is_named(ssh_boxes: Boxes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", ssh_boxes.env["PATH"])
+    with pytest.raises(StoreError, match="/no/such/folder is not on boxb") as caught:
+        open_store("ssh://boxb/no/such/folder").get("x")
+    assert caught.value.hint == "`ssh boxb mkdir -p /no/such/folder`"
+
+
+@pytest.mark.parametrize("url", ["ssh://", "ssh://host", "ssh://host/", "ssh:///folder"])
+def test_what_is_no_folder_on_a_machine(url: str) -> None:
+    with pytest.raises(UsageError, match="is no folder on a machine"):
+        Address.parse(url)
+
+
+def test_an_address_is_itself_again() -> None:
+    for url in ("ssh://me@host/a/b", "ssh://host/~/a"):
+        assert Address.parse(url).url() == url
+    assert Address.parse("ssh://host/~/a").folder == "~/a"
+    assert Address.parse("ssh://host/a/").folder == str(Path("/a"))

@@ -1,0 +1,68 @@
+"""A command on a terminal of its own, as a person would type at it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+
+
+class Terminal:
+    """One started command; leaving the `with` block ends it."""
+
+    def __init__(self, argv: list[str], *, cwd: Path, env: dict[str, str]) -> None:
+        self._master, inner = pty.openpty()
+        self._process = subprocess.Popen(
+            argv, cwd=cwd, env=env, stdin=inner, stdout=inner, stderr=inner, start_new_session=True
+        )
+        os.close(inner)
+        self.shown = ""
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait(30)
+        os.close(self._master)
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def until(self, text: str, *, timeout_s: float = 60.0) -> str:
+        """All that was shown, once this is among it; AssertionError when it does not come."""
+        deadline = time.monotonic() + timeout_s
+        while text not in self.shown:
+            assert time.monotonic() < deadline, f"{text!r} did not come: {self.shown!r}"
+            if not self._read():
+                assert text in self.shown, f"{text!r} did not come before the end: {self.shown!r}"
+        return self.shown
+
+    def end(self, *, timeout_s: float = 60.0) -> int:
+        """The exit status, and the rest of what was shown."""
+        deadline = time.monotonic() + timeout_s
+        while self._process.poll() is None:
+            assert time.monotonic() < deadline, f"it did not end: {self.shown!r}"
+            self._read()
+        while self._read():
+            pass
+        return self._process.returncode
+
+    def _read(self) -> bool:
+        """False when nothing can come any more."""
+        if not select.select([self._master], [], [], 0.1)[0]:
+            return self._process.poll() is None
+        try:
+            data = os.read(self._master, 65536)
+        except OSError:  # Linux says so when the other side is closed
+            time.sleep(0.01)
+            return False
+        self.shown += data.decode(errors="replace")
+        return bool(data)

@@ -1,0 +1,134 @@
+"""A machine over SSH does as this one does, through jump hosts and noise, and says what is wrong."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from clusters.fixtures import ON_SSH_BOXES
+from clusters.fixtures import ssh_boxes as ssh_boxes
+from clusters.fixtures import ssh_boxes_site as ssh_boxes_site
+from clusters.line import Fault
+from clusters.ssh import Boxes
+from clusters.ssh_conf import NOISY, Noise
+
+from gofer.errors import Unreachable
+from gofer.transport.bundle import mark
+from gofer.transport.machine import Failed, Here, Machine, run
+from gofer.transport.ssh import Login, There, sockets_folder
+
+pytestmark = ON_SSH_BOXES
+
+
+@pytest.fixture
+def there(ssh_boxes: Boxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[There]:
+    """`boxb`, behind `boxa`."""
+    monkeypatch.setenv("PATH", ssh_boxes.env["PATH"])
+    machine = There(Login("boxb"), sockets=sockets_folder(os.environ))
+    yield machine
+    machine.close()
+    ssh_boxes.boxes["boxb"].say(Noise())
+
+
+def other(there: There, host: str, **login: str) -> There:
+    return There(Login(host, **login), sockets=there._sockets)
+
+
+def test_it_is_another_machine_and_answers_as_this_one_does(there: There, ssh_boxes: Boxes) -> None:
+    facts = there.call("machine.facts").value
+    assert facts["host"] == "boxb"
+    assert facts["home"] == str(ssh_boxes.boxes["boxb"].home)
+    machines: list[Machine] = [there, Here()]
+    for machine in machines:
+        done = run(
+            machine, ["sh", "-c", "cat; echo $X >&2; exit 3"], stdin=b"in\0put", env={"X": "odd 'one'"}
+        )
+        assert done == (3, "in\0put", "odd 'one'\n")
+        with pytest.raises(Failed) as caught:
+            run(machine, ["no-such-program"])
+        assert caught.value.kind == "FileNotFoundError"
+        assert run(machine, ["sleep", "100"], timeout_s=0.2).status is None
+
+
+def test_the_agent_is_sent_once_and_nothing_else_is_left(there: There, ssh_boxes: Boxes) -> None:
+    home = ssh_boxes.boxes["boxb"].home
+    shutil.rmtree(home / ".gofer", ignore_errors=True)
+    there.call("machine.facts")
+    there.close()
+    sent = ssh_boxes.lines["boxb"].counts().up
+    there.call("machine.facts")
+    assert ssh_boxes.lines["boxb"].counts().up - sent < 20_000
+    assert [path.name for path in (home / ".gofer").iterdir()] == ["agent"]
+    assert [path.name for path in (home / ".gofer/agent").iterdir()] == [mark()]
+
+
+@pytest.mark.parametrize("size", [0, 1, 70_000, 5_000_000])
+def test_bytes_pass_as_they_are_both_ways(there: There, size: int) -> None:
+    data = os.urandom(size)
+    assert there.call("machine.run", data, argv=["cat"]).data == data
+
+
+def test_what_a_login_prints_does_not_matter(there: There, ssh_boxes: Boxes) -> None:
+    ssh_boxes.boxes["boxb"].say(NOISY)
+    assert there.call("machine.facts").value["host"] == "boxb"
+
+
+def test_a_connection_is_shared_by_commands(there: There, ssh_boxes: Boxes) -> None:
+    there.call("machine.facts")
+    before = ssh_boxes.lines["boxb"].counts().connections
+    second = other(there, "boxb")
+    assert second.call("machine.facts").value["host"] == "boxb"
+    second.close()
+    assert ssh_boxes.lines["boxb"].counts().connections == before
+
+
+@pytest.mark.parametrize("kind", ["refuse", "drop", "truncate"])
+def test_a_line_that_breaks_is_named_and_the_next_call_connects_again(
+    there: There, ssh_boxes: Boxes, kind: str
+) -> None:
+    there.call("machine.facts")
+    line = ssh_boxes.lines["boxb"]
+    line.cut()
+    line.set(Fault(kind, after_bytes=3000), times=1)  # type: ignore[arg-type]
+    with pytest.raises(Unreachable, match="boxb"):
+        for _ in range(3):
+            there.call("machine.facts")
+    line.clear()
+    assert there.call("machine.facts").value["host"] == "boxb"
+
+
+def test_a_machine_that_says_nothing_is_not_waited_for_without_end(there: There, ssh_boxes: Boxes) -> None:
+    there.call("machine.facts")
+    ssh_boxes.lines["boxb"].pause()
+    with pytest.raises(Unreachable, match="did not answer in time"):
+        there.call("machine.facts", wait_s=0.5)
+
+
+def test_errors_say_what_mends_them(there: There, tmp_path: Path) -> None:
+    cases = {
+        "no-such-host.invalid": "there is no such host",
+        "boxb": "the Python named for it is not there",
+    }
+    for host, words in cases.items():
+        with pytest.raises(Unreachable, match=words) as caught:
+            other(there, host, python="/no/python3").call("machine.facts")
+        assert caught.value.hint
+
+
+def test_an_old_python_is_refused_by_its_version(there: There, tmp_path: Path) -> None:
+    old = sorted(Path.home().glob(".pyenv/versions/3.[67].*/bin/python3"))
+    if not old:
+        pytest.skip("this machine has no Python older than 3.8")
+    with pytest.raises(Unreachable, match=r"has Python 3\.[67], and gofer needs 3.8"):
+        other(there, "boxa", python=str(old[0])).call("machine.facts")
+
+
+def test_every_python_since_3_8_can_be_the_far_end(there: There) -> None:
+    for python in sorted(Path.home().glob(".pyenv/versions/3.*/bin/python3")):
+        if not python.parts[-3].startswith(("3.6", "3.7")):
+            machine = other(there, "boxa", python=str(python))
+            assert python.parts[-3].startswith(machine.call("machine.facts").value["python"])
+            machine.close()
