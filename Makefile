@@ -11,8 +11,9 @@ TYPED := $(wildcard src tests bench)
 LINTED := $(wildcard src tests bench examples)
 WORKERS ?= 2
 KILLS ?= 1000
-# Tests that need root are left out, aloud, for those who are not.
-NOT_ROOT := $(if $(filter-out 0,$(shell id -u)),-m "not root")
+FAULTS ?= 500
+# Tests that need root are left out, aloud, for those who are not; those that need PyTorch have a target of their own.
+NOT_ROOT := $(if $(filter-out 0,$(shell id -u)),and not root)
 
 # A virtual environment holds absolute paths: one that was moved with its folder is made again.
 ifneq ($(shell test -x $(PY) && cat $(STAMP) 2>/dev/null),$(CURDIR))
@@ -40,11 +41,18 @@ test: check ready ## checks and the whole suite; as root it installs the Debian 
 	@bash scripts/apt-packages.sh
 	@bash scripts/test-services.sh
 	@$(if $(NOT_ROOT),echo 'not root: the tests marked `root` are left out',:)
-	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(NOT_ROOT) $(ARGS)
+	@echo 'the tests marked `torch` are left out; `make test-torch` runs them'
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not torch $(NOT_ROOT)" $(ARGS)
 
 .PHONY: test-unit
 test-unit: ready ## the part of the suite that needs neither root nor network
-	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not root and not net" $(ARGS)
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not root and not net and not torch" $(ARGS)
+
+.PHONY: test-torch
+test-torch: ready ## the tests of DDP; installs PyTorch, about 1 GB, into .venv-torch
+	@bash scripts/apt-packages.sh
+	@bash scripts/torch-venv.sh
+	@GOFER_TEST_TORCH=$(CURDIR)/.venv-torch/bin/python $(BIN)/pytest -m torch $(ARGS)
 
 .PHONY: check
 check: $(STAMP) ## ruff, mypy --strict, the layers, and the agent's oldest Python
@@ -89,6 +97,11 @@ ssh-up: ready ## two machines to reach over SSH in .clusters/ssh; ARGS="--slurm 
 ssh-down: ready ## end them
 	@PYTHONPATH=tests $(PY) -m clusters ssh down $(ARGS)
 
+.PHONY: drill-lines
+drill-lines: ready ## submissions over SSH and to Slurm while the lines fail: FAULTS=500
+	@bash scripts/apt-packages.sh
+	@PYTHONPATH=tests $(PY) -m linedrill --faults $(FAULTS) $(ARGS)
+
 .PHONY: venv
 venv: ready ## set up .venv and nothing else
 
@@ -99,6 +112,6 @@ lock: ## renew requirements/*.txt from pyproject.toml; UPGRADE=1 takes newer ver
 .PHONY: clean
 clean: ## remove all that make made, .venv included
 	@if [ -d .clusters ]; then $(MAKE) slurm-down ssh-down; fi
-	@rm -rf .clusters .venv .venv-lock .demo .bench dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .clusters .venv .venv-lock .venv-torch .demo .bench dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@rm -rf examples/*/assets examples/*/out examples/*/output
 	@find . -path ./.git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -10,6 +10,7 @@ from gofer.testing.backend_conformance import BackendConformance
 
 
 class TestLocal(BackendConformance):
+    column = "local"
     target = "here"
     gpus_per_node = 4
     timeout_s = 100.0

@@ -20,6 +20,7 @@ pytestmark = ON_SSH_BOXES
 class TestSsh(BackendConformance):
     """Two machines that share a folder."""
 
+    column = "ssh"
     target = "pair"
     gpus_per_node = 4
     timeout_s = 100.0

@@ -1,0 +1,44 @@
+"""Where the drill can be held: a machine over SSH, and a Slurm cluster behind its login node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from clusters.fixtures import boxed, running
+from home import Home
+
+from linedrill.course import Course
+
+
+def _home(folder: Path, bin_folder: Path, config: str) -> Home:
+    home = Home(folder)
+    home.environ["PATH"] = f"{bin_folder}:{home.environ['PATH']}"
+    home.configure(config)
+    return home
+
+
+@contextmanager
+def on_ssh(folder: Path, seed: int) -> Iterator[Course]:
+    """One machine behind another."""
+    with boxed(None) as boxes:
+        home = _home(folder, boxes.bin, "targets: {far: {kind: ssh, hosts: [boxb]}}\n")
+        yield Course(home, "far", boxes.lines["boxb"], seed=seed)
+
+
+@contextmanager
+def on_slurm(folder: Path, seed: int) -> Iterator[Course]:
+    """A cluster without accounting, asked through its login node."""
+    with running() as slurm, boxed(slurm) as boxes:
+        shared = folder / "shared"
+        shared.mkdir()
+        config = (
+            "targets: {far: {kind: slurm, login: login, store: lab, "
+            f"folder: '{shared}/gofer'}}}}\nstores: {{lab: {{url: 'file://{shared}/store'}}}}\n"
+        )
+        (shared / "store").mkdir()
+        yield Course(_home(folder, boxes.bin, config), "far", boxes.lines["login"], seed=seed)
+
+
+SITES: dict[str, Callable[[Path, int], AbstractContextManager[Course]]] = {"ssh": on_ssh, "slurm": on_slurm}
