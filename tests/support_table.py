@@ -1,7 +1,7 @@
 """`docs/support.md`, made from what the conformance suite found on each backend: see `make support`.
 
-A pytest plugin: `pytest -p support_table --support-table FILE tests/…/test_conformance.py`. A test class takes
-part by its attribute `column`.
+A pytest plugin: `pytest -p support_table --support-table FILE tests/…/test_conformance.py`. A test class
+takes part by its attribute `column`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "support.md"
 
 _HEAD = """# What works where
 
-Made by `make support` from what the [conformance suite](../CONTRIBUTING.md) found on real clusters of each kind; not written by
-hand. `yes` passed, `no` failed, `–` was passed over by a backend that cannot do it.
+Made by `make support` from what the [conformance suite](../CONTRIBUTING.md) found on real clusters of each
+kind; not written by hand. `yes` passed, `no` failed, `-` was passed over by a backend that cannot do it.
 
 """
-_WORDS = {"passed": "yes", "failed": "no", "skipped": "–"}
+_WORDS = {"passed": "yes", "failed": "no", "skipped": "-"}
 _found: dict[str, dict[str, str]] = {}
 
 
@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    report: pytest.TestReport = yield  # type: ignore[assignment,misc]
+    report: pytest.TestReport = yield  # type: ignore[assignment]
     column = getattr(getattr(item, "cls", None), "column", None)
     if column is not None and (report.when == "call" or report.outcome != "passed"):
         _found.setdefault(words(item.name), {})[column] = _WORDS[report.outcome]

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from gofer.agent.sealed import Private
-from gofer.backends.base import Waiting
+from gofer.backends.base import RunRef, Waiting
 from gofer.backends.engine_waiting import explain
-from gofer.errors import BackendError
+from gofer.errors import BackendError, CheckFailed
+from gofer.model.ids import short_id
 from gofer.model.run import Attempt, Observation
 from gofer.transport.machine import Failed, Machine
 
@@ -63,6 +64,11 @@ class EngineQueue:
         found = self._call("waiting", run_id=run_id)
         return None if found is None else explain(found)
 
+    def shell(self, run_id: str, command: Sequence[str], *, terminal: bool) -> list[str] | None:
+        """The words that open a shell beside a run on that machine; None when it does not run there."""
+        found: list[str] | None = self._call("shell", run_id=run_id, command=list(command), terminal=terminal)
+        return found
+
     def _woken(self, started: bool) -> None:
         """BackendError when the supervisors that were started do not stay."""
         self._started += started
@@ -82,6 +88,15 @@ class EngineQueue:
                 f"the queue of {self.machine.name} in `{self.engine}` cannot be used: {error.words}",
                 hint="make the folder writable, or set `GOFER_HOME` to one that is",
             ) from error
+
+
+def no_process(run: RunRef) -> CheckFailed:
+    """What `Shells.shell` raises for a run of which nothing is alive."""
+    name = short_id(run.id)
+    return CheckFailed(
+        f"no process of {name} is alive where it ran",
+        hint=f"`gofer why {name}` says where it stands; `gofer logs {name}` shows what it wrote",
+    )
 
 
 def _observation(seen: dict[str, Any]) -> Observation:

@@ -50,9 +50,9 @@ def count(kind: str, number: int) -> str:
 
 def _held(holders: Sequence[Mapping[str, Any]], lacks: Sequence[str]) -> str:
     """The largest by name, the rest by their number."""
-    named = [
-        f"{short_id(one['id'])} ({', '.join(count(kind, one[kind]) for kind in lacks if one[kind])})"
-        for one in holders[:_MOST_NAMED]
-    ]
+    named = []
+    for one in holders[:_MOST_NAMED]:
+        what = ", ".join(count(kind, one[kind]) for kind in lacks if one[kind])
+        named.append(f"{one.get('who') or short_id(one['id'])} ({what})")
     more = len(holders) - len(named)
     return ", ".join(named) + (f" and {more} more" if more else "")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from gofer.backends.base import Backend
-from gofer.errors import UnknownName
+from gofer.errors import UnknownName, UsageError
 from gofer.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -48,6 +48,15 @@ class Kind(NamedTuple):
     options: type[msgspec.Struct]
     make: Callable[[msgspec.Struct, Surroundings], Backend]
     login: Callable[[msgspec.Struct, str], Login | None] = _nowhere_else
+
+
+def check_reach(around: Surroundings) -> None:
+    """UsageError when the runs of a target could not reach its store."""
+    if around.store_path is None and not around.is_lent:
+        raise UsageError(
+            f"runs cannot reach the store `{around.store_url}` of the target `{around.target}`",
+            hint="give the target a store whose URL begins with `file://`, `az://` or `s3://`",
+        )
 
 
 def _local() -> Kind:

@@ -15,6 +15,7 @@ _PIECE = 1 << 20
 # For more at once Linux looks for larger pieces of memory, which a virtual machine often has to fetch first.
 _WRITTEN_AT_ONCE = 1 << 17
 _DONE = b"\1"
+_PATIENCE_S = 0.5
 
 
 class PartFile:
@@ -27,7 +28,8 @@ class PartFile:
         self._marks = bytearray(self._load(-(-size // block)))
         self._digest = hashlib.md5(usedforsecurity=False)
         self._hashed = 0
-        self._hashing = threading.Lock()
+        self._turns = threading.Condition()
+        self._hasher: int | None = None
 
     def missing(self) -> list[int]:
         """The numbers of the blocks that are not there yet."""
@@ -46,27 +48,35 @@ class PartFile:
             written = os.pwrite(self.file, rest[:_WRITTEN_AT_ONCE], start)
             rest, start = rest[written:], start + written
         os.pwrite(self.file, _DONE, self._size + number)
-        if hashing:
-            self._hash_on(number, data)
-        self._marks[number] = 1
+        if hashing and self._await_turn(number):
+            self._hash()
+            self._digest.update(data)
+            self._hashed = number + 1
+        with self._turns:
+            self._marks[number] = 1
+            if self._hasher == number:
+                self._hasher = None
+            self._turns.notify_all()
 
-    def _hash_on(self, number: int, data: memoryview) -> None:
-        """Hash what is there in order, this block from memory if it is its turn; one thread at a time."""
-        if self._hashing.acquire(blocking=False):
-            try:
-                self._hash()
-                if self._hashed == number:
-                    self._digest.update(data)
-                    self._hashed += 1
-                    self._hash()
-            finally:
-                self._hashing.release()
+    def _await_turn(self, number: int) -> bool:
+        """Whether the block can be hashed from memory: those before it come within moments.
+
+        If not, it is read again when they have come: the thread that fetches one of them may be waiting for
+        the memory that this block holds.
+        """
+        with self._turns:
+            if not self._turns.wait_for(lambda: self._is_next(number), timeout=_PATIENCE_S):
+                return False
+            self._hasher = number
+            return True
+
+    def _is_next(self, number: int) -> bool:
+        return self._hasher is None and all(self._marks[self._hashed : number])
 
     def md5(self) -> bytes:
         """Of the whole file, when every block is there."""
-        with self._hashing:
-            self._hash()
-            return self._digest.digest()
+        self._hash()
+        return self._digest.digest()
 
     def trim(self) -> None:
         """Cut the marks off: the file is whole."""

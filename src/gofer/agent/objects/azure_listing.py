@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import re
 from binascii import a2b_base64
-from typing import Dict, List, NamedTuple, Optional
+from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional
 from urllib.parse import unquote
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 # Tags in the order in which the services write them; in another order, the page goes to the parser.
 _BLOB = re.compile(
@@ -100,26 +103,29 @@ def _quoted(etag: str) -> str:
 def _parse(data: bytes) -> Listing:
     from xml.etree import ElementTree
 
-    def fields(node: ElementTree.Element, tag: str) -> Dict[str, str]:
-        found = node.find(tag)
-        return {} if found is None else {child.tag: child.text or "" for child in found}
-
-    def name(node: ElementTree.Element) -> str:
-        """Those that XML cannot hold come percent-encoded."""
-        found = node.find("Name")
-        if found is None:
-            return ""
-        text = found.text or ""
-        return unquote(text) if found.get("Encoded") == "true" else text
-
-    def listed(node: ElementTree.Element) -> Listed:
-        facts = fields(node, "Properties")
-        words = {word.lower(): value for word, value in fields(node, "Metadata").items()}
-        size, modified = int(facts.get("Content-Length", "0")), facts.get("Last-Modified", "")
-        etag = _quoted(facts.get("Etag", ""))
-        return Listed(name(node), size, modified, _md5(facts.get("Content-MD5")), etag, words)
-
     root = ElementTree.fromstring(data)
-    blobs = [listed(node) for node in root.iter("Blob")]
-    folders = [name(node) for node in root.iter("BlobPrefix")]
+    blobs = [_listed(node) for node in root.iter("Blob")]
+    folders = [_name(node) for node in root.iter("BlobPrefix")]
     return Listing(blobs, folders, root.findtext("NextMarker") or "")
+
+
+def _listed(node: Element) -> Listed:
+    facts = _fields(node, "Properties")
+    words = {word.lower(): value for word, value in _fields(node, "Metadata").items()}
+    size, modified = int(facts.get("Content-Length", "0")), facts.get("Last-Modified", "")
+    etag = _quoted(facts.get("Etag", ""))
+    return Listed(_name(node), size, modified, _md5(facts.get("Content-MD5")), etag, words)
+
+
+def _name(node: Element) -> str:
+    """Those that XML cannot hold come percent-encoded."""
+    found = node.find("Name")
+    if found is None:
+        return ""
+    text = found.text or ""
+    return unquote(text) if found.get("Encoded") == "true" else text
+
+
+def _fields(node: Element, tag: str) -> Dict[str, str]:
+    found = node.find(tag)
+    return {} if found is None else {child.tag: child.text or "" for child in found}

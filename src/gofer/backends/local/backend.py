@@ -12,8 +12,8 @@ from gofer.agent import gpus as driver
 from gofer.agent.active import spool_folder
 from gofer.agent.sealed import Private
 from gofer.backends.base import NodeFacts, Plan, RunRef, Waiting
-from gofer.backends.engine_queue import EngineQueue
-from gofer.backends.local import launchers, nodes, shells
+from gofer.backends.engine_queue import EngineQueue, no_process
+from gofer.backends.local import launchers, nodes
 from gofer.backends.local.options import LocalOptions
 from gofer.backends.local.request import LocalPlan, make_plan
 from gofer.backends.registry import Surroundings
@@ -112,4 +112,7 @@ class LocalBackend:
         return [nodes.this_machine(self._queue.facts(), self.gpus)]
 
     def shell(self, run: RunRef, command: Sequence[str], *, terminal: bool) -> list[str]:
-        return shells.words(run.id, command, terminal=terminal)
+        words = self._queue.shell(run.id, command, terminal=terminal)
+        if words is None:
+            raise no_process(run)
+        return words

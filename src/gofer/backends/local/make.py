@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from gofer.backends.local.backend import LocalBackend
 from gofer.backends.local.options import LocalOptions
-from gofer.backends.registry import Kind, Surroundings
-from gofer.errors import UsageError
+from gofer.backends.registry import Kind, Surroundings, check_reach
+
+if TYPE_CHECKING:
+    from gofer.backends.local.backend import LocalBackend
 
 
 def make(options: msgspec.Struct, around: Surroundings) -> LocalBackend:
     """UsageError when runs could not reach the target's store."""
-    if around.store_path is None and not around.is_lent:
-        raise UsageError(
-            f"runs cannot reach the store `{around.store_url}` of the target `{around.target}`",
-            hint="give the target a store whose URL begins with `file://`, `az://` or `s3://`",
-        )
+    from gofer.backends.local.backend import LocalBackend  # most commands only read the options
+
+    check_reach(around)
     return LocalBackend(cast(LocalOptions, options), around)
 
 

@@ -17,14 +17,15 @@ from gofer.backends.slurm import facts
 from gofer.backends.slurm.options import SlurmOptions
 from gofer.backends.slurm.plan import SlurmPlan
 from gofer.backends.slurm.polling import Polling
-from gofer.backends.slurm.reading import Reading
+from gofer.backends.slurm.reading import Reading, from_end
 from gofer.backends.slurm.request import make_request
 from gofer.backends.slurm.script import render
 from gofer.errors import BackendError, CheckFailed, Unreachable
 from gofer.model.job import Job
 from gofer.model.layout import Layout, lay_out
-from gofer.model.run import Attempt, Observation, RunRecord
+from gofer.model.run import Observation, RunRecord
 from gofer.transport.machine import Failed, Here, Machine
+from gofer.transport.ssh import Login
 
 _SUBMIT_S = 120.0
 # So many runs are looked for in the store's folder before Slurm is asked at all.
@@ -47,7 +48,7 @@ class SlurmBackend:
         self._polling = Polling(around.engine, site)
 
     def lay_out(self, job: Job) -> Layout:
-        if job.launcher != "spawn":
+        if job.launcher not in ("spawn", "mpi"):
             raise CheckFailed(
                 f"the target `{self.target}` cannot start processes by `launcher: {job.launcher}`",
                 hint="leave `launcher` out: gofer starts them, with the variables that launchers set",
@@ -108,9 +109,8 @@ class SlurmBackend:
         if not left:
             return found
         wanted = _by_name(left)
-        said = self._polling.ask(
-            wanted, lambda: self._call("look", folder=self._options.folder, runs=wanted, wait_s=120.0)
-        )
+        asked: dict[str, Any] = {"folder": self._options.folder, "runs": wanted, "store": self._store}
+        said = self._polling.ask(wanted, lambda: self._call("look", wait_s=120.0, **asked))
         patience_s = self._options.patience
         reading = Reading(said, folder=self._options.folder, patience_s=patience_s, now=time.time())
         return {**found, **reading.of(left)}
@@ -134,7 +134,7 @@ class SlurmBackend:
             except OSError:
                 continue
             if ends:
-                found[run.id] = _observation(run.id, ends[-1])
+                found[run.id] = from_end(run.id, ends[-1])
         return found
 
     # -- what it can do besides
@@ -152,12 +152,17 @@ class SlurmBackend:
         return facts.waiting(found)
 
     def shell(self, run: RunRef, command: Sequence[str], *, terminal: bool) -> list[str]:
-        """Words for the login node; whoever has no login node at hand runs them there."""
         found = self._call("why", folder=self._options.folder, request_id=run.group or run.id, row=run.row)
         if not found or found["state"] != "RUNNING":
             state = found["state"].lower() if found else "not known to Slurm"
             raise CheckFailed(f"{run.id} is {state}, and a shell needs one that runs", hint="`gofer why`")
-        return facts.shell(found["job"], command, terminal=terminal)
+        words = facts.shell(found["job"], command, terminal=terminal)
+        login = login_of(self._options)
+        if login is None:
+            return words
+        from gofer.transport.ssh_shell import shell_argv
+
+        return shell_argv(login, words, terminal=terminal)
 
     def _call(self, verb: str, data: bytes = b"", *, wait_s: float = 120.0, **arguments: Any) -> Any:
         try:
@@ -195,7 +200,6 @@ def _by_name(runs: Iterable[RunRef]) -> dict[str, list[int] | None]:
     return found
 
 
-def _observation(run_id: str, end: dict[str, Any]) -> Observation:
-    attempts = [msgspec.convert(one, Attempt) for one in end["attempts"]]
-    known = {name: value for name, value in end.items() if name not in ("id", "row")}
-    return msgspec.convert({**known, "run_id": run_id, "attempts": attempts}, Observation)
+def login_of(options: SlurmOptions) -> Login | None:
+    """None on the login node itself."""
+    return None if options.login is None else Login(options.login, options.python, options.folder)

@@ -7,7 +7,7 @@ from typing import cast
 import msgspec
 
 from gofer.backends.registry import Kind, Surroundings
-from gofer.backends.slurm.backend import SlurmBackend
+from gofer.backends.slurm.backend import SlurmBackend, login_of
 from gofer.backends.slurm.options import SlurmOptions
 from gofer.errors import UsageError
 from gofer.transport.ssh import Login
@@ -24,9 +24,7 @@ def make(options: msgspec.Struct, around: Surroundings) -> SlurmBackend:
 
 
 def login(options: msgspec.Struct, placement: str) -> Login | None:
-    """None on the login node itself."""
-    said = cast(SlurmOptions, options)
-    return None if said.login is None else Login(said.login, said.python, said.folder)
+    return login_of(cast(SlurmOptions, options))
 
 
 KIND = Kind(SlurmOptions, make, login)

@@ -29,7 +29,8 @@ Rows = list[int] | None
 
 
 class Said(msgspec.Struct, kw_only=True):
-    """An answer: jobs of the queue, and what is known of the runs it did not have; see agent.slurm.looking.
+    """An answer: jobs of the queue, what is known of the runs it did not have, and ends that are written
+    down; see gofer.agent.slurm.looking.
 
     `missing` says since when a run has been missing, by `name` or `name-row`.
     """
@@ -38,6 +39,7 @@ class Said(msgspec.Struct, kw_only=True):
     interval_s: float = 0.0
     jobs: list[dict[str, Any]] = []
     gone: dict[str, dict[str, Any]] = {}
+    ends: dict[str, dict[str, Any]] = {}
     missing: dict[str, float] = {}
 
 
@@ -106,7 +108,8 @@ def _updated(old: Said, found: Mapping[str, Any], now: float) -> Said:
             missing.setdefault(name if row is None else f"{name}-{row}", now)
     for job in jobs:
         missing.pop(job["name"] if job["row"] is None else f"{job['name']}-{job['row']}", None)
-    return Said(at=now, interval_s=min(grown, LATEST_S), jobs=jobs, gone=gone, missing=missing)
+    interval_s, ends = min(grown, LATEST_S), dict(found["ends"])
+    return Said(at=now, interval_s=interval_s, jobs=jobs, gone=gone, ends=ends, missing=missing)
 
 
 def _signature(jobs: Sequence[Mapping[str, Any]]) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from gofer.agent.states import Reason, State
 from gofer.backends.base import RunRef
 from gofer.backends.slurm.polling import Said
 from gofer.backends.slurm.states import exit_code_of, meaning_of
-from gofer.model.run import Observation
+from gofer.model.run import Attempt, Observation
 
 Job = Mapping[str, Any]
 
@@ -33,6 +35,8 @@ class Reading:
 
     def _of(self, run: RunRef) -> Observation | None:
         name = run.group or run.id
+        if run.id in self._said.ends:
+            return from_end(run.id, self._said.ends[run.id])
         jobs = self._jobs.get((name, run.row))
         if jobs:
             # Of two jobs of one name, one is a double that starts nothing: the one that lives, or the older.
@@ -100,3 +104,10 @@ def _cancelled(state: str) -> str:
     """`CANCELLED by 1000`, as accounting says it."""
     who = state.partition(" by ")[2]
     return f"cancelled in Slurm by user {who}" if who else "cancelled in Slurm"
+
+
+def from_end(run_id: str, end: Mapping[str, Any]) -> Observation:
+    """The word of the run's own job: see gofer.agent.slurm.end."""
+    attempts = [msgspec.convert(one, Attempt) for one in end["attempts"]]
+    known = {name: value for name, value in end.items() if name not in ("id", "row")}
+    return msgspec.convert({**known, "run_id": run_id, "attempts": attempts}, Observation)

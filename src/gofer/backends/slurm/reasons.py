@@ -45,7 +45,6 @@ _WORDS = {
 _WHOSE = {"QOS": "its QOS", "Assoc": "its account or user", "Part": "its partition"}
 _SCOPES = {
     "Grp": "all of them together",
-    "MaxJobs": "jobs at a time",
     "PerUser": "each user",
     "PerAccount": "each account",
     "PerJob": "each job",

@@ -25,6 +25,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     workdir: str
     folders: dict[str, JobFolder]
     command: tuple[str, ...]
+    launcher: str
     env: dict[str, str]
     setup: str | None
     tags: dict[str, str]
@@ -50,6 +51,7 @@ def make_request(record: RunRecord, options: SlurmOptions, *, store: str | None)
         workdir=job.workdir,
         folders=job.folders,
         command=job.command,
+        launcher=job.launcher,
         env={name: value for name, value in job.env.items() if not holds_reference(value)},
         setup=job.setup,
         tags=job.tags,

@@ -104,14 +104,22 @@ def _step(request: Request, options: SlurmOptions, *, cpus_asked: bool) -> str:
     words += ["--mpi=none", "--kill-on-bad-exit=0", "--wait=0", "--export=ALL"]
     if options.container is None:
         return quote_command(words)
-    own = ['"${room%/slurm/*}"', *([quote_word(request.store)] if request.store else [])]
+    own = ['"${room%/slurm/*}"', *([_path(request.store)] if request.store else [])]
     if options.container_runtime == "pyxis":
         given = ",".join(
             [f"{one}:{one}" for one in own] + [quote_word(one) for one in options.container_mounts]
         )
         inside = [f"--container-image={quote_word(options.container)}", f"--container-mounts={given}"]
-        return " ".join([quote_command(words), *inside, "--no-container-entrypoint"])
+        return " ".join(
+            [quote_command(words), *inside, "--no-container-entrypoint", '--container-workdir="$agent"']
+        )
     binds = [f"--bind {one}" for one in [*own, *(quote_word(one) for one in options.container_mounts)]]
     gpus = ["--nv"] if request.layout.gpus_per_node else []
     image = quote_word(options.container)
     return " ".join([quote_command(words), "apptainer exec", *gpus, *binds, '--pwd "$agent"', image])
+
+
+def _path(text: str) -> str:
+    """For bash; `~` is the home there."""
+    home, _, rest = text.partition("/")
+    return f'"$HOME"/{quote_word(rest)}' if home == "~" else quote_word(text)

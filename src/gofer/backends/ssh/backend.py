@@ -10,17 +10,18 @@ import msgspec
 from gofer.agent.active import spool_folder
 from gofer.agent.far.queue_verbs import AS_SHOWN
 from gofer.agent.sealed import Private
-from gofer.backends.base import NodeFacts, Plan, RunRef
-from gofer.backends.engine_queue import EngineQueue
+from gofer.backends.base import NodeFacts, Plan, RunRef, Waiting
+from gofer.backends.engine_queue import EngineQueue, no_process
 from gofer.backends.local.request import LocalPlan, make_plan
 from gofer.backends.registry import Surroundings
-from gofer.backends.ssh.options import SshOptions
+from gofer.backends.ssh.options import SshOptions, login_to
 from gofer.errors import CheckFailed, Unreachable
 from gofer.model.job import Job
 from gofer.model.layout import Layout, lay_out
 from gofer.model.run import Observation, RunRecord
 from gofer.text import parse_duration_s
-from gofer.transport.ssh import Login, reach
+from gofer.transport.ssh import reach
+from gofer.transport.ssh_shell import shell_argv
 
 T = TypeVar("T")
 
@@ -174,6 +175,17 @@ class SshBackend:
             gpus_free=free,
         )
 
+    def waiting(self, run: RunRef) -> Waiting | None:
+        return next((found for queue in self._queues.values() if (found := queue.waiting(run.id))), None)
+
+    def shell(self, run: RunRef, command: Sequence[str], *, terminal: bool) -> list[str]:
+        """On the first of the machines that has a process of it."""
+        for host, queue in self._queues.items():
+            words = queue.shell(run.id, command, terminal=terminal)
+            if words is not None:
+                return shell_argv(login_to(self._options, host), words, terminal=terminal)
+        raise no_process(run)
+
     def _ask_all(self, ask: Callable[[EngineQueue], T], *, none_is_fine: bool = False) -> dict[str, T]:
         """Each machine's answer, all asked at once; Unreachable when not one answers."""
         from concurrent.futures import ThreadPoolExecutor
@@ -212,10 +224,6 @@ def _parts(plan: LocalPlan, hosts: Sequence[str]) -> dict[str, LocalPlan]:
         host: msgspec.structs.replace(plan, request=request)
         for host, request in zip(hosts, requests, strict=True)
     }
-
-
-def login_to(options: SshOptions, host: str) -> Login:
-    return Login(host, options.python, options.folder)
 
 
 def _running(facts: Mapping[str, Any]) -> int:

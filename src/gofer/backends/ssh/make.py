@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from gofer.backends.registry import Kind, Surroundings
-from gofer.backends.ssh.backend import SshBackend, login_to
-from gofer.backends.ssh.options import SshOptions
-from gofer.errors import UsageError
-from gofer.transport.ssh import Login
+from gofer.backends.registry import Kind, Surroundings, check_reach
+from gofer.backends.ssh.options import SshOptions, login_to
+
+if TYPE_CHECKING:
+    from gofer.backends.ssh.backend import SshBackend
+    from gofer.transport.ssh import Login
 
 
 def make(options: msgspec.Struct, around: Surroundings) -> SshBackend:
     """UsageError when runs could not reach the target's store."""
+    from gofer.backends.ssh.backend import SshBackend  # most commands only read the options
+
     said = cast(SshOptions, options)
-    if around.store_path is None and not around.is_lent:
-        raise UsageError(
-            f"runs cannot reach the store `{around.store_url}` of the target `{around.target}`",
-            hint="give the target a store whose URL begins with `file://`, `az://` or `s3://`",
-        )
+    check_reach(around)
     is_one = around.store_path is not None and not said.shared
     return SshBackend(said, around, only=around.store_url.split("/")[2] if is_one else None)
 

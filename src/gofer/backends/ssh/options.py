@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Meta
+
+if TYPE_CHECKING:
+    from gofer.transport.ssh import Login
 
 Host = Annotated[str, Meta(min_length=1, pattern=r"^[^\s/-][^\s/]*$")]
 
@@ -37,3 +40,9 @@ class SshOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             extra={"duration": "positive"},
         ),
     ] = "7d"
+
+
+def login_to(options: SshOptions, host: str) -> Login:
+    from gofer.transport.ssh import Login
+
+    return Login(host, options.python, options.folder)
