@@ -52,7 +52,7 @@ test-unit: ready ## the part of the suite that needs neither root nor network
 test-torch: ready ## the tests of DDP; installs PyTorch, about 1 GB, into .venv-torch
 	@bash scripts/apt-packages.sh
 	@bash scripts/torch-venv.sh
-	@GOFER_TEST_TORCH=$(CURDIR)/.venv-torch/bin/python $(BIN)/pytest -m torch $(ARGS)
+	@GOFER_TEST_TORCH=$(CURDIR)/.venv-torch/bin/python $(BIN)/pytest -m "torch $(NOT_ROOT)" $(ARGS)
 
 .PHONY: check
 check: $(STAMP) ## ruff, mypy --strict, the layers, and the agent's oldest Python

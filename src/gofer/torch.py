@@ -54,18 +54,16 @@ def init_process_group(backend: str | None = None, **options: Any) -> Group:
         if "init_method" not in options and "store" not in options:
             options.update(_meeting(torch, place, os.environ))
         chosen = backend or ("nccl" if _has_gpu_each(torch, place) else "gloo")
-        torch.distributed.init_process_group(
-            chosen, rank=place.rank, world_size=place.world_size, **options
-        )
+        torch.distributed.init_process_group(chosen, rank=place.rank, world_size=place.world_size, **options)
     return Group(place.rank, place.world_size, place.local_rank, device)
 
 
 def find_place(environ: Mapping[str, str]) -> Place:
     """From the variables of gofer, torchrun or mpirun; one process alone when there are none. Pure."""
     if "RANK" in environ and "WORLD_SIZE" in environ:
-        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+        names = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"]
     elif f"{_MPI}RANK" in environ:
-        names = tuple(f"{_MPI}{name}" for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE"))
+        names = [f"{_MPI}{name}" for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")]
     else:
         return Place(0, 1, 0, 1)
     rank, size = (int(environ[name]) for name in names[:2])

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from gofer.agent import standing
+from gofer.agent import processes, standing
+from gofer.agent.leases import Leases
 from gofer.agent.queue import Queue
 from gofer.backends.engine_waiting import explain
 
@@ -102,6 +103,22 @@ def test_a_run_that_is_being_stopped_says_so(engine: str) -> None:
         add(queue, "aaaaaa", 1)
         queue.ask_cancel(["r261116-000000-aaaaaa"], None)
     assert explain(waiting(engine, "aaaaaa")).why == "it is about to be stopped, as was asked"
+
+
+def test_gpus_of_another_queue_are_somebody_elses(engine: str, tmp_path: Path) -> None:
+    me = processes.identify(os.getpid())
+    assert me is not None
+    leases = str(tmp_path / "gpus" / "here")
+    assert Leases(leases, "/another/queue").take({3: me})
+    with closing(Queue(engine)) as queue:
+        add(queue, "aaaaaa", 4, leased=True, block=4)
+        add(queue, "bbbbbb", 4, leased=False, block=4)
+    shared = standing.waiting(engine, "r261116-000000-aaaaaa", leases=leases)
+    own = standing.waiting(engine, "r261116-000000-bbbbbb", leases=leases)
+    assert shared is not None
+    assert own is not None
+    assert explain(shared).why == "it needs 4 GPUs (3 of 4 free); held by another queue of yours (1 GPU)"
+    assert own["fits"]
 
 
 def _cpus(count: int) -> dict[str, int]:

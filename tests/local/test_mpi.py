@@ -92,6 +92,42 @@ def test_a_killed_mpirun_does_not_leave_ranks_behind(desk: Home, program: str) -
     assert ended["state"] == "failed"
 
 
+def test_a_killed_agent_leaves_nothing_of_mpi_behind(desk: Home, program: str) -> None:
+    run = desk.submit("--procs", "2", "--launcher", "mpi", program, "exit", "99")
+    desk.until_logged(run, "sum 1")
+    os.kill(desk.agent(run), 9)
+    (ended,) = desk.wait(run)
+    assert (ended["state"], ended["reason"]) == ("lost", "node-failure")
+    assert until(lambda: not mpi_processes(desk), "mpirun is gone")
+    assert until(lambda: program not in " ".join(desk.processes().values()), "the ranks are gone")
+
+
+def slow_mpirun(home: Home) -> dict[str, str]:
+    """An environment whose mpirun never gets anywhere."""
+    folder = home.root / "bin"
+    folder.mkdir()
+    fake = folder / "mpirun"
+    fake.write_text("#!/bin/sh\nexec sleep 600\n")
+    fake.chmod(0o755)
+    return {"PATH": f"{folder}{os.pathsep}{home.environ['PATH']}"}
+
+
+def test_an_abort_is_heard_while_mpirun_prepares(desk: Home, program: str) -> None:
+    words = ("submit", "-Q", "--no-code", "--launcher", "mpi", program)
+    run = desk.gofer(*words, env=slow_mpirun(desk)).out.strip()
+    until(lambda: [one for one in desk.processes().values() if one.startswith("sleep 600")], "mpirun")
+    desk.gofer("abort", run)
+    (ended,) = desk.wait(run)
+    assert (ended["state"], ended["detail"]) == ("cancelled", "stopped before the command was started")
+
+
+def test_the_time_limit_is_kept_while_mpirun_prepares(desk: Home, program: str) -> None:
+    words = ("submit", "-Q", "--no-code", "--wait", "--time-limit", "2s", "--launcher", "mpi", program)
+    run = desk.gofer(*words, env=slow_mpirun(desk), status=None).out.strip()
+    assert desk.view(run)["reason"] == "time-limit"
+    assert desk.view(run)["detail"] == "the time limit came while mpirun prepared the ranks"
+
+
 def test_an_mpirun_that_fails_is_quoted(desk: Home, program: str) -> None:
     folder = desk.root / "bin"
     folder.mkdir()
@@ -116,6 +152,13 @@ def test_a_machine_without_mpirun_is_told_before_anything_is_sent(desk: Home) ->
     assert desk.gofer("list", "runs", "--json").out.strip() == "[]"
 
 
+def test_rows_of_an_array_have_an_mpirun_each(desk: Home, program: str) -> None:
+    group = desk.submit("--each", "x=1,2", "--procs", "2", "--launcher", "mpi", program)
+    desk.wait(group)
+    for row in range(2):
+        assert "mpi rank 1 of 2 sum 1" in desk.log(f"{group}-{row}", "--rank", "1")
+
+
 def test_torchrun_is_refused(desk: Home) -> None:
     done = desk.gofer("submit", "--no-code", "--launcher", "torchrun", "true", status=1)
     assert "cannot start processes by `launcher: torchrun`" in done.err
@@ -124,7 +167,8 @@ def test_torchrun_is_refused(desk: Home) -> None:
 def test_hosts_are_named_with_their_room_in_order() -> None:
     words = mpi.render(mpi.Command(["b2", "a1"], 4, "r1", 2), as_root=False)
     assert words[: words.index("-np") + 2] == [
-        *("mpirun", "--bind-to", "none", "--map-by", "slot", "--host", "b2:4,a1:4", "-np", "8")
+        *("mpirun", "--bind-to", "none", "--map-by", "ppr:4:node:oversubscribe", "--rank-by", "slot"),
+        *("--host", "b2:4,a1:4", "-np", "8"),
     ]
     assert words[-3:] == ["r1", "2", "4"]
 

@@ -71,10 +71,13 @@ def enter(inside: Inside, command: List[str], *, terminal: bool) -> int:
         return spawn.NOT_FOUND if isinstance(error, FileNotFoundError) else spawn.CANNOT_RUN
 
 
-def program(python: str, root: str, run_id: str, command: Sequence[str], *, terminal: bool) -> List[str]:
-    """The words that run `main`; `root` is the folder that holds the package on the run's machine."""
+def program(run_id: str, command: Sequence[str], *, terminal: bool) -> Optional[List[str]]:
+    """The words that run `main` on this machine; None when no process of the run lives here."""
+    if find(run_id) is None:
+        return None
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     how = "terminal" if terminal else "plain"
-    return [python, "-I", "-S", "-c", _PROGRAM, root, run_id, how, *command]
+    return [sys.executable, "-I", "-S", "-c", _PROGRAM, root, run_id, how, *command]
 
 
 def main(words: List[str]) -> None:

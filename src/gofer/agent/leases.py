@@ -12,7 +12,7 @@ import json
 import os
 import time
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator
+from typing import Any, Dict, Iterator, List
 
 from gofer.agent import processes
 from gofer.agent.processes import Identity
@@ -42,6 +42,15 @@ class Leases:
             state["waiting"].pop(self._who, None)
             theirs = {int(gpu) for gpu, lease in state["gpus"].items() if lease["who"] != self._who}
             return set(range(1024)) if self._is_to_yield(state) else theirs
+
+    def others(self) -> Dict[str, List[int]]:
+        """Which GPUs each other queue holds, by its user and folder; changes nothing."""
+        found: Dict[str, List[int]] = {}
+        with self._state() as state:
+            for gpu, lease in state["gpus"].items():
+                if lease["who"] != self._who:
+                    found.setdefault(lease["who"], []).append(int(gpu))
+        return found
 
     def take(self, wanted: Dict[int, Identity]) -> bool:
         """Hold these GPUs for these agents; False, and none is held, when one of them is somebody else's."""

@@ -28,7 +28,7 @@ _PROGRAM = (
     "from gofer.agent.mpi_rank import main; main(sys.argv[1:])"
 )
 # What an mpirun around this one, if there is one, says about its own ranks.
-_ANOTHERS = ("OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "OMPI_MCA_ess", "PMIX_", "PMI_")
+_ANOTHERS = ("OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "OMPI_MCA_ess", "PMIX_", "PMI_", "SLURM_MEM_PER_")
 _CREDENTIALS = struct.Struct("3i")
 _READ_S = 30.0
 _FAREWELL_S = 5.0
@@ -59,18 +59,20 @@ def address(run_id: str, attempt: int, node: int) -> str:
 def render(command: Command, *, as_root: bool) -> List[str]:
     """The words of mpirun. Nodes that are all one machine are one host with room for every rank.
 
-    Ranks are bound to no core: which cores they may use is for the cluster to say.
+    Ranks are bound to no core: which cores they may use is for the cluster to say. How many go on a node is
+    said here, whatever a cluster that mpirun knows of has counted.
     """
     world = command.procs * len(command.hosts)
     if len(set(command.hosts)) == 1:
-        hosts = f"localhost:{world}"
+        where = ["--map-by", "slot", "--host", f"localhost:{world}"]
     else:
         hosts = ",".join(f"{host}:{command.procs}" for host in command.hosts)
+        where = ["--map-by", f"ppr:{command.procs}:node:oversubscribe", "--rank-by", "slot", "--host", hosts]
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     return [
         "mpirun",
         *(["--allow-run-as-root"] if as_root else []),
-        *("--bind-to", "none", "--map-by", "slot", "--host", hosts, "-np", str(world)),
+        *("--bind-to", "none", *where, "-np", str(world)),
         *(sys.executable, "-I", "-S", "-c", _PROGRAM, root),
         *(command.run_id, str(command.attempt), str(command.procs)),
     ]
@@ -83,6 +85,7 @@ class Mpirun:
         self._place = place
         self._environment = {
             **{name: value for name, value in environment.items() if not name.startswith(_ANOTHERS)},
+            **_for_slurm(os.environ),
             # By these it is found and ended if this agent is killed.
             "GOFER_RUN_ID": place.run_id,
             "GOFER_ATTEMPT": str(place.attempt),
@@ -165,6 +168,18 @@ class Mpirun:
         rank = int(told["OMPI_COMM_WORLD_RANK"])
         self._stand_ins[rank] = stand_in
         return {rank: {name: value for name, value in told.items() if self._environment.get(name) != value}}
+
+
+def _for_slurm(environ: Mapping[str, str]) -> Dict[str, str]:
+    """What mpirun must know within Slurm, where it starts its daemons by srun. Ranks need not see it.
+
+    The agents have all the memory of the allocation and stay until its end: the daemons share with them.
+    """
+    if "SLURM_JOB_ID" not in environ:
+        return {}
+    known = {name: value for name, value in environ.items() if name.startswith("SLURM_")}
+    shared = {name: value for name, value in known.items() if not name.startswith("SLURM_MEM_PER_")}
+    return {**shared, "SLURM_OVERLAP": "1", "SLURM_MEM_PER_NODE": "0"}
 
 
 def _is_ours(stand_in: socket.socket) -> bool:

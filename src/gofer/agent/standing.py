@@ -13,6 +13,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 
 from gofer.agent import scheduler
 from gofer.agent.active import demand_of
+from gofer.agent.leases import Leases, usual_folder
 from gofer.agent.queue import Entry, Queue
 from gofer.agent.scheduler import Demand, Grant, Held, Pool
 
@@ -20,19 +21,30 @@ _QUEUED = "queued"
 
 
 class _View(NamedTuple):
-    """The open runs of a queue with their requests; `held` is what those on the machine have, by run."""
+    """The open runs of a queue with their requests; `held` is what those on the machine have, by run.
+
+    `foreign` are the GPUs that other people's queues hold, by the name of the person.
+    """
 
     entries: List[Entry]
     requests: Dict[str, Dict[str, Any]]
     held: Dict[str, Held]
     pool: Pool
+    foreign: Dict[str, List[int]]
+
+    def shared(self, foreign: Dict[str, List[int]]) -> _View:
+        """As it is for a run whose GPUs others may hold."""
+        self.pool.foreign = {gpu for gpus in foreign.values() for gpu in gpus}
+        return self._replace(foreign=foreign)
 
     def demand(self, entry: Entry) -> Demand:
         return demand_of(self.requests[entry.request], cores=self.pool.cpus)
 
 
-def waiting(engine: str, run_id: str) -> Optional[Dict[str, Any]]:
+def waiting(engine: str, run_id: str, *, leases: Optional[str] = None) -> Optional[Dict[str, Any]]:
     """What a run waits for; of a group, its first run that waits. None when none waits.
+
+    `leases` is the folder where queues share GPUs, the machine's usual one unless told.
 
     `lacks` are the things of which too little is free; `holders` have some of these; `head` is the run that
     this one must not delay; `estimate` is when it starts if every run takes all its time.
@@ -42,6 +54,8 @@ def waiting(engine: str, run_id: str) -> Optional[Dict[str, Any]]:
     mine = next((one for one in queue if run_id in (one.id, one.request)), None)
     if mine is None:
         return None
+    if view.requests[mine.request].get("leased"):
+        view = view.shared(_foreign(engine, leases or usual_folder()))
     demand, before = view.demand(mine), queue[: queue.index(mine)]
     fits = view.pool.fit(demand) is not None
     lacks = [] if fits else _lacks(view.pool, demand)
@@ -52,7 +66,7 @@ def waiting(engine: str, run_id: str) -> Optional[Dict[str, Any]]:
         "lacks": lacks,
         "gpus": demand.gpus_per_node * demand.nodes,
         "gpus_per_node": demand.gpus_per_node,
-        "gpus_free": len(set(range(demand.target_gpus)) - view.pool.taken),
+        "gpus_free": len(set(range(demand.target_gpus)) - view.pool.taken - view.pool.foreign),
         "target_gpus": demand.target_gpus,
         "cpus": demand.cpus,
         "cpus_free": max(view.pool.free_cpus, 0),
@@ -75,7 +89,25 @@ def _look(engine: str) -> _View:
             demand = demand_of(requests[one.request], cores=pool.cpus)
             held[one.id] = _held(one, demand)
             pool.take(held[one.id].grant)
-    return _View(entries, requests, held, pool)
+    return _View(entries, requests, held, pool, {})
+
+
+def _foreign(engine: str, leases: str) -> Dict[str, List[int]]:
+    found: Dict[str, List[int]] = {}
+    for who, gpus in Leases(leases, engine).others().items():
+        found.setdefault(_person(int(who.partition(":")[0])), []).extend(gpus)
+    return found
+
+
+def _person(uid: int) -> str:
+    if uid == os.getuid():
+        return "another queue of yours"
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
 
 
 def _held(entry: Entry, demand: Demand) -> Held:
@@ -95,11 +127,12 @@ def _lacks(pool: Pool, demand: Demand) -> List[str]:
 
 
 def _holders(view: _View, lacks: List[str]) -> List[Dict[str, Any]]:
-    """The runs that hold what is lacking, the largest first."""
-    found = [
+    """The runs and people that hold what is lacking, the largest first."""
+    found: List[Dict[str, Any]] = [
         {"id": run_id, "gpus": sum(map(len, held.grant.gpus)), "cpus": held.grant.cpus}
         for run_id, held in view.held.items()
     ]
+    found += [{"who": who, "gpus": len(gpus), "cpus": 0} for who, gpus in view.foreign.items()]
     wanted = [one for one in found if any(one[kind] for kind in lacks)]
     return sorted(wanted, key=lambda one: [-int(one[kind]) for kind in lacks])
 

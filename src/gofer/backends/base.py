@@ -77,6 +77,15 @@ class Seals(Protocol):
 
 
 @runtime_checkable
+class ReadsFolder(Protocol):
+    """A backend whose cluster knows that a run ended and not how: the run's folder is believed first."""
+
+    @property
+    def reads_folder(self) -> bool:
+        """Whether it is so."""
+
+
+@runtime_checkable
 class Describes(Protocol):
     """A backend that can say what it has and what is free."""
 

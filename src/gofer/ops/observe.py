@@ -51,7 +51,7 @@ def _expand(session: Session, rows: Sequence[RunRow]) -> list[RunRow]:
 
 
 def _ask(session: Session, rows: list[RunRow]) -> None:
-    from gofer.backends.base import RunRef
+    from gofer.backends.base import ReadsFolder, RunRef
     from gofer.ops.repair import repair
 
     here = [row for row in rows if row.backend != "local" or is_here(session, row.submitter)]
@@ -61,7 +61,7 @@ def _ask(session: Session, rows: list[RunRow]) -> None:
         seen = backend.observe([RunRef(row.id, row.group_id, row.row_index) for row in here]) if here else {}
     except Unreachable as error:
         problem, seen = error, error.answers
-    if getattr(backend, "reads_folder", False):
+    if isinstance(backend, ReadsFolder) and backend.reads_folder:
         from gofer.ops.settle import settled
 
         seen = settled(session, rows, seen)

@@ -41,7 +41,7 @@ def settled(
         record = msgspec.json.decode(owner.record, type=RunRecord)
         mine = [row for row in unclear if (row.group_id or row.id) == owner_id]
         for run_id, standing in standings_of(session.runs_in(owner.store), mine, record).items():
-            found[run_id] = _joined(seen[run_id], standing)
+            found[run_id] = joined(seen[run_id], standing)
     return found
 
 
@@ -51,7 +51,8 @@ def _is_unclear(row: RunRow, one: Observation) -> bool:
     return one.state == State.UNKNOWN or (one.state == State.QUEUED and row.state in _GOING)
 
 
-def _joined(one: Observation, standing: Standing) -> Observation:
+def joined(one: Observation, standing: Standing) -> Observation:
+    """One run: what the cluster says and what its folder proves. Pure, but for the clock."""
     if standing.state == State.PENDING:
         return one
     attempts = tuple(msgspec.convert(each, Attempt) for each in standing.attempts)

@@ -34,7 +34,7 @@ def shell_words(session: Session, row: RunRow, command: Sequence[str], *, termin
             f"`{name}` is a group of {row.size} runs",
             hint=f"name one that runs: `gofer list runs --group {name} --filter state=running`",
         )
-    if row.state not in _INSIDE:
+    if row.is_final:
         raise _not_running(row)
     if row.backend == "local" and not is_here(session, row.submitter):
         raise CheckFailed(
@@ -47,7 +47,13 @@ def shell_words(session: Session, row: RunRow, command: Sequence[str], *, termin
             f"{name} runs on `{row.target}`, and targets of kind `{row.backend}` have no shells",
             hint=f"`gofer logs -f {name}` follows its log",
         )
-    return list(backend.shell(RunRef(row.id, row.group_id, row.row_index), command, terminal=terminal))
+    try:
+        return list(backend.shell(RunRef(row.id, row.group_id, row.row_index), command, terminal=terminal))
+    except CheckFailed:
+        # What the ledger says may be some seconds old; only the cluster itself knows that it does not run.
+        if row.state in _INSIDE:
+            raise
+        raise _not_running(row) from None
 
 
 def wait_inside(session: Session, run_id: str, *, on_wait: Callable[[RunRow], None]) -> RunRow:

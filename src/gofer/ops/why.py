@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gofer.agent import folder as names
 from gofer.agent.states import State
 from gofer.backends.base import RunRef, Waiting, Waits
 from gofer.errors import GoferError, StoreError
@@ -119,9 +120,14 @@ def _ask(session: Session, row: RunRow, record: RunRecord | None) -> Waiting:
         return Waiting(f"it stands in the queue of {who or 'another machine'}, which can be asked only there")
     try:
         backend = session.backend_of(row)
-        found = backend.waiting(_reference(row)) if isinstance(backend, Waits) else None
+        if not isinstance(backend, Waits):
+            return Waiting(_plain(row))
+        found = backend.waiting(_reference(row))
     except GoferError as error:
         return Waiting(f"its cluster cannot be asked: {error.message}")
+    if found is None and row.state == State.QUEUED:
+        # The ledger is some seconds behind.
+        return Waiting("for nothing any more, its cluster says; ask again in a moment")
     return found or Waiting(_plain(row))
 
 
@@ -141,11 +147,9 @@ def _life(store: Store, row: RunRow) -> Life:
     attempts = run_folder.attempt_numbers(store, row.id)
     if not attempts:
         return Life(None, None, {})
-    from gofer.ops.logs import list_logs
-
     now, beats = time.time(), run_folder.heartbeats(store, row.id, attempts[-1])
-    logs = [log.key for log in list_logs(store, row.id, attempts[-1]) if log.size]
-    written = [info.modified for info in map(store.head, logs) if info is not None]
+    files = store.list(f"{names.attempts_key(row.id)}/{attempts[-1]}")
+    written = [one.modified for one in files if one.size and names.parse_log_key(one.key)]
     return Life(
         min((max(now - beat.at, 0.0) for beat in beats.values()), default=None),
         min((max(now - float(at), 0.0) for at in written), default=None),

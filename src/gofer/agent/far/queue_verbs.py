@@ -108,6 +108,13 @@ def waiting(data: bytes, engine: str, run_id: str) -> Answer:
     return Answer(standing.waiting(in_full(engine), run_id))
 
 
+def shell(data: bytes, engine: str, run_id: str, command: List[str], terminal: bool) -> Answer:
+    """The words that open a shell beside a run here; null when none of its processes lives."""
+    from gofer.agent import entering
+
+    return Answer(entering.program(run_id, command, terminal=terminal))
+
+
 VERBS = {
     "queue.facts": facts,
     "queue.seal": seal,
@@ -117,4 +124,5 @@ VERBS = {
     "queue.cancel": cancel,
     "queue.last_words": last_words,
     "queue.waiting": waiting,
+    "queue.shell": shell,
 }

@@ -47,8 +47,8 @@ def submit(
         return Answer(sending.submit(folder, request, script, data, timeout_s))
 
 
-def look(data: bytes, folder: str, runs: dict[str, list[int] | None]) -> Answer:
-    return Answer(looking.look(folder, runs))
+def look(data: bytes, folder: str, runs: dict[str, list[int] | None], store: str | None = None) -> Answer:
+    return Answer(looking.look(folder, runs, store))
 
 
 def cancel(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from typing import Any, Dict, Iterator
 
+from gofer.agent import files
+from gofer.agent import folder as names
 from gofer.agent.slurm import calls, room
 from gofer.agent.slurm.calls import SlurmError
 from gofer.agent.slurm.room import Room, every, path_of
@@ -22,9 +25,10 @@ _AT_ONCE = 500
 Job = Dict[str, Any]
 
 
-def look(folder: str, runs: dict[str, list[int] | None]) -> dict[str, Any]:
+def look(folder: str, runs: dict[str, list[int] | None], store: str | None) -> dict[str, Any]:
     """`jobs`: every job of gofer's that the queue has, one for each row. `gone`: by name, what is known of
-    the runs asked about (None: no array) that the queue does not have.
+    the runs asked about (None: no array) that the queue does not have. `ends`: what the folder `store` says
+    of the ends of those that may have one.
 
     SlurmError when Slurm cannot be asked.
     """
@@ -33,15 +37,45 @@ def look(folder: str, runs: dict[str, list[int] | None]) -> dict[str, Any]:
     known: dict[str, set[int | None]] = {}
     for job in jobs:
         known.setdefault(job["name"], set()).add(job["row"])
+    for name in runs.keys() & known.keys():
+        _adopt(Room(path_of(folder, name)), [job["job"] for job in jobs if job["name"] == name])
     for name, rows in runs.items():
         missing = [row for row in every(rows) if row not in known.get(name, ())]
         if missing:
-            gone[name] = _left(Room(path_of(folder, name)), missing, is_live=name in known)
+            gone[name] = _left(Room(path_of(folder, name)), missing)
     _look_up(folder, gone)
     for job in jobs:
         if job["name"] in runs and job["state"] == "CANCELLED":
             job["stopped"] = Room(path_of(folder, job["name"])).stop_order(job["row"]) is not None
-    return {"at": time.time(), "jobs": jobs, "gone": gone}
+    waiting = {(job["name"], job["row"]) for job in jobs if job["state"] == "PENDING"}
+    asked = [(name, row) for name, rows in runs.items() for row in every(rows) if (name, row) not in waiting]
+    ends = _ends(store, asked) if store else {}
+    for name in gone.keys() - known.keys():
+        if _is_over(name, gone[name], ends):
+            Room(path_of(folder, name)).close()
+    return {"jobs": jobs, "gone": gone, "ends": ends}
+
+
+def _is_over(name: str, left: dict[str, Any], ends: dict[str, Any]) -> bool:
+    """Whether somebody says of every row asked about that it ended: silence alone proves nothing."""
+    booked = {entry["row"] for entry in left["book"]}
+    told = booked.union(left["stopped"])
+    return all(row in told or (name if row is None else f"{name}-{row}") in ends for row in left["rows"])
+
+
+def _ends(store: str, asked: list[tuple[str, int | None]]) -> dict[str, Any]:
+    """By run, the line that says how it ended; see gofer.agent.slurm.end."""
+    found = {}
+    for name, row in asked:
+        run_id = name if row is None else f"{name}-{row}"
+        try:
+            with open(os.path.join(os.path.expanduser(store), names.ends_key(run_id)), "rb") as file:
+                lines = [one for one in files.read_lines(file.read()) if one.get("id") == run_id]
+        except OSError:
+            continue
+        if lines:
+            found[run_id] = lines[-1]
+    return found
 
 
 def _queue() -> Iterator[Job]:
@@ -60,13 +94,17 @@ def _queue() -> Iterator[Job]:
             }
 
 
-def _left(place: Room, rows: list[int | None], *, is_live: bool) -> dict[str, Any]:
+def _adopt(place: Room, numbers: list[str]) -> None:
+    """Whoever submitted it was killed before it could write down the number."""
+    if not place.has(room.JOB) and os.path.isdir(place.path):
+        place.write(room.JOB, min(numbers, key=int).encode(), durable=True)
+        place.remove(room.SENDING)
+
+
+def _left(place: Room, rows: list[int | None]) -> dict[str, Any]:
     """What a run's folder says of its submission, and which rows were asked to stop."""
-    job = place.read_text(room.JOB)
-    if job is not None and not is_live:
-        place.close()
     return {
-        "job": job,
+        "job": place.read_text(room.JOB),
         "rejected": place.read_text(room.REJECTED),
         "rows": rows,
         "stopped": [row for row in rows if place.stop_order(row) is not None],
@@ -76,14 +114,14 @@ def _left(place: Room, rows: list[int | None], *, is_live: bool) -> dict[str, An
 
 def _look_up(folder: str, gone: dict[str, dict[str, Any]]) -> None:
     """What accounting remembers of them, where there is accounting."""
-    names = {one["job"]: name for name, one in gone.items() if one["job"]}
-    if not names or not calls.site(folder, time.time()).has_accounting:
+    owners = {one["job"]: name for name, one in gone.items() if one["job"]}
+    if not owners or not calls.site(folder, time.time()).has_accounting:
         return
-    numbers = list(names)
+    numbers = list(owners)
     for at in range(0, len(numbers), _AT_ONCE):
         for entry in _book(numbers[at : at + _AT_ONCE]):
-            if entry["name"] in gone:
-                gone[entry["name"]]["book"].append(entry)
+            if entry["job"] in owners:
+                gone[owners[entry["job"]]]["book"].append(entry)
 
 
 def _book(numbers: list[str]) -> Iterator[Job]:

@@ -47,6 +47,8 @@ def main() -> int:
     if not place.claim(share.job):
         print(f"gofer: job {share.job} is a double of {share.run_id} and starts nothing", file=sys.stderr)
         return 0
+    if share.attempt > 1 and place.has_succeeded(share.row, share.attempt - 1, share.nodes):
+        return 0  # only its last word was lost, with the node that should have written it
     processes.adopt_orphans()
     return _Agent(place, request, share).run()
 

@@ -13,6 +13,7 @@ import os
 from typing import Any
 
 from gofer.agent import files
+from gofer.agent.states import State
 
 SCRIPT = "job.sh"
 REQUEST = "request.json"
@@ -103,12 +104,10 @@ class Room:
     def heard(self, row: int | None, attempt: int, what: str) -> dict[str, Any] | None:
         return files.read_json(self.at(os.path.join("told", _told(row, attempt, what))))
 
-    def forget(self, row: int | None, attempt: int) -> None:
-        """Remove what was told of the attempt."""
-        start = _told(row, attempt, "")
-        for name in self._told_names():
-            if name.startswith(start):
-                self.remove(os.path.join("told", name))
+    def has_succeeded(self, row: int | None, attempt: int, nodes: int) -> bool:
+        """Whether every node of the attempt told that it succeeded."""
+        told = [self.heard(row, attempt, f"exit-{node}") for node in range(nodes)]
+        return all(record is not None and record["state"] == State.SUCCEEDED for record in told)
 
     def end_row(self, row: int | None, rows: int) -> None:
         """The run is over; with the last of the array's go the private values."""

@@ -36,6 +36,8 @@ def nodes(partition: str | None) -> list[dict[str, Any]]:
             **{"gpus": have, "gpus_used": {kind: busy.get(kind, 0) for kind in have}},
             "features": [] if features in ("", "(null)") else features.split(","),
         }
+    for one in found.values():
+        one["partitions"].sort()
     return list(found.values())
 
 

@@ -99,6 +99,9 @@ class SlurmBackend:
             if job is None:
                 self._call("install", bundle().data, folder=self._options.folder, name=mark())
                 job = self._call("submit", private, wait_s=_SUBMIT_S + 60, **asked)
+        except CheckFailed:
+            sealed.remove(self._seals, made.record.id)
+            raise
         finally:
             self._polling.poke()
         sealed.remove(self._seals, made.record.id)
@@ -108,9 +111,8 @@ class SlurmBackend:
         left = [run for run in runs if run.id not in found]
         if not left:
             return found
-        wanted = _by_name(left)
-        asked: dict[str, Any] = {"folder": self._options.folder, "runs": wanted, "store": self._store}
-        said = self._polling.ask(wanted, lambda: self._call("look", wait_s=120.0, **asked))
+        asked: dict[str, Any] = {"folder": self._options.folder, "store": self._store}
+        said = self._polling.ask(_by_name(left), lambda runs: self._call("look", runs=runs, **asked))
         patience_s = self._options.patience
         reading = Reading(said, folder=self._options.folder, patience_s=patience_s, now=time.time())
         return {**found, **reading.of(left)}

@@ -32,7 +32,8 @@ class Said(msgspec.Struct, kw_only=True):
     """An answer: jobs of the queue, what is known of the runs it did not have, and ends that are written
     down; see gofer.agent.slurm.looking.
 
-    `missing` says since when a run has been missing, by `name` or `name-row`.
+    `missing` says since when a run has been missing, by `name` or `name-row`; `asked` when somebody last
+    asked about a name.
     """
 
     at: float = 0.0
@@ -41,6 +42,7 @@ class Said(msgspec.Struct, kw_only=True):
     gone: dict[str, dict[str, Any]] = {}
     ends: dict[str, dict[str, Any]] = {}
     missing: dict[str, float] = {}
+    asked: dict[str, float] = {}
 
 
 class Polling:
@@ -50,15 +52,20 @@ class Polling:
         name = hashlib.sha256(site.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         self._path = os.path.join(engine, "slurm", f"{name}.json")
 
-    def ask(self, runs: Mapping[str, Rows], question: Callable[[], Mapping[str, Any]]) -> Said:
-        """What is known of these runs: from the file while it is fresh, else by `question`, one at a time."""
+    def ask(
+        self, runs: Mapping[str, Rows], question: Callable[[Mapping[str, Rows]], Mapping[str, Any]]
+    ) -> Said:
+        """What is known of these runs: from the file while it is fresh, else by `question`, one at a time.
+
+        It is asked about the runs that others ask about too, so that each finds its own in the answer.
+        """
         with self._alone():
             said = self._read()
             now = time.time()
             if 0.0 <= now - said.at < said.interval_s and _covers(said, runs):
                 return said
-            found = question()
-            fresh = _updated(said, found, now)
+            fresh = _updated(said, question(_widened(said, runs, now)), now)
+            fresh.asked.update(dict.fromkeys(runs, now))
             self._write(fresh)
             return fresh
 
@@ -98,6 +105,18 @@ def _covers(said: Said, runs: Mapping[str, Rows]) -> bool:
     return True
 
 
+def _widened(said: Said, runs: Mapping[str, Rows], now: float) -> dict[str, Rows]:
+    """With what the queue did not have and somebody asked about lately."""
+    found = dict(runs)
+    for name, gone in said.gone.items():
+        if now - said.asked.get(name, 0.0) > 2 * LATEST_S:
+            continue
+        mine = found.get(name, [])
+        rows = [row for row in gone["rows"] if row is not None]
+        found[name] = None if mine is None or not rows else sorted({*mine, *rows})
+    return found
+
+
 def _updated(old: Said, found: Mapping[str, Any], now: float) -> Said:
     jobs, gone = list(found["jobs"]), dict(found["gone"])
     same = _signature(jobs) == _signature(old.jobs) and gone.keys() == old.gone.keys()
@@ -109,7 +128,8 @@ def _updated(old: Said, found: Mapping[str, Any], now: float) -> Said:
     for job in jobs:
         missing.pop(job["name"] if job["row"] is None else f"{job['name']}-{job['row']}", None)
     interval_s, ends = min(grown, LATEST_S), dict(found["ends"])
-    return Said(at=now, interval_s=interval_s, jobs=jobs, gone=gone, ends=ends, missing=missing)
+    asked = {name: at for name, at in old.asked.items() if now - at <= 2 * LATEST_S}
+    return Said(at=now, interval_s=interval_s, jobs=jobs, gone=gone, ends=ends, missing=missing, asked=asked)
 
 
 def _signature(jobs: Sequence[Mapping[str, Any]]) -> str:

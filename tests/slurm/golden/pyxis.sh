@@ -1,0 +1,19 @@
+#!/bin/bash
+#SBATCH --job-name=r261116-091233-k9qd4x
+#SBATCH --output=slurm-%j.out
+#SBATCH --open-mode=append
+#SBATCH --requeue
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=4
+#SBATCH --gres=gpu:4
+
+told=0
+trap 'told=1' TERM
+room="$SLURM_SUBMIT_DIR"
+agent="${room%/slurm/*}/agent/0123456789abcdef"
+GOFER_HOSTS="$(scontrol show hostnames "$SLURM_JOB_NODELIST")"
+export GOFER_HOSTS
+cd "$agent" || exit 1
+srun --ntasks-per-node=1 --cpus-per-task=4 --mpi=none --kill-on-bad-exit=0 --wait=0 --export=ALL --container-image='nvcr.io#nvidia/pytorch:24.08-py3' --container-mounts="${room%/slurm/*}":"${room%/slurm/*}",'/shared/the store':'/shared/the store',/data,/a:/b --no-container-entrypoint --container-workdir="$agent" python3 -E -s -m gofer.agent.slurm.node "$room"
+python3 -E -s -m gofer.agent.slurm.end "$room" "$?" "$told"

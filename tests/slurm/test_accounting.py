@@ -1,0 +1,105 @@
+"""A site with accounting: what the queue has forgotten is in the books, and limits are told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from clusters.fixtures import ON_SLURM_ACCOUNTING
+from clusters.fixtures import slurm_accounting as slurm_accounting
+from clusters.fixtures import slurm_accounting_site as slurm_accounting_site
+from clusters.slurm import Slurm
+from home import until
+from slurm.desk import Desk
+
+from gofer.backends.base import RunRef
+from gofer.backends.slurm.backend import SlurmBackend
+
+pytestmark = ON_SLURM_ACCOUNTING
+
+
+@pytest.fixture
+def desk(tmp_path: Path, slurm_accounting: Slurm) -> Desk:
+    return Desk(tmp_path, slurm_accounting)
+
+
+@pytest.fixture
+def forgetful(desk: Desk) -> dict[str, str]:
+    """Variables with which the queue has forgotten every job."""
+    place = desk.root / "forgetful"
+    place.mkdir()
+    (place / "squeue").write_text("#!/bin/sh\nexit 0\n")
+    (place / "squeue").chmod(0o755)
+    return {"PATH": f"{place}:{desk.environ['PATH']}"}
+
+
+def test_a_run_ends_as_its_agent_says(desk: Desk) -> None:
+    done = desk.finish("sh", "-c", "exit 3")
+    assert (done["state"], done["exit_code"]) == ("failed", 3)
+    desk.slurm.until(lambda: "FAILED|3:0" in book(desk, done["id"]), "the books")
+
+
+def test_the_books_tell_of_a_job_that_the_queue_forgot(desk: Desk, forgetful: dict[str, str]) -> None:
+    run = desk.submit("sh", "-c", "echo up; sleep 300")
+    desk.until_logged(run, "up")
+    desk.slurm.call("scancel", desk.job(run))
+    desk.slurm.until_state(desk.job(run), "CANCELLED")
+    desk.slurm.until(lambda: "CANCELLED by 0" in book(desk, run), "the books")
+    seen = json.loads(desk.gofer("q", "--json", run, env=forgetful).out)
+    assert (seen["state"], seen["reason"], seen["detail"]) == (
+        "cancelled",
+        "user",
+        "cancelled in Slurm by user 0",
+    )
+
+
+def test_rows_that_never_started_are_told_together_in_the_books(
+    desk: Desk, tmp_path: Path, forgetful: dict[str, str]
+) -> None:
+    holder = desk.slurm.sbatch("sleep 300", "-N3", "--exclusive", "--output=/dev/null", cwd=tmp_path)
+    desk.slurm.until_state(holder, "RUNNING")
+    run = desk.submit("--each", "x=1,2,3", "sleep", "300")
+    desk.slurm.call("scancel", desk.job(run))
+    desk.slurm.until(lambda: "_[0-2]" in book(desk, run), "the books")
+    seen = json.loads(desk.gofer("q", "--json", run, env=forgetful).out)
+    assert (seen["state"], seen["counts"]) == ("cancelled", {"cancelled": 3})
+
+
+def book(desk: Desk, run: str) -> str:
+    return desk.slurm.call("sacct", "-nPX", f"-j{desk.job(run)}", "-oJobID,State,ExitCode")
+
+
+def test_a_lost_answer_is_found_in_the_books(
+    desk: Desk, forgetful: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gofer.agent.slurm import sending
+
+    monkeypatch.setenv("SLURM_CONF", desk.environ["SLURM_CONF"])
+    job = desk.slurm.sbatch("true", "--job-name=r261116-000000-booked", "--output=/dev/null", cwd=desk.root)
+    desk.slurm.until_state(job, "COMPLETED")
+    monkeypatch.setenv("PATH", forgetful["PATH"])
+    until(
+        lambda: sending.find("r261116-000000-booked", in_accounting=True, is_patient=False) == job,
+        "the books",
+    )
+    assert sending.find("r261116-000000-booked", in_accounting=False, is_patient=False) is None
+
+
+def test_why_a_run_waits_for_its_accounts_limit(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_CONF", desk.environ["SLURM_CONF"])
+    desk.target("account: research")
+    desk.submit("-n", "8", "sleep", "300")
+    run = desk.submit("-n", "1", "sleep", "300")
+    with desk.session() as session:
+        backend = session.backend("lab")
+        assert isinstance(backend, SlurmBackend)
+
+        def why() -> str:
+            found = backend.waiting(RunRef(run))
+            return found.why if found and "Assoc" in found.why else ""
+
+        words = until(why, "a reason")
+        limits = backend.describe()["limits"]
+    assert words == "its account or user has a limit of GPUs for all of them together (AssocGrpGRES)"
+    assert [one for one in limits if one.get("account") == "research"]  # type: ignore[attr-defined]

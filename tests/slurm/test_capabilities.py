@@ -1,0 +1,118 @@
+"""What a site tells besides: nodes, what is free, why a run waits, and a shell beside it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from clusters.fixtures import ON_SLURM
+from clusters.fixtures import slurm as slurm
+from clusters.fixtures import slurm_site as slurm_site
+from clusters.slurm import Slurm
+from home import until
+from slurm.desk import Desk
+
+from gofer.backends.base import Describes, HasNodes, RunRef, Shells, Waits
+from gofer.backends.slurm.backend import SlurmBackend
+from gofer.errors import CheckFailed
+
+pytestmark = ON_SLURM
+
+
+@pytest.fixture
+def desk(tmp_path: Path, slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    monkeypatch.setenv("SLURM_CONF", slurm.exports["SLURM_CONF"])
+    return Desk(tmp_path, slurm)
+
+
+@pytest.fixture
+def backend(desk: Desk) -> SlurmBackend:
+    found = desk.session().backend("lab")
+    assert isinstance(found, SlurmBackend)
+    return found
+
+
+def test_it_can_do_all_of_it(backend: SlurmBackend) -> None:
+    assert all(isinstance(backend, one) for one in (Describes, HasNodes, Shells, Waits))
+
+
+def test_nodes_and_what_is_free(desk: Desk, backend: SlurmBackend) -> None:
+    run = desk.submit("-n", "3", "sh", "-c", "echo up; sleep 300")
+    desk.until_logged(run, "up")
+    first, second, third = backend.nodes()
+    assert [one.name for one in (first, second, third)] == desk.slurm.nodes
+    assert (first.state, first.gpus, first.gpus_free, first.gpu_type) == ("mixed", 4, 1, "a100")
+    assert (second.state, second.gpus_free, second.cpus_free) == ("free", 4, 16)
+    assert second.partitions == ("gpu", "short", "spare")
+    told = backend.describe()
+    assert told["gpus"] == {"a100": {"free": 9, "total": 12}}
+    assert (told["mine"], told["limits"]) == ({"running": 1}, [])
+
+
+def test_a_drained_node_is_down(desk: Desk, backend: SlurmBackend) -> None:
+    name = desk.slurm.nodes[2]
+    desk.slurm.call("scontrol", "update", f"nodename={name}", "state=drain", "reason=test")
+    try:
+        found = backend.nodes()[2]
+    finally:
+        desk.slurm.call("scontrol", "update", f"nodename={name}", "state=resume")
+    assert (found.state, found.detail, found.gpus_free) == ("down", "drained", 0)
+
+
+def test_why_a_run_waits(desk: Desk, backend: SlurmBackend) -> None:
+    desk.slurm.sbatch("sleep 300", "-N3", "--exclusive", "--output=/dev/null", cwd=desk.root)
+    first, second = desk.submit("sleep", "300"), desk.submit("--each", "x=1,2", "sleep", "300")
+
+    def why(run: RunRef) -> str:
+        found = backend.waiting(run)
+        return found.why if found and found.ahead is not None and "(None)" not in found.why else ""
+
+    assert until(lambda: why(RunRef(first)), "a reason").endswith(("(Resources)", "(Priority)"))
+    row = RunRef(f"{second}-1", second, 1)
+    assert until(lambda: why(row), "a reason").endswith(("(Resources)", "(Priority)"))
+    found = backend.waiting(row)
+    assert found is not None and found.ahead is not None and found.ahead >= 1
+    assert backend.waiting(RunRef("r000101-000000-bbbbbb")) is None
+
+
+def test_a_time_limit_that_can_never_be_met_is_told(desk: Desk, backend: SlurmBackend) -> None:
+    desk.target("partition: short")
+    run = desk.submit("--time-limit", "1h", "true")
+
+    def why() -> str:
+        found = backend.waiting(RunRef(run))
+        return found.why if found and "PartitionTimeLimit" in found.why else ""
+
+    words = until(why, "a reason")
+    assert words == "its time limit is longer than the partition's: it never starts (PartitionTimeLimit)"
+
+
+def test_a_shell_is_inside_the_allocation(desk: Desk, backend: SlurmBackend) -> None:
+    run = desk.submit("-n", "2", "sh", "-c", "echo up; sleep 300")
+    desk.until_logged(run, "up")
+    script = "echo $SLURM_JOB_ID $CUDA_VISIBLE_DEVICES $(hostname)"
+    argv = backend.shell(RunRef(run), ["sh", "-c", script], terminal=False)
+    done = subprocess.run(
+        argv,
+        env=desk.environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+        check=True,
+    )
+    assert done.stdout.split() == [desk.job(run), "0,1", desk.slurm.nodes[0]]
+    assert "--pty" in backend.shell(RunRef(run), [], terminal=True)
+
+
+def test_there_is_no_shell_beside_what_does_not_run(desk: Desk, backend: SlurmBackend) -> None:
+    done = desk.finish("true")
+    with pytest.raises(CheckFailed, match="a shell needs one that runs"):
+        backend.shell(RunRef(done["id"]), [], terminal=False)
+
+
+def test_words_that_a_shell_would_read_pass_through_sbatch(desk: Desk) -> None:
+    desk.target("constraint: 'a100&lab', extra: ['--comment=\"two words\"'], prelude: 'export MARK=\"a  b\"'")
+    done = desk.finish("sh", "-c", 'echo "$MARK"')
+    assert (done["state"], desk.log(done["id"])) == ("succeeded", "a  b\n")

@@ -1,0 +1,33 @@
+"""The Slurm backend passes the suite that is shipped for every backend, on a cluster without accounting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from clusters.fixtures import ON_SLURM
+from clusters.fixtures import slurm as slurm
+from clusters.fixtures import slurm_site as slurm_site
+from clusters.slurm import Slurm
+from slurm.desk import Desk
+
+from gofer.ops.session import Session
+from gofer.testing.backend_conformance import BackendConformance
+
+pytestmark = ON_SLURM
+
+
+class TestSlurm(BackendConformance):
+    column = "slurm"
+    target = "lab"
+    gpus_per_node = 4
+    timeout_s = 100.0
+    desk: Desk
+
+    @pytest.fixture(autouse=True)
+    def _desk(self, tmp_path: Path, slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.desk = Desk(tmp_path, slurm)
+        monkeypatch.setenv("SLURM_CONF", slurm.exports["SLURM_CONF"])
+
+    def open(self) -> Session:
+        return self.desk.session()

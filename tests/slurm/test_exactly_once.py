@@ -1,0 +1,192 @@
+"""A run is submitted once, whatever becomes of `sbatch`, of its answer, and of gofer itself."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters.fixtures import ON_SLURM
+from clusters.fixtures import slurm as slurm
+from clusters.fixtures import slurm_site as slurm_site
+from clusters.slurm import Slurm
+from home import until
+from slurm.desk import Desk
+
+from gofer.agent.slurm import sending
+from gofer.agent.slurm.calls import SlurmSilent
+
+pytestmark = ON_SLURM
+
+COUNT = ("sh", "-c", 'echo x >> "$GOFER_OUTPUT_DIR/count"')
+REAL = "/usr/bin/sbatch"
+LOST = (
+    "echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv operation' >&2; exit 1"
+)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, slurm: Slurm) -> Desk:
+    return Desk(tmp_path, slurm)
+
+
+def install(desk: Desk, *, sbatch: str) -> None:
+    """Put an `sbatch` before the real one that does this the first time it is called."""
+    place = desk.root / "faulty"
+    place.mkdir()
+    once = f'if mkdir "{desk.root}/hit" 2>/dev/null; then\n{sbatch}\nfi\nexec {REAL} "$@"\n'
+    (place / "sbatch").write_text(f"#!/bin/bash\n{once}")
+    (place / "sbatch").chmod(0o755)
+    desk.environ["PATH"] = f"{place}:{desk.environ['PATH']}"
+
+
+def check(desk: Desk, run: str) -> None:
+    """It ran once, as one job."""
+    (done,) = desk.wait(run)
+    assert (done["state"], len(done["attempts"])) == ("succeeded", 1)
+    assert (desk.run_folder(run) / "outputs/count").read_text() == "x\n"
+    desk.slurm.until(lambda: desk.completed(run), "a job")
+    assert len(desk.completed(run)) == 1
+
+
+def request_of(run: str) -> tuple[dict[str, Any], str]:
+    """What the site is told of a run that sleeps."""
+    script = f"#!/bin/bash\n#SBATCH --job-name={run} --output=/dev/null\nsleep 60\n"
+    return {"id": run, "rows": [], "store": None}, script
+
+
+def test_an_answer_that_is_lost_is_asked_after(desk: Desk) -> None:
+    install(desk, sbatch=f'{REAL} "$@" > /dev/null; {LOST}')
+    check(desk, desk.submit(*COUNT))
+
+
+def test_a_submission_that_never_arrived_goes_out_with_the_next_command(desk: Desk) -> None:
+    install(desk, sbatch=LOST)
+    said = desk.gofer("submit", "-Q", "--no-code", *COUNT, status=1).err
+    assert "does not answer" in said and "goes out with the next command" in said
+    run = desk.view("last")["id"]
+    check(desk, run)
+
+
+def test_a_killed_sbatch_that_had_sent_is_asked_after(desk: Desk) -> None:
+    install(desk, sbatch=f'{REAL} "$@" > /dev/null; kill -9 $$')
+    check(desk, desk.submit(*COUNT))
+
+
+def test_a_job_that_appears_late_is_found(desk: Desk) -> None:
+    install(desk, sbatch=f'(sleep 1; {REAL} "$@") > /dev/null 2>&1 & {LOST}')
+    check(desk, desk.submit(*COUNT))
+
+
+def test_an_answer_that_is_no_number_is_asked_after(desk: Desk) -> None:
+    install(desk, sbatch=f'{REAL} "$@" > /dev/null; echo Welcome; exit 0')
+    check(desk, desk.submit(*COUNT))
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_gofer_killed_beside_sbatch_leaves_a_run_that_the_next_command_completes(
+    desk: Desk, when: str
+) -> None:
+    real = f'{REAL} "$@" > /dev/null; ' if when == "after" else ""
+    install(desk, sbatch=f"{real}kill -9 $PPID; exit 1")
+    process = desk.start("submit", "-Q", "--no-code", *COUNT)
+    assert process.wait(timeout=60) == -9
+    process.communicate()
+    run = desk.view("last")["id"]
+    check(desk, run)
+
+
+def test_an_sbatch_that_hangs_is_given_up_and_what_it_sent_is_found(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(desk, sbatch=f'{REAL} "$@" > /dev/null; sleep 60')
+    for name in ("PATH", "SLURM_CONF"):
+        monkeypatch.setenv(name, desk.environ[name])
+    request, script = request_of("r261116-000000-hanged")
+    job = sending.submit(str(desk.far), request, script, b"{}", 3.0)
+    assert desk.jobs(request["id"]) == [job]
+    assert sending.submit(str(desk.far), request, script, b"{}", 3.0) == job
+
+
+def test_a_job_is_found_by_its_name_when_the_site_lost_gofers_folder(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", desk.environ["SLURM_CONF"])
+    request, script = request_of("r261116-000000-bereft")
+    first = sending.submit(str(desk.far), request, script, b"{}", 30.0)
+    assert sending.submit(str(desk.root / "elsewhere"), request, script, b"{}", 30.0) == first
+    assert desk.jobs(request["id"]) == [first]
+
+
+def test_a_controller_that_is_away_is_no_refusal(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_CONF", desk.environ["SLURM_CONF"])
+    request, script = request_of("r261116-000000-lonely")
+    desk.finish("true")  # what the site is like is known from then on
+    desk.slurm.stop_controller()
+    with pytest.raises(SlurmSilent, match="nable to contact slurm controller"):
+        sending.submit(str(desk.far), request, script, b"{}", 30.0)
+    desk.slurm.start_controller()
+    desk.slurm.until(desk.slurm.answers, "slurmctld")
+    job = sending.submit(str(desk.far), request, script, b"{}", 30.0)
+    assert desk.jobs(request["id"]) == [job]
+
+
+def test_many_submitters_of_one_run_make_one_job(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_CONF", desk.environ["SLURM_CONF"])
+    request, script = request_of("r261116-000000-crowds")
+    found: list[str] = []
+    threads = [
+        threading.Thread(
+            target=lambda: found.append(sending.submit(str(desk.far), request, script, b"{}", 60.0))
+        )
+        for _ in range(5)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == desk.jobs(request["id"]) * 5
+
+
+def test_two_gofers_that_repair_the_same_run_make_one_job(desk: Desk) -> None:
+    install(desk, sbatch="kill -9 $PPID; exit 1")
+    process = desk.start("submit", "-Q", "--no-code", *COUNT)
+    process.wait(timeout=60)
+    process.communicate()
+    both = [desk.start("list", "runs", "--json") for _ in range(2)]
+    for one in both:
+        one.communicate(timeout=100)
+    check(desk, desk.view("last")["id"])
+
+
+def test_an_aborted_submission_is_not_sent_later(desk: Desk) -> None:
+    install(desk, sbatch=LOST)
+    desk.gofer("submit", "-Q", "--no-code", *COUNT, status=1)
+    run = desk.gofer("list", "runs", "--json").out
+    assert run
+    desk.gofer("abort", "last")
+    seen = desk.view("last")
+    assert seen["state"] in ("cancelled", "succeeded")
+    until(lambda: len(desk.jobs(seen["id"])) <= 1, "at most one job")
+
+
+def test_calls_of_slurms_programs_for_a_submission(desk: Desk) -> None:
+    """One for the name, one for the job; the site itself is asked once a day."""
+    desk.finish("true")
+    place = desk.root / "counted"
+    place.mkdir()
+    for program in ("sbatch", "squeue", "scontrol", "sacct", "sinfo"):
+        (place / program).write_text(
+            f'#!/bin/sh\n[ "$SLURM_JOB_ID" ] || echo {program} >> {desk.root}/calls\n'
+            f'exec /usr/bin/{program} "$@"\n'
+        )
+        (place / program).chmod(0o755)
+    desk.environ["PATH"] = f"{place}:{desk.environ['PATH']}"
+    rows = ",".join(str(number) for number in range(200))
+    run = desk.submit("--each", f"x={rows}", "sleep", "{x}")
+    assert (desk.root / "calls").read_text().split() == ["squeue", "sbatch"]
+    desk.gofer("list", "runs")
+    desk.gofer("list", "runs")
+    assert (desk.root / "calls").read_text().split() == ["squeue", "sbatch", "squeue"]
+    desk.gofer("abort", "--grace", "0", run)

@@ -1,0 +1,61 @@
+"""`launcher: mpi` on a real Slurm: mpirun starts its daemons by srun, inside the allocation."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from clusters.fixtures import ON_SLURM
+from clusters.fixtures import slurm as slurm
+from clusters.fixtures import slurm_site as slurm_site
+from clusters.slurm import Slurm
+from home import until
+from slurm.desk import Desk
+
+pytestmark = ON_SLURM
+
+SOURCE = Path(__file__).parents[1] / "local" / "allreduce.c"
+
+
+@pytest.fixture
+def desk(tmp_path: Path, slurm: Slurm) -> Desk:
+    return Desk(tmp_path, slurm)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    """The MPI program, compiled to where all nodes see it."""
+    binary = tmp_path / "allreduce"
+    subprocess.run(["mpicc", "-o", str(binary), str(SOURCE)], check=True, timeout=100)
+    return str(binary)
+
+
+def test_eight_ranks_on_two_nodes_meet(desk: Desk, program: str) -> None:
+    done = desk.finish("-n", "8", "--launcher", "mpi", program)
+    assert (done["state"], done["nodes"]) == ("succeeded", 2), done["detail"]
+    said = [desk.log(done["id"], "--rank", str(rank)) for rank in range(8)]
+    assert said == [
+        f"mpi rank {rank} of 8 sum 28, RANK {rank} LOCAL_RANK {rank % 4} NODE_RANK {rank // 4} "
+        f"OMPI_COMM_WORLD_LOCAL_RANK {rank % 4}\n"
+        for rank in range(8)
+    ]
+
+
+def test_the_rank_that_fails_is_named(desk: Desk, program: str) -> None:
+    done = desk.finish("-n", "8", "--launcher", "mpi", program, "exit", "5")
+    failure = done["first_failure"]
+    assert (done["state"], done["exit_code"]) == ("failed", 5)
+    assert (failure["node"], failure["rank"]) == (1, 5)
+
+
+def test_an_abort_ends_ranks_and_daemons(desk: Desk, program: str) -> None:
+    run = desk.submit("-n", "8", "--launcher", "mpi", program, "exit", "99")
+    until(lambda: "sum 28" in desk.log(run, "--rank", "7"), "the last rank is up")
+    desk.gofer("abort", run)
+    (ended,) = desk.wait(run)
+    assert ended["state"] == "cancelled"
+    until(
+        lambda: not [one for one in desk.processes().values() if "orted" in one or "mpirun" in one],
+        "no daemon",
+    )

@@ -1,0 +1,45 @@
+"""Nodes that crash or are cut off while a run is on them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from clusters.fixtures import ON_SLURM_NAMESPACES
+from clusters.fixtures import slurm_namespaces as slurm_namespaces
+from clusters.fixtures import slurm_namespaces_site as slurm_namespaces_site
+from clusters.slurm import Slurm
+from slurm.desk import Desk
+
+pytestmark = [*ON_SLURM_NAMESPACES, pytest.mark.slow]
+
+SCRIPT = 'echo "attempt $GOFER_ATTEMPT on $(hostname)"; [ $GOFER_ATTEMPT = 2 ] || sleep 300'
+
+
+@pytest.fixture
+def desk(tmp_path: Path, slurm_namespaces: Slurm) -> Desk:
+    return Desk(tmp_path, slurm_namespaces)
+
+
+def test_a_run_whose_node_crashes_is_started_again_elsewhere(desk: Desk) -> None:
+    run = desk.submit("-n", "8", "sh", "-c", SCRIPT)
+    desk.until_logged(run, "attempt 1", rank=7)
+    first, *others = desk.slurm.nodes
+    desk.slurm.kill_node(first)
+    (done,) = desk.wait(run)
+    told = [(one["number"], one["state"], one["reason"]) for one in done["attempts"]]
+    assert (done["state"], told[1]) == ("succeeded", (2, "succeeded", None))
+    assert told[0][0:2] == (1, "lost") and told[0][2] in ("node-failure", "preempted")
+    assert desk.log(run, "--attempt", "1").split() == ["attempt", "1", "on", first]
+    assert desk.log(run, "--attempt", "2").split() == ["attempt", "2", "on", others[0]]
+
+
+def test_a_node_that_was_cut_off_does_not_disturb_the_next_attempt(desk: Desk) -> None:
+    run = desk.submit("sh", "-c", SCRIPT)
+    desk.until_logged(run, "attempt 1")
+    desk.slurm.cut_node(desk.slurm.nodes[0])
+    (done,) = desk.wait(run)
+    assert (done["state"], len(done["attempts"])) == ("succeeded", 2)
+    desk.slurm.heal()
+    seen = desk.view(run)
+    assert (seen["state"], len(seen["attempts"])) == ("succeeded", 2)

@@ -1,0 +1,263 @@
+"""Runs on a cluster without accounting: what Slurm does to them, and what is told of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from clusters.fixtures import ON_SLURM
+from clusters.fixtures import slurm as slurm
+from clusters.fixtures import slurm_site as slurm_site
+from clusters.slurm import Slurm
+from home import until
+from slurm.desk import Desk
+
+pytestmark = ON_SLURM
+
+SLEEP = ("sh", "-c", "echo up; sleep 300")
+
+
+@pytest.fixture
+def desk(tmp_path: Path, slurm: Slurm) -> Desk:
+    return Desk(tmp_path, slurm)
+
+
+def fill(slurm: Slurm, folder: Path, *, partition: str = "gpu") -> str:
+    """A job that holds every node."""
+    job = slurm.sbatch("sleep 300", "-N3", "--exclusive", f"-p{partition}", "--output=/dev/null", cwd=folder)
+    slurm.until_state(job, "RUNNING")
+    return job
+
+
+def test_eight_gpus_are_eight_ranks_on_two_nodes(desk: Desk) -> None:
+    script = 'echo "$RANK/$WORLD_SIZE on $(hostname) sees $CUDA_VISIBLE_DEVICES"'
+    done = desk.finish("-n", "8", "sh", "-c", script)
+    assert (done["state"], done["nodes"], done["procs"]) == ("succeeded", 2, 4)
+    said = [desk.log(done["id"], "--rank", str(rank)).strip() for rank in range(8)]
+    nodes = [desk.slurm.nodes[0]] * 4 + [desk.slurm.nodes[1]] * 4
+    assert said == [f"{rank}/8 on {node} sees 0,1,2,3" for rank, node in enumerate(nodes)]
+
+
+def test_ranks_meet_by_the_names_of_their_nodes(desk: Desk) -> None:
+    names = "MASTER_ADDR MASTER_PORT AZ_BATCH_HOST_LIST SLURM_JOB_ID"
+    script = f'for name in {names}; do eval "echo \\$$name"; done; env | grep -c "^SLURM_PROCID="'
+    done = desk.finish("--nodes", "2", "sh", "-c", script)
+    address, port, hosts, job, tasks = desk.log(done["id"], "--rank", "1").split()
+    assert (address, hosts) == (desk.slurm.nodes[0], ",".join(desk.slurm.nodes[:2]))
+    assert (int(port), job, tasks) == (12000 + int(job) % 20000, desk.job(done["id"]), "0")
+
+
+def test_a_secret_is_gone_from_the_site_when_the_run_is(desk: Desk) -> None:
+    desk.gofer("secret", "set", "token", "--value", "not-a-real-secret", status=None)
+    desk.environ["TOKEN_HERE"] = "not-a-real-secret"
+    run = desk.submit("--env", "TOKEN=${env:TOKEN_HERE}", "sh", "-c", "echo $TOKEN; sleep 3")
+    private = desk.room(run) / "private.json"
+    until(private.exists, "private values on the site")
+    assert private.stat().st_mode & 0o777 == 0o600
+    (done,) = desk.wait(run)
+    assert (done["state"], desk.log(run)) == ("succeeded", "not-a-real-secret\n")
+    until(lambda: not private.exists(), "the end of the private values")
+    left = [path for path in desk.far.rglob("*") if path.is_file() and "slurm" in path.parts]
+    assert not [path for path in left if b"not-a-real-secret" in path.read_bytes()]
+
+
+def test_a_run_that_waits_is_cancelled_at_once(desk: Desk, tmp_path: Path) -> None:
+    fill(desk.slurm, tmp_path)
+    run = desk.submit(*SLEEP)
+    assert desk.view(run)["state"] == "queued"
+    desk.gofer("abort", run)
+    seen = desk.view(run)
+    assert (seen["state"], seen["reason"], seen["attempts"]) == ("cancelled", "user", [])
+
+
+def test_a_cancelled_row_that_waits_is_remembered_when_slurm_has_forgotten(
+    desk: Desk, tmp_path: Path
+) -> None:
+    fill(desk.slurm, tmp_path)
+    run = desk.submit(*SLEEP)
+    job = desk.job(run)
+    session = desk.environ | {"PATH": f"{_silent_squeue(tmp_path)}:{desk.environ['PATH']}"}
+    desk.slurm.call("scancel", job)
+    (desk.room(run) / "cancel").write_text(json.dumps({"grace_s": None}))
+    done = json.loads(desk.gofer("q", "--json", run, env=session).out)
+    assert (done["state"], done["reason"]) == ("cancelled", "user")
+
+
+def _silent_squeue(folder: Path) -> Path:
+    """A folder for PATH with a queue that has forgotten everything."""
+    place = folder / "forgetful"
+    place.mkdir()
+    (place / "squeue").write_text("#!/bin/sh\nexit 0\n")
+    (place / "squeue").chmod(0o755)
+    return place
+
+
+def test_what_somebody_cancels_in_slurm_is_cancelled(desk: Desk) -> None:
+    run = desk.submit(*SLEEP)
+    desk.until_logged(run, "up")
+    desk.slurm.call("scancel", desk.job(run))
+    seen = desk.until_view(run, state="cancelled")
+    assert (seen["reason"], seen["detail"]) == ("user", "cancelled in Slurm")
+    assert [(one["number"], one["state"]) for one in seen["attempts"]] == [(1, "cancelled")]
+
+
+def test_grace_is_the_runs_own_and_not_slurms(desk: Desk) -> None:
+    """Slurm here would kill after three seconds."""
+    script = "trap 'sleep 5; echo saved; exit 0' TERM; echo up; sleep 300 & wait"
+    run = desk.submit("--grace", "30s", "sh", "-c", script)
+    desk.until_logged(run, "up")
+    desk.gofer("abort", run)
+    assert (desk.view(run)["state"], desk.log(run)) == ("cancelled", "up\nsaved\n")
+
+
+def test_no_grace_at_all_ends_what_does_not_listen(desk: Desk) -> None:
+    run = desk.submit("--grace", "1h", "sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.1; done")
+    desk.until_logged(run, "up")
+    desk.gofer("abort", "--grace", "0", run)
+    assert desk.view(run)["state"] == "cancelled"
+    desk.slurm.until_idle()
+
+
+def test_a_preempted_run_is_started_again(desk: Desk) -> None:
+    desk.target("partition: spare, cpus_per_node: 16")
+    script = 'echo "attempt $GOFER_ATTEMPT"; [ $GOFER_ATTEMPT = 2 ] || sleep 300'
+    run = desk.submit("--nodes", "3", "sh", "-c", script)
+    desk.until_logged(run, "attempt 1", rank=2)
+    desk.slurm.call("srun", "-N1", "-pgpu", "true", timeout_s=90)
+    (done,) = desk.wait(run)
+    told = [(one["number"], one["state"], one["reason"]) for one in done["attempts"]]
+    assert told == [(1, "lost", "preempted"), (2, "succeeded", None)]
+    assert done["state"] == "succeeded"
+    assert [desk.log(run, "--attempt", str(number)) for number in (1, 2)] == ["attempt 1\n", "attempt 2\n"]
+
+
+def test_a_requeued_run_shows_its_attempts_while_it_waits(desk: Desk) -> None:
+    run = desk.submit("sh", "-c", "echo up; [ $GOFER_ATTEMPT = 2 ] || sleep 300")
+    desk.until_logged(run, "up")
+    desk.until_view(run, state="running")
+    desk.slurm.call("scontrol", "requeue", desk.job(run))
+    seen = desk.until_view(run, state="queued")
+    assert [(one["number"], one["reason"]) for one in seen["attempts"]] == [(1, "preempted")]
+    (done,) = desk.wait(run)
+    assert (done["state"], len(done["attempts"])) == ("succeeded", 2)
+
+
+def test_a_run_that_may_not_be_requeued_ends_as_preempted(desk: Desk) -> None:
+    desk.target("partition: spare, cpus_per_node: 16, requeue: false")
+    run = desk.submit("--nodes", "3", *SLEEP)
+    desk.until_logged(run, "up", rank=2)
+    desk.slurm.call("srun", "-N1", "-pgpu", "true", timeout_s=90)
+    (done,) = desk.wait(run)
+    assert (done["state"], done["reason"], len(done["attempts"])) == ("failed", "preempted", 1)
+
+
+def test_out_of_memory_is_named(desk: Desk) -> None:
+    if not desk.slurm.site.cgroups:
+        pytest.skip("no control groups of version 1 that Slurm could use")
+    desk.target("mem_per_node: 150M")
+    done = desk.finish("python3", "-c", "x = bytearray(400 << 20); print(len(x))")
+    assert (done["state"], done["reason"]) == ("failed", "out-of-memory")
+
+
+def test_a_failing_node_stops_the_others_with_grace(desk: Desk) -> None:
+    script = '[ $NODE_RANK = 1 ] && exit 7; trap "echo saved; exit 0" TERM; echo up; sleep 300 & wait'
+    done = desk.finish("--nodes", "3", "sh", "-c", script)
+    assert (done["state"], done["exit_code"], done["first_failure"]["node"]) == ("failed", 7, 1)
+    assert desk.log(done["id"], "--rank", "0") in ("up\nsaved\n", "")
+
+
+def test_an_agent_that_is_killed_is_a_lost_run(desk: Desk) -> None:
+    run = desk.submit("sh", "-c", "kill -9 $PPID; sleep 300")
+    (done,) = desk.wait(run)
+    assert (done["state"], done["reason"]) == ("lost", "node-failure")
+    assert done["detail"] == "node 0 did not say how it ended, and srun exited with 137"
+
+
+def test_a_job_that_slurm_forgot_is_told_by_its_folder(desk: Desk, tmp_path: Path) -> None:
+    run = desk.submit("sh", "-c", "exit 3")
+    until((desk.run_folder(run) / "ends.jsonl").exists, "the end")
+    blind = {"PATH": f"{_silent_squeue(tmp_path)}:{desk.environ['PATH']}"}
+    other = Desk(tmp_path / "other", desk.slurm)
+    other.configure((desk.folder / "gofer.yaml").read_text())
+    done = json.loads(other.gofer("q", "--json", run, env=blind).out)
+    assert (done["state"], done["exit_code"]) == ("failed", 3)
+
+
+def test_a_job_that_nobody_knows_is_lost_when_patience_is_over(desk: Desk, tmp_path: Path) -> None:
+    fill(desk.slurm, tmp_path)
+    desk.target("patience: 3s")
+    run = desk.submit(*SLEEP)
+    blind = {"PATH": f"{_silent_squeue(tmp_path)}:{desk.environ['PATH']}"}
+
+    def look() -> dict[str, object]:
+        seen: dict[str, object] = json.loads(desk.gofer("q", "--json", run, env=blind).out)
+        return seen if seen["state"] == "lost" else {}
+
+    assert json.loads(desk.gofer("q", "--json", run, env=blind).out)["state"] == "unknown"
+    words = str(until(look, "a lost run")["detail"])
+    assert words.startswith(f"neither squeue nor sacct knows its job {desk.job(run)} any more")
+
+
+def test_a_refused_job_is_a_failed_run(desk: Desk) -> None:
+    desk.target("partition: nowhere")
+    said = desk.gofer("submit", "--no-code", "true", status=1).err
+    assert "invalid partition" in said and "recorded as failed" in said
+    seen = desk.view("last")
+    assert (seen["state"], seen["reason"]) == ("failed", "rejected")
+
+
+def test_an_array_larger_than_the_site_takes_is_refused(desk: Desk) -> None:
+    numbers = ",".join(str(number) for number in range(10002))
+    said = desk.gofer("submit", "--no-code", "--each", f"x={numbers}", "echo", "{x}", status=1).err
+    assert "the array has 10002 rows and this site takes 10001 (MaxArraySize)" in said
+
+
+def test_a_script_that_cannot_find_the_agent_says_where_to_look(desk: Desk) -> None:
+    desk.target("prelude: 'exit 5'")
+    done = desk.finish("true")
+    assert (done["state"], done["reason"]) == ("failed", "exit-code")
+    assert f"{desk.far}/slurm/{done['id']}/slurm-" in done["detail"]
+
+
+def test_rows_run_as_many_at_once_as_is_allowed(desk: Desk) -> None:
+    desk.target("array_limit: 2")
+    script = "echo up >> $GOFER_RUN_DIR/../{x}.mark; sleep 3"
+    run = desk.submit("--each", "x=1,2,3,4,5", "sh", "-c", script)
+    until(lambda: len(list(desk.store.glob("runs/*.mark"))) >= 2, "the first rows")
+    states = [job.split()[1] for job in _rows(desk, run)]
+    assert sorted(states) == ["PENDING"] * 3 + ["RUNNING"] * 2
+    assert [one["state"] for one in desk.wait(run)] == ["succeeded"]
+
+
+def _rows(desk: Desk, run: str) -> list[str]:
+    asked = ("squeue", "--noheader", "--array", f"--name={run}", "--format=%K %T")
+    return desk.slurm.call(*asked).splitlines()
+
+
+def test_an_array_is_one_job_and_its_private_values_go_with_its_last_row(desk: Desk) -> None:
+    desk.environ["TOKEN_HERE"] = "dummy-value"
+    run = desk.submit("--each", "x=0,1,2", "--env", "T=${env:TOKEN_HERE}", "sh", "-c", "echo $T; exit {x}")
+    (group,) = desk.wait(run)
+    assert group["counts"] == {"succeeded": 1, "failed": 2}
+    assert not (desk.room(run) / "private.json").exists()
+    assert [desk.log(f"{run}-{row}") for row in range(3)] == ["dummy-value\n"] * 3
+
+
+def test_retries_after_a_requeue_keep_the_log_of_each_attempt(desk: Desk) -> None:
+    done = desk.finish("--retries", "1", "sh", "-c", "echo try $GOFER_ATTEMPT; exit 4")
+    assert (done["state"], done["exit_code"]) == ("failed", 4)
+    assert [(one["number"], one["exit_code"]) for one in done["attempts"]] == [(1, 4), (2, 4)]
+
+
+def test_a_double_of_a_job_starts_nothing(desk: Desk) -> None:
+    run = desk.submit("sh", "-c", "echo x >> $GOFER_OUTPUT_DIR/count; sleep 2")
+    first = desk.job(run)
+    second = desk.slurm.call(
+        "sbatch", "--parsable", f"--chdir={desk.room(run)}", str(desk.room(run) / "job.sh")
+    )
+    desk.wait(run)
+    desk.slurm.until_state(second.strip(), "COMPLETED", "FAILED")
+    assert first != second.strip()
+    assert (desk.run_folder(run) / "outputs/count").read_text() == "x\n"
+    assert desk.view(run)["state"] == "succeeded"

@@ -1,0 +1,101 @@
+"""Slurm's words in gofer's: states, exit codes, reasons, rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from gofer.agent.slurm.looking import expand
+from gofer.agent.states import Reason, State
+from gofer.backends.slurm.reasons import explain
+from gofer.backends.slurm.states import exit_code_of, meaning_of
+
+# JOB STATE CODES of squeue(1) and sacct(1) of Slurm 22.05, and what later versions added.
+STATES = {
+    "BOOT_FAIL": (State.FAILED, Reason.NODE_FAILURE),
+    "CANCELLED": (State.CANCELLED, Reason.USER),
+    "COMPLETED": (State.SUCCEEDED, None),
+    "CONFIGURING": (State.STARTING, None),
+    "COMPLETING": (State.RUNNING, None),
+    "DEADLINE": (State.FAILED, Reason.TIME_LIMIT),
+    "FAILED": (State.FAILED, Reason.EXIT_CODE),
+    "NODE_FAIL": (State.FAILED, Reason.NODE_FAILURE),
+    "OUT_OF_MEMORY": (State.FAILED, Reason.OUT_OF_MEMORY),
+    "PENDING": (State.QUEUED, None),
+    "PREEMPTED": (State.FAILED, Reason.PREEMPTED),
+    "RUNNING": (State.RUNNING, None),
+    "RESV_DEL_HOLD": (State.QUEUED, None),
+    "REQUEUE_FED": (State.QUEUED, None),
+    "REQUEUE_HOLD": (State.QUEUED, None),
+    "REQUEUED": (State.QUEUED, None),
+    "RESIZING": (State.RUNNING, None),
+    "REVOKED": (State.UNKNOWN, None),
+    "SIGNALING": (State.RUNNING, None),
+    "SPECIAL_EXIT": (State.QUEUED, None),
+    "STAGE_OUT": (State.RUNNING, None),
+    "STOPPED": (State.PAUSED, None),
+    "SUSPENDED": (State.PAUSED, None),
+    "TIMEOUT": (State.FAILED, Reason.TIME_LIMIT),
+    "LAUNCH_FAILED": (State.FAILED, Reason.NODE_FAILURE),
+    "RECONFIG_FAIL": (State.FAILED, Reason.NODE_FAILURE),
+    "POWER_UP_NODE": (State.STARTING, None),
+    "EXPEDITING": (State.QUEUED, None),
+    "UPDATE_DB": (State.RUNNING, None),
+}
+
+
+@pytest.mark.parametrize("word", STATES)
+def test_every_state_of_slurm_has_a_meaning(word: str) -> None:
+    found = meaning_of(word)
+    assert (found.state, found.reason) == STATES[word]
+
+
+@pytest.mark.parametrize("word", ["CANCELLED by 0", "CANCELLED by 1000", "CANCELLED+", "cancelled"])
+def test_states_as_accounting_spells_them(word: str) -> None:
+    assert meaning_of(word).state == State.CANCELLED
+
+
+@pytest.mark.parametrize("word", ["", "MARVELLOUS", "  ", "RUN NING", "\x1b"])
+def test_a_word_nobody_knows_is_unknown(word: str) -> None:
+    assert meaning_of(word).state == State.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("0:0", 0),
+        ("3:0", 3),
+        ("0:9", 137),
+        ("1:15", 143),
+        (None, None),
+        ("", None),
+        ("x:y", None),
+        ("7", None),
+    ],
+)
+def test_exit_codes_are_as_a_shell_says_them(text: str | None, code: int | None) -> None:
+    assert exit_code_of(text) == code
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("Resources", "nodes or GPUs it needs are in use; it is next in line (Resources)"),
+        ("(Priority)", "others come first (Priority)"),
+        (
+            "ReqNodeNotAvail, UnavailableNodes:n1",
+            "nodes it needs are down, drained or reserved (ReqNodeNotAvail, UnavailableNodes:n1)",
+        ),
+        ("QOSMaxGRESPerUser", "its QOS has a limit of GPUs for each user (QOSMaxGRESPerUser)"),
+        ("QOSMaxJobsPerUserLimit", "its QOS has a limit of jobs for each user (QOSMaxJobsPerUserLimit)"),
+        ("QOSMinGRES", "its QOS has a least amount of GPUs (QOSMinGRES)"),
+        ("AssocMaxWallDurationPerJobLimit", "its account or user has a limit of time for each job"),
+        ("SomethingNew", "Slurm says `SomethingNew`"),
+    ],
+)
+def test_reasons_in_plain_words(reason: str, words: str) -> None:
+    assert explain(reason).startswith(words)
+
+
+def test_rows_are_told_apart() -> None:
+    assert expand("0-2,4,10-20:5") == [0, 1, 2, 4, 10, 15, 20]
+    assert expand("") == expand("N/A") == []
