@@ -106,7 +106,7 @@ drill-lines: ready ## submissions over SSH and to Slurm while the lines fail: FA
 support: ready ## docs/support.md from what the conformance suite finds on every backend
 	@bash scripts/apt-packages.sh
 	@PYTHONPATH=tests $(BIN)/pytest -q -p support_table --support-table docs/support.md \
-		tests/local/test_conformance.py tests/ssh/test_conformance.py tests/slurm/test_conformance*.py
+		tests/local/test_conformance.py tests/ssh/test_conformance.py tests/slurm/test_conformance.py tests/slurm/test_over_ssh.py
 
 .PHONY: venv
 venv: ready ## set up .venv and nothing else
