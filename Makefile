@@ -100,6 +100,7 @@ ssh-down: ready ## end them
 .PHONY: drill-lines
 drill-lines: ready ## submissions over SSH and to Slurm while the lines fail: FAULTS=500
 	@bash scripts/apt-packages.sh
+	@PYTHONPATH=tests $(PY) -m slurm.submission_drill --faults $(FAULTS)
 	@PYTHONPATH=tests $(PY) -m linedrill --faults $(FAULTS) $(ARGS)
 
 .PHONY: support

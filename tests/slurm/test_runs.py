@@ -69,6 +69,7 @@ def test_a_run_that_waits_is_cancelled_at_once(desk: Desk, tmp_path: Path) -> No
     desk.gofer("abort", run)
     seen = desk.view(run)
     assert (seen["state"], seen["reason"], seen["attempts"]) == ("cancelled", "user", [])
+    assert not (desk.room(run) / "private.json").exists()
 
 
 def test_a_cancelled_row_that_waits_is_remembered_when_slurm_has_forgotten(

@@ -143,3 +143,20 @@ def test_two_queues_of_a_machine_share_its_gpus(home: Home, tmp_path: Path) -> N
     until(lambda: home.view(both)["state"] == "queued", "bob's run waits for ann's")
     flag.touch()
     assert home.wait(first, both)[1]["state"] == "succeeded"
+
+
+def test_a_run_whose_machine_is_silent_for_longer_than_the_patience_is_lost(
+    home: Home, ssh_boxes: Boxes
+) -> None:
+    home.configure("target: box\ntargets: {box: {kind: ssh, hosts: [boxb], patience: 3s}}\n")
+    run_id = home.submit("sleep", "1000")
+    until(lambda: home.view(run_id)["state"] == "running", "it runs")
+    ssh_boxes.lines["boxb"].cut()
+    ssh_boxes.lines["boxb"].set(Fault("refuse"))
+
+    def listed() -> bool:
+        return " lost " in home.gofer("list", "runs", status=None).out
+
+    until(listed, "it is lost")
+    assert "for longer than the target's patience" in home.gofer("why", run_id, status=None).out
+    ssh_boxes.lines["boxb"].clear()

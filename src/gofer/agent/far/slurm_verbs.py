@@ -5,12 +5,9 @@ Errors keep their names on the way: SlurmError (refused), SlurmSilent (no answer
 
 from __future__ import annotations
 
-import io
 import os
-import shutil
 import signal
 import threading
-import zipfile
 from contextlib import contextmanager
 from typing import Any, Iterator
 
@@ -22,6 +19,10 @@ def install(data: bytes, folder: str, name: str) -> Answer:
     """Unpack an agent, a zip, into `<folder>/agent/<name>`; nothing happens when it is there."""
     place = _agent(folder, name)
     if not os.path.isdir(place):
+        import io  # once for each version of gofer, and slow to load
+        import shutil
+        import zipfile
+
         drawn = f"{place}.{os.uname().nodename}.{os.getpid()}.tmp"
         with zipfile.ZipFile(io.BytesIO(data)) as bundle:
             bundle.extractall(drawn)

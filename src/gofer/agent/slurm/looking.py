@@ -22,6 +22,9 @@ _BOOK_FORMAT = "JobName,JobID,JobIDRaw,State,ExitCode,Start,End,NodeList"
 _ROWS = re.compile(r"(\d+)(?:_(\d+)|_\[([^\]%]*)[^\]]*\])?$")
 _AT_ONCE = 500
 
+# No attempt follows these. A job that was preempted or lost its node may be about to be requeued.
+_OVER = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY")
+
 Job = Dict[str, Any]
 
 
@@ -50,8 +53,9 @@ def look(folder: str, runs: dict[str, list[int] | None], store: str | None) -> d
     waiting = {(job["name"], job["row"]) for job in jobs if job["state"] == "PENDING"}
     asked = [(name, row) for name, rows in runs.items() for row in every(rows) if (name, row) not in waiting]
     ends = _ends(store, asked) if store else {}
-    for name in gone.keys() - known.keys():
-        if _is_over(name, gone[name], ends):
+    living = {job["name"] for job in jobs if job["state"] not in _OVER}
+    for name in runs.keys() - living:
+        if name not in gone or _is_over(name, gone[name], ends):
             Room(path_of(folder, name)).close()
     return {"jobs": jobs, "gone": gone, "ends": ends}
 

@@ -9,7 +9,7 @@ from gofer.agent.slurm import calls
 from gofer.agent.slurm.calls import SlurmError
 
 _NODE_FORMAT = (
-    "NodeHost:|,StateLong:|,CPUsState:|,Memory:|,AllocMem:|,Gres:|,GresUsed:|,Partition:|,Features:|"
+    "NodeList:|,StateLong:|,CPUsState:|,Memory:|,AllocMem:|,Gres:|,GresUsed:|,Partition:|,Features:|"
 )
 _GPUS = re.compile(r"gpu(?::([A-Za-z][^:,()]*))?:(\d+)")
 _BUSY = ("allocated", "mixed", "completing")

@@ -19,7 +19,6 @@ from gofer.errors import CheckFailed, Unreachable
 from gofer.model.job import Job
 from gofer.model.layout import Layout, lay_out
 from gofer.model.run import Observation, RunRecord
-from gofer.text import parse_duration_s
 from gofer.transport.ssh import reach
 from gofer.transport.ssh_shell import shell_argv
 
@@ -37,7 +36,7 @@ class SshBackend:
 
     def __init__(self, options: SshOptions, around: Surroundings, *, only: str | None) -> None:
         self.target = around.target
-        self.patience_s = parse_duration_s(options.patience)
+        self.patience_s = options.patience
         self._options = options
         self._store = around.store_path
         self._store_url = around.store_url

@@ -34,12 +34,12 @@ class SshOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         "~/.gofer"
     )
     patience: Annotated[
-        str,
+        float,
         Meta(
             description="A run is lost when its machine has not answered for this long",
             extra={"duration": "positive"},
         ),
-    ] = "7d"
+    ] = 7 * 86400.0
 
 
 def login_to(options: SshOptions, host: str) -> Login:
