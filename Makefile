@@ -75,6 +75,11 @@ bench: ready ## measure gofer beside its peers into bench/RESULTS.md
 bench-data: ready ## measure transfers beside azcopy, rclone and the Azure SDK into bench/RESULTS.md
 	@$(PY) -m bench f $(ARGS)
 
+.PHONY: bench-slurm
+bench-slurm: ready ## measure gofer on a real Slurm beside sbatch and submitit into bench/RESULTS.md
+	@bash scripts/apt-packages.sh
+	@PYTHONPATH=tests $(PY) -m bench g $(ARGS)
+
 .PHONY: drill
 drill: ready ## the whole fault drill: KILLS=1000 kills at random points
 	@PYTHONPATH=tests $(PY) -m drill --kills $(KILLS) $(ARGS)

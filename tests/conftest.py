@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from home import Home
 
-# A shell that starts the suite in the background has it ignore Ctrl-C, and every command of it too.
+# A shell that starts the suite in the background, or nohup, has it ignore these, and every command of it too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture

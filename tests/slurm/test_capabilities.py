@@ -108,6 +108,7 @@ def test_a_shell_is_inside_the_allocation(desk: Desk, backend: SlurmBackend) -> 
 
 def test_there_is_no_shell_beside_what_does_not_run(desk: Desk, backend: SlurmBackend) -> None:
     done = desk.finish("true")
+    desk.slurm.until_state(desk.job(done["id"]), "COMPLETED")  # the run has ended before its script has
     with pytest.raises(CheckFailed, match="a shell needs one that runs"):
         backend.shell(RunRef(done["id"]), [], terminal=False)
 

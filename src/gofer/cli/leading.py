@@ -17,9 +17,9 @@ _FLAGS = """
     --single --version --wait --yes -Q -h -r -y
 """
 _VALUED = """
-    --array --attempt --columns --cpus --each --env --exclude --expires --export --filter --from --gpus
-    --grace --group --include --job --jobs --last --launcher --lines --name --node --nodes --priority --procs
-    --rank --remove --retries --retry-on --setup --sort --sync --tag --tail --target --time-limit
+    --array --as --attempt --columns --cpus --each --env --exclude --expires --export --filter --from --gpus
+    --grace --group --include --job --jobs --last --launcher --lines --name --node --nodes --out --priority
+    --procs --rank --remove --retries --retry-on --setup --sort --sync --tag --tail --target --time-limit
     --timeout -N -c -e -f -j -n -t
 """
 FLAGS = frozenset(_FLAGS.split())

@@ -48,6 +48,7 @@ NOUNS: dict[str, Table] = {
     },
     "config": {
         "show": ("config_show", "Show every setting, its value and its origin", ()),
+        "import": ("config_import", "Write files of older tools as gofer.yaml, and report every key", ()),
         "schema": ("config_schema", "Print the JSON Schema of gofer.yaml", ()),
     },
     "target": {

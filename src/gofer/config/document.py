@@ -25,7 +25,7 @@ _TEXT_TAG = "tag:yaml.org,2002:str"
 
 def read_document(path: Path) -> Table:
     """The file's map, empty for an empty file. ConfigError, with file and line, for anything else."""
-    return parse_document(_read(path), source=path.name, path=display(path))
+    return parse_document(read_text(path), source=path.name, path=display(path))
 
 
 def parse_document(text: str, *, source: str, path: str | None = None) -> Table:
@@ -60,7 +60,8 @@ def display(path: Path) -> str:
         return str(path)
 
 
-def _read(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The file as text; ConfigError when it is unreadable, too large or not UTF-8."""
     shown = display(path)
     try:
         with open(path, "rb") as file:

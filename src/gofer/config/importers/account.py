@@ -52,7 +52,7 @@ def read_account(path: Path) -> Table:
             )
     for key in _SECRET:
         if key in values and not holds_reference(values[key].text):
-            _mask(values[key].text)
+            mask_token(values[key].text)
     container = values["container_name"]
     values["container_name"] = container._replace(text=f"az://{container.text.strip('/')}")
     return Table({_KEYS[key]: node for key, node in values.items()}, document.place)
@@ -64,8 +64,8 @@ def _scalar(key: str, node: Node) -> Scalar:
     return node
 
 
-def _mask(value: str) -> None:
-    """Also the signature of a token alone: it stands in other orders and other quoting in a URL."""
+def mask_token(value: str) -> None:
+    """Mask it, and its signature alone: that stands in other orders and other quoting in a URL."""
     from urllib.parse import unquote
 
     remember(value.lstrip("?"))

@@ -13,7 +13,7 @@ are relative to the project, the folder that holds `aux_data`. Keys gofer has no
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from gofer.errors import ConfigError
 FOLDER = Path("aux_data", "aml")
 ACCOUNTS = Path("aux_data", "configs")
 VARIABLE = "AML_CONFIG_PATH"
-_DEFAULT = "aml"
+DEFAULT_NAME = "aml"
 _SUFFIX = ".yaml"
 _MOST_BASES = 20
 
@@ -77,7 +77,12 @@ class AmlFiles:
         """What is meant when nothing is named: the variable's file, else `aml.yaml` when it is there."""
         if self._named:
             return self._named.stem
-        return _DEFAULT if _DEFAULT in self._paths else None
+        return DEFAULT_NAME if DEFAULT_NAME in self._paths else None
+
+    @property
+    def files(self) -> list[Path]:
+        """The variable's file alone, where it is set; else every file."""
+        return [self._named] if self._named else [self._paths[name] for name in self.names]
 
     def target(self, name: str) -> AmlTarget:
         """The file of that name; KeyError when there is none, ConfigError when it cannot be used."""
@@ -154,24 +159,40 @@ def find_aml(folder: Path, home: Path, environ: Mapping[str, str]) -> AmlFiles |
 
 def _read(path: Path) -> Table:
     """The file over what it builds on."""
+    return join_chain(own_keys(read_chain(path)))
+
+
+def own_keys(chain: Iterable[Table]) -> list[Table]:
+    """The tables without their word about what they build on."""
+    return [
+        Table({key: node for key, node in one.entries.items() if key != "_base_"}, one.place) for one in chain
+    ]
+
+
+def join_chain(tables: Sequence[Table]) -> Table:
+    """One table out of several, the nearest first; its place is that of the nearest."""
+    joined: Node = tables[-1]
+    for upper in reversed(tables[:-1]):
+        joined = merged(joined, upper) or joined
+    assert isinstance(joined, Table)
+    return Table(joined.entries, tables[0].place)
+
+
+def read_chain(path: Path, read: Callable[[Path], Table] = read_document) -> list[Table]:
+    """The file, what it builds on, what that builds on, and so on; ConfigError for a circle."""
     chain: list[Path] = []
     tables: list[Table] = []
     following: Path | None = path
     while following:
         if following in chain or len(chain) == _MOST_BASES:
             raise ConfigError(f"`_base_` leads from `{display(path)}` in a circle", where=display(chain[-1]))
-        document = read_document(following)
+        tables.append(read(following))
         chain.append(following)
-        base = document.entries.get("_base_")
-        tables.append(Table({k: v for k, v in document.entries.items() if k != "_base_"}, document.place))
+        base = tables[-1].entries.get("_base_")
         following = None
         if isinstance(base, Scalar) and not base.is_null:
             following = Path(os.path.normpath(chain[-1].parent / os.path.expanduser(base.text)))
-    joined: Node = tables[-1]
-    for upper in reversed(tables[:-1]):
-        joined = merged(joined, upper) or joined
-    assert isinstance(joined, Table)
-    return Table(joined.entries, tables[0].place)
+    return tables
 
 
 def _text(node: Table, key: str, where: str) -> str | None:

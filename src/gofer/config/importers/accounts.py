@@ -1,0 +1,100 @@
+"""The blob account files and the workspace file of the older Azure tools, taken into a draft."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gofer.config.document import display
+from gofer.config.importers.draft import Draft, Entry
+from gofer.config.importers.foreign import read_foreign
+from gofer.config.importers.keys import Keys, Sheet
+from gofer.errors import ConfigError
+from gofer.text import did_you_mean
+
+WORKSPACE_KEYS = {
+    "subscription_id": "subscription_id",
+    "resource_group": "resource_group",
+    "workspace_name": "workspace",
+}
+
+
+def take_account(draft: Draft, path: Path) -> str | None:
+    """The store that the account file becomes; None when there is no such file. A file is taken in once."""
+    if path in draft.taken:
+        return draft.taken[path]
+    if not os.path.exists(path):
+        return path.stem if draft.has_store(path.stem) else None
+    keys = draft.sheet(Sheet(read_foreign(path), has_references=True))
+    draft.taken[path] = name = blob_store(draft, keys, path.stem)
+    return name
+
+
+def blob_store(draft: Draft, keys: Keys, wanted: str) -> str:
+    """A store out of `account_name`, `container_name` and what opens them; ConfigError when one is missing.
+
+    With a key and a token the token is dropped, since gofer takes the key, and a reference that nobody set
+    would be in the way.
+    """
+    account, container = keys.text("account_name"), keys.text("container_name")
+    for key, text in (("account_name", account), ("container_name", container)):
+        if not text or not text.strip("/ "):
+            raise ConfigError(
+                f"the account needs the key `{key}`",
+                where=keys.place.where,
+                hint=did_you_mean(key, [one for one in keys if one not in _ACCOUNT_KEYS]),
+            )
+    assert account and container
+    entry: Entry = {"url": f"az://{container.strip('/ ')}", "account": account}
+    endpoint = keys.text("endpoint")
+    if endpoint:
+        entry["endpoint"] = endpoint
+    for value in entry.values():
+        draft.means(keys, str(value))
+    name = draft.add_store(wanted, entry)
+    keys.carried("account_name", f"stores.{name}.account")
+    keys.changed("container_name", f"stores.{name}.url", "written as an address")
+    keys.carried("endpoint", f"stores.{name}.endpoint")
+    _credential(draft, keys, name)
+    return name
+
+
+_ACCOUNT_KEYS = ("account_name", "account_key", "sas_token", "container_name", "endpoint")
+
+
+def _credential(draft: Draft, keys: Keys, store: str) -> None:
+    entry = draft.stores[store]
+    if "key" in entry or "sas" in entry:
+        for key in ("account_key", "sas_token"):
+            if key in keys:
+                draft.forget(keys, key, f"`stores.{store}` has its credential from another file")
+    elif keys.text("account_key"):
+        entry["key"] = draft.keep(keys, "account_key", f"{store}-key", f"stores.{store}.key")
+        if "sas_token" in keys:
+            draft.forget(keys, "sas_token", "the key opens the account, and gofer takes the key first")
+    elif keys.text("sas_token"):
+        entry["sas"] = draft.keep(keys, "sas_token", f"{store}-sas", f"stores.{store}.sas")
+    else:
+        draft.note(f"the store `{store}` has neither key nor token: `az login` opens it")
+
+
+def take_workspace(draft: Draft, path: Path, target: str) -> Entry:
+    """Subscription, resource group and workspace out of the `config.json` that Azure ML gives away."""
+    draft.taken[path] = None
+    return workspace(draft.sheet(Sheet(read_foreign(path))), target)
+
+
+def workspace(keys: Keys, target: str) -> Entry:
+    """As `take_workspace`, out of a table."""
+    entry: Entry = {}
+    for key, ours in WORKSPACE_KEYS.items():
+        text = keys.text(key)
+        if text is not None:
+            entry[ours] = text
+            keys.carried(key, f"targets.{target}.{ours}")
+    return entry
+
+
+def missing_file(path: Path) -> str:
+    """Why something that names a file cannot be carried."""
+    return f"there is no file `{display(path)}`; write it and import again"

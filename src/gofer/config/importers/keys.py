@@ -1,0 +1,237 @@
+"""The keys of another tool's file, and what becomes of each.
+
+An importer reads through `Keys` and says of every key whether it is carried, changed or dropped. What it says
+nothing of comes out of `Sheet.findings` as unknown, so that nothing can be lost in silence. A word about a
+table holds for all that is in it, unless a key in it has its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from gofer.config.nodes import Items, Node, Place, Scalar, Table, is_null
+from gofer.config.scalars import excerpt
+from gofer.errors import ConfigError
+
+MOST_KEYS = 20_000
+_TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+KeyPath = tuple[str, ...]
+
+
+class Outcome(StrEnum):
+    """What became of a key."""
+
+    CARRIED = "carried"
+    CHANGED = "changed"
+    DROPPED = "dropped"
+    UNKNOWN = "unknown"
+
+
+class Finding(NamedTuple):
+    """One key of one file. `to` is the key of gofer's that it became, empty where there is none."""
+
+    place: Place
+    key: str
+    outcome: Outcome
+    to: str = ""
+    why: str = ""
+
+
+class _Mark(NamedTuple):
+    outcome: Outcome
+    to: str
+    why: str
+
+
+class Sheet:
+    """One file, and the words said of its keys. `under` is what the file builds on, nearest first.
+
+    `has_references` says that `${env:…}` means in it what it means in gofer.yaml.
+    """
+
+    def __init__(
+        self, document: Table, under: tuple[Table, ...] = (), *, has_references: bool = False
+    ) -> None:
+        self.document = document
+        self.has_references = has_references
+        self._under = under
+        self._marks: dict[KeyPath, _Mark] = {}
+        self._more: list[Finding] = []
+
+    def mark(self, path: KeyPath, outcome: Outcome, to: str = "", why: str = "") -> None:
+        """Say what becomes of a key; the last word holds."""
+        self._marks[path] = _Mark(outcome, to, why)
+
+    def add(self, finding: Finding) -> None:
+        """A finding about a key that is not in `document`."""
+        self._more.append(finding)
+
+    def retarget(self, old: str, new: str) -> None:
+        """Another name for the target that keys went to."""
+        for path, mark in self._marks.items():
+            if mark.to == old or mark.to.startswith(f"{old}."):
+                self._marks[path] = mark._replace(to=new + mark.to[len(old) :])
+
+    def findings(self) -> list[Finding]:
+        """Every key of the file and of what it builds on, in the order of the lines of each."""
+        found = [self._finding(path, node) for path, node in leaves(self.document)]
+        winners = {path: node.place for path, node in leaves(self.document)}
+        for lower in self._under:
+            for path, node in leaves(lower):
+                if winners.get(path) != node.place:
+                    nearer = winners.get(path, self.document.place)
+                    found.append(_overruled(path, node, nearer))
+        return sorted([*found, *self._more], key=lambda one: (one.place.path or "", one.place.line or 0))
+
+    def _finding(self, path: KeyPath, node: Node) -> Finding:
+        for length in range(len(path), 0, -1):
+            mark = self._marks.get(path[:length])
+            if mark:
+                return Finding(node.place, dotted(path), *mark)
+        if is_null(node):
+            return Finding(node.place, dotted(path), Outcome.DROPPED, why="it says nothing")
+        return Finding(
+            node.place, dotted(path), Outcome.UNKNOWN, why="gofer does not know this key of the tool"
+        )
+
+
+def _overruled(path: KeyPath, node: Node, nearer: Place) -> Finding:
+    return Finding(node.place, dotted(path), Outcome.DROPPED, why=f"`{nearer.where}` says otherwise")
+
+
+def leaves(node: Node) -> Iterator[tuple[KeyPath, Node]]:
+    """Every key that holds no further keys, with where it stands.
+
+    ConfigError when there are more than any person writes: aliases can make billions out of a few lines.
+    """
+    for count, found in enumerate(_walk(node, ()), 1):
+        if count > MOST_KEYS:
+            raise ConfigError(
+                f"the file has more than {MOST_KEYS:,} keys once its aliases are followed",
+                where=node.place.where,
+            )
+        yield found
+
+
+def _walk(node: Node, path: KeyPath) -> Iterator[tuple[KeyPath, Node]]:
+    if isinstance(node, Table) and node.entries:
+        for name, inner in node.entries.items():
+            yield from _walk(inner, (*path, name))
+    elif isinstance(node, Items) and any(isinstance(item, Table) for item in node.items):
+        for at, inner in enumerate(node.items):
+            yield from _walk(inner, (*path[:-1], f"{path[-1]}[{at}]"))
+    elif path:
+        yield path, node
+
+
+def dotted(path: KeyPath) -> str:
+    """The key as a person would name it: `config_param.data_folder.path`."""
+    return ".".join(part if part.isprintable() else ascii(part)[1:-1] for part in path)
+
+
+class Keys:
+    """A table of a sheet. Reading a key is not a word about it; a key set to nothing reads as absent."""
+
+    def __init__(self, sheet: Sheet, table: Table | None = None, path: KeyPath = ()) -> None:
+        self.sheet = sheet
+        self.path = path
+        self._table = sheet.document if table is None else table
+
+    @property
+    def place(self) -> Place:
+        return self._table.place
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table.entries)
+
+    def __contains__(self, key: str) -> bool:
+        return not is_null(self._table.entries.get(key, Scalar("", self.place)))
+
+    def where(self, key: str) -> str:
+        """`FILE:LINE` of the key."""
+        return self._table.entries[key].place.where
+
+    def is_table(self, key: str) -> bool:
+        return isinstance(self._table.entries.get(key), Table)
+
+    def text(self, key: str) -> str | None:
+        """A single value as written; ConfigError for a list or a map."""
+        node = self._table.entries.get(key)
+        if node is None or is_null(node):
+            return None
+        if not isinstance(node, Scalar):
+            raise self._wrong(key, node, "a single value")
+        return node.text
+
+    def number(self, key: str) -> int | None:
+        """A whole number; ConfigError for anything else."""
+        text = self.text(key)
+        if text is None:
+            return None
+        if not text.strip().isascii() or not text.strip().isdigit() or len(text) > 18:
+            raise self._wrong(key, self._table.entries[key], "a whole number")
+        return int(text)
+
+    def truth(self, key: str) -> bool | None:
+        """True or false, in any of YAML's words; ConfigError for anything else."""
+        text = self.text(key)
+        if text is None:
+            return None
+        if text.lower() not in _TRUTHS:
+            raise self._wrong(key, self._table.entries[key], "true or false")
+        return _TRUTHS[text.lower()]
+
+    def texts(self, key: str) -> list[str]:
+        """The values of a list; a single value is a list of one, an absent key one of none."""
+        node = self._table.entries.get(key)
+        if node is None or is_null(node):
+            return []
+        nodes = node.items if isinstance(node, Items) else (node,)
+        found = [item.text for item in nodes if isinstance(item, Scalar)]
+        if len(found) != len(nodes):
+            raise self._wrong(key, node, "a list of texts")
+        return found
+
+    def records(self) -> dict[str, Keys]:
+        """The tables in this one by name; what is no table is left out."""
+        return {key: self.inner(key) for key in self if self.is_table(key)}
+
+    def inner(self, key: str) -> Keys:
+        """The table under the key; an empty one when there is none, ConfigError for anything else."""
+        node = self._table.entries.get(key)
+        if node is not None and not is_null(node) and not isinstance(node, Table):
+            raise self._wrong(key, node, "a map")
+        return Keys(self.sheet, node if isinstance(node, Table) else Table({}, self.place), (*self.path, key))
+
+    def rows(self, key: str) -> list[Keys]:
+        """The tables of a list of tables; ConfigError for anything else."""
+        node = self._table.entries.get(key)
+        if node is None or is_null(node):
+            return []
+        items = node.items if isinstance(node, Items) else ()
+        tables = [item for item in items if isinstance(item, Table)]
+        if not isinstance(node, Items) or len(tables) != len(items):
+            raise self._wrong(key, node, "a list of maps")
+        return [Keys(self.sheet, one, (*self.path, f"{key}[{at}]")) for at, one in enumerate(tables)]
+
+    # -- what becomes of a key
+
+    def carried(self, key: str, to: str) -> None:
+        self.sheet.mark((*self.path, key), Outcome.CARRIED, to)
+
+    def changed(self, key: str, to: str, why: str) -> None:
+        self.sheet.mark((*self.path, key), Outcome.CHANGED, to, why)
+
+    def dropped(self, key: str, why: str) -> None:
+        self.sheet.mark((*self.path, key), Outcome.DROPPED, "", why)
+
+    def _wrong(self, key: str, node: Node, wanted: str) -> ConfigError:
+        if isinstance(node, Scalar):
+            found = excerpt(node.text)
+        else:
+            found = "a list" if isinstance(node, Items) else "a map"
+        return ConfigError(
+            f"`{dotted((*self.path, key))}` must be {wanted}, not {found}", where=node.place.where
+        )

@@ -1,0 +1,127 @@
+"""`philly_vc.yaml` and `multi_philly_vc.yaml` of quickdetection.
+
+Philly is gone, so nothing here says where to run. What is left of the file, its folders, their accounts and
+the defaults of its jobs, goes to a target that the person names.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from gofer.config.importers.accounts import missing_file, take_account
+from gofer.config.importers.draft import Draft, Entry, safe_name
+from gofer.config.importers.foreign import named_file, project_of, read_foreign
+from gofer.config.importers.keys import Keys, Sheet
+from gofer.errors import ConfigError
+
+_GONE = "Philly is gone"
+_DROPPED = {
+    "vc": f"{_GONE}, and its virtual clusters with it",
+    "cluster": f"{_GONE}, and its clusters with it",
+    "user_name": f"{_GONE}; a target's own login is used",
+    "isDebug": "`gofer ssh RUN` opens a shell in any run",
+    "dry_run": "`gofer submit --dry-run` does this",
+}
+
+
+# The one folder that was called otherwise beside the code.
+_FOLDERS = {"model_folder": "models"}
+
+
+class _Mount(NamedTuple):
+    point: str
+    store: str | None
+    problem: str
+
+
+def take_philly(draft: Draft, path: Path, name: str | None) -> str:
+    """Folders and defaults of jobs for the target `name`, its kind left open; UsageError without a name."""
+    keys = draft.sheet(Sheet(read_foreign(path)))
+    if name is None:
+        raise ConfigError(
+            f"{_GONE}, so the settings in this file need a target to go to",
+            where=keys.place.where,
+            hint="name it: `gofer config import FILE --as NAME`",
+        )
+    target = safe_name(name)
+    mounts = _mounts(draft, keys, project_of(path, draft.folder))
+    entry = _folders(keys, target, mounts)
+    job: Entry = {}
+    many, gpus = keys.truth("multi_process"), keys.number("num_gpu")
+    if many is not None:
+        job["multi_process"] = many
+        keys.carried("multi_process", f"targets.{target}.job.multi_process")
+    if gpus is not None:
+        job["gpus"] = gpus
+        keys.carried("num_gpu", f"targets.{target}.job.gpus")
+    if job:
+        entry["job"] = job
+    _drop(draft, keys)
+    draft.extend_target(target, entry)
+    draft.note(
+        f"{_GONE}: cluster, virtual cluster, login and image of `{path.name}` are not carried; its folders "
+        f"and job defaults go to the target `{target}`"
+    )
+    return target
+
+
+def take_clusters(draft: Draft, path: Path) -> None:
+    """A list of Philly's clusters: nothing of it can be carried."""
+    keys = draft.sheet(Sheet(read_foreign(path)))
+    keys.dropped("clusters", f"{_GONE}; a job goes to the target that `-c` names")
+
+
+def _drop(draft: Draft, keys: Keys) -> None:
+    for key, why in _DROPPED.items():
+        if key in keys:
+            keys.dropped(key, why)
+    if "password" in keys:
+        draft.forget(keys, "password", f"{_GONE}; take the password out of the file")
+    for key in ("docker", "docker_tag"):
+        if key in keys:
+            keys.dropped(key, f"the image lay in Philly's own registry. {_GONE}; name another as `image`")
+
+
+def _mounts(draft: Draft, keys: Keys, root: Path) -> list[_Mount]:
+    """The mount points, the longest first, with their stores."""
+    rows = [*keys.rows("blob_mount_info"), *([keys] if "blob_mount_point" in keys else [])]
+    found = []
+    for row in rows:
+        point = "/" + (row.text("blob_mount_point") or "").strip("/")
+        account = row.text("azure_blob_config_file")
+        store, problem = None, "no account file is named"
+        if account is not None:
+            path = named_file(root, account)
+            store, problem = take_account(draft, path), missing_file(path)
+        row.dropped("blob_mount_point", "a folder is `./NAME` beside the code, wherever the run is")
+        row.dropped("blob_fuse_options", "gofer mounts with its own options")
+        if store:
+            row.changed("azure_blob_config_file", f"stores.{store}", "the account is a store")
+        else:
+            row.dropped("azure_blob_config_file", problem)
+            draft.note(problem)
+        found.append(_Mount(point, store, problem))
+    return sorted(found, key=lambda one: -len(one.point))
+
+
+def _folders(keys: Keys, target: str, mounts: list[_Mount]) -> Entry:
+    params = keys.inner("config_param")
+    folders: Entry = {}
+    for key in params:
+        path = params.text(key)
+        if path is None:
+            continue
+        mount = next((one for one in mounts if f"{path}/".startswith(f"{one.point.rstrip('/')}/")), None)
+        if mount is None or mount.store is None:
+            why = "it lies in Philly's own file system, which is gone" if path.startswith("/hdfs/") else ""
+            params.dropped(key, why or (mount.problem if mount else "it lies below no mount point"))
+        elif key == "code_path":
+            params.dropped(key, "gofer sends the code of each run to the target's store by itself")
+        elif key.endswith("_folder") and key != "_folder":
+            name = _FOLDERS.get(key) or safe_name(key.removesuffix("_folder"))
+            inner = path.removeprefix(mount.point.rstrip("/")).strip("/") or "/"
+            folders[name] = {"store": mount.store, "path": inner}
+            to = f"targets.{target}.folders.{name}"
+            params.changed(key, to, f"a store and a path in it instead of a path below `{mount.point}`")
+    return {"folders": folders} if folders else {}

@@ -1,0 +1,194 @@
+"""`xt_config.yaml` of XT: its targets with what they name, its storage, its shares of data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gofer.config.importers.draft import Draft, Entry, Value, safe_name
+from gofer.config.importers.foreign import named_file, read_foreign
+from gofer.config.importers.keys import Keys, Sheet
+from gofer.config.importers.xt_sections import AML, CODE, DROPPED, GENERAL, SERVICES
+from gofer.config.importers.xt_targets import Surroundings, take_targets
+
+# Runs of gofer lie beside those of XT in the same container, and apart from them.
+_PREFIX = "gofer"
+_WORKSPACE = "ws1"
+_FILE_STORE = "store-file"
+# Services that targets name, and their keys.
+_CLOUD = ("type", "subscription-id", "resource-group")
+_USED = {"registry": ("type", "login-server"), **dict.fromkeys(("aml", "singularity", "itp"), _CLOUD)}
+
+
+def take_xt(draft: Draft, path: Path, name: str | None = None) -> None:
+    """Every target of the file that gofer has a kind for, and every storage service as a store."""
+    keys = draft.sheet(Sheet(read_foreign(path)))
+    _services(draft, keys)
+    store = _chosen_store(keys)
+    job = _job_defaults(keys)
+    experiment = keys.inner("general").text("experiment")
+    _drop_rest(draft, keys)
+    store = store if store in draft.stores else None
+    take_targets(draft, Surroundings(keys, store, experiment, job, name))
+    _shares(draft, keys, store)
+    chosen = keys.inner("xt-services").text("target")
+    if chosen is not None and (safe_name(chosen) in draft.targets or chosen == "local"):
+        draft.default_target = safe_name(chosen)
+        keys.inner("xt-services").carried("target", "target")
+    elif chosen is not None:
+        keys.inner("xt-services").dropped("target", f"the target `{chosen}` is not carried")
+
+
+def _services(draft: Draft, keys: Keys) -> None:
+    for name, record in keys.inner("external-services").records().items():
+        kind = record.text("type") or ""
+        if kind == "storage":
+            _storage(draft, record, name, keys.inner("general").text("workspace") or _WORKSPACE)
+            continue
+        why = SERVICES.get(kind, "no target that is carried uses it")
+        for key in record:
+            if key in ("key", "password", "mongo-connection-string", "connection-string"):
+                draft.forget(record, key, why)
+            elif kind in SERVICES or (kind in _USED and key in _USED[kind]):
+                record.dropped(key, why)
+        if kind == "registry":
+            for key in ("username", "password", "login"):
+                if key in record:
+                    draft.forget(record, key, "the service pulls images with the workspace's own login")
+
+
+def _storage(draft: Draft, record: Keys, name: str, container: str) -> None:
+    """One storage service; a key that is in a vault is asked for by name all the same."""
+    if record.text("provider") == _FILE_STORE:
+        path = record.text("path") or "~/.xt/file_store"
+        store = draft.add_store(name, {"url": (named_file(draft.folder, path) / _PREFIX).as_uri()})
+        record.changed("path", f"stores.{store}.url", "a folder of its own beside XT's")
+    else:
+        account = record.text("name") or name
+        store = draft.add_store(name, {"url": f"az://{container}/{_PREFIX}", "account": account})
+        record.carried("name", f"stores.{store}.account")
+        record.dropped("path", "it means nothing for this provider")
+        draft.note(
+            f"the store `{store}` is the container of XT's workspace `{container}`, below `{_PREFIX}/`"
+        )
+        entry = draft.stores[store]
+        if (record.text("key") or "").startswith("$vault"):
+            entry["key"] = draft.ask(f"{store}-key", "XT's key vault")
+            record.changed("key", f"stores.{store}.key", f"`gofer secret set {store}-key` keeps it")
+        elif "key" in record:
+            entry["key"] = draft.keep(record, "key", f"{store}-key", f"stores.{store}.key")
+    record.changed("type", f"stores.{store}", "a store")
+    record.changed("provider", f"stores.{store}.url", "the address says it")
+
+
+def _chosen_store(keys: Keys) -> str | None:
+    """The storage that XT uses, by the older `xt-services` or the newer `store` and `stores`."""
+    services = keys.inner("xt-services")
+    chosen = services.text("storage")
+    for name, record in keys.inner("stores").records().items():
+        if name == (services.text("store") or keys.text("store")) and chosen is None:
+            chosen = record.text("storage")
+        record.changed("storage", f"stores.{record.text('storage')}", "the storage itself is the store")
+        for key, why in (("database", SERVICES["database"]), ("vault", SERVICES["vault"])):
+            record.dropped(key, why)
+        record.dropped("target", "`target` at the top of gofer.yaml names the default")
+        record.dropped("track-storage", "`gofer du` says what lies in a store")
+    for table, key in ((services, "store"), (services, "storage"), (Keys(keys.sheet), "store")):
+        if not table.is_table(key):
+            table.changed(key, "targets.*.store", "each target names its store")
+    for key in ("mongo", "vault", "database"):
+        services.dropped(key, SERVICES[key])
+    return safe_name(chosen) if chosen else None
+
+
+def _job_defaults(keys: Keys) -> Entry:
+    options = keys.inner("aml-options")
+    for key, why in AML.items():
+        options.dropped(key, why)
+    job: Entry = {}
+    seconds = options.number("max-seconds")
+    if seconds:
+        job["time_limit"] = f"{seconds}s"
+        options.carried("max-seconds", "targets.*.job.time_limit")
+    kind = options.text("distributed-training")
+    if kind == "mpi":
+        # Only a distributed run was started with it, and gofer's default gives ranks the same variables.
+        options.dropped(
+            "distributed-training", "gofer gives MPI's variables without it; `--launcher mpi` is real MPI"
+        )
+    elif kind is not None:
+        options.dropped("distributed-training", "gofer gives each rank the variables of PyTorch")
+    return job
+
+
+def _drop_rest(draft: Draft, keys: Keys) -> None:
+    for key, why in DROPPED.items():
+        if key in keys:
+            keys.dropped(key, why)
+    general, code = keys.inner("general"), keys.inner("code")
+    for key, why in GENERAL.items():
+        general.dropped(key, why)
+    general.changed("workspace", "stores", "the container of the store")
+    general.dropped("experiment", "no target that is carried has an experiment")
+    for key, why in CODE.items():
+        code.dropped(key, why)
+    omitted = code.texts("code-omit")
+    draft.add_ignore(omitted)
+    code.carried("code-omit", "ignore")
+    if "boxes" in keys:
+        keys.dropped("boxes", "no target that is carried uses it")
+    for name in ("dockers", "setups"):
+        if name in keys:
+            keys.dropped(name, "no target that is carried uses it")
+    for name, docker in keys.inner("dockers").records().items():
+        for key in ("sha256", "post_sing_steps", "sing_wrap"):
+            if key in docker:
+                docker.carried(key, f"dockers.{safe_name(name)}.{key}")
+                _docker(draft, docker, name)
+        docker.dropped("login", "the service pulls images with the workspace's own login")
+
+
+def _docker(draft: Draft, keys: Keys, name: str) -> None:
+    """What `gofer image wrap` works with."""
+    entry: Entry = {key: keys.text(key) or "" for key in ("image", "registry", "sha256") if keys.text(key)}
+    steps, wrap = keys.texts("post_sing_steps"), keys.truth("sing_wrap")
+    if steps:
+        entry["post_sing_steps"] = [*steps]
+    if wrap is not None:
+        entry["sing_wrap"] = wrap
+    draft.dockers[safe_name(name)] = entry
+
+
+def _shares(draft: Draft, keys: Keys, store: str | None) -> None:
+    """`data` and `model`: a folder for each target, in the account's container of that share."""
+    for section in ("data", "model"):
+        table = keys.inner(section)
+        path, action = table.text(f"{section}-share-path"), table.text(f"{section}-action") or "none"
+        local = (table.text(f"{section}-local") or "").rstrip("/").rpartition("/")[2]
+        targets = [entry for entry in draft.targets.values() if entry.get("kind") != "local"]
+        account = draft.stores.get(store or "", {}).get("account")
+        if not path or action == "none" or not targets or account is None or store is None:
+            for key in ("local", "upload", "share-path", "action", "omit", "writable"):
+                table.dropped(f"{section}-{key}", "no folder is mounted or copied")
+            continue
+        share: dict[str, Value] = {**draft.stores[store], "url": f"az://{section}"}
+        shared = draft.add_store(f"{store}-{section}", share)
+        name = safe_name(local or section)
+        mode = "copy" if action == "download" else "mount"
+        for target in targets:
+            folders = target.setdefault("folders", {})
+            assert isinstance(folders, dict)
+            folders[name] = {"store": shared, "path": path.strip("/"), "mode": mode}
+        _say_shared(table, section, name, mode)
+        draft.note(
+            f"XT's share `{section}` is taken to be the container `{section}`: check `stores.{shared}.url`"
+        )
+
+
+def _say_shared(table: Keys, section: str, name: str, mode: str) -> None:
+    to = f"targets.*.folders.{name}"
+    table.carried(f"{section}-share-path", f"{to}.path")
+    table.changed(f"{section}-action", f"{to}.mode", f"`{mode}`")
+    table.changed(f"{section}-local", to, "the name of the folder, here and on the node")
+    table.dropped(f"{section}-upload", f"`gofer u {name}` sends it")
+    table.dropped(f"{section}-omit", "`gofer u --exclude` leaves files out")
+    table.dropped(f"{section}-writable", "what a run writes into a mounted folder is kept")

@@ -1,0 +1,201 @@
+"""`compute-targets` of XT's file, with the services, images, set-ups and boxes that they name."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gofer.config.importers.draft import Draft, Entry, Value, safe_name
+from gofer.config.importers.keys import Keys
+from gofer.config.importers.xt_sections import SERVICES, TARGET
+from gofer.errors import ConfigError
+from gofer.text import quote_command
+
+_CLOUD = ("aml", "itp", "singularity")
+_HERE = ("localhost", "127.0.0.1", "local")
+
+
+class Surroundings(NamedTuple):
+    """What all targets share: the file, the store that holds their runs, the defaults of their jobs."""
+
+    file: Keys
+    store: str | None
+    experiment: str | None
+    job: Entry
+    name: str | None
+
+
+def take_targets(draft: Draft, around: Surroundings) -> None:
+    """Every target of a kind that there is; of the others every key is dropped, with the reason."""
+    targets = around.file.inner("compute-targets")
+    records = targets.records()
+    if around.name is not None and len(records) != 1:
+        raise ConfigError(
+            f"the file has {len(records)} targets, and `--as` names one",
+            where=targets.place.where,
+            hint="leave `--as` out: each target keeps its name",
+        )
+    for written, keys in records.items():
+        name = around.name or written
+        service = keys.text("service") or ""
+        kind = _type(around.file, service)
+        if kind == "pool":
+            entry = _pool(draft, keys, around.file, safe_name(name))
+        elif kind in _CLOUD:
+            entry = _cloud(draft, keys, around, safe_name(name), kind)
+        else:
+            known = SERVICES.get(kind, f"the service `{service}` is not among `external-services`")
+            targets.dropped(written, known)
+            continue
+        if entry:
+            _job(draft, keys, around, safe_name(name), entry)
+            draft.add_target(safe_name(name), entry)
+
+
+def _type(file: Keys, service: str) -> str:
+    if service == "pool":
+        return "pool"
+    services = file.inner("external-services")
+    return (services.inner(service).text("type") or "") if services.is_table(service) else ""
+
+
+def _pool(draft: Draft, keys: Keys, file: Keys, target: str) -> Entry:
+    """Boxes become machines reached by SSH; the one that is this machine, the kind `local`."""
+    boxes = file.inner("boxes")
+    names = keys.texts("boxes")
+    hosts: list[Value] = []
+    for name in names:
+        box = boxes.inner(name) if boxes.is_table(name) else None
+        address = (box.text("address") if box else None) or name
+        hosts.append(address)
+        if box:
+            to = f"targets.{target}" + ("" if address in _HERE else ".hosts")
+            box.carried("address", to)
+            box.dropped("max-runs", "a machine's GPUs say how many runs it takes")
+            box.dropped("actions", "folders of a target are there in each of its runs")
+            box.dropped("setup", "the target's set-up is used")
+            box.dropped("os", "gofer runs on Linux")
+            box.dropped("box-class", TARGET["box-class"])
+    if "docker" in keys:
+        keys.dropped("docker", "gofer runs a command on this kind of target without a container")
+    if not hosts or all(str(host) in _HERE for host in hosts):
+        keys.changed("service", f"targets.{target}.kind", "`local`")
+        keys.changed("boxes", f"targets.{target}.kind", "this machine")
+        return {"kind": "local"}
+    keys.changed("service", f"targets.{target}.kind", "`ssh`")
+    keys.carried("boxes", f"targets.{target}.hosts")
+    return {"kind": "ssh", "hosts": hosts}
+
+
+def _cloud(draft: Draft, keys: Keys, around: Surroundings, target: str, kind: str) -> Entry:
+    service = keys.text("service") or ""
+    record = around.file.inner("external-services").inner(service)
+    entry: Entry = {"kind": "azureml"}
+    if kind != "aml":
+        entry["platform"] = kind
+        record.carried("type", f"targets.{target}.platform")
+    else:
+        record.changed("type", f"targets.{target}.kind", "`azureml`")
+    for key, ours in (("subscription-id", "subscription_id"), ("resource-group", "resource_group")):
+        text = record.text(key)
+        if text is not None:
+            entry[ours] = text
+            record.carried(key, f"targets.{target}.{ours}")
+    entry["workspace"] = service
+    keys.carried("service", f"targets.{target}.workspace")
+    _where(keys, entry, target)
+    _image(keys, entry, around.file, target)
+    if around.experiment:
+        entry["experiment"] = around.experiment
+        around.file.inner("general").carried("experiment", f"targets.{target}.experiment")
+    return entry
+
+
+def _where(keys: Keys, entry: Entry, target: str) -> None:
+    compute = "virtual_cluster" if entry.get("platform") == "singularity" else "compute"
+    for key, ours in (("compute", compute), ("vm-size", "instance_type"), ("sla", "sla")):
+        text = keys.text(key)
+        if text is not None:
+            entry[ours] = text.lower() if ours == "sla" else text
+            keys.carried(key, f"targets.{target}.{ours}")
+            if entry[ours] != text:
+                keys.changed(key, f"targets.{target}.{ours}", "in lower case")
+    for key in ("location", "locations"):
+        if key in keys:
+            entry["locations"] = [*keys.texts(key)]
+            keys.carried(key, f"targets.{target}.locations")
+    if keys.truth("low-pri"):
+        entry["preemptible"] = True
+        keys.carried("low-pri", f"targets.{target}.preemptible")
+    else:
+        keys.dropped("low-pri", "false is what gofer does unless told")
+
+
+def _image(keys: Keys, entry: Entry, file: Keys, target: str) -> None:
+    name = keys.text("docker")
+    if name is None:
+        return
+    if name == "none" or not file.inner("dockers").is_table(name):
+        keys.dropped("docker", f"there is no image `{name}` under `dockers`")
+        return
+    docker = file.inner("dockers").inner(name)
+    image, registry = docker.text("image") or "", docker.text("registry")
+    services = file.inner("external-services")
+    server = (
+        services.inner(registry).text("login-server") if registry and services.is_table(registry) else None
+    )
+    entry["image"] = f"{server.rstrip('/')}/{image}" if server else image
+    keys.changed("docker", f"targets.{target}.image", "the image's whole name")
+    docker.carried("image", f"targets.{target}.image")
+    docker.changed("registry", f"targets.{target}.image", "the image's name begins with its server")
+    if registry and server:
+        for key in ("type", "login-server"):
+            services.inner(registry).changed(
+                key, f"targets.{target}.image", "the image begins with its server"
+            )
+
+
+def _job(draft: Draft, keys: Keys, around: Surroundings, target: str, entry: Entry) -> None:
+    job: Entry = dict(around.job)
+    nodes = keys.number("nodes")
+    if nodes is not None:
+        job["nodes"] = nodes
+        keys.carried("nodes", f"targets.{target}.job.nodes")
+    name = keys.text("setup")
+    setups = around.file.inner("setups")
+    if name is not None and setups.is_table(name):
+        script = _setup(setups.inner(name), target)
+        keys.changed("setup", f"targets.{target}.job.setup", "the lines that it stands for")
+        if script:
+            job["setup"] = script
+    elif name is not None:
+        keys.dropped("setup", f"there is no set-up `{name}` under `setups`")
+    for key, why in TARGET.items():
+        keys.dropped(key, why)
+    env = draft.environment(around.file.inner("general").inner("env-vars"), target)
+    if env:
+        job["env"] = env
+    if around.store and entry["kind"] != "local":
+        entry["store"] = around.store
+    if job:
+        entry["job"] = job
+
+
+def _setup(keys: Keys, target: str) -> str:
+    to = f"targets.{target}.job.setup"
+    lines: list[str] = []
+    for key, command in (("conda-packages", "conda install -y"), ("pip-packages", "python -m pip install")):
+        packages = keys.texts(key)
+        if packages:
+            lines.append(f"{command} {quote_command(packages)}")
+            keys.changed(key, to, f"`{command} …`")
+        else:
+            keys.dropped(key, "the list is empty")
+    for key in ("pre-cmds", "post-cmds", "other-cmds"):
+        if key in keys and not keys.is_table(key):
+            lines += keys.texts(key)
+            keys.carried(key, to)
+    keys.dropped(
+        "activate", "a set-up has its own shell; `conda run -n NAME CMD` runs a command in an environment"
+    )
+    keys.dropped("python-path", "set `PYTHONPATH` in `job.env`")
+    return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,91 @@
+"""Philly's files: what is left of them goes to a target that the person names."""
+
+from __future__ import annotations
+
+import pytest
+from config.importers.printed import ACCOUNT, CLUSTERS, PHILLY, TWO_BLOBS
+from config.importers.shop import Shop, fates, text_of, tree
+
+from gofer.config.folders import folders_of
+from gofer.config.importers.keys import Outcome
+from gofer.errors import ConfigError
+
+FILE = "aux_data/configs/philly_vc.yaml"
+
+
+@pytest.fixture
+def philly(shop: Shop) -> Shop:
+    shop.put(FILE, PHILLY)
+    shop.put("aux_data/configs/two.yaml", TWO_BLOBS)
+    shop.put("aux_data/configs/multi_philly_vc.yaml", CLUSTERS)
+    shop.put("aux_data/configs/vigeastblob_account.yaml", ACCOUNT)
+    shop.put(
+        "aux_data/configs/vigblob_account.yaml",
+        ACCOUNT.replace("container_name: xxxx", "container_name: far"),
+    )
+    return shop
+
+
+def test_it_needs_a_name(philly: Shop) -> None:
+    with pytest.raises(ConfigError) as caught:
+        philly.plan(FILE)
+    assert caught.value.hint == "name it: `gofer config import FILE --as NAME`"
+
+
+def test_its_folders_and_defaults_join_a_target_that_is_there(philly: Shop) -> None:
+    philly.put("gofer.yaml", "# mine\ntargets:\n  lab: {kind: ssh, hosts: [me@box]}  # the lab's box\n")
+    settings = philly.bring(FILE, name="lab")
+    text = (philly.folder / "gofer.yaml").read_text()
+    assert text.startswith("# mine\ntargets:\n  lab: {kind: ssh, hosts: [me@box], folders: {")
+    assert "}  # the lab's box\n" in text
+    folders = {name: (one.store, one.path) for name, one in folders_of(settings, "lab").items()}
+    assert folders == {
+        "data": ("vigeastblob_account", "jianfw/data/qd_data"),
+        "models": ("vigeastblob_account", "jianfw/work/qd_models"),
+        "output": ("vigeastblob_account", "jianfw/work/qd_output"),
+    }
+    assert settings.target("lab").job is not None
+
+
+def test_a_target_without_a_kind_is_a_comment(philly: Shop) -> None:
+    plan = philly.plan(FILE, name="new")
+    assert tree(plan)["targets"] is None
+    assert "  # Not in use: it has no kind yet; give it one\n  # new:\n  #   folders:\n" in text_of(plan)
+    assert any(
+        note.startswith("Philly is gone: cluster, virtual cluster, login and image") for note in plan.notes
+    )
+
+
+def test_every_key_has_a_fate(philly: Shop) -> None:
+    found = fates(philly.plan(FILE, name="lab"), "philly_vc.yaml")
+    assert not [one for one in found.values() if one.outcome is Outcome.UNKNOWN]
+    dropped = {key for key, one in found.items() if one.outcome is Outcome.DROPPED}
+    assert dropped == {
+        "vc", "cluster", "user_name", "password", "blob_mount_point", "docker.image", "docker.tag",
+        "config_param.code_path",
+    }  # fmt: skip
+    assert found["config_param.data_folder"].to == "targets.lab.folders.data"
+
+
+def test_two_blobs_and_the_list_of_clusters(philly: Shop) -> None:
+    plan = philly.plan("aux_data/configs/two.yaml", "aux_data/configs/multi_philly_vc.yaml", name="local")
+    folders = tree(plan)["targets"]["local"]["folders"]
+    assert folders["data"] == {"store": "vigblob_account", "path": "jianfw/data/qd_data"}
+    assert folders["output"] == {"store": "vigeastblob_account", "path": "jianfw/work/qd_output"}
+    found = fates(plan)
+    assert found["blob_mount_info[1].blob_fuse_options"].outcome is Outcome.DROPPED
+    assert found["clusters"].outcome is Outcome.DROPPED
+
+
+def test_paths_that_lie_nowhere_and_keys_of_nobody(philly: Shop) -> None:
+    text = PHILLY.replace("/blob/jianfw/data", "/hdfs/input/jianfw/data").replace(
+        "/blob/jianfw/work/qd_o", "/blobs/o"
+    )
+    philly.put(FILE, f"{text}num_gpu: 8\nzz: 1\n".replace("password: null", "password: dummy-password-1"))
+    plan = philly.plan(FILE, name="local")
+    found = fates(plan)
+    assert "Philly's own file system" in found["config_param.data_folder"].why
+    assert found["config_param.output_folder"].why == "it lies below no mount point"
+    assert found["zz"].outcome is Outcome.UNKNOWN
+    assert tree(plan)["targets"]["local"]["job"] == {"multi_process": True, "gpus": 8}
+    assert "dummy-password-1" not in repr(plan)
