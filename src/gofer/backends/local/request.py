@@ -5,38 +5,20 @@ from __future__ import annotations
 import msgspec
 
 from gofer.agent.rows import substitute
-from gofer.config.references import holds_reference
+from gofer.backends.node_request import NodeRequest, common_fields
 from gofer.model.ids import row_id
-from gofer.model.job import JobFolder
-from gofer.model.layout import Layout
 from gofer.model.run import RunRecord
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class Request(NodeRequest, frozen=True, kw_only=True):
     """What the queue's supervisor and agents need of a run or of a whole array. Holds no secret."""
 
-    id: str
-    target: str
     store: str
     remote: str | None
-    sync: tuple[str, ...]
     span: tuple[int, ...] | None
-    snapshot: str | None
-    workdir: str
-    folders: dict[str, JobFolder]
-    command: tuple[str, ...]
-    launcher: str
-    env: dict[str, str]
-    setup: str | None
-    tags: dict[str, str]
-    layout: Layout
     gpus: int
     leased: bool
     block: int
-    time_limit_s: float | None
-    grace_s: float
-    retries: int
-    retry_on: tuple[str, ...]
     priority: int
 
 
@@ -76,33 +58,15 @@ def make_plan(
 
     `store` is the folder the run writes to; where that is not the store itself, `remote` is the store's URL.
     `leased` GPUs are shared with other queues of the machine.
-
-    Values with references are left out of `env`: they are sealed.
     """
-    job = record.job
     request = Request(
-        id=record.id,
-        target=record.target,
+        **common_fields(record),
         store=store,
         remote=remote,
-        sync=job.sync,
         span=None,
-        snapshot=record.snapshot,
-        workdir=job.workdir,
-        folders=job.folders,
-        command=job.command,
-        launcher=job.launcher,
-        env={name: value for name, value in job.env.items() if not holds_reference(value)},
-        setup=job.setup,
-        tags=job.tags,
-        layout=record.layout,
         gpus=gpus,
         leased=leased and record.layout.gpus_per_node > 0,
         block=block,
-        time_limit_s=job.time_limit_s,
-        grace_s=job.grace_s,
-        retries=job.retries,
-        retry_on=tuple(reason.value for reason in job.retry_on),
-        priority=job.priority,
+        priority=record.job.priority,
     )
     return LocalPlan(record=record, request=request)
