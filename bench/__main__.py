@@ -1,4 +1,4 @@
-"""`python -m bench [a b c d e f] [--quick] [--no-peers]`: measures, and writes bench/RESULTS.md.
+"""`python -m bench [a b c d e f g] [--quick] [--no-peers]`: measures, and writes bench/RESULTS.md.
 
 Parts that are not measured stay in the file as they are.
 """
@@ -19,6 +19,7 @@ from bench.places import REPOSITORY, Places
 from bench.plan import Plan
 from bench.report import Section, document, missed
 from bench.results import merged
+from bench.slurm.section import section as slurm_section
 
 PARTS: dict[str, Callable[[Plan], Section]] = {
     "a": starts.section,
@@ -27,8 +28,9 @@ PARTS: dict[str, Callable[[Plan], Section]] = {
     "d": snapshots.section,
     "e": idle.section,
     "f": data_section,
+    "g": slurm_section,
 }
-# (f) is long and needs servers; it has a make target of its own.
+# (f) and (g) are long and need servers; they have make targets of their own.
 USUAL = "abcde"
 
 
@@ -63,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
-        "parts", nargs="*", metavar="a|b|c|d|e|f", choices=[*PARTS, []], help="default: a to e"
+        "parts", nargs="*", metavar="a|b|c|d|e|f|g", choices=[*PARTS, []], help="default: a to e"
     )
     parser.add_argument("--quick", action="store_true", help="few rounds, small sizes: a look, not a result")
     parser.add_argument("--no-peers", action="store_true", help="install and measure nothing but gofer")

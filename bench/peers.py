@@ -35,6 +35,7 @@ NEEDED = {
     "d": (RCLONE,),
     "e": (),
     "f": (AZCOPY, RCLONE, SDK, AZURITE, NGINX),
+    "g": ("submitit",),
 }
 # What is not a peer but the ground they meet on: installed even where gofer is measured alone.
 SERVERS = {"f": (AZURITE, NGINX)}

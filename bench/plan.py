@@ -26,6 +26,9 @@ class Plan:
     data_files: int = 5_000
     data_bytes: int = 1 << 30
     data_listed: int = 100_000
+    slurm_singles: int = 100
+    slurm_settle_s: float = 110.0
+    slurm_idle_s: float = 180.0
 
     @classmethod
     def full(cls, places: Places, peers: Peers) -> Plan:
@@ -49,4 +52,7 @@ class Plan:
             data_files=300,
             data_bytes=64 << 20,
             data_listed=12_000,
+            slurm_singles=10,
+            slurm_settle_s=10.0,
+            slurm_idle_s=20.0,
         )

@@ -8,27 +8,14 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from typing import TYPE_CHECKING, Callable
 
-from gofer.agent import (
-    attempts,
-    chore,
-    files,
-    folder,
-    gpus,
-    launch,
-    memory,
-    processes,
-    span,
-    spawn,
-    strays,
-    verdict,
-)
+from gofer.agent import attempts, chore, files, folder, memory, processes, span, spawn, strays, verdict
+from gofer.agent.diary import Diary
 from gofer.agent.gathering import wait_for_peers
 from gofer.agent.mapped import FolderFailed, FolderStopped, MappedFolders
-from gofer.agent.rows import substitute
-from gofer.agent.sealed import Private
 from gofer.agent.states import Reason, State
+from gofer.agent.task import Task
 from gofer.agent.verdict import Running, Verdict
 from gofer.agent.watch import Ended, Outcome, Watch
 
@@ -42,20 +29,6 @@ _FIRST_HEARTBEAT_S = 2.0
 _PEER_LOOK_S = 1.0
 _TAIL_LINES = 20
 _LOOK_S = 0.1
-
-
-class Task(NamedTuple):
-    """One node's share of an attempt. `request` is the queue's request body, `args` an array row's values."""
-
-    request: dict[str, Any]
-    place: launch.Place
-    args: dict[str, str]
-    code: str
-    private: Private
-
-    @property
-    def store(self) -> str:
-        return str(self.request["store"])
 
 
 class Failed(Exception):
@@ -105,7 +78,7 @@ class Node:
         self._kills_before = memory.kernel_kills()
         self._beats = 0
         self._beat_at = 0.0
-        self._events: int | None = None
+        self._diary = Diary(self.folder)
         self._mpirun: Mpirun | None = None
 
     def run(self) -> int:
@@ -117,8 +90,7 @@ class Node:
             return ALREADY_STARTED if self._was_taken_up() else self._run()
         finally:
             self._folders.release()
-            if self._events is not None:
-                os.close(self._events)
+            self._diary.close()
 
     def _was_taken_up(self) -> bool:
         """By an agent that started ranks, or by one that is alive and may be about to."""
@@ -129,7 +101,7 @@ class Node:
 
     def _run(self) -> int:
         me = processes.identify(os.getpid())
-        self._event("agent", pid=os.getpid(), start=me.start if me else 0)
+        self._diary.note("agent", pid=os.getpid(), start=me.start if me else 0)
         outcome = None
         try:
             self._prepare()
@@ -141,7 +113,7 @@ class Node:
             return ALREADY_STARTED
         except Abandoned:
             strays.end(self.cgroup, spared=self._spared)
-            self._event("abandoned")
+            self._diary.note("abandoned")
             return ABANDONED
         strays.end(self.cgroup, spared=self._spared)
         self._write_end(self._finished(found), outcome)
@@ -153,7 +125,7 @@ class Node:
         if self._mpirun is not None:
             self._mpirun.close()
         for one in outcome.ended:
-            self._event("rank-ended", rank=one.rank, exit_code=one.exit_code, signal=one.signal)
+            self._diary.note("rank-ended", rank=one.rank, exit_code=one.exit_code, signal=one.signal)
         return outcome
 
     def _watched(self, pids: dict[int, int], failed: Ended | None) -> Outcome:
@@ -174,12 +146,12 @@ class Node:
         self._stage_code()
         self._check_stopped()
         self._bring_folders()
-        os.chdir(self._workdir())
+        os.chdir(self.task.workdir)
         if self.task.request.get("setup"):
             self._set_up()
 
     def _meet_peers(self) -> None:
-        if self._spans:
+        if self.task.spans:
             met = span.Gathering(self.task.store, self.place, self._watch).meet()
             self.place = met or self.place
             is_alone = met is None
@@ -190,10 +162,6 @@ class Node:
         if is_alone:
             self._check_stopped()
             raise Abandoned
-
-    @property
-    def _spans(self) -> bool:
-        return self.task.request.get("span") is not None
 
     def _stage_code(self) -> None:
         try:
@@ -211,7 +179,7 @@ class Node:
 
     def _bring_folders(self) -> None:
         try:
-            self._folders.bring(self._event, self._keep_on)
+            self._folders.bring(self._diary.note, self._keep_on)
         except FolderStopped as stopped:
             self._check_stopped()
             raise self._late(str(stopped)) from None
@@ -233,11 +201,12 @@ class Node:
         return Failed(Verdict(State.FAILED, Reason.TIME_LIMIT, f"the time limit came {when}"))
 
     def _set_up(self) -> None:
-        self._event("set-up")
+        self._diary.note("set-up")
         log = os.path.join(self.folder, folder.SETUP_LOG)
         argv = ["bash", "-euo", "pipefail", "-c", self.task.request["setup"]]
+        environment = self.task.environment(self.place, self.place.ranks[0], {})
         try:
-            pid = spawn.start(spawn.Command(argv, self._environment(self.place.ranks[0]), log, fenced=False))
+            pid = spawn.start(spawn.Command(argv, environment, log, fenced=False))
         except spawn.CannotRun as problem:
             raise Failed(Verdict(State.FAILED, Reason.SETUP, str(problem))) from problem
         outcome = self._watched({pid: 0}, None)
@@ -265,16 +234,16 @@ class Node:
         from_mpi = self._ask_mpirun() if self.task.request.get("launcher") == "mpi" else {}
         for rank in self.place.ranks:
             log = os.path.join(self.folder, folder.rank_log(rank))
-            environment = self._environment(rank, from_mpi.get(rank))
+            environment = self.task.environment(self.place, rank, from_mpi.get(rank, {}))
             try:
-                command = spawn.Command(self._argv(), environment, log, fenced=True)
+                command = spawn.Command(self.task.argv, environment, log, fenced=True)
                 pids[spawn.start(command)] = rank
             except spawn.CannotRun as problem:
                 failed = Ended(rank, 0, problem.status, None, time.time())
                 break
         self._pids = list(pids)
         self._running = Running(time.time(), time.monotonic())
-        self._event("started", pids={str(rank): pid for pid, rank in pids.items()})
+        self._diary.note("started", pids={str(rank): pid for pid, rank in pids.items()})
         self._tell(f"started {self._running.at!r}")
         return pids, failed
 
@@ -292,30 +261,6 @@ class Node:
         except mpi.MpiFailed as failure:
             raise Failed(Verdict(State.FAILED, Reason.SETUP, str(failure))) from failure
 
-    def _argv(self) -> list[str]:
-        command: list[str] = self.task.request["command"]
-        return substitute(command, self.task.args) if self.task.args else command
-
-    def _environment(self, rank: int, from_mpi: dict[str, str] | None = None) -> dict[str, str]:
-        run_id, request = self.place.run_id, self.task.request
-        own = {
-            "GOFER_RUN_DIR": os.path.join(self.task.store, folder.run_key(run_id)),
-            "GOFER_OUTPUT_DIR": os.path.join(self.task.store, folder.outputs_key(run_id)),
-            "GOFER_TARGET": request["target"],
-            "GOFER_TAGS": ",".join(f"{k}={v}" if v else k for k, v in request["tags"].items()),
-            "PWD": self._workdir(),
-        }
-        return {
-            **self.task.private.environment,
-            **(from_mpi or {}),
-            **launch.rank_environment(self.place, rank),
-            **launch.argument_environment(self.task.args),
-            **own,
-        }
-
-    def _workdir(self) -> str:
-        return os.path.normpath(os.path.join(self.task.code, self.task.request.get("workdir") or "."))
-
     # -- after the command
 
     def _tail(self, rank: int) -> list[str]:
@@ -327,7 +272,7 @@ class Node:
 
     def _finished(self, found: Verdict) -> Verdict:
         """With what became of the folders: results that did not reach the store are a failure."""
-        problem = self._folders.finish(self._event, started=self._running is not None)
+        problem = self._folders.finish(self._diary.note, started=self._running is not None)
         if problem is None:
             return found
         if found.state == State.SUCCEEDED:
@@ -340,27 +285,16 @@ class Node:
             self.place.node, found, outcome=outcome, tail=self._tail, running=self._running
         )
         files.patiently(lambda: files.write_whole(path, files.encode(record)))
-        self._event("ended", state=record["state"])
+        self._diary.note("ended", state=record["state"])
 
     # -- what is told on the way
-
-    def _event(self, event: str, **facts: object) -> None:
-        """Events help to understand; a full disk may lose one, never the exit record."""
-        line = files.encode({"at": time.time(), "event": event, **facts}) + b"\n"
-        try:
-            if self._events is None:
-                path = os.path.join(self.folder, folder.EVENTS)
-                self._events = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-            os.write(self._events, line)
-        except OSError:
-            pass
 
     def _tick(self) -> float:
         """Seconds until the next one."""
         now = time.monotonic()
         if now >= self._beat_at:
             self._beat_at = now + self._heartbeat()
-        if not self._spans:
+        if not self.task.spans:
             return self._beat_at - now
         if span.another_failed(self.task.store, self.place):
             self._watch.stop_for_peer()
@@ -377,13 +311,5 @@ class Node:
         if not self._watch.has_failed:
             # Kept from the failure on: its explanation must not grow old while the other ranks are stopped.
             self._kills_before = memory.kernel_kills()
-        beat = {
-            "at": time.time(),
-            "gpus": gpus.sample(self.place.gpus or []),
-            "rss_mib": memory.resident_mib(self._pids),
-        }
-        try:
-            files.write_whole(os.path.join(self.folder, folder.HEARTBEAT), files.encode(beat))
-        except OSError:
-            pass
+        self._diary.beat(self.place.gpus or [], self._pids)
         return HEARTBEAT_S

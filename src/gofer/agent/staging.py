@@ -7,8 +7,8 @@ from typing import Any, Mapping
 
 from gofer.agent import checkout
 from gofer.agent.naming import ManifestError
-from gofer.agent.node import Task
 from gofer.agent.packs import Read
+from gofer.agent.task import Task
 
 
 def stage(task: Task) -> None:

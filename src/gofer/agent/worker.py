@@ -16,11 +16,12 @@ from gofer.agent import cgroups, processes, wake
 from gofer.agent.launch import Place
 from gofer.agent.mapped import Around, MappedFolders
 from gofer.agent.modes import needs_own_copy
-from gofer.agent.node import Node, Task
+from gofer.agent.node import Node
 from gofer.agent.pausing import pause
 from gofer.agent.queue import Queue
 from gofer.agent.sealed import NOTHING, Private
 from gofer.agent.staging import stage
+from gofer.agent.task import Task
 from gofer.agent.watch import Watch
 
 

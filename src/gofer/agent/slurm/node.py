@@ -15,7 +15,7 @@ from typing import Any
 
 from gofer.agent import files, folder, processes
 from gofer.agent.mapped import Around, MappedFolders
-from gofer.agent.node import Node, Task
+from gofer.agent.node import Node
 from gofer.agent.sealed import Private
 from gofer.agent.slurm.ferry import Ferry
 from gofer.agent.slurm.orders import Orders
@@ -23,6 +23,7 @@ from gofer.agent.slurm.room import PRIVATE, Room
 from gofer.agent.slurm.share import Share, own_environment, read_share, row_values
 from gofer.agent.staging import stage
 from gofer.agent.states import Reason, State
+from gofer.agent.task import Task
 from gofer.agent.verdict import Verdict
 from gofer.agent.watch import REQUESTS, Outcome, Watch
 
