@@ -13,6 +13,7 @@ from clusters.fixtures import ssh_boxes_site as ssh_boxes_site
 from clusters.line import Fault
 from clusters.ssh import Boxes
 from home import Home, until
+from pythons import pythons
 
 pytestmark = ON_SSH_BOXES
 
@@ -160,3 +161,15 @@ def test_a_run_whose_machine_is_silent_for_longer_than_the_patience_is_lost(
     until(listed, "it is lost")
     assert "for longer than the target's patience" in home.gofer("why", run_id, status=None).out
     ssh_boxes.lines["boxb"].clear()
+
+
+def test_the_oldest_python_is_enough_there(home: Home) -> None:
+    """Queue, agent, snapshot and all."""
+    found = pythons("3.8")
+    if not found:
+        pytest.skip("this machine has no Python 3.8")
+    home.configure(f"target: box\ntargets: {{box: {{kind: ssh, hosts: [boxb], python: {found[0]}}}}}\n")
+    (home.folder / "job.sh").write_text('echo "$1"; echo 7 > "$GOFER_OUTPUT_DIR/x"')
+    group = home.gofer("submit", "-Q", "--each", "n=1,2", "bash", "job.sh", "{n}").out.strip()
+    assert home.wait(group)[0]["counts"] == {"succeeded": 2}
+    assert home.log(f"{group}-1") == "2\n"
