@@ -64,7 +64,7 @@ class Outbox:
     def look(self, run_id: str) -> None:
         """Send what is new in a run's folder."""
         self._learn(run_id)
-        for key, path in self._files(run_id):
+        for key, path in self._files(run_id, with_outputs=bool(self._sync)):
             if is_output(key, run_id):
                 if self._is_synced(key, path, run_id):
                     self._send_changed(key, path)
@@ -108,10 +108,14 @@ class Outbox:
     def _of(self, key: str) -> _Growing:
         return self._growing.setdefault(key, _Growing())
 
-    def _files(self, run_id: str) -> Iterator[tuple[str, str]]:
-        """All but the list of ends, which has a time of its own."""
+    def _files(self, run_id: str, *, with_outputs: bool = True) -> Iterator[tuple[str, str]]:
+        """All but the list of ends, which has a time of its own; outputs may be many."""
         top = os.path.join(self._spool, folder.run_key(run_id))
+        outputs = os.path.join(self._spool, folder.outputs_key(run_id))
         for where, folders, names in os.walk(top):
+            if not with_outputs and where == outputs:
+                folders.clear()
+                continue
             folders.sort()
             for name in sorted(names):
                 path = os.path.join(where, name)
