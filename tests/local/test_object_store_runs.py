@@ -163,6 +163,17 @@ def desk_agent(desk: Desk, run_id: str) -> int:
     return who.pid
 
 
+def test_many_outputs_do_not_wait_for_each_other(tmp_path: Path, azurite: Azurite) -> None:
+    with proxied(azurite.port, 0.05) as line:
+        endpoint = azurite.one.endpoint.replace(f":{azurite.port}/", f":{line.port}/")
+        desk = by_sas(tmp_path, azurite.one, azurite.one.new_container(), endpoint)
+        run = desk.finish("bash", "-c", "cd $GOFER_OUTPUT_DIR; for i in $(seq 300); do echo $i > $i; done")
+        assert run["state"] == "succeeded"
+        assert line.most_connections > 8
+        outputs = folder.outputs_key(run["id"])
+        assert len([key for key in desk.keys(run["id"]) if key.startswith(outputs)]) == 300
+
+
 def test_a_store_that_is_away_for_a_while_gets_everything_later(tmp_path: Path, azurite: Azurite) -> None:
     account, flag = azurite.one, tmp_path / "go"
     with proxied(azurite.port) as line:

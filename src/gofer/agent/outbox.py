@@ -13,11 +13,14 @@ import time
 from typing import Iterable, Iterator, Protocol, Sequence
 
 from gofer.agent import folder
+from gofer.agent.abreast import each
 from gofer.agent.objects.facts import ObjectInfo
 
 PART_BYTES = 4 * 1024 * 1024
 _MOST_SMALL_PARTS = 32
 _PIECE_BYTES = 1024 * 1024
+_SMALL_BYTES = 1024 * 1024
+_AT_ONCE = 16
 # A file of the outputs that is sent while the run runs must have been left alone for this long.
 _SETTLED_S = 2.0
 
@@ -76,11 +79,18 @@ class Outbox:
     def finish(self, run_id: str) -> None:
         """Send everything, whole, but for the list of ends: see `send_ends`."""
         self._learn(run_id)
+        each(self._small_outputs(run_id), lambda one: self._send_changed(*one), at_once=_AT_ONCE)
         for key, path in self._files(run_id):
             if folder.grows(key) and not is_output(key, run_id):
                 self._send_whole(key, path)
             else:
                 self._send_changed(key, path)
+
+    def _small_outputs(self, run_id: str) -> Iterator[tuple[str, str]]:
+        """Many small files would take a round trip each, one after the other."""
+        for key, path in self._files(run_id):
+            if is_output(key, run_id) and os.path.getsize(path) < _SMALL_BYTES:
+                yield key, path
 
     def send_ends(self, request_id: str, *, is_over: bool) -> None:
         """Send the lines of ends that are new; whole when no more will come.
