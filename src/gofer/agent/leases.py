@@ -24,9 +24,14 @@ _FORGOTTEN_S = 20.0
 
 
 def usual_folder() -> str:
-    """The same for all users of this machine, which is named in it: some share their memory disks."""
+    """The same for all users of this machine.
+
+    Containers may share memory disks and see different processes: a lease means nothing to who cannot see its
+    holder, so the numbering of processes is part of the name.
+    """
     place = next((one for one in _PLACES if os.path.isdir(one)), "/tmp")
-    return os.path.join(place, "gofer-gpus", os.uname().nodename)
+    numbering = os.stat("/proc/self/ns/pid").st_ino
+    return os.path.join(place, "gofer-gpus", f"{os.uname().nodename}-{numbering}")
 
 
 class Leases:
