@@ -104,6 +104,11 @@ class _End:
                 result = attempts.judge(facts, restarts=attempts.MOST_RESTARTS, rebooted=False)
                 if any(record is None for record in facts.exits) and result.state == State.LOST:
                     result = result._replace(detail="Slurm started it again", ended_at=begun)
+                    if any(
+                        record is not None and record["reason"] == Reason.PREEMPTED for record in facts.exits
+                    ):
+                        # One node was quick enough to say why; Slurm gives them seconds.
+                        result = result._replace(reason=Reason.PREEMPTED)
                 found.append(attempts.describe(number, result, [], begun))
         return found
 
