@@ -9,10 +9,10 @@ from random import Random
 
 import pytest
 
-from gofer.agent import folder, outbox
+from gofer.agent import folder
 from gofer.agent.objects.facts import ObjectsError
 from gofer.agent.objects.files import FileObjects
-from gofer.agent.outbox import Outbox, matches
+from gofer.agent.outbox import PART_BYTES, Outbox, matches
 from gofer.ops.joined import JoinedStore
 from gofer.storage.file import FileStore
 
@@ -53,8 +53,8 @@ class Place:
         self.there.mkdir()
         self.store = JoinedStore(FileStore(self.there))
 
-    def outbox(self, *, sync: tuple[str, ...] = ()) -> Outbox:
-        return Outbox(str(self.spool), FileObjects(str(self.there)), sync=sync)
+    def outbox(self, *, sync: tuple[str, ...] = (), part_bytes: int = PART_BYTES) -> Outbox:
+        return Outbox(str(self.spool), FileObjects(str(self.there)), sync=sync, part_bytes=part_bytes)
 
     def write(self, key: str, data: bytes, *, age_s: float = 0.0) -> None:
         path = self.spool / key
@@ -74,15 +74,14 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def test_a_growing_log_is_readable_at_every_moment(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox, "PART_BYTES", 1000)
-    rng, box, written = Random(1), place.outbox(), b""
+def test_a_growing_log_is_readable_at_every_moment(place: Place) -> None:
+    rng, box, written = Random(1), place.outbox(part_bytes=1000), b""
     for _ in range(200):
         piece = rng.randbytes(rng.randrange(1, 300))
         written += piece
         place.write(LOG, piece)
         if rng.random() < 0.1:
-            box = place.outbox()  # another process took over
+            box = place.outbox(part_bytes=1000)  # another process took over
         box.look(RUN)
         assert place.store.get(LOG) == written
         info = place.store.head(LOG)
@@ -97,12 +96,9 @@ def test_a_growing_log_is_readable_at_every_moment(place: Place, monkeypatch: py
     assert place.store.get(LOG) == written
 
 
-def test_nothing_is_lost_where_the_store_fails_now_and_then(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(outbox, "PART_BYTES", 500)
+def test_nothing_is_lost_where_the_store_fails_now_and_then(place: Place) -> None:
     rng, written = Random(2), b""
-    box = Outbox(str(place.spool), Flaky(str(place.there), rng))
+    box = Outbox(str(place.spool), Flaky(str(place.there), rng), part_bytes=500)
     for _ in range(300):
         piece = rng.randbytes(rng.randrange(1, 200))
         written += piece

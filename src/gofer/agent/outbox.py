@@ -56,10 +56,13 @@ class Outbox:
     again: nothing is believed to be in the store that was not acknowledged.
     """
 
-    def __init__(self, spool: str, objects: Objects, *, sync: Sequence[str] = ()) -> None:
+    def __init__(
+        self, spool: str, objects: Objects, *, sync: Sequence[str] = (), part_bytes: int = PART_BYTES
+    ) -> None:
         self._spool = spool
         self._objects = objects
         self._sync = tuple(sync)
+        self._part_bytes = part_bytes
         self._growing: dict[str, _Growing] = {}
         self._stamps: dict[str, tuple[int, int]] = {}
         self._listed: set[str] = set()
@@ -152,22 +155,22 @@ class Outbox:
             return
         with open(path, "rb") as file:
             file.seek(state.sent)
-            while data := file.read(PART_BYTES):
+            while data := file.read(self._part_bytes):
                 start = state.sent
                 self._objects.put(folder.part_key(key, start), data)
                 state.parts[start] = len(data)
-        if sum(size < PART_BYTES for size in state.parts.values()) > _MOST_SMALL_PARTS:
+        if sum(size < self._part_bytes for size in state.parts.values()) > _MOST_SMALL_PARTS:
             self._merge(key, path, state)
 
     def _merge(self, key: str, path: str, state: _Growing) -> None:
         """Replace the small parts by as few as hold them. A reader sees the larger one or all the smaller."""
-        first = min(start for start, size in state.parts.items() if size < PART_BYTES)
+        first = min(start for start, size in state.parts.items() if size < self._part_bytes)
         end = state.sent
         kept = {start for start in state.parts if start < first}
         with open(path, "rb") as file:
             file.seek(first)
-            for start in range(first, end, PART_BYTES):
-                data = file.read(min(PART_BYTES, end - start))
+            for start in range(first, end, self._part_bytes):
+                data = file.read(min(self._part_bytes, end - start))
                 self._objects.put(folder.part_key(key, start), data)
                 state.parts[start] = len(data)
                 kept.add(start)

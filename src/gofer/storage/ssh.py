@@ -6,6 +6,7 @@ HOST is what one would tell `ssh`: user@host, or a name of ~/.ssh/config. `ssh:/
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from gofer.agent.far.answer import Answer
@@ -145,7 +146,8 @@ class SshStore:
                 raise StoreError(f"the bytes for {key!r} are not those of the MD5 given")
             self._asked("objects.commit", root=self.root, token=token, key=key)
         except BaseException:
-            self._asked("objects.unstage", root=self.root, token=token)
+            with suppress(StoreError):  # what is on its way already says more
+                self._asked("objects.unstage", root=self.root, token=token)
             raise
         return total
 
