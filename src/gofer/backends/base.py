@@ -7,9 +7,11 @@ calling again. Vendor errors are wrapped in the BackendError family.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from gofer.agent.sealed import Private
+from gofer.agent.states import State
 from gofer.model.job import Job
 from gofer.model.layout import Layout
 from gofer.model.run import Observation, RunRecord
@@ -143,3 +145,76 @@ class Shells(Protocol):
 
         CheckFailed when the run does not run. With `terminal`, the person has one and it is passed on.
         """
+
+
+class ServiceJob(NamedTuple):
+    """A job of the service, whoever started it. `command` is what the service runs, one line of shell.
+
+    Times are seconds since the epoch; `error` is the service's own word of why it failed.
+    """
+
+    name: str
+    state: State
+    status: str
+    display_name: str = ""
+    experiment: str = ""
+    user: str = ""
+    command: str = ""
+    nodes: int = 1
+    procs_per_node: int = 1
+    gpus: int = 0
+    created_at: float | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    tags: Mapping[str, str] = MappingProxyType({})
+    portal: str = ""
+    error: str = ""
+    is_ours: bool = False
+
+
+class JobFilter(NamedTuple):
+    """What a listing of the service's jobs is narrowed to; the service does the narrowing where it can."""
+
+    states: frozenset[State] = frozenset()
+    experiment: str = ""
+    tag: str = ""
+    user: str = ""
+    name_end: str = ""
+    most: int = 50
+
+
+@runtime_checkable
+class HasJobs(Protocol):
+    """A backend whose service also has jobs that gofer did not start."""
+
+    def jobs(self, wanted: JobFilter) -> Sequence[ServiceJob]:
+        """Newest first, as many as `most`."""
+
+    def job(self, name: str) -> ServiceJob | None:
+        """None when the service has none of that name."""
+
+
+class NativeLog(NamedTuple):
+    """A log file that the service itself keeps: `name` as the service has it, `size` where it says it."""
+
+    name: str
+    size: int | None = None
+
+
+@runtime_checkable
+class NativeLogs(Protocol):
+    """A backend whose service keeps logs of its own."""
+
+    def native_logs(self, job: str) -> Sequence[NativeLog]:
+        """The files there are now, the one to show first at the beginning; empty for unknown jobs."""
+
+    def read_native(self, job: str, name: str, start: int) -> bytes:
+        """Its bytes from `start` to its present end, by a range request; empty when there are none."""
+
+
+@runtime_checkable
+class HasPortal(Protocol):
+    """A backend with web pages."""
+
+    def portal(self, run: RunRef | None = None) -> str:
+        """The address of the page of a run, or of the target itself."""
