@@ -80,6 +80,11 @@ bench-slurm: ready ## measure gofer on a real Slurm beside sbatch and submitit i
 	@bash scripts/apt-packages.sh
 	@PYTHONPATH=tests $(PY) -m bench g $(ARGS)
 
+.PHONY: bench-azure
+bench-azure: ready ## measure gofer on a simulated Azure ML beside the SDK azure-ai-ml into bench/RESULTS.md
+	@bash scripts/test-services.sh
+	@PYTHONPATH=tests $(PY) -m bench h $(ARGS)
+
 .PHONY: drill
 drill: ready ## the whole fault drill: KILLS=1000 kills at random points
 	@PYTHONPATH=tests $(PY) -m drill --kills $(KILLS) $(ARGS)
@@ -102,11 +107,26 @@ ssh-up: ready ## two machines to reach over SSH in .clusters/ssh; ARGS="--slurm 
 ssh-down: ready ## end them
 	@PYTHONPATH=tests $(PY) -m clusters ssh down $(ARGS)
 
+.PHONY: azure-sim
+azure-sim: ready ## a simulated Azure ML in .clusters/azure, with what to type to use it
+	@bash scripts/test-services.sh
+	@bash scripts/azure-sim.sh up
+
+.PHONY: azure-sim-down
+azure-sim-down: ## end it
+	@bash scripts/azure-sim.sh down
+
 .PHONY: drill-lines
 drill-lines: ready ## submissions over SSH and to Slurm while the lines fail: FAULTS=500
 	@bash scripts/apt-packages.sh
 	@PYTHONPATH=tests $(PY) -m slurm.submission_drill --faults $(FAULTS)
 	@PYTHONPATH=tests $(PY) -m linedrill --faults $(FAULTS) $(ARGS)
+
+.PHONY: drill-azure
+drill-azure: FAULTS = 1000
+drill-azure: ready ## submissions to a simulated Azure ML that fails: FAULTS=1000
+	@bash scripts/test-services.sh
+	@PYTHONPATH=tests $(PY) -m azuredrill --faults $(FAULTS) $(ARGS)
 
 .PHONY: support
 support: ready ## docs/support.md from what the conformance suite finds on every backend
@@ -123,7 +143,7 @@ lock: ## renew requirements/*.txt from pyproject.toml; UPGRADE=1 takes newer ver
 
 .PHONY: clean
 clean: ## remove all that make made, .venv included
-	@if [ -d .clusters ]; then $(MAKE) slurm-down ssh-down; fi
+	@if [ -d .clusters ]; then $(MAKE) slurm-down ssh-down azure-sim-down; fi
 	@rm -rf .clusters .venv .venv-lock .venv-torch .demo .bench dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@rm -rf examples/*/assets examples/*/out examples/*/output
 	@find . -path ./.git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -38,7 +38,7 @@ def _values(words: str, start: str = "") -> list[str]:
 def test_verbs_come_first() -> None:
     assert _values("", "su") == ["submit"]
     assert "query" in _values("")
-    assert _values("-n 8", "lo") == ["logs"]
+    assert _values("-n 8", "lo") == ["logs", "login", "logout"]
 
 
 def test_options_before_and_behind_the_verb() -> None:
@@ -48,7 +48,7 @@ def test_options_before_and_behind_the_verb() -> None:
 
 
 def test_nouns() -> None:
-    assert _values("list") == ["runs", "targets", "nodes"]
+    assert _values("list") == ["runs", "jobs", "targets", "nodes"]
     assert _values("-c lab list", "r") == ["runs"]
 
 

@@ -225,7 +225,8 @@ def test_help_loads_no_command(tmp_path: Path) -> None:
     )
     loaded = {name for name in done.stderr.split() if name.startswith("gofer.cli.")}
     assert loaded == {
-        f"gofer.cli.{name}" for name in ("main", "quick_click", "lazy", "options", "verbs", "leading")
+        f"gofer.cli.{name}"
+        for name in ("main", "quick_click", "lazy", "options", "verbs", "leading", "older")
     }
 
 

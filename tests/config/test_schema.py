@@ -27,7 +27,10 @@ from gofer.ops.session import config_schema
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "configuration.md").read_text()
 
+DIGEST = "0123456789abcdef" * 4
 GOOD = [
+    f"dockers: {{a: {{image: 'me/env:1', registry: reg.invalid, sha256: {DIGEST}, sing_wrap: true}}}}\n",
+    "dockers: {a: {image: '${env:IMAGE}', post_sing_steps: ['a || b'], password: '${secret:x}'}}\n",
     "",
     "target: lab\ntargets: {lab: {kind: lab, login: me}}",
     "target:\ntargets:\nstores:\nfolders:\njob:\nignore:\n",
@@ -44,6 +47,10 @@ GOOD = [
     "ignore: ['*.pt', 1]",
 ]
 BAD = [
+    "dockers: {a: {image: 'a b'}}\n",
+    "dockers: {a: {image: x, sha256: 0a1b}}\n",
+    "dockers: {a: {image: x, password: written-out}}\n",
+    "dockers: {a: {image: x, post_sing_steps: one}}\n",
     "tragets: {}",
     "job: {gpu: 1}",
     "job: {gpus: four}",
@@ -187,6 +194,7 @@ def test_the_page_names_every_variable() -> None:
     settings = {f"GOFER_{key.upper()}" for key in JOB_VARIABLES}
     assert documented("Variables of the environment") == settings | {
         "GOFER_TARGET",
+        "GOFER_AZURE_PROFILE",
         "GOFER_HOME",
         "GOFER_DEBUG",
     }

@@ -9,6 +9,7 @@ import pytest
 from data.project import Project
 from data.seeds import ACCOUNT, CLUSTER, write_account, write_cluster
 
+from gofer.backends.azureml.options import AzureOptions
 from gofer.config.folders import folders_of
 from gofer.config.settings import Settings
 from gofer.errors import ConfigError, UnknownName
@@ -168,10 +169,9 @@ def test_what_a_file_builds_on(seeds: Project) -> None:
         "data": ("vigeastblob_account", "my/data"),
         "models": ("other", "m"),
     }
-    assert found.aml is not None
-    unused = found.aml.target("mine").unused
-    assert getattr(unused["gpu_per_node"], "text", "") == "8"
-    assert getattr(unused["compute_target"], "text", "") == "NC24RSV3"
+    options = found.target("mine").options
+    assert isinstance(options, AzureOptions)
+    assert (options.gpus_per_node, options.compute) == (8, "NC24RSV3")
 
 
 def test_files_that_build_on_each_other(seeds: Project) -> None:
@@ -204,10 +204,10 @@ def test_an_account_for_all_folders(seeds: Project) -> None:
     assert folders_of(settings(seeds), "old")["x"].store == "vigeastblob_account"
 
 
-def test_submitting_says_what_comes_when(seeds: Project) -> None:
-    done = seeds.gofer("-c", "eu", "submit", "ls", status=1)
-    assert "`eu` (eu.yaml) is an Azure ML cluster" in done.err
-    assert "comes with a later release" in done.err
+def test_a_target_whose_workspace_is_nowhere_takes_data_only(seeds: Project) -> None:
+    done = seeds.gofer("-c", "eu", "submit", "ls", status=2)
+    assert "the target `eu` needs `subscription_id`" in done.err
+    assert "there is no file `aux_data/aml/config.json`; write it\n" in done.err
     assert seeds.gofer("list", "runs", "--json").out == "[]\n"
 
 
@@ -221,10 +221,10 @@ def test_unknown_targets_name_those_there_are(seeds: Project) -> None:
 def test_config_show_has_all_of_it_and_no_credential(seeds: Project) -> None:
     shown = seeds.gofer("config", "show").out
     assert "targets.eu.folders.data" in shown
-    assert "vigeastblob_account:path/to/data" in shown
-    assert "targets.eu.docker.image" in shown
-    line = CLUSTER[: CLUSTER.index("image:")].count("\n") + 1
-    assert f"eu.yaml:{line}, not used" in shown
+    assert "vigeastblob_account:path/gofer" in shown
+    assert "targets.eu.image" in shown
+    line = CLUSTER[: CLUSTER.index("use_cli_auth:")].count("\n") + 1
+    assert f"eu.yaml:{line}, not used: gofer uses `az login`" in shown
     assert "stores.vigeastblob_account.account" in shown
     for text in (shown, seeds.gofer("target", "show", "eu").out, seeds.gofer("target", "list", "--json").out):
         assert KEY not in text

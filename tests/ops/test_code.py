@@ -23,6 +23,6 @@ def test_a_home_inside_the_code_folder_does_not_travel(tmp_path: Path) -> None:
     with Session(folder, environ, say=lambda _: None) as session:
         (home / "config.yaml").unlink()
         url = session.settings.store("default").url
-        taken = code.take(session, folder, url)
+        taken = code.take(session, folder, url, target="local")
         names = sorted(entry.path for entry in load(session.store(url), taken.id).entries)
     assert names == [b".own [x]/notes.txt", b"train.py"]

@@ -26,6 +26,10 @@ def install_az(folder: Path, *, signed_in: bool = True) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     path.write_text(_PROGRAM.format(python=sys.executable, token=token, signed_out=not signed_in))
     path.chmod(0o755)
+    # As `az` does at every login and logout, in the home that tests give it.
+    profile = folder / ".azure" / "azureProfile.json"
+    profile.parent.mkdir(exist_ok=True)
+    profile.write_text(json.dumps({"subscriptions": [{"id": "dummy"}] if signed_in else []}))
     return token
 
 

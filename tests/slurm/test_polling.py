@@ -9,7 +9,7 @@ from typing import Any
 
 from gofer.agent.states import Reason, State
 from gofer.backends.base import RunRef
-from gofer.backends.slurm.polling import LATEST_S, SOONEST_S, Polling, Rows, Said
+from gofer.backends.polling import LATEST_S, SOONEST_S, Polling, Rows, Said
 from gofer.backends.slurm.reading import Reading
 
 NAME = "r261116-091233-k9qd4x"
@@ -51,12 +51,12 @@ def age(polling: Polling, tmp_path: Path, seconds: float) -> None:
 def test_a_fresh_answer_is_not_asked_for_again(tmp_path: Path) -> None:
     slurm = Slurm(job("RUNNING"))
     for _ in range(50):
-        assert Polling(str(tmp_path), "lab").ask(RUNS, slurm).jobs == slurm.jobs
+        assert Polling(str(tmp_path), "lab", "slurm").ask(RUNS, slurm).jobs == slurm.jobs
     assert slurm.asked == 1
 
 
 def test_the_interval_grows_while_nothing_changes_and_begins_anew_when_something_does(tmp_path: Path) -> None:
-    slurm, polling, seen = Slurm(job("RUNNING")), Polling(str(tmp_path), "lab"), list[float]()
+    slurm, polling, seen = Slurm(job("RUNNING")), Polling(str(tmp_path), "lab", "slurm"), list[float]()
     for _ in range(9):
         seen.append(polling.ask(RUNS, slurm).interval_s)
         age(polling, tmp_path, seen[-1])
@@ -67,7 +67,7 @@ def test_the_interval_grows_while_nothing_changes_and_begins_anew_when_something
 
 
 def test_an_idle_hour_costs_no_more_than_one_question_every_thirty_seconds(tmp_path: Path) -> None:
-    slurm, polling = Slurm(job("PENDING")), Polling(str(tmp_path), "lab")
+    slurm, polling = Slurm(job("PENDING")), Polling(str(tmp_path), "lab", "slurm")
     for _ in range(3600):
         polling.ask(RUNS, slurm)
         age(polling, tmp_path, 1.0)
@@ -76,14 +76,14 @@ def test_an_idle_hour_costs_no_more_than_one_question_every_thirty_seconds(tmp_p
 
 def test_a_poke_makes_everybody_ask(tmp_path: Path) -> None:
     slurm = Slurm(job("RUNNING"))
-    Polling(str(tmp_path), "lab").ask(RUNS, slurm)
-    Polling(str(tmp_path), "lab").poke()
-    Polling(str(tmp_path), "lab").ask(RUNS, slurm)
+    Polling(str(tmp_path), "lab", "slurm").ask(RUNS, slurm)
+    Polling(str(tmp_path), "lab", "slurm").poke()
+    Polling(str(tmp_path), "lab", "slurm").ask(RUNS, slurm)
     assert slurm.asked == 2
 
 
 def test_a_run_that_the_answer_does_not_cover_is_asked_about(tmp_path: Path) -> None:
-    slurm, polling = Slurm(job("RUNNING", row=0)), Polling(str(tmp_path), "lab")
+    slurm, polling = Slurm(job("RUNNING", row=0)), Polling(str(tmp_path), "lab", "slurm")
     polling.ask({NAME: [0]}, slurm)
     polling.ask({NAME: [0]}, slurm)
     assert slurm.asked == 1
@@ -92,7 +92,7 @@ def test_a_run_that_the_answer_does_not_cover_is_asked_about(tmp_path: Path) -> 
 
 
 def test_two_who_ask_about_different_runs_that_are_missing_share_an_answer(tmp_path: Path) -> None:
-    slurm, polling = Slurm(), Polling(str(tmp_path), "lab")
+    slurm, polling = Slurm(), Polling(str(tmp_path), "lab", "slurm")
     for _ in range(10):
         assert NAME in polling.ask({NAME: None}, slurm).gone
         assert "r261116-091233-others" in polling.ask({"r261116-091233-others": None}, slurm).gone
@@ -102,7 +102,8 @@ def test_two_who_ask_about_different_runs_that_are_missing_share_an_answer(tmp_p
 def test_of_many_at_once_one_asks(tmp_path: Path) -> None:
     slurm = Slurm(job("RUNNING"))
     threads = [
-        threading.Thread(target=lambda: Polling(str(tmp_path), "lab").ask(RUNS, slurm)) for _ in range(10)
+        threading.Thread(target=lambda: Polling(str(tmp_path), "lab", "slurm").ask(RUNS, slurm))
+        for _ in range(10)
     ]
     for thread in threads:
         thread.start()
@@ -112,7 +113,7 @@ def test_of_many_at_once_one_asks(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_is_asked_anew(tmp_path: Path) -> None:
-    slurm, polling = Slurm(job("RUNNING")), Polling(str(tmp_path), "lab")
+    slurm, polling = Slurm(job("RUNNING")), Polling(str(tmp_path), "lab", "slurm")
     polling.ask(RUNS, slurm)
     (path,) = tmp_path.glob("slurm/*.json")
     path.write_bytes(b'{"at": 1')

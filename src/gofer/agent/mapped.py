@@ -2,6 +2,7 @@
 
 `./<name>` in the working copy is the folder: a link to the person's own (`link`), to a copy that all runs
 here share (`copy`), to a mount (`mount`), or a folder whose files go to the store at the end (`upload`).
+Where a service has brought a folder itself, whatever its mode, the link is to where that is.
 """
 
 from __future__ import annotations
@@ -53,8 +54,12 @@ class MappedFolders:
         place: Place,
         code: str,
         around: Around,
+        given: Optional[Mapping[str, str]] = None,
     ) -> None:
-        self._folders: Dict[str, Dict[str, Any]] = request.get("folders") or {}
+        """`given` is where a service has folders of the run, by name: nothing is brought or sent for them."""
+        self._folders: Dict[str, Dict[str, Any]] = dict(request.get("folders") or {})
+        for name, path in (given or {}).items():
+            self._folders[name] = {"mode": modes.LINK, "here": path}
         self._request_id = str(request["id"])
         self._specs = specs
         self._place = place

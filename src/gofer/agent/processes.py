@@ -13,6 +13,7 @@ from typing import Callable, Collection, Iterable, NamedTuple
 
 from gofer.agent.pausing import pause
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _EMPTY_LOOKS = 3
 
@@ -41,6 +42,13 @@ def adopt_orphans() -> None:
     import ctypes  # slow to load, and only an agent needs it
 
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_with_parent(number: int) -> None:
+    """Have the kernel send this signal when the process that forked this one ends."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
 
 
 def boot_id() -> str:

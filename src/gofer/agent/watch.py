@@ -59,11 +59,12 @@ class Watch:
     `connection` is below 0 for an agent that nobody supervises.
 
     An agent that is asked to stop between `end` and `begin` leaves at once: the request may be about a share
-    that it has finished, or about one that it has not read yet and now never starts.
+    that it has finished, or about one that it has not read yet and now never starts. One that is `at_work`
+    from the start has nothing else to do in its life.
     """
 
-    def __init__(self, connection: int, on_orphaned: Callable[[], None]) -> None:
-        self._is_at_work = False
+    def __init__(self, connection: int, on_orphaned: Callable[[], None], *, at_work: bool = False) -> None:
+        self._is_at_work = at_work
         self.cause: str | None = None
         self.has_failed = False
         self._firm = False

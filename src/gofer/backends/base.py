@@ -29,11 +29,12 @@ class Plan(Protocol):
 
 
 class RunRef(NamedTuple):
-    """A run to ask about: a single run has neither group nor row."""
+    """A run to ask about: a single run has neither group nor row, a whole array only its `size`."""
 
     id: str
     group: str | None = None
     row: int | None = None
+    size: int = 0
 
 
 class Backend(Protocol):
@@ -76,6 +77,15 @@ class Seals(Protocol):
 
     def drop_seals(self, is_recorded: Callable[[str], bool]) -> None:
         """Remove what submissions sealed that were killed before the run was recorded."""
+
+
+@runtime_checkable
+class Identifies(Protocol):
+    """A backend whose nodes may have an identity of their own before stores of the same service."""
+
+    @property
+    def node_identity(self) -> dict[str, str | None] | None:
+        """By which they open the stores (see gofer.agent.objects); None where they are lent a signature."""
 
 
 @runtime_checkable

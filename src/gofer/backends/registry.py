@@ -24,11 +24,25 @@ def _nowhere_else(options: msgspec.Struct, placement: str) -> Login | None:
     return None
 
 
+class BlobPlace(NamedTuple):
+    """Where a store lies in Azure's blob storage; `scope` is the folder that a SAS opens, if not all."""
+
+    account: str
+    endpoint: str
+    container: str
+    prefix: str
+    scope: str = ""
+
+
+def _nowhere(url: str) -> BlobPlace | None:
+    return None
+
+
 class Surroundings(NamedTuple):
     """What a backend is given besides its options: the folder of this machine's queue and the target's
     store. `store_path` is where the runs find the store as a folder, None where they do not; `is_lent` says
     that they can be given access to it otherwise. `machine` is where the cluster is asked; a session always
-    gives one.
+    gives one. `place_of` says where in Azure's blob storage a store's URL is, None where it is not there.
     """
 
     target: str
@@ -37,6 +51,7 @@ class Surroundings(NamedTuple):
     store_path: str | None
     is_lent: bool = False
     machine: Machine | None = None
+    place_of: Callable[[str], BlobPlace | None] = _nowhere
 
 
 class Kind(NamedTuple):
@@ -77,7 +92,18 @@ def _slurm() -> Kind:
     return KIND
 
 
-_BUILT_IN: dict[str, Callable[[], Kind]] = {"local": _local, "slurm": _slurm, "ssh": _ssh}
+def _azureml() -> Kind:
+    from gofer.backends.azureml.make import KIND
+
+    return KIND
+
+
+_BUILT_IN: dict[str, Callable[[], Kind]] = {
+    "azureml": _azureml,
+    "local": _local,
+    "slurm": _slurm,
+    "ssh": _ssh,
+}
 
 
 class Kinds(Mapping[str, type[msgspec.Struct]]):

@@ -23,6 +23,8 @@ def explained(answer: Why) -> str:
     parts = [f"{printable(_sentence(answer))}\n", _indented(render_facts(_facts(answer)))]
     if answer.failure and answer.failure.tail:
         parts.append(_tail("its last lines:", answer.failure.tail))
+    if answer.service_tail:
+        parts.append(_tail("the service's own log ends:", answer.service_tail))
     parts += [_reason(one) for one in answer.reasons]
     if answer.next:
         steps = "".join(f"  {printable(step)}\n" for step in answer.next)

@@ -18,14 +18,14 @@ def follow_to_end(session: Session, row: RunRow, *, quiet: bool, to_stderr: bool
 
     A group has no log of its own and is only waited for. Ctrl-C leaves the run alone.
     """
-    from gofer.ops.logs import follow
+    from gofer.ops.log_choice import Which, follow
 
     if row.kind == "run":
         try:
-            for piece in follow(session, row, lines=None):
+            for piece in follow(session, row, Which(), lines=None):
                 _write_to_stderr(piece) if to_stderr else write(piece)
         except KeyboardInterrupt:
-            _say_it_goes_on(row)
+            say_it_goes_on(row)
             raise
     return wait_to_end(session, row, quiet=quiet)
 
@@ -37,7 +37,7 @@ def wait_to_end(session: Session, row: RunRow, *, quiet: bool) -> tuple[int, Run
     try:
         (row,) = wait(session, [row.id], timeout_s=None)
     except KeyboardInterrupt:
-        _say_it_goes_on(row)
+        say_it_goes_on(row)
         raise
     if not quiet:
         say(ended_line(row))
@@ -50,7 +50,8 @@ def _write_to_stderr(piece: bytes) -> None:
     sys.stderr.buffer.flush()
 
 
-def _say_it_goes_on(row: RunRow) -> None:
+def say_it_goes_on(row: RunRow) -> None:
+    """What a person who stopped watching can do with the run."""
     name = row.short_id
     sys.stderr.write("\n")
     say(f"the run goes on; `gofer logs -f {name}` follows it again, `gofer abort {name}` stops it")

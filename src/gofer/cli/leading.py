@@ -6,21 +6,23 @@
 
 from __future__ import annotations
 
+from gofer.cli import older
 from gofer.cli.verbs import DEFAULT_NOUNS, NOUNS, VERBS, find
 from gofer.errors import UsageError
 from gofer.text import did_you_mean, quote_command
 
 # Every option of every command that may stand before the verb; a test compares this with the commands.
 _FLAGS = """
-    --all --checksum --create --debug --delete --dry-run --everywhere --failed --follow --force --help
-    --json --new-code --no-code --no-logs --pack --quiet --recursive --reverse --rows --same-code
-    --single --version --wait --yes -Q -h -r -y
+    --all --browse --built --checksum --create --debug --delete --device-code --dry-run --everywhere --failed
+    --follow --force --help --json --new-code --no-code --no-logs --pack --push --quiet --recursive --reverse
+    --rows --same-code --server --service-principal --single --version --wait --yes -Q -h -r -y
 """
 _VALUED = """
-    --array --as --attempt --columns --cpus --each --env --exclude --expires --export --filter --from --gpus
-    --grace --group --include --job --jobs --last --launcher --lines --name --node --nodes --out --priority
-    --procs --rank --remove --retries --retry-on --setup --sort --sync --tag --tail --target --time-limit
-    --timeout -N -c -e -f -j -n -t
+    --accelerator --array --as --attempt --columns --cpus --each --env --exclude --experiment --expires
+    --export --filter --from --gpus --grace --group --include --installer --job --jobs --last --launcher
+    --lines --max --name --node --nodes --out --priority --procs --profile --rank --remove --retries
+    --retry-on --setup --sort --status --sync --tag --tail --target --tenant --time-limit --timeout --user
+    --validator -N -c -e -f -j -n -t
 """
 FLAGS = frozenset(_FLAGS.split())
 VALUED = frozenset(_VALUED.split())
@@ -43,10 +45,13 @@ def rearrange(argv: list[str]) -> list[str]:
 
 def _verb_first(pieces: list[list[str]], verb: str, rest: list[str]) -> list[str]:
     options = _flat([_from_target(piece) for piece in pieces])
+    if verb in older.VERBS:
+        verb, *more = older.VERBS[verb]
+        rest = [*more, *rest]
     if verb in NOUNS:
         return [verb, *_noun_first(verb, options, rest)]
     if verb in ("q", "query") and _only_options(rest) and not _asks_help([*options, *rest]):
-        return ["list", "runs", *options, *rest]
+        return ["list", "runs", *(word for word in options if word != "--no-logs"), *rest]
     return [verb, *options, *rest]
 
 
@@ -82,12 +87,19 @@ def take_options(argv: list[str]) -> tuple[list[list[str]], list[str]]:
             return pieces, argv[at + 1 :]
         if not word.startswith("-") or word == "-":
             break
-        end = at + 1 + _takes_next(word)
+        end = at + 1 + (word in older.VALUED or (word not in older.FLAGS and _takes_next(word)))
         if end > len(argv):
             raise UsageError(f"the option `{word}` needs a value", hint=f"write `{word} VALUE`")
-        pieces.append(argv[at:end])
+        pieces.append(_ours(argv[at:end]))
         at = end
     return pieces, argv[at:]
+
+
+def _ours(piece: list[str]) -> list[str]:
+    """An option in gofer's words; one of an older tool that says nothing to gofer is no words."""
+    if piece[0] in older.FLAGS:
+        return list(older.FLAGS[piece[0]])
+    return [older.VALUED.get(piece[0], piece[0]), *piece[1:]]
 
 
 def _flat(pieces: list[list[str]]) -> list[str]:
@@ -96,7 +108,7 @@ def _flat(pieces: list[list[str]]) -> list[str]:
 
 def _from_target(piece: list[str]) -> list[str]:
     """Before the verb `-f NAME` is the target that data comes from; behind it `-f` means follow."""
-    if not piece[0].startswith("-f"):
+    if not piece or not piece[0].startswith("-f"):
         return piece
     name = piece[0][2:] or piece[1]
     if find(VERBS, name):

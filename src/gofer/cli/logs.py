@@ -39,14 +39,14 @@ def run(**given: Any) -> int:
 
 
 def _pieces(session: Session, row: RunRow, given: dict[str, Any]) -> Iterator[bytes]:
-    from gofer.ops import logs
+    from gofer.ops import log_choice
 
-    which = {name: given[name] for name in ("rank", "node", "attempt")}
+    which = log_choice.Which(given["rank"], given["node"], given["attempt"])
     if given["follow"]:
-        return logs.follow(session, row, lines=given["tail"], **which)
+        return log_choice.follow(session, row, which, lines=given["tail"])
     if given["tail"] is not None:
-        return iter([logs.tail(session, row, lines=given["tail"], **which)])
-    return logs.read(session, row, **which)
+        return iter([log_choice.tail(session, row, which, lines=given["tail"])])
+    return log_choice.read(session, row, which)
 
 
 def _say_nothing_yet(session: Session, row: RunRow) -> None:
@@ -73,5 +73,6 @@ command = Command(
         json_option("Print which logs there are, as a JSON array"),
     ],
     help="Print the log of a run: stdout and stderr of rank 0, or of the rank asked for. A run whose set-up "
-    "failed has the log of its set-up.",
+    "failed has the log of its set-up; one that never started, and a job that gofer did not start, has the "
+    "log that its service keeps.",
 )

@@ -11,8 +11,7 @@ from gofer.cli.options import Command, Flag, Option, json_option, run_argument, 
 from gofer.cli.screen import say, write
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from gofer.ops.log_choice import Fetched
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
@@ -45,14 +44,15 @@ def _show(session: Session, row: RunRow, *, lines: int) -> None:
 
     fetched = _fetch(session, row) if lines else None
     log_shown = bool(lines) and row.kind == "run" and _print_tail(session, row, lines)
-    sys.stdout.write(describe(facts(session, row, fetched=fetched), log_shown=log_shown))
+    paths = None if fetched is None else fetched.paths
+    sys.stdout.write(describe(facts(session, row, fetched=paths), log_shown=log_shown))
 
 
-def _fetch(session: Session, row: RunRow) -> list[Path] | None:
+def _fetch(session: Session, row: RunRow) -> Fetched | None:
     """The copies of the logs under `assets/` of this folder; None where it cannot be written."""
     from pathlib import Path
 
-    from gofer.ops.logs import fetch
+    from gofer.ops.log_choice import fetch
 
     folder = Path("assets") / row.id
     try:
@@ -64,9 +64,9 @@ def _fetch(session: Session, row: RunRow) -> list[Path] | None:
 
 def _print_tail(session: Session, row: RunRow, lines: int) -> bool:
     """Whether there was anything to print."""
-    from gofer.ops.logs import tail
+    from gofer.ops.log_choice import Which, tail
 
-    end = tail(session, row, lines=lines)
+    end = tail(session, row, Which(), lines=lines)
     if end:
         write(end if end.endswith(b"\n") else end + b"\n")
         sys.stdout.write("\n")

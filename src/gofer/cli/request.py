@@ -34,13 +34,20 @@ def build_request(given: Mapping[str, Any]) -> SubmitRequest:
     )
     return SubmitRequest(
         flags=flags,
-        command=tuple(given["command"]),
+        command=_command(tuple(given["command"])),
         target=given["target"],
         job_file=Path(given["job"]) if given["job"] else None,
         each=tuple(given["each"]),
         array_file=Path(given["array"]) if given["array"] else None,
         code=not given["no_code"],
     )
+
+
+def _command(words: tuple[str, ...]) -> tuple[str, ...]:
+    """A Python file at the front that is no program itself runs under python."""
+    if not words or not words[0].endswith(".py") or os.access(words[0], os.X_OK):
+        return words
+    return ("python", *words)
 
 
 def read_tags(texts: Iterable[str]) -> dict[str, str]:

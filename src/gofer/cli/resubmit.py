@@ -23,7 +23,8 @@ def run(**given: Any) -> int:
 
     if given["same_code"] and given["new_code"]:
         raise UsageError("`--same-code` and `--new-code` contradict each other", hint="leave one of them out")
-    with Session(say=hush if given["quiet"] else say) as session:
+    # Where it goes is not where it was: only a job that nobody here knows is asked of that target's service.
+    with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
         old = find_all(session, given["runs"])
         again = resubmit(
             session, old, target=given["target"], same_code=given["same_code"], failed_only=given["failed"]
@@ -43,6 +44,10 @@ def run(**given: Any) -> int:
 
 def difference(one: Resubmitted) -> str:
     """How the code of the new run stands to that of the old."""
+    from gofer.ops.adopt import is_adopted
+
+    if is_adopted(one.old):
+        return "with the code of this folder: gofer did not start the old one"
     if one.code_differs is None:
         return "without code to compare"
     if not one.code_differs:

@@ -40,10 +40,14 @@ def run(**given: Any) -> int:
 
 def _after(session: Session, row: RunRow, given: dict[str, Any]) -> int:
     """What the caller wanted besides the run itself."""
+    from gofer.ops.portal import page_of
+
     if not (given["follow"] or given["as_json"]):
         sys.stdout.write(row.id + "\n")
         sys.stdout.flush()
     session.say(f"{row.id} on `{row.target}`; `gofer q {row.short_id}` shows where it stands")
+    if row.kind == "run" and (page := page_of(session, row)):
+        session.say(f"its page: {page}")
     status = 0
     if given["follow"] or given["wait"]:
         from gofer.cli.following import follow_to_end, wait_to_end

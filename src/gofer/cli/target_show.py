@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gofer.cli.options import Command, json_option, target_option
+from gofer.cli.screen import say
 from gofer.cli.table import render_facts
+from gofer.errors import UsageError
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
@@ -52,12 +54,14 @@ def _facts(session: Session, name: str | None) -> dict[str, Any]:
 
 
 def _has(session: Session, name: str) -> dict[str, Any]:
-    """What its cluster says; nothing of another tool's target, of which only the folders are known."""
+    """What its cluster says, where it says something; a target that lacks something is shown all the same."""
     from gofer.backends.base import Describes
 
-    if session.settings.is_imported(name):
+    try:
+        backend = session.backend(name)
+    except UsageError as error:
+        say(f"warning: {error.message}" + (f"; {error.hint}" if error.hint else ""))
         return {}
-    backend = session.backend(name)
     return dict(backend.describe()) if isinstance(backend, Describes) else {}
 
 

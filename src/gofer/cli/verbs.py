@@ -11,13 +11,15 @@ Table = dict[str, tuple[str, str, tuple[str, ...]]]
 VERBS: Table = {
     "submit": ("submit", "Run a command on a target", ("run",)),
     "query": ("query", "Show where a run stands: its log's end, log files and facts", ("q",)),
-    "list": ("", "List runs, targets or nodes", ()),
+    "list": ("", "List runs, jobs of a service, targets or nodes", ()),
     "logs": ("logs", "Print or follow the log of a run", ()),
+    "monitor": ("monitor", "Stay with a run: its state and its log, live", ()),
     "why": ("why", "Say why a run waits, or why it died, and what to type next", ()),
     "wait": ("wait", "Wait for runs to end and exit with their status", ()),
     "ssh": ("ssh", "Open a shell where a run runs, or run a command there", ()),
     "abort": ("abort", "Stop runs", ("cancel",)),
     "resubmit": ("resubmit", "Run again what was run before, here or on another target", ("rerun",)),
+    "view": ("", "Show the web page of a target or a run, or a log", ()),
     "extract": ("extract", "Bring back the code, logs and outputs of a run", ()),
     "tag": ("tag", "Set, show or remove tags of a run", ()),
     "init": ("init", "Make this folder ready and send its code", ()),
@@ -34,6 +36,10 @@ VERBS: Table = {
     "target": ("", "Show the targets that commands can run on", ()),
     "store": ("", "Show and check the stores of code, logs and data", ()),
     "secret": ("", "Keep secret values out of files and records", ()),
+    "image": ("", "Show container images, and make them fit for Singularity", ()),
+    "login": ("login", "Sign in to Azure, in a profile of its own where wanted", ()),
+    "logout": ("logout", "Sign out of Azure and forget its tokens", ()),
+    "account": ("", "Show and choose among Azure logins", ()),
     "ledger": ("", "Look after the local index of runs", ()),
     "doctor": ("doctor", "Check that gofer can work here", ()),
     "completion": ("completion", "Print the completion script of a shell", ()),
@@ -42,9 +48,14 @@ VERBS: Table = {
 
 NOUNS: dict[str, Table] = {
     "list": {
-        "runs": ("list_runs", "List runs, newest first", ("jobs",)),
+        "runs": ("list_runs", "List runs, newest first", ()),
+        "jobs": ("list_jobs", "List runs, or with --server the jobs of a target's service", ()),
         "targets": ("target_list", "List the targets", ()),
         "nodes": ("list_nodes", "List the nodes of a target and what is free", ()),
+    },
+    "view": {
+        "portal": ("view_portal", "Print or open the web page of a target or a run", ()),
+        "log": ("logs", "Print or follow the log of a run", ("logs",)),
     },
     "config": {
         "show": ("config_show", "Show every setting, its value and its origin", ()),
@@ -65,13 +76,32 @@ NOUNS: dict[str, Table] = {
         "list": ("secret_list", "List the names of the secrets", ()),
         "rm": ("secret_rm", "Forget secrets", ()),
     },
+    "image": {
+        "list": ("image_list", "List the images", ()),
+        "show": ("image_show", "Show one image and its wrapped one", ()),
+        "wrap": ("image_wrap", "Make an image fit for Singularity", ()),
+    },
+    "account": {
+        "list": ("account_list", "List the profiles and who is signed in to each", ()),
+        "show": ("account_show", "Show one profile: its user, tenant, subscriptions and tokens' ends", ()),
+        "use": ("account_use", "Choose the profile that gofer works with", ()),
+        "rm": ("account_rm", "Remove a profile and its login", ()),
+    },
     "ledger": {
         "rebuild": ("ledger_rebuild", "Rebuild the index of runs from the stores", ()),
     },
 }
 
 # What a verb of two words means when the second is left out.
-DEFAULT_NOUNS = {"list": "runs", "config": "show", "target": "list", "store": "list", "secret": "list"}
+DEFAULT_NOUNS = {
+    "list": "runs",
+    "config": "show",
+    "target": "list",
+    "store": "list",
+    "secret": "list",
+    "image": "list",
+    "account": "list",
+}
 
 
 def find(table: Table, word: str) -> str | None:

@@ -6,15 +6,13 @@ at the top of the files are for all targets, and lie in the target's store unles
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.config.nodes import Node, Place, Scalar, merged, table
+from gofer.config.nodes import BUILT_IN, Node, Place, Scalar, Table, merged, table
 from gofer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from gofer.config.importers.aml import AmlFiles
     from gofer.config.settings import Settings
 
 
@@ -42,16 +40,28 @@ class Folder(NamedTuple):
 def folders_of(settings: Settings, target: str) -> dict[str, Folder]:
     """The folders of a target by name; UnknownName when there is no such target."""
     found = settings.target(target)
-    node = merged(settings.section("folders"), _own(settings, target))
-    mapped = {name: _folder(settings, name, entry, found.store) for name, entry in table(node).items()}
-    files = settings.aml
-    if files is not None and settings.is_imported(target):
-        mapped |= _imported(files, target, settings.store_names)
-    return mapped
+    mapped = {
+        name: _folder(settings, name, entry, found.store)
+        for name, entry in table(_joined(settings, target)).items()
+    }
+    imported = settings.imported(target)
+    if imported is None:
+        return mapped
+    theirs = table(imported.node.entries.get("folders"))
+    mapped |= {name: mapped[name]._replace(root=imported.root) for name in theirs}
+    bad = {
+        name: Folder(name, "", "", None, imported.root, place, problem)
+        for name, (problem, place) in imported.problems.items()
+    }
+    return {**mapped, **bad}
 
 
-def _own(settings: Settings, target: str) -> Node | None:
-    return table(table(settings.section("targets")).get(target)).get("folders")
+def _joined(settings: Settings, target: str) -> Node | None:
+    """The folders of all targets under those of this one; a folder of another tool's file is only that."""
+    shared, own = settings.section("folders"), table(settings.target_node(target)).get("folders")
+    if settings.imported(target) is None:
+        return merged(shared, own)
+    return Table({**table(shared), **table(own)}, own.place if own else BUILT_IN)
 
 
 def _folder(settings: Settings, name: str, node: Node, store: str) -> Folder:
@@ -64,21 +74,6 @@ def _folder(settings: Settings, name: str, node: Node, store: str) -> Folder:
         settings.root,
         node.place,
     )
-
-
-def _imported(files: AmlFiles, target: str, taken: list[str]) -> Mapping[str, Folder]:
-    return {
-        one.name: Folder(
-            one.name,
-            files.store_name(one.account_file, taken) if one.account_file else "",
-            one.path,
-            None,
-            files.root,
-            one.place,
-            one.problem,
-        )
-        for one in files.target(target).folders.values()
-    }
 
 
 def _word(node: Node | None) -> str | None:

@@ -29,6 +29,8 @@ Script: TypeAlias = Annotated[str, Meta(min_length=1, extra={"verbatim": True})]
 SomeText: TypeAlias = Annotated[str, Meta(min_length=1)]
 # A credential: what says where it is kept may stand in a file, the value itself may not.
 Kept: TypeAlias = Annotated[str, Meta(min_length=1, extra={"reference": True})]
+ImageName: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][^\s@]*$", max_length=500)]
+Digest: TypeAlias = Annotated[str, Meta(pattern=r"^(sha256:)?[0-9a-f]{64}$", extra={"verbatim": True})]
 Address: TypeAlias = Annotated[str, Meta(pattern=r"://")]
 Launcher: TypeAlias = Literal["spawn", "mpi", "torchrun"]
 Mode: TypeAlias = Literal["mount", "copy", "upload"]
@@ -103,6 +105,13 @@ class StoreSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     session_token: Annotated[
         Kept | None, Meta(description="A reference: s3: the token of temporary keys")
     ] = None
+    hierarchical: Annotated[
+        bool | None,
+        Meta(
+            description="az: the account has a hierarchical namespace, so that what runs are lent opens only "
+            "their folder of the container"
+        ),
+    ] = None
 
 
 class FolderSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -119,6 +128,28 @@ class FolderSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             "run on this machine has the project's own folder where there is one, and any other is mounted"
         ),
     ] = None
+
+
+class DockerSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A container image by name, and what makes it fit for Singularity."""
+
+    image: Annotated[ImageName, Meta(description="The image's name in its registry: `me/env:1`")]
+    registry: Annotated[
+        ImageName | None, Meta(description="The registry's server: `reg.azurecr.io`; Docker Hub unless told")
+    ] = None
+    sha256: Annotated[
+        Digest | None,
+        Meta(description="The digest of exactly one version of the image, as its registry shows it"),
+    ] = None
+    post_sing_steps: Annotated[
+        tuple[Script, ...] | None,
+        Meta(description="Shell commands, or lines of a Dockerfile, that end the wrapped image"),
+    ] = None
+    sing_wrap: Annotated[
+        bool | None, Meta(description="Whether runs on Singularity need it wrapped: `gofer image wrap NAME`")
+    ] = None
+    username: Annotated[SomeText | None, Meta(description="Who pushes to the registry")] = None
+    password: Annotated[Kept | None, Meta(description="A reference: the registry's password or token")] = None
 
 
 class JobFileSection(JobSection, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -154,6 +185,9 @@ class FileSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     folders: Annotated[dict[EntryName, FolderSection] | None, Meta(description="Shared folders by name")] = (
         None
     )
+    dockers: Annotated[
+        dict[EntryName, DockerSection] | None, Meta(description="Container images by name")
+    ] = None
     job: Annotated[JobSection | None, Meta(description="Defaults for every job")] = None
     ignore: Annotated[Words | None, Meta(description="What stays out of snapshots, as in `.gitignore`")] = (
         None

@@ -13,22 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.config.files import PROJECT_FILE, find_project_file, read_file
+from gofer.config.layers import DEFAULT_STORE, DEFAULT_TARGET, built_in, join_targets
 from gofer.config.nodes import BUILT_IN, Node, Place, Scalar, Table, merged, table
 from gofer.config.paths import Paths, home_folder
 from gofer.config.stores import StoreEntry as StoreEntry
-from gofer.config.stores import check_store_entry, nearest_entry, read_options, whole_address
-from gofer.config.targets import Target, check_store, read_target
+from gofer.config.stores import nearest_entry, read_options, whole_address
+from gofer.config.targets import Target, read_target
 from gofer.errors import UnknownName
 from gofer.text import did_you_mean
 
 if TYPE_CHECKING:
+    from gofer.config.imported import ImportedTarget
     from gofer.config.importers.aml import AmlFiles
     from gofer.config.references import Reference, Resolver
     from gofer.config.secrets import Secrets
     from gofer.config.targets import Kinds
-
-DEFAULT_TARGET = "local"
-DEFAULT_STORE = "default"
 
 
 class Settings:
@@ -43,11 +42,14 @@ class Settings:
         self._kinds = kinds
         self._layers = sources.layers
         self._resolver: Resolver | None = None
+        self._imported: dict[str, ImportedTarget] = {}
 
     @property
     def root(self) -> Path:
-        """The folder that holds the code: that of `gofer.yaml`, else the folder of the command."""
-        return self.project_file.parent if self.project_file else self.folder
+        """The folder that holds the code: that of `gofer.yaml`, else of `aux_data`, else of the command."""
+        if self.project_file:
+            return self.project_file.parent
+        return self.aml.holder if self.aml and self.aml.holder else self.folder
 
     def section(self, name: str) -> Node | None:
         """A key at the top of the files, all layers joined; None when nobody set it."""
@@ -55,7 +57,7 @@ class Settings:
         for layer in self._layers:
             node = layer.entries.get(name)
             replaces = name == "targets" and joined is not None and node is not None
-            joined = _join_targets(joined, node) if replaces else merged(joined, node)
+            joined = join_targets(joined, node) if replaces else merged(joined, node)
         return joined
 
     # -- targets and stores
@@ -74,7 +76,15 @@ class Settings:
         named = None if inside_run else self.environ.get("GOFER_TARGET")
         if named:
             return Scalar(named, Place("env GOFER_TARGET"))
-        return self.section("target") or Scalar(DEFAULT_TARGET, BUILT_IN)
+        return self.section("target") or self._usual_target
+
+    @property
+    def _usual_target(self) -> Scalar:
+        """What is meant where nobody names a target: that of an older tool's file, else this machine."""
+        name = self.aml.default if self.aml else None
+        if self.aml is None or name is None:
+            return Scalar(DEFAULT_TARGET, BUILT_IN)
+        return Scalar(name, Place(self.aml.path(name).name))
 
     def choose_target(self, flag: str | None = None, job_file: str | None = None) -> str:
         """The name of the target to use: the flag's, the environment's, the job file's, else the default."""
@@ -90,10 +100,23 @@ class Settings:
         imported = self.aml.names if self.aml else []
         return sorted({*table(self.section("targets")), *imported})
 
-    def is_imported(self, target: str) -> bool:
-        """Whether a target comes from another tool's file; one of the same name in ours goes first."""
-        ours = table(self.section("targets"))
-        return target not in ours and self.aml is not None and target in self.aml.names
+    def imported(self, target: str) -> ImportedTarget | None:
+        """What another tool's file says of a target; None when none does, or ours have that name.
+
+        ConfigError when the file cannot be used.
+        """
+        if target in table(self.section("targets")) or self.aml is None or target not in self.aml.names:
+            return None
+        if target not in self._imported:
+            from gofer.config.imported import read_imported
+
+            self._imported[target] = read_imported(self.aml, target, self.store_names)
+        return self._imported[target]
+
+    def target_node(self, name: str) -> Node | None:
+        """A target as it was written, by us or for another tool; None when there is none."""
+        found = self.imported(name)
+        return found.node if found else table(self.section("targets")).get(name)
 
     @cached_property
     def aml(self) -> AmlFiles | None:
@@ -106,19 +129,15 @@ class Settings:
         """The target of that name, or the default one; UnknownName when there is none."""
         default = self.default_target_node
         wanted = name or self.default_target
-        known = table(self.section("targets"))
-        if wanted not in known and self.is_imported(wanted):
-            from gofer.config.imported import imported_target
-
-            return imported_target(self, wanted)
-        if wanted not in known:
+        node = self.target_node(wanted)
+        if node is None:
             origin = f" ({default.place.where})" if wanted == self.default_target else ""
             raise UnknownName(
                 f"there is no target `{wanted}`{origin}",
                 hint=did_you_mean(wanted, self.target_names)
                 or f"{_listed('targets', self.target_names)}; more go under `targets:`",
             )
-        return read_target(wanted, known[wanted], self._kinds, self.resolve)
+        return read_target(wanted, node, self._kinds, self.resolve)
 
     @property
     def store_names(self) -> list[str]:
@@ -161,13 +180,18 @@ class Settings:
             patterns += [item.text for item in getattr(node, "items", ()) if isinstance(item, Scalar)]
         return tuple(patterns)
 
+    def ignored(self, target: str) -> tuple[str, ...]:
+        """As `ignore`, for code that goes to a target: what the file of another tool leaves out stays out."""
+        found = self.imported(target)
+        return (*self.ignore, *found.ignore) if found else self.ignore
+
     def job_layers(self, target: str | None = None) -> list[Table]:
         """Where defaults of a job come from, nearest first: environment, the target, project, user."""
         from gofer.config.variables import job_variables
 
         layers = [job_variables(self.environ)]
         if target is not None:
-            node = table(table(self.section("targets")).get(target)).get("job")
+            node = table(self.target_node(target)).get("job")
             layers.append(Table(table(node), BUILT_IN))
         layers += [Table(table(layer.entries.get("job")), layer.place) for layer in reversed(self._layers)]
         return layers
@@ -198,8 +222,16 @@ class Settings:
         if self._resolver is None:
             from gofer.config.references import Resolver
 
-            self._resolver = Resolver(self.environ, self.root, self.secrets.get, _remember)
+            self._resolver = Resolver(self.environ, self.root, self._secret, _remember)
         return self._resolver.resolve(text)
+
+    def _secret(self, name: str) -> str:
+        found = None
+        if self.aml is not None:
+            from gofer.config.imported import imported_secret
+
+            found = imported_secret(self.aml, name)
+        return self.secrets.get(name) if found is None else found
 
     def reveal(self, values: Mapping[str, str]) -> dict[str, str]:
         """The mapping with every reference resolved; what was found is masked in messages from then on."""
@@ -228,53 +260,13 @@ def load(folder: Path, *, paths: Paths, environ: Mapping[str, str], kinds: Kinds
     if project == user:
         project = None
     files = [read_file(path) for path in (user, project) if path]
-    sources = Sources(paths, folder, environ, project, user, (_built_in(paths), *files))
+    sources = Sources(paths, folder, environ, project, user, (built_in(paths), *files))
     settings = Settings(sources, kinds)
     if files:
-        _check_joined(settings, kinds)
+        from gofer.config.layers import check_joined
+
+        check_joined(settings, kinds)
     return settings
-
-
-def _built_in(paths: Paths) -> Table:
-    store = Table({"url": Scalar(paths.store_dir.as_uri(), BUILT_IN)}, BUILT_IN)
-    target = Table({"kind": Scalar(DEFAULT_TARGET, BUILT_IN)}, BUILT_IN)
-    return Table(
-        {
-            "stores": Table({DEFAULT_STORE: store}, BUILT_IN),
-            "targets": Table({DEFAULT_TARGET: target}, BUILT_IN),
-        },
-        BUILT_IN,
-    )
-
-
-def _join_targets(lower: Node | None, upper: Node | None) -> Node | None:
-    """Joins name by name and key by key, but a target of another kind is another target and replaces it."""
-    kept = {}
-    for name, node in table(lower).items():
-        ours, theirs = table(node).get("kind"), table(table(upper).get(name)).get("kind")
-        same = theirs is None or not isinstance(ours, Scalar) or getattr(theirs, "text", None) == ours.text
-        if same:
-            kept[name] = node
-    return merged(Table(kept, BUILT_IN), upper)
-
-
-def _check_joined(settings: Settings, kinds: Kinds) -> None:
-    """What no single file can tell: missing keys, kinds, names of stores."""
-    from gofer.config.decode import Decoder, struct_type
-    from gofer.config.sections import FolderSection, StoreSection
-
-    stores = table(settings.section("stores"))
-    for name, node in stores.items():
-        Decoder().value(node, struct_type(StoreSection), f"stores.{name}")
-        check_store_entry(name, table(node))
-    for name, node in table(settings.section("folders")).items():
-        Decoder().value(node, struct_type(FolderSection), f"folders.{name}")
-        check_store(f"folders.{name}", node, stores)
-    for name, node in table(settings.section("targets")).items():
-        read_target(name, node, kinds)
-        check_store(f"targets.{name}", node, stores)
-        for folder, inner in table(table(node).get("folders")).items():
-            check_store(f"targets.{name}.folders.{folder}", inner, stores)
 
 
 def _listed(what: str, known: Iterable[str]) -> str:

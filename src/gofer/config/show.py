@@ -27,14 +27,14 @@ class Shown(NamedTuple):
 
 
 def rows(settings: Settings) -> list[Shown]:
-    """In the order of the files: the target, defaults of a job, targets, stores, folders, patterns.
+    """In the order of the files: the target, defaults of a job, targets, stores, folders, images, patterns.
 
     Values that look like credentials, by their key or their form, are masked. Of other tools' files all is
     shown, and what gofer makes no use of is marked so.
     """
     node = settings.default_target_node
     shown = [Shown("target", settings.default_target, node.place.origin), *_job_rows(settings)]
-    for section in ("targets", "stores", "folders"):
+    for section in ("targets", "stores", "folders", "dockers"):
         shown += _node_rows(section, settings.section(section))
     shown += _imported_rows(settings)
     patterns = settings.section("ignore")
@@ -54,24 +54,19 @@ def _job_rows(settings: Settings) -> Iterator[Shown]:
 def _imported_rows(settings: Settings) -> Iterator[Shown]:
     if settings.aml is None:
         return
+    from gofer.config.imported import imported_accounts
     from gofer.config.importers.account import read_account
 
     for name in settings.aml.names:
-        if not settings.is_imported(name):
+        target = settings.imported(name)
+        if target is None:
             continue
-        target = settings.aml.target(name)
-        for folder in target.folders.values():
-            where = (
-                settings.aml.store_name(folder.account_file, settings.store_names)
-                if folder.account_file
-                else "?"
-            )
-            yield Shown(
-                f"targets.{name}.folders.{folder.name}", f"{where}:{folder.path}", folder.place.origin
-            )
-        for row in _node_rows(f"targets.{name}", Table(dict(target.unused), target.place)):
-            yield row._replace(origin=f"{row.origin}, not used")
-    for path in settings.aml.account_files():
+        yield from _node_rows(f"targets.{name}", target.node)
+        yield Shown(f"targets.{name}.ignore", ", ".join(target.ignore), target.node.place.origin)
+        for key, node, why in target.unused:
+            text = masked(key.rpartition(".")[2], _written(node))
+            yield Shown(f"targets.{name}.{key}", text, f"{node.place.origin}, not used: {why}")
+    for path in imported_accounts(settings):
         if path.is_file():
             store = settings.aml.store_name(path, settings.store_names)
             yield from _node_rows(f"stores.{store}", read_account(path))

@@ -15,7 +15,7 @@ from gofer.errors import ConfigError, UsageError
 # Whoever has one of these has the data: in a file of settings they are references, never the value itself.
 SECRET_KEYS = ("key", "sas", "secret_key", "session_token")
 _KEYS_OF = {
-    "az": ("account", "key", "sas", "endpoint"),
+    "az": ("account", "key", "sas", "endpoint", "hierarchical"),
     "s3": ("endpoint", "region", "access_key", "secret_key", "session_token"),
     "gs": ("key", "endpoint"),
     "file": (),
@@ -34,6 +34,12 @@ class StoreOptions(NamedTuple):
     access_key: str | None = None
     secret_key: str | None = None
     session_token: str | None = None
+    hierarchical: str | None = None
+
+    @property
+    def is_hierarchical(self) -> bool:
+        """Whether the account has a hierarchical namespace, as its owner says."""
+        return (self.hierarchical or "").lower() in ("true", "yes", "on")
 
     def resolved(self, resolve: Callable[[str], str]) -> StoreOptions:
         """With every reference looked up; CredentialError or ConfigError when one leads nowhere."""
@@ -112,10 +118,11 @@ def check_store_entry(name: str, entries: Mapping[str, Node]) -> None:
             hint = f"a store at `{scheme}://…` takes {known} beside `url`"
             raise ConfigError(f"`stores.{name}.{key}` means nothing here", where=node.place.where, hint=hint)
         if key in SECRET_KEYS and isinstance(node, Scalar) and not node.is_null:
-            _check_secret(name, key, node)
+            check_secret("stores", name, key, node)
 
 
-def _check_secret(store: str, key: str, node: Scalar) -> None:
+def check_secret(section: str, name: str, key: str, node: Scalar) -> None:
+    """ConfigError when the value of a secret key is no reference."""
     from gofer.config.redact import remember
     from gofer.config.references import references
 
@@ -124,7 +131,7 @@ def _check_secret(store: str, key: str, node: Scalar) -> None:
         return
     remember(node.text)
     raise ConfigError(
-        f"`stores.{store}.{key}` is written out, and files of settings are read by many",
+        f"`{section}.{name}.{key}` is written out, and files of settings are read by many",
         where=node.place.where,
-        hint=f"`gofer secret set {store}-{key}` asks for it; then write `${{secret:{store}-{key}}}` here",
+        hint=f"`gofer secret set {name}-{key}` asks for it; then write `${{secret:{name}-{key}}}` here",
     )

@@ -28,7 +28,7 @@ JOB_VARIABLES = (
 _LISTS = ("retry_on", "sync")
 _TRUTHS = {"1": "true", "0": "false"}
 # What gofer itself reads, and what it tells the command of a run.
-_OTHERS = ("HOME", "DEBUG", "TARGET", "RUN_ID", "ATTEMPT", "RUN_DIR", "OUTPUT_DIR", "TAGS")
+_OTHERS = ("HOME", "DEBUG", "AZURE_PROFILE", "TARGET", "RUN_ID", "ATTEMPT", "RUN_DIR", "OUTPUT_DIR", "TAGS")
 
 
 def job_variables(environ: Mapping[str, str]) -> Table:

@@ -131,11 +131,6 @@ def _own(settings: Settings) -> list[Path]:
 
 def _settle(draft: Draft, kinds: Kinds, known: Mapping[str, Node]) -> tuple[Entry, dict[str, str]]:
     """The settings to write, less what this release does not have, and the targets that become comments."""
-    from gofer.config.sections import FileSection
-
-    if draft.dockers and "dockers" not in FileSection.__struct_fields__:
-        draft.retracted.append(("dockers", "this release of gofer wraps no images"))
-        draft.dockers.clear()
     comments: dict[str, str] = {}
     for name, entry in [*draft.targets.items()]:
         _fit(draft, name, entry, kinds)

@@ -110,18 +110,22 @@ def _judge(attempt: AttemptFacts, nodes: int) -> rules.Result | None:
     exits = [one for one in attempt.exits if one is not None]
     if len(exits) < max(nodes, 1):
         return None
-    records: list[dict[str, Any] | None] = [msgspec.to_builtins(one) for one in exits]
+    # What fails on one node while the cluster takes another away fails for that.
+    taken = [one for one in exits if one.reason == Reason.PREEMPTED]
+    records: list[dict[str, Any] | None] = [msgspec.to_builtins(one) for one in taken or exits]
     return rules.judge(rules.Facts(records, True), restarts=0, rebooted=False)
 
 
 def _settled(attempt: AttemptFacts, nodes: int) -> Attempt:
-    """An attempt that another one followed: without its exit records, it was lost."""
+    """An attempt that another one followed: without its exit records it was lost, and taken back if one of
+    its nodes had the time to say so.
+    """
     result = _judge(attempt, nodes)
     if result is not None:
         return _attempt(attempt.number, result)
-    return Attempt(
-        number=attempt.number, state=State.LOST, reason=Reason.NODE_FAILURE, started_at=attempt.started_at
-    )
+    is_taken = any(one is not None and one.reason == Reason.PREEMPTED for one in attempt.exits)
+    reason = Reason.PREEMPTED if is_taken else Reason.NODE_FAILURE
+    return Attempt(number=attempt.number, state=State.LOST, reason=reason, started_at=attempt.started_at)
 
 
 def _attempt(number: int, result: rules.Result) -> Attempt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gofer.errors import GoferError
@@ -36,7 +37,7 @@ def discover(session: Session, reference: str | None = None) -> int:
 def _stores(session: Session) -> Iterator[Store]:
     """Each store of the settings once; one that cannot even be opened holds no runs for us."""
     seen = set()
-    for name in session.settings.store_names:
+    for name in [*session.settings.store_names, *_imported(session)]:
         try:
             store = session.runs_in(name)
         except GoferError as error:
@@ -45,6 +46,15 @@ def _stores(session: Session) -> Iterator[Store]:
         if store.url not in seen:
             seen.add(store.url)
             yield store
+
+
+def _imported(session: Session) -> list[str]:
+    """The stores of targets in other tools' files; a file that cannot be read has none."""
+    found = []
+    for name in session.settings.aml.names if session.settings.aml else ():
+        with suppress(GoferError):
+            found.append(session.settings.target(name).store)
+    return [name for name in dict.fromkeys(found) if name not in session.settings.store_names]
 
 
 def _choice(session: Session, word: str | None) -> Callable[[list[str]], list[str]]:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from gofer.agent import folder as names
 from gofer.agent.files import encode, read_json, write_whole
 from gofer.errors import UsageError
+from gofer.ops import native_logs
+from gofer.ops.adopt import is_adopted
 from gofer.ops.logs import is_record
 from gofer.ops.mirror import mirror
 
@@ -35,15 +37,19 @@ def extract(session: Session, row: RunRow, folder: Path, *, force: bool = False)
 
     UsageError when the folder has something in it already, unless `force`: then only what is new is read, and
     what else lies there is left alone, but never two runs in one folder. Each file but a log is written whole
-    or not at all.
+    or not at all. Of a job that gofer did not start there are the logs that its service keeps.
     """
     _check_folder(folder, row, force=force)
-    store = session.runs_in(row.store)
     folder.mkdir(parents=True, exist_ok=True)
     _write_record(session, row, folder)
+    if is_adopted(row):
+        return Extracted(0, len(native_logs.fetch(session, row, folder / "logs")), 0)
+    store = session.runs_in(row.store)
     code = 0 if row.snapshot is None else _restore(store, row.snapshot, folder / "code")
     if row.kind == "run":
-        return Extracted(code, *_bring(store, row.id, folder))
+        logs, outputs = _bring(store, row.id, folder)
+        # The service's own are all there is of a run that never started.
+        return Extracted(code, logs or len(native_logs.fetch(session, row, folder / "logs")), outputs)
     parts = [_bring(store, one.id, folder / str(one.row_index)) for one in _with_folder(session, store, row)]
     return Extracted(code, sum(logs for logs, _ in parts), sum(outputs for _, outputs in parts))
 

@@ -15,17 +15,23 @@ if TYPE_CHECKING:
 def find(session: Session, reference: str, *, target: str | None = None) -> RunRow:
     """The run that an id, a unique beginning or end of one, or `last` means; with `target`, among its runs.
 
-    A run that is not in the ledger is looked for in the stores. UnknownName when there is none, UsageError
-    with the candidates when there are several.
+    A run that is not in the ledger is looked for in the stores, and then among the jobs of the service of
+    `target`, of the session's target or of the default one. UnknownName when there is none, UsageError with
+    the candidates when there are several.
     """
     try:
         return session.ledger.resolve(reference, target=target)
     except UnknownName:
         from gofer.ops.discover import discover
 
-        if not discover(session, reference):
+        if discover(session, reference):
+            return session.ledger.resolve(reference, target=target)
+        from gofer.ops.adopt import adopt
+
+        found = adopt(session, reference, [target] if target else [session.target, None])
+        if found is None:
             raise
-        return session.ledger.resolve(reference, target=target)
+        return found
 
 
 def find_all(session: Session, references: Sequence[str], *, target: str | None = None) -> list[RunRow]:

@@ -85,7 +85,7 @@ def init(session: Session) -> Initialised:
     written = None if _has_settings(session) else _write(settings.root / PROJECT_FILE)
     try:
         folders = folders_of(settings, target.name)
-        taken = code.take(session, settings.root, store_url, without=folders)
+        taken = code.take(session, settings.root, store_url, target=target.name, without=folders)
     except BaseException:
         if written is not None:
             written.unlink(missing_ok=True)

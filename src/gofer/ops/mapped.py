@@ -43,10 +43,19 @@ def check(session: Session, folders: Mapping[str, JobFolder]) -> None:
             _check_mount(session, name, folder.store)
 
 
-def specs(session: Session, folders: Mapping[str, JobFolder], *, expires_s: float) -> dict[str, Any]:
-    """What opens each folder that is not the person's own, for `Private`. Holds credentials."""
+def specs(
+    session: Session,
+    folders: Mapping[str, JobFolder],
+    *,
+    expires_s: float,
+    identity: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What opens each folder that is not the person's own, for `Private`. Holds credentials.
+
+    `identity` is what the nodes have of their own, see `gofer.storage.base.Delegates`.
+    """
     return {
-        name: _spec(session.store(folder.store), name, folder, expires_s)
+        name: _spec(session.store(folder.store), name, folder, expires_s, identity)
         for name, folder in folders.items()
         if folder.mode != modes.LINK
     }
@@ -98,12 +107,14 @@ def _mount_problem(session: Session, url: str) -> str | None:
     return problem(session.environ.get("PATH", os.defpath))
 
 
-def _spec(store: Store, name: str, folder: JobFolder, expires_s: float) -> dict[str, Any]:
+def _spec(
+    store: Store, name: str, folder: JobFolder, expires_s: float, identity: Mapping[str, Any] | None
+) -> dict[str, Any]:
     if isinstance(store, OnDisk):
         return {"kind": "file", "root": str(store.path("runs").parent), "prefix": folder.path}
     if isinstance(store, Delegates):
         write = folder.mode != modes.COPY
-        return store.node_spec(folder.path, expires_s=expires_s, write=write)
+        return store.node_spec(folder.path, expires_s=expires_s, write=write, identity=identity)
     raise CheckFailed(
         f"the folder `{name}` lies in {store.url}, which runs cannot reach",
         hint="map it to a store whose URL begins with `file://`, `az://` or `s3://`; without a `mode:`, a "

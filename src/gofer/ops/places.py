@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.config.folders import folders_of
-from gofer.config.nodes import BUILT_IN
 from gofer.errors import GoferError, UnknownName, UsageError
 from gofer.text import did_you_mean
 
@@ -69,13 +68,8 @@ class Place(NamedTuple):
 
 
 def data_target(settings: Settings, named: str | None) -> str:
-    """The target whose folders are meant: the one named, the one the settings name, else `aml.yaml`."""
-    if named:
-        return named
-    files = settings.aml
-    if settings.default_target_node.place == BUILT_IN and files is not None and files.default:
-        return files.default
-    return settings.default_target
+    """The target whose folders are meant: the one named, else the default one."""
+    return named or settings.default_target
 
 
 def resolve(session: Session, word: str, target: str | None = None) -> Place:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.agent.states import State
 from gofer.ops import run_folder
+from gofer.ops.adopt import is_adopted
 from gofer.ops.failures import FirstFailure, explain, find_first_failure
 from gofer.ops.folder_progress import progress
 from gofer.ops.logs import LogFile, log_files
@@ -66,7 +67,9 @@ class Facts(NamedTuple):
 
 
 def facts(session: Session, row: RunRow, *, fetched: Sequence[Path] | None = None) -> Facts:
-    """From the ledger and the run's folder; asks no cluster. `fetched` is what `logs.fetch` returned."""
+    """From the ledger and the run's folder; asks no cluster. `fetched` are the copies of logs, if any."""
+    if is_adopted(row):
+        return _adopted(row, list(fetched or ()))
     store = session.runs_in(row.store)
     failure = find_first_failure(store, row)
     logs = log_files(session, row)
@@ -81,6 +84,22 @@ def facts(session: Session, row: RunRow, *, fetched: Sequence[Path] | None = Non
         log_paths=list(fetched) if fetched is not None else _own_paths(store, logs),
         usage=[] if row.kind == "group" else _usage(store, row, logs),
         failed_rows=_failed_rows(session, row),
+    )
+
+
+def _adopted(row: RunRow, paths: list[Path]) -> Facts:
+    """A job that gofer did not start has nothing in a store."""
+    return Facts(
+        row=row,
+        command=quote_command(row.command),
+        why=explain(row),
+        elapsed_s=elapsed_s(row),
+        attempts=len(row.attempts),
+        first_failure=None,
+        logs=[],
+        log_paths=paths,
+        usage=[],
+        failed_rows=[],
     )
 
 

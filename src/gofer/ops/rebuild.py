@@ -16,7 +16,7 @@ from gofer.errors import GoferError, LedgerCorrupt
 from gofer.model.ids import split_row
 from gofer.model.run import RunRecord
 from gofer.ops.derive import AttemptFacts, RunFacts, Standing, derive
-from gofer.ops.record_rows import rows_of_record
+from gofer.ops.record_rows import ADOPTED, rows_of_record
 from gofer.ops.run_folder import (
     ROW_TAGS,
     End,
@@ -216,9 +216,11 @@ def _all_rows(ledger: Ledger) -> list[RunRow]:
 
 
 def _is_kept(row: RunRow, urls: Sequence[str]) -> bool:
-    """Whether a line that no store has stays: its store was not read, or it is being submitted right now."""
+    """Whether a line that no store has stays: its store was not read, it is being submitted right now, or it
+    is of a job that gofer did not start, and so never in a store.
+    """
     is_new = row.state == State.PENDING and time.time() - row.submitted_at < _IN_FLIGHT_S
-    return is_new or row.store not in urls
+    return is_new or row.store not in urls or row.submitter == ADOPTED
 
 
 def _with_submitter(row: RunRow, old: Mapping[str, RunRow]) -> RunRow:

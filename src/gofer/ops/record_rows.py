@@ -16,6 +16,9 @@ from gofer.model.ids import row_id
 from gofer.model.run import RunRecord
 from gofer.tracking.ledger import RunRow
 
+# The submitter of a run that gofer did not start: see `gofer.ops.adopt`.
+ADOPTED = "@service"
+
 
 def rows_of_record(
     record: RunRecord, *, store: str, submitter: str, data: bytes | None = None

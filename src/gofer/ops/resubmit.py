@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from gofer.agent.states import State
+from gofer.config.jobs import JobFlags
 from gofer.errors import CheckFailed, StoreError, UsageError
 from gofer.model.job import Array
 from gofer.model.run import RunRecord
 from gofer.ops import mapped
+from gofer.ops.adopt import OURS, is_adopted
 from gofer.ops.observe import refresh
 from gofer.ops.stop import abort
-from gofer.ops.submit import Draft, choose_site, commit
+from gofer.ops.submit import Draft, SubmitRequest, choose_site, commit, draft
 
 if TYPE_CHECKING:
     from gofer.config.targets import Target
@@ -62,6 +64,8 @@ def resubmit(
 
 def _draft(session: Session, row: RunRow, target: str | None, failed_only: bool, same_code: bool) -> Draft:
     record = _record_of(session, row)
+    if is_adopted(row):
+        return _draft_adopted(session, row, record, target or record.target)
     found = session.settings.target(target or record.target)
     job = _job(session, record, found)
     folder = None if record.code is None else Path(record.code.folder)
@@ -83,6 +87,25 @@ def _draft(session: Session, row: RunRow, target: str | None, failed_only: bool,
         origin=record.code,
         resubmit_of=row.id,
     )
+
+
+def _draft_adopted(session: Session, row: RunRow, record: RunRecord, target: str) -> Draft:
+    """The command and the GPUs of a job that gofer did not start, with this folder's code and settings."""
+    if OURS in record.job.tags:
+        raise CheckFailed(
+            f"{row.id} was started by gofer elsewhere, and its record is in none of the stores here",
+            hint="add its store under `stores:` in gofer.yaml, or resubmit it where it was submitted",
+        )
+    asked = record.job.resources
+    flags = JobFlags(
+        name=record.name,
+        gpus=asked.gpus,
+        nodes=asked.nodes,
+        multi_process=record.job.multi_process,
+        tags=record.job.tags,
+    )
+    drawn = draft(session, SubmitRequest(flags=flags, command=record.job.command, target=target))
+    return msgspec.structs.replace(drawn, resubmit_of=row.id)
 
 
 def _job(session: Session, record: RunRecord, target: Target) -> Job:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gofer.config.paths import Paths
-from gofer.errors import LedgerCorrupt
+from gofer.errors import LedgerCorrupt, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from gofer.backends.base import Backend
+    from gofer.backends.registry import BlobPlace
     from gofer.config.settings import Settings
     from gofer.config.stores import StoreEntry
     from gofer.storage.base import Store
@@ -121,6 +122,8 @@ class Session:
     def _open(self, entry: StoreEntry) -> Store:
         from gofer.storage.open import open_store
 
+        if entry.url.startswith("az://") and not (entry.options.key or entry.options.sas):
+            self._enter_azure()
         login = self._login_to(entry.url) if entry.url.startswith("ssh://") else None
         own = self.paths.store_dir.as_uri() if login is None else _own_store(login)
         return open_store(
@@ -135,9 +138,10 @@ class Session:
     def _login_to(self, url: str) -> Login | None:
         """As a target says that its machine is reached; None when no target has that machine."""
         from gofer.backends import registry
+        from gofer.config.nodes import table
 
         host = url.removeprefix("ssh://").partition("/")[0]
-        names = (name for name in self.settings.target_names if not self.settings.is_imported(name))
+        names = table(self.settings.section("targets"))  # no file of another tool describes such a machine
         targets = (self.settings.target(name) for name in names)
         found = [registry.find(one.kind).login(one.options, host) for one in targets]
         logins = [login for login in found if login is not None and login.host == host]
@@ -152,8 +156,6 @@ class Session:
 
         found = self.settings.target(target)
         url = self.settings.store(found.store).url
-        if self.settings.is_imported(target):
-            return url
         login = registry.find(found.kind).login(found.options, placement)
         if login is None or not url.startswith("file://"):
             return url
@@ -162,16 +164,18 @@ class Session:
         return f"ssh://{login.host}/{url.removeprefix('file://').lstrip('/')}"
 
     def backend(self, target: str, placement: str = "") -> Backend:
-        """The backend of a target as the settings have it now; CheckFailed for one that only data goes to.
+        """The backend of a target as the settings have it now.
 
         `placement` is the machine chosen for a run, where a target has several.
         """
         found = self.settings.target(target)
-        if self.settings.is_imported(target):
-            from gofer.config.imported import only_data
-
-            raise only_data(found)
-        return self._make(target, found.kind, found.options, self.store_url_of(target, placement))
+        try:
+            return self._make(target, found.kind, found.options, self.store_url_of(target, placement))
+        except UsageError as error:
+            imported = self.settings.imported(target)
+            if imported and imported.notes:
+                error.hint = "; ".join(imported.notes)
+            raise
 
     def backend_of(self, row: RunRow) -> Backend:
         """The backend that has this run: its target's options as they are now, its store as it was then."""
@@ -191,6 +195,12 @@ class Session:
         from gofer.transport.ssh import reach
 
         if (target, store_url) not in self._backends:
+            if kind == "azureml":
+                self._enter_azure()
+            if getattr(options, "image", None):
+                from gofer.ops.image_use import with_image
+
+                options = with_image(self, options)
             found, store = registry.find(kind), self.store(store_url)
             host = (
                 store_url.removeprefix("ssh://").partition("/")[0] if store_url.startswith("ssh://") else ""
@@ -204,9 +214,24 @@ class Session:
                 path = store.folder
             is_lent = isinstance(store, Delegates)
             engine = str(self.paths.engine_dir)
-            around = registry.Surroundings(target, engine, store_url, path, is_lent, machine)
+            around = registry.Surroundings(
+                target, engine, store_url, path, is_lent, machine, self._blob_place
+            )
             self._backends[target, store_url] = found.make(options, around)
         return self._backends[target, store_url]
+
+    def _blob_place(self, url: str) -> BlobPlace | None:
+        """Where a store lies in Azure's blob storage; None for one that does not."""
+        from gofer.backends.registry import BlobPlace
+
+        found = getattr(self.store(url), "blob_place", None) if url.startswith("az://") else None
+        return None if found is None else BlobPlace(*found)
+
+    def _enter_azure(self) -> None:
+        """Work with the login that the person chose."""
+        from gofer.ops.azure_profiles import enter
+
+        enter(self.environ)
 
 
 def config_schema() -> dict[str, Any]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # What is written on one machine of a shared file system is seen on another within this time.
 _LAG_S = 45.0
 _GOING = (State.RUNNING, State.STARTING)
+# A cluster that took a run back has it in its queue again, or keeps it aside until there is room.
+_SET_ASIDE = (State.QUEUED, State.PAUSED)
 
 
 def settled(
@@ -48,7 +50,7 @@ def settled(
 def _is_unclear(row: RunRow, one: Observation) -> bool:
     if one.state.is_final:
         return not one.attempts
-    return one.state == State.UNKNOWN or (one.state == State.QUEUED and row.state in _GOING)
+    return one.state == State.UNKNOWN or (one.state in _SET_ASIDE and row.state in _GOING)
 
 
 def joined(one: Observation, standing: Standing) -> Observation:
@@ -56,7 +58,7 @@ def joined(one: Observation, standing: Standing) -> Observation:
     if standing.state == State.PENDING:
         return one
     attempts = tuple(msgspec.convert(each, Attempt) for each in standing.attempts)
-    if one.state == State.QUEUED:
+    if one.state in _SET_ASIDE:
         return msgspec.structs.replace(one, attempts=attempts)
     proven = msgspec.convert({"run_id": one.run_id, **standing._asdict(), "attempts": attempts}, Observation)
     if proven.state.is_final or one.state == State.UNKNOWN:

@@ -28,7 +28,10 @@ def abort(session: Session, rows: Sequence[RunRow], *, grace_s: float | None = N
     for row in living:
         by_target.setdefault((row.target, row.store), []).append(row)
     for group in by_target.values():
-        refs = [RunRef(row.id, row.group_id, row.row_index) for row in group]
+        refs = [
+            RunRef(row.id, row.group_id, row.row_index, row.size if row.kind == "group" else 0)
+            for row in group
+        ]
         session.backend_of(group[0]).cancel(refs, grace_s=grace_s)
     for row in living:
         session.ledger.add_event(row.id, time.time(), "cancel-asked", {"grace_s": grace_s})

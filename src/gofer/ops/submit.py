@@ -16,7 +16,7 @@ import msgspec
 
 from gofer._version import __version__
 from gofer.agent.sealed import Private
-from gofer.backends.base import Chooses, Seals
+from gofer.backends.base import Chooses, Identifies, Seals
 from gofer.config.jobs import JobFlags, build_job
 from gofer.config.references import holds_reference
 from gofer.errors import LedgerError
@@ -24,7 +24,7 @@ from gofer.model.ids import new_run_id
 from gofer.model.job import Array, Job
 from gofer.model.layout import Layout
 from gofer.model.run import CodeOrigin, RunRecord
-from gofer.ops import code, entry_point, mapped, send
+from gofer.ops import code, entry_point, image_use, mapped, send
 from gofer.ops.record_rows import rows_of_record
 from gofer.storage.base import Delegates
 from gofer.text import slug
@@ -34,10 +34,6 @@ if TYPE_CHECKING:
     from gofer.config.job_file import JobFile
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
-
-
-# As long as Azure lends anything to who logged in; the time in the queue counts.
-_LENT_S = 7 * 86400.0
 
 
 class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,6 +83,7 @@ def submit(session: Session, request: SubmitRequest) -> RunRow:
 def plan(session: Session, request: SubmitRequest) -> str:
     """What `submit` would send, as text; nothing is written and no code is read."""
     drawn = draft(session, request)
+    _check_lifetimes(session, drawn)
     record = _record(session, drawn, new_run_id(time.time()), None)
     return session.backend(drawn.target, drawn.placement).plan(record).render()
 
@@ -117,7 +114,8 @@ def draft(session: Session, request: SubmitRequest) -> Draft:
 
 
 def choose_site(session: Session, target: str, job: Job) -> Site:
-    """Where on the target the job goes; CheckFailed when there is no such place."""
+    """Where on the target the job goes; CheckFailed when there is no such place, or no image for it there."""
+    image_use.check_image(session, target)
     backend = session.backend(target)
     layout = backend.lay_out(job)
     placement = backend.choose(layout) if isinstance(backend, Chooses) else ""
@@ -148,10 +146,13 @@ def _array(request: SubmitRequest, file: JobFile | None, job: Job) -> Array | No
 def commit(session: Session, drawn: Draft, *, snapshot: str | None = None) -> RunRow:
     """Snapshot (unless one is given), seal, record, send."""
     session.store(drawn.store)
+    _check_lifetimes(session, drawn)
     private = _private(session, drawn)  # before the code: a secret that is not there must cost nothing
     origin = None if snapshot is None else drawn.origin
     if snapshot is None and drawn.code_folder is not None:
-        taken = code.take(session, drawn.code_folder, drawn.store, without=drawn.job.folders)
+        taken = code.take(
+            session, drawn.code_folder, drawn.store, target=drawn.target, without=drawn.job.folders
+        )
         entry_point.check_included(drawn.job, drawn.code_folder, taken)
         snapshot, origin = taken.id, code.origin(taken, drawn.code_folder)
     backend = session.backend(drawn.target, drawn.placement)
@@ -186,6 +187,14 @@ def _recorded(
     raise LedgerError("no free run id was found in five tries", hint="is the clock of this machine stopped?")
 
 
+def _check_lifetimes(session: Session, drawn: Draft) -> None:
+    if drawn.store.startswith("file://") and not drawn.job.folders:
+        return  # nothing but files of this machine, whose owner has them anyway
+    from gofer.ops import lifetimes
+
+    lifetimes.check(session, drawn, lent_s=_lent_s(session, drawn))
+
+
 def _private(session: Session, drawn: Draft) -> Private:
     """The caller's environment, as the command would find it here, the job's values that are references, and
     what opens the stores.
@@ -193,10 +202,21 @@ def _private(session: Session, drawn: Draft) -> Private:
     own = session.environ if drawn.backend == "local" else {}
     own = {name: value for name, value in own.items() if not name.startswith("GOFER_")}
     kept = {name: value for name, value in drawn.job.env.items() if holds_reference(value)}
-    store = session.store(drawn.store)
-    lent = store.node_spec(expires_s=_LENT_S, write=True) if isinstance(store, Delegates) else None
-    folders = mapped.specs(session, drawn.job.folders, expires_s=_LENT_S)
+    store, lent = session.store(drawn.store), None
+    backend, lent_s = session.backend(drawn.target, drawn.placement), _lent_s(session, drawn)
+    identity = backend.node_identity if isinstance(backend, Identifies) else None
+    if isinstance(store, Delegates):
+        lent = store.node_spec(expires_s=lent_s, write=True, identity=identity)
+    folders = mapped.specs(session, drawn.job.folders, expires_s=lent_s, identity=identity)
     return Private({**own, **session.settings.reveal(kept)}, lent, folders)
+
+
+def _lent_s(session: Session, drawn: Draft) -> float:
+    from gofer.ops.lending import lent_s
+
+    options = session.settings.target(drawn.target).options
+    limit_s = drawn.job.time_limit_s or getattr(options, "time", None)
+    return lent_s(drawn.backend, limit_s, retries=drawn.job.retries)
 
 
 def _record(

@@ -10,6 +10,7 @@ import msgspec
 
 from gofer.agent.states import State
 from gofer.model.run import RunRecord
+from gofer.ops.adopt import is_adopted
 from gofer.ops.failures import FirstFailure, explain, find_first_failure
 from gofer.ops.logs import log_files
 from gofer.ops.run_document import (
@@ -88,7 +89,10 @@ def elapsed_s(row: RunRow) -> float | None:
 
 
 def _left_traces(row: RunRow) -> bool:
-    return row.kind == "run" and (bool(row.attempts) or row.state not in _NEVER_STARTED)
+    """Whether its folder in the store may hold something; that of a job of the service never does."""
+    return (
+        not is_adopted(row) and row.kind == "run" and (bool(row.attempts) or row.state not in _NEVER_STARTED)
+    )
 
 
 def _document(row: RunRow, record: RunRecord | None, store: Store | None, session: Session) -> RunDocument:

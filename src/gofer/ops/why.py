@@ -14,6 +14,7 @@ from gofer.agent.states import State
 from gofer.backends.base import RunRef, Waiting, Waits
 from gofer.errors import GoferError, StoreError
 from gofer.ops import run_folder
+from gofer.ops.adopt import is_adopted
 from gofer.ops.failures import FirstFailure, explain, find_first_failure
 from gofer.ops.folder_progress import progress
 from gofer.ops.next_steps import next_steps
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 WAITING = (State.PENDING.value, State.QUEUED.value, State.PAUSED.value)
 _MOST_REASONS = 12
+_TAIL_LINES = 20
 
 
 class Life(NamedTuple):
@@ -62,6 +64,7 @@ class Why(NamedTuple):
     failure: FirstFailure | None
     reasons: tuple[ReasonCount, ...]
     next: tuple[str, ...]
+    service_tail: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; times in RFC 3339, ages and durations in seconds."""
@@ -85,6 +88,7 @@ class Why(NamedTuple):
             "first_failure": None
             if failure is None
             else {**failure._asdict(), "at": format_time(failure.at)},
+            "service_log": list(self.service_tail),
             "reasons": [one._asdict() for one in self.reasons],
             "next": list(self.next),
         }
@@ -100,17 +104,27 @@ def why(session: Session, row: RunRow) -> Why:
     record = Records(session).of(row)
     waiting, life, failure, words = None, None, None, None
     try:
-        store = session.runs_in(row.store)
         if row.state in WAITING:
             waiting = _ask(session, row, record)
-        elif not row.is_final:
-            life, words = _life(store, row), progress(store, row)
-        failure = find_first_failure(store, row) if row.is_final else None
+        elif not is_adopted(row):
+            store = session.runs_in(row.store)
+            if row.is_final:
+                failure = find_first_failure(store, row)
+            else:
+                life, words = _life(store, row), progress(store, row)
         words = waiting.why if waiting else explain(row, record, failure) or words
     except StoreError as error:
         words = "; ".join(one for one in (explain(row, record), error.message) if one)
     steps = next_steps(row, failure)
-    return Why(row, words, elapsed_s(row), waiting, life, failure, (), steps)
+    end = _service_tail(session, row) if failure is None and row.state == State.FAILED else ()
+    return Why(row, words, elapsed_s(row), waiting, life, failure, (), steps, end)
+
+
+def _service_tail(session: Session, row: RunRow) -> tuple[str, ...]:
+    """What the service has logged of a run that failed before any of its ranks could say why."""
+    from gofer.ops.log_choice import service_tail
+
+    return service_tail(session, row, _TAIL_LINES)
 
 
 def _ask(session: Session, row: RunRow, record: RunRecord | None) -> Waiting:

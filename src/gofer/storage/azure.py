@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from gofer.agent.objects import open_azure
 from gofer.agent.objects.azure_auth import Bearer, Sas, SasTerms, SharedKey, make_sas
 from gofer.agent.objects.client import Signer
+from gofer.agent.objects.names import azure_name
 from gofer.config.redact import remember
 from gofer.errors import CredentialError, KeyNotFound
 from gofer.storage.base import Store
@@ -39,11 +41,19 @@ class AzureStore(CloudStore):
         self._address = address
         self._account = azure_account(entry, address)
         self._endpoint = azure_endpoint(entry, self._account)
+        self._is_hierarchical = entry.options.is_hierarchical
         self._signer = _signer(entry, self._account)
         spec = {"endpoint": self._endpoint, "container": address.container, "prefix": address.prefix}
         self._blobs = open_azure(spec, self._signer)
         self._copy_sas: tuple[str, float] | None = None
         super().__init__(entry.url, self._blobs, lambda: self._facts(entry))
+
+    @property
+    def blob_place(self) -> tuple[str, str, str, str, str]:
+        """Account, endpoint, container, prefix, and the folder that a SAS for it opens, empty if all."""
+        address = self._address
+        scope = f"/{address.prefix}" if self._is_hierarchical else ""
+        return self._account, self._endpoint, address.container, address.prefix, scope
 
     @property
     def sas_expires_at(self) -> float | None:
@@ -80,24 +90,33 @@ class AzureStore(CloudStore):
             self._copy_sas = (self._token("r", _COPY_S), time.time() + _COPY_S)
         return f"{url}?{self._copy_sas[0]}"
 
-    def node_spec(self, prefix: str = "", *, expires_s: float, write: bool) -> dict[str, Any]:
-        """With the account's key, a SAS for the container, no more than reading unless `write`.
+    def node_spec(
+        self, prefix: str = "", *, expires_s: float, write: bool, identity: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """With the account's key or a login, a SAS that can no more than read, unless `write`.
 
-        Azure signs for whole containers or single blobs, so the prefix is kept by the client alone.
+        It is for the folder alone in an account with a hierarchical namespace. Others sign for whole
+        containers or single blobs, so that there the prefix is kept by the client alone.
         """
         whole = "/".join(part for part in (self._address.prefix, prefix) if part)
-        token = self._token("rcwdl" if write else "rl", expires_s)
         place = {"endpoint": self._endpoint, "container": self._address.container, "prefix": whole}
+        if identity is not None:
+            return {"kind": "azure", **place, "identity": dict(identity)}
+        terms = "rcwdl" if write else "rl"
+        is_folder = self._is_hierarchical and bool(whole)
+        token = self._token(
+            terms, expires_s, azure_name(whole) if is_folder else "", "d" if is_folder else ""
+        )
         return {"kind": "azure", **place, "sas": token}
 
     def _is_beside(self, other: AzureStore) -> bool:
         return (self._endpoint, self._account) == (other._endpoint, other._account)
 
-    def _token(self, permissions: str, expires_s: float, name: str = "") -> str:
-        """A SAS for a blob, or for the container without a name."""
+    def _token(self, permissions: str, expires_s: float, name: str = "", resource: str = "") -> str:
+        """A SAS for a blob, or for the container without a name; `resource` says what else the name is of."""
         container = self._address.container
         ends = time.time() + expires_s
-        terms = SasTerms(permissions, ends, "b" if name else "c", container, name)
+        terms = SasTerms(permissions, ends, resource or ("b" if name else "c"), container, name)
         if isinstance(self._signer, SharedKey):
             token = make_sas(self._signer, terms)
         elif isinstance(self._signer, Sas):
@@ -108,7 +127,7 @@ class AzureStore(CloudStore):
             with self._explained("read"):
                 path = urlsplit(self._endpoint).path
                 token = delegated_sas(self._blobs.client, path, self._account, terms)
-        if not name:
+        if resource or not name:
             remember(token.rpartition("sig=")[2])
         return token
 

@@ -1,9 +1,9 @@
-"""Azure AD: tokens from azure-identity or from `az`, and signatures made with them."""
+"""Azure AD: tokens of whoever is signed in, and signatures made with them."""
 
 from __future__ import annotations
 
 import base64
-import json
+import os
 import time
 from collections.abc import Callable
 from xml.etree import ElementTree
@@ -12,13 +12,13 @@ from gofer.agent.objects.azure_auth import VERSION, SasTerms, signature, utc
 from gofer.agent.objects.client import Client, Request
 from gofer.agent.objects.names import in_query
 from gofer.agent.objects.wire import Answer
+from gofer.config.paths import Paths
 from gofer.config.redact import remember
-from gofer.errors import CredentialError, GoferError
+from gofer.errors import CredentialError
 from gofer.storage.credentials import Entry
-from gofer.text import parse_time
+from gofer.transport.azure.credential import Credential, NobodySignedIn
 
-_RESOURCE = "https://storage.azure.com"
-_AZ_TIMEOUT_S = 60.0
+_SCOPE = "https://storage.azure.com/.default"
 # The service gives no delegation key for longer.
 _DELEGATION_S = 7 * 86400.0
 
@@ -28,9 +28,18 @@ Token = tuple[str, float]
 def token_source(entry: Entry) -> Callable[[], Token]:
     """A function that gets a token and the time of its end; CredentialError when nobody is signed in."""
 
+    credential = Credential(str(Paths.from_environment(os.environ).engine_dir / "azure"), remember=remember)
+    given: list[str] = []
+
     def fetch() -> Token:
-        token = _from_identity(entry) or _from_az(entry)
-        remember(token[0])
+        try:
+            token = credential.token(_SCOPE)
+            if token.value in given:  # the service did not take it
+                credential.forget(_SCOPE)
+                token = credential.token(_SCOPE)
+        except NobodySignedIn:
+            raise _nobody(entry) from None
+        given[:] = [token.value]
         return token
 
     return fetch
@@ -46,7 +55,7 @@ def delegated_sas(client: Client, endpoint_path: str, account: str, terms: SasTe
     # protocol.
     lines = [terms.permissions, starts, ends, place, *owner, "", "", "", "", "", VERSION, terms.resource]
     signed = signature(base64.b64decode(lent["Value"]), [*lines, "", "", "", "", "", "", ""])
-    fields = {"sv": VERSION, "st": starts, "se": ends, "sr": terms.resource, "sp": terms.permissions}
+    fields = {"sv": VERSION, "st": starts, "se": ends, **terms.scope, "sp": terms.permissions}
     fields.update(zip(("skoid", "sktid", "skt", "ske", "sks", "skv"), owner, strict=True))
     return "&".join(f"{name}={in_query(value)}" for name, value in {**fields, "sig": signed}.items())
 
@@ -59,39 +68,6 @@ def _delegation_key(client: Client, path: str, starts: str, ends: str) -> dict[s
     query = {"restype": "service", "comp": "userdelegationkey"}
     text = client.call(Request("POST", path or "/", query, {}, body), Answer.read)
     return {child.tag: child.text or "" for child in ElementTree.fromstring(text)}
-
-
-def _from_identity(entry: Entry) -> Token | None:
-    """None when azure-identity is not installed."""
-    try:
-        from azure.core.exceptions import ClientAuthenticationError
-        from azure.identity import DefaultAzureCredential
-    except ImportError:
-        return None
-    try:
-        found = DefaultAzureCredential().get_token(f"{_RESOURCE}/.default")
-    except ClientAuthenticationError:
-        # Its message is a page on every way it tried.
-        raise _nobody(entry) from None
-    return found.token, float(found.expires_on)
-
-
-def _from_az(entry: Entry) -> Token:
-    from gofer.transport import process
-
-    argv = ["az", "account", "get-access-token", "--resource", _RESOURCE, "--output", "json"]
-    try:
-        done = process.run(argv, timeout_s=_AZ_TIMEOUT_S)
-    except GoferError:
-        raise _nobody(entry) from None
-    if done.status != 0:
-        raise _nobody(entry)
-    try:
-        found = json.loads(done.stdout)
-        token, ends = found["accessToken"], found.get("expires_on")
-        return token, float(ends) if ends else parse_time(found["expiresOn"])
-    except (ValueError, KeyError, TypeError):
-        raise CredentialError(f"`{' '.join(argv[:3])}` answers with something else than a token") from None
 
 
 def _nobody(entry: Entry) -> CredentialError:

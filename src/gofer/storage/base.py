@@ -196,10 +196,13 @@ class CopiesFrom(Protocol):
 class Delegates(Protocol):
     """Access for a machine that has no settings of its own."""
 
-    def node_spec(self, prefix: str = "", *, expires_s: float, write: bool) -> dict[str, Any]:
+    def node_spec(
+        self, prefix: str = "", *, expires_s: float, write: bool, identity: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """What `gofer.agent.objects.open_objects` takes to see the folder `prefix` and no more, if possible.
 
-        It holds a credential: only ever through a private channel.
+        It holds a credential: only ever through a private channel. With `identity`, which the machine has of
+        its service, and in a store of the same service, it holds none, and the machine asks for its own.
         """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from gofer.agent.objects import open_s3, s3_url
@@ -60,7 +61,9 @@ class S3Store(CloudStore):
             self._bucket.copy_from_source(source._bucket.source(source_key), info, key)
         return True
 
-    def node_spec(self, prefix: str = "", *, expires_s: float, write: bool) -> dict[str, Any]:
+    def node_spec(
+        self, prefix: str = "", *, expires_s: float, write: bool, identity: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """The keys as they are: S3 lends nothing narrower without a service of its own."""
         whole = "/".join(part for part in (self._spec["prefix"], prefix) if part)
         return {**self._spec, "prefix": whole}

@@ -24,6 +24,7 @@ from gofer.model.run import RunRecord
 from gofer.ops.observe import refresh
 from gofer.ops.resubmit import resubmit
 from gofer.ops.session import Session
+from gofer.ops.settle import settled
 from gofer.ops.stop import abort
 from gofer.testing.run_conformance import RunConformance
 from gofer.tracking.ledger import RunRow
@@ -109,7 +110,7 @@ class BackendConformance(RunConformance):
             backend.submit(backend.plan(self.record(session, row)))
             refresh(session)
             assert session.store(row.store).get(f"{names.outputs_key(row.id)}/count") == b"x\n"
-            seen = backend.observe([RunRef(row.id)])[row.id]
+            seen = settled(session, [row], backend.observe([RunRef(row.id)]))[row.id]
             assert (seen.state, len(seen.attempts)) == ("succeeded", 1)
 
     def test_a_plan_is_the_same_for_the_same_record(self) -> None:

@@ -1,4 +1,7 @@
-"""The agent as one file that can be sent to a machine with nothing but Python: its sources, zipped."""
+"""The agent as one file that can be sent to a machine with nothing but Python: its sources, zipped.
+
+Python can also run the file itself: see gofer.agent.unpacking.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,15 @@ from typing import NamedTuple
 
 _AGENT = Path(__file__).resolve().parents[1] / "agent"
 _MARK_LENGTH = 16
+# The one file that the mark does not cover. Pythons before 3.8 do not run archives with a comment.
+MARK = "mark"
+# Read by every Python there is, so that one that is too old says so.
+_MAIN = b"""import sys
+if sys.version_info < (3, 8):
+    sys.exit("gofer: this node has Python %d.%d; gofer needs 3.8 or later" % sys.version_info[:2])
+from gofer.agent.unpacking import main
+main()
+"""
 
 
 class Bundle(NamedTuple):
@@ -30,19 +42,20 @@ def mark() -> str:
 
 
 def bundle() -> Bundle:
-    """A zip file with `gofer/agent` and a `gofer` that holds nothing else."""
+    """A zip file with `gofer/agent` and a `gofer` that holds nothing else, and the mark."""
     import zipfile  # only when a machine does not have the agent yet
 
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in _sources():
             archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+        archive.writestr(zipfile.ZipInfo(MARK), mark())
     return Bundle(mark(), packed.getvalue())
 
 
 @cache
 def _sources() -> list[tuple[str, bytes]]:
-    found = [("gofer/__init__.py", b"")]
+    found = [("__main__.py", _MAIN), ("gofer/__init__.py", b"")]
     for path in sorted(_AGENT.rglob("*.py")):
         found.append((f"gofer/agent/{path.relative_to(_AGENT).as_posix()}", path.read_bytes()))
     return found

@@ -138,7 +138,8 @@ compute-targets:
     batch-gpu: {service: "batch", vm-size: "Standard_NC6", azure-image: "dsvm", nodes: 1, low-pri: true}
 
 dockers:
-    mine: {registry: "registry", image: "me/env:1", sha256: "0a1b", sing_wrap: true,
+    mine: {registry: "registry", image: "me/env:1", sing_wrap: true,
+        sha256: "0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f9",
         post_sing_steps: ["RUN pip install x"]}
 
 setups:

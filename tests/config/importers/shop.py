@@ -1,14 +1,15 @@
-"""A project with files of other tools, and a kind of target that stands for Azure ML."""
+"""A project with files of other tools, and the kinds of target with and without Azure ML."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import yaml
 
+from gofer.backends.azureml.options import AzureOptions
 from gofer.backends.local.options import LocalOptions
 from gofer.backends.ssh.options import SshOptions
 from gofer.config.importers.keys import Finding
@@ -16,26 +17,8 @@ from gofer.config.settings import Settings, load
 from gofer.ops.config_import import Imported, plan_import, write_import
 from gofer.ops.session import Session
 
-
-class AzureKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The keys that the design shows for the kind `azureml`, and those of its platforms."""
-
-    subscription_id: str
-    resource_group: str
-    workspace: str
-    platform: Literal["aml", "itp", "singularity"] = "aml"
-    compute: str | None = None
-    virtual_cluster: str | None = None
-    instance_type: str | None = None
-    sla: Literal["premium", "standard", "basic"] | None = None
-    gpus_per_node: int | None = None
-    image: str | None = None
-    experiment: str | None = None
-    locations: tuple[str, ...] = ()
-
-
 WITHOUT: Mapping[str, type[msgspec.Struct]] = {"local": LocalOptions, "ssh": SshOptions}
-WITH: Mapping[str, type[msgspec.Struct]] = {**WITHOUT, "azureml": AzureKind}
+WITH: Mapping[str, type[msgspec.Struct]] = {**WITHOUT, "azureml": AzureOptions}
 
 
 class Shop:

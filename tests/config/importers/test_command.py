@@ -20,25 +20,6 @@ CANARIES = (
     "dummy-pw-1",
 )
 
-KIND = """\
-import msgspec
-
-
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    subscription_id: str
-    resource_group: str
-    workspace: str
-    compute: str
-    image: str
-    experiment: str
-    gpus_per_node: int
-
-
-class KIND:
-    options = Options
-    make = None
-"""
-
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
@@ -145,15 +126,8 @@ def test_errors_exit_with_2_and_say_what_to_do(project: Project) -> None:
     assert not (project.folder / "gofer.yaml").exists()
 
 
-def test_a_kind_of_another_package_is_used(project: Project, tmp_path: Path) -> None:
-    """A real process with a real entry point; a kind that gofer has itself goes first."""
-    package = tmp_path / "site"
-    facts = package / "azurekind-1.dist-info"
-    facts.mkdir(parents=True)
-    (package / "azurekind.py").write_text(KIND)
-    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: azurekind\nVersion: 1\n")
-    (facts / "entry_points.txt").write_text("[gofer.backends]\nazureml = azurekind:KIND\n")
-    project.environ["PYTHONPATH"] = str(package)
+def test_a_target_on_azure_is_written_for_real(project: Project) -> None:
     done = project.process("config", "import", "aux_data/aml/aml.yaml")
     assert "written as a comment" not in done.err
     assert "\n  aml:\n    kind: azureml\n" in (project.folder / "gofer.yaml").read_text()
+    assert project.gofer("config", "show").out.count("not used") == 0

@@ -19,9 +19,10 @@ def test_a_job_of_the_first_format(shop: Shop) -> None:
     plan = shop.plan("job.json")
     written = tree(plan)
     # Workspace and subscription are nowhere in such a file.
-    assert written["targets"] is None
-    assert "  #   virtual_cluster: msrresrchvc\n" in text_of(plan)
-    assert "  #   sla: premium\n" in text_of(plan)
+    target = written["targets"]["msrresrchvc"]
+    assert (target["platform"], target["virtual_cluster"]) == ("singularity", "msrresrchvc")
+    assert (target["instance_type"], target["sla"]) == ("ND40_v2g1", "premium")
+    assert "workspace" not in target
     assert written["stores"] == {
         "my-store": {"url": "az://box", "account": "acct", "key": "${secret:my-store-key}"}
     }

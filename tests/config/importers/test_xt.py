@@ -6,6 +6,7 @@ import pytest
 from config.importers.printed import XT
 from config.importers.shop import Shop, fates, tree
 
+from gofer.config.dockers import docker
 from gofer.config.folders import folders_of
 from gofer.config.importers.keys import Outcome
 from gofer.errors import ConfigError
@@ -29,7 +30,7 @@ def test_the_target_of_the_page_on_singularity(xt: Shop) -> None:
         "instance_type": "ND40_v2g1",
         "sla": "premium",
         "locations": ["eastus"],
-        "image": "reg.invalid/me/env:1",
+        "image": "mine",
         "experiment": "exper1",
         "store": "xtstorage",
         "job": {
@@ -40,6 +41,36 @@ def test_the_target_of_the_page_on_singularity(xt: Shop) -> None:
         },
         "folders": {"mnist": {"store": "xtstorage-data", "path": "mnist", "mode": "copy"}},
     }
+
+
+def test_images_go_to_a_section_of_their_own(xt: Shop) -> None:
+    settings = xt.bring("xt_config.yaml")
+    found = docker(settings, "mine")
+    assert (found.whole, found.sing_wrap, found.post_sing_steps) == (
+        "reg.invalid/me/env:1",
+        True,
+        ("RUN pip install x",),
+    )
+    assert (found.username, found.password) == ("me", "${secret:registry-password}")
+    assert (found.sha256 or "").startswith("0a1b2c3d")
+
+
+def test_images_that_cannot_be_carried_as_they_are(shop: Shop) -> None:
+    text = XT.replace('registry: "registry", image', 'registry: "gone", image').replace(
+        "0a1b2c3d4e5f", "0a1b"
+    )
+    shop.put("xt_config.yaml", text)
+    plan = shop.plan("xt_config.yaml")
+    assert tree(plan)["dockers"]["mine"] == {
+        "image": "me/env:1",
+        "post_sing_steps": ["RUN pip install x"],
+        "sing_wrap": True,
+    }
+    found = fates(plan)
+    assert found["dockers.mine.sha256"].why == "it is no digest: 64 hexadecimal digits"
+    assert "`gone`" in found["dockers.mine.registry"].why
+    assert found["external-services.registry.password"].outcome is Outcome.DROPPED
+    assert "dummy-registry-pw" not in repr(plan)
 
 
 def test_boxes_become_machines_and_local_is_local(xt: Shop) -> None:
@@ -60,7 +91,7 @@ def test_what_is_written_loads(xt: Shop) -> None:
 
 def test_secrets_are_asked_for_by_where_they_are(xt: Shop) -> None:
     plan = xt.plan("xt_config.yaml")
-    assert [one.name for one in plan.secrets] == ["xtstorage-key", "HF_TOKEN"]
+    assert [one.name for one in plan.secrets] == ["xtstorage-key", "registry-password", "HF_TOKEN"]
     assert plan.secrets[0].where == "XT's key vault"
     assert "dummy-registry-pw" not in repr(plan)
     assert "dummy-hf-token-value" not in repr(plan)
@@ -78,9 +109,10 @@ def test_fates(xt: Shop) -> None:
     found = fates(xt.plan("xt_config.yaml"))
     assert not [one for one in found.values() if one.outcome is Outcome.UNKNOWN]
     assert found["compute-targets.batch-gpu.vm-size"].why == "gofer has no kind of target for Azure Batch"
-    assert found["dockers.mine.sha256"].outcome is Outcome.DROPPED
+    assert found["dockers.mine.sha256"].to == "dockers.mine.sha256"
     assert found["general.env-vars.MODE"].outcome is Outcome.CARRIED
-    assert found["external-services.registry.login-server"].to == "targets.eus-v100.image"
+    assert found["external-services.registry.login-server"].to == "dockers.mine.registry"
+    assert found["compute-targets.eus-v100.docker"].to == "targets.eus-v100.image"
     assert found["model.model-share-path"].why == "no folder is mounted or copied"
     assert found["xt-services.target"].to == "target"
     assert found["hyperparameter-search.search-type"].outcome is Outcome.DROPPED

@@ -3,7 +3,7 @@
 `open_objects` takes plain data, so that it can travel to a node:
 
     {"kind": "azure", "endpoint": …, "container": …, "prefix": …,
-     "sas": … | "account": …, "key": … | "token": …}
+     "sas": … | "account": …, "key": … | "token": … | "identity": {"client_id": …}}
     {"kind": "s3", "endpoint": …, "bucket": …, "prefix": …, "region": …, "access_key": …, "secret_key": …,
      "session_token": …}
     {"kind": "file", "root": …}
@@ -78,6 +78,10 @@ def _azure_signer(spec: Mapping[str, Any]) -> Signer:
         return SharedKey(spec["account"], spec["key"])
     if spec.get("sas"):
         return Sas(bare_token(spec["sas"]))
+    if spec.get("identity") is not None:
+        from gofer.agent.objects.identity import token_source
+
+        return Bearer(token_source(spec["identity"]))
     token = spec["token"]
     # A node has no way to get another; the service says when this one has expired.
     return Bearer(lambda: (token, time.time() + 86400))

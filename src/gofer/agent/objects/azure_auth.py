@@ -94,13 +94,21 @@ class Bearer(Signer):
 
 
 class SasTerms(NamedTuple):
-    """What a SAS is to allow: `resource` is `c` for a container or `b` for the blob `name`."""
+    """What a SAS is to allow: `resource` is `c` for a container, `b` for the blob `name`, or `d` for all that
+    is below the folder `name`, which accounts with a hierarchical namespace know.
+    """
 
     permissions: str
     expires_at: float
     resource: str
     container: str
     name: str = ""
+
+    @property
+    def scope(self) -> Dict[str, str]:
+        """What a SAS says of its reach; of a folder also how deep it lies."""
+        depth = {"sdd": str(len(self.name.split("/")))} if self.resource == "d" else {}
+        return {"sr": self.resource, **depth}
 
 
 def make_sas(key: SharedKey, terms: SasTerms) -> str:
@@ -111,7 +119,7 @@ def make_sas(key: SharedKey, terms: SasTerms) -> str:
     # encryption scope, and five headers of the answer.
     lines = [terms.permissions, starts, expires, place, "", "", "", VERSION, terms.resource, "", ""]
     signed = key.digest([*lines, "", "", "", "", ""])
-    fields = {"sv": VERSION, "st": starts, "se": expires, "sr": terms.resource, "sp": terms.permissions}
+    fields = {"sv": VERSION, "st": starts, "se": expires, **terms.scope, "sp": terms.permissions}
     return "&".join(f"{name}={in_query(value)}" for name, value in {**fields, "sig": signed}.items())
 
 

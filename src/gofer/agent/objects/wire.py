@@ -11,7 +11,7 @@ import re
 import socket
 import struct
 import threading
-from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Optional
+from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Optional, Tuple
 from urllib.parse import urlsplit
 
 from gofer.agent.objects.link import PIECE, Bytes, Cut, Head, Link, Stale
@@ -25,7 +25,8 @@ SILENCE_TIMEOUT_S = 60.0
 _MOST_IDLE = 256
 _LOOPBACK = re.compile(r"127(?:\.\d{1,3}){3}")
 
-_context: Optional[ssl.SSLContext] = None
+_TRUSTED = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
+_contexts: Dict[Tuple[Optional[str], ...], ssl.SSLContext] = {}
 
 
 class Server(NamedTuple):
@@ -217,7 +218,7 @@ class Wire:
             if server.scheme == "https":
                 if proxy:
                     _tunnel(Link(sock, self.take_back), server, proxy.authorization)
-                sock = _tls().wrap_socket(sock, server_hostname=server.host)
+                sock = trusted().wrap_socket(sock, server_hostname=server.host)
                 sock.settimeout(self._silence_timeout_s)
             else:
                 _be_patient(sock, self._silence_timeout_s)
@@ -254,11 +255,17 @@ def _be_patient(sock: socket.socket, silence_s: float) -> None:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
 
-def _tls() -> ssl.SSLContext:
-    """Certificates are read once; SSL_CERT_FILE and SSL_CERT_DIR name others than the system's."""
-    global _context  # noqa: PLW0603
-    if _context is None:
+def trusted() -> ssl.SSLContext:
+    """Certificates are read once; SSL_CERT_FILE and SSL_CERT_DIR name others than the system's, and
+    REQUESTS_CA_BUNDLE more where there is no SSL_CERT_FILE."""
+    named = tuple(os.environ.get(name) for name in _TRUSTED)
+    if named not in _contexts:
         import ssl
 
-        _context = ssl.create_default_context()
-    return _context
+        context = ssl.create_default_context()
+        more = named[-1]
+        if more and os.path.exists(more) and not named[0]:
+            is_folder = os.path.isdir(more)
+            context.load_verify_locations(None if is_folder else more, more if is_folder else None)
+        _contexts[named] = context
+    return _contexts[named]

@@ -10,7 +10,7 @@ import os
 import sys
 from typing import Any
 
-from gofer.agent import attempts, files, folder
+from gofer.agent import attempts, ending, files, folder
 from gofer.agent.attempts import Facts, Result
 from gofer.agent.pausing import pause
 from gofer.agent.slurm.calls import SlurmError, call
@@ -61,7 +61,7 @@ class _End:
         """None when it is Slurm's to say: it ended the job, and may start it again."""
         facts = self._facts(self.share.attempt)
         is_whole = all(record is not None for record in facts.exits)
-        result = attempts.judge(facts, restarts=attempts.MOST_RESTARTS, rebooted=False)
+        result = ending.judge(facts)
         if self.room.stop_order(self.share.row) is not None and result.state != State.SUCCEEDED:
             return result._replace(state=State.CANCELLED, reason=Reason.USER, detail="aborted")
         if result.state == State.FAILED:
@@ -100,23 +100,12 @@ class _End:
         for number in range(1, self.share.attempt):
             begun = self._begun(number)
             if begun is not None:
-                facts = self._facts(number)
-                result = attempts.judge(facts, restarts=attempts.MOST_RESTARTS, rebooted=False)
-                if any(record is None for record in facts.exits) and result.state == State.LOST:
-                    result = result._replace(detail="Slurm started it again", ended_at=begun)
-                    if any(
-                        record is not None and record["reason"] == Reason.PREEMPTED for record in facts.exits
-                    ):
-                        # One node was quick enough to say why; Slurm gives them seconds.
-                        result = result._replace(reason=Reason.PREEMPTED)
-                found.append(attempts.describe(number, result, [], begun))
+                found.append(ending.earlier(number, self._facts(number), begun, "Slurm started it again"))
         return found
 
     def _deserves_another(self, result: Result, history: list[dict[str, Any]]) -> bool:
-        if result.reason is None or self.room.stop_order(self.share.row) is not None:
-            return False
-        left = self.request["retries"] >= attempts.spent(history)
-        return left and result.reason.value in self.request["retry_on"]
+        is_stopped = self.room.stop_order(self.share.row) is not None
+        return not is_stopped and ending.deserves_another(self.request, result, history)
 
     def _requeue(self) -> str | None:
         """Have Slurm start the job again: this process ends with it. In words why it cannot."""
@@ -127,20 +116,7 @@ class _End:
         return None
 
     def _write_down(self, result: Result, history: list[dict[str, Any]]) -> None:
-        """The line that says for good how the run ended; see gofer.agent.journal for its twin."""
-        line = {
-            "id": self.share.run_id,
-            "row": self.share.row,
-            "state": result.state.value,
-            "reason": None if result.reason is None else result.reason.value,
-            "detail": result.detail,
-            "exit_code": result.exit_code,
-            "started_at": next((at for one in history if (at := one["started_at"])), None),
-            "ended_at": result.ended_at,
-            "elapsed_s": sum(one["elapsed_s"] or 0.0 for one in history),
-            "attempts": history,
-        }
-        data = files.encode(line) + b"\n"
+        data = ending.line(self.share.run_id, self.share.row, result, history)
         for number in range(_STORE_TRIES):
             try:
                 return self._put(folder.ends_key(self.share.run_id), data)

@@ -13,11 +13,11 @@ import sys
 import time
 from typing import Any
 
-from gofer.agent import files, folder, processes
+from gofer.agent import files, folder, processes, scratch
+from gofer.agent.ferry import Ferry
 from gofer.agent.mapped import Around, MappedFolders
 from gofer.agent.node import Node
 from gofer.agent.sealed import Private
-from gofer.agent.slurm.ferry import Ferry
 from gofer.agent.slurm.orders import Orders
 from gofer.agent.slurm.room import PRIVATE, Room
 from gofer.agent.slurm.share import Share, own_environment, read_share, row_values
@@ -132,16 +132,10 @@ class _Agent:
             print(f"gofer: what the store did not take could not be kept: {error}", file=sys.stderr)
 
 
-def _engine(scratch: str | None) -> str:
+def _engine(wanted: str | None) -> str:
     """A folder of this user's on this node, for working copies and copies of folders."""
-    places = [os.path.expandvars(scratch)] if scratch else []
-    places += [os.environ.get(name, "") for name in ("SLURM_TMPDIR", "TMPDIR")]
-    chosen = next((one for one in places if one and "$" not in one and os.path.isdir(one)), "/tmp")
-    engine = os.path.join(chosen, f"gofer-{os.getuid()}")
-    os.makedirs(engine, mode=0o700, exist_ok=True)
-    if os.stat(engine).st_uid != os.getuid():
-        raise PermissionError(f"{engine} is not this user's")
-    return engine
+    places = [os.path.expandvars(wanted)] if wanted else []
+    return scratch.engine([*places, *(os.environ.get(name, "") for name in ("SLURM_TMPDIR", "TMPDIR"))])
 
 
 if __name__ == "__main__":

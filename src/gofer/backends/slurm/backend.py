@@ -12,11 +12,11 @@ import msgspec
 from gofer.agent import files, folder, sealed
 from gofer.agent.sealed import Private
 from gofer.backends.base import NodeFacts, Plan, RunRef, Waiting
+from gofer.backends.polling import Polling
 from gofer.backends.registry import Surroundings
 from gofer.backends.slurm import facts
 from gofer.backends.slurm.options import SlurmOptions
 from gofer.backends.slurm.plan import SlurmPlan
-from gofer.backends.slurm.polling import Polling
 from gofer.backends.slurm.reading import Reading, from_end
 from gofer.backends.slurm.request import make_request
 from gofer.backends.slurm.script import render
@@ -45,7 +45,7 @@ class SlurmBackend:
         self._store = around.store_path
         self._seals = os.path.join(around.engine, "slurm")
         site = "\n".join([options.login or os.environ.get("SLURM_CONF", ""), options.folder])
-        self._polling = Polling(around.engine, site)
+        self._polling = Polling(around.engine, site, "slurm")
 
     def lay_out(self, job: Job) -> Layout:
         if job.launcher not in ("spawn", "mpi"):

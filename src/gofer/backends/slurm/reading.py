@@ -9,7 +9,7 @@ import msgspec
 
 from gofer.agent.states import Reason, State
 from gofer.backends.base import RunRef
-from gofer.backends.slurm.polling import Said
+from gofer.backends.polling import Said
 from gofer.backends.slurm.states import exit_code_of, meaning_of
 from gofer.model.run import Attempt, Observation
 

@@ -58,6 +58,18 @@ def read_account(path: Path) -> Table:
     return Table({_KEYS[key]: node for key, node in values.items()}, document.place)
 
 
+def holds_credential(path: Path) -> bool:
+    """Whether the file is an account file with a key or a token written out; False when it cannot be read."""
+    try:
+        entries = read_document(path).entries
+    except ConfigError:
+        return False
+    return any(
+        isinstance(node, Scalar) and node.text.strip() and not node.is_null and not holds_reference(node.text)
+        for node in (entries.get(key) for key in _SECRET)
+    )
+
+
 def _scalar(key: str, node: Node) -> Scalar:
     if not isinstance(node, Scalar):
         raise ConfigError(f"`{key}` must be text", where=node.place.where)

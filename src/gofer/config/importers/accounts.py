@@ -12,6 +12,7 @@ from gofer.config.importers.keys import Keys, Sheet
 from gofer.errors import ConfigError
 from gofer.text import did_you_mean
 
+OWN_FOLDER = "gofer"
 WORKSPACE_KEYS = {
     "subscription_id": "subscription_id",
     "resource_group": "resource_group",
@@ -21,6 +22,8 @@ WORKSPACE_KEYS = {
 
 def take_account(draft: Draft, path: Path) -> str | None:
     """The store that the account file becomes; None when there is no such file. A file is taken in once."""
+    if draft.accounts is not None:
+        return draft.accounts(path)
     if path in draft.taken:
         return draft.taken[path]
     if not os.path.exists(path):
@@ -28,6 +31,21 @@ def take_account(draft: Draft, path: Path) -> str | None:
     keys = draft.sheet(Sheet(read_foreign(path), has_references=True))
     draft.taken[path] = name = blob_store(draft, keys, path.stem)
     return name
+
+
+def runs_store(draft: Draft, account: str, code: str | None) -> str:
+    """The store of a target's runs: gofer's own folder in the account, beside the folder that held the code.
+
+    `code` is the path of the older tool's archive: `me/code/x.zip` gives `me/gofer`.
+    """
+    folders = (code or "").strip("/").split("/")[:-1]
+    prefix = "/".join([*(folders[:-1] or folders), OWN_FOLDER])
+    if draft.accounts is not None:
+        return f"{account}:{prefix}"
+    entry = draft.stores.get(account)
+    if entry is None:
+        return account  # the store is in gofer.yaml already, and says itself where it is
+    return draft.add_store(f"{account}-{OWN_FOLDER}", {**entry, "url": f"{entry['url']}/{prefix}"})
 
 
 def blob_store(draft: Draft, keys: Keys, wanted: str) -> str:

@@ -9,7 +9,13 @@ import os
 from pathlib import Path
 
 from gofer.config.document import display
-from gofer.config.importers.accounts import missing_file, take_account, take_workspace, workspace
+from gofer.config.importers.accounts import (
+    missing_file,
+    runs_store,
+    take_account,
+    take_workspace,
+    workspace,
+)
 from gofer.config.importers.aml import DEFAULT_NAME, join_chain, own_keys, read_chain
 from gofer.config.importers.draft import Draft, Entry, safe_name
 from gofer.config.importers.foreign import named_file, project_of, read_foreign
@@ -21,6 +27,9 @@ PLATFORMS = ("aml", "itp", "singularity")
 # What ACT takes when the file says nothing.
 _INSTANCE_TYPE = "ND96amr_A100_v4"
 _SLA = "premium"
+_GPUS_PER_NODE = 4
+# What ACT never sent, of that what a project may well hold; mapped folders are left out by themselves.
+_NEVER_SENT = ("/assets/", "/output/", "/data/", "/visualization/", "wandb/")
 
 _DROPPED = {
     "datastore_name": "gofer makes and finds datastores itself",
@@ -28,7 +37,6 @@ _DROPPED = {
     "use_custom_docker": "a run always has an image; the service's own framework images are gone",
     "source_directory": "the older tool did not use it either",
     "entry_script": "gofer's agent takes its place",
-    "interpreter_path": "the command names its own interpreter",
     "compile_args": "gofer runs no compile script; what a run needs goes into `job.setup`",
     "with_log": "`gofer q` always fetches logs",
     "sleep_if_fail": "gofer ends a run that has ended; `gofer ssh` opens a shell while it runs",
@@ -58,25 +66,31 @@ def take_act(draft: Draft, path: Path, name: str | None = None) -> str:
     entry |= _place(draft, keys, target)
     folders = _folders(draft, keys, target, root)
     entry |= _image(draft, keys, target)
-    for key, ours in (("experiment_name", "experiment"), ("gpu_per_node", "gpus_per_node")):
-        value = keys.number(key) if ours == "gpus_per_node" else keys.text(key)
+    for key, ours in (("experiment_name", "experiment"), ("interpreter_path", "python")):
+        value = keys.text(key)
         if value is not None:
             entry[ours] = value
             keys.carried(key, f"targets.{target}.{ours}")
+    gpus = keys.number("gpu_per_node")
+    entry["gpus_per_node"] = _GPUS_PER_NODE if gpus is None else gpus
+    keys.carried("gpu_per_node", f"targets.{target}.gpus_per_node")
     entry |= folders
-    job = _job(draft, keys, target)
-    if job:
-        entry["job"] = job
+    # Without `-n` the older tool asks for one whole node.
+    entry["job"] = {"gpus": entry["gpus_per_node"], **_job(draft, keys, target)}
     _ignore(draft, keys)
+    _drop_rest(keys)
+    draft.add_target(target, entry)
+    if path.stem == DEFAULT_NAME and draft.default_target is None:
+        draft.default_target = target
+    return target
+
+
+def _drop_rest(keys: Keys) -> None:
     for key, why in _DROPPED.items():
         if key in keys:
             keys.dropped(key, why)
     if "azure_blob_config_file" in keys:
         keys.changed("azure_blob_config_file", "stores", "the account of folders that name none")
-    draft.add_target(target, entry)
-    if path.stem == DEFAULT_NAME and draft.default_target is None:
-        draft.default_target = target
-    return target
 
 
 def _sheet(path: Path) -> Sheet:
@@ -177,50 +191,61 @@ def _image(draft: Draft, keys: Keys, target: str) -> Entry:
 
 
 def _folders(draft: Draft, keys: Keys, target: str, root: Path) -> Entry:
-    """The store of the target, which held its code, and its mapped folders."""
+    """The store of the target, in the account that held its code, and its mapped folders."""
     params = keys.inner("config_param")
     legacy = keys.text("azure_blob_config_file")
-    stores: list[str] = []
-    found: dict[str, Entry] = {}
+    accounts, found, code = list[str](), dict[str, Entry](), None
     for key in params:
         if not params.is_table(key):
             continue
-        one = params.inner(key)
+        one, name = params.inner(key), _folder_name(key)
         for unused, why in _IN_FOLDER.items():
             one.dropped(unused, why)
-        store = _account(draft, one, legacy, root)
-        if store is None:
+        account, why = _account(draft, one, f"config_param.{key}", legacy, root)
+        if account is None:
+            if name:
+                draft.problems[target, name] = (why, one.place)
             continue
-        one.changed("azure_blob_config_file", f"stores.{store}", "the account is a store")
+        one.changed("azure_blob_config_file", f"stores.{account}", "the account is a store")
         if key == "code_path":
-            one.dropped("path", "gofer sends the code of each run to the target's store by itself")
-            stores.insert(0, store)
-        elif key.endswith("_folder") and key != "_folder":
-            name = safe_name(key.removesuffix("_folder"))
-            found[name] = {"store": store, "path": (one.text("path") or "").strip("/") or "/"}
+            code = one.text("path")
+            one.changed("path", f"targets.{target}.store", "gofer's own folder lies beside it")
+            accounts.insert(0, account)
+        elif name:
+            found[name] = {"store": account, "path": (one.text("path") or "").strip("/") or "/"}
             one.carried("path", f"targets.{target}.folders.{name}.path")
-            stores.append(store)
-    entry: Entry = {"store": stores[0]} if stores else {}
+            accounts.append(account)
+    entry: Entry = {"store": runs_store(draft, accounts[0], code)} if accounts else {}
     if found:
         entry["folders"] = dict(found)
     return entry
 
 
-def _account(draft: Draft, keys: Keys, legacy: str | None, root: Path) -> str | None:
+def _folder_name(key: str) -> str | None:
+    """`data_folder` maps the folder `data`."""
+    name = key.removesuffix("_folder")
+    return name if name and name != key else None
+
+
+def _account(draft: Draft, keys: Keys, where: str, legacy: str | None, root: Path) -> tuple[str | None, str]:
     """The store of one value of `config_param`; None, and why, when it cannot be had."""
-    account = keys.text("azure_blob_config_file") or legacy
-    store, why = None, "no account file is named"
-    if keys.text("storage_type") not in (None, "blob"):
-        why = "it lies in a file share, and gofer reads blobs"
-    elif account is not None:
-        path = named_file(root, account)
+    named = keys.text("azure_blob_config_file") or legacy
+    kind = keys.text("storage_type")
+    store, why = None, f"`{where}` needs the key `azure_blob_config_file`"
+    name = _folder_name(where.partition(".")[2])
+    if name is not None and safe_name(name) != name:
+        why = f"the folder `{name}` cannot stand beside the code of a run"
+    elif kind not in (None, "blob"):
+        why = f"`{where}` lies in a storage of the type `{kind}`, and gofer reads blobs only"
+    elif named is not None:
+        path = named_file(root, named)
         store, why = take_account(draft, path), missing_file(path)
         if store is None:
             draft.note(why)
     if store is None:
         for key in ("azure_blob_config_file", "path", *_IN_FOLDER):
             keys.dropped(key, why)
-    return store
+    return store, why
 
 
 def _job(draft: Draft, keys: Keys, target: str) -> Entry:
@@ -240,6 +265,7 @@ def _job(draft: Draft, keys: Keys, target: str) -> Entry:
 
 
 def _ignore(draft: Draft, keys: Keys) -> None:
+    draft.add_ignore(_NEVER_SENT)
     words = keys.texts("zip_options")
     if not words:
         return

@@ -1,26 +1,20 @@
-"""`aux_data/aml/NAME.yaml` of the older Azure tools, read as the target NAME with its mapped folders.
-
-    config_param:
-      data_folder:                                  # the folder `data`, here and there
-        azure_blob_config_file: ./aux_data/configs/acct.yaml
-        path: path/to/data
+"""`aux_data/aml/NAME.yaml` of the older Azure tools: which there are, and what each builds on.
 
 `_base_: other.yaml`, relative to the file, is what a file builds on; its own values win leaf by leaf. Paths
-are relative to the project, the folder that holds `aux_data`. Keys gofer has no use for are kept for
-`gofer config show`. A file is read when its target is asked for and not before.
+are relative to the project, the folder that holds `aux_data`. What the keys mean is said in `act`; a file is
+read when its target is asked for and not before.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 from gofer.config.document import display, read_document
 from gofer.config.files import find_above
-from gofer.config.nodes import Node, Place, Scalar, Table, is_null, merged, table
+from gofer.config.nodes import Node, Scalar, Table, merged
 from gofer.errors import ConfigError
 
 FOLDER = Path("aux_data", "aml")
@@ -31,34 +25,12 @@ _SUFFIX = ".yaml"
 _MOST_BASES = 20
 
 
-class AmlFolder(NamedTuple):
-    """One mapped folder: the file of the account that holds it, and where in the container it is.
-
-    Without an account file `problem` says why it cannot be used, to whoever wants to.
-    """
-
-    name: str
-    account_file: Path | None
-    path: str
-    place: Place
-    problem: str | None = None
-
-
-class AmlTarget(NamedTuple):
-    """One file. `code` is the account file of the code, where there is one."""
-
-    name: str
-    place: Place
-    folders: Mapping[str, AmlFolder]
-    code: Path | None
-    unused: Mapping[str, Node]
-
-
 class AmlFiles:
     """The files of one project; nothing is read until a target is asked for."""
 
-    def __init__(self, root: Path, named: Path | None = None) -> None:
+    def __init__(self, root: Path, named: Path | None = None, holder: Path | None = None) -> None:
         self.root = root
+        self.holder = holder  # the folder at or above the command's that holds `aux_data/aml`
         self._named = named
 
     @cached_property
@@ -84,41 +56,9 @@ class AmlFiles:
         """The variable's file alone, where it is set; else every file."""
         return [self._named] if self._named else [self._paths[name] for name in self.names]
 
-    def target(self, name: str) -> AmlTarget:
-        """The file of that name; KeyError when there is none, ConfigError when it cannot be used."""
-        path = self._paths[name]
-        document = _read(path)
-        folders, code, unused = {}, None, dict(document.entries)
-        legacy = unused.pop("azure_blob_config_file", None)
-        for key, node in table(unused.pop("config_param", None)).items():
-            entry = self._entry(key, node, legacy)
-            if entry and key == "code_path":
-                code = entry.account_file
-            elif entry and key.endswith("_folder") and key != "_folder":
-                folders[entry.name] = entry
-            elif not is_null(node):
-                unused[f"config_param.{key}"] = node
-        return AmlTarget(name, document.place._replace(line=None), folders, code, unused)
-
-    def _entry(self, key: str, node: Node, legacy: Node | None) -> AmlFolder | None:
-        """A value of `config_param`; None for one that is not of this kind."""
-        if not isinstance(node, Table):
-            return None
-        where, name = f"config_param.{key}", key.removesuffix("_folder")
-        path = (_text(node, "path", where) or "").strip("/")
-        kind = _text(node, "storage_type", where)
-        account = _text(node, "azure_blob_config_file", where)
-        if account is None and isinstance(legacy, Scalar) and not legacy.is_null:
-            account = legacy.text
-        problem = None
-        if kind not in (None, "blob"):
-            problem = f"`{where}` lies in a storage of the type `{kind}`, and gofer reads blobs only"
-        elif account is None:
-            problem = f"`{where}` needs the key `azure_blob_config_file`"
-        if problem or account is None:
-            return AmlFolder(name, None, path, node.place, problem)
-        file = Path(os.path.normpath(self.root / os.path.expanduser(account)))
-        return AmlFolder(name, file, path, node.place)
+    def path(self, name: str) -> Path:
+        """The file of that name; KeyError when there is none."""
+        return self._paths[name]
 
     def store_name(self, account_file: Path, taken: Collection[str]) -> str:
         """How the account's store is called: the file's name when it lies where it should, else its path."""
@@ -133,33 +73,18 @@ class AmlFiles:
         path = self.root / ACCOUNTS / f"{store}{_SUFFIX}"
         return path if path.is_file() else None
 
-    def account_files(self) -> Iterator[Path]:
-        """The account files that the targets use, each once; ConfigError when a target cannot be read."""
-        seen: set[Path] = set()
-        for name in self.names:
-            target = self.target(name)
-            for path in [folder.account_file for folder in target.folders.values()] + [target.code]:
-                if path and path not in seen:
-                    seen.add(path)
-                    yield path
-
 
 def find_aml(folder: Path, home: Path, environ: Mapping[str, str]) -> AmlFiles | None:
     """The files of the nearest project in `folder` or above it, and that of AML_CONFIG_PATH; None without."""
     held = find_above(folder, home, str(FOLDER))
-    root = held.parents[1] if held else None
+    holder = root = held.parents[1] if held else None
     given = environ.get(VARIABLE)
     if not given:
-        return AmlFiles(root) if root else None
+        return AmlFiles(root, None, root) if root else None
     named = Path(os.path.normpath(folder / os.path.expanduser(given)))
     if named.parent.parts[-2:] == FOLDER.parts:
         root = named.parents[2]
-    return AmlFiles(root or folder, named)
-
-
-def _read(path: Path) -> Table:
-    """The file over what it builds on."""
-    return join_chain(own_keys(read_chain(path)))
+    return AmlFiles(root or folder, named, holder)
 
 
 def own_keys(chain: Iterable[Table]) -> list[Table]:
@@ -193,12 +118,3 @@ def read_chain(path: Path, read: Callable[[Path], Table] = read_document) -> lis
         if isinstance(base, Scalar) and not base.is_null:
             following = Path(os.path.normpath(chain[-1].parent / os.path.expanduser(base.text)))
     return tables
-
-
-def _text(node: Table, key: str, where: str) -> str | None:
-    value = node.entries.get(key)
-    if value is None or is_null(value):
-        return None
-    if not isinstance(value, Scalar):
-        raise ConfigError(f"`{where}.{key}` must be text", where=value.place.where)
-    return value.text

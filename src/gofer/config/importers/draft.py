@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from gofer.config.importers.account import mask_token
 from gofer.config.importers.keys import Finding, Keys, Outcome, Sheet
+from gofer.config.nodes import Place
 from gofer.config.redact import MASK, is_sensitive
 from gofer.config.references import holds_reference
 from gofer.config.sections import NAME_PATTERN
@@ -33,10 +34,21 @@ class Secret(NamedTuple):
 
 
 class Draft:
-    """The settings and job files so far, with the sheets they came from."""
+    """The settings and job files so far, with the sheets they came from.
 
-    def __init__(self, folder: Path, known_stores: Iterable[str] = ()) -> None:
+    With `accounts`, account files are stores as they are, under the names it gives, and are not taken in.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        known_stores: Iterable[str] = (),
+        accounts: Callable[[Path], str] | None = None,
+    ) -> None:
         self.folder = folder
+        self.accounts = accounts
+        # Folders that a file maps and gofer cannot have, by target and name: why, and where it says so.
+        self.problems: dict[tuple[str, str], tuple[str, Place]] = {}
         self.targets: dict[str, Entry] = {}
         self.stores: dict[str, Entry] = {}
         self.dockers: dict[str, Entry] = {}
@@ -64,8 +76,8 @@ class Draft:
 
     def add_store(self, wanted: str, entry: Entry) -> str:
         """The name it got: `wanted` made safe, with a number when another place has that name."""
-        places = {name: _place(one) for name, one in self.stores.items()}
-        name = free_name(safe_name(wanted), _place(entry), places)
+        places = {name: _location(one) for name, one in self.stores.items()}
+        name = free_name(safe_name(wanted), _location(entry), places)
         self.stores.setdefault(name, entry)
         return name
 
@@ -113,7 +125,7 @@ class Draft:
         if secret not in self._kept:
             self.secrets.append(Secret(secret, keys.where(key)))
         self._kept[secret] = text
-        self._meant.add(f"${{secret:{secret}}}")
+        self.means_text(f"${{secret:{secret}}}")
         keys.changed(key, to, f"the value stays out of the file: `gofer secret set {secret}`")
         return f"${{secret:{secret}}}"
 
@@ -124,10 +136,15 @@ class Draft:
         self._meant.add(text)
         return True
 
+    def means_text(self, text: str) -> None:
+        """The references in this very text are gofer's own."""
+        self._meant.add(text)
+
     def ask(self, name: str, where: str) -> str:
         """A reference to a secret whose value is somewhere else altogether."""
-        self.secrets.append(Secret(name, where))
-        self._meant.add(f"${{secret:{name}}}")
+        if Secret(name, where) not in self.secrets:
+            self.secrets.append(Secret(name, where))
+        self.means_text(f"${{secret:{name}}}")
         return f"${{secret:{name}}}"
 
     def forget(self, keys: Keys, key: str, why: str) -> None:
@@ -191,7 +208,7 @@ class Draft:
         return found
 
 
-def _place(entry: Entry) -> Entry:
+def _location(entry: Entry) -> Entry:
     """What of a store says where it is."""
     return {name: value for name, value in entry.items() if name not in ("key", "sas")}
 

@@ -18,7 +18,8 @@ def _dumper() -> type[Any]:
             return True
 
     def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-        plain = value.replace("\n", "").isprintable()
+        # A block of nothing but line ends reads differently behind another key than alone.
+        plain = value.replace("\n", "").isprintable() and (value.strip() or "\n" not in value)
         # Where a block cannot hold the text, the writer takes quotes by itself.
         style = ("|" if "\n" in value else None) if plain else '"'
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)

@@ -7,6 +7,7 @@ from pathlib import Path
 from gofer.config.importers.draft import Draft, Entry, Value, safe_name
 from gofer.config.importers.foreign import named_file, read_foreign
 from gofer.config.importers.keys import Keys, Sheet
+from gofer.config.importers.xt_dockers import take_dockers
 from gofer.config.importers.xt_sections import AML, CODE, DROPPED, GENERAL, SERVICES
 from gofer.config.importers.xt_targets import Surroundings, take_targets
 
@@ -53,7 +54,7 @@ def _services(draft: Draft, keys: Keys) -> None:
         if kind == "registry":
             for key in ("username", "password", "login"):
                 if key in record:
-                    draft.forget(record, key, "the service pulls images with the workspace's own login")
+                    draft.forget(record, key, "no image that is carried is in it")
 
 
 def _storage(draft: Draft, record: Keys, name: str, container: str) -> None:
@@ -134,28 +135,10 @@ def _drop_rest(draft: Draft, keys: Keys) -> None:
     omitted = code.texts("code-omit")
     draft.add_ignore(omitted)
     code.carried("code-omit", "ignore")
-    if "boxes" in keys:
-        keys.dropped("boxes", "no target that is carried uses it")
-    for name in ("dockers", "setups"):
+    for name in ("boxes", "setups"):
         if name in keys:
             keys.dropped(name, "no target that is carried uses it")
-    for name, docker in keys.inner("dockers").records().items():
-        for key in ("sha256", "post_sing_steps", "sing_wrap"):
-            if key in docker:
-                docker.carried(key, f"dockers.{safe_name(name)}.{key}")
-                _docker(draft, docker, name)
-        docker.dropped("login", "the service pulls images with the workspace's own login")
-
-
-def _docker(draft: Draft, keys: Keys, name: str) -> None:
-    """What `gofer image wrap` works with."""
-    entry: Entry = {key: keys.text(key) or "" for key in ("image", "registry", "sha256") if keys.text(key)}
-    steps, wrap = keys.texts("post_sing_steps"), keys.truth("sing_wrap")
-    if steps:
-        entry["post_sing_steps"] = [*steps]
-    if wrap is not None:
-        entry["sing_wrap"] = wrap
-    draft.dockers[safe_name(name)] = entry
+    take_dockers(draft, keys)
 
 
 def _shares(draft: Draft, keys: Keys, store: str | None) -> None:

@@ -137,21 +137,8 @@ def _image(keys: Keys, entry: Entry, file: Keys, target: str) -> None:
     if name == "none" or not file.inner("dockers").is_table(name):
         keys.dropped("docker", f"there is no image `{name}` under `dockers`")
         return
-    docker = file.inner("dockers").inner(name)
-    image, registry = docker.text("image") or "", docker.text("registry")
-    services = file.inner("external-services")
-    server = (
-        services.inner(registry).text("login-server") if registry and services.is_table(registry) else None
-    )
-    entry["image"] = f"{server.rstrip('/')}/{image}" if server else image
-    keys.changed("docker", f"targets.{target}.image", "the image's whole name")
-    docker.carried("image", f"targets.{target}.image")
-    docker.changed("registry", f"targets.{target}.image", "the image's name begins with its server")
-    if registry and server:
-        for key in ("type", "login-server"):
-            services.inner(registry).changed(
-                key, f"targets.{target}.image", "the image begins with its server"
-            )
+    entry["image"] = safe_name(name)
+    keys.carried("docker", f"targets.{target}.image")
 
 
 def _job(draft: Draft, keys: Keys, around: Surroundings, target: str, entry: Entry) -> None:

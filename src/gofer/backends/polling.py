@@ -1,4 +1,4 @@
-"""What Slurm last said, shared by all gofer processes of this user: one of them asks, the others read it.
+"""What a cluster last said, shared by all gofer processes of this user: one of them asks, the others read it.
 
 The longer nothing changes, the more rarely it is asked: from every two seconds to every thirty. A submission
 or an abort by anybody here begins anew. Knows nothing of what the answers mean.
@@ -17,8 +17,6 @@ from typing import Any
 
 import msgspec
 
-from gofer.agent.slurm.room import every
-
 SOONEST_S = 2.0
 LATEST_S = 30.0
 _GROWTH = 1.5
@@ -29,8 +27,8 @@ Rows = list[int] | None
 
 
 class Said(msgspec.Struct, kw_only=True):
-    """An answer: jobs of the queue, what is known of the runs it did not have, and ends that are written
-    down; see gofer.agent.slurm.looking.
+    """An answer: jobs that the cluster has, each with `name`, `row` and `state`, what is known of the runs
+    that it does not have, each with `rows`, and ends that are written down.
 
     `missing` says since when a run has been missing, by `name` or `name-row`; `asked` when somebody last
     asked about a name.
@@ -46,11 +44,16 @@ class Said(msgspec.Struct, kw_only=True):
 
 
 class Polling:
-    """The answers of one site, in a file of the engine's folder."""
+    """The answers of one site, in a file of the engine's folder for clusters of that `kind`.
 
-    def __init__(self, engine: str, site: str) -> None:
+    `is_whole` says that every answer tells of all jobs there are, so that only those need be named that the
+    last one did not have; else all are named that somebody asked about lately.
+    """
+
+    def __init__(self, engine: str, site: str, kind: str, *, is_whole: bool = True) -> None:
         name = hashlib.sha256(site.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-        self._path = os.path.join(engine, "slurm", f"{name}.json")
+        self._path = os.path.join(engine, kind, f"{name}.json")
+        self._is_whole = is_whole
 
     def ask(
         self, runs: Mapping[str, Rows], question: Callable[[Mapping[str, Rows]], Mapping[str, Any]]
@@ -64,13 +67,16 @@ class Polling:
             now = time.time()
             if 0.0 <= now - said.at < said.interval_s and _covers(said, runs):
                 return said
-            fresh = _updated(said, question(_widened(said, runs, now)), now)
+            wanted = _widened(said, runs, now)
+            if not self._is_whole:
+                wanted = {**_asked(said, now), **wanted}
+            fresh = _updated(said, question(wanted), now)
             fresh.asked.update(dict.fromkeys(runs, now))
             self._write(fresh)
             return fresh
 
     def poke(self) -> None:
-        """Something was asked of Slurm: what it said before is old, and more will happen soon."""
+        """Something was asked of the cluster: what it said before is old, and more will happen soon."""
         with self._alone():
             said = self._read()
             said.at = said.interval_s = 0.0
@@ -103,6 +109,17 @@ def _covers(said: Said, runs: Mapping[str, Rows]) -> bool:
         if any((name, row) not in known and row not in gone for row in every(rows)):
             return False
     return True
+
+
+def every(rows: Rows) -> list[int | None]:
+    """The rows, or None alone for a run that is no row, and for an array as a whole."""
+    return [None] if rows is None else list(rows)
+
+
+def _asked(said: Said, now: float) -> dict[str, Rows]:
+    """Jobs of the last answer that somebody asked about lately."""
+    names = {job["name"] for job in said.jobs}
+    return {name: None for name, at in said.asked.items() if name in names and now - at <= 2 * LATEST_S}
 
 
 def _widened(said: Said, runs: Mapping[str, Rows], now: float) -> dict[str, Rows]:

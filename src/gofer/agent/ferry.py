@@ -2,62 +2,40 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import select
-import signal
 import sys
 import time
-import traceback
-from typing import Any, Mapping, NoReturn, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
-from gofer.agent.watch import REQUESTS
+from gofer.agent.child import Child
+from gofer.agent.pausing import pause
+
+if TYPE_CHECKING:
+    from gofer.agent.outbox import Outbox
 
 LOOK_S = 2.0
 # A store that is away comes back; one that refuses what the run was given will not change its mind.
 PATIENCE_S = 600.0
 REFUSED_PATIENCE_S = 20.0
-_REFUSALS = (401, 403, 404)
-_FORWARDED = (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)
+REFUSALS = (401, 403, 404)
+_HURRY = b"h"
 
 
 class Ferry:
     """Made before the first rank is started; where the agent has no threads."""
 
     def __init__(self, spool: str, spec: Mapping[str, Any], run_id: str, sync: Sequence[str]) -> None:
-        reader, self._writer = os.pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            os.close(self._writer)
-            _be_ferry(reader, spool, spec, run_id, sync)
-        os.close(reader)
+        self._child = Child(lambda reader: _carry(reader, spool, spec, run_id, sync))
+        self.pid = self._child.pid
+
+    def hurry(self) -> None:
+        """Have it look now: little time may be left. Returns at once; safe in a handler of signals."""
+        self._child.say(_HURRY)
 
     def finish(self) -> bool:
         """Bring everything over and wait for it; False when the store did not take it."""
-        try:
-            os.write(self._writer, b"f")
-            os.close(self._writer)
-        except BrokenPipeError:
-            pass
-        try:
-            _, status = os.waitpid(self.pid, 0)
-        except ChildProcessError:
-            return False
-        return status == 0
-
-
-def _be_ferry(reader: int, spool: str, spec: Mapping[str, Any], run_id: str, sync: Sequence[str]) -> NoReturn:
-    status = 1
-    try:
-        gc.enable()
-        signal.set_wakeup_fd(-1)
-        for number in (*REQUESTS, *_FORWARDED):
-            signal.signal(number, signal.SIG_IGN)
-        status = 0 if _carry(reader, spool, spec, run_id, sync) else 1
-    except BaseException:
-        traceback.print_exc()
-        sys.stderr.flush()
-    os._exit(status)
+        return self._child.finish()
 
 
 def _carry(reader: int, spool: str, spec: Mapping[str, Any], run_id: str, sync: Sequence[str]) -> bool:
@@ -67,11 +45,28 @@ def _carry(reader: int, spool: str, spec: Mapping[str, Any], run_id: str, sync: 
     from gofer.agent.outbox import Outbox
 
     outbox = Outbox(spool, open_objects(spec), sync=sync)
-    while not select.select([reader], [], [], LOOK_S)[0]:
+    is_hurried = False
+
+    def look() -> None:
         try:
             outbox.look(run_id)
         except (ObjectsError, OSError) as error:
             _complain(run_id, error)
+
+    while True:
+        if select.select([reader], [], [], LOOK_S)[0]:
+            if not os.read(reader, 64):
+                break
+            is_hurried = True
+        look()
+    if is_hurried:  # the few words that matter most go before what may be large
+        look()
+    return _finish(outbox, run_id)
+
+
+def _finish(outbox: Outbox, run_id: str) -> bool:
+    from gofer.agent.objects.facts import ObjectsError
+
     deadline: float | None = None
     while True:
         try:
@@ -79,12 +74,12 @@ def _carry(reader: int, spool: str, spec: Mapping[str, Any], run_id: str, sync: 
             return True
         except (ObjectsError, OSError) as error:
             _complain(run_id, error)
-            refused = isinstance(error, ObjectsError) and error.status in _REFUSALS
+            refused = isinstance(error, ObjectsError) and error.status in REFUSALS
             patience_s = REFUSED_PATIENCE_S if refused else PATIENCE_S
             deadline = deadline or time.monotonic() + patience_s
             if time.monotonic() > deadline:
                 return False
-            time.sleep(LOOK_S)
+            pause(LOOK_S)
 
 
 def _complain(run_id: str, error: Exception) -> None:

@@ -1,0 +1,113 @@
+"""What the nodes of a run tell each other: small objects beside its request in the store.
+
+rooms/<id>/told/<run or row>/begun.<attempt>          an attempt was taken up; made once
+rooms/<id>/told/<run or row>/exit.<attempt>.<node>    how a node's share of it ended
+rooms/<id>/over.json                                  how a run ended whose private values are gone
+rooms/<id>/told/<run or row>/here.<node>, beat.<node>, sent.<node>, meet    see gofer.agent.azure.meeting
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, Optional, Tuple
+
+from gofer.agent import files, folder
+from gofer.agent.objects import open_objects
+from gofer.agent.objects.base import Objects
+from gofer.agent.objects.facts import Absent, Exists
+from gofer.agent.objects.patience import Policy
+
+ROOMS = "rooms"
+PRIVATE = "private.json"
+OVER = "over.json"
+# A look is made again soon enough; what must arrive is tried again by whoever sends it.
+_POLICY = Policy(tries=3, first_s=0.2, most_s=1.0, patience_s=5.0)
+
+
+class Told:
+    """The words of one run. Every verb asks the store and may raise ObjectsError."""
+
+    def __init__(self, spec: Dict[str, Any], request_id: str, run_id: str, row: Optional[int]) -> None:
+        opened = open_objects({"timeout_s": 10.0, **spec}, policy=_POLICY)
+        if not isinstance(opened, Objects):
+            raise ValueError("runs of this service need a store that all its nodes reach, and no folder")
+        self.objects: Objects = opened
+        self._run_id = run_id
+        self._room = f"{ROOMS}/{request_id}"
+        self._place = f"{self._room}/told/{'run' if row is None else row}"
+        self._known: Dict[str, Tuple[Optional[str], Dict[str, Any]]] = {}
+
+    def tell(self, name: str, value: Dict[str, Any]) -> None:
+        self.objects.put(f"{self._place}/{name}", files.encode(value))
+
+    def claim(self, name: str, value: Dict[str, Any]) -> bool:
+        """Tell it if nobody has; False when somebody had."""
+        try:
+            self.objects.put(f"{self._place}/{name}", files.encode(value), new=True)
+        except Exists:
+            return False
+        return True
+
+    def heard(self, name: str) -> Optional[Dict[str, Any]]:
+        """None when it was not told."""
+        return self._read(f"{self._place}/{name}")
+
+    def look(self) -> Dict[str, Dict[str, Any]]:
+        """All that was told, by name: one listing, and a read of what is new."""
+        found: Dict[str, Tuple[Optional[str], Dict[str, Any]]] = {}
+        for info in self.objects.list_beginning(f"{self._place}/"):
+            name = info.key[len(self._place) + 1 :]
+            known = self._known.get(name)
+            if known is not None and known[0] == info.etag and info.etag is not None:
+                found[name] = known
+                continue
+            value = self.heard(name)
+            if value is not None:
+                found[name] = (info.etag, value)
+        self._known = found
+        return {name: value for name, (_, value) in found.items()}
+
+    def exit_record(self, attempt: int, node: int) -> Optional[Dict[str, Any]]:
+        """How a node ended, as it told it or as its folder in the store has it."""
+        told = self.heard(f"exit.{attempt}.{node}")
+        return told or self._read(f"{folder.node_key(self._run_id, attempt, node)}/{folder.EXIT}")
+
+    def attempts(self) -> Dict[int, float]:
+        """The attempts there were, and when each was taken up, 0 where nobody said it."""
+        found = {int(name): 0.0 for name in self._attempt_folders() if name.isdigit()}
+        for name, value in self.look().items():
+            kind, _, number = name.partition(".")
+            if kind == "begun" and number.isdigit():
+                found[int(number)] = float(value.get("at") or 0.0)
+        return found
+
+    def end(self) -> Optional[Dict[str, Any]]:
+        """The line that says how the run ended; None while it has not."""
+        try:
+            data = self.objects.get(folder.ends_key(self._run_id))
+        except Absent:
+            return None
+        return next((one for one in files.read_lines(data) if one.get("id") == self._run_id), None)
+
+    def write_end(self, line: bytes) -> None:
+        self.objects.put(folder.ends_key(self._run_id), line)
+
+    def clear(self, status: int, *, is_last: bool) -> None:
+        """The run is over: remove what was told, and with the last run of the room its private values.
+
+        A service that starts the job once more finds instead the status to end with.
+        """
+        keys = [info.key for info in self.objects.list_beginning(f"{self._place}/")]
+        if is_last:
+            self.objects.put(f"{self._room}/{OVER}", files.encode({"status": status}))
+        self.objects.delete([*keys, *([f"{self._room}/{PRIVATE}"] if is_last else [])])
+
+    def _attempt_folders(self) -> list[str]:
+        return list(self.objects.list_folders(folder.attempts_key(self._run_id)))
+
+    def _read(self, key: str) -> Optional[Dict[str, Any]]:
+        try:
+            value = json.loads(self.objects.get(key))
+        except (Absent, ValueError):
+            return None
+        return value if isinstance(value, dict) else None

@@ -1,0 +1,1 @@
+"""Azure ML and what is reached through it: its computes, Kubernetes (ITP), Singularity."""

@@ -1,0 +1,105 @@
+"""What the backend can do besides the contract: what there is, why runs wait, logs, pages, shells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gofer.agent.states import State
+from gofer.backends.azureml.service import each
+from gofer.backends.azureml.target import AzureTarget
+from gofer.backends.base import JobFilter, NativeLog, NodeFacts, RunRef, ServiceJob, Waiting
+from gofer.errors import CheckFailed, GoferError
+
+
+class Besides(AzureTarget):
+    """Each verb asks the service."""
+
+    def describe(self) -> dict[str, object]:
+        from gofer.backends.azureml import facts
+
+        options, service = self._options, self._service
+        if options.platform != "singularity":
+            return facts.compute_facts(service.compute(options.compute or ""))
+        name = options.virtual_cluster or ""
+        cluster = service.virtual_cluster(name)
+        managed = (cluster.get("properties") or {}).get("managed") or {}
+        places = list(options.locations or managed.get("locations") or sorted(managed.get("quotas") or {}))
+        found = each(lambda place: service.instance_types(name, place), places)
+        types = {
+            place: one for place, one in zip(places, found, strict=True) if not isinstance(one, GoferError)
+        }
+        return facts.cluster_facts(cluster, types)
+
+    def nodes(self) -> list[NodeFacts]:
+        from gofer.backends.azureml import facts
+
+        if self._options.platform != "aml":
+            raise CheckFailed(
+                f"the nodes behind the target `{self.target}` cannot be listed: it is a share of a cluster",
+                hint=f"`gofer target show {self.target}` says what there is",
+            )
+        return facts.nodes(self._service.nodes(self._options.compute or ""), self._options)
+
+    def waiting(self, run: RunRef) -> Waiting | None:
+        from gofer.backends.azureml import facts
+        from gofer.backends.azureml.reading import trim
+
+        job = self._service.job(run.id)
+        if job is None:
+            return None
+        found = trim(job)
+        try:
+            around = self.describe() if found["state"] in ("Queued", "NotStarted", "Scheduled") else {}
+            if isinstance(around.get("quota"), list):
+                around["quota"] = facts.of_tier(around["quota"], self._options.sla)
+        except GoferError:
+            around = {}  # who may run jobs need not be allowed to look at quotas
+        return facts.waiting(found["state"], found["tags"], around)
+
+    def jobs(self, wanted: JobFilter) -> list[ServiceJob]:
+        from gofer.backends.azureml import jobs
+
+        return jobs.jobs(self._service, wanted, self._options.gpus_per_node)
+
+    def job(self, name: str) -> ServiceJob | None:
+        from gofer.backends.azureml import jobs
+
+        return jobs.job(self._service, name, self._options.gpus_per_node)
+
+    def native_logs(self, job: str) -> list[NativeLog]:
+        return self._logs.names(job)
+
+    def read_native(self, job: str, name: str, start: int) -> bytes:
+        return self._logs.read(job, name, start)
+
+    def portal(self, run: RunRef | None = None) -> str:
+        from gofer.backends.azureml import portal
+
+        cloud = self._service.arm.cloud
+        tenant = (self._service.known.get("workspace", "facts") or {}).get("tenant")
+        if run is None:
+            return portal.target_page(cloud, self._workspace, self._options, tenant)
+        return portal.run_page(cloud, self._workspace, run.id, tenant)
+
+    def shell(self, run: RunRef, command: Sequence[str], *, terminal: bool) -> list[str]:
+        from gofer.backends.azureml import shell
+        from gofer.backends.azureml.reading import from_job, trim
+
+        job = self._service.job(run.id)
+        state = "not known to the service" if job is None else from_job(run.id, trim(job)).state
+        if job is None or state != State.RUNNING:
+            raise CheckFailed(f"{run.id} is {state}, and a shell needs one that runs", hint="`gofer why`")
+        door = shell.find_door(job) or shell.find_door(job, self._nodes_or_none())
+        if door is None:
+            raise CheckFailed(
+                f"the service opened no shell for {run.id}",
+                hint=f"set `interactive: true` in the target `{self.target}` and submit again",
+            )
+        here = shell.Here(shell.private_key(self._options.ssh_public_key), self._azure_folder)
+        return shell.words(door, run.id, command, here, terminal=terminal)
+
+    def _nodes_or_none(self) -> list[dict[str, Any]]:
+        if self._options.platform != "aml":
+            return []
+        return self._service.nodes(self._options.compute or "")

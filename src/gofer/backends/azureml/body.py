@@ -1,0 +1,204 @@
+"""The request body of a job, as the service takes it. Pure: the same for the same record and target.
+
+Field by field what the official SDK sends for the same job; tests hold it to that.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from gofer.agent.rows import substitute
+from gofer.backends.azureml import names
+from gofer.backends.azureml.folders import Brought
+from gofer.backends.azureml.names import Workspace
+from gofer.backends.azureml.options import AzureOptions
+from gofer.backends.azureml.request import Request
+from gofer.model.ids import row_id
+from gofer.model.run import RunRecord
+from gofer.text import quote_command, quote_word
+
+# gofer's own limit comes first, and there must be time to bring the code before and to say it after.
+_MARGIN_S = 600.0
+_MOST_DESCRIPTION = 1000
+TAG = "gofer"
+
+
+class Given(NamedTuple):
+    """What a body is made of besides the record: where things lie, and the key for shells."""
+
+    workspace: Workspace
+    options: AzureOptions
+    environment: str
+    agent: str
+    room: str
+    folders: tuple[Brought, ...] = ()
+    ssh_key: str | None = None
+
+
+def job_body(record: RunRecord, request: Request, given: Given, row: int | None = None) -> dict[str, Any]:
+    """For a run, or for a row of an array."""
+    inputs = {
+        "gofer_agent": {"uri": given.agent, "mode": "Download", "jobInputType": "uri_file"},
+        "gofer_run": {"uri": given.room, "mode": "Download", "jobInputType": "uri_folder"},
+    }
+    inputs |= {one.port: one.body for one in given.folders if not one.is_output}
+    command = _command_of(record, row)
+    properties: dict[str, Any] = {
+        "jobType": "Command",
+        "displayName": record.name if row is None else f"{record.name}-{row}",
+        "description": quote_command(command)[:_MOST_DESCRIPTION],
+        "experimentName": experiment(record, given.options),
+        "command": visible_command(given, row),
+        "environmentId": given.environment,
+        "computeId": compute_id(given),
+        "environmentVariables": _environment(request, given.options),
+        "inputs": inputs,
+        "outputs": {one.port: one.body for one in given.folders if one.is_output},
+        "resources": _resources(request, given),
+        "tags": {**request.tags, TAG: record.gofer},
+        "properties": _git(record),
+        "isArchived": False,
+    }
+    return {"properties": properties | _when_needed(request, given)}
+
+
+def job_name(record: RunRecord, row: int | None) -> str:
+    """The name on the service: the run's id."""
+    return record.id if row is None else row_id(record.id, row)
+
+
+def visible_command(given: Given, row: int | None) -> str:
+    """What the service runs, and the portal shows. The person's command is in the room."""
+    words = [quote_word(given.options.python), "-E", "-s", "${{inputs.gofer_agent}}", "${{inputs.gofer_run}}"]
+    words += [] if row is None else ["--row", str(row)]
+    for one in given.folders:
+        kind = "outputs" if one.is_output else "inputs"
+        words.append(f"{quote_word(one.name)}=${{{{{kind}.{one.port}}}}}")
+    return " ".join(words)
+
+
+def compute_id(given: Given) -> str:
+    options, workspace = given.options, given.workspace
+    if options.platform == "singularity":
+        return workspace.virtual_cluster(options.virtual_cluster or "")
+    return workspace.compute(options.compute or "")
+
+
+def experiment(record: RunRecord, options: AzureOptions) -> str:
+    """The service takes letters, digits, dashes and underscores."""
+    wanted = options.experiment or record.submitted_by.partition("@")[0]
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", wanted).strip("-_")[:255] or "gofer"
+
+
+def duration(seconds: float) -> str:
+    """ISO 8601, rounded up to a second."""
+    left = math.ceil(seconds)
+    days, left = divmod(left, 86400)
+    hours, left = divmod(left, 3600)
+    minutes, rest = divmod(left, 60)
+    clock = "".join(f"{count}{unit}" for count, unit in ((hours, "H"), (minutes, "M"), (rest, "S")) if count)
+    text = (f"{days}D" if days else "") + (f"T{clock}" if clock else "")
+    return f"P{text or 'T0S'}"
+
+
+def _git(record: RunRecord) -> dict[str, str]:
+    """Where the code came from, as the official SDK says it and the portal shows it."""
+    code = record.code
+    if code is None or code.commit is None:
+        return {}
+    branch = {"mlflow.source.git.branch": code.branch} if code.branch else {}
+    return {**branch, "mlflow.source.git.commit": code.commit, "azureml.git.dirty": str(bool(code.dirty))}
+
+
+def _command_of(record: RunRecord, row: int | None) -> list[str]:
+    array = record.array
+    values = {} if array is None or row is None else dict(zip(array.columns, array.rows[row], strict=True))
+    return substitute(record.job.command, values)
+
+
+def _environment(request: Request, options: AzureOptions) -> dict[str, str]:
+    """Singularity is told of a user-assigned identity by a variable."""
+    identity = options.identity or ""
+    if options.platform == "singularity" and identity.startswith("/"):
+        return {**request.env, "_AZUREML_SINGULARITY_JOB_UAI": identity}
+    return dict(request.env)
+
+
+def _resources(request: Request, given: Given) -> dict[str, Any]:
+    options = given.options
+    found: dict[str, Any] = {"instanceCount": request.layout.nodes, "properties": {}}
+    if options.instance_type:
+        prefix = "Singularity." if options.platform == "singularity" else ""
+        found["instanceType"] = prefix + options.instance_type.removeprefix(prefix)
+    if options.shm_size:
+        found["shmSize"] = options.shm_size
+    if options.docker_args:
+        found["dockerArgs"] = options.docker_args
+    if options.platform == "singularity":
+        found["properties"] = {"AISuperComputer": _supercomputer(given)}
+        if options.locations:
+            found["locations"] = list(options.locations)
+    elif options.platform == "itp" and options.preemptible:
+        found["properties"] = {"preemptionAllowed": True}
+    return found
+
+
+def _supercomputer(given: Given) -> dict[str, Any]:
+    options = given.options
+    said = {
+        "interactive": options.interactive,
+        "slaTier": options.sla.capitalize(),
+        "priority": options.priority.capitalize(),
+        "imageVersion": options.image_version,
+        "sshPublicKey": given.ssh_key if options.interactive else None,
+        "enableAzmlInt": options.enable_azml_int,
+        "locations": list(options.locations) or None,
+        "scalePolicy": None
+        if options.scale is None
+        else {
+            "autoScaleIntervalInSec": options.scale.interval_s,
+            "maxInstanceTypeCount": options.scale.max,
+            "minInstanceTypeCount": options.scale.min,
+        },
+    }
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _when_needed(request: Request, given: Given) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if request.launcher == "mpi":
+        procs = request.layout.procs_per_node
+        found["distribution"] = {"distributionType": "Mpi", "processCountPerInstance": procs}
+    elif request.layout.nodes > 1:
+        found["distribution"] = {"distributionType": "PyTorch", "processCountPerInstance": 1}
+    if request.time_limit_s is not None:
+        one_s = request.time_limit_s + request.grace_s
+        total_s = one_s * (request.retries + 1) + _MARGIN_S
+        found["limits"] = {"jobLimitsType": "Command", "timeout": duration(total_s)}
+    if given.options.identity:
+        found["identity"] = _identity(given.options.identity)
+    if given.options.interactive and given.options.platform != "singularity" and given.ssh_key:
+        found["services"] = {
+            "ssh": {
+                "jobServiceType": "SSH",
+                "nodes": {"nodesValueType": "All"},
+                "properties": {"sshPublicKeys": given.ssh_key},
+            }
+        }
+    return found
+
+
+def _identity(word: str) -> Mapping[str, str]:
+    if word == "user":
+        return {"identityType": "UserIdentity"}
+    if word == "managed":
+        return {"identityType": "Managed"}
+    kind = "resourceId" if word.startswith("/") else "clientId"
+    return {"identityType": "Managed", kind: word}
+
+
+def room_uri(datastore: str, prefix: str, request_id: str) -> str:
+    return names.uri(datastore, prefix, names.room_key(request_id))

@@ -1,0 +1,176 @@
+"""What a target has and why runs wait there, as the backend contract says it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from gofer.agent.states import State
+from gofer.backends.azureml.options import AzureOptions
+from gofer.backends.azureml.states import meaning_of
+from gofer.backends.base import NodeFacts, Waiting
+
+Json = Mapping[str, Any]
+_COUNTS = {
+    "idle": "idleNodeCount",
+    "busy": "runningNodeCount",
+    "preparing": "preparingNodeCount",
+    "leaving": "leavingNodeCount",
+    "unusable": "unusableNodeCount",
+    "preempted": "preemptedNodeCount",
+}
+_FREE, _BUSY = ("idle",), ("running",)
+
+
+def compute_facts(compute: Json) -> dict[str, object]:
+    """Of a compute of the workspace, by what kind it is."""
+    said = compute.get("properties") or {}
+    kind, more = str(said.get("computeType") or ""), said.get("properties") or {}
+    found: dict[str, object] = {
+        "compute_kind": kind or None,
+        "location": said.get("computeLocation") or compute.get("location"),
+        "state": said.get("provisioningState"),
+    }
+    if kind == "AmlCompute":
+        return found | _aml_compute(more)
+    if kind == "Kubernetes":
+        return found | {"namespace": more.get("namespace"), "instance_types": _instance_types(more)}
+    return found
+
+
+def _aml_compute(more: Json) -> dict[str, object]:
+    scale, counts = more.get("scaleSettings") or {}, more.get("nodeStateCounts") or {}
+    most = scale.get("maxNodeCount")
+    used = sum(int(counts.get(name) or 0) for word, name in _COUNTS.items() if word != "idle")
+    free = None if most is None else {"free": max(int(most) - used, 0), "total": int(most)}
+    return {
+        "vm_size": more.get("vmSize"),
+        "vm_priority": more.get("vmPriority"),
+        "nodes": {word: int(counts.get(name) or 0) for word, name in _COUNTS.items()},
+        "at_most": free,
+        "at_least": scale.get("minNodeCount"),
+        "problems": [str(one.get("message") or one) for one in more.get("errors") or ()] or None,
+    }
+
+
+def _instance_types(more: Json) -> dict[str, object]:
+    default = more.get("defaultInstanceType")
+    found: dict[str, object] = {}
+    for name, one in (more.get("instanceTypes") or {}).items():
+        limits = ((one or {}).get("resources") or {}).get("limits") or {}
+        words = {key.partition("/")[2] or key: value for key, value in limits.items() if value is not None}
+        found[name] = {**words, **({"default": True} if name == default else {})}
+    return found
+
+
+# -- Singularity
+
+
+def quotas(cluster: Json) -> list[dict[str, object]]:
+    """Used and limit for each location and SLA tier, in the order of their names."""
+    managed = (cluster.get("properties") or {}).get("managed") or {}
+    rows: list[dict[str, object]] = []
+    for location, one in sorted((managed.get("quotas") or {}).items()):
+        rows += [
+            {
+                "location": location,
+                "tier": limit.get("slaTier"),
+                "used": limit.get("used"),
+                "limit": limit.get("limit"),
+                **({"series": limit["id"]} if limit.get("id") else {}),
+            }
+            for limit in (one or {}).get("limits") or ()
+        ]
+    return rows
+
+
+def of_tier(rows: object, sla: str) -> list[dict[str, object]]:
+    """The quotas of one SLA tier."""
+    assert isinstance(rows, list)
+    return [row for row in rows if str(row["tier"]).lower() == sla]
+
+
+def cluster_facts(cluster: Json, types: Mapping[str, Sequence[Json]]) -> dict[str, object]:
+    """Of a virtual cluster; `types` are the instance types of each location."""
+    managed = (cluster.get("properties") or {}).get("managed") or {}
+    overall = (managed.get("defaultGroupPolicyOverallQuotas") or {}).get("limits") or ()
+    return {
+        "cluster_locations": ", ".join(managed.get("locations") or sorted(managed.get("quotas") or {}))
+        or None,
+        "quota": quotas(cluster),
+        "quota_of_series": [
+            {"series": one.get("name") or one.get("id"), "used": one.get("used"), "limit": one.get("limit")}
+            for one in overall
+        ]
+        or None,
+        "instance_types": _series(types) or None,
+    }
+
+
+def _series(types: Mapping[str, Sequence[Json]]) -> dict[str, object]:
+    found: dict[str, dict[str, object]] = {}
+    for location, rows in types.items():
+        for series in rows:
+            for one in series.get("instanceTypes") or [series]:
+                name = str(one.get("name") or "")
+                facts = {"gpus": one.get("numberOfGPUs"), "cores": one.get("numberOfCores")}
+                held = found.setdefault(name, {**facts, "locations": ""})
+                held["locations"] = ",".join(filter(None, [str(held["locations"]), location]))
+    return {name: facts for name, facts in found.items() if name}
+
+
+# -- nodes and waiting
+
+
+def nodes(found: Iterable[Json], options: AzureOptions) -> list[NodeFacts]:
+    """In the order of their names."""
+    return sorted((_node(one, options) for one in found), key=lambda one: one.name)
+
+
+def _node(one: Json, options: AzureOptions) -> NodeFacts:
+    word = str(one.get("nodeState") or "unknown").lower()
+    state = "free" if word in _FREE else "busy" if word in _BUSY else "down"
+    run = f", {one['runId']}" if one.get("runId") else ""
+    return NodeFacts(
+        str(one.get("nodeId") or one.get("privateIpAddress") or "?"),
+        state,
+        f"{word}{run}",
+        gpus=options.gpus_per_node,
+        gpus_free=options.gpus_per_node if state == "free" else 0,
+        partitions=(options.compute,) if options.compute else (),
+    )
+
+
+def waiting(status: str, tags: Mapping[str, str], facts: Mapping[str, object]) -> Waiting | None:
+    """None for a run that does not wait; `facts` are those of `gofer target show`."""
+    meaning = meaning_of(status, tags)
+    if meaning.state == State.PAUSED:
+        return Waiting("paused by the service until there is room for it again")
+    if meaning.state == State.STARTING:
+        return Waiting(meaning.words or "its nodes are being prepared")
+    if meaning.state != State.QUEUED:
+        return None
+    return Waiting(_why(facts) or "the service has not given it nodes yet")
+
+
+def _why(facts: Mapping[str, object]) -> str | None:
+    tiers = facts.get("quota")
+    if isinstance(tiers, list):
+        full = [one for one in tiers if _is_full(one)]
+        if full and len(full) == len(tiers):
+            told = ", ".join(
+                f"{one['tier']} in {one['location']}: {one['used']} of {one['limit']}" for one in full
+            )
+            return f"the virtual cluster's quota is used up ({told})"
+        return "the virtual cluster has quota left; it waits for nodes of its instance type"
+    room, counts = facts.get("at_most"), facts.get("nodes")
+    if isinstance(room, Mapping) and isinstance(counts, Mapping):
+        if not room["free"]:
+            return f"all {room['total']} nodes of the compute are in use"
+        busy, preparing = counts.get("busy", 0), counts.get("preparing", 0)
+        return f"of at most {room['total']} nodes {busy} are busy and {preparing} being prepared"
+    return None
+
+
+def _is_full(one: Mapping[str, Any]) -> bool:
+    return one["limit"] is not None and (one["used"] or 0) >= one["limit"]

@@ -1,0 +1,58 @@
+"""Mapped folders that the service itself brings: those that lie in Azure's blob storage. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from gofer.agent import modes
+from gofer.backends.azureml import names
+from gofer.backends.registry import BlobPlace
+from gofer.model.job import JobFolder
+
+# A mount is read and written; a copy is made before the start, an upload at the end.
+_MODES = {modes.MOUNT: "ReadWriteMount", modes.COPY: "Download", modes.UPLOAD: "Upload"}
+
+
+class Brought(NamedTuple):
+    """One folder: `port` is the name of its input or output, `datastore` where it lies."""
+
+    name: str
+    port: str
+    is_output: bool
+    body: dict[str, Any]
+    datastore: str
+    place: BlobPlace
+
+
+def brought(
+    folders: Mapping[str, JobFolder],
+    place_of: Callable[[str], BlobPlace | None],
+    datastore_of: Callable[[BlobPlace], str],
+) -> tuple[Brought, ...]:
+    """Those of the folders that lie in Azure, in their order; the agent brings the others."""
+    found: list[Brought] = []
+    for at, (name, folder) in enumerate(folders.items()):
+        place = place_of(folder.store)
+        if place is not None and folder.mode in _MODES:
+            port = f"folder_{re.sub(r'[^A-Za-z0-9_]', '_', name)}"
+            taken = any(one.port == port for one in found)
+            found.append(_brought(name, f"{port}_{at}" if taken else port, folder, place, datastore_of))
+    return tuple(found)
+
+
+def _brought(
+    name: str, port: str, folder: JobFolder, place: BlobPlace, datastore_of: Callable[[BlobPlace], str]
+) -> Brought:
+    is_output = folder.mode != modes.COPY
+    if place.scope:  # each folder is opened on its own there
+        place = place._replace(scope="/" + "/".join(part for part in (place.prefix, folder.path) if part))
+    datastore = datastore_of(place)
+    kind = "jobOutputType" if is_output else "jobInputType"
+    body = {
+        "uri": names.uri(datastore, place.prefix, folder.path),
+        "mode": _MODES[folder.mode],
+        kind: "uri_folder",
+    }
+    return Brought(name, port, is_output, body, datastore, place)

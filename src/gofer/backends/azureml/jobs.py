@@ -1,0 +1,88 @@
+"""The jobs of the service, whoever started them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gofer.agent.states import State
+from gofer.backends.azureml.body import TAG
+from gofer.backends.azureml.reading import error_of, from_job, stamp, trim
+from gofer.backends.azureml.service import Service
+from gofer.backends.base import JobFilter, ServiceJob
+
+Json = Mapping[str, Any]
+# A listing that finds too little is given up after so many jobs.
+_MOST_LOOKED_AT = 5000
+
+
+def jobs(service: Service, wanted: JobFilter, gpus_per_node: int) -> list[ServiceJob]:
+    """Newest first. The service narrows by kind and tag, and what it cannot narrow by is done here."""
+    query = {"jobType": "Command", **({"tag": wanted.tag} if wanted.tag else {})}
+    found: list[ServiceJob] = []
+    for one in _first(service.jobs(**query)):
+        if len(found) >= wanted.most:
+            break
+        job = read_job(one, gpus_per_node)
+        if _fits(job, wanted):
+            found.append(job)
+    return found
+
+
+def job(service: Service, name: str, gpus_per_node: int) -> ServiceJob | None:
+    """With the reason of its failure, which only the run history knows."""
+    found = service.job(name)
+    if found is None:
+        return None
+    said = found.get("properties") or {}
+    if said.get("status") in ("Failed", "Canceled") and not said.get("error"):
+        said = {**said, "error": error_of(service.details(name) or {})}
+    return read_job({**found, "properties": said}, gpus_per_node)
+
+
+def _first(pages: Iterator[list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+    looked = 0
+    for page in pages:
+        yield from page
+        looked += len(page)
+        if looked >= _MOST_LOOKED_AT:
+            return
+
+
+def _fits(job: ServiceJob, wanted: JobFilter) -> bool:
+    return (
+        (not wanted.states or job.state in wanted.states)
+        and (not wanted.experiment or job.experiment == wanted.experiment)
+        and (not wanted.user or wanted.user.lower() in job.user.lower())
+        and job.name.endswith(wanted.name_end)
+    )
+
+
+def read_job(one: Json, gpus_per_node: int) -> ServiceJob:
+    """Pure."""
+    said, made = one.get("properties") or {}, one.get("systemData") or {}
+    trimmed = trim(one)
+    seen = from_job(str(one.get("name")), trimmed)
+    resources, tags = said.get("resources") or {}, said.get("tags") or {}
+    nodes = int(resources.get("instanceCount") or 1)
+    procs = int((said.get("distribution") or {}).get("processCountPerInstance") or 1)
+    studio = (said.get("services") or {}).get("Studio") or {}
+    return ServiceJob(
+        name=str(one.get("name")),
+        state=seen.state,
+        status=trimmed["state"],
+        display_name=str(said.get("displayName") or ""),
+        experiment=str(said.get("experimentName") or ""),
+        user=str(made.get("createdBy") or ""),
+        command=str(said.get("command") or ""),
+        nodes=nodes,
+        procs_per_node=procs,
+        gpus=gpus_per_node * nodes,
+        created_at=stamp(made.get("createdAt")),
+        started_at=trimmed["start"],
+        ended_at=trimmed["end"] if seen.state.is_final else None,
+        tags={str(name): str(value) for name, value in tags.items()},
+        portal=str(studio.get("endpoint") or ""),
+        error=seen.detail or "" if seen.state in (State.FAILED, State.UNKNOWN) else "",
+        is_ours=TAG in tags,
+    )

@@ -1,0 +1,34 @@
+"""From a target's options to its backend."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import msgspec
+
+from gofer.backends.azureml.backend import AzureBackend
+from gofer.backends.azureml.options import AzureOptions
+from gofer.backends.registry import Kind, Surroundings
+from gofer.errors import UsageError
+
+
+def make(options: msgspec.Struct, around: Surroundings) -> AzureBackend:
+    """UsageError when the target does not say where its jobs go, or its store is none that they can read."""
+    found = cast(AzureOptions, options)
+    needed = ["subscription_id", "resource_group", "workspace"]
+    needed += ["virtual_cluster", "instance_type"] if found.platform == "singularity" else ["compute"]
+    missing = [name for name in needed if not getattr(found, name)]
+    if missing:
+        raise UsageError(
+            f"the target `{around.target}` needs {' and '.join(f'`{name}`' for name in missing)}",
+            hint=f"add `{missing[0]}: …` to it in gofer.yaml",
+        )
+    if around.place_of(around.store_url) is None:
+        raise UsageError(
+            f"jobs on Azure ML cannot reach the store `{around.store_url}` of the target `{around.target}`",
+            hint="give the target a store whose URL begins with `az://`",
+        )
+    return AzureBackend(found, around)
+
+
+KIND = Kind(AzureOptions, make)

@@ -1,0 +1,75 @@
+"""Where things are: ARM ids, datastores, keys in the store. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+from gofer.backends.base import RunRef
+from gofer.backends.registry import BlobPlace
+from gofer.text import slug
+
+JOBS_API = "2025-01-01-preview"
+ENVIRONMENTS_API = "2023-04-01-preview"
+DATASTORES_API = "2024-10-01-preview"
+COMPUTES_API = "2023-08-01-preview"
+WORKSPACES_API = "2024-10-01-preview"
+VIRTUAL_CLUSTERS_API = "2021-03-01-preview"
+_PROVIDER = "providers/Microsoft.MachineLearningServices"
+
+
+class Workspace(NamedTuple):
+    """A workspace by its three names."""
+
+    subscription: str
+    group: str
+    name: str
+
+    @property
+    def beside(self) -> str:
+        """What the ids of its neighbours begin with."""
+        return f"/subscriptions/{self.subscription}/resourceGroups/{self.group}/{_PROVIDER}"
+
+    @property
+    def id(self) -> str:
+        return f"{self.beside}/workspaces/{self.name}"
+
+    def job(self, name: str) -> str:
+        return f"{self.id}/jobs/{name}"
+
+    def compute(self, name: str) -> str:
+        return f"{self.id}/computes/{name}"
+
+    def virtual_cluster(self, name: str) -> str:
+        """`name` may be a whole id of its own."""
+        return name if name.startswith("/") else f"{self.beside}/virtualClusters/{name}"
+
+
+def job_names(run: RunRef) -> list[str]:
+    """The jobs of a run on the service: one, or one for each row of a whole array."""
+    return [f"{run.id}-{row}" for row in range(run.size)] or [run.id]
+
+
+def agent_key(mark: str) -> str:
+    return f"agents/{mark}.zip"
+
+
+def room_key(request_id: str, name: str = "") -> str:
+    return f"rooms/{request_id}/{name}" if name else f"rooms/{request_id}"
+
+
+def datastore_name(place: BlobPlace) -> str:
+    """One for each container, or for each folder of it that is opened on its own."""
+    text = "\0".join([place.endpoint.rstrip("/"), place.container, place.scope])
+    return f"gofer_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def uri(datastore: str, prefix: str, key: str) -> str:
+    """As inputs and outputs of jobs name a path in a datastore."""
+    return f"azureml://datastores/{datastore}/paths/{'/'.join(part for part in (prefix, key) if part)}"
+
+
+def environment_of_image(image: str) -> tuple[str, str]:
+    """Name and version of the environment that gofer makes for an image: the same for the same image."""
+    name = image.rpartition("/")[2].partition("@")[0].partition(":")[0]
+    return f"gofer-{slug(name) or 'image'}", hashlib.sha256(image.encode()).hexdigest()[:16]

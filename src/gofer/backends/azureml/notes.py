@@ -1,0 +1,119 @@
+"""What this machine remembers of a workspace and of the runs it sent there: small files beside the queue.
+
+Nothing here is a secret, and all of it can be lost: then more is asked.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import msgspec
+
+from gofer.agent import files
+
+_KEPT_S = 90 * 86400.0
+
+
+class RunNote(msgspec.Struct, kw_only=True):
+    """Of one request: how many runs it is, whether all were sent, why it was refused, and who has ended."""
+
+    runs: int = 1
+    is_sent: bool = False
+    rejected: str | None = None
+    ended: list[int] = []
+    at: float = 0.0
+
+
+class RunNotes:
+    """One file for each request that was sent from here."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = os.path.join(folder, "runs")
+
+    def read(self, request_id: str) -> RunNote | None:
+        try:
+            with open(self._path(request_id), "rb") as file:
+                return msgspec.json.decode(file.read(), type=RunNote)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def update(self, request_id: str, **changes: Any) -> None:
+        """Note something new of a request, whether there was a note or not."""
+        with self._alone():
+            note = self.read(request_id) or RunNote()
+            self._write(request_id, msgspec.structs.replace(note, **changes))
+
+    def _write(self, request_id: str, note: RunNote) -> None:
+        note.at = time.time()
+        files.write_whole(self._path(request_id), msgspec.json.encode(note), mode=0o600)
+
+    def end(self, request_id: str, rows: list[int | None]) -> bool:
+        """Note that these have ended; whether all of the request have."""
+        with self._alone():
+            note = self.read(request_id)
+            if note is None:
+                return False
+            note.ended = sorted({*note.ended, *(0 if row is None else row for row in rows)})
+            self._write(request_id, note)
+            if len(note.ended) < note.runs:
+                return False
+            self._prune()
+        return True
+
+    def _prune(self) -> None:
+        """Nobody asks about what was last heard of a quarter of a year ago."""
+        for entry in os.scandir(self._folder):
+            with suppress(FileNotFoundError):
+                if time.time() - entry.stat().st_mtime > _KEPT_S:
+                    os.unlink(entry.path)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        with open(f"{self._folder}.lock", "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def _path(self, request_id: str) -> str:
+        return os.path.join(self._folder, f"{request_id}.json")
+
+
+class Known:
+    """What is there already in one workspace, so that it is not made again with every run."""
+
+    def __init__(self, folder: str, workspace: str) -> None:
+        name = hashlib.sha256(workspace.lower().encode()).hexdigest()[:16]
+        self._path = os.path.join(folder, f"known-{name}.json")
+        self._lock = threading.Lock()
+
+    def get(self, kind: str, name: str) -> Any:
+        """None when it is not known."""
+        return self._read().get(kind, {}).get(name)
+
+    def put(self, kind: str, name: str, value: Any) -> None:
+        with self._lock:
+            found = self._read()
+            found.setdefault(kind, {})[name] = value
+            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            files.write_whole(self._path, msgspec.json.encode(found), mode=0o600)
+
+    def forget(self) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(self._path)
+
+    def _read(self) -> dict[str, dict[str, Any]]:
+        try:
+            with open(self._path, "rb") as file:
+                found: dict[str, dict[str, Any]] = msgspec.json.decode(
+                    file.read(), type=dict[str, dict[str, Any]]
+                )
+        except (OSError, msgspec.DecodeError):
+            return {}
+        return found

@@ -1,0 +1,48 @@
+"""The plan of a run on Azure ML: the requests, and what the nodes are told besides."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from gofer.backends.azureml.body import Given, job_body, job_name
+from gofer.backends.azureml.names import JOBS_API
+from gofer.backends.azureml.request import Request
+from gofer.model.run import RunRecord
+
+
+class AzurePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """All that goes to the service but the private values."""
+
+    record: RunRecord
+    request: Request
+    given: Given
+    image: str | None
+
+    @property
+    def rows(self) -> list[int | None]:
+        """The rows of an array, None alone for a single run."""
+        return [*range(len(self.request.rows))] if self.record.array else [None]
+
+    def name(self, row: int | None) -> str:
+        return job_name(self.record, row)
+
+    def body(self, row: int | None) -> dict[str, Any]:
+        return job_body(self.record, self.request, self.given, row)
+
+    def render(self) -> str:
+        """The request for the job as it is sent; of an array, that of its first row."""
+        from gofer.text import quote_command
+
+        first = self.rows[0] if self.rows else None
+        path = self.given.workspace.job(self.name(first))
+        text = json.dumps(self.body(first), indent=2, ensure_ascii=False)
+        command = quote_command(self.request.command).replace("\n", "\\n")
+        lines = [f"PUT {path}?api-version={JOBS_API}", text, ""]
+        more = len(self.rows) - 1
+        if more:
+            rows = "row" if more == 1 else "rows"
+            lines.append(f"# and {more} more for the other {rows}, up to {self.name(self.rows[-1])}")
+        return "\n".join([*lines, f"# runs on each rank: {command}", ""])

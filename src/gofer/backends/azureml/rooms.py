@@ -1,0 +1,78 @@
+"""The room of a run in its store: the request, the private values, and the agent beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from gofer.agent.objects import open_objects
+from gofer.agent.objects.facts import Exists, ObjectsError
+from gofer.agent.sealed import Private
+from gofer.backends.azureml import names
+from gofer.backends.azureml.request import Request
+from gofer.errors import CredentialError, GoferError, Unreachable
+
+REQUEST = "request.json"
+PRIVATE = "private.json"
+_STORAGE = "https://storage.azure.com/.default"
+
+Objects = Any
+
+
+class Rooms:
+    """Writes rooms and empties them. `token` gets a token of whoever is signed in, for a scope."""
+
+    def __init__(self, token: Callable[[str], str]) -> None:
+        self._token = token
+
+    def open(self, spec: dict[str, Any]) -> Objects:
+        """What a node opens by its own identity, a person opens by their login."""
+        if "identity" in spec:
+            place = {name: value for name, value in spec.items() if name != "identity"}
+            return open_objects({**place, "token": self._token(_STORAGE)})
+        return open_objects(spec)
+
+    def put_agent(self, objects: Objects) -> None:
+        """Unless it is there."""
+        from gofer.transport.bundle import bundle, mark
+
+        key = names.agent_key(mark())
+        _explained(lambda: _put_agent(objects, key, lambda: bundle().data))
+
+    def put_room(self, objects: Objects, request: Request, private: Private) -> None:
+        """The request last: it is there only with what belongs to it."""
+        values = msgspec.json.encode(private._asdict())
+        asked = msgspec.json.encode(request)
+        _explained(lambda: objects.put(names.room_key(request.id, PRIVATE), values))
+        _explained(lambda: objects.put(names.room_key(request.id, REQUEST), asked))
+
+    def empty(self, spec: dict[str, Any], request_id: str) -> None:
+        """Remove the private values of a request that has ended. Idempotent."""
+        objects = self.open(spec)
+        _explained(lambda: objects.delete([names.room_key(request_id, PRIVATE)]))
+
+
+def _put_agent(objects: Objects, key: str, data: Callable[[], bytes]) -> None:
+    if objects.head(key) is not None:
+        return
+    try:
+        objects.put(key, data(), new=True)
+    except Exists:
+        return  # another submission was faster
+
+
+def _explained(act: Callable[[], object]) -> None:
+    try:
+        act()
+    except ObjectsError as error:
+        raise _problem(error) from error
+
+
+def _problem(error: ObjectsError) -> GoferError:
+    if error.status in (401, 403):
+        return CredentialError(
+            f"the target's store does not take what opens it: {error}", hint="`gofer store check` says more"
+        )
+    return Unreachable(f"the target's store cannot be written: {error}", hint="`gofer store check` says more")

@@ -1,0 +1,102 @@
+"""How a shell beside a run is opened: where the service says that its ssh listens."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from gofer.errors import CheckFailed
+from gofer.text import quote_command
+
+Json = Mapping[str, Any]
+_USER = "azureuser"
+_KEYS = ("id_ed25519.pub", "id_ecdsa.pub", "id_rsa.pub")
+
+
+class Door(NamedTuple):
+    """Where ssh goes; `bridge` is the address of a WebSocket that leads there."""
+
+    host: str
+    port: int | None = None
+    user: str = _USER
+    bridge: str | None = None
+
+
+def find_door(job: Json, nodes: Iterable[Json] = ()) -> Door | None:
+    """By the job's tag, its services, or the node that it runs on; None when there is none."""
+    said = job.get("properties") or {}
+    tagged = (said.get("tags") or {}).get("ssh")
+    services = [one for one in (said.get("services") or {}).values() if isinstance(one, Mapping)]
+    ends = [
+        str(one.get("endpoint") or "") for one in services if str(one.get("jobServiceType")).upper() == "SSH"
+    ]
+    for end in [str(tagged or ""), *ends]:
+        parts = urlsplit(end)
+        if parts.scheme == "ssh" and parts.hostname:
+            return Door(parts.hostname, parts.port, parts.username or _USER)
+        if parts.scheme in ("ws", "wss") and parts.hostname:
+            return Door(parts.hostname, None, parts.username or _USER, end)
+    for node in nodes:
+        if node.get("runId") == job.get("name") and node.get("publicIpAddress"):
+            port = node.get("port")
+            return Door(str(node["publicIpAddress"]), int(port) if port else None)
+    return None
+
+
+class Here(NamedTuple):
+    """What ssh is told of this side: the file of the key, and the folder that gofer keeps for Azure."""
+
+    key: str | None
+    folder: str
+
+
+def words(door: Door, run_id: str, command: Sequence[str], here: Here, *, terminal: bool) -> list[str]:
+    """For ssh here. The token for a bridge is read by the bridge itself, and stands on no command line.
+
+    Nodes come and go behind the same addresses: a host's key is that of one run.
+    """
+    key, folder = here
+    found = ["ssh", "-o", "StrictHostKeyChecking=accept-new", "-o", f"HostKeyAlias={run_id}"]
+    found += [
+        "-o",
+        f"UserKnownHostsFile={os.path.join(folder, 'known_hosts')}",
+        "-o",
+        "ServerAliveInterval=30",
+    ]
+    found += ["-t"] if terminal else ["-T"]
+    if key:
+        found += ["-i", key]
+    if door.bridge:
+        argv = [sys.executable, "-m", "gofer.transport.azure.bridge", door.bridge, folder]
+        found += ["-o", f"ProxyCommand={quote_command(argv).replace('%', '%%')}"]
+    if door.port:
+        found += ["-p", str(door.port)]
+    return [*found, "--", f"{door.user}@{door.host}", *([quote_command(command)] if command else [])]
+
+
+def public_key(named: str | None, home: str) -> str:
+    """The text of the key that may open shells; CheckFailed when there is none."""
+    if named and named.startswith(("ssh-", "ecdsa-", "sk-")):
+        return named.strip()
+    paths = [os.path.expanduser(named)] if named else [os.path.join(home, ".ssh", name) for name in _KEYS]
+    for path in paths:
+        try:
+            with open(path, encoding="utf-8") as file:
+                return file.read().strip()
+        except (OSError, UnicodeDecodeError):
+            continue
+    raise CheckFailed(
+        f"there is no public key for shells in runs: {', '.join(paths)}",
+        hint="`ssh-keygen -t ed25519` makes one, or leave `interactive` out of the target",
+    )
+
+
+def private_key(named: str | None) -> str | None:
+    """The file that goes with it, where ssh would not find it by itself."""
+    if not named or named.startswith(("ssh-", "ecdsa-", "sk-")):
+        return None
+    path = os.path.expanduser(named).removesuffix(".pub")
+    return path if os.path.exists(path) else None

@@ -1,0 +1,85 @@
+"""The service's words for the state of a job, in gofer's. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gofer.agent.states import Reason, State
+
+
+class Meaning(NamedTuple):
+    """`words` say what the service's word means where gofer's own words do not."""
+
+    state: State
+    reason: Reason | None = None
+    words: str | None = None
+
+
+# All of JobStatus in the REST reference.
+_MEANINGS = {
+    "NotStarted": Meaning(State.QUEUED),
+    "Queued": Meaning(State.QUEUED),
+    "Scheduled": Meaning(State.QUEUED),
+    "Starting": Meaning(State.STARTING),
+    "Provisioning": Meaning(State.STARTING, None, "nodes are being made"),
+    "Preparing": Meaning(State.STARTING, None, "its environment is being prepared"),
+    "Running": Meaning(State.RUNNING),
+    "Finalizing": Meaning(State.RUNNING, None, "its outputs are being written"),
+    "CancelRequested": Meaning(State.RUNNING, None, "it was asked to stop"),
+    "Paused": Meaning(State.PAUSED, None, "paused by the service; it goes on when there is room"),
+    "Completed": Meaning(State.SUCCEEDED),
+    "Failed": Meaning(State.FAILED, Reason.EXIT_CODE),
+    "Canceled": Meaning(State.CANCELLED, Reason.USER, "cancelled on the service"),
+    "NotResponding": Meaning(State.UNKNOWN, None, "the service does not hear from its nodes"),
+    "Unknown": Meaning(State.UNKNOWN, None, "the service does not know"),
+}
+KUBERNETES_STATUS = "amlk8s status"
+
+
+def meaning_of(status: str, tags: Mapping[str, str] | None = None) -> Meaning:
+    """Also of Kubernetes jobs, whose tag knows better than the status; a new word is `unknown`."""
+    told = (tags or {}).get(KUBERNETES_STATUS, "").strip().lower()
+    if told == "running" and status == "Queued":
+        return _MEANINGS["Running"]
+    if told in ("killing", "failed") and status == "Canceled":
+        return Meaning(State.FAILED, Reason.NODE_FAILURE, f"ended by the cluster, which says `{told}`")
+    return _MEANINGS.get(status) or Meaning(State.UNKNOWN, None, f"the service says `{status}`")
+
+
+_EXIT = re.compile(
+    r"(?:exit(?:ed)?(?:[ _-]?(?:status|code))?|non-?zero[^.]{0,40}?code|code|status)\D{0,12}?(-?\d+)", re.I
+)
+
+# What the codes and messages of errors hold, the most telling first.
+_REASONS: tuple[tuple[str, Reason], ...] = (
+    (r"out[ -]?of[ -]?memory|OOMKilled|\bOOM\b", Reason.OUT_OF_MEMORY),
+    (r"preempt|evict", Reason.PREEMPTED),
+    (
+        r"ImagePull|ImageBuild|EnvironmentBuild|environment.{0,30}(build|image)|docker.{0,20}pull",
+        Reason.STAGING,
+    ),
+    (
+        r"AuthorizationFailed|Authentication|credential|\bSAS\b|permission|Forbidden|Unauthorized",
+        Reason.CREDENTIAL,
+    ),
+    (r"DataAccess|DatastoreNotFound|mount|StreamAccess|download.{0,20}fail", Reason.STAGING),
+    (r"quota|ValidationError|InvalidRequest|BadArgument|InvalidArgument|NotAllowed", Reason.REJECTED),
+    (r"time[ -]?(d[ -]?)?out|MaxRunDuration|exceeded.{0,30}(duration|time)", Reason.TIME_LIMIT),
+    (r"NodeFail|node.{0,30}(fail|lost|unusable|unhealthy|down)|NotResponding|HostFail", Reason.NODE_FAILURE),
+)
+
+
+def reason_of(code: str, message: str) -> tuple[Reason, int | None]:
+    """Why a job failed and, where it says so, the exit code of its command."""
+    if code in ("JobExecutionError", "UserScriptException", "CommandFailed") or "exited with" in message:
+        found = _EXIT.search(message)
+        if found and not re.search(r"out[ -]?of[ -]?memory|OOMKilled", message, re.I):
+            return Reason.EXIT_CODE, int(found[1])
+    text = f"{code} {message}"
+    for pattern, reason in _REASONS:
+        if re.search(pattern, text, re.I):
+            return reason, None
+    found = _EXIT.search(message)
+    return Reason.EXIT_CODE, int(found[1]) if found else None

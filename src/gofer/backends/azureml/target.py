@@ -1,0 +1,86 @@
+"""One target's way to its workspace: names, what this machine remembers, and the client, made when needed."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from gofer.backends.azureml import names
+from gofer.backends.azureml.names import Workspace
+from gofer.backends.azureml.notes import Known, RunNotes
+from gofer.backends.azureml.options import AzureOptions
+from gofer.backends.azureml.service import Service
+from gofer.backends.polling import Polling
+from gofer.backends.registry import BlobPlace, Surroundings
+from gofer.config.redact import remember
+
+if TYPE_CHECKING:
+    from gofer.backends.azureml.logs import Logs
+    from gofer.backends.azureml.rooms import Rooms
+
+
+class AzureTarget:
+    """Asks nobody when it is made."""
+
+    def __init__(self, options: AzureOptions, around: Surroundings) -> None:
+        self.target = around.target
+        self._options = options
+        self._around = around
+        self._folder = os.path.join(around.engine, "azureml")
+        self._workspace = Workspace(
+            options.subscription_id or "", options.resource_group or "", options.workspace or ""
+        )
+        self._notes = RunNotes(self._folder)
+        self._polling = Polling(around.engine, self._workspace.id.lower(), "azureml", is_whole=False)
+
+    @cached_property
+    def _store(self) -> BlobPlace:
+        found = self._around.place_of(self._around.store_url)
+        assert found is not None  # `make` has looked
+        return found
+
+    def _datastore_of(self, place: BlobPlace) -> str:
+        named = self._options.datastore
+        own = (self._store.endpoint, self._store.container, self._store.scope)
+        if named and (place.endpoint, place.container, place.scope) == own:
+            return named
+        return names.datastore_name(place)
+
+    def _ssh_key(self) -> str | None:
+        if not self._options.interactive:
+            return None
+        from gofer.backends.azureml.shell import public_key
+
+        return public_key(self._options.ssh_public_key, home())
+
+    @property
+    def _azure_folder(self) -> str:
+        """Where tokens and the cloud's addresses are kept, for all of gofer."""
+        return os.path.join(self._around.engine, "azure")
+
+    @cached_property
+    def _service(self) -> Service:
+        from gofer.transport.azure.arm import Arm
+        from gofer.transport.azure.cloud import find_cloud
+        from gofer.transport.azure.credential import Credential
+
+        cloud = find_cloud(self._options.cloud, os.environ, self._azure_folder)
+        credential = Credential(self._azure_folder, authority=cloud.authority, remember=remember)
+        return Service(Arm(cloud, credential), self._workspace, Known(self._folder, self._workspace.id))
+
+    @cached_property
+    def _rooms(self) -> Rooms:
+        from gofer.backends.azureml.rooms import Rooms
+
+        return Rooms(lambda scope: self._service.arm.credential.token(scope).value)
+
+    @cached_property
+    def _logs(self) -> Logs:
+        from gofer.backends.azureml.logs import Logs
+
+        return Logs(self._service)
+
+
+def home() -> str:
+    return os.path.expanduser("~")

@@ -1,0 +1,44 @@
+"""Words of older tools that are not gofer's, and gofer's words for them. Data only.
+
+Verbs may stand where a verb does. Options hold only before the verb, where those tools take them; behind it
+they belong to the command that is run.
+"""
+
+from __future__ import annotations
+
+_FAILED = ("list", "runs", "--filter", "state=failed")
+
+VERBS: dict[str, tuple[str, ...]] = {
+    "qq": ("list", "runs", "--filter", "state=queued"),
+    "qr": ("list", "runs", "--filter", "state=running"),
+    "f": _FAILED,
+    "qf": _FAILED,
+    "failed": _FAILED,
+    "a": ("abort",),
+    "s": ("target", "show"),
+    "summary": ("target", "show"),
+    "initc": ("init",),
+    "initi": ("init",),
+    "initic": ("init",),
+    "local": ("submit", "-t", "local"),
+}
+
+# Each detail that could be left out of a query is cheap now, so most of these say nothing.
+FLAGS: dict[str, tuple[str, ...]] = {
+    "-single": ("--single",),
+    "-no-wl": ("--no-logs",),
+    "-no-dt": (),
+    "-no-lf": (),
+    "-no-wg": (),
+    "-no-m": (),
+    "-no-s": (),
+    "-wl": (),
+}
+
+VALUED = {
+    "-rt": "-t",
+    "--resubmit_to": "-t",
+    "--cluster": "-c",
+    "--num_gpu": "-n",
+    "--from_cluster": "--from",
+}

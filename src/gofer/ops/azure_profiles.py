@@ -1,0 +1,200 @@
+"""Logins to Azure side by side: a profile is a folder of its own for the Azure command line.
+
+`default` is the person's own (`~/.azure`, or what `AZURE_CONFIG_DIR` says) and is never touched. The others
+lie beside gofer's settings. The profile in use is, nearest first: `GOFER_AZURE_PROFILE`, `AZURE_CONFIG_DIR`,
+what `gofer account use` chose, the default. Asks nobody: who is signed in is read off the files of `az`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from gofer.config.paths import Paths, home_folder
+from gofer.config.sections import NAME_PATTERN
+from gofer.errors import GoferError, UnknownName, UsageError
+from gofer.text import did_you_mean
+
+DEFAULT = "default"
+VARIABLE = "GOFER_AZURE_PROFILE"
+FOLDER_VARIABLE = "AZURE_CONFIG_DIR"
+TENANT_VARIABLE = "AZURE_TENANT_ID"
+
+
+class Subscription(NamedTuple):
+    """One subscription that a login sees."""
+
+    id: str
+    name: str
+    tenant: str
+    is_default: bool
+    state: str = ""
+
+
+class Signed(NamedTuple):
+    """Who is signed in to a profile by the Azure command line: the name of a person or of an application."""
+
+    user: str
+    kind: str
+    tenant: str
+    subscriptions: tuple[Subscription, ...]
+
+
+class Profiles:
+    """The profiles of one user. Nothing is made before `make` or `use`."""
+
+    def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._environ = environ
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> Profiles:
+        return cls(Paths.from_environment(environ).config_file.parent / "azure", environ)
+
+    def names(self) -> list[str]:
+        """`default` first, then the others in order."""
+        found = sorted(path.name for path in self._folder.iterdir()) if self._folder.is_dir() else []
+        return [DEFAULT, *(name for name in found if _is_name(name) and (self._folder / name).is_dir())]
+
+    @property
+    def active(self) -> str:
+        """The profile in use; it may be gone, which `folder_of` says."""
+        return self.chosen()[0]
+
+    def chosen(self) -> tuple[str, str]:
+        """The profile in use and who says so."""
+        named = self._environ.get(VARIABLE)
+        if named:
+            return named, f"env {VARIABLE}"
+        if self._environ.get(FOLDER_VARIABLE):
+            return DEFAULT, f"env {FOLDER_VARIABLE}"
+        try:
+            kept = self._choice.read_text().strip()
+        except OSError:
+            kept = ""
+        return (kept, "`gofer account use`") if kept and _is_name(kept) else (DEFAULT, "built-in")
+
+    def folder_of(self, name: str) -> Path:
+        """The folder that `az` has for that profile; UnknownName when there is no such profile."""
+        if name == DEFAULT:
+            own = self._environ.get(FOLDER_VARIABLE)
+            return Path(own) if own else home_folder(self._environ) / ".azure"
+        if name not in self.names():
+            raise UnknownName(
+                f"there is no Azure profile `{name}`",
+                hint=did_you_mean(name, self.names()) or f"`gofer login --profile {name}` makes it",
+            )
+        return self._folder / name
+
+    def environ_of(self, name: str) -> dict[str, str]:
+        """The environment in which the Azure command line, and azure-identity, work with that profile."""
+        own = {} if name == DEFAULT else {FOLDER_VARIABLE: str(self.folder_of(name))}
+        tenant = self.tenant(name)
+        if tenant and not self._environ.get(TENANT_VARIABLE):
+            own[TENANT_VARIABLE] = tenant
+        return {**self._environ, **own}
+
+    def tenant(self, name: str) -> str | None:
+        """The tenant that the person signed in to, where they named one: a guest is at home in another."""
+        try:
+            return (self._folder / f".tenant.{name}").read_text().strip() or None
+        except OSError:
+            return None
+
+    def keep_tenant(self, name: str, tenant: str | None) -> None:
+        path = self._folder / f".tenant.{name}"
+        if tenant is None:
+            path.unlink(missing_ok=True)
+        else:
+            _check_name(tenant)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.write_text(f"{tenant}\n")
+
+    def make(self, name: str) -> None:
+        """Make the profile's folder, for the user alone; nothing happens when it is there."""
+        _check_name(name)
+        if name != DEFAULT:
+            (self._folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def use(self, name: str) -> None:
+        """Choose the profile for this user's commands; UnknownName when there is none."""
+        self.folder_of(name)
+        if name == DEFAULT:
+            self._choice.unlink(missing_ok=True)
+            return
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        part = self._choice.with_suffix(f".{os.getpid()}")
+        part.write_text(f"{name}\n")
+        os.replace(part, self._choice)
+
+    def remove(self, name: str) -> None:
+        """Remove the profile and the login in it; `default` is not gofer's to remove."""
+        if name == DEFAULT:
+            raise UsageError(
+                "the profile `default` is your own login of the Azure command line, and stays",
+                hint="`gofer logout --profile default` signs it out",
+            )
+        folder = self.folder_of(name)
+        was = self.chosen()
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            raise GoferError(f"cannot remove `{folder}`: {error.strerror}") from None
+        self.keep_tenant(name, None)
+        if was == (name, "`gofer account use`"):
+            self._choice.unlink(missing_ok=True)
+
+    def signed(self, name: str) -> Signed | None:
+        """Who is signed in, as the profile's files have it; None when nobody is, or they cannot be read."""
+        try:
+            # The Azure command line begins the file with a byte order mark.
+            text = (self.folder_of(name) / "azureProfile.json").read_text(encoding="utf-8-sig")
+            found = json.loads(text)["subscriptions"]
+            rows = [_subscription(one) for one in found]
+            first = next((one for one in found if one.get("isDefault")), found[0] if found else None)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+        if first is None:
+            return None
+        user = first.get("user") or {}
+        tenant = str(first.get("tenantId", ""))
+        return Signed(str(user.get("name", "")), str(user.get("type", "")), tenant, tuple(rows))
+
+    @property
+    def _choice(self) -> Path:
+        return self._folder / ".active"
+
+
+def _subscription(one: dict[str, object]) -> Subscription:
+    id, name, tenant, state = (str(one.get(key, "")) for key in ("id", "name", "tenantId", "state"))
+    return Subscription(id, name, tenant, bool(one.get("isDefault")), state)
+
+
+def _is_name(name: str) -> bool:
+    return re.fullmatch(NAME_PATTERN, name) is not None and len(name) <= 100
+
+
+def _check_name(name: str) -> None:
+    if not _is_name(name):
+        raise UsageError(
+            f"{name!r} cannot be the name of a profile or a tenant",
+            hint="use letters, digits, `_`, `.` and `-`",
+        )
+
+
+def enter(environ: Mapping[str, str]) -> None:
+    """Have this process, and the programs that it starts, work with the profile in use.
+
+    The variable is that of the Azure command line itself, so that azure-identity follows it too. UnknownName
+    when the profile is gone.
+    """
+    profiles = Profiles.of(environ)
+    found = profiles.environ_of(profiles.active)
+    for name in (FOLDER_VARIABLE, TENANT_VARIABLE):
+        if found.get(name) and found[name] != environ.get(name):
+            os.environ[name] = found[name]

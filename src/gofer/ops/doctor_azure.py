@@ -1,0 +1,145 @@
+"""Whether gofer can work with Azure: each thing that goes wrong there looked at once, with what mends it.
+
+Checks write nothing but a small object to each store, which they take away again; nothing is submitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gofer.config.paths import home_folder
+from gofer.errors import CheckFailed, GoferError
+from gofer.ops import doctor_azure_login as login
+from gofer.ops import doctor_azure_service as service
+from gofer.ops.doctor_machine import Check, Status
+from gofer.ops.store_check import check_store
+
+if TYPE_CHECKING:
+    from gofer.config.targets import Target
+    from gofer.ops.session import Session
+    from gofer.storage.base import Store
+
+_KIND = "azureml"
+_NEEDED = {"r": "read", "w": "write", "d": "delete", "l": "list"}
+_WRITING = ("write", "create once", "delete")
+
+
+def azure_checks(session: Session, name: str | None = None) -> list[Check]:
+    """Every check, in a fixed order; a problem is a Check, not an exception. UnknownName for a target that
+    does not exist.
+
+    With a name, that target alone and its stores; without, every target of the kind `azureml` and every
+    store of Azure.
+    """
+    targets = _targets(session, name)
+    access = login.Access(session, next((getattr(one.options, "cloud", None) for one in targets), None))
+    found = [*login.programs(session.environ, access)]
+    found += [*login.signed_in(access)]
+    found += [*service.reached(access)]
+    if access.token is not None:
+        for target in targets:
+            found += service.target_checks(access, target)
+    for target in targets:
+        found += _ssh_key(session, target)
+    for store in _stores(session, targets, is_named=name is not None):
+        found += _store(session, store, targets)
+    return found
+
+
+def _targets(session: Session, name: str | None) -> list[Target]:
+    settings = session.settings
+    if name is not None:
+        found = settings.target(name)
+        if found.kind != _KIND:
+            raise CheckFailed(
+                f"the target `{name}` is of the kind `{found.kind}`, not `{_KIND}`",
+                hint=f"`gofer doctor -c {name}` checks it",
+            )
+        return [found]
+    known = [settings.target(one) for one in settings.target_names]
+    return [target for target in known if target.kind == _KIND]
+
+
+# -- stores
+
+
+def _stores(session: Session, targets: list[Target], *, is_named: bool) -> list[str]:
+    """Names of the stores to look at, those of runs first."""
+    from gofer.config.folders import folders_of
+    from gofer.ops.store_facts import store_names
+
+    wanted = [target.store for target in targets]
+    for target in targets:
+        wanted += [folder.store for folder in folders_of(session.settings, target.name).values()]
+    if not is_named:
+        wanted += store_names(session)
+    known = [name for name in dict.fromkeys(wanted) if name]
+    return [name for name in known if session.settings.store(name).url.startswith("az://")]
+
+
+def _store(session: Session, name: str, targets: list[Target]) -> Iterator[Check]:
+    """One line when all is well, else one for each thing that is not."""
+    holds_runs = not targets or any(target.store == name for target in targets)
+    found = [*_permissions(session, name, holds_runs=holds_runs)]
+    told = {check.name.rpartition(" ")[2] for check in found}
+    for check in check_store(session, name):
+        if check.status == Status.OK or check.name in told:
+            continue
+        status, hint = check.status, check.hint
+        if check.name in _WRITING and not holds_runs:
+            status, hint = Status.WARN, f"{hint or 'ask for the right'}; runs that only read it need no more"
+        found.append(Check(f"store {name} {check.name}", status, check.detail, hint))
+    yield from found
+    if not found:
+        url = session.settings.store(name).url
+        yield Check(
+            f"store {name}", Status.OK, f"{url} lists, writes, reads and deletes{_sas_left(session, name)}"
+        )
+
+
+def _permissions(session: Session, name: str, *, holds_runs: bool) -> Iterator[Check]:
+    """What the SAS itself says that it lacks, each by name; the service need not be asked."""
+    from gofer.agent.objects.azure_auth import bare_token
+    from gofer.storage.credentials import Entry, sas_facts
+
+    entry = session.settings.store(name)
+    if not entry.options.sas or entry.options.key:
+        return
+    try:
+        facts = sas_facts(bare_token(session.settings.resolve(entry.options.sas)))
+    except GoferError as error:
+        yield Check(f"store {name} sas", Status.FAIL, error.message, error.hint)
+        return
+    mend = Entry(entry.url, name=entry.name, written=entry.options).mend("sas")
+    for letter, word in _NEEDED.items():
+        if facts.permissions and letter not in facts.permissions:
+            is_needed = holds_runs or letter in "rl"
+            status = Status.FAIL if is_needed else Status.WARN
+            words = f"its SAS lacks the permission `{word}` (`{letter}`); it has {facts.words()}"
+            yield Check(f"store {name} {word}", status, words, mend)
+
+
+def _sas_left(session: Session, name: str) -> str:
+    from gofer.ops.store_facts import time_left
+
+    store: Store = session.store(name)
+    left = time_left(getattr(store, "sas_expires_at", None))
+    return f"; its SAS has {left} left" if left else ""
+
+
+# -- shells
+
+
+def _ssh_key(session: Session, target: Target) -> Iterator[Check]:
+    """Only where the target promises a shell beside its runs."""
+    from gofer.backends.azureml.shell import public_key
+
+    if not getattr(target.options, "interactive", False):
+        return
+    what = f"target {target.name} ssh key"
+    try:
+        text = public_key(getattr(target.options, "ssh_public_key", None), str(home_folder(session.environ)))
+        yield Check(what, Status.OK, " ".join(text.split()[::2]))
+    except GoferError as error:
+        yield Check(what, Status.FAIL, error.message, error.hint)

@@ -1,0 +1,94 @@
+"""The program that builds images, docker or podman: the few of its commands that gofer uses."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+
+from gofer.errors import CredentialError, GoferError
+from gofer.text import quote_command
+from gofer.transport import process
+from gofer.transport.attached import attend
+
+_PROGRAMS = ("docker", "podman")
+_ASK_S = 30.0
+# Images of tens of gigabytes are usual, and a build installs software.
+_BUILD_S = 4 * 3600.0
+
+
+class Builder:
+    """One program that works. Its commands block; what it prints goes to stderr as it comes."""
+
+    def __init__(self, program: str, environ: Mapping[str, str]) -> None:
+        self.program = program
+        self._environ = dict(environ)
+
+    def sign_in(self, server: str | None, username: str, password: str) -> None:
+        """Keep the login for later commands; the password goes by stdin, and is on no command line."""
+        words = ["login", "--username", username, "--password-stdin", *([server] if server else [])]
+        if self._attend(words, told=password) != 0:
+            raise CredentialError(
+                f"`{self.program} login` was refused by {server or 'Docker Hub'} for `{username}`",
+                hint="check `username:` and `password:` of the image under `dockers:`",
+            )
+
+    def build(self, folder: str, name: str) -> None:
+        """Make the image out of the folder's Dockerfile."""
+        self._must(build_words(folder, name))
+
+    def push(self, name: str) -> None:
+        self._must(push_words(name))
+
+    def label(self, name: str, label: str, *, fetch: bool) -> str | None:
+        """The label's value of an image that is here, or with `fetch` in its registry; None without one."""
+        form = f'{{{{index .Config.Labels "{label}"}}}}'
+        words = [self.program, "image", "inspect", "--format", form, name]
+        found = process.run(words, timeout_s=_ASK_S, env=self._environ)
+        if found.status == 0:
+            return found.stdout.decode(errors="replace").strip() or None
+        if fetch and self._quiet(["pull", "--quiet", name]) == 0:
+            return self.label(name, label, fetch=False)
+        return None
+
+    def _must(self, words: Sequence[str]) -> None:
+        status = self._attend(words)
+        if status != 0:
+            raise GoferError(
+                f"`{quote_command([self.program, *words])}` ended with status {status}",
+                hint="its words are above; `gofer image wrap` goes on where it stopped",
+            )
+
+    def _attend(self, words: Sequence[str], told: str | None = None) -> int:
+        return attend([self.program, *words], timeout_s=_BUILD_S, env=self._environ, told=told)
+
+    def _quiet(self, words: Sequence[str]) -> int:
+        return process.run([self.program, *words], timeout_s=_BUILD_S, env=self._environ).status
+
+
+def build_words(folder: str, name: str) -> list[str]:
+    """As they follow the program's name."""
+    return ["build", "--file", os.path.join(folder, "Dockerfile"), "--tag", name, folder]
+
+
+def push_words(name: str) -> list[str]:
+    """As they follow the program's name."""
+    return ["push", name]
+
+
+def find_builder(environ: Mapping[str, str]) -> tuple[Builder | None, str]:
+    """The first that works, or None and why there is none. A docker whose daemon is away does not work."""
+    problems = []
+    for name in _PROGRAMS:
+        if shutil.which(name, path=environ.get("PATH", os.defpath)) is None:
+            continue
+        asked = process.run([name, "info"], timeout_s=_ASK_S, env=environ)
+        if asked.status == 0:
+            return Builder(name, environ), ""
+        problems.append(f"`{name} info`: {_last_line(asked.stderr or asked.stdout)}")
+    return None, "; ".join(problems) or "neither docker nor podman is on the PATH"
+
+
+def _last_line(text: bytes) -> str:
+    lines = text.decode(errors="replace").strip().splitlines()
+    return lines[-1].strip() if lines else "it says nothing"

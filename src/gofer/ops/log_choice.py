@@ -1,0 +1,106 @@
+"""Which log of a run a person is shown: that of a rank, else the service's own.
+
+A rank has a log once its agent has started it. Jobs that gofer did not start never have one, and neither have
+runs whose image or node never came up; of those the service's log says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from gofer.errors import BackendError, CredentialError
+from gofer.ops import logs, native_logs
+from gofer.ops.adopt import is_adopted
+
+if TYPE_CHECKING:
+    from gofer.ops.session import Session
+    from gofer.tracking.ledger import RunRow
+
+
+class Which(NamedTuple):
+    """The log that was asked for; None is the last attempt, and any node."""
+
+    rank: int = 0
+    node: int | None = None
+    attempt: int | None = None
+
+    @property
+    def may_be_the_services(self) -> bool:
+        """The service keeps logs by rank at the most."""
+        return self.node is None and self.attempt is None
+
+
+def tail(session: Session, row: RunRow, which: Which, *, lines: int) -> bytes:
+    """The last lines; b"" when nothing was logged. UnknownName for a rank that has no log."""
+    end = b"" if is_adopted(row) else logs.tail(session, row, lines=lines, **which._asdict())
+    if end or not which.may_be_the_services:
+        return end
+    return _asked(session, row, lambda: native_logs.tail(session, row, lines=lines, rank=which.rank))
+
+
+def read(session: Session, row: RunRow, which: Which) -> Iterator[bytes]:
+    """The whole log in chunks, as it is now."""
+    empty = True
+    for piece in iter(()) if is_adopted(row) else logs.read(session, row, **which._asdict()):
+        empty = False
+        yield piece
+    if empty and which.may_be_the_services:
+        yield _asked(session, row, lambda: native_logs.read(session, row, rank=which.rank))
+
+
+def follow(session: Session, row: RunRow, which: Which, *, lines: int | None) -> Iterator[bytes]:
+    """The last lines (None: all), then what comes, until the run is over. Blocks.
+
+    A run of gofer's that ends without a log of its own ends with the service's.
+    """
+    if is_adopted(row):
+        yield from native_logs.follow(session, row, lines=lines, rank=which.rank)
+        return
+    empty = True
+    for piece in logs.follow(session, row, lines=lines, **which._asdict()):
+        empty = empty and not piece
+        yield piece
+    if empty and which.may_be_the_services:
+        yield _asked(session, row, lambda: native_logs.read(session, row, rank=which.rank))
+
+
+class Fetched(NamedTuple):
+    """Copies of logs: those of the ranks, and those that the service keeps, the one to show at the front."""
+
+    own: list[Path]
+    native: list[Path]
+
+    @property
+    def paths(self) -> list[Path]:
+        return self.own + self.native
+
+
+def fetch(session: Session, row: RunRow, folder: Path) -> Fetched:
+    """Bring all logs to `folder`, reading only what is new there. A service that does not answer is named."""
+    own = [] if is_adopted(row) else logs.fetch(session, row, folder)
+    try:
+        return Fetched(own, native_logs.fetch(session, row, folder))
+    except (BackendError, CredentialError) as error:
+        if is_adopted(row):
+            raise
+        session.say(f"warning: the service's own logs were not brought: {error.message}")
+        return Fetched(own, [])
+
+
+def service_tail(session: Session, row: RunRow, lines: int) -> tuple[str, ...]:
+    """The end of the service's log of a run, as text; nothing where there is none, or no answer."""
+    data = _asked(session, row, lambda: native_logs.tail(session, row, lines=lines))
+    return tuple(data.decode("utf-8", "replace").splitlines())
+
+
+def _asked(session: Session, row: RunRow, ask: Callable[[], bytes]) -> bytes:
+    """The service's answer. Of a run of gofer's it is only a help: its absence is said and no failure."""
+    try:
+        return ask()
+    except (BackendError, CredentialError) as error:
+        if is_adopted(row):
+            raise
+        session.say(f"warning: the service's own logs cannot be read: {error.message}")
+        return b""

@@ -1,0 +1,168 @@
+"""The simulator put together: its parts, and the way of a request through them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import socket
+import ssl
+import traceback
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gofer.testing.azure.admin import Admin
+from gofer.testing.azure.assets import Assets
+from gofer.testing.azure.attempt import Habits, Setting
+from gofer.testing.azure.certificates import Certificates
+from gofer.testing.azure.clock import Clock
+from gofer.testing.azure.cloud import Cloud
+from gofer.testing.azure.faults import Faults
+from gofer.testing.azure.history import History
+from gofer.testing.azure.identity import Identity
+from gofer.testing.azure.job_routes import JobRoutes
+from gofer.testing.azure.jobs import Jobs
+from gofer.testing.azure.messages import Answer, Refused, Request
+from gofer.testing.azure.places import Places
+from gofer.testing.azure.routes import Route, Routes
+from gofer.testing.azure.scheduler import Scheduler
+from gofer.testing.azure.server import Server
+from gofer.testing.azure.shelf import Shelf
+from gofer.testing.azure.storage import Storage, trusting
+from gofer.testing.azure.tokens import ARM_AUDIENCES, Tokens
+from gofer.testing.azure.websocket import bridge
+from gofer.testing.azure.world import furnish
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a simulator is started. Port 0 takes any."""
+
+    folder: Path
+    blobs: str
+    accounts: dict[str, str]
+    certificates: Certificates
+    port: int = 0
+    page: int = 100
+    habits: Habits = field(default_factory=Habits)
+
+
+class Simulator:
+    """Serves from `start` to the end of the process."""
+
+    def __init__(self, options: Options) -> None:
+        self.clock, self.faults = Clock(), Faults()
+        self.tokens = Tokens(self.clock)
+        self.admin_token = _word(options.folder / "admin.token")
+        self._server = Server(self, options.port, _context(options.certificates))
+        # Nodes ask for their identity over plain HTTP, as they do on the service.
+        self._plain = _plain_server(self, options.folder / "plain-port")
+        self.base, self.plain = self._server.base, self._plain.base
+        setting = self._setting(options)
+        self.jobs = setting.jobs
+        self.scheduler = Scheduler(setting)
+        self._routes = Routes(self._table(setting, options.page, options.blobs))
+        self._audiences = {self.base, *ARM_AUDIENCES}
+
+    def _setting(self, options: Options) -> Setting:
+        authority = str(options.certificates.authority)
+        storage = Storage(options.blobs, options.accounts, authority, self.tokens, trusting(authority))
+        shelf = Shelf(options.folder / "state.db")
+        furnish(shelf, storage, self.clock.now())
+        jobs = Jobs(shelf, self.clock)
+        jobs.base = self.base
+        secret = _word(options.folder / "node.token")
+        return Setting(options.folder, shelf, storage, jobs, options.habits, self.plain, secret)
+
+    def _table(self, setting: Setting, page: int, blobs: str) -> list[Route]:
+        shelf, storage = setting.shelf, setting.storage
+        identity = Identity(self.tokens, setting.identity_secret)
+        assets = Assets(shelf, storage, self.clock)
+        for workspace in shelf.all("workspace"):
+            assets.furnish(workspace["id"])
+        jobs = JobRoutes(self.jobs, shelf, self.scheduler, self.clock, page)
+        turned = (self.tokens, self.faults, self.clock, self.admin_token)
+        parts = [
+            identity.routes(),
+            Cloud(shelf, blobs).routes(),
+            jobs.routes(),
+            Places(shelf, self.jobs, self.answer).routes(),
+            assets.routes(),
+            History(self.jobs, shelf, storage, jobs.find, page).routes(),
+            Admin(setting, self.scheduler, assets, identity, *turned).routes(),
+        ]
+        return [route for part in parts for route in part]
+
+    def start(self) -> None:
+        self.scheduler.start()
+        self._server.start()
+        self._plain.start()
+
+    def stop(self) -> None:
+        """Jobs that run lose their processes at once."""
+        self.scheduler.stop()
+        for job in self.jobs.all():
+            for pid in list(job.pids.values()):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(pid, signal.SIGKILL)
+
+    def answer(self, request: Request) -> Answer:
+        """Never raises."""
+        headers = {"x-ms-request-id": str(uuid.uuid4())}
+        try:
+            route = self._routes.find(request)
+            if route is None:
+                self.faults.count(request.method, "unknown")
+                raise Refused(404, "InvalidResourceType", f"Nothing answers {request.method} {request.path}.")
+            self.faults.count(request.method, route.path)
+            if not route.open:
+                self.tokens.check(request.headers.get("authorization"), self._audiences)
+            answer = route.handler(request)
+        except Refused as refused:
+            answer = refused.answer
+        except Exception:
+            traceback.print_exc()
+            answer = Refused(
+                500, "InternalServerError", "The simulator itself failed; its log says how."
+            ).answer
+        answer.headers = {**headers, **answer.headers}
+        return answer
+
+    def upgrade(self, request: Request) -> Callable[[socket.socket], None] | None:
+        """The way to a job's shell, for who shows a token; None is answered as any other request."""
+        job = self.jobs.named(request.path.rsplit("/", 1)[-1])
+        if not request.path.startswith("/nodes/ssh/") or job is None or not job.shell_port:
+            return None
+        try:
+            self.tokens.check(request.headers.get("authorization"), self._audiences)
+        except Refused:
+            return None
+        key, port = request.headers.get("sec-websocket-key", ""), job.shell_port
+        return lambda line: bridge(line, key, port)
+
+
+def _plain_server(app: Simulator, remembered: Path) -> Server:
+    """On the port it had before, if that is free: nodes that still run know it."""
+    try:
+        server = Server(app, int(remembered.read_text()), None)
+    except (OSError, ValueError):
+        server = Server(app, 0, None)
+    remembered.write_text(server.base.rsplit(":", 1)[1])
+    return server
+
+
+def _context(certificates: Certificates) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.chain, certificates.key)
+    return context
+
+
+def _word(path: Path) -> str:
+    """A secret of this simulator's own, the same after a restart."""
+    if not path.exists():
+        path.touch(mode=0o600)
+        path.write_text(secrets.token_hex(16))
+    return path.read_text().strip()

@@ -1,0 +1,223 @@
+"""One go at running a job: bring its data, start its processes, wait for them, give its outputs back."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import socket
+import threading
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+from gofer.testing.azure import crew
+from gofer.testing.azure.clock import duration_s, stamp
+from gofer.testing.azure.data import Data, DataError, Mounted
+from gofer.testing.azure.jobs import Job, Jobs
+from gofer.testing.azure.launch import Process, fill, log_names, processes, service_variables, side_logs
+from gofer.testing.azure.messages import Json
+from gofer.testing.azure.outcomes import error, judged, wished
+from gofer.testing.azure.shelf import Shelf
+from gofer.testing.azure.shell import Shell, open_shell
+from gofer.testing.azure.shipping import Shipping
+from gofer.testing.azure.storage import Storage
+
+_PASSED_ON = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONDONTWRITEBYTECODE")
+
+
+@dataclass(frozen=True)
+class Habits:
+    """How the service behaves: seconds to end after SIGTERM, and for the others to end after one failed."""
+
+    grace_s: float = 30.0
+    peer_grace_s: float = 10.0
+    old_logs: bool = False
+
+
+@dataclass
+class Setting:
+    """What every attempt shares."""
+
+    folder: Path
+    shelf: Shelf
+    storage: Storage
+    jobs: Jobs
+    habits: Habits
+    # Address of the managed identity endpoint, and the word a node proves itself by.
+    identity: str
+    identity_secret: str
+
+
+class Attempt:
+    """Runs in a thread of its own; leaves the job ended, Paused or Queued."""
+
+    def __init__(self, setting: Setting, job: Job) -> None:
+        self._setting = setting
+        self._jobs = setting.jobs
+        self._job = job
+        self._folder = setting.folder / "jobs" / job.name / f"attempt-{job.attempt}"
+        who = str((job.properties.get("identity") or {}).get("clientId") or "compute-identity")
+        self._data = Data(setting.shelf, setting.storage, job, who)
+        artifacts = setting.shelf.get("datastore", f"{job.workspace}/datastores/workspaceartifactstore")
+        assert artifacts is not None
+        place = artifacts["properties"]
+        container = setting.storage.own(place["accountName"], place["containerName"])
+        self._shipping = Shipping(self._jobs, job, container)
+        self._lifecycle = self._folder / "lifecycler.log"
+        self._old = setting.habits.old_logs or "sim.old-logs" in job.notes
+        self._shell: Shell | None = None
+
+    def run(self) -> None:
+        """Never raises: what goes wrong is the job's failure."""
+        self._shipping.start()
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._run()
+        except DataError as failure:
+            self._note(str(failure))
+            self._shipping.finish()
+            self._end("Failed", error("UserError", str(failure), failure.code))
+        except Exception as failure:
+            traceback.print_exc()
+            self._shipping.finish()
+            self._end("Failed", error("ServiceError", str(failure), "InternalError"))
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _run(self) -> None:
+        job = self._job
+        for name in side_logs(old=self._old):
+            self._shipping.add(name, self._lifecycle)
+        self._note(f"preparing {job.name}, attempt {job.attempt}")
+        self._data.pull_image()
+        outputs, mounted = self._data.open_outputs(self._folder / "outputs")
+        inputs = []
+        for node in range(len(job.nodes)):
+            inputs.append(self._data.bring_inputs(self._node(node) / "inputs"))
+            self._data.bring_code(self._node(node) / "wd")
+        with self._jobs.changed:
+            if not job.wish:
+                self._jobs.become(job, "Running")
+        if job.wish:
+            self._settle([], mounted)
+            return
+        plans = processes(job, addresses(len(job.nodes)), free_port())
+        started = [self._start(plan, inputs[plan.node], outputs, len(plans)) for plan in plans]
+        self._open_shell()
+        self._watch(started)
+        self._settle(started, mounted)
+
+    def _node(self, node: int) -> Path:
+        return self._folder / f"node-{node}"
+
+    def _start(
+        self, plan: Process, inputs: dict[str, str], outputs: dict[str, str], count: int
+    ) -> crew.Started:
+        job, node = self._job, self._node(plan.node)
+        for folder in (node / "wd", node / "tmp", node / "home"):
+            folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"std_log_{plan.rank}.txt"
+        command = fill(str(job.properties["command"]), inputs, outputs)
+        env = self._environment(node, inputs, outputs)
+        child = crew.start(plan, command, env, node / "wd", path)
+        names = log_names(plan.rank, count, old=self._old)
+        for name in names:
+            self._shipping.add(name, path)
+        self._note(f"process {plan.rank} on node {plan.node} started as {child.pid}")
+        with self._jobs.changed:
+            job.pids[str(plan.rank)] = child.pid
+            self._jobs.save(job)
+        return crew.Started(plan, child, names[0])
+
+    def _environment(self, node: Path, inputs: dict[str, str], outputs: dict[str, str]) -> dict[str, str]:
+        setting = self._setting
+        env = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        env |= {"HOME": str(node / "home"), "TMPDIR": str(node / "tmp"), "USER": getpass.getuser()}
+        env |= dict.fromkeys(("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"), setting.storage.authority)
+        env |= service_variables(self._job, setting.identity, setting.identity_secret)
+        env |= {f"AZURE_ML_INPUT_{name}": value for name, value in inputs.items()}
+        env |= {f"AZURE_ML_OUTPUT_{name}": value for name, value in outputs.items()}
+        given = self._job.properties.get("environmentVariables") or {}
+        return {**env, **{name: str(value) for name, value in given.items()}}
+
+    def _open_shell(self) -> None:
+        self._shell = open_shell(self._job, self._folder / "ssh", free_port())
+        if self._shell:
+            self._jobs.tell_shell(self._job, self._shell.user, self._shell.port)
+
+    def _watch(self, started: list[crew.Started]) -> None:
+        job, habits = self._job, self._setting.habits
+        limit = (job.properties.get("limits") or {}).get("timeout")
+        deadline = time.monotonic() + duration_s(str(limit)) if limit else None
+
+        def told() -> bool:
+            if deadline is not None and time.monotonic() > deadline:
+                job.wish = job.wish or "timeout"
+            return bool(job.wish)
+
+        if not crew.watch(started, habits.peer_grace_s, told):
+            self._note(f"ending the processes: {job.wish or 'another process failed'}")
+            crew.stop(started, habits.grace_s, hard=job.wish == "fail-node")
+
+    def _settle(self, started: list[crew.Started], mounted: list[Mounted]) -> None:
+        """What the ends of the processes and the wish of the service make of the job."""
+        job = self._job
+        codes = crew.bury(started)
+        if self._shell:
+            self._shell.close()
+            self._jobs.tell_shell(job, "", 0)
+        wish = job.wish
+        if not wish:
+            self._jobs.become(job, "Finalizing")
+        self._note(f"ended: {codes} {wish}".rstrip())
+        try:
+            self._data.give_back(mounted)
+        except DataError:
+            if not wish:
+                raise
+        self._shipping.finish()
+        if wish == "preempt":
+            self._pause()
+        elif wish:
+            self._end(*wished(wish, str((job.properties.get("limits") or {}).get("timeout"))))
+        else:
+            self._end(*judged(started))
+
+    def _pause(self) -> None:
+        with self._jobs.changed:
+            job = self._job
+            if job.status == "CancelRequested":
+                self._end("Canceled")
+                return
+            job.wish, job.nodes = "", []
+            job.pids.clear()
+            cluster = "/virtualclusters/" in str(job.properties.get("computeId") or "").lower()
+            self._jobs.become(job, "Paused" if cluster else "Queued")
+
+    def _end(self, status: str, failure: Json | None = None) -> None:
+        with self._jobs.changed:
+            self._job.wish = ""
+            self._jobs.become(self._job, status, error=failure)
+
+    def _note(self, text: str) -> None:
+        with open(self._lifecycle, "a") as stream:
+            stream.write(f"{stamp(time.time())} {text}\n")
+
+
+def addresses(nodes: int) -> list[str]:
+    """Each node its own address of loopback."""
+    return [f"127.0.0.{index + 1}" for index in range(nodes)]
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def run_attempt(setting: Setting, job: Job) -> None:
+    """Starts the thread."""
+    threading.Thread(target=Attempt(setting, job).run, daemon=True).start()

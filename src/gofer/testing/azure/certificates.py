@@ -1,0 +1,53 @@
+"""A throw-away authority, and a certificate for loopback that it signed, made by the `openssl` program."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+_NAMES = "subjectAltName=IP:127.0.0.1,IP:::1,DNS:localhost,DNS:*.blob.core.localhost"
+
+
+class Certificates(NamedTuple):
+    """Files in PEM: the authority to trust, the server's chain, the server's key."""
+
+    authority: Path
+    chain: Path
+    key: Path
+
+
+def make_certificates(folder: Path) -> Certificates:
+    """Those in the folder, made when missing and good for a month; RuntimeError without `openssl`."""
+    made = Certificates(folder / "ca.pem", folder / "chain.pem", folder / "leaf.key")
+    if all(path.exists() for path in made):
+        return made
+    if shutil.which("openssl") is None:
+        raise RuntimeError(
+            "the simulator needs the `openssl` program for its certificates, and it is not installed"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    root_key, request, leaf, names = (
+        folder / name for name in ("ca.key", "leaf.csr", "leaf.pem", "leaf.ext")
+    )
+    names.write_text(f"{_NAMES}\nbasicConstraints=CA:FALSE\n")
+    fresh = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    usage = ["-addext", "keyUsage=critical,keyCertSign,cRLSign"]
+    root = ["-keyout", str(root_key), "-out", str(made.authority), "-subj", "/CN=gofer simulator authority"]
+    _openssl("req", "-x509", *fresh, *root, "-days", "30", *usage)
+    _openssl("req", *fresh, "-keyout", str(made.key), "-out", str(request), "-subj", "/CN=127.0.0.1")
+    signer = ["-CA", str(made.authority), "-CAkey", str(root_key), "-CAcreateserial", "-days", "30"]
+    _openssl("x509", "-req", "-in", str(request), *signer, "-out", str(leaf), "-extfile", str(names))
+    made.chain.write_bytes(leaf.read_bytes() + made.authority.read_bytes())
+    made.key.chmod(0o600)
+    root_key.unlink()
+    return made
+
+
+def _openssl(*words: str) -> None:
+    done = subprocess.run(
+        ["openssl", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"`openssl {words[0]}` failed: {done.stderr.strip()[-500:]}")

@@ -1,0 +1,257 @@
+"""The data plane under a workspace's discovery address: run history and artifacts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+
+from gofer.testing.azure.capacity import nodes_of
+from gofer.testing.azure.clock import stamp
+from gofer.testing.azure.data import output_uri
+from gofer.testing.azure.jobs import Job, Jobs
+from gofer.testing.azure.messages import Answer, Json, Request, not_found
+from gofer.testing.azure.routes import WORKSPACE, Route
+from gofer.testing.azure.shelf import Shelf
+from gofer.testing.azure.storage import Storage
+
+_RUNS = "/history/v1.0" + WORKSPACE
+# What a run has and its details have not.
+_RUN_ALONE = {
+    "experimentId",
+    "displayName",
+    "description",
+    "dataContainerId",
+    "hidden",
+    "runType",
+    "createdUtc",
+}
+_FILES = "/artifact/v2.0" + WORKSPACE + "/artifacts"
+
+
+class History:
+    """`find` gives the job that a request's workspace and `name` mean."""
+
+    def __init__(
+        self, jobs: Jobs, shelf: Shelf, storage: Storage, find: Callable[[Request], Job], page: int
+    ) -> None:
+        self._jobs = jobs
+        self._shelf = shelf
+        self._storage = storage
+        self._find = find
+        self._page = page
+
+    def routes(self) -> list[Route]:
+        made = []
+        for middle in ("", "/experiments/{experiment}", "/experimentids/{experiment}"):
+            run = f"{_RUNS}{middle}/runs/{{name}}"
+            made += [
+                Route("GET", run + "/details", self._details),
+                Route("GET", run, self._run),
+                Route("PATCH", run, self._modify),
+                Route("GET", run + "/artifacts", self._artifacts),
+                Route("GET", run + "/artifacts/contentinfo", self._content),
+                Route("GET", run + "/artifacts/path", self._artifacts),
+                Route("GET", run + "/serviceinstances/{node}", self._services),
+                Route("GET", run + "/children", lambda request: Answer(body={"value": []})),
+                Route("POST", f"{_RUNS}{middle}/runs:query", self._query),
+            ]
+        return [
+            *made,
+            Route("POST", _RUNS + "/rundata", self._run_data),
+            Route("POST", "/data/v1.0" + WORKSPACE + "/dataversion/batchGetResolvedUris", self._resolve),
+            Route("GET", _FILES + "/ExperimentRun/{container}", self._artifacts),
+            Route("GET", _FILES + "/contentinfo/ExperimentRun/{container}/{path*}", self._content),
+        ]
+
+    def _details(self, request: Request) -> Answer:
+        job = self._find(request)
+        account, container = self._place(job)
+        links = {name: self._storage.link(account, container, f"{job.folder}/{name}") for name in job.logs}
+        run = self._shown(job)
+        body = {name: value for name, value in run.items() if name not in _RUN_ALONE}
+        body |= {"createdTimeUtc": run["createdUtc"], "warnings": []}
+        return Answer(body={**body, "logFiles": links, "runDefinition": _definition(job)})
+
+    def _run(self, request: Request) -> Answer:
+        return Answer(body=self._shown(self._find(request)))
+
+    def _run_data(self, request: Request) -> Answer:
+        request.parts["name"] = str(request.json().get("runId", ""))
+        job = self._find(request)
+        specification = json.loads(self._jobs.render(job))
+        body = {
+            "runMetadata": self._shown(job),
+            "runDefinition": _definition(job),
+            "jobSpecification": specification,
+        }
+        return Answer(body=body)
+
+    def _modify(self, request: Request) -> Answer:
+        """What the portal's inline edits send."""
+        job, body = self._find(request), request.json()
+        with self._jobs.changed:
+            for name in ("displayName", "description"):
+                if body.get(name) is not None:
+                    job.properties[name] = body[name]
+            job.tags = {**job.tags, **(body.get("tags") or {})}
+            job.notes = {**job.notes, **(body.get("properties") or {})}
+            job.archived = bool(body["hidden"]) if body.get("hidden") is not None else job.archived
+            self._jobs.save(job)
+        return self._run(request)
+
+    def _query(self, request: Request) -> Answer:
+        """Newest first; filters such as `status eq 'Running' and experimentName eq 'x'`, `top`, a token."""
+        body = request.json()
+        parts = request.parts
+        start = f"/subscriptions/{parts['sub']}/resourceGroups/{parts['group']}/".lower()
+        found = [
+            job
+            for job in reversed(self._jobs.all())
+            if job.workspace.lower().startswith(start)
+            and job.workspace.lower().endswith(f"/{parts['ws'].lower()}")
+        ]
+        if "experiment" in parts:
+            found = [job for job in found if parts["experiment"] in (job.experiment, _experiment_id(job))]
+        for name, value in _filters(str(body.get("filter") or "")):
+            found = [job for job in found if _field(self._shown(job), job, name).lower() == value.lower()]
+        skip = int(body.get("continuationToken") or 0)
+        top = min(int(body.get("top") or self._page), self._page)
+        answer: Json = {"value": [self._shown(job) for job in found[skip : skip + top]]}
+        if len(found) > skip + top:
+            answer |= {"continuationToken": str(skip + top), "nextLink": None}
+        return Answer(body=answer)
+
+    def _artifacts(self, request: Request) -> Answer:
+        job = self._job_of(request)
+        account, container = self._place(job)
+        start = f"{job.folder}/" + request.query.get("path", "")
+        blobs = self._storage.own(account, container).list(start)
+        return Answer(body={"value": [_artifact(job, blob.name[len(job.folder) + 1 :]) for blob in blobs]})
+
+    def _content(self, request: Request) -> Answer:
+        job = self._job_of(request)
+        path = request.parts.get("path") or request.query.get("path", "")
+        account, container = self._place(job)
+        name = f"{job.folder}/{path}"
+        if self._storage.own(account, container).size(name) is None:
+            raise not_found("artifact", path)
+        return Answer(
+            body={**_artifact(job, path), "contentUri": self._storage.link(account, container, name)}
+        )
+
+    def _services(self, request: Request) -> Answer:
+        job = self._find(request)
+        made = {
+            name: {"type": one.get("jobServiceType"), "port": one.get("port"), "status": one.get("status")}
+            | {"endpoint": one.get("endpoint"), "properties": one.get("properties") or {}}
+            for name, one in job.services.items()
+        }
+        return Answer(body={"instances": made})
+
+    def _resolve(self, request: Request) -> Answer:
+        """Where the data assets are that jobs made of their outputs."""
+        found = {}
+        for wanted in request.json().get("values") or []:
+            name, _, output = str(wanted).partition("/")
+            request.parts["name"] = name
+            found[wanted] = {"uri": output_uri(self._find(request), output), "type": "uri_folder"}
+        return Answer(body={"values": found})
+
+    def _job_of(self, request: Request) -> Job:
+        if "container" in request.parts:
+            request.parts["name"] = request.parts["container"].removeprefix("dcid.")
+        return self._find(request)
+
+    def _place(self, job: Job) -> tuple[str, str]:
+        store = self._shelf.get("datastore", f"{job.workspace}/datastores/workspaceartifactstore")
+        assert store is not None
+        return store["properties"]["accountName"], store["properties"]["containerName"]
+
+    def _shown(self, job: Job) -> Json:
+        compute = str(job.properties.get("computeId") or "").rsplit("/", 1)[-1]
+        return {
+            "runId": job.name,
+            "runUuid": hashlib.md5(job.id.encode()).hexdigest(),
+            "runNumber": job.seq,
+            "rootRunId": job.name,
+            "parentRunId": None,
+            "experimentId": _experiment_id(job),
+            "displayName": job.properties.get("displayName") or job.name,
+            "description": job.properties.get("description"),
+            "dataContainerId": f"dcid.{job.name}",
+            "status": job.said or job.status,
+            "target": compute,
+            "createdBy": {"userName": job.created_by, "userObjectId": "dummy", "userTenantId": "dummy"},
+            "tags": job.tags,
+            "properties": job.notes,
+            "hidden": job.archived,
+            "runType": "azureml.scriptrun",
+            "computeRequest": {"nodeCount": nodes_of(job)},
+            **_times(job),
+            **_outcome(job),
+        }
+
+
+def _times(job: Job) -> Json:
+    return {
+        "createdUtc": stamp(job.created),
+        "startTimeUtc": stamp(job.started) if job.started is not None else None,
+        "endTimeUtc": stamp(job.ended) if job.ended is not None else None,
+    }
+
+
+def _outcome(job: Job) -> Json:
+    error = {"error": {**job.error, "severity": None}, "time": stamp(job.ended or 0)} if job.error else None
+    given = job.properties.get("outputs") or {} if job.status == "Completed" else {}
+    outputs = {
+        name: {"assetId": f"{job.name}/{name}", "type": one.get("jobOutputType") or "uri_folder"}
+        for name, one in given.items()
+        if name != "default"
+    }
+    return {"error": error, "inputs": {}, "outputs": outputs}
+
+
+def _definition(job: Job) -> Json:
+    """The run's definition, in the words of the first SDK where a job was left by it."""
+    kept = job.notes.get("sim.run-definition")
+    if kept:
+        made: Json = json.loads(str(kept))
+        return made
+    distribution = job.properties.get("distribution") or {}
+    compute = str(job.properties.get("computeId") or "").rsplit("/", 1)[-1]
+    return {
+        "command": job.properties.get("command"),
+        "target": compute,
+        "nodeCount": nodes_of(job),
+        "communicator": distribution.get("distributionType"),
+        "mpi": {"processCountPerNode": distribution.get("processCountPerInstance") or 1},
+        "environmentVariables": job.properties.get("environmentVariables") or {},
+        "environment": {"name": job.properties.get("environmentId")},
+    }
+
+
+def _field(shown: Json, job: Job, name: str) -> str:
+    return job.experiment if name == "experimentName" else str(shown.get(name, ""))
+
+
+def _artifact(job: Job, path: str) -> Json:
+    container = f"dcid.{job.name}"
+    return {
+        "artifactId": f"ExperimentRun/{container}/{path}",
+        "origin": "ExperimentRun",
+        "container": container,
+        "path": path,
+    }
+
+
+def _experiment_id(job: Job) -> str:
+    return hashlib.md5(f"{job.workspace}/{job.experiment}".lower().encode()).hexdigest()
+
+
+def _filters(text: str) -> list[tuple[str, str]]:
+    found = []
+    for part in filter(None, text.split(" and ")):
+        name, _, value = part.strip(" ()").partition(" eq ")
+        found.append((name.strip(), value.strip(" '\"")))
+    return found

@@ -1,0 +1,221 @@
+"""ARM's workspaces, computes and virtual clusters, the Resource Graph over them, and batches of requests."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable
+from urllib.parse import parse_qsl, urlsplit
+
+from gofer.testing.azure.capacity import node_names, used_by
+from gofer.testing.azure.jobs import ACTIVE, Job, Jobs
+from gofer.testing.azure.messages import Answer, Json, Refused, Request, not_found
+from gofer.testing.azure.routes import SUBSCRIPTION, WORKSPACE, Route
+from gofer.testing.azure.shelf import Shelf
+from gofer.testing.azure.world import INSTANCE_TYPES
+
+_GROUP = SUBSCRIPTION + "/resourceGroups/{group}/providers/Microsoft.MachineLearningServices"
+_ALL = SUBSCRIPTION + "/providers/Microsoft.MachineLearningServices"
+_COMPUTE = WORKSPACE + "/computes/{name}"
+_BATCH_LIMIT = 20
+
+
+class Places:
+    """`ask` answers one request of a batch as if it had come alone."""
+
+    def __init__(self, shelf: Shelf, jobs: Jobs, ask: Callable[[Request], Answer]) -> None:
+        self._shelf = shelf
+        self._jobs = jobs
+        self._ask = ask
+
+    def routes(self) -> list[Route]:
+        series = "/locations/{location}/instancetypeseries"
+        return [
+            Route("GET", WORKSPACE, self._workspace),
+            Route("GET", _GROUP + "/workspaces", self._workspaces),
+            Route("GET", _ALL + "/workspaces", self._workspaces),
+            Route("GET", _COMPUTE, self._compute),
+            Route("GET", WORKSPACE + "/computes", self._computes),
+            Route("POST", _COMPUTE + "/listNodes", self._nodes),
+            Route("GET", _GROUP + "/virtualClusters/{name}", self._cluster),
+            Route("GET", _GROUP + "/virtualClusters", self._clusters),
+            Route("GET", _ALL + "/virtualClusters", self._clusters),
+            Route("GET", _ALL + series, self._series),
+            Route("GET", _GROUP + "/virtualClusters/{name}" + series, self._series),
+            Route("POST", "/providers/Microsoft.ResourceGraph/resources", self._graph),
+            Route("POST", "/batch", self._batch),
+        ]
+
+    def _workspace(self, request: Request) -> Answer:
+        return Answer(body=self._shown(self._known_workspace(request), request.base))
+
+    def _known_workspace(self, request: Request) -> Json:
+        path = re.sub(r"(/workspaces/[^/]+).*", r"\1", _bare(request))
+        found = self._shelf.get("workspace", path)
+        if found is None:
+            what = f"Microsoft.MachineLearningServices/workspaces/{request.parts['ws']}"
+            message = f"The Resource '{what}' under resource group '{request.parts['group']}' was not found."
+            raise Refused(404, "ResourceNotFound", message)
+        return found
+
+    def _workspaces(self, request: Request) -> Answer:
+        under = _bare(request).lower().split("/providers/")[0]
+        return Answer(
+            body={"value": [self._shown(one, request.base) for one in self._shelf.all("workspace", under)]}
+        )
+
+    def _shown(self, workspace: Json, base: str) -> Json:
+        """With the address of its services, which depends on the port."""
+        properties = {**workspace["properties"], "discoveryUrl": f"{base}/discovery"}
+        properties["mlFlowTrackingUri"] = (
+            f"{base.replace('https', 'azureml', 1)}/mlflow/v1.0{workspace['id']}"
+        )
+        return {**workspace, "properties": properties}
+
+    def _compute(self, request: Request) -> Answer:
+        return Answer(body=self._with_nodes(self._known_compute(request)))
+
+    def _known_compute(self, request: Request) -> Json:
+        workspace = self._known_workspace(request)
+        found = self._shelf.get("compute", f"{workspace['id']}/computes/{request.parts['name']}")
+        if found is None:
+            raise not_found("compute", request.parts["name"])
+        return found
+
+    def _computes(self, request: Request) -> Answer:
+        workspace = self._known_workspace(request)
+        found = self._shelf.all("compute", f"{workspace['id']}/computes/")
+        return Answer(body={"value": [self._with_nodes(one) for one in found]})
+
+    def _with_nodes(self, compute: Json) -> Json:
+        shown = copy.deepcopy(compute)
+        sim = shown.pop("sim")
+        details = shown["properties"]["properties"]
+        if shown["properties"]["computeType"] == "AmlCompute":
+            held = self._held(compute)
+            unusable = len(sim.get("unusable", []))
+            preparing = sum(job.status == "Preparing" for job in held.values())
+            counts = {"runningNodeCount": len(held) - preparing, "preparingNodeCount": preparing}
+            idle = sim["nodes"] - len(held) - unusable
+            rest = {"idleNodeCount": idle, "unusableNodeCount": unusable, "leavingNodeCount": 0}
+            details["nodeStateCounts"] = {**counts, **rest, "preemptedNodeCount": 0}
+            details["scaleSettings"]["maxNodeCount"] = sim["nodes"]
+            details["currentNodeCount"] = details["targetNodeCount"] = sim["nodes"]
+        return shown
+
+    def _held(self, compute: Json) -> dict[str, Job]:
+        workspace = compute["id"].split("/computes/")[0]
+        active = [job for job in self._jobs.all(workspace) if job.status in ACTIVE]
+        names = set(node_names(compute))
+        return {node: job for job in active for node in job.nodes if node in names}
+
+    def _nodes(self, request: Request) -> Answer:
+        compute = self._known_compute(request)
+        held = self._held(compute)
+        unusable = compute["sim"].get("unusable", [])
+        rows = []
+        for index, name in enumerate(node_names(compute)):
+            job = held.get(name)
+            state = "running" if job else "unusable" if name in unusable else "idle"
+            rows.append(
+                {
+                    "nodeId": name,
+                    "privateIpAddress": f"10.0.0.{index + 4}",
+                    "publicIpAddress": "127.0.0.1",
+                    "port": (job.shell_port if job else 0) or 50000 + index,
+                    "nodeState": state,
+                    "runId": job.name if job else None,
+                }
+            )
+        return Answer(body={"nodes": rows})
+
+    def _cluster(self, request: Request) -> Answer:
+        found = self._shelf.get("virtualcluster", _bare(request))
+        if found is None:
+            raise not_found("virtual cluster", request.parts["name"])
+        return Answer(body=self._with_quota(found))
+
+    def _clusters(self, request: Request) -> Answer:
+        under = _bare(request).lower().split("/providers/")[0]
+        found = self._shelf.all("virtualcluster", under)
+        return Answer(body={"value": [self._with_quota(one) for one in found]})
+
+    def _with_quota(self, cluster: Json) -> Json:
+        shown = copy.deepcopy(cluster)
+        managed = shown["properties"]["managed"]
+        jobs = [job for job in self._jobs.all() if job.status in ACTIVE]
+        for location, quota in managed["quotas"].items():
+            for row in quota["limits"]:
+                row["used"] += used_by(cluster, location, row["id"], row["slaTier"], jobs, self._shelf)
+        for row in managed["defaultGroupPolicyOverallQuotas"]["limits"]:
+            row["used"] += used_by(cluster, "", row["id"], "", jobs, self._shelf)
+        return shown
+
+    def _series(self, request: Request) -> Answer:
+        rows = [
+            {
+                "name": name,
+                "description": description,
+                "instanceTypeSeriesId": series,
+                "numberOfCores": max(gpus, 1) * 5,
+                "numberOfGPUs": gpus,
+            }
+            for name, series, gpus, description in INSTANCE_TYPES
+        ]
+        return Answer(body={"value": rows})
+
+    def _graph(self, request: Request) -> Answer:
+        """Queries for workspaces, virtual clusters or both, with `name ==` and `resourceGroup =~` in them."""
+        body = request.json()
+        query = str(body.get("query", "")).lower()
+        found: list[Json] = []
+        if "/workspaces" in query:
+            found += [self._shown(one, request.base) for one in self._shelf.all("workspace")]
+        if "/virtualclusters" in query:
+            found += [self._with_quota(one) for one in self._shelf.all("virtualcluster")]
+        subscriptions = {str(one).lower() for one in body.get("subscriptions") or []}
+        if subscriptions:
+            found = [one for one in found if one["id"].split("/")[2].lower() in subscriptions]
+        for field in ("name", "resourcegroup"):
+            for wanted in re.findall(rf"\b{field}\s*(?:==|=~)\s*['\"]([^'\"]+)['\"]", query):
+                found = [one for one in found if _field(one, field) == wanted]
+        rows = [{**one, **_columns(one)} for one in found]
+        return Answer(
+            body={"totalRecords": len(rows), "count": len(rows), "resultTruncated": "false", "data": rows}
+        )
+
+    def _batch(self, request: Request) -> Answer:
+        asked = request.json().get("requests") or []
+        if len(asked) > _BATCH_LIMIT:
+            raise Refused(400, "BatchTooLarge", f"A batch holds at most {_BATCH_LIMIT} requests.")
+        answers = []
+        for one in asked:
+            url = urlsplit(str(one.get("url", "")))
+            query = dict(parse_qsl(url.query, keep_blank_values=True))
+            body = json.dumps(one["content"]).encode() if one.get("content") is not None else b""
+            headers = {
+                **request.headers,
+                **{k.lower(): v for k, v in (one.get("requestHeaderDetails") or {}).items()},
+            }
+            sent = Request(str(one.get("httpMethod", "GET")), url.path, query, headers, body, request.base)
+            answer = self._ask(sent)
+            content = json.loads(answer.payload() or b"null")
+            answers.append(
+                {"name": one.get("name"), "httpStatusCode": answer.status, "headers": {}, "content": content}
+            )
+        return Answer(body={"responses": answers})
+
+
+def _field(one: Json, field: str) -> str:
+    return str(one["name"] if field == "name" else one["id"].split("/")[4]).lower()
+
+
+def _columns(one: Json) -> Json:
+    parts = one["id"].split("/")
+    return {"subscriptionId": parts[2], "resourceGroup": parts[4], "type": one["type"].lower()}
+
+
+def _bare(request: Request) -> str:
+    """The path without a service's own prefix."""
+    return re.sub(r"^.*?(?=/subscriptions/)", "", request.path, flags=re.IGNORECASE).rstrip("/")

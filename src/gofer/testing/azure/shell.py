@@ -1,0 +1,79 @@
+"""A way into a job's node: an `sshd` of the job's own on loopback, for the public keys that the job names."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from gofer.testing.azure.capacity import super_computer
+from gofer.testing.azure.jobs import Job
+
+_PROGRAM = "/usr/sbin/sshd"
+_CONFIG = """Port {port}
+ListenAddress 127.0.0.1
+HostKey {folder}/host_key
+AuthorizedKeysFile {folder}/authorized_keys
+PidFile none
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+SetEnv AZUREML_RUN_ID={name}
+Subsystem sftp internal-sftp
+"""
+
+
+def public_keys(job: Job) -> str:
+    """The keys that the job wants to let in; empty when it wants no shell."""
+    for service in (job.properties.get("services") or {}).values():
+        if str(service.get("jobServiceType", "")).lower() == "ssh":
+            return str((service.get("properties") or {}).get("sshPublicKeys") or "")
+    words = super_computer(job)
+    return str(words.get("sshPublicKey") or "") if words.get("interactive") else ""
+
+
+class Shell:
+    """From `open_shell` to `close`."""
+
+    def __init__(self, child: subprocess.Popen[bytes], port: int) -> None:
+        self._child = child
+        self.port = port
+        self.user = getpass.getuser()
+
+    def close(self) -> None:
+        """Sessions end with it."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._child.pid, signal.SIGKILL)
+        self._child.wait()
+
+
+def open_shell(job: Job, folder: Path, port: int) -> Shell | None:
+    """None when the job asks for none, or this machine has no `sshd`. Its process keeps the sessions."""
+    keys = public_keys(job)
+    if not keys or not os.access(_PROGRAM, os.X_OK) or shutil.which("ssh-keygen") is None:
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    if os.getuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "host_key")]
+    subprocess.run(make, check=True, stdin=subprocess.DEVNULL, timeout=30)
+    (folder / "authorized_keys").write_text(keys.strip() + "\n")
+    (folder / "sshd_config").write_text(_CONFIG.format(port=port, folder=folder, name=job.name))
+    argv = [_PROGRAM, "-D", "-e", "-f", str(folder / "sshd_config")]
+    with open(folder / "sshd.log", "ab") as log:
+        child = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and child.poll() is None:
+        if b"listening" in (folder / "sshd.log").read_bytes():
+            return Shell(child, port)
+        time.sleep(0.02)
+    return None

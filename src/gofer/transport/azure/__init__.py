@@ -1,0 +1,1 @@
+"""Azure over HTTPS: which cloud, who asks, and the requests. Knows nothing of runs."""

@@ -1,0 +1,174 @@
+"""The addresses of an Azure cloud: three are built in, others are read from ARM_CLOUD_METADATA_URL."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from gofer.errors import Unreachable, UsageError
+
+METADATA_URL = "ARM_CLOUD_METADATA_URL"
+_FRESH_S = 86400.0
+_TIMEOUT_S = 20.0
+
+
+class Cloud(NamedTuple):
+    """`arm` is Azure Resource Manager, `authority` signs people in, `studio` has the web pages.
+
+    `ml` is what tokens for Azure ML itself are for.
+    """
+
+    name: str
+    arm: str
+    authority: str
+    storage_suffix: str
+    studio: str
+    ml: str = "https://ml.azure.com"
+
+    @property
+    def scope(self) -> str:
+        """What a token for Resource Manager is asked for."""
+        return f"{self.arm}/.default"
+
+
+_CLOUDS = {
+    "azure": Cloud(
+        "azure",
+        "https://management.azure.com",
+        "https://login.microsoftonline.com",
+        "core.windows.net",
+        "https://ml.azure.com",
+    ),
+    "usgov": Cloud(
+        "usgov",
+        "https://management.usgovcloudapi.net",
+        "https://login.microsoftonline.us",
+        "core.usgovcloudapi.net",
+        "https://ml.azure.us",
+        "https://ml.azure.us",
+    ),
+    "china": Cloud(
+        "china",
+        "https://management.chinacloudapi.cn",
+        "https://login.chinacloudapi.cn",
+        "core.chinacloudapi.cn",
+        "https://studio.ml.azure.cn",
+        "https://ml.azure.cn",
+    ),
+}
+NAMES = tuple(_CLOUDS)
+
+
+def find_cloud(name: str | None, environ: Mapping[str, str], folder: str) -> Cloud:
+    """The cloud that the environment describes, else that of the name, else the public one.
+
+    A description is fetched once a day at the most and kept in `folder`; an older one serves while the
+    address does not answer. Unreachable when there is none at all, UsageError for a name there is not.
+    """
+    url = environ.get(METADATA_URL)
+    if url:
+        return _described(url, environ, folder)
+    found = _CLOUDS.get(name or "azure")
+    if found is None:
+        raise UsageError(f"there is no Azure cloud called `{name}`", hint=f"choose of {', '.join(NAMES)}")
+    authority = environ.get("AZURE_AUTHORITY_HOST")
+    return found._replace(authority=_whole(authority)) if authority else found
+
+
+def read_metadata(text: str | bytes, url: str) -> Cloud:
+    """The first cloud of what ARM_CLOUD_METADATA_URL answers; Unreachable when it is something else."""
+    try:
+        said: Any = json.loads(text)
+        one = said[0] if isinstance(said, list) else said
+        return Cloud(
+            str(one["name"]),
+            _whole(one["resourceManager"]),
+            _whole(one["authentication"]["loginEndpoint"]),
+            str(one["suffixes"]["storage"]),
+            _whole(one.get("mlStudio") or _CLOUDS["azure"].studio),
+        )
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+        raise Unreachable(
+            f"`{url}` does not describe a cloud", hint=f"it is what `{METADATA_URL}` names"
+        ) from None
+
+
+def _described(url: str, environ: Mapping[str, str], folder: str) -> Cloud:
+    path = os.path.join(folder, "cloud.json")
+    kept = _kept(path, url)
+    if kept and 0 <= time.time() - float(kept["at"]) < _FRESH_S:
+        return _chosen(kept["text"], url, environ)
+    try:
+        text, etag = _fetch(url, str(kept["etag"]) if kept else "")
+    except Unreachable:
+        if kept is None:
+            raise
+        text, etag = str(kept["text"]), str(kept["etag"])
+    if not text and kept:  # it has not changed
+        text = str(kept["text"])
+    cloud = _chosen(text, url, environ)
+    _keep(path, {"url": url, "at": time.time(), "etag": etag, "text": text})
+    return cloud
+
+
+def _chosen(text: str, url: str, environ: Mapping[str, str]) -> Cloud:
+    cloud = read_metadata(text, url)
+    authority = environ.get("AZURE_AUTHORITY_HOST")
+    return cloud._replace(authority=_whole(authority)) if authority else cloud
+
+
+def _kept(path: str, url: str) -> dict[str, Any] | None:
+    try:
+        with open(path, "rb") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return None
+    whole = isinstance(found, dict) and {"url", "at", "etag", "text"} <= found.keys()
+    return found if whole and found["url"] == url else None
+
+
+def _keep(path: str, what: Mapping[str, Any]) -> None:
+    from gofer.agent import files
+
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        files.write_whole(path, json.dumps(what).encode(), mode=0o600)
+    except OSError:
+        pass  # the next command asks again
+
+
+def _fetch(url: str, etag: str) -> tuple[str, str]:
+    """The text, empty when it is that of `etag` still, and its ETag."""
+    from urllib.parse import urlsplit
+
+    from gofer.agent.objects.wire import Wire
+
+    parts = urlsplit(url)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    headers = {"Accept": "application/json", **({"If-None-Match": etag} if etag else {})}
+    try:
+        wire = Wire(url, silence_timeout_s=_TIMEOUT_S)
+        answer = wire.send("GET", target, headers)
+        body = answer.read()
+        wire.close()
+    except (OSError, ValueError) as error:
+        raise Unreachable(
+            f"the description of the cloud at `{url}` cannot be read: {error}",
+            hint=f"`{METADATA_URL}` names it",
+        ) from None
+    if answer.status == 304:
+        return "", etag
+    if answer.status != 200:
+        raise Unreachable(
+            f"the description of the cloud at `{url}` cannot be read: the answer is {answer.status}",
+            hint=f"`{METADATA_URL}` names it",
+        )
+    return body.decode("utf-8", "replace"), answer.headers.get("etag", "")
+
+
+def _whole(url: object) -> str:
+    text = str(url).rstrip("/")
+    return text if "://" in text else f"https://{text}"

@@ -1,0 +1,192 @@
+"""Who asks: a token for a scope, from wherever somebody is signed in.
+
+In this order: a service principal in the environment, a managed identity that the environment offers, a login
+by device code that gofer keeps, and `az`. Tokens are kept between commands, so that most of them need neither
+azure-identity nor `az`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gofer.errors import CredentialError, GoferError
+from gofer.transport.azure.tokens import Token, TokenFiles
+
+if TYPE_CHECKING:
+    from azure.core.credentials import AccessToken
+
+_AUTHORITY = "https://login.microsoftonline.com"
+_PROOFS = ("AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PATH", "AZURE_FEDERATED_TOKEN_FILE")
+_MANAGED = ("IDENTITY_ENDPOINT", "MSI_ENDPOINT")
+SIGN_IN = "`gofer login`, or `az login`"
+
+
+class Way(NamedTuple):
+    """One way to a token: whose it is, in words that name no secret, and how it is got."""
+
+    who: str
+    fetch: Callable[[str, str | None], Token]
+
+
+class Credential:
+    """A TokenCredential of azure-core for whoever is signed in. Any thread may ask.
+
+    `folder` keeps tokens; `remember` is told every token, so that it can be kept out of messages.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        environ: Mapping[str, str] | None = None,
+        *,
+        authority: str | None = None,
+        remember: Callable[[str], None] | None = None,
+    ) -> None:
+        self._folder = folder
+        self._environ = os.environ if environ is None else environ
+        self._authority = authority or self._environ.get("AZURE_AUTHORITY_HOST") or _AUTHORITY
+        self._remember = remember
+        self._files = TokenFiles(folder)
+        self._lock = threading.Lock()
+
+    def token(self, scope: str, *, claims: str | None = None) -> Token:
+        """A token that is good for five minutes at the least; CredentialError when nobody is signed in.
+
+        `claims` is what the service wants besides: then the kept token is not used.
+        """
+        with self._lock:  # one thread asks, the others find its answer
+            way = self._way()
+            found = None if claims else self._files.read(way.who, scope)
+            if found is None:
+                found = way.fetch(scope, claims)
+                self._files.write(way.who, scope, found)
+        if self._remember:
+            self._remember(found.value)
+        return found
+
+    def get_token(self, *scopes: str, claims: str | None = None, **_: Any) -> AccessToken:
+        """As azure-core asks for it."""
+        from azure.core.credentials import AccessToken
+
+        found = self.token(scopes[0], claims=claims)
+        return AccessToken(found.value, int(found.expires_at))
+
+    def forget(self, scope: str) -> None:
+        """The service did not take the token for `scope`: the next is asked for anew."""
+        with self._lock:
+            self._files.drop(self._way().who, scope)
+
+    @property
+    def who(self) -> str:
+        """Whose tokens these are: `principal CLIENT`, `managed identity`, `device code`, `az` and where."""
+        return self._way().who.partition("\0")[0]
+
+    def _way(self) -> Way:
+        environ = self._environ
+        if environ.get("AZURE_CLIENT_ID") and environ.get("AZURE_TENANT_ID"):
+            for name in _PROOFS:
+                if environ.get(name):
+                    return self._principal(name)
+        if any(environ.get(name) for name in _MANAGED) or _is_asked_for(environ):
+            return self._managed()
+        from gofer.transport.azure import device
+
+        if device.is_kept(self._folder, environ):
+            return Way(f"device code{_place(environ)}", self._from_device)
+        return Way(f"az{_place(environ)}{_stamp(environ)}", self._from_az)
+
+    def _principal(self, name: str) -> Way:
+        from gofer.transport.azure import identities
+
+        environ = self._environ
+        who = f"principal {environ['AZURE_CLIENT_ID']} of {environ['AZURE_TENANT_ID']}"
+        return Way(
+            f"{who}\0{self._authority}",
+            lambda scope, claims: identities.principal(environ, name, self._authority, scope, claims),
+        )
+
+    def _managed(self) -> Way:
+        from gofer.transport.azure import identities
+
+        client = self._environ.get("AZURE_CLIENT_ID")
+        who = f"managed identity {client}" if client else "managed identity"
+        endpoint = next((self._environ[name] for name in _MANAGED if self._environ.get(name)), "")
+        return Way(f"{who}\0{endpoint}", lambda scope, claims: identities.managed(client, scope, claims))
+
+    def _from_device(self, scope: str, claims: str | None) -> Token:
+        from gofer.transport.azure import device
+
+        return device.silent(self._folder, self._environ, self._authority, scope, claims)
+
+    def _from_az(self, scope: str, claims: str | None) -> Token:
+        from gofer.transport.azure import az
+
+        return az.token(scope, self._environ)
+
+
+def device_code(
+    scope: str,
+    say: Callable[[str], None],
+    *,
+    folder: str,
+    environ: Mapping[str, str] | None = None,
+    authority: str | None = None,
+) -> Token:
+    """Sign a person in by a code that they type elsewhere; blocks for that, fifteen minutes at the most.
+
+    The login is kept under `folder`, for the profile that AZURE_CONFIG_DIR names, and used from then on.
+    """
+    from gofer.transport.azure import device
+
+    around = os.environ if environ is None else environ
+    host = authority or around.get("AZURE_AUTHORITY_HOST") or _AUTHORITY
+    return device.sign_in(folder, around, host, scope, say)
+
+
+def sign_out(folder: str, environ: Mapping[str, str] | None = None) -> bool:
+    """Forget the login by device code and the tokens of the profile; False when there was neither."""
+    from gofer.transport.azure import device
+
+    around = os.environ if environ is None else environ
+    files = TokenFiles(folder)
+    place = f" in {device.profile(around)}\0"
+    dropped = files.drop_all(f"az{place}") + files.drop_all(f"device code{place}")
+    return device.forget(folder, around) or dropped > 0
+
+
+def _is_asked_for(environ: Mapping[str, str]) -> bool:
+    """A virtual machine's own identity is on an address that must not be tried elsewhere."""
+    return environ.get("AZURE_TOKEN_CREDENTIALS", "").lower() in ("prod", "managedidentitycredential")
+
+
+def _place(environ: Mapping[str, str]) -> str:
+    """The profile that `az` uses, as the name of a token's owner ends."""
+    from gofer.transport.azure.device import profile
+
+    tenant = environ.get("AZURE_TENANT_ID", "")
+    return f" in {profile(environ)}\0{tenant}"
+
+
+def _stamp(environ: Mapping[str, str]) -> str:
+    """Changes when somebody else signs in to `az`, or another subscription is chosen."""
+    from gofer.transport.azure.device import profile
+
+    try:
+        return f"\0{os.stat(os.path.join(profile(environ), 'azureProfile.json')).st_mtime_ns}"
+    except OSError:
+        return "\0"
+
+
+class NobodySignedIn(CredentialError):
+    """No way leads to a token."""
+
+    def __init__(self) -> None:
+        super().__init__("nobody is signed in to Azure", hint=SIGN_IN)
+
+
+def not_installed(what: str) -> GoferError:
+    """For whoever needs a package of the extra `azure`."""
+    return GoferError(f"{what} needs packages that are not installed", hint="`pip install 'gofer[azure]'`")

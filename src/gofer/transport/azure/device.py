@@ -1,0 +1,147 @@
+"""Logins by device code: a person types a code elsewhere, and gofer keeps what renews their tokens.
+
+By msal, which azure-identity stands on: its own cache lies where it cannot be chosen. One file of mode 0600
+for each profile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gofer.errors import CredentialError, Unreachable
+from gofer.transport.azure.tokens import Token
+
+# The public client of the Azure command line, which every tenant knows.
+_CLIENT = "04b07795-8ddb-461a-bbee-02f9e1bf7b46"
+
+
+def profile(environ: Mapping[str, str]) -> str:
+    """The folder of the `az` profile in use."""
+    home = environ.get("HOME") or os.path.expanduser("~")
+    return environ.get("AZURE_CONFIG_DIR") or os.path.join(home, ".azure")
+
+
+def is_kept(folder: str, environ: Mapping[str, str]) -> bool:
+    return os.path.exists(_path(folder, environ))
+
+
+def forget(folder: str, environ: Mapping[str, str]) -> bool:
+    """False when there was none."""
+    try:
+        os.unlink(_path(folder, environ))
+    except OSError:
+        return False
+    return True
+
+
+def sign_in(
+    folder: str, environ: Mapping[str, str], authority: str, scope: str, say: Callable[[str], None]
+) -> Token:
+    """Blocks until the person has typed the code; CredentialError when they did not, or were not let in."""
+    cache = _cache()
+    application = _application(cache, environ, authority)
+    flow = _reached(lambda: application.initiate_device_flow(scopes=[scope]))
+    if "user_code" not in flow:
+        raise CredentialError(f"no code to sign in with was given: {_words(flow)}")
+    say(str(flow["message"]))
+    found = _reached(lambda: application.acquire_token_by_device_flow(flow))
+    if "access_token" not in found:
+        raise CredentialError(f"the login was not completed: {_words(found)}", hint="`gofer login` again")
+    _keep(folder, environ, cache)
+    return _token(found)
+
+
+def silent(folder: str, environ: Mapping[str, str], authority: str, scope: str, claims: str | None) -> Token:
+    """A token of the login that is kept; CredentialError when it has run out."""
+    cache = _cache()
+    text = _read(_path(folder, environ))
+    cache.deserialize(text)
+    application = _application(cache, environ, authority)
+    accounts = application.get_accounts()
+    more = {"claims_challenge": claims} if claims else {}
+    found = (
+        _reached(lambda: application.acquire_token_silent([scope], account=accounts[0], **more))
+        if accounts
+        else None
+    )
+    if not found or "access_token" not in found:
+        raise CredentialError("the login by device code has run out", hint="`gofer login --device-code`")
+    if cache.has_state_changed:
+        _keep(folder, environ, cache)
+    return _token(found)
+
+
+def _path(folder: str, environ: Mapping[str, str]) -> str:
+    name = hashlib.sha256(profile(environ).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return os.path.join(folder, "device", f"{name}.json")
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            facts = os.fstat(file.fileno())
+            if facts.st_uid == os.getuid() and not stat.S_IMODE(facts.st_mode) & 0o077:
+                return file.read()
+    except (OSError, ValueError):
+        pass
+    return "{}"
+
+
+def _keep(folder: str, environ: Mapping[str, str], cache: Any) -> None:
+    from gofer.agent import files
+
+    path = _path(folder, environ)
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    files.write_whole(path, cache.serialize().encode(), mode=0o600)
+
+
+def _cache() -> Any:
+    try:
+        import msal  # type: ignore[import-untyped]
+    except ImportError:
+        from gofer.transport.azure.credential import not_installed
+
+        raise not_installed("a login by device code") from None
+    return msal.SerializableTokenCache()
+
+
+def _application(cache: Any, environ: Mapping[str, str], authority: str) -> Any:
+    import msal
+
+    tenant = environ.get("AZURE_TENANT_ID") or "organizations"
+    trusted = environ.get("REQUESTS_CA_BUNDLE") or environ.get("SSL_CERT_FILE")
+    more = {"verify": trusted} if trusted else {}
+    return _reached(
+        lambda: msal.PublicClientApplication(
+            _CLIENT,
+            authority=f"{authority.rstrip('/')}/{tenant}",
+            token_cache=cache,
+            instance_discovery=False,
+            **more,
+        )
+    )
+
+
+def _reached(ask: Callable[[], Any]) -> Any:
+    import requests
+
+    try:
+        return ask()
+    except (requests.RequestException, ValueError) as error:
+        raise Unreachable(
+            f"the service that signs people in cannot be asked: {type(error).__name__}",
+            hint="is there a network? a proxy? `AZURE_TENANT_ID` names the tenant",
+        ) from None
+
+
+def _token(found: Mapping[str, Any]) -> Token:
+    return Token(str(found["access_token"]), time.time() + float(found["expires_in"]))
+
+
+def _words(answer: Mapping[str, Any]) -> str:
+    return str(answer.get("error_description") or answer.get("error") or "no reason given").partition("\n")[0]

@@ -1,0 +1,70 @@
+"""Tokens of azure-identity: service principals and managed identities. Loaded when one is needed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from gofer.errors import CredentialError, GoferError, Unreachable
+from gofer.transport.azure.tokens import Token
+
+_CODE = re.compile(r"AADSTS\d+")
+
+
+def principal(environ: Mapping[str, str], name: str, authority: str, scope: str, claims: str | None) -> Token:
+    """By the variable `name`: a secret, a certificate, or a token of another service that vouches for it."""
+    identity = _package()
+    whose = {"tenant_id": environ["AZURE_TENANT_ID"], "client_id": environ["AZURE_CLIENT_ID"]}
+    more: dict[str, Any] = {"authority": authority, "disable_instance_discovery": True, **_trust(environ)}
+    if name == "AZURE_CLIENT_SECRET":
+        made = identity.ClientSecretCredential(**whose, client_secret=environ[name], **more)
+    elif name == "AZURE_CLIENT_CERTIFICATE_PATH":
+        password = environ.get("AZURE_CLIENT_CERTIFICATE_PASSWORD")
+        made = identity.CertificateCredential(
+            **whose, certificate_path=environ[name], password=password, **more
+        )
+    else:
+        made = identity.WorkloadIdentityCredential(**whose, token_file_path=environ[name], **more)
+    return _ask(made, f"the service principal {whose['client_id']}", scope, claims)
+
+
+def managed(client: str | None, scope: str, claims: str | None) -> Token:
+    """Of the machine or the job that this process runs in."""
+    made = _package().ManagedIdentityCredential(**({"client_id": client} if client else {}))
+    return _ask(made, "the managed identity", scope, claims)
+
+
+def _package() -> Any:
+    try:
+        import azure.identity
+    except ImportError:
+        from gofer.transport.azure.credential import not_installed
+
+        raise not_installed("this way of signing in to Azure") from None
+    return azure.identity
+
+
+def _trust(environ: Mapping[str, str]) -> dict[str, str]:
+    """azure-identity knows REQUESTS_CA_BUNDLE by itself."""
+    named = environ.get("SSL_CERT_FILE")
+    return {"connection_verify": named} if named and not environ.get("REQUESTS_CA_BUNDLE") else {}
+
+
+def _ask(made: Any, whose: str, scope: str, claims: str | None) -> Token:
+    from azure.core.exceptions import AzureError, ClientAuthenticationError
+
+    try:
+        found = made.get_token(scope, **({"claims": claims} if claims else {}))
+    except ClientAuthenticationError as error:
+        # Its message is a page, and may repeat what was sent.
+        code = _CODE.search(str(error))
+        raise CredentialError(
+            f"{whose} is not let in{f' ({code[0]})' if code else ''}",
+            hint="look at AZURE_CLIENT_ID, AZURE_TENANT_ID and what goes with them",
+        ) from None
+    except AzureError:
+        raise Unreachable(f"the service that signs {whose} in does not answer") from None
+    except (OSError, ValueError) as error:
+        raise GoferError(f"{whose} cannot be used: {error}") from None
+    return Token(str(found.token), float(found.expires_on))

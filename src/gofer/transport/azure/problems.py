@@ -1,0 +1,104 @@
+"""What Azure answers when it does not do what was asked, as gofer's errors. No token is ever in one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from gofer.errors import BackendError, CredentialError, GoferError, Unreachable
+
+_ACTION = re.compile(r"perform action '([^']+)'")
+_SCOPE = re.compile(r"over scope '([^']+)'")
+_MOST = 600
+# The smallest built-in role for what gofer does there.
+_ROLES = (
+    ("virtualClusters", "a role on the virtual cluster that may submit to it"),
+    ("/computes/", "AzureML Compute Operator"),
+    ("MachineLearningServices", "AzureML Data Scientist"),
+    ("Microsoft.Storage", "Storage Blob Data Contributor"),
+    ("", "Reader"),
+)
+
+
+class Answered(BackendError):
+    """The service answered with an error: its status, code and words."""
+
+    def __init__(self, message: str, status: int, code: str, words: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+        self.code = code
+        self.words = words
+
+
+class Absent(Answered):
+    """There is nothing of that name."""
+
+
+class Rejected(Answered):
+    """The request itself is at fault, and would be refused again."""
+
+
+def from_answer(what: str, status: int, headers: Mapping[str, str], body: bytes) -> GoferError:
+    """The error for an answer; `what` was asked, in words: `PUT jobs/r1`."""
+    code, words = read_error(body)
+    said = f"{what}: {words or f'the answer is {status}'}" + (f" ({code})" if code else "")
+    if status == 401:
+        return CredentialError(f"Azure does not take the login for {what}", hint="`gofer login`")
+    if status == 403:
+        return _forbidden(what, code, words)
+    if status == 404:
+        return Absent(said, status, code, words)
+    if status in (408, 429) or status >= 500:
+        after = headers.get("retry-after")
+        wait = f"; it asks to wait {after} s" if after else ""
+        return Unreachable(f"Azure cannot be asked now: {said}{wait}", hint="try again later")
+    return Rejected(said, status, code, words)
+
+
+def read_error(body: bytes) -> tuple[str, str]:
+    """Code and message of ARM's error, with the innermost code where there is one; empty without."""
+    try:
+        said: Any = json.loads(body)
+    except ValueError:
+        return "", ""
+    error = said.get("error", said) if isinstance(said, dict) else None
+    if not isinstance(error, dict):
+        return "", ""
+    return innermost(error), one_line(error.get("message") or said.get("message") or "")
+
+
+def innermost(error: Mapping[str, Any]) -> str:
+    """The most telling code: the last of `innerError` or of the additional information."""
+    code = str(error.get("code") or "")
+    inner = error.get("innerError") or error.get("innererror")
+    while isinstance(inner, dict):
+        code = str(inner.get("code") or code)
+        inner = inner.get("innerError") or inner.get("innererror")
+    if code in ("", "UserError", "SystemError", "ServiceError"):
+        for more in error.get("additionalInfo") or ():
+            info = more.get("info") if isinstance(more, dict) else None
+            if isinstance(info, dict) and more.get("type") == "InnerError" and info.get("value"):
+                return str(info["value"])
+    return code
+
+
+def one_line(text: object) -> str:
+    words = " ".join(str(text).split())
+    return (words if len(words) <= _MOST else f"{words[:_MOST]}…").rstrip(".")
+
+
+def _forbidden(what: str, code: str, words: str) -> CredentialError:
+    action, scope = _ACTION.search(words), _SCOPE.search(words)
+    if not action:
+        return CredentialError(
+            f"whoever is signed in may not do this: {what}{f' ({code})' if code else ''}",
+            hint="`gofer account show` says who that is; ask for a role, or `gofer login` as somebody else",
+        )
+    role = next(role for part, role in _ROLES if part in action[1])
+    where = f" on {scope[1]}" if scope else ""
+    return CredentialError(
+        f"whoever is signed in lacks `{action[1]}`{where}",
+        hint=f"ask an owner there for the role `{role}`; `gofer account show` says who is signed in",
+    )

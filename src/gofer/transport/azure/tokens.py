@@ -1,0 +1,110 @@
+"""Tokens between commands: one small file each, readable by its owner alone.
+
+A file that somebody else could have written or read, or that is damaged, is as good as none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import time
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+# Before its end a token is asked for anew, so that a request under way does not outlive it.
+MARGIN_S = 300.0
+
+
+class Token(NamedTuple):
+    """What opens a service, and when it ends (seconds since the epoch). Its repr shows no secret."""
+
+    value: str
+    expires_at: float
+
+    def __repr__(self) -> str:
+        return f"Token(***, {self.expires_at:.0f})"
+
+
+class Held(NamedTuple):
+    """What is known of a kept token, without the token."""
+
+    who: str
+    scope: str
+    expires_at: float
+
+
+class TokenFiles:
+    """Tokens by who asks and for what. Any thread or process may use it; the last writer wins."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = os.path.join(folder, "tokens")
+
+    def read(self, who: str, scope: str) -> Token | None:
+        """None when there is none that is good for five minutes more."""
+        found = _read(self._path(who, scope))
+        if found is None or (found["who"], found["scope"]) != (who, scope):
+            return None
+        token = Token(str(found["token"]), float(found["expires_at"]))
+        return token if token.expires_at - time.time() > MARGIN_S else None
+
+    def write(self, who: str, scope: str, token: Token) -> None:
+        """A folder that cannot be written is passed over: then every command asks for itself."""
+        from gofer.agent import files
+
+        held = {"who": who, "scope": scope, "token": token.value, "expires_at": token.expires_at}
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            files.write_whole(self._path(who, scope), json.dumps(held).encode(), mode=0o600)
+        except OSError:
+            pass
+
+    def drop(self, who: str, scope: str) -> None:
+        _remove(self._path(who, scope))
+
+    def drop_all(self, who_begins: str = "") -> int:
+        """Forget the tokens of those whose name begins so; how many there were."""
+        dropped = 0
+        for path in self._paths():
+            found = _read(path)
+            if found is None or str(found["who"]).startswith(who_begins):
+                _remove(path)
+                dropped += 1
+        return dropped
+
+    def held(self) -> list[Held]:
+        """All that are kept and have not ended, the longest last."""
+        found = [one for path in self._paths() if (one := _read(path))]
+        rows = [Held(str(one["who"]), str(one["scope"]), float(one["expires_at"])) for one in found]
+        return sorted((row for row in rows if row.expires_at > time.time()), key=lambda row: row.expires_at)
+
+    def _paths(self) -> list[str]:
+        try:
+            names = os.listdir(self._folder)
+        except OSError:
+            return []
+        return [os.path.join(self._folder, name) for name in names if name.endswith(".json")]
+
+    def _path(self, who: str, scope: str) -> str:
+        name = hashlib.sha256(f"{who}\0{scope}".encode("utf-8", "surrogateescape")).hexdigest()[:24]
+        return os.path.join(self._folder, f"{name}.json")
+
+
+def _read(path: str) -> dict[str, Any] | None:
+    try:
+        with open(path, "rb") as file:
+            facts = os.fstat(file.fileno())
+            if facts.st_uid != os.getuid() or stat.S_IMODE(facts.st_mode) & 0o077:
+                return None
+            found = json.load(file)
+    except (OSError, ValueError):
+        return None
+    if not isinstance(found, dict) or not {"who", "scope", "token", "expires_at"} <= found.keys():
+        return None
+    return found if isinstance(found["expires_at"], int | float) else None
+
+
+def _remove(path: str) -> None:
+    with suppress(OSError):
+        os.unlink(path)

@@ -1,0 +1,127 @@
+"""HTTP for azure-core's pipeline, over the same connections that object stores are spoken to.
+
+azure-core would load `requests` for it, which takes longer than most of gofer's commands.
+"""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlsplit
+
+from azure.core.exceptions import ServiceRequestError, ServiceResponseError
+from azure.core.pipeline.transport import HttpRequest, HttpResponse, HttpTransport
+
+from gofer.agent.objects.link import Stale
+from gofer.agent.objects.wire import Wire
+from gofer.errors import Unreachable
+
+SILENCE_TIMEOUT_S = 60.0
+
+
+class WireResponse(HttpResponse):
+    """An answer that was read to its end."""
+
+    def __init__(self, request: HttpRequest, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        super().__init__(request, None)
+        self.status_code = status
+        self.headers = _Headers(headers)
+        self.reason = ""
+        self.content_type = self.headers.get("content-type")
+        self._body = body
+
+    def body(self) -> bytes:
+        return self._body
+
+
+class _Headers(dict[str, str]):
+    """Names in small letters, asked for in any."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return super().get(name.lower(), default)
+
+    def __getitem__(self, name: str) -> str:
+        return super().__getitem__(name.lower())
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(str(name).lower())
+
+
+class WireTransport(HttpTransport[HttpRequest, HttpResponse]):
+    """Connections to as many servers as are asked, kept open. Any thread may send."""
+
+    def __init__(self, *, silence_timeout_s: float = SILENCE_TIMEOUT_S) -> None:
+        self._silence_timeout_s = silence_timeout_s
+        self._wires: dict[str, Wire] = {}
+        self._lock = threading.Lock()
+
+    def send(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        """ServiceRequestError when the server was not reached, ServiceResponseError when its answer did not
+        come; Unreachable at once for what no second try mends: a name or a certificate.
+        """
+        parts = urlsplit(request.url)
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        body: Any = request.body
+        data: bytes | None = body.encode() if isinstance(body, str) else body
+        wire = self._wire(f"{parts.scheme}://{parts.netloc}")
+        headers = {name: str(value) for name, value in request.headers.items()}
+        headers.pop("Content-Length", None)
+        if data is None and request.method in ("PUT", "POST"):
+            data = b""
+        return self._send(wire, request, target, headers, data)
+
+    def _send(
+        self, wire: Wire, request: HttpRequest, target: str, headers: dict[str, str], data: bytes | None
+    ) -> HttpResponse:
+        for _ in range(2):
+            try:
+                answer = wire.send(request.method, target, headers, data)
+                return WireResponse(request, answer.status, answer.headers, answer.read())
+            except Stale:
+                wire.close()  # the others that waited as long are no better; the server heard nothing
+            except OSError as error:
+                raise _explained(error, wire.server.host_header) from error
+        raise ServiceRequestError(f"{wire.server.host_header} closes every connection")
+
+    def _wire(self, base: str) -> Wire:
+        with self._lock:
+            if base not in self._wires:
+                self._wires[base] = Wire(base, silence_timeout_s=self._silence_timeout_s)
+            return self._wires[base]
+
+    def open(self) -> None:
+        """Connections are made when they are needed."""
+
+    def close(self) -> None:
+        with self._lock:
+            for wire in self._wires.values():
+                wire.close()
+
+    def __enter__(self) -> WireTransport:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
+    ) -> None:
+        self.close()
+
+
+def _explained(error: OSError, host: str) -> Exception:
+    import socket
+
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Unreachable(
+            f"the certificate of {host} is not trusted: {error.verify_message}",
+            hint="`export SSL_CERT_FILE=FILE` names the authorities to trust; is there a proxy in between?",
+        )
+    if isinstance(error, socket.gaierror):
+        return Unreachable(f"no machine is called {host}", hint="is there a network, or a VPN to switch on?")
+    if isinstance(error, ConnectionRefusedError) or "timed out" in str(error).lower():
+        return ServiceRequestError(f"{host} does not answer")
+    return ServiceResponseError(f"the connection to {host} broke: {error}")

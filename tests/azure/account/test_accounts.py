@@ -1,0 +1,208 @@
+"""`gofer login`, `logout` and `account`: profiles side by side, through a stateful `az` in the PATH."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from azure.account.programs import Program, install_az
+from home import Home
+
+TOKEN = "dummy-token-of-az"
+
+
+@pytest.fixture
+def az(desk: Home, tmp_path: Path) -> Program:
+    return install_az(tmp_path / "bin", token=TOKEN)
+
+
+def show(desk: Home, *words: str, **environ: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(desk.gofer("account", "show", "--json", *words, env=environ).out)
+    return found
+
+
+def test_the_default_profile_is_the_persons_own(desk: Home, az: Program, tmp_path: Path) -> None:
+    facts = json.loads(desk.gofer("login", "--json").out)
+    assert (facts["profile"], facts["user"]) == ("default", "dummy.person@example.invalid")
+    assert (tmp_path / "person" / ".azure" / "azureProfile.json").exists()
+    assert [one["id"] for one in facts["subscriptions"]] == ["sub-one", "sub-two"]
+    assert not (desk.path / "azure").exists()
+    desk.gofer("logout")
+    assert show(desk)["user"] is None
+    assert "nobody was signed in" in desk.gofer("logout").err
+
+
+def test_profiles_stand_side_by_side(desk: Home, az: Program, tmp_path: Path) -> None:
+    desk.gofer("login")
+    own = (tmp_path / "person" / ".azure" / "azureProfile.json").read_bytes()
+    az.set(subscriptions=["sub-work"])
+    desk.gofer("login", "--profile", "work", "--tenant", "work.invalid")
+    folder = desk.path / "azure" / "work"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert az.calls[-1]["folder"] == str(folder)
+    assert (tmp_path / "person" / ".azure" / "azureProfile.json").read_bytes() == own
+    rows = json.loads(desk.gofer("account", "list", "--json").out)
+    assert [(row["profile"], row["is_active"], row["tenant"]) for row in rows] == [
+        ("default", True, "11111111-1111-1111-1111-111111111111"),
+        ("work", False, "work.invalid"),
+    ]
+    desk.gofer("logout", "--profile", "work")
+    assert show(desk, "work")["user"] is None
+    assert show(desk)["user"] == "dummy.person@example.invalid"
+
+
+def test_which_profile_is_in_use(desk: Home, az: Program) -> None:
+    for name in ("work", "home"):
+        desk.gofer("login", "--profile", name)
+    assert show(desk)["chosen_by"] == "built-in"
+    desk.gofer("account", "use", "work")
+    assert (show(desk)["profile"], show(desk)["chosen_by"]) == ("work", "`gofer account use`")
+    assert show(desk, GOFER_AZURE_PROFILE="home")["profile"] == "home"
+    assert show(desk, AZURE_CONFIG_DIR="/elsewhere")["folder"] == "/elsewhere"
+    told = desk.gofer("account", "use", "home", env={"GOFER_AZURE_PROFILE": "work"})
+    assert "env GOFER_AZURE_PROFILE goes first" in told.err
+    desk.gofer("account", "use", "default")
+    assert show(desk)["profile"] == "default"
+
+
+def test_a_profile_in_use_that_is_removed(desk: Home, az: Program) -> None:
+    desk.gofer("login", "--profile", "work")
+    assert json.loads(desk.gofer("account", "use", "work", "--json").out)["is_active"]
+    assert json.loads(desk.gofer("account", "rm", "work", "--json").out)["removed"]
+    assert not (desk.path / "azure" / "work").exists()
+    assert show(desk)["profile"] == "default"
+    assert az.calls[-1]["words"] == ["account", "clear"]
+    done = desk.gofer("account", "rm", "default", status=2)
+    assert "stays" in done.err
+
+
+@pytest.mark.parametrize(
+    "words", [("account", "use", "wrok"), ("account", "show", "wrok"), ("account", "rm", "wrok")]
+)
+def test_a_profile_that_is_not_there(desk: Home, az: Program, words: tuple[str, ...]) -> None:
+    desk.gofer("login", "--profile", "work")
+    done = desk.gofer(*words, status=2)
+    assert "there is no Azure profile `wrok`" in done.err
+    assert "did you mean `work`?" in done.err
+
+
+@pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "", "a b", "x" * 101])
+def test_names_that_cannot_be(desk: Home, az: Program, name: str) -> None:
+    if name:
+        assert "cannot be the name of a profile" in desk.gofer("login", "--profile", name, status=2).err
+        assert az.calls == []
+    desk.gofer("account", "use", name, status=2)
+
+
+@pytest.mark.parametrize(
+    ("environ", "by_code"),
+    [
+        ({}, True),
+        ({"DISPLAY": ":0"}, False),
+        ({"DISPLAY": ":0", "SSH_CONNECTION": "10.0.0.1 1 10.0.0.2 22"}, True),
+    ],
+)
+def test_a_code_where_no_browser_would_be_seen(
+    desk: Home, az: Program, environ: dict[str, str], by_code: bool
+) -> None:
+    desk.gofer("login", env=environ)
+    assert ("--use-device-code" in az.calls[-1]["words"]) == by_code
+    desk.gofer("login", "--device-code", env={"DISPLAY": ":0"})
+    assert "--use-device-code" in az.calls[-1]["words"]
+
+
+def test_a_service_principal_by_stdin(desk: Home, az: Program) -> None:
+    environ = {"AZURE_CLIENT_ID": "dummy-app", "AZURE_CLIENT_SECRET": "dummy-client-secret"}
+    words = ["login", "--service-principal", "--tenant", "t.invalid", "--json"]
+    facts = json.loads(desk.gofer(*words, env=environ).out)
+    assert (facts["user"], facts["user_kind"]) == ("dummy-app", "servicePrincipal")
+    assert az.calls[-1]["read"] == "dummy-client-secret"
+    assert "dummy-client-secret" not in json.dumps([call["words"] for call in az.calls])
+    done = desk.gofer(*words, status=1, env={**environ, "AZURE_CLIENT_SECRET": "wrong-dummy-secret"})
+    assert "AADSTS7000215" in done.err
+    words = [*words[:-1], "--profile", "other"]
+    desk.gofer(*words, status=1, env={**environ, "AZURE_CLIENT_SECRET": "wrong-dummy-secret"})
+    assert [row["profile"] for row in json.loads(desk.gofer("account", "--json").out)] == ["default"]
+    assert "`az login` ended with status 1" in done.err
+    assert "wrong-dummy-secret" not in done.err
+    assert "AZURE_CLIENT_ID" in desk.gofer(*words, status=2).err
+
+
+def test_a_secret_read_from_stdin(desk: Home, az: Program) -> None:
+    argv = desk.argv("login", "--service-principal", "--tenant", "t.invalid")
+    environ = {**desk.environ, "AZURE_CLIENT_ID": "dummy-app"}
+    done = subprocess.run(
+        argv, env=environ, input=b"dummy-client-secret\n", capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert az.calls[-1]["read"] == "dummy-client-secret"
+
+
+PROBE = """
+import os, sys
+from gofer.ops.azure_account import token_folder
+from gofer.ops.session import Session
+from gofer.transport.azure.credential import Credential
+with Session() as session:
+    session._enter_azure()
+    print(Credential(token_folder(session.paths)).token("https://management.azure.com/.default").value)
+"""
+
+
+def test_tokens_are_told_by_their_end_and_forgotten_with_the_login(desk: Home, az: Program) -> None:
+    desk.gofer("login", "--profile", "work")
+    desk.gofer("account", "use", "work")
+    environ = {**desk.environ}
+    argv = [sys.executable, "-c", PROBE]
+    asked = subprocess.run(
+        argv, env=environ, cwd=desk.folder, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert asked.stdout.strip() == TOKEN, asked.stderr
+    assert az.calls[-1]["folder"] == str(desk.path / "azure" / "work")
+    told = desk.gofer("account", "show")
+    assert "https://management.azure.com/.default: " in told.out
+    assert 3000 < show(desk)["tokens"][0]["left_s"] <= 3600
+    assert TOKEN not in told.out + told.err
+    (kept,) = [path for path in desk.path.rglob("*.json") if TOKEN in path.read_text(errors="replace")]
+    assert stat.S_IMODE(os.stat(kept).st_mode) == 0o600
+    assert show(desk, "default")["tokens"] == []
+    desk.gofer("logout")
+    assert not kept.exists()
+    assert show(desk)["tokens"] == []
+
+
+def test_a_profile_that_is_gone_is_said_before_anything_is_asked(desk: Home, az: Program) -> None:
+    desk.configure("stores: {blob: {url: 'az://data', account: dummyone}}\n")
+    done = desk.gofer("store", "check", "blob", status=1, env={"GOFER_AZURE_PROFILE": "gone"})
+    assert "there is no Azure profile `gone`" in done.out
+    assert az.calls == []
+
+
+def test_without_az_a_principal_needs_no_login(desk: Home) -> None:
+    environ = {"AZURE_CLIENT_ID": "dummy-app", "AZURE_CLIENT_SECRET": "dummy-client-secret"}
+    done = desk.gofer("login", "--service-principal", "--tenant", "t.invalid", status=2, env=environ)
+    assert "gofer reads it from the environment" in done.err
+
+
+def test_completion_knows_profiles_and_images(desk: Home, az: Program) -> None:
+    desk.gofer("login", "--profile", "work")
+    desk.configure("dockers: {mine: {image: x}}\n")
+
+    def completed(*words: str) -> list[str]:
+        environ = {
+            "_GOFER_COMPLETE": "bash_complete",
+            "COMP_WORDS": " ".join(["gofer", *words]),
+            "COMP_CWORD": str(len(words)),
+        }
+        lines = desk.gofer(env=environ).out.split()
+        return [line.partition(",")[2] for line in lines]
+
+    assert completed("account", "use", "w") == ["work"]
+    assert completed("image", "wrap", "m") == ["mine"]
+    assert completed("doctor", "a") == ["azure"]

@@ -1,0 +1,82 @@
+"""Which image a run gets: `image:` of a target may name one of `dockers:`, wrapped for Singularity."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from azure.account.programs import Program, install_docker
+from home import Home
+from services.azure import Azure
+from services.azure import azure as azure
+
+from gofer.backends.azureml.names import environment_of_image
+
+DIGEST = "0123456789abcdef" * 4
+BASE = f"reg.invalid/me/env:1@sha256:{DIGEST}"
+PLACE = (
+    "kind: azureml, subscription_id: 00000000-0000-0000-0000-000000000001, resource_group: sim-group, "
+    "workspace: sim-ws, store: blob"
+)
+
+
+@pytest.fixture
+def docker(desk: Home, azure: Azure, tmp_path: Path) -> Program:
+    one, container = azure.account(), azure.container()
+    secrets = desk.path / "secrets.json"
+    secrets.parent.mkdir(parents=True)
+    secrets.touch(0o600)
+    secrets.write_text(json.dumps({"key": one.key}))
+    desk.environ |= azure.env()
+    desk.configure(f"""
+targets:
+  sing: {{{PLACE}, platform: singularity, virtual_cluster: sim-vc, instance_type: D2_v3, image: mine}}
+  aml: {{{PLACE}, compute: cpu-cluster, image: mine}}
+  own: {{{PLACE}, compute: cpu-cluster, image: "other.invalid/x:2"}}
+stores:
+  blob: {{url: "az://{container}", account: {one.name}, endpoint: "{one.endpoint}", key: "${{secret:key}}"}}
+dockers:
+  mine: {{image: "me/env:1", registry: reg.invalid, sha256: {DIGEST}, sing_wrap: true}}
+""")
+    return install_docker(tmp_path / "bin", registry={BASE: {}}, logins=["reg.invalid"])
+
+
+def is_planned(desk: Home, target: str, image: str) -> bool:
+    """Whether a run there would have the environment that gofer makes for that image."""
+    told = desk.gofer("-c", target, "submit", "--no-code", "--dry-run", "true").out
+    return "/versions/".join(environment_of_image(image)) in told
+
+
+def test_a_run_on_singularity_waits_for_its_wrapped_image(desk: Home, docker: Program) -> None:
+    for words in (["--dry-run"], []):
+        done = desk.gofer("-c", "sing", "submit", "--no-code", *words, "true", status=1)
+        assert "the image `mine` of the target `sing` must be wrapped for Singularity, and is not" in done.err
+        assert "hint: `gofer image wrap mine --push`" in done.err
+    desk.gofer("image", "wrap", "mine")
+    done = desk.gofer("-c", "sing", "submit", "--no-code", "true", status=1)
+    assert "is on this machine alone" in done.err
+    image = desk.gofer("image", "wrap", "mine", "--push").out.strip()
+    assert is_planned(desk, "sing", image)
+    assert json.loads(desk.gofer("list", "runs", "--json").out) == []
+
+
+def test_elsewhere_the_image_itself_is_used_at_its_digest(desk: Home, docker: Program) -> None:
+    assert is_planned(desk, "aml", BASE)
+    assert is_planned(desk, "own", "other.invalid/x:2")
+
+
+def test_a_run_gets_an_environment_of_its_wrapped_image(desk: Home, docker: Program, azure: Azure) -> None:
+    image = desk.gofer("image", "wrap", "mine", "--push").out.strip()
+    run = desk.gofer("-c", "sing", "submit", "-Q", "--no-code", "true").out.strip()
+    _, job = azure.arm("GET", f"/jobs/{run}")
+    _, version = azure.ask("GET", f"{job['properties']['environmentId']}?api-version=2024-04-01")
+    assert version["properties"]["image"] == image
+    desk.gofer("abort", run)
+
+
+def test_reading_commands_need_no_wrapped_image(desk: Home, docker: Program) -> None:
+    assert "sim-vc" in desk.gofer("target", "show", "sing").out
+    assert docker.calls == []
+    row = next(one for one in json.loads(desk.gofer("image", "list", "--json").out) if one["name"] == "mine")
+    assert row["used_by"] == ["aml", "sing"]

@@ -1,0 +1,178 @@
+"""What a target has and what else the service knows: nodes, quotas, waits, jobs of others, logs, pages."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import subprocess
+
+import pytest
+from azure.backend.desk import SUBSCRIPTION, Desk
+from home import until
+from services.azure import Azure
+
+pytestmark = [pytest.mark.net, pytest.mark.slow, pytest.mark.xdist_group("azure-besides")]
+
+
+def shown(desk: Desk, target: str) -> str:
+    return desk.gofer("target", "show", target).out
+
+
+def test_a_compute(desk: Desk) -> None:
+    text = shown(desk, "gpu")
+    assert "4 of 4 free" in text and "STANDARD_NC24RS_V3" in text and "4 idle, 0 busy" in text
+
+
+def test_kubernetes(desk: Desk) -> None:
+    assert "gpu4: 4 gpu" in shown(desk, "itp")
+
+
+def test_a_virtual_cluster(desk: Desk) -> None:
+    text = shown(desk, "vc")
+    for tier in ("Premium", "Standard", "Basic"):
+        assert f"location=eastus tier={tier} used=0 limit=16 series=NDv2" in text
+    assert "ND40rs_v2: gpus=8" in text
+
+
+def test_nodes(desk: Desk, azure: Azure) -> None:
+    run = desk.submit("sleep", "60")
+    azure.wait(run, "Running")
+    text = desk.gofer("list", "nodes", "-c", "aml").out
+    assert sum(run in line and "busy" in line for line in text.splitlines()) == 1
+    desk.gofer("abort", run)
+
+
+def test_why_a_run_waits(desk: Desk, azure: Azure) -> None:
+    azure.admin("POST", "/hold", {"held": True})
+    run = desk.submit("true")
+    assert f"{run[-6:]} waits: " in desk.gofer("why", run).out
+    azure.admin("POST", "/hold", {"held": False})
+    desk.gofer("wait", run)
+    assert desk.python(f"say(session.backend('aml').waiting(RunRef('{run}')))") is None
+
+
+def test_a_full_compute_says_so(desk: Desk, azure: Azure) -> None:
+    runs = [desk.submit("-c", "gpu", "-n", "16", "sleep", "60"), desk.submit("-c", "gpu", "-n", "4", "true")]
+    azure.wait(runs[0], "Running")
+    assert "all 4 nodes of the compute are in use" in desk.gofer("why", runs[1]).out
+    desk.gofer("abort", *runs)
+
+
+def test_jobs_of_others(desk: Desk, azure: Azure) -> None:
+    azure.admin(
+        "POST",
+        "/jobs",
+        {
+            "name": "jianfw_1563257309_60ce2fc7",
+            "experiment": "jianfw",
+            "command": "python train.py",
+            "status": "Failed",
+            "error": {"code": "UserError", "message": "it broke"},
+            "logs": {"azureml-logs/70_driver_log_0.txt": "old log\n", "azureml-logs/55_x.txt": "other\n"},
+            "nodes": 2,
+        },
+    )
+    found = desk.python("""
+b = session.backend("aml")
+jobs = b.jobs(JobFilter(name_end="60ce2fc7"))
+job = b.job(jobs[0].name)
+say([[one.name for one in jobs], job.state, job.command, job.nodes, job.is_ours, job.experiment, job.error,
+     [one.name for one in b.jobs(JobFilter(states=frozenset({State.FAILED}), experiment="jianfw"))],
+     [one.name for one in b.native_logs(job.name)],
+     b.read_native(job.name, "azureml-logs/70_driver_log_0.txt", 4).decode(),
+     b.read_native(job.name, "azureml-logs/70_driver_log_0.txt", 8).decode(),
+     b.read_native(job.name, "none", 0).decode(), [*b.native_logs("none")], b.job("none")])
+""")
+    name = "jianfw_1563257309_60ce2fc7"
+    assert found[:8] == [
+        [name],
+        "failed",
+        "python train.py",
+        2,
+        False,
+        "jianfw",
+        "it broke (UserError)",
+        [name],
+    ]
+    assert found[8] == ["azureml-logs/70_driver_log_0.txt", "azureml-logs/55_x.txt"]
+    assert found[9:] == ["log\n", "", "", [], None]
+
+
+def test_a_log_grows(desk: Desk, azure: Azure) -> None:
+    run = desk.submit("sh", "-c", "echo one; sleep 3; echo two")
+    azure.wait(run)
+    text = desk.python(f"""
+b = session.backend("aml")
+(first, *_) = b.native_logs("{run}")
+whole = b.read_native("{run}", first.name, 0)
+at = whole.index(b"two")
+say([first.name, whole.decode(), b.read_native("{run}", first.name, at).decode()])
+""")
+    assert text[0] == "user_logs/std_log.txt" and "one\ntwo\n" in text[1] and text[2].startswith("two\n")
+
+
+def test_pages(desk: Desk) -> None:
+    where = f"wsid=/subscriptions/{SUBSCRIPTION}/resourceGroups/sim-group/providers/"
+    assert desk.gofer("view", "portal", "aml").out.startswith(
+        "https://ml.azure.com/compute/cpu-cluster/details?wsid="
+    )
+    run = desk.submit("true")
+    assert desk.gofer("view", "portal", run).out.startswith(f"https://ml.azure.com/runs/{run}?{where}")
+
+
+def test_a_shell_needs_a_run_that_runs(desk: Desk, azure: Azure) -> None:
+    run = desk.submit("true")
+    azure.wait(run)
+    assert "does not run any more" in desk.gofer("ssh", run, "ls", status=1).err
+    found = desk.python(f"""
+from gofer.errors import CheckFailed
+try:
+    session.backend("aml").shell(RunRef("{run}"), [], terminal=False)
+except CheckFailed as error:
+    say(error.message)
+""")
+    assert found == f"{run} is succeeded, and a shell needs one that runs"
+
+
+@pytest.mark.parametrize("word", ["failed", "killing"])
+def test_kubernetes_tags(desk: Desk, azure: Azure, word: str) -> None:
+    run = desk.submit("-c", "itp", "-n", "4", "sleep", "60")
+    azure.wait(run, "Running")
+    azure.arm("POST", f"/jobs/{run}/cancel")
+    azure.wait(run, "Canceled")
+    azure.admin("POST", f"/jobs/{run}/become", {"tags": {"amlk8s status": word}})
+    seen = desk.python(f"say(session.backend('itp').observe([RunRef('{run}')])['{run}'].state)")
+    assert seen == "failed"
+
+
+def _with_key(desk: Desk) -> None:
+    key = desk.root / "id_test"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, timeout=60)
+    text = (desk.folder / "gofer.yaml").read_text()
+    more = f'interactive: true, ssh_public_key: "{key}.pub", compute: '
+    (desk.folder / "gofer.yaml").write_text(text.replace("compute: ", more))
+
+
+def test_a_real_shell_by_the_tag_of_kubernetes(desk: Desk, azure: Azure) -> None:
+    _with_key(desk)
+    run = desk.submit("-c", "itp", "-n", "4", "sleep", "100")
+    azure.wait(run, "Running")
+    until(lambda: "ssh://" in json.dumps(azure.arm("GET", f"/jobs/{run}")), "the job has a shell")
+    done = desk.gofer("ssh", run, "echo", "in the run's place; $HOME")
+    assert done.out == "in the run's place; $HOME\n"
+    desk.gofer("abort", run)
+
+
+def test_a_real_shell_over_a_websocket(desk: Desk, azure: Azure) -> None:
+    _with_key(desk)
+    run = desk.submit("sleep", "100")
+    azure.wait(run, "Running")
+    until(lambda: "wss://" in json.dumps(azure.arm("GET", f"/jobs/{run}")), "the job has a shell")
+    argv = desk.python(f"say(session.backend('aml').shell(RunRef('{run}'), ['cat'], terminal=False))")
+    assert "azureuser@127.0.0.1" in argv and azure.token() not in " ".join(argv)
+    # The service's nodes have a user of that name, and this machine has not.
+    words = [word.replace("azureuser@", f"{getpass.getuser()}@") for word in argv]
+    sent = bytes(range(256)) * 2000
+    done = subprocess.run(words, input=sent, env=desk.environ, capture_output=True, timeout=100, check=False)
+    assert done.stdout == sent, done.stderr
+    desk.gofer("abort", run)

@@ -1,0 +1,89 @@
+"""Datastores: made once, renewed when what they hold would end too soon, and never shortened for others."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from azure.backend.desk import Desk
+from azure.backend.records import PLACES, STORE
+from services.azure import Azure
+
+from gofer.agent.objects.azure_auth import utc
+from gofer.backends.azureml.datastores import datastore_body, sas_end
+from gofer.backends.azureml.names import datastore_name
+from gofer.backends.registry import BlobPlace
+
+pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-datastores")]
+_CODE = """
+from gofer.agent.objects.azure_auth import utc
+from gofer.backends.azureml.datastores import Datastores
+from gofer.backends.azureml.notes import Known
+from gofer.backends.azureml.service import Service
+from gofer.backends.registry import BlobPlace
+import tempfile
+service = session.backend("aml")._service
+place = BlobPlace("dummyone", "https://dummyone.blob.core.windows.net", "data", "")
+def ensure(days, *, forgetful, by_identity=False):
+    known = Known(tempfile.mkdtemp(), "x") if forgetful else service.known
+    spec = {"sas": f"sv=1&se={utc(time.time() + days * 86400)}&sp=rl&sig=dummy"}
+    made = Datastores(Service(service.arm, service.workspace, known), by_identity=by_identity)
+    made.ensure("mine", place, spec)
+def ensured(days, **how):
+    ensure(days, **how)
+    said = service.arm.get(f"{service.workspace.id}/datastores/mine", "1")["properties"]
+    left = (float(said["tags"]["gofer_until"]) - time.time()) / 86400
+    return [round(left) if said["credentials"]["credentialsType"] == "Sas" else None,
+            said["credentials"]["credentialsType"]]
+"""
+
+
+def test_what_is_lent_is_renewed_and_never_shortened(desk: Desk, azure: Azure) -> None:
+    steps = """
+say([ensured(4, forgetful=True), ensured(1, forgetful=True), ensured(4, forgetful=False),
+     ensured(7, forgetful=True), ensured(2, forgetful=False), ensured(1, forgetful=True, by_identity=True)])
+"""
+    found = desk.python(_CODE + steps)
+    assert found == [[4, "Sas"], [4, "Sas"], [4, "Sas"], [7, "Sas"], [7, "Sas"], [None, "None"]]
+
+
+def test_a_fresh_one_is_not_even_asked_about(desk: Desk, azure: Azure) -> None:
+    desk.python(_CODE + "say(ensure(4, forgetful=False))")
+    azure.admin("DELETE", "/counters")
+    desk.python(_CODE + "say(ensure(4, forgetful=False))")
+    assert not [name for name in azure.admin("GET", "/counters")["requests"] if "datastores" in name]
+
+
+def body(place: BlobPlace, spec: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = datastore_body(place, spec, 1.0, "core.localhost")["properties"]
+    return found
+
+
+def test_the_body() -> None:
+    found = body(PLACES[STORE], {"sas": "?sv=1&sig=dummy"})
+    assert (found["accountName"], found["containerName"]) == ("acct", "runs")
+    assert (found["endpoint"], found["protocol"]) == ("core.windows.net", "https")
+    assert found["credentials"]["secrets"]["sasToken"] == "sv=1&sig=dummy"
+
+
+def test_an_account_behind_another_address() -> None:
+    found = body(BlobPlace("acct", "http://127.0.0.1:10000/acct", "runs", ""), {"sas": "sig=dummy"})
+    assert (found["endpoint"], found["protocol"]) == ("core.localhost", "http")
+
+
+def test_when_a_signature_ends() -> None:
+    ends = time.time() + 1000
+    assert abs(sas_end({"sas": f"sv=1&se={utc(ends).replace(':', '%3A')}&sig=x"}) - ends) < 2
+    assert sas_end({"sas": "sv=1&se=2030-01-01&sig=x"}) == 1893456000.0
+    assert sas_end({"sas": "sv=1&si=policy&sig=x"}) > time.time() + 365 * 86400
+
+
+def test_names_tell_places_apart() -> None:
+    places = [
+        *PLACES.values(),
+        PLACES[STORE]._replace(scope="/me"),
+        PLACES[STORE]._replace(container="other"),
+    ]
+    assert len({datastore_name(place) for place in places}) == len(places)
+    assert datastore_name(PLACES[STORE]) == datastore_name(PLACES[STORE]._replace(prefix="elsewhere"))

@@ -1,0 +1,118 @@
+"""The ways to a token, on the simulator: service principal, managed identity, device code, in their order."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from services.azure import Azure
+
+pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-logins")]
+_HEAD = """
+import os, sys
+from gofer.errors import GoferError
+from gofer.transport.azure.arm import Arm
+from gofer.transport.azure.cloud import find_cloud
+from gofer.transport.azure.credential import Credential, device_code, sign_out
+folder = os.environ["FOLDER"]
+cloud = find_cloud(None, os.environ, folder)
+credential = Credential(folder, authority=cloud.authority)
+def subscriptions():
+    return len(Arm(cloud, credential).get("/subscriptions", "2022-12-01")["value"])
+try:
+    {code}
+except GoferError as error:
+    print(type(error).__name__, error.message)
+"""
+ASK = "print(credential.who, subscriptions())"
+
+
+class Person:
+    """Who is signed in as `azure.env()` says, but for what a test takes away or adds."""
+
+    def __init__(self, azure: Azure, folder: Path) -> None:
+        self.folder = folder
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("AZURE_", "ARM_"))}
+        self.environ = {**kept, **azure.env(), "FOLDER": str(folder / "azure"), "HOME": str(folder)}
+        self.environ["PATH"] = str(folder)  # no `az` here
+
+    def argv(self, code: str) -> list[str]:
+        return [sys.executable, "-u", "-c", _HEAD.format(code=code)]
+
+    def run(self, code: str, **env: str) -> str:
+        environ = {**self.environ, **env}
+        done = subprocess.run(
+            self.argv(code), env=environ, capture_output=True, text=True, timeout=100, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+
+@pytest.fixture
+def person(tmp_path: Path, azure: Azure) -> Person:
+    return Person(azure, tmp_path)
+
+
+def test_a_service_principal(person: Person) -> None:
+    assert person.run(ASK).startswith("principal ") and person.run(ASK).endswith(" 1")
+
+
+def test_a_secret_that_is_wrong(person: Person) -> None:
+    said = person.run(ASK, AZURE_CLIENT_SECRET="dummy-wrong")
+    assert said.startswith("CredentialError the service principal") and "AADSTS7000215" in said
+    assert "dummy-wrong" not in said
+
+
+def test_a_managed_identity(person: Person, azure: Azure) -> None:
+    for name in ("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_TENANT_ID"):
+        person.environ.pop(name)
+    secret = (azure.folder / "node.token").read_text()
+    said = person.run(ASK, IDENTITY_ENDPOINT=f"{azure.plain}/msi/identity", IDENTITY_HEADER=secret)
+    assert said == "managed identity 1"
+
+
+def test_nobody_and_then_a_device_code(person: Person, azure: Azure) -> None:
+    for name in ("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET"):
+        person.environ.pop(name)
+    assert person.run(ASK) == "NobodySignedIn nobody is signed in to Azure"
+    code = "device_code(cloud.scope, lambda text: print(text), folder=folder, authority=cloud.authority)"
+    child = subprocess.Popen(person.argv(code), env=person.environ, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert "code" in child.stdout.readline()
+    azure.admin("POST", "/device/approve", {})
+    child.communicate(timeout=100)
+    assert child.returncode == 0
+    (kept,) = (person.folder / "azure" / "device").iterdir()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert person.run(ASK).startswith("device code in ") and person.run(ASK).endswith(" 1")
+    other = person.run("print(len(credential.token('https://storage.azure.com/.default').value) > 20)")
+    assert other == "True"
+    assert person.run("print(sign_out(folder), sign_out(folder))") == "True False"
+    assert person.run(ASK) == "NobodySignedIn nobody is signed in to Azure"
+
+
+def test_the_description_of_a_cloud_is_kept(person: Person, azure: Azure) -> None:
+    person.run("print(cloud.arm)")
+    azure.admin("DELETE", "/counters")
+    assert person.run("print(cloud.arm)") == azure.base
+    assert "GET /metadata/endpoints" not in azure.admin("GET", "/counters")["requests"]
+    (person.folder / "azure" / "cloud.json").write_text("{")
+    assert person.run("print(cloud.arm)") == azure.base
+
+
+def test_clouds_by_name(person: Person) -> None:
+    person.environ.pop("ARM_CLOUD_METADATA_URL")
+    person.environ.pop("AZURE_AUTHORITY_HOST")
+    said = person.run(
+        "print([find_cloud(name, os.environ, folder).arm for name in (None, 'usgov', 'china')])"
+    )
+    assert said.split("'")[1::2] == [
+        "https://management.azure.com",
+        "https://management.usgovcloudapi.net",
+        "https://management.chinacloudapi.cn",
+    ]
+    assert "there is no Azure cloud called `moon`" in person.run("find_cloud('moon', os.environ, folder)")

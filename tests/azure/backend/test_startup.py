@@ -1,0 +1,39 @@
+"""What commands load: nothing of Azure where no Azure run is asked about, and no SDK at all."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+
+import pytest
+from azure.backend.desk import Desk
+from services.azure import Azure
+
+pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-startup")]
+
+
+def loaded(desk: Desk, *words: str) -> set[str]:
+    """The modules that a command imports; it is told how much of the processor it took."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    argv = [sys.executable, "-X", "importtime", "-m", "gofer", *words]
+    done = subprocess.run(
+        argv, cwd=desk.folder, env=desk.environ, capture_output=True, text=True, timeout=100, check=False
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 0, done.stderr[-2000:]
+    took_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(f"gofer {words[0]}: {took_s:.3f} s of the processor, with a note of every import")
+    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "import time:" in line}
+
+
+def test_what_is_loaded(desk: Desk, azure: Azure) -> None:
+    run = desk.submit("true")
+    azure.wait(run)
+    asked = loaded(desk, "query", run)
+    assert "azure.core.pipeline" in asked
+    assert not {"azure.identity", "azure.ai.ml", "requests", "msal"} & asked
+    ended = loaded(desk, "list", "runs")
+    assert not [name for name in ended if name.partition(".")[0] == "azure" or "azureml" in name]
+    planned = loaded(desk, "submit", "--dry-run", "true")
+    assert not [name for name in planned if name.startswith("azure.core")]

@@ -1,0 +1,149 @@
+"""Tokens between commands: who finds them, when they are asked for anew, and what is not believed."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gofer.errors import CredentialError
+from gofer.transport.azure.credential import Credential, NobodySignedIn, sign_out
+from gofer.transport.azure.tokens import Token, TokenFiles
+
+SCOPE = "https://management.azure.com/.default"
+_AZ = """#!{python}
+import json, os, sys, time
+folder = os.environ["AZURE_CONFIG_DIR"] if "AZURE_CONFIG_DIR" in os.environ else {home!r}
+path = os.path.join(folder, "asked")
+asked = int(open(path).read()) + 1 if os.path.exists(path) else 1
+open(path, "w").write(str(asked))
+print(json.dumps({{"accessToken": f"dummy {{os.path.basename(folder)}} {{asked}} {{sys.argv[4]}}",
+                   "expires_on": int(time.time()) + {lasts}}}))
+"""
+
+
+def signed_in(folder: Path, *, lasts: int = 3600) -> dict[str, str]:
+    """An environment with an `az` that gives tokens, numbered."""
+    (folder / "bin").mkdir(exist_ok=True)
+    (folder / "home" / ".azure").mkdir(parents=True, exist_ok=True)
+    az = folder / "bin" / "az"
+    az.write_text(_AZ.format(python=sys.executable, home=str(folder / "home" / ".azure"), lasts=lasts))
+    az.chmod(0o755)
+    return {"PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}", "HOME": str(folder / "home")}
+
+
+@pytest.fixture
+def around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    found = signed_in(tmp_path)
+    monkeypatch.setenv("PATH", found["PATH"])
+    return found
+
+
+def only_file(tmp_path: Path) -> Path:
+    (found,) = (tmp_path / "kept" / "tokens").glob("*.json")
+    return found
+
+
+def test_a_token_is_kept_for_its_owner_alone(tmp_path: Path, around: dict[str, str]) -> None:
+    first = Credential(str(tmp_path / "kept"), around).token(SCOPE)
+    assert first.value == "dummy .azure 1 https://management.azure.com"
+    assert Credential(str(tmp_path / "kept"), around).token(SCOPE) == first
+    assert stat.S_IMODE(only_file(tmp_path).stat().st_mode) == 0o600
+    assert first.value not in repr(first)
+
+
+def test_each_scope_has_its_own(tmp_path: Path, around: dict[str, str]) -> None:
+    credential = Credential(str(tmp_path / "kept"), around)
+    assert credential.token(SCOPE).value != credential.token("https://storage.azure.com/.default").value
+    assert len(list((tmp_path / "kept" / "tokens").glob("*.json"))) == 2
+
+
+def test_one_that_ends_soon_is_asked_for_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    around = signed_in(tmp_path, lasts=299)
+    monkeypatch.setenv("PATH", around["PATH"])
+    values = {Credential(str(tmp_path / "kept"), around).token(SCOPE).value for _ in range(2)}
+    assert len(values) == 2
+
+
+def test_a_file_that_others_can_read_is_not_believed(tmp_path: Path, around: dict[str, str]) -> None:
+    first = Credential(str(tmp_path / "kept"), around).token(SCOPE)
+    only_file(tmp_path).chmod(0o644)
+    assert Credential(str(tmp_path / "kept"), around).token(SCOPE) != first
+    assert stat.S_IMODE(only_file(tmp_path).stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"{", b"[]", b'{"who": "x"}', b'{"who":1,"scope":2,"token":3,"expires_at":"x"}']
+)
+def test_a_damaged_file_is_as_good_as_none(tmp_path: Path, around: dict[str, str], damage: bytes) -> None:
+    first = Credential(str(tmp_path / "kept"), around).token(SCOPE)
+    only_file(tmp_path).write_bytes(damage)
+    assert Credential(str(tmp_path / "kept"), around).token(SCOPE) != first
+
+
+def test_a_file_under_the_wrong_name_is_not_believed(tmp_path: Path) -> None:
+    files = TokenFiles(str(tmp_path))
+    files.write("one", SCOPE, Token("dummy", time.time() + 3600))
+    (path,) = (tmp_path / "tokens").glob("*.json")
+    held = json.loads(path.read_text())
+    path.write_text(json.dumps({**held, "who": "two"}))
+    assert files.read("one", SCOPE) is None
+
+
+def test_profiles_of_az_are_kept_apart(tmp_path: Path, around: dict[str, str]) -> None:
+    values = set()
+    for name in ("work", "own"):
+        (tmp_path / name).mkdir()
+        own = {**around, "AZURE_CONFIG_DIR": str(tmp_path / name)}
+        values |= {Credential(str(tmp_path / "kept"), own).token(SCOPE).value for _ in range(2)}
+    assert {value.split()[1] for value in values} == {"work", "own"} and len(values) == 2
+
+
+def test_another_login_of_az_is_noticed(tmp_path: Path, around: dict[str, str]) -> None:
+    profile = tmp_path / "home" / ".azure" / "azureProfile.json"
+    profile.write_text("{}")
+    first = Credential(str(tmp_path / "kept"), around).token(SCOPE)
+    os.utime(profile, ns=(1, 1))
+    assert Credential(str(tmp_path / "kept"), around).token(SCOPE) != first
+
+
+def test_what_the_service_does_not_take_is_forgotten(tmp_path: Path, around: dict[str, str]) -> None:
+    credential = Credential(str(tmp_path / "kept"), around)
+    first = credential.token(SCOPE)
+    credential.forget(SCOPE)
+    assert credential.token(SCOPE) != first
+    assert credential.token(SCOPE, claims="{}") != credential.token(SCOPE, claims="{}")
+
+
+def test_sign_out_forgets_the_profile_and_no_other(tmp_path: Path, around: dict[str, str]) -> None:
+    (tmp_path / "work").mkdir()
+    other = {**around, "AZURE_CONFIG_DIR": str(tmp_path / "work")}
+    kept = str(tmp_path / "kept")
+    mine, theirs = (Credential(kept, one).token(SCOPE) for one in (around, other))
+    assert sign_out(kept, around) and not sign_out(kept, around)
+    assert Credential(kept, other).token(SCOPE) == theirs
+    assert Credential(kept, around).token(SCOPE) != mine
+    assert [one.scope for one in TokenFiles(kept).held()] == [SCOPE, SCOPE]
+
+
+def test_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NobodySignedIn):
+        Credential(str(tmp_path / "kept"), {"PATH": str(tmp_path), "HOME": str(tmp_path)}).token(SCOPE)
+
+
+def test_an_az_that_says_something_else(tmp_path: Path, around: dict[str, str]) -> None:
+    (tmp_path / "bin" / "az").write_text("#!/bin/sh\necho hello\n")
+    with pytest.raises(CredentialError, match="something else than a token"):
+        Credential(str(tmp_path / "kept"), around).token(SCOPE)
+
+
+def test_tokens_are_told_to_whoever_masks_them(tmp_path: Path, around: dict[str, str]) -> None:
+    told: list[str] = []
+    found = Credential(str(tmp_path / "kept"), around, remember=told.append).token(SCOPE)
+    assert told == [found.value]

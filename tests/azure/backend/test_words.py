@@ -1,0 +1,149 @@
+"""Pure words: doors to shells, why runs wait, which log comes first, pages, what a job of others is."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from gofer.agent.states import State
+from gofer.backends.azureml import facts, shell
+from gofer.backends.azureml.jobs import read_job
+from gofer.backends.azureml.logs import order
+from gofer.backends.azureml.looking import made_at
+from gofer.backends.azureml.names import Workspace, environment_of_image
+from gofer.backends.azureml.options import AzureOptions
+from gofer.backends.azureml.portal import run_page, target_page
+from gofer.backends.azureml.shell import Door, Here
+from gofer.transport.azure.cloud import find_cloud
+
+RUN = "r261116-091233-k9qd4x"
+
+
+def job(*, tags: dict[str, str] | None = None, endpoint: str = "") -> dict[str, Any]:
+    services = {"Studio": {"jobServiceType": "Studio", "endpoint": "https://ml.azure.com/x"}}
+    if endpoint:
+        services["ssh"] = {"jobServiceType": "SSH", "endpoint": endpoint}
+    return {"name": RUN, "properties": {"tags": tags or {}, "services": services}}
+
+
+@pytest.mark.parametrize(
+    ("said", "door"),
+    [
+        (job(), None),
+        (job(tags={"ssh": "ssh://me@10.0.0.1:2222"}), Door("10.0.0.1", 2222, "me")),
+        (job(endpoint="ssh://10.0.0.2"), Door("10.0.0.2", None, "azureuser")),
+        (
+            job(endpoint="wss://x.example/a?b=c"),
+            Door("x.example", None, "azureuser", "wss://x.example/a?b=c"),
+        ),
+        (job(endpoint="https://x.example"), None),
+    ],
+)
+def test_doors(said: dict[str, Any], door: Door | None) -> None:
+    assert shell.find_door(said) == door
+
+
+def test_the_node_of_a_run() -> None:
+    nodes = [
+        {"runId": "other", "publicIpAddress": "10.0.0.1", "port": 50000},
+        {"runId": RUN, "publicIpAddress": "10.0.0.2", "port": 50001},
+    ]
+    assert shell.find_door(job(), nodes) == Door("10.0.0.2", 50001)
+    assert shell.find_door(job(), [{"runId": RUN, "publicIpAddress": None}]) is None
+
+
+def test_the_words_for_ssh() -> None:
+    here = Here("/keys/id", "/state/azure")
+    words = shell.words(Door("10.0.0.1", 2222, "me"), RUN, ["echo", "a b; c"], here, terminal=False)
+    assert words[-3:] == ["--", "me@10.0.0.1", "echo 'a b; c'"]
+    assert words[words.index("-i") : words.index("-i") + 2] == ["-i", "/keys/id"]
+    assert f"HostKeyAlias={RUN}" in words and "-T" in words and words[-5:-3] == ["-p", "2222"]
+    bridge = shell.words(Door("x", None, "u", "wss://x/%41 b"), RUN, [], here, terminal=True)
+    proxy = next(word for word in bridge if word.startswith("ProxyCommand="))
+    assert proxy.endswith("gofer.transport.azure.bridge 'wss://x/%%41 b' /state/azure") and "-t" in bridge
+    assert bridge[-2:] == ["--", "u@x"]
+
+
+def test_logs_in_the_order_people_want_them() -> None:
+    names = [
+        "user_logs/std_log.txt",
+        "user_logs/std_log_process_0.txt",
+        "user_logs/std_log_process_1.txt",
+        "user_logs/std_log_process_10.txt",
+        "azureml-logs/70_driver_log_0.txt",
+        "azureml-logs/70_driver_log_1.txt",
+        "azureml-logs/55_azureml-execution.txt",
+        "system_logs/lifecycler/lifecycler.log",
+    ]
+    mixed = random.Random(1).sample(names, len(names))
+    assert sorted(mixed, key=order) == names
+
+
+def quota(used: int, limit: int, tier: str = "Premium") -> dict[str, object]:
+    return {"location": "eastus", "tier": tier, "used": used, "limit": limit}
+
+
+@pytest.mark.parametrize(
+    ("status", "around", "words"),
+    [
+        ("Queued", {"quota": [quota(8, 8)]}, "quota is used up (Premium in eastus: 8 of 8)"),
+        ("Queued", {"quota": [quota(8, 8), quota(1, 8)]}, "has quota left"),
+        ("Queued", {"at_most": {"free": 0, "total": 4}, "nodes": {"busy": 4}}, "all 4 nodes"),
+        (
+            "Queued",
+            {"at_most": {"free": 2, "total": 4}, "nodes": {"busy": 1, "preparing": 1}},
+            "of at most 4 nodes 1 are busy",
+        ),
+        ("Queued", {}, "not given it nodes yet"),
+        ("Paused", {}, "paused by the service"),
+        ("Preparing", {}, "environment is being prepared"),
+    ],
+)
+def test_why_runs_wait(status: str, around: dict[str, object], words: str) -> None:
+    found = facts.waiting(status, {}, around)
+    assert found is not None and words in found.why
+
+
+def test_a_run_that_runs_does_not_wait() -> None:
+    assert facts.waiting("Running", {}, {}) is None
+    assert facts.waiting("Queued", {"amlk8s status": "running"}, {}) is None
+
+
+def test_quotas_of_one_tier() -> None:
+    rows = [quota(1, 2), quota(1, 2, "Basic")]
+    assert facts.of_tier(rows, "basic") == rows[1:]
+
+
+def test_a_cluster_that_says_little() -> None:
+    assert facts.quotas({}) == [] and facts.cluster_facts({"properties": {}}, {})["quota"] == []
+    assert facts.compute_facts({"properties": {"computeType": "AmlCompute"}})["at_most"] is None
+
+
+def test_a_job_that_says_little() -> None:
+    found = read_job({"name": "x"}, 4)
+    assert (found.name, found.state, found.status, found.nodes, found.gpus) == (
+        "x",
+        State.UNKNOWN,
+        "Unknown",
+        1,
+        4,
+    )
+
+
+def test_pages() -> None:
+    cloud, where = find_cloud(None, {}, "/nonexistent"), Workspace("s", "g", "w")
+    assert run_page(cloud, where, RUN, "t") == f"https://ml.azure.com/runs/{RUN}?wsid={where.id}&tid=t"
+    assert "/compute/c/details?" in target_page(cloud, where, AzureOptions(compute="c"))
+    assert "/experiments?" in target_page(cloud, where, AzureOptions(platform="singularity"))
+
+
+def test_when_a_run_was_made() -> None:
+    assert made_at(RUN) == 1794820353.0
+    assert made_at("jianfw_1563257309_60ce2fc7") is None
+
+
+def test_environments_of_images() -> None:
+    assert environment_of_image("a.azurecr.io/Team/My_Image:1.2@sha256:x")[0] == "gofer-my-image"
+    assert environment_of_image("a:1") != environment_of_image("a:2")

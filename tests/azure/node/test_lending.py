@@ -1,0 +1,119 @@
+"""What a run on Azure ML is lent: for how long, of what reach, or nothing but its own identity."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from azure.storage.filedatalake import generate_directory_sas
+
+from gofer.agent.objects.azure_auth import VERSION, SharedKey, make_sas, sas_fields, signature
+from gofer.agent.objects.azure_auth import SasTerms as Terms
+from gofer.config.stores import StoreOptions
+from gofer.ops.lending import LONGEST_S, lent_s
+from gofer.ops.session import Session
+from gofer.ops.submit import SubmitRequest, _private, draft
+from gofer.storage.azure import AzureStore
+from gofer.storage.open import open_store
+
+KEY = "ZHVtbXlkdW1teWR1bW15ZHVtbXlkdW1teWR1bW15ZHVtbXlkdW1teWR1bW15ZHVtbXk="
+DAY = 86400.0
+
+
+@pytest.mark.parametrize("name", ["me", "a/b c/ü", "deep/er/and/deeper"])
+def test_a_folders_sas_is_what_the_azure_sdk_makes(name: str) -> None:
+    ends = datetime(2026, 1, 3, tzinfo=UTC)
+    ours = sas_fields(make_sas(SharedKey("acct", KEY), Terms("rcwdl", ends.timestamp(), "d", "box", name)))
+    signed: list[str] = []
+    theirs = sas_fields(
+        generate_directory_sas(
+            "acct",
+            "box",
+            name,
+            KEY,
+            permission=ours["sp"],
+            start=datetime.fromisoformat(ours["st"]),
+            expiry=ends,
+            sts_hook=signed.append,
+        )
+    )
+    own = ("sv", "sig")  # the SDK speaks a newer version, whose lines to sign are the same
+    assert {**ours, **dict.fromkeys(own)} == {**theirs, **dict.fromkeys(own)}
+    lines = signed[0].replace(f"\n{theirs['sv']}\n", f"\n{VERSION}\n").split("\n")
+    assert ours["sig"] == signature(base64.b64decode(KEY), lines)
+
+
+def store(**options: Any) -> AzureStore:
+    found = open_store("az://box/me", StoreOptions("acct", KEY, **options))
+    assert isinstance(found, AzureStore)
+    return found
+
+
+def test_a_hierarchical_account_lends_the_folder_alone() -> None:
+    fields = sas_fields(store(hierarchical="true").node_spec("runs", expires_s=60, write=True)["sas"])
+    assert (fields["sr"], fields["sdd"], fields["sp"]) == ("d", "2", "rcwdl")
+    fields = sas_fields(store().node_spec("runs", expires_s=60, write=False)["sas"])
+    assert (fields["sr"], fields["sp"], "sdd" in fields) == ("c", "rl", False)
+
+
+def test_a_machine_with_an_identity_is_lent_nothing() -> None:
+    spec = store().node_spec("runs", expires_s=60, write=True, identity={"client_id": "c"})
+    assert spec == {
+        "kind": "azure",
+        "endpoint": "https://acct.blob.core.windows.net",
+        "container": "box",
+        "prefix": "me/runs",
+        "identity": {"client_id": "c"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "retries", "days"),
+    [(None, 0, 4.0), (DAY / 2, 0, 2.5), (DAY, 2, 5.0), (30 * DAY, 0, 7.0), (None, 9, 7.0)],
+)
+def test_it_is_lent_for_the_queue_and_the_work(limit_s: float | None, retries: int, days: float) -> None:
+    assert lent_s("azureml", limit_s, retries=retries) == days * DAY
+    assert lent_s("slurm", limit_s, retries=retries) == LONGEST_S
+
+
+TARGET = """
+stores:
+  blob: {{url: "az://box/me", account: acct, key: "${{env:DUMMY_KEY}}"}}
+  more: {{url: "az://data", account: acct, key: "${{env:DUMMY_KEY}}"}}
+folders:
+  data: {{store: more, path: in, mode: mount}}
+targets:
+  cloud: {{kind: azureml, store: blob, subscription_id: s, resource_group: g, workspace: w, compute: c,
+    image: "me/env:1"{more}}}
+"""
+
+
+def session(tmp_path: Path, more: str = "") -> Session:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "gofer.yaml").write_text(TARGET.format(more=more))
+    environ = {"HOME": str(tmp_path), "GOFER_HOME": str(tmp_path / "gofer"), "DUMMY_KEY": KEY, "PATH": "/bin"}
+    return Session(folder=project, environ=environ, say=lambda words: None)
+
+
+def test_a_target_without_an_identity_gives_a_signature(tmp_path: Path) -> None:
+    desk = session(tmp_path)
+    drawn = draft(desk, SubmitRequest(command=("true",), target="cloud", code=False))
+    private = _private(desk, drawn)
+    assert private.store is not None
+    ends = datetime.fromisoformat(sas_fields(private.store["sas"])["se"])
+    left = ends - datetime.now(UTC)
+    assert timedelta(days=3.9) < left < timedelta(days=4.1)
+    assert "sas" in private.folders["data"]
+
+
+def test_a_target_with_an_identity_gives_that(tmp_path: Path) -> None:
+    desk = session(tmp_path, ", identity: dummy-client")
+    drawn = draft(desk, SubmitRequest(command=("true",), target="cloud", code=False))
+    private = _private(desk, drawn)
+    assert private.store is not None
+    assert private.store["identity"] == private.folders["data"]["identity"] == {"client_id": "dummy-client"}
+    assert "sas" not in private.store

@@ -1,0 +1,90 @@
+"""Which part of a run a process is, by the service's variables alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from azure.node.service import request
+
+from gofer.agent.azure.node import read_words
+from gofer.agent.azure.share import own_environment, read_share
+
+PYTORCH = {"NODE_RANK": "1", "RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.4", "MASTER_PORT": "6105"}
+MPI = {
+    "OMPI_COMM_WORLD_RANK": "5",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+    "AZ_BATCH_MASTER_NODE": "10.0.0.4:6000",
+    "AZ_BATCH_HOST_LIST": "10.0.0.4,10.0.0.5",
+}
+
+
+def told(**more: Any) -> dict[str, Any]:
+    return request(["true"], **more)
+
+
+def test_one_process_a_node() -> None:
+    share = read_share(PYTORCH, told(nodes=2, procs=4), None)
+    assert (share.node, share.nodes, share.procs, share.local) == (1, 2, 4, None)
+    assert (share.master, share.port, share.hosts) == ("10.0.0.4", 6105, [])
+
+
+def test_one_process_a_rank() -> None:
+    share = read_share(MPI, told(nodes=2, procs=4, launcher="mpi"), None)
+    assert (share.node, share.local, share.master, share.port) == (1, 1, "10.0.0.4", 6000)
+    assert share.hosts == ["10.0.0.4", "10.0.0.5"]
+
+
+def test_one_node_is_told_nothing() -> None:
+    share = read_share({"RANK": "3", "NODE_RANK": "7"}, told(procs=2), None)
+    assert (share.node, share.local, share.master, share.port) == (0, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("environ", "master"),
+    [
+        ({"AZ_BATCHAI_MPI_MASTER_NODE": "h1"}, "h1"),
+        ({"MASTER_IP": "h2"}, "h2"),
+        ({"AZ_BATCHAI_JOB_MASTER_NODE_IP": "h3"}, "h3"),
+        ({"MASTER_ADDR": "h0", "MASTER_IP": "h2"}, "h0"),
+    ],
+)
+def test_where_ranks_meet_is_found_under_each_of_its_names(environ: dict[str, str], master: str) -> None:
+    share = read_share({"NODE_RANK": "0", **environ}, told(nodes=2), None)
+    assert (share.master, share.port) == (master, 6105)
+
+
+def test_words_of_the_service_that_do_not_fit_the_run() -> None:
+    with pytest.raises(ValueError, match="node 2, and the run has 2"):
+        read_share({**PYTORCH, "NODE_RANK": "2"}, told(nodes=2), None)
+    with pytest.raises(ValueError, match="no NODE_RANK"):
+        read_share({}, told(nodes=2), None)
+
+
+def test_a_row_has_an_id_of_its_own() -> None:
+    one = told(columns=["x"], rows=[["a"], ["b"]])
+    assert read_share({}, one, 1).run_id == f"{one['id']}-1"
+
+
+def test_the_environment_of_the_command_has_nothing_of_the_services_process() -> None:
+    given = {
+        **PYTORCH,
+        **MPI,
+        "PMIX_RANK": "1",
+        "GOFER_X": "1",
+        "AZURE_ML_INPUT_gofer_agent": "/a",
+        "PATH": "p",
+    }
+    given |= {"AZURE_ML_INPUT_DATA": "/d", "MSI_SECRET": "dummy"}
+    assert set(own_environment(given)) == {
+        *("MASTER_ADDR", "MASTER_PORT", "AZ_BATCH_MASTER_NODE", "AZ_BATCH_HOST_LIST", "PATH"),
+        *("AZURE_ML_INPUT_DATA", "MSI_SECRET"),
+    }
+
+
+def test_the_words_of_the_visible_command() -> None:
+    words = read_words(["/room", "--row", "3", "data=/a b=c", "x.y=/z"])
+    assert (words.room, words.row, words.folders) == ("/room", 3, {"data": "/a b=c", "x.y": "/z"})
+    assert read_words(["/room"]).row is None
+    with pytest.raises(ValueError, match="name=path"):
+        read_words(["/room", "data"])

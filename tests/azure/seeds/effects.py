@@ -1,0 +1,97 @@
+"""What is true after a line of the documents, by the name that `lines.toml` has for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from azure.seeds.layout import OLD_JOB, OLD_LOGS, XT_JOB, Stage
+from home import Done
+
+Effect = Callable[[Stage, Done], None]
+
+
+def logs_are_here(stage: Stage, _: Done) -> None:
+    for name, text in OLD_LOGS.items():
+        assert (stage.folder / "assets" / OLD_JOB / name).read_text() == text
+
+
+def is_cancelled(name: str) -> Effect:
+    def check(stage: Stage, _: Done) -> None:
+        assert stage.azure.job(name)["status"] == "Canceled"
+        assert stage.view(name)["state"] == "cancelled"
+
+    return check
+
+
+def runs_again(stage: Stage, done: Done) -> None:
+    """First the old one is stopped, then its command runs with its GPUs and this folder's code."""
+    assert stage.azure.job(OLD_JOB)["status"] == "Canceled"
+    new = stage.ended(done.out)
+    assert (new["state"], new["gpus"], new["nodes"], new["procs"]) == ("succeeded", 8, 2, 4)
+    assert new["command"] == ["python", "train.py", "--data", "voc20"]
+    assert new["resubmit_of"] == OLD_JOB
+    assert "rank 0 of 8 --data voc20" in new["log"]
+
+
+def code_is_there(stage: Stage, _: Done) -> None:
+    found = stage.blobs()
+    assert [name for name in found if name.startswith("path/gofer/snapshots/")]
+    client = stage.azure.blob_client(stage.accounts[0].name).get_container_client(stage.containers[0])
+    whole = b"".join(client.download_blob(name).readall() for name in found)
+    assert b"OMPI_COMM_WORLD_RANK" in whole
+    assert stage.accounts[0].key.encode() not in whole
+
+
+def ran(says: str, **facts: Any) -> Effect:
+    """The run succeeded with these facts, and its first rank logged that."""
+
+    def check(stage: Stage, done: Done) -> None:
+        run = stage.ended(done.out)
+        assert run["state"] == "succeeded", run
+        assert {name: run[name] for name in facts} == facts
+        assert says in run["log"]
+
+    return check
+
+
+def voc20_in(at: int) -> Effect:
+    def check(stage: Stage, _: Done) -> None:
+        assert {f"path/to/data/voc20/{name}" for name in ("a.txt", "b.txt")} <= set(stage.blobs(at))
+
+    return check
+
+
+def coco_is_here(stage: Stage, _: Done) -> None:
+    assert (stage.folder / "data/coco/c.txt").read_text() == "coco/c.txt"
+
+
+def coco_is_gone(stage: Stage, _: Done) -> None:
+    assert sorted(stage.blobs()) == ["path/to/data/voc20/a.txt", "path/to/data/voc20/b.txt"]
+
+
+def browsed(stage: Stage, done: Done) -> None:
+    assert (stage.root / "browsed").read_text() == done.out.strip()
+
+
+EFFECTS: dict[str, Effect] = {
+    "logs are here": logs_are_here,
+    "old job is cancelled": is_cancelled(OLD_JOB),
+    "xt job is cancelled": is_cancelled(XT_JOB),
+    "old job runs again": runs_again,
+    "code is there": code_is_there,
+    "cmd ran": ran("cmd was here", gpus=4, nodes=1),
+    "nvidia-smi ran on one whole node": ran("rank 0 of 4", gpus=4, nodes=1, procs=4),
+    "nvidia-smi ran on c2": ran("rank 0 of 4", gpus=4, target="c2"),
+    "train ran with 4 ranks": ran("rank 0 of 4 --data voc20", gpus=4, nodes=1, procs=4),
+    "train ran with 8 ranks": ran("rank 0 of 8 --data voc20", gpus=8, nodes=2, procs=4),
+    "ls ran on c1": ran("train.py", target="c1"),
+    "myscript ran on eus-v100": ran(
+        "myscript was here", target="eus-v100", command=["python", "myscript.py"]
+    ),
+    "voc20 is in the store": voc20_in(0),
+    "voc20 is on eu": voc20_in(0),
+    "coco is here": coco_is_here,
+    "coco is gone": coco_is_gone,
+    "the browser opened": browsed,
+}

@@ -1,0 +1,281 @@
+"""Jobs that gofer did not start, and the service's own logs, through every verb."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from azure.seeds.layout import OLD_JOB, OLD_LOGS, RANK_0, Stage
+from azure.storage.blob import BlobClient
+from home import until
+from services.azure import Azure
+
+pytestmark = [pytest.mark.xdist_group("azure-seeds"), pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def act(stage: Stage) -> Stage:
+    stage.act()
+    return stage
+
+
+def leave(stage: Stage, name: str, status: str = "Completed", **more: object) -> None:
+    stage.azure.admin("POST", "/jobs", {"name": name, "status": status, **more})
+
+
+def names(out: str) -> list[str]:
+    return [one["name"] for one in json.loads(out)]
+
+
+def test_the_jobs_of_the_service_and_what_narrows_them(act: Stage) -> None:
+    mark = f"m{time.time_ns()}"
+    leave(act, f"{mark}-a", experiment=mark, tags={mark: "x"}, created_by="Jo Doe")
+    leave(act, f"{mark}-b", "Failed", experiment=mark, created_by="Al")
+    leave(act, f"{mark}-c", "Canceled", experiment="other")
+    listing = ["list", "jobs", "--server", "--json"]
+    assert set(names(act.gofer(*listing, "--experiment", mark).out)) == {f"{mark}-a", f"{mark}-b"}
+    assert names(act.gofer(*listing, "--experiment", mark, "--status", "failed").out) == [f"{mark}-b"]
+    assert names(act.gofer(*listing, "--experiment", mark, "--status", "Completed").out) == [f"{mark}-a"]
+    assert names(act.gofer(*listing, "--tag", mark).out) == [f"{mark}-a"]
+    assert names(act.gofer(*listing, "--experiment", mark, "--user", "jo").out) == [f"{mark}-a"]
+    assert len(names(act.gofer(*listing, "--max", "1").out)) == 1
+    table = act.gofer("-c", "c1", "list", "jobs", "--server", "--experiment", mark).out
+    assert "failed" in table
+    assert f"{mark}-a" in table
+    # None of them is a run of gofer's until it is named.
+    assert act.gofer("list", "jobs", "--json").out == "[]\n"
+    assert "add `--server`" in act.gofer("list", "jobs", "--status", "failed", status=2).err
+    wrong = act.gofer("list", "jobs", "--server", "--status", "faild", status=2).err
+    assert "did you mean `failed`?" in wrong
+
+
+def test_a_target_without_a_service_has_no_such_list(act: Stage) -> None:
+    done = act.gofer("-c", "local", "list", "jobs", "--server", status=1)
+    assert "have no jobs but those of gofer" in done.err
+
+
+def test_an_end_that_fits_several_and_one_that_fits_none(act: Stage) -> None:
+    mark = f"e{time.time_ns()}"
+    leave(act, f"one-{mark}", command="ls one")
+    leave(act, f"two-{mark}", command="ls two")
+    done = act.gofer("q", mark, status=2)
+    assert f"`{mark}` fits 2 jobs of the service:" in done.err
+    assert f"one-{mark}" in done.err
+    assert "no run has an id that begins or ends with" in act.gofer("q", "nosuchjob", status=2).err
+    assert act.gofer("list", "runs", "--json").out == "[]\n"
+
+
+def test_a_service_that_does_not_answer_is_named(act: Stage) -> None:
+    act.azure.fault("status", r"/jobs", status=403, count=50)
+    try:
+        done = act.gofer("q", "nosuchjob", status=2)
+    finally:
+        act.azure.admin("DELETE", "/faults")
+    assert "warning: the service of `aml` was not asked" in done.err
+    assert "no run has an id" in done.err
+
+
+def test_every_verb_works_on_a_job_that_was_adopted(act: Stage) -> None:
+    act.need("old job")
+    act.gofer("q", "e2fc7")
+    shown = act.view("e2fc7")
+    assert (shown["state"], shown["reason"], shown["snapshot"]) == ("cancelled", "user", None)
+    assert (shown["gpus"], shown["nodes"], shown["procs"], shown["target"]) == (8, 2, 4, "aml")
+    assert shown["command"] == ["python", "train.py", "--data", "voc20"]
+    assert OLD_JOB in act.gofer("list", "runs").out
+    assert act.gofer("logs", "e2fc7").out == OLD_LOGS[RANK_0]
+    assert act.gofer("logs", "--tail", "1", "e2fc7").out == "trainer.py:138 do_train(): iter: 43000\n"
+    assert act.gofer("logs", "--rank", "2", "e2fc7").out == "rank 2\n"
+    assert act.gofer("view", "log", "--rank", "2", "e2fc7").out == "rank 2\n"
+    assert act.gofer("wait", "e2fc7", status=1).out == f"{OLD_JOB} cancelled user\n"
+    assert "was cancelled" in act.gofer("why", "e2fc7").out
+    assert OLD_JOB in act.gofer("view", "portal", "e2fc7").out
+    act.gofer("extract", "e2fc7", "out")
+    assert (act.folder / "out/logs" / RANK_0).read_text() == OLD_LOGS[RANK_0]
+    assert act.gofer("abort", "e2fc7").err.count("had ended before") == 1
+    act.gofer("ledger", "rebuild")
+    assert OLD_JOB in act.gofer("list", "runs").out
+
+
+def test_only_what_is_new_of_a_log_is_read(act: Stage) -> None:
+    act.need("old job")
+    act.gofer("q", OLD_JOB)
+    copy = act.folder / "assets" / OLD_JOB / RANK_0
+    # A mark in the copy survives: its bytes are not asked for again.
+    copy.write_text("MARK" + copy.read_text()[4:])
+    (blob,) = blobs_of(act.azure, f"{OLD_JOB}/{RANK_0}")
+    blob.append_block(b"one more line\n")
+    done = act.gofer("q", OLD_JOB)
+    assert copy.read_text() == "MARK" + OLD_LOGS[RANK_0][4:] + "one more line\n"
+    assert "one more line\n" in done.out
+    assert done.out.count("do_train") == 99
+
+
+def blobs_of(azure: Azure, ending: str) -> list[BlobClient]:
+    client = azure.blob_client()
+    found: list[BlobClient] = []
+    for one in client.list_containers():
+        held = client.get_container_client(one.name)
+        found += [held.get_blob_client(blob.name) for blob in held.list_blobs() if blob.name.endswith(ending)]
+    return found
+
+
+def test_following_a_job_over_dropped_answers(act: Stage) -> None:
+    name = f"follow{time.time_ns()}"
+    body = {
+        "jobType": "Command",
+        "command": "for n in 1 2 3 4 5 6; do echo line $n; sleep 1; done",
+        "experimentName": "x",
+        "computeId": f"{act.azure.workspace}/computes/cpu-cluster",
+        "environmentId": f"{act.azure.workspace}/environments/sklearn-1.5/versions/1",
+    }
+    act.azure.arm("PUT", f"/jobs/{name}", {"properties": body})
+    act.azure.wait(name, "Running")
+    act.azure.fault("drop-before", r"/details", count=2, skip=1)
+    done = act.gofer("logs", "-f", name)
+    assert done.out == "".join(f"line {number}\n" for number in range(1, 7))
+    assert "succeeded" in act.gofer("q", name).out
+
+
+def test_a_run_whose_agent_never_starts_shows_the_services_log(act: Stage) -> None:
+    text = (act.folder / "aux_data/aml/c1.yaml").read_text()
+    (act.folder / "aux_data/aml/c1.yaml").write_text(text + "interpreter_path: /nowhere/python3\n")
+    done = act.gofer("-c", "c1", "submit", "--wait", "ls", status=None)
+    run_id = done.out.strip()
+    assert done.status != 0
+    shown = act.gofer("q", run_id).out
+    assert "/nowhere/python3: No such file or directory" in shown
+    assert f"assets/{run_id}/user_logs/std_log.txt" in shown
+    assert "/nowhere/python3" in act.gofer("logs", run_id).out
+    explained = act.gofer("why", run_id).out
+    assert "the service's own log ends:" in explained
+    assert "/nowhere/python3" in explained
+    act.gofer("extract", run_id, "out")
+    assert "/nowhere" in (act.folder / "out/logs/user_logs/std_log.txt").read_text()
+
+
+def test_a_run_of_ours_has_its_own_log_first_and_the_services_beside_it(act: Stage) -> None:
+    run_id = act.gofer("submit", "--wait", "nvidia-smi").out.strip()
+    shown = act.gofer("q", run_id).out
+    assert shown.startswith("Tesla V100 rank 0 of 4\n")
+    assert f"assets/{run_id}/attempts/1/node-0/rank-3.log" in shown
+    assert f"assets/{run_id}/user_logs/std_log.txt" in shown
+    assert act.gofer("logs", "--rank", "2", run_id).out == "Tesla V100 rank 2 of 4\n"
+
+
+def test_a_run_of_another_machines_gofer_is_not_resubmitted_blindly(act: Stage) -> None:
+    name = f"r261101-000000-{str(time.time_ns())[-6:]}"
+    leave(act, name, command="python3 -E -s agent.zip room", tags={"gofer": "1"})
+    act.gofer("q", name)
+    done = act.gofer("resubmit", name, status=1)
+    assert "was started by gofer elsewhere" in done.err
+
+
+def test_an_edit_does_not_reach_a_run_that_waits(act: Stage) -> None:
+    act.azure.admin("POST", "/hold", {"held": True})
+    try:
+        run_id = act.gofer("submit", "python", "train.py", "--data", "voc20").out.strip()
+        until(lambda: act.view(run_id)["state"] == "queued", "the service has it")
+        (act.folder / "train.py").write_text("print('new code')\n")
+        act.gofer("init")
+    finally:
+        act.azure.admin("POST", "/hold", {"held": False})
+    (run,) = act.wait(run_id)
+    assert run["state"] == "succeeded"
+    assert "rank 0 of 4 --data voc20" in act.log(run_id)
+    assert "new code" in act.log(act.gofer("submit", "--wait", "python", "train.py").out.strip())
+
+
+def test_the_file_that_the_variable_names(act: Stage, tmp_path: Path) -> None:
+    """The code is that of the current folder, wherever the file lies."""
+    code = tmp_path / "elsewhere"
+    code.mkdir()
+    (code / "mine.py").write_text("print('mine')\n")
+    variable = {"AML_CONFIG_PATH": str(act.folder / "aux_data/aml/c2.yaml")}
+    done = act.gofer("submit", "--wait", "python", "mine.py", cwd=code, env=variable)
+    run_id = done.out.strip()
+    assert act.view(run_id)["target"] == "c2"
+    assert act.log(run_id) == "mine\n"
+
+
+def test_no_credential_reaches_the_service_or_a_record(act: Stage) -> None:
+    canary = "dummy-canary-wandb-value"
+    path = act.folder / "aux_data/aml/aml.yaml"
+    path.write_text(path.read_text().replace("env:\n", f"env:\n   WANDB_API_KEY: {canary}\n", 1))
+    run_id = act.gofer("submit", "--wait", "sh", "-c", "echo ${#WANDB_API_KEY}").out.strip()
+    assert act.log(run_id) == f"{len(canary)}\n"
+    said = json.dumps(act.azure.arm("GET", f"/jobs/{run_id}")) + json.dumps(act.azure.job(run_id))
+    said += act.gofer("config", "show").out + act.gofer("q", run_id, "--json").out
+    kept = [path for path in act.path.rglob("*") if path.is_file() and "ledger" in path.name]
+    for text in [said, *(path.read_bytes().decode("latin-1") for path in kept)]:
+        assert canary not in text
+        assert act.accounts[0].key not in text
+
+
+def test_stopping_the_watching_leaves_the_run_alone(act: Stage) -> None:
+    act.need("living old job")
+    watching = subprocess.Popen(
+        act.argv("monitor", "e2fc7"),
+        cwd=act.folder,
+        env=act.environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert watching.stderr is not None
+    said = ""
+    while "running" not in said:
+        line = watching.stderr.readline().decode()
+        assert line, said
+        said += line
+    watching.send_signal(signal.SIGINT)
+    _, rest = watching.communicate(timeout=60)
+    assert watching.returncode == 130
+    assert "the run goes on" in rest.decode()
+    assert act.azure.job(OLD_JOB)["status"] == "Running"
+
+
+def test_what_a_run_of_xt_was_and_left_comes_back(stage: Stage) -> None:
+    """`xt extract` and `xt view log`, which the document names without their words."""
+    stage.xt()
+    stage.need("a run")
+    stage.gofer("extract", "last", "out")
+    assert (stage.folder / "out/code/myscript.py").read_text() == "print('myscript was here')\n"
+    assert (stage.folder / "out/logs/1/node-0/rank-0.log").read_text() == "myscript was here\n"
+    assert stage.gofer("view", "log", "last").out == "myscript was here\n"
+
+
+def test_the_words_of_the_document_on_a_folder_without_a_project(stage: Stage) -> None:
+    """Nothing about Azure happens where no file speaks of it."""
+    shutil.rmtree(stage.folder / "aux_data", ignore_errors=True)
+    done = stage.gofer("q", "e2fc7", status=2)
+    assert "no run has an id" in done.err
+    assert "warning" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("platform", "cluster", "kind"),
+    [
+        ("aks_compute: true", "itp-cluster", "computes/itp-cluster"),
+        (
+            "platform: singularity\nsingularity_instance_type: AISupercomputer.ND40rs_v2\n"
+            "singularity_sla_tier: Standard",
+            "sim-vc",
+            "virtualClusters/sim-vc",
+        ),
+    ],
+    ids=["itp", "singularity"],
+)
+def test_files_of_the_other_platforms_run(act: Stage, platform: str, cluster: str, kind: str) -> None:
+    path = act.folder / "aux_data/aml/c1.yaml"
+    text = path.read_text().replace("aks_compute: false", platform).replace(": C1", f": {cluster}")
+    path.write_text(text)
+    run_id = act.gofer("-c", "c1", "submit", "--wait", "python", "train.py", "--data", "voc20").out.strip()
+    assert "rank 0 of 4 --data voc20" in act.log(run_id)
+    _, job = act.azure.arm("GET", f"/jobs/{run_id}")
+    assert job["properties"]["computeId"].endswith(kind)

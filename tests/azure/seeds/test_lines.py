@@ -1,0 +1,56 @@
+"""Every command line of the older tools' documents, as printed, with `alias a=gofer` and `alias xt=gofer`."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from azure.seeds.effects import EFFECTS
+from azure.seeds.layout import Stage
+from home import Done
+from terminal import Terminal
+
+pytestmark = [pytest.mark.xdist_group("azure-seeds"), pytest.mark.timeout(300)]
+
+HERE = Path(__file__).parent
+LINES: list[dict[str, Any]] = tomllib.loads((HERE / "lines.toml").read_text())["line"]
+PAGE = HERE.parents[2] / "docs" / "older-tools.md"
+ALIASES = ("a", "xt")
+
+
+def typed(stage: Stage, words: list[str], answer: str | None) -> Done:
+    """The line as a person types it; one that asks something is answered on a terminal."""
+    if answer is None:
+        return stage.gofer(*words, status=None)
+    with Terminal(stage.argv(*words), cwd=stage.folder, env=stage.environ) as terminal:
+        terminal.until("[y/N]")
+        terminal.type(answer)
+        return Done(terminal.end(), terminal.shown, "")
+
+
+@pytest.mark.parametrize("one", LINES, ids=lambda one: f"{one['document']}: {one['line']}")
+def test_a_line_of_the_documents(stage: Stage, one: dict[str, Any]) -> None:
+    stage.xt() if one["document"] == "xt" else stage.act()
+    if "needs" in one:
+        stage.need(one["needs"])
+    alias, *words = shlex.split(one["line"])
+    assert alias in ALIASES
+    done = typed(stage, words, one.get("answer"))
+    assert done.status == one.get("status", 0), done
+    assert re.search(one.get("says", ""), done.out + done.err, re.MULTILINE), done
+    if "effect" in one:
+        EFFECTS[one["effect"]](stage, done)
+
+
+def test_the_page_has_every_line() -> None:
+    page = PAGE.read_text()
+    missing = sorted({one["line"] for one in LINES if f"`{one['line']}`" not in page})
+    assert missing == []
+
+
+def test_every_effect_is_used() -> None:
+    assert {one["effect"] for one in LINES if "effect" in one} == set(EFFECTS)

@@ -1,0 +1,193 @@
+"""Jobs of the simulator: taken or refused as the service does, really run, listed, cancelled."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from services.azure import Azure
+from services.azure_jobs import body, submit
+
+pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-sim-jobs")]
+
+
+def test_a_command_runs_with_the_variables_of_the_service(azure: Azure) -> None:
+    submit(azure, "variables", "env", environmentVariables={"MINE": "a 'b' $c"}, experimentName="exp")
+    assert azure.wait("variables")["status"] == "Completed"
+    env = dict(line.split("=", 1) for line in azure.log("variables").splitlines() if "=" in line)
+    assert env["MINE"] == "a 'b' $c"
+    assert (env["AZUREML_RUN_ID"], env["AZUREML_EXPERIMENT_NAME"]) == ("variables", "exp")
+    assert env["AZUREML_ARM_WORKSPACE_NAME"] == "sim-ws"
+    assert env["IDENTITY_ENDPOINT"].startswith(azure.plain)
+    assert env["AZ_BATCH_HOST_LIST"] == "127.0.0.1"
+
+
+def test_the_way_of_a_job(azure: Azure) -> None:
+    made = submit(azure, "way", "true")
+    assert made["properties"]["status"] == "NotStarted"
+    statuses = [word for word, _ in azure.wait("way")["history"]]
+    assert statuses == ["NotStarted", "Queued", "Preparing", "Running", "Finalizing", "Completed"]
+    _, shown = azure.arm("GET", "/jobs/way")
+    assert shown["properties"]["properties"].keys() >= {"StartTimeUtc", "EndTimeUtc"}
+    assert shown["properties"]["services"]["Studio"]["endpoint"].startswith(
+        "https://ml.azure.com/runs/way?wsid="
+    )
+
+
+@pytest.mark.parametrize(("kind", "word"), [("PyTorch", "RANK"), ("Mpi", "OMPI_COMM_WORLD_RANK")])
+def test_a_process_for_each_node_and_rank(azure: Azure, kind: str, word: str) -> None:
+    name = f"ranks-{kind}"
+    distribution = {"distributionType": kind, "processCountPerInstance": 2}
+    resources = {"instanceCount": 2}
+    submit(azure, name, f"echo ${word}; pwd; env", distribution=distribution, resources=resources)
+    assert azure.wait(name)["status"] == "Completed"
+    logs = [azure.log(name, f"user_logs/std_log_process_{rank}.txt") for rank in range(4)]
+    assert [log.splitlines()[0] for log in logs] == ["0", "1", "2", "3"]
+    folders = [log.splitlines()[1] for log in logs]
+    assert folders[0] == folders[1] != folders[2] == folders[3]
+    master = "MASTER_ADDR=127.0.0.1" if kind == "PyTorch" else "AZ_BATCHAI_MPI_MASTER_NODE=127.0.0.1"
+    assert all(master in log.splitlines() for log in logs)
+    assert all("AZ_BATCH_HOST_LIST=127.0.0.1,127.0.0.2" in log.splitlines() for log in logs)
+
+
+def test_one_failing_process_ends_the_others(azure: Azure) -> None:
+    distribution = {"distributionType": "PyTorch", "processCountPerInstance": 2}
+    submit(azure, "peer", "[ $RANK = 1 ] && exit 9; sleep 600", distribution=distribution)
+    job = azure.wait("peer")
+    assert job["status"] == "Failed"
+    assert "'worker 1' exited with code 9" in job["error"]["message"]
+
+
+def test_the_error_of_a_failed_job_is_in_its_history_alone(azure: Azure) -> None:
+    submit(azure, "failed", "exit 3")
+    azure.wait("failed")
+    _, details = azure.ask("GET", f"/history/v1.0{azure.workspace}/runs/failed/details")
+    assert details["status"] == "Failed"
+    assert details["error"]["error"]["innerError"]["code"] == "JobExecutionError"
+    _, shown = azure.arm("GET", "/jobs/failed")
+    assert "error" not in shown["properties"]
+
+
+def test_a_log_grows_while_the_job_runs(azure: Azure) -> None:
+    submit(azure, "growing", "echo first; sleep 600")
+    azure.wait("growing", "Running")
+    deadline = time.monotonic() + 60
+    while True:
+        _, details = azure.ask("GET", f"/history/v1.0{azure.workspace}/runs/growing/details")
+        if "user_logs/std_log.txt" in details["logFiles"] and "first" in azure.log("growing"):
+            break
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    azure.arm("POST", "/jobs/growing/cancel")
+    assert azure.wait("growing")["status"] == "Canceled"
+
+
+def test_cancel_tells_the_processes_and_then_ends_them(azure: Azure) -> None:
+    submit(azure, "told", "trap 'echo told; exit 0' TERM; echo up; sleep 600 & wait")
+    deadline = time.monotonic() + 60
+    while "up" not in _log_or_nothing(azure, "told"):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    status, _ = azure.arm("POST", "/jobs/told/cancel")
+    assert status == 202
+    assert azure.wait("told")["status"] == "Canceled"
+    assert "told" in azure.log("told")
+
+
+def test_who_does_not_listen_is_killed_after_the_grace(azure: Azure) -> None:
+    submit(azure, "deaf", "trap '' TERM; while :; do sleep 1; done")
+    pid = int(azure.wait("deaf", "Running")["pids"].get("0", 0)) or None
+    azure.arm("POST", "/jobs/deaf/cancel")
+    assert azure.wait("deaf")["status"] == "Canceled"
+    assert pid is None or not _alive(pid)
+
+
+def test_a_time_limit_is_kept(azure: Azure) -> None:
+    submit(azure, "limit", "sleep 600", limits={"timeout": "PT1S"})
+    job = azure.wait("limit")
+    assert job["status"] == "Canceled"
+    assert job["error"]["innerError"]["code"] == "MaxRunDurationExceeded"
+
+
+def test_the_same_body_again_changes_nothing(azure: Azure) -> None:
+    first = submit(azure, "again", "echo one", displayName="x")
+    second = submit(azure, "again", "echo one", displayName="x")
+    assert first["systemData"] == second["systemData"]
+    azure.wait("again")
+    assert azure.job("again")["attempt"] == 1
+    status, answer = azure.arm("PUT", "/jobs/again", body(azure, "echo other"))
+    assert (status, answer["error"]["code"]) == (400, "UserError")
+    assert "'command' cannot be changed" in answer["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "words"),
+    [
+        ({"jobType": "Sweep"}, 400, "Command only"),
+        ({"command": "cat ${{inputs.nothing}}"}, 400, "inputs.nothing"),
+        ({"computeId": "nowhere"}, 404, "nowhere"),
+        ({"environmentId": None}, 400, "environmentId"),
+        ({"environmentId": "azureml:nothing:1"}, 404, "nothing"),
+        ({"codeId": "/subscriptions/x/codes/y/versions/1"}, 404, "code asset"),
+        ({"limits": {"timeout": "1h"}}, 400, "ISO 8601"),
+        ({"resources": {"instanceCount": 5}}, 400, "exceeds the maximum"),
+        ({"environmentVariables": {"A": 1}}, 400, "must be strings"),
+        ({"tags": {"a": 1}}, 400, "must be strings"),
+    ],
+)
+def test_what_the_service_refuses(azure: Azure, change: dict[str, Any], status: int, words: str) -> None:
+    wanted = body(azure, "true")
+    wanted["properties"] |= change
+    found, answer = azure.arm("PUT", "/jobs/refused", wanted)
+    assert found == status, answer
+    assert words in answer["error"]["message"]
+    assert azure.arm("GET", "/jobs/refused")[0] == 404
+
+
+def test_pages_and_filters_of_a_list(azure: Azure) -> None:
+    jobs = [{"name": f"listed-{index}", "tags": {"run": str(index % 2)}} for index in range(250)]
+    azure.admin("POST", "/jobs", {"jobs": jobs})
+    names, path, pages = [], f"{azure.workspace}/jobs?api-version=1&tag=run%3D1", 0
+    while path:
+        _, page = azure.ask("GET", path)
+        names += [one["name"] for one in page["value"]]
+        path, pages = page.get("nextLink", "").removeprefix(azure.base), pages + 1
+    assert names == [f"listed-{index}" for index in range(249, 0, -2)]
+    assert pages == 2
+    _, none = azure.arm("GET", "/jobs?jobType=Sweep")
+    assert none["value"] == []
+
+
+def test_sixteen_clients_at_once(azure: Azure) -> None:
+    azure.admin("POST", "/hold", {"held": True})
+    names = [f"many-{index % 32}" for index in range(64)]
+    try:
+        with ThreadPoolExecutor(16) as pool:
+            statuses = list(
+                pool.map(lambda name: azure.arm("PUT", f"/jobs/{name}", body(azure, "true"))[0], names)
+            )
+    finally:
+        azure.admin("POST", "/hold", {"held": False})
+    assert sorted(statuses) == [200] * 32 + [201] * 32
+    for name in set(names):
+        assert azure.wait(name)["attempt"] == 1
+
+
+def test_a_workspace_that_is_not_there(azure: Azure) -> None:
+    status, answer = azure.ask("GET", azure.workspace.replace("sim-ws", "other") + "/jobs?api-version=1")
+    assert (status, answer["error"]["code"]) == (404, "ResourceNotFound")
+
+
+def _log_or_nothing(azure: Azure, name: str) -> str:
+    _, details = azure.ask("GET", f"/history/v1.0{azure.workspace}/runs/{name}/details")
+    return azure.log(name) if "user_logs/std_log.txt" in details["logFiles"] else ""
+
+
+def _alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as stream:
+            return stream.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False

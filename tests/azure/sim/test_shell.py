@@ -1,0 +1,94 @@
+"""A shell in a job's node: the job's own sshd, reached by the tag of ITP or through a WebSocket."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from services.azure import Azure
+from services.azure_jobs import submit
+
+from gofer.testing.azure.websocket import frame, read_frame
+
+pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-sim-shell")]
+
+
+@pytest.fixture(scope="module")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    assert shutil.which("ssh-keygen") and os.access("/usr/sbin/sshd", os.X_OK), "these tests need OpenSSH"
+    path = tmp_path_factory.mktemp("key") / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True, timeout=60)
+    return path
+
+
+def services(key: Path) -> dict[str, object]:
+    words = {"sshPublicKeys": key.with_suffix(".pub").read_text()}
+    return {"my_ssh": {"jobServiceType": "SSH", "properties": words}}
+
+
+def shown(azure: Azure, name: str, status: str) -> dict[str, str]:
+    """The ssh service of a job when it has this status, and the job's tags."""
+    deadline = time.monotonic() + 60
+    while True:
+        _, job = azure.arm("GET", f"/jobs/{name}")
+        service = job["properties"]["services"]["my_ssh"]
+        if service["status"] == status:
+            return {"endpoint": service["endpoint"] or "", **job["properties"]["tags"]}
+        assert time.monotonic() < deadline, service
+        time.sleep(0.1)
+
+
+def test_the_tag_of_itp_leads_to_a_shell(azure: Azure, key: Path) -> None:
+    submit(azure, "itp-shell", "sleep 600", compute="itp-cluster", services=services(key))
+    user, _, port = (
+        shown(azure, "itp-shell", "Running")["ssh"].removeprefix("ssh://").partition("@127.0.0.1:")
+    )
+    options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "BatchMode=yes"]
+    argv = ["ssh", "-i", str(key), *options, "-p", port, f"{user}@127.0.0.1", "echo in $AZUREML_RUN_ID"]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL
+    )
+    assert done.stdout == "in itp-shell\n", done.stderr
+    azure.arm("POST", "/jobs/itp-shell/cancel")
+    azure.wait("itp-shell")
+    assert shown(azure, "itp-shell", "Stopped")["endpoint"] == ""
+
+
+def test_a_websocket_carries_ssh_for_who_has_a_token(azure: Azure, key: Path) -> None:
+    submit(azure, "aml-shell", "sleep 600", services=services(key))
+    endpoint = shown(azure, "aml-shell", "Running")["endpoint"]
+    path = endpoint.removeprefix(azure.base.replace("https", "wss"))
+    assert b" 101 " in _opened(azure, path, azure.token())[0]
+    _, line = _opened(azure, path, azure.token())
+    opcode, data = read_frame(line)
+    assert (opcode, data[:8]) == (2, b"SSH-2.0-")
+    line.sendall(frame(b"SSH-2.0-test\r\n"))
+    assert read_frame(line)[0] == 2
+    line.close()
+    assert b" 101 " not in _opened(azure, path, "nothing")[0]
+    azure.arm("POST", "/jobs/aml-shell/cancel")
+    azure.wait("aml-shell")
+
+
+def _opened(azure: Azure, path: str, token: str) -> tuple[bytes, ssl.SSLSocket]:
+    context = ssl.create_default_context(cafile=str(azure.ca))
+    plain = socket.create_connection(("127.0.0.1", azure.port), timeout=30)
+    line = context.wrap_socket(plain, server_hostname="127.0.0.1")
+    words = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    words += (
+        f"Authorization: Bearer {token}\r\nSec-WebSocket-Key: dGVzdA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    )
+    line.sendall(words.encode())
+    head = b""
+    while b"\r\n\r\n" not in head:
+        more = line.recv(1)
+        if not more:
+            break
+        head += more
+    return head, line

@@ -1,0 +1,158 @@
+"""The official SDK of Azure ML, unchanged, works against the simulator as it does against the service."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from services.azure import Azure, azure_sim
+
+from gofer.testing.azure.world import GROUP, SUBSCRIPTION, WORKSPACE
+
+pytestmark = [
+    pytest.mark.net,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("azure-witness"),
+    pytest.mark.timeout(400),
+]
+HERE = Path(__file__).parent
+LOG = "user_logs/std_log.txt"
+
+
+@pytest.fixture(scope="module")
+def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azure]:
+    """With small pages, so that the SDK has several to turn."""
+    with azure_sim(tmp_path_factory.mktemp("azure"), options=("--page", "5")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def told(azure: Azure, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What came of each thing that the SDK did, by its name."""
+    folder = tmp_path_factory.mktemp("witness")
+    make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "key")]
+    subprocess.run(make, check=True, timeout=60)
+    azure.blob_client("dummytwo").create_container("mine")
+    cluster = f"{azure.workspace.split('/workspaces/')[0]}/virtualClusters/sim-vc"
+    words = [SUBSCRIPTION, GROUP, WORKSPACE, cluster, azure.keys["dummytwo"], str(folder)]
+    env = {**os.environ, **azure.env(), "PYTHONPATH": str(HERE / "loopback"), "NO_COLOR": "1"}
+    env |= {"AZUREML_RUN_POLLING_INTERVAL_MAX": "2", "SIM_IDENTITY_ENDPOINT": f"{azure.plain}/msi/identity"}
+    env |= {"SIM_MSI_ENDPOINT": f"{azure.plain}/msi/token"}
+    env |= {"SIM_NODE_SECRET": (azure.folder / "node.token").read_text()}
+    azure.admin("POST", "/identity", {"hasty": True})
+    argv = [sys.executable, str(HERE / "witness.py"), *words]
+    done = subprocess.run(argv, env=env, cwd=folder, capture_output=True, text=True, timeout=360, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_job_with_code_and_data_runs_and_its_outputs_come_back(told: Any) -> None:
+    found = told["code_and_data"]
+    assert "code True" in found["said"], found
+    assert "what was uploaded" in found["said"]
+    assert "0.5" in found["said"]
+    assert f"Streaming {LOG}" in found["said"]
+    assert {
+        f"all/artifacts/{LOG}",
+        "all/named-outputs/made/f",
+        "one/named-outputs/made/f",
+    } <= set(found["got"])
+    assert (found["display"], found["experiment"]) == ("by the official client", "witness")
+
+
+def test_an_environment_of_the_public_registry(told: Any) -> None:
+    assert told["registry"] == "Completed"
+
+
+def test_mpi_starts_a_process_for_each_rank(azure: Azure, told: Any) -> None:
+    assert told["mpi"]["status"] == "Completed", told["mpi"]
+    logs = [azure.log(told["mpi"]["name"], f"user_logs/std_log_process_{rank}.txt") for rank in range(4)]
+    assert logs == [f"rank {rank}\n" for rank in range(4)]
+
+
+def test_pytorch_starts_a_process_for_each_rank(azure: Azure, told: Any) -> None:
+    assert told["pytorch"]["status"] == "Completed", told["pytorch"]
+    logs = [azure.log(told["pytorch"]["name"], f"user_logs/std_log_process_{rank}.txt") for rank in range(4)]
+    assert logs == [f"rank {rank} of 4\n" for rank in range(4)]
+    assert told["pytorch"]["timeout"] == 600
+
+
+def test_a_virtual_cluster_takes_a_job(told: Any) -> None:
+    assert told["singularity"] == {"status": "Completed", "type": "Singularity.ND40_v2g1"}
+
+
+def test_archived_jobs_are_listed_apart(told: Any) -> None:
+    assert told["archive"] == [True, False, True]
+
+
+def test_tags_can_change_and_are_filtered_by(told: Any) -> None:
+    assert told["update"] == {"found": True, "other": []}
+
+
+def test_a_list_of_several_pages_is_whole_and_newest_first(told: Any) -> None:
+    assert told["many"] == {"all": True, "newest first": True}
+
+
+def test_cancel_is_waited_for(told: Any) -> None:
+    assert told["cancel"] == "Canceled"
+
+
+def test_a_deleted_job_is_gone(told: Any) -> None:
+    assert told["delete"] is False
+
+
+def test_stream_says_how_a_job_failed(told: Any) -> None:
+    assert "exited with code 4" in told["failing"]
+    assert "JobExecutionError" in told["failing"]
+
+
+def test_datastores_are_made_and_their_secrets_kept(told: Any) -> None:
+    found = told["datastores"]
+    assert found["default"] == "workspaceblobstore", found
+    assert "mine" in found["names"]
+    assert found["key"] is True
+
+
+def test_computes(told: Any) -> None:
+    found = told["computes"]
+    assert found["found"] == {
+        "cpu-cluster": "amlcompute",
+        "gpu-cluster": "amlcompute",
+        "itp-cluster": "kubernetes",
+    }
+    assert (found["size"], found["nodes"]) == ("STANDARD_D2_V3", 4)
+
+
+def test_workspaces(told: Any) -> None:
+    assert told["workspaces"]["all"] == [WORKSPACE]
+    assert told["workspaces"]["account"].endswith("/storageAccounts/dummyone")
+
+
+def test_the_latest_version_of_an_environment(told: Any) -> None:
+    assert told["environments"] == "1"
+
+
+def test_the_ssh_service_of_a_job_has_an_endpoint(told: Any) -> None:
+    found = told["services"]
+    assert (found["type"], found["status"]) == ("SSH", "Running"), found
+    assert found["endpoint"].startswith("wss://127.0.0.1:")
+
+
+def test_a_node_has_an_identity(told: Any) -> None:
+    assert told["managed_identity"] == ["https://storage.azure.com"] * 2
+
+
+def test_a_person_signs_in_by_device_code(azure: Azure, told: Any) -> None:
+    assert told["device_code"]["audience"] == azure.base, told["device_code"]
+    assert told["device_code"]["said"][0].startswith(f"{azure.base}/device ")
+
+
+def test_what_does_not_exist_is_said_to_be_missing(told: Any) -> None:
+    assert told["missing"]["job"] == told["missing"]["compute"] == "ResourceNotFoundError"
+    assert told["missing"]["environment"] == "MlException"

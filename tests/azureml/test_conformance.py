@@ -1,0 +1,45 @@
+"""Azure ML, ITP and Singularity pass the suite that is shipped for every backend, on the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from azure.backend.desk import Desk
+from services.azure import Azure
+from services.azure import azure as azure
+
+from gofer.ops.session import Session
+from gofer.testing.backend_conformance import BackendConformance
+
+
+class OnTheSimulator(BackendConformance):
+    timeout_s = 100.0
+    desk: Desk
+
+    @pytest.fixture(autouse=True)
+    def _desk(self, tmp_path: Path, azure: Azure, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        self.desk = Desk(tmp_path, azure)
+        for name, value in self.desk.environ.items():
+            monkeypatch.setenv(name, value)
+        yield
+        self.desk.close()
+
+    def open(self) -> Session:
+        return Session(self.desk.folder, self.desk.environ, say=lambda _: None)
+
+
+class TestAml(OnTheSimulator):
+    column = "aml"
+    target = "aml"
+
+
+class TestItp(OnTheSimulator):
+    column = "itp"
+    target = "itp"
+
+
+class TestSingularity(OnTheSimulator):
+    column = "singularity"
+    target = "vc"

@@ -1,0 +1,119 @@
+"""`aux_data/aml/NAME.yaml` as a target without any import: it means what the import would have written."""
+
+from __future__ import annotations
+
+import pytest
+from config.importers.printed import CLUSTER
+from config.importers.shop import Shop
+
+from gofer.config.folders import folders_of
+from gofer.config.jobs import JobFlags, build_job
+from gofer.config.settings import Settings
+from gofer.config.show import rows
+
+SECRET = "dummy-wandb-value"
+VARIANTS = {
+    "printed": CLUSTER,
+    "itp": CLUSTER.replace("aks_compute: false", "aks_compute: true") + "preemption_allowed: false\n",
+    "singularity": CLUSTER.replace("aks_compute: false\n", "")
+    + "platform: singularity\nsingularity_instance_type: AISupercomputer.ND40rs_v2\n",
+    "one process": CLUSTER.replace("multi_process: True", "multi_process: False")
+    + "process_count_per_node: 2\n",
+    "no GPUs named": CLUSTER.replace("gpu_per_node: 4\n", ""),
+    "credentials": CLUSTER.replace("env:\n", f"env:\n   WANDB_API_KEY: {SECRET}\n   TEXT: $HOME\n", 1),
+    "no code": CLUSTER.replace("path: path/to/code.zip", "path: null"),
+}
+
+
+def means(settings: Settings, name: str) -> dict[str, object]:
+    """What a submission without flags would be on the target."""
+    target = settings.target(name)
+    job = build_job(["ls"], JobFlags(), None, settings, name)
+    return {
+        "options": target.options,
+        "kind": target.kind,
+        "store": settings.store(target.store).url,
+        "env": settings.reveal(job.env) if SECRET not in repr(job.env) else "shown",
+        "job": (job.resources, job.multi_process, job.launcher),
+        "folders": {key: (settings.store(one.store).url, one.path) for key, one in folders.items()}
+        if (folders := folders_of(settings, name))
+        else {},
+    }
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_as_it_is_means_what_the_import_writes(act: Shop, variant: str) -> None:
+    act.put("aux_data/aml/aml.yaml", VARIANTS[variant])
+    live = act.load()
+    assert live.default_target == "aml"
+    before, ignored = means(live, "aml"), live.ignored("aml")
+    after = act.bring("aux_data/aml/aml.yaml")
+    after.secrets.set("WANDB_API_KEY", SECRET)
+    assert after.imported("aml") is None
+    assert means(after, "aml") == before
+    assert after.ignore == ignored
+
+
+def test_a_variable_that_is_a_credential_is_read_when_a_run_is_sealed(act: Shop) -> None:
+    act.put("aux_data/aml/aml.yaml", VARIANTS["credentials"])
+    settings = act.load()
+    env = build_job(["ls"], JobFlags(), None, settings, "aml").env
+    assert SECRET not in repr(env)
+    assert settings.reveal(env) == {"WANDB_API_KEY": SECRET, "TEXT": "$HOME", "NCCL_IB_DISABLE": "0"}
+    # Another settings object, as for a run that is submitted again, finds it by the reference alone.
+    assert act.load().resolve(env["WANDB_API_KEY"]) == SECRET
+    assert SECRET not in repr(rows(settings))
+
+
+def test_without_n_one_whole_node_and_with_0_none(act: Shop) -> None:
+    settings = act.load()
+    assert build_job(["ls"], JobFlags(), None, settings, "aml").resources.gpus == 4
+    assert build_job(["ls"], JobFlags(gpus=0), None, settings, "aml").resources.gpus == 0
+    assert build_job(["ls"], JobFlags(gpus=8), None, settings, "aml").resources.gpus == 8
+
+
+@pytest.mark.parametrize(
+    ("code", "prefix"),
+    [
+        ("jianfw/code/quickdetection.zip", "jianfw/gofer"),
+        ("path/to/code.zip", "path/gofer"),
+        ("me/code.zip", "me/gofer"),
+        ("code.zip", "gofer"),
+        ("null", "gofer"),
+    ],
+)
+def test_the_store_lies_beside_the_folder_of_the_code(act: Shop, code: str, prefix: str) -> None:
+    act.put("aux_data/aml/aml.yaml", CLUSTER.replace("path/to/code.zip", code))
+    settings = act.load()
+    assert settings.target("aml").store == f"vigeastblob_account:{prefix}"
+    assert settings.store(f"vigeastblob_account:{prefix}").url == f"az://xxxx@xxxx/{prefix}"
+
+
+def test_config_show_says_of_every_key_what_it_became_or_why_not(act: Shop) -> None:
+    act.put("aux_data/aml/aml.yaml", CLUSTER + "novelty: 7\n")
+    shown = {row.key: row for row in rows(act.load())}
+    assert shown["target"].value == "aml"
+    assert shown["targets.aml.compute"].value == "NC24RSV3"
+    assert shown["targets.aml.compute"].origin.startswith("aml.yaml:")
+    assert shown["targets.aml.workspace"].origin == "config.json:4"
+    assert shown["targets.aml.job.gpus"].value == "4"
+    assert "**/*src/CMC/" in shown["targets.aml.ignore"].value
+    assert "not used: gofer uses `az login`" in shown["targets.aml.use_cli_auth"].origin
+    assert "not used: gofer does not know this key" in shown["targets.aml.novelty"].origin
+    assert shown["targets.aml.novelty"].value == "7"
+
+
+def test_a_broken_file_hurts_only_whoever_wants_it(act: Shop) -> None:
+    act.put("aux_data/aml/c2.yaml", "config_param: [\n")
+    settings = act.load()
+    assert settings.target("aml").name == "aml"
+    found = settings.store_at("az://xxxx@xxxx/path/gofer")
+    assert found is not None
+    assert found.options.key == "xxxx"
+
+
+def test_the_code_is_that_of_the_folder_with_aux_data(act: Shop) -> None:
+    below = act.put("src/deep/a.py", "").parent
+    from gofer.ops.session import Session
+
+    assert Session(below, act.environ).settings.root == act.folder
