@@ -44,3 +44,8 @@ from gofer.ops.target_facts import fact
 )
 def test_facts_are_words(name: str, value: object, label: str, text: str) -> None:
     assert fact(name, value) == (label, text)
+
+
+def test_rows_of_the_same_keys_are_a_table() -> None:
+    rows = [{"tier": "Premium", "used": 3, "limit": 16}, {"tier": "Basic", "used": 10, "limit": 8}]
+    assert fact("quota", rows) == ("quota", "TIER     USED  LIMIT\nPremium     3     16\nBasic      10      8")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gofer.text import format_size
@@ -22,7 +22,7 @@ def fact(name: str, value: object) -> tuple[str, str]:
 def words(value: object) -> str:
     """`3 of 8 free`, `2 running, 1 queued`, a table as a line for each of its rows."""
     if isinstance(value, list | tuple):
-        return "\n".join(words(one) for one in value)
+        return _aligned(value) if _is_table(value) else "\n".join(words(one) for one in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, Mapping):
@@ -37,6 +37,31 @@ def words(value: object) -> str:
     if told and all(type(one) is int for one in told.values()):
         return ", ".join(f"{one} {key.replace('_', ' ')}" for key, one in told.items())
     return " ".join(f"{key}={one}" for key, one in told.items())
+
+
+def _is_table(rows: Sequence[object]) -> bool:
+    """Whether they are maps of the same keys, in words and numbers."""
+    maps = [row for row in rows if isinstance(row, Mapping)]
+    same = len(maps) == len(rows) > 1 and len({tuple(row) for row in maps}) == 1
+    plain = all(isinstance(one, str | int | None) for row in maps for one in row.values())
+    return same and plain and "utilisation" not in maps[0]
+
+
+def _aligned(rows: Sequence[Any]) -> str:
+    """Under a heading, each column as wide as its widest cell; numbers stand to the right."""
+    names = list(rows[0])
+    cells = [[name.replace("_", " ").upper() for name in names]]
+    cells += [["" if row[name] is None else str(row[name]) for name in names] for row in rows]
+    widths = [max(len(line[at]) for line in cells) for at in range(len(names))]
+    right = [all(isinstance(row[name], int) for row in rows) for name in names]
+    lines = (
+        "  ".join(
+            cell.rjust(wide) if is_right else cell.ljust(wide)
+            for cell, wide, is_right in zip(line, widths, right, strict=True)
+        )
+        for line in cells
+    )
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _gpu(told: Mapping[str, Any]) -> str:

@@ -83,7 +83,7 @@ def test_away_while_it_runs_and_when_it_ends(service: Service, line: Line) -> No
     job.start()
     until(lambda: job.log() == "up\n", "the rank is up")
     line.cut()
-    (spool,) = (job.room.parent / "node-0").glob("gofer-*/work/*/spool")
+    (spool,) = (job.room.parent / "node-0").glob("gofer-*/*/*/spool")
     (spool / "go").touch()
     until(lambda: "attempt 1: succeeded" in job.said(what="err"), "the attempt has ended")
     assert job.started[0].poll() is None
@@ -112,7 +112,7 @@ def test_away_while_two_nodes_run(service: Service, line: Line) -> None:
     until(lambda: job.log() == "up\n" and job.log(rank=1, node=1) == "up\n", "both ranks are up")
     line.cut()
     for node in (0, 1):
-        (spool,) = (job.room.parent / f"node-{node}").glob("gofer-*/work/*/spool")
+        (spool,) = (job.room.parent / f"node-{node}").glob("gofer-*/*/*/spool")
         (spool / "go").touch()
     until(lambda: all("is waited for" in job.said(node, "err") for node in (0, 1)), "both wait")
     line.mend()

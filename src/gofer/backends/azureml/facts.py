@@ -75,9 +75,9 @@ def quotas(cluster: Json) -> list[dict[str, object]]:
             {
                 "location": location,
                 "tier": limit.get("slaTier"),
+                **({"series": limit["id"]} if limit.get("id") else {}),
                 "used": limit.get("used"),
                 "limit": limit.get("limit"),
-                **({"series": limit["id"]} if limit.get("id") else {}),
             }
             for limit in (one or {}).get("limits") or ()
         ]
