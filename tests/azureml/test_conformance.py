@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from azure.backend.desk import Desk
+from azureml.backend.desk import Desk
 from services.azure import Azure
 from services.azure import azure as azure
 

@@ -48,4 +48,7 @@ def test_facts_are_words(name: str, value: object, label: str, text: str) -> Non
 
 def test_rows_of_the_same_keys_are_a_table() -> None:
     rows = [{"tier": "Premium", "used": 3, "limit": 16}, {"tier": "Basic", "used": 10, "limit": 8}]
-    assert fact("quota", rows) == ("quota", "TIER     USED  LIMIT\nPremium     3     16\nBasic      10      8")
+    assert fact("quota", rows) == (
+        "quota",
+        "TIER     USED  LIMIT\nPremium     3     16\nBasic      10      8",
+    )

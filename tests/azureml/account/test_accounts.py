@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from azure.account.programs import Program, install_az
+from azureml.account.programs import Program, install_az
 from home import Home
 
 TOKEN = "dummy-token-of-az"

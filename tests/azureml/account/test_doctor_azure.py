@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from azure.account.programs import Program, install_az
+from azureml.account.programs import Program, install_az
 from home import Home
 from services.azure import Azure
 from services.azure import azure as azure

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from azure.account.programs import Program, install_docker
+from azureml.account.programs import Program, install_docker
 from home import Home
 from services.azure import Azure
 from services.azure import azure as azure

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from azure.account.programs import Program, install_docker
+from azureml.account.programs import Program, install_docker
 from home import Home
 
 from gofer.config.sections import DockerSection

@@ -11,11 +11,11 @@ from types import TracebackType
 from typing import Any
 
 from azure.ai.ml import MLClient
-from azure.backend.records import WORKSPACE
 from azure.core.credentials import AccessToken
 from azure.core.pipeline.transport import HttpTransport
 from azure.core.rest._http_response_impl import HttpResponseImpl  # what the SDK's own transports return
 from azure.core.utils import case_insensitive_dict
+from azureml.backend.records import WORKSPACE
 
 warnings.simplefilter("ignore")
 logging.getLogger("azure").setLevel(logging.ERROR)

@@ -8,7 +8,7 @@ from azure.ai.ml import Input, Output
 from azure.ai.ml.entities import (
     Environment,
 )
-from azure.backend.records import PLACES, RUN, STORE
+from azureml.backend.records import PLACES, RUN, STORE
 
 from gofer.backends.azureml.names import datastore_name, environment_of_image
 from gofer.model.job import Array, JobFolder

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from azure.ai.ml import Input, MpiDistribution, PyTorchDistribution
 from azure.ai.ml.entities import ManagedIdentityConfiguration, SshJobService, UserIdentityConfiguration
-from azure.backend.records import RUN
-from azure.backend.shape import (
+from azureml.backend.records import RUN
+from azureml.backend.shape import (
     FAR,
     KEY,
     UAI,

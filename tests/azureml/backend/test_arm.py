@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from azure.backend.server import Reply, Tls, tls_server
+from azureml.backend.server import Reply, Tls, tls_server
 
 TOKEN = "dummy-token-of-a-test"
 _HEAD = """

@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 import pytest
-from azure.backend.desk import Desk
-from azure.backend.records import PLACES, STORE
+from azureml.backend.desk import Desk
+from azureml.backend.records import PLACES, STORE
 from services.azure import Azure
 
 from gofer.agent.objects.azure_auth import utc

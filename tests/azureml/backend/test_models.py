@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from azure.ai.ml._restclient.arm_ml_service import models
 from azure.ai.ml._restclient.arm_ml_service._utils.model_base import Model, _deserialize
-from azure.backend.records import PLACES, STORE
-from azure.backend.shape import Shape
-from azure.backend.shapes import SHAPES
-from azure.backend.test_official_bodies import planned
+from azureml.backend.records import PLACES, STORE
+from azureml.backend.shape import Shape
+from azureml.backend.shapes import SHAPES
+from azureml.backend.test_official_bodies import planned
 
 from gofer.backends.azureml.datastores import datastore_body
 from gofer.backends.azureml.environments import environment_body

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 from azure.ai.ml import command
 from azure.ai.ml.entities import JobResourceConfiguration
-from azure.backend.official import Official
-from azure.backend.records import record, target
-from azure.backend.shape import Shape, base
-from azure.backend.shapes import SHAPES
+from azureml.backend.official import Official
+from azureml.backend.records import record, target
+from azureml.backend.shape import Shape, base
+from azureml.backend.shapes import SHAPES
 
 from gofer.backends.azureml.environments import environment_body
 from gofer.backends.azureml.options import Scale

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from azure.backend.records import record, target
+from azureml.backend.records import record, target
 
 from gofer.backends.azureml.backend import AzureBackend
 from gofer.backends.azureml.body import duration

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from azure.backend.desk import Desk
+from azureml.backend.desk import Desk
 from home import until
 from services.azure import Azure
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from azure.backend.desk import Desk
+from azureml.backend.desk import Desk
 from services.azure import Azure
 
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-startup")]

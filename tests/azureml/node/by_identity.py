@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from azure.node.service import Service
+from azureml.node.service import Service
 from services.azurite import Account
 
 

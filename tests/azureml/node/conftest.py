@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from azure.node.service import Service
+from azureml.node.service import Service
 from services.azurite import Azurite
 from services.fixtures import azurite as azurite
 

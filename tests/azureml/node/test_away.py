@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from azure.node.service import Service, until
+from azureml.node.service import Service, until
 
 
 class Line:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from azure.node.service import Service
+from azureml.node.service import Service
 from storage.clouds import azure_by_key
 
 from gofer.agent.objects import open_objects

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from azure.node.service import Job, Service, until
+from azureml.node.service import Job, Service, until
 
 SOURCE = Path(__file__).parents[2] / "local" / "allreduce.c"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from azure.node.service import Service
+from azureml.node.service import Service
 
 
 def test_a_command_that_succeeds(service: Service) -> None:

@@ -7,7 +7,7 @@ import os
 import signal
 
 import pytest
-from azure.node.service import Service, until
+from azureml.node.service import Service, until
 
 pytestmark = pytest.mark.slow
 

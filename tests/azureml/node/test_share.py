@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from azure.node.service import request
+from azureml.node.service import request
 
 from gofer.agent.azure.node import read_words
 from gofer.agent.azure.share import own_environment, read_share

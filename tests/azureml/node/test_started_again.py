@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from azure.node.service import Service, until
+from azureml.node.service import Service, until
 
 FIRST_WAITS = 'echo up $GOFER_ATTEMPT; test "$GOFER_ATTEMPT" = 2 || sleep 300'
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from azure.node.service import Service
+from azureml.node.service import Service
 from pythons import pythons
 
 from gofer.agent.unpacking import unpack

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from azure.seeds.layout import Stage, stubs
+from azureml.seeds.layout import Stage, stubs
 from services.azure import Azure, azure_sim
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from azure.seeds.layout import OLD_JOB, OLD_LOGS, XT_JOB, Stage
+from azureml.seeds.layout import OLD_JOB, OLD_LOGS, XT_JOB, Stage
 from home import Done
 
 Effect = Callable[[Stage, Done], None]

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from azure.seeds.layout import OLD_JOB, OLD_LOGS, RANK_0, Stage
 from azure.storage.blob import BlobClient
+from azureml.seeds.layout import OLD_JOB, OLD_LOGS, RANK_0, Stage
 from home import until
 from services.azure import Azure
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from azure.seeds.effects import EFFECTS
-from azure.seeds.layout import Stage
+from azureml.seeds.effects import EFFECTS
+from azureml.seeds.layout import Stage
 from home import Done
 from terminal import Terminal
 

@@ -72,4 +72,7 @@ def _write(path: Path, document: dict[str, object]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except RuntimeError as failure:
+        sys.exit(f"error: {failure}\nhint: `apt-get install openssl`")
