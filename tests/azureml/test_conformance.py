@@ -32,14 +32,17 @@ class OnTheSimulator(BackendConformance):
 
 class TestAml(OnTheSimulator):
     column = "aml"
-    target = "aml"
+    target = "gpu"
+    gpus_per_node = 4
 
 
 class TestItp(OnTheSimulator):
     column = "itp"
     target = "itp"
+    gpus_per_node = 4
 
 
 class TestSingularity(OnTheSimulator):
     column = "singularity"
     target = "vc"
+    gpus_per_node = 1

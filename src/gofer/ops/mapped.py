@@ -31,15 +31,15 @@ def of_target(session: Session, target: str, *, local: bool) -> dict[str, JobFol
     return {name: _folder(session, folder.check(), local=local) for name, folder in found.items()}
 
 
-def check(session: Session, folders: Mapping[str, JobFolder]) -> None:
-    """CheckFailed when one, as a record has it, cannot be had any more."""
+def check(session: Session, folders: Mapping[str, JobFolder], *, local: bool) -> None:
+    """CheckFailed when one, as a record has it, cannot be had any more. `local` runs mount by themselves."""
     for name, folder in folders.items():
         if folder.mode == modes.LINK and not os.path.isdir(folder.here or ""):
             raise CheckFailed(
                 f"the folder `{name}` of the run was `{folder.here}`, which is not here",
                 hint="`gofer submit` takes the folders as they are mapped now",
             )
-        if folder.mode == modes.MOUNT:
+        if folder.mode == modes.MOUNT and local:
             _check_mount(session, name, folder.store)
 
 

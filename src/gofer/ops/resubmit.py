@@ -111,7 +111,7 @@ def _draft_adopted(session: Session, row: RunRow, record: RunRecord, target: str
 def _job(session: Session, record: RunRecord, target: Target) -> Job:
     """As it was; on another target, with the folders that are mapped there."""
     if target.name == record.target:
-        mapped.check(session, record.job.folders)
+        mapped.check(session, record.job.folders, local=target.kind == "local")
         return record.job
     folders = mapped.of_target(session, target.name, local=target.kind == "local")
     return msgspec.structs.replace(record.job, folders=folders)

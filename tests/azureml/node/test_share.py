@@ -88,3 +88,11 @@ def test_the_words_of_the_visible_command() -> None:
     assert read_words(["/room"]).row is None
     with pytest.raises(ValueError, match="name=path"):
         read_words(["/room", "data"])
+
+
+def test_the_gpus_asked_for_are_the_first_of_the_node_unless_the_service_chose() -> None:
+    asked = told(nodes=1, procs=2)
+    asked["layout"]["gpus_per_node"] = 2
+    assert read_share({}, asked, None).gpus == [0, 1]
+    assert read_share({"CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b"}, asked, None).gpus is None
+    assert read_share({}, told(nodes=1), None).gpus is None

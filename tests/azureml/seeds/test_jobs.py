@@ -176,6 +176,14 @@ def test_a_run_of_another_machines_gofer_is_not_resubmitted_blindly(act: Stage) 
     assert "was started by gofer elsewhere" in done.err
 
 
+def test_a_run_with_mapped_folders_is_sent_again_as_it_was(act: Stage) -> None:
+    first = act.gofer("submit", "-Q", "sh", "-c", "ls -d data output").out.strip()
+    act.gofer("wait", first)
+    again = act.gofer("resubmit", "-Q", first, env={"PATH": "/usr/bin:/bin"}).out.split()[-1]
+    act.gofer("wait", again)
+    assert act.gofer("logs", again).out == "data\noutput\n"
+
+
 def test_an_edit_does_not_reach_a_run_that_waits(act: Stage) -> None:
     act.azure.admin("POST", "/hold", {"held": True})
     try:

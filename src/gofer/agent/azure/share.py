@@ -14,7 +14,8 @@ _PORT = 6105
 
 class Share(NamedTuple):
     """`master` is where ranks meet and `hosts` are all nodes, in order, as far as the service says; `port` is
-    None where any will do. `local` is None where the service started one process on the node.
+    None where any will do. `local` is None where the service started one process on the node. `gpus` are
+    those of the node that the run asked for, None where the service has chosen them already.
     """
 
     run_id: str
@@ -27,6 +28,7 @@ class Share(NamedTuple):
     master: Optional[str]
     port: Optional[int]
     hosts: List[str]
+    gpus: Optional[List[int]]
 
 
 def read_share(environ: Mapping[str, str], request: Mapping[str, Any], row: Optional[int]) -> Share:
@@ -50,7 +52,13 @@ def read_share(environ: Mapping[str, str], request: Mapping[str, Any], row: Opti
         master=master,
         port=port or (_PORT if nodes > 1 else None),
         hosts=_hosts(environ, nodes),
+        gpus=_gpus(environ, int(request["layout"]["gpus_per_node"])),
     )
+
+
+def _gpus(environ: Mapping[str, str], count: int) -> Optional[List[int]]:
+    """The whole node is the run's, and it may have more of them than were asked for."""
+    return None if not count or environ.get("CUDA_VISIBLE_DEVICES") else list(range(count))
 
 
 def _node(environ: Mapping[str, str]) -> int:

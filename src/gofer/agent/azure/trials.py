@@ -157,7 +157,6 @@ class Trials:
         return node
 
     def _place(self, plan: Plan) -> Place:
-        """GPUs are the service's to hand out."""
         share = self._share
         return Place(
             run_id=share.run_id,
@@ -165,7 +164,7 @@ class Trials:
             node=share.node,
             nodes=share.nodes,
             procs=share.procs,
-            gpus=None,
+            gpus=share.gpus,
             hosts=plan.hosts,
             port=plan.port,
         )

@@ -1,8 +1,9 @@
-"""`python -m gofer.testing.azure.usage DIR`: what to type, and a gofer.yaml, for the simulator of DIR."""
+"""`python -m gofer.testing.azure.usage DIR`: writes exports.sh and a project, and says what to type."""
 
 from __future__ import annotations
 
 import json
+import shlex
 import ssl
 import sys
 import urllib.request
@@ -12,13 +13,19 @@ from gofer.testing.azure.tokens import CLIENT, SECRET, TENANT
 from gofer.testing.azure.world import GROUP, SUBSCRIPTION, WORKSPACE
 
 _CONTAINER = "gofer"
-_TARGETS = """# gofer.yaml
+_TARGETS = """target: aml
 stores:
   sim: {{url: "az://{container}/me", account: {account}, key: "${{env:SIM_KEY}}", endpoint: "{endpoint}"}}
 targets:
   aml: {{{place}, compute: gpu-cluster, gpus_per_node: 4}}
   itp: {{{place}, platform: itp, compute: itp-cluster, instance_type: gpu4, gpus_per_node: 4}}
   vc: {{{place}, platform: singularity, virtual_cluster: sim-vc, instance_type: ND40rs_v2, gpus_per_node: 8}}
+"""
+_NEXT = """. {folder}/exports.sh
+cd {folder}/project       # its gofer.yaml has the targets aml (4 GPUs a node), itp and vc (Singularity)
+gofer -n 8 submit -f sh -c 'echo rank $RANK of $WORLD_SIZE'
+gofer q last
+gofer target show vc
 """
 
 
@@ -54,11 +61,19 @@ def main() -> int:
     request = urllib.request.Request(f"{told['base']}/_sim/containers", body, headers)
     context = ssl.create_default_context(cafile=str(authority))
     urllib.request.urlopen(request, context=context, timeout=30).close()
-    for name, value in {**environment(told["base"], str(authority)), "SIM_KEY": keys[account]}.items():
-        print(f"export {name}='{value}'")
-    print()
-    print(targets(account, f"{told['blobs']}/{account}"), end="")
+    variables = {**environment(told["base"], str(authority)), "SIM_KEY": keys[account]}
+    write(folder, variables, targets(account, f"{told['blobs']}/{account}"))
+    print(_NEXT.format(folder=shlex.quote(sys.argv[1])), end="")
     return 0
+
+
+def write(folder: Path, variables: dict[str, str], config: str) -> None:
+    """What a person needs: variables for the shell, and a project with a target of each platform."""
+    lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
+    lines.append(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH\n")
+    (folder / "exports.sh").write_text("".join(lines))
+    (folder / "project").mkdir(exist_ok=True)
+    (folder / "project" / "gofer.yaml").write_text(config)
 
 
 if __name__ == "__main__":
