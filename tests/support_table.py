@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
-COLUMNS = ("local", "ssh", "slurm", "slurm over ssh")
+COLUMNS = ("local", "ssh", "slurm", "slurm over ssh", "aml", "itp", "singularity")
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "support.md"
 
 _HEAD = """# What works where
 
-Made by `make support` from what the [conformance suite](../CONTRIBUTING.md) found on real clusters of each
-kind; not written by hand. `yes` passed, `no` failed, `-` was passed over by a backend that cannot do it.
+Made by `make support` from what the [conformance suite](../CONTRIBUTING.md) found; not written by hand.
+Machines, SSH and Slurm are real ones; `aml`, `itp` and `singularity` are [the simulator](azureml.md) of that
+service.
+`yes` passed, `no` failed, `-` was passed over by a backend that cannot do it.
 
 """
 _WORDS = {"passed": "yes", "failed": "no", "skipped": "-"}

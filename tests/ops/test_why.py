@@ -17,7 +17,7 @@ def test_a_run_that_waits_elsewhere_says_where(desk: Desk) -> None:
     row = desk.add(state="queued")
     found = why(desk.session, row)
     assert found.words == "it stands in the queue of bench, which can be asked only there"
-    assert found.next == ("gofer list nodes -t local", "gofer abort k9qd4x")
+    assert found.next == ("gofer target show local", "gofer abort k9qd4x")
 
 
 def test_a_run_that_failed_elsewhere_is_explained_from_its_folder(desk: Desk) -> None:

@@ -97,7 +97,7 @@ class MappedFolders:
         elif mode == modes.COPY:
             target = self._copy(name, folder, progress, keep_on)
         else:
-            target = self._mount(name, progress, keep_on)
+            target = self._mount(name, progress, keep_on, read_only=bool(folder.get("read_only")))
         _link(target, path, name)
 
     def _spec(self, name: str) -> Mapping[str, Any]:
@@ -123,7 +123,9 @@ class MappedFolders:
         progress.tell("copied")
         return copying.tree_of(where)
 
-    def _mount(self, name: str, progress: Progress, keep_on: Callable[[int], bool]) -> str:
+    def _mount(
+        self, name: str, progress: Progress, keep_on: Callable[[int], bool], *, read_only: bool
+    ) -> str:
         from gofer.agent import mounting, unmounting
 
         spec = self._spec(name)
@@ -140,6 +142,7 @@ class MappedFolders:
             unmounting.state_of(self._around.engine, self._request_id, own),
             {**self._around.environment, "GOFER_RUN_ID": self._place.run_id},
             lambda: keep_on(-1),
+            read_only=read_only,
         )
         self._mounts[name] = mount
         self._around.spared.add(mount.pid)

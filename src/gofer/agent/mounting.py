@@ -137,7 +137,12 @@ class Mount:
 
 
 def mount(
-    spec: Mapping[str, Any], state: str, environment: Mapping[str, str], keep_on: Callable[[], bool]
+    spec: Mapping[str, Any],
+    state: str,
+    environment: Mapping[str, str],
+    keep_on: Callable[[], bool],
+    *,
+    read_only: bool = False,
 ) -> Mount:
     """Mount the folder that `spec` opens; ChoreFailed with the reason when that fails.
 
@@ -149,7 +154,8 @@ def mount(
     found = Mount(state, os.open(os.path.join(state, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     fcntl.flock(found._lock, fcntl.LOCK_EX)
     try:
-        found.start(_argv(spec, found, environment.get("PATH")), _environment(spec, environment))
+        words = _argv(spec, found, environment.get("PATH")) + (["--read-only"] if read_only else [])
+        found.start(words, _environment(spec, environment))
     except OSError:
         found.end()
         raise
@@ -157,9 +163,9 @@ def mount(
     while not found.is_ready:
         gone = not found.is_alive
         if gone or time.monotonic() > deadline:
-            words = found.last_words() or ("it ended" if gone else "it did not come up")
+            said = found.last_words() or ("it ended" if gone else "it did not come up")
             found.end()
-            raise ChoreFailed(f"{_PROGRAM} could not mount it: {words}")
+            raise ChoreFailed(f"{_PROGRAM} could not mount it: {said}")
         if not keep_on():
             found.end()
             raise ChoreStopped

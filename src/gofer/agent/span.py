@@ -75,7 +75,7 @@ class Gathering:
     def _beat(self, *, met: bool = False) -> None:
         self._beats += 1
         facts: dict[str, Any] = {"beat": self._beats, "met": met, "port": self._port}
-        facts.update(host=os.uname().nodename, address=_address())
+        facts.update(host=os.uname().nodename, address=own_address())
         files.write_whole(self._path(self._place.node), files.encode(facts))
 
     def _is_there(self, node: int) -> bool:
@@ -166,7 +166,7 @@ def _reachable(facts: dict[str, Any]) -> str:
     return name if not found.startswith("127.") or name == os.uname().nodename else address
 
 
-def _address() -> str:
+def own_address() -> str:
     """The address that this machine would be spoken to at; no packet is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:

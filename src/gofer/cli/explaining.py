@@ -14,8 +14,14 @@ if TYPE_CHECKING:
     from gofer.ops.run_folder import GpuUse
     from gofer.ops.why import Life, ReasonCount, Why
 
-_VERBS = {"pending": "waits", "queued": "waits", "running": "runs", "starting": "is starting"}
-_WAS = ("cancelled", "paused", "lost")
+_VERBS = {
+    "pending": "waits",
+    "queued": "waits",
+    "running": "runs",
+    "starting": "is starting",
+    "paused": "is paused",
+}
+_WAS = ("cancelled", "lost")
 
 
 def explained(answer: Why) -> str:

@@ -36,20 +36,20 @@ def checks(session: Session) -> list[Check]:
     """Every check, in a fixed order; a problem is a Check, not an exception. As slow as the slowest store."""
     found = list(machine.check_programs(session.environ.get("PATH", os.defpath)))
     found += [*machine.check_gpus(), *machine.check_endings()]
-    settings = _guarded("settings", lambda: _check_settings(session))
+    settings = guarded("settings", lambda: _check_settings(session))
     found += settings
-    found += _guarded("secrets", lambda: _check_secrets(session.paths.secrets_file))
-    found += _guarded("ledger", lambda: _check_ledger(session.paths.ledger_file))
-    found += _guarded("disk", lambda: _check_space(session.paths.ledger_file))
+    found += guarded("secrets", lambda: _check_secrets(session.paths.secrets_file))
+    found += guarded("ledger", lambda: _check_ledger(session.paths.ledger_file))
+    found += guarded("disk", lambda: _check_space(session.paths.ledger_file))
     if all(check.ok for check in settings):
         for name in session.settings.store_names:
-            found += _guarded(f"store {name}", functools.partial(_check_store, session, name))
-        found += _guarded("target", lambda: _check_target(session))
-    found += _guarded("engine", lambda: machine.check_engine(str(session.paths.engine_dir)))
+            found += guarded(f"store {name}", functools.partial(_check_store, session, name))
+        found += guarded("target", lambda: _check_target(session))
+    found += guarded("engine", lambda: machine.check_engine(str(session.paths.engine_dir)))
     return found
 
 
-def _guarded(name: str, look: Callable[[], Iterator[Check]]) -> list[Check]:
+def guarded(name: str, look: Callable[[], Iterator[Check]]) -> list[Check]:
     """What `look` finds; an error it meets is a failed check of its own."""
     found: list[Check] = []
     try:

@@ -14,6 +14,7 @@ from gofer.agent.objects.patience import Policy
 from gofer.agent.objects.proxies import proxy_for
 from gofer.agent.objects.wire import Answer
 from gofer.errors import GoferError
+from gofer.ops.doctor import guarded
 from gofer.ops.doctor_azure_asking import listed, names_in, nearest, option, place_of
 from gofer.ops.doctor_azure_cluster import virtual_cluster_checks
 from gofer.ops.doctor_machine import Check, Status
@@ -84,20 +85,11 @@ def target_checks(access: Access, target: Target) -> list[Check]:
         functools.partial(_workspace, access, target),
     ]
     for look in looks:
-        found += _guarded(f"target {target.name}", look)
+        found += guarded(f"target {target.name}", look)
         if any(not check.ok for check in found):
             return found
     for last in (_compute, virtual_cluster_checks, _datastore):
-        found += _guarded(f"target {target.name}", functools.partial(last, access, target))
-    return found
-
-
-def _guarded(name: str, look: Callable[[], Iterator[Check]]) -> list[Check]:
-    found: list[Check] = []
-    try:
-        found.extend(look())
-    except GoferError as error:
-        found.append(Check(name, Status.FAIL, error.message, error.hint))
+        found += guarded(f"target {target.name}", functools.partial(last, access, target))
     return found
 
 

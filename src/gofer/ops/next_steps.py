@@ -22,7 +22,7 @@ def next_steps(row: RunRow, failure: FirstFailure | None) -> tuple[str, ...]:
     if row.state == State.RUNNING:
         return (f"gofer logs -f {name}", f"gofer ssh {name}")
     if not row.is_final:
-        return (f"gofer list nodes -t {quote_command([row.target])}", f"gofer abort {name}")
+        return (f"gofer target show {quote_command([row.target])}", f"gofer abort {name}")
     if row.state == State.SUCCEEDED:
         return ()
     return (*_look(row, failure), *_again(row))

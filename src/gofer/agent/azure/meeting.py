@@ -13,7 +13,6 @@ store itself is away, nobody is.
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar
@@ -23,6 +22,7 @@ from gofer.agent.azure.share import Share
 from gofer.agent.azure.told import Told
 from gofer.agent.ferry import PATIENCE_S, REFUSALS, REFUSED_PATIENCE_S
 from gofer.agent.objects.facts import ObjectsError
+from gofer.agent.span import own_address
 
 T = TypeVar("T")
 
@@ -203,7 +203,7 @@ class Meeting:
         """All nodes by the service's names where it has told them, else by their own; the first is where
         ranks meet."""
         known = self._share.hosts or ["", *(str(here[node]["host"]) for node in sorted(here))]
-        return [self._share.master or known[0] or address(), *known[1:]]
+        return [self._share.master or known[0] or own_address(), *known[1:]]
 
     # -- the others
 
@@ -216,7 +216,7 @@ class Meeting:
         ack = "" if done is None else done.life  # the leader may not have read it yet
         deadline = time.monotonic() + _GATHER_S
         while True:
-            facts = {"word": self._word, "ack": ack, "host": address()}
+            facts = {"word": self._word, "ack": ack, "host": own_address()}
             patiently(lambda: self._told.tell(f"here.{self._share.node}", facts), self._wait)  # noqa: B023
             while True:
                 told = self._look()
@@ -264,13 +264,3 @@ class Meeting:
         delay_s, self._delay_s = self._delay_s, min(self._delay_s * 1.4, LOOK_S)
         if not self._wait(delay_s):
             raise ToldToEnd
-
-
-def address() -> str:
-    """Where the other nodes reach this one; no packet is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-            return str(probe.getsockname()[0])
-        except OSError:
-            return "127.0.0.1"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
-from gofer.agent import files, sealed
-from gofer.agent.sealed import Private
+from gofer.agent import sealed
 from gofer.backends.azureml import environments, names
 from gofer.backends.azureml.besides import Besides
 from gofer.backends.azureml.body import Given, room_uri
@@ -17,32 +16,22 @@ from gofer.backends.azureml.reading import Reading
 from gofer.backends.azureml.request import make_request
 from gofer.backends.azureml.service import each
 from gofer.backends.base import Plan, RunRef
+from gofer.backends.scheduled import SealsBeside, lay_out_on_nodes
 from gofer.errors import CheckFailed, GoferError, Unreachable
 from gofer.model.job import Job
-from gofer.model.layout import Layout, lay_out
+from gofer.model.layout import Layout
 from gofer.model.run import Observation, RunRecord
 
 
-class AzureBackend(Besides):
+class AzureBackend(SealsBeside, Besides):
     """One target. All targets of one workspace share what the service said."""
 
     kind = "azureml"
     reads_folder = True
 
     def lay_out(self, job: Job) -> Layout:
-        if job.launcher not in ("spawn", "mpi"):
-            raise CheckFailed(
-                f"the target `{self.target}` cannot start processes by `launcher: {job.launcher}`",
-                hint="leave `launcher` out: gofer starts them, with the variables that launchers set",
-            )
-        if job.resources.gpus and not self._options.gpus_per_node:
-            raise CheckFailed(
-                f"{job.resources.gpus} GPUs were asked for, and the target `{self.target}` does not say how "
-                "many a node has",
-                hint="set `gpus_per_node:` in the target",
-            )
         self._ssh_key()  # a key that is not there is found now
-        return lay_out(job, gpus_per_node=self._options.gpus_per_node, target=self.target)
+        return lay_out_on_nodes(job, gpus_per_node=self._options.gpus_per_node, target=self.target)
 
     def plan(self, record: RunRecord) -> AzurePlan:
         from gofer.transport.bundle import mark
@@ -63,8 +52,6 @@ class AzureBackend(Besides):
         request = make_request(record, options)
         return AzurePlan(record=record, request=request, given=given, image=environment.image)
 
-    # -- private values wait here until the run has ended
-
     @property
     def node_identity(self) -> dict[str, str | None] | None:
         """What opens the store on the nodes instead of a signature, where the target has such a thing."""
@@ -74,14 +61,6 @@ class AzureBackend(Besides):
         if word in ("managed", "user"):
             return {"client_id": None}
         return {"client_id": None, "resource_id": word} if word.startswith("/") else {"client_id": word}
-
-    def seal(self, run_id: str, values: Private) -> None:
-        sealed.write(self._folder, run_id, values)
-
-    def drop_seals(self, is_recorded: Callable[[str], bool]) -> None:
-        for path, run_id in sealed.abandoned(self._folder).items():
-            if not is_recorded(run_id):
-                files.remove(path)
 
     # -- the contract
 
@@ -94,7 +73,7 @@ class AzureBackend(Besides):
         sending = Sending(
             self._service, self._rooms, self._notes, self._store, self._datastore_of(self._store), own=own
         )
-        private = sealed.read(self._folder, made.record.id)
+        private = sealed.read(self._seals, made.record.id)
         try:
             sending.send(made, private, by_identity=self._options.identity is not None)
         except CheckFailed:
@@ -148,10 +127,10 @@ class AzureBackend(Besides):
                 self._let_go(request_id)
 
     def _let_go(self, request_id: str) -> None:
-        private = sealed.read(self._folder, request_id)
+        private = sealed.read(self._seals, request_id)
         if private.store is not None:
             try:
                 self._rooms.empty(private.store, request_id)
             except GoferError:
                 return  # the next look at the run's neighbours, or the node itself, does it
-        sealed.remove(self._folder, request_id)
+        sealed.remove(self._seals, request_id)

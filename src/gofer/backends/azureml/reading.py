@@ -11,6 +11,7 @@ from gofer.backends.azureml.notes import RunNote
 from gofer.backends.azureml.states import KUBERNETES_STATUS, meaning_of, reason_of
 from gofer.backends.base import RunRef
 from gofer.backends.polling import Said
+from gofer.backends.scheduled import forgotten
 from gofer.model.run import Observation
 from gofer.transport.azure.problems import innermost, one_line
 
@@ -92,15 +93,8 @@ class Reading:
         """It was given to the service, which has no such job: its folder may know, else it is lost."""
         since = self._said.missing.get(run.id, self._now)
         words = "the service has no job of that name any more, and no node said how it ended"
-        if self._now - since < self._patience_s:
-            return Observation(run_id=run.id, state=State.UNKNOWN, detail=words)
-        return Observation(
-            run_id=run.id,
-            state=State.LOST,
-            reason=Reason.NODE_FAILURE,
-            detail=f"{words} within {self._patience_s:g} s",
-            ended_at=self._now,
-        )
+        for_s = self._now - since
+        return forgotten(run.id, words, for_s=for_s, patience_s=self._patience_s, now=self._now)
 
 
 def from_job(run_id: str, job: Job) -> Observation:

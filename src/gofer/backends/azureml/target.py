@@ -27,11 +27,11 @@ class AzureTarget:
         self.target = around.target
         self._options = options
         self._around = around
-        self._folder = os.path.join(around.engine, "azureml")
+        self._seals = os.path.join(around.engine, "azureml")
         self._workspace = Workspace(
             options.subscription_id or "", options.resource_group or "", options.workspace or ""
         )
-        self._notes = RunNotes(self._folder)
+        self._notes = RunNotes(self._seals)
         self._polling = Polling(around.engine, self._workspace.id.lower(), "azureml", is_whole=False)
 
     @cached_property
@@ -67,7 +67,7 @@ class AzureTarget:
 
         cloud = find_cloud(self._options.cloud, os.environ, self._azure_folder)
         credential = Credential(self._azure_folder, authority=cloud.authority, remember=remember)
-        return Service(Arm(cloud, credential), self._workspace, Known(self._folder, self._workspace.id))
+        return Service(Arm(cloud, credential), self._workspace, Known(self._seals, self._workspace.id))
 
     @cached_property
     def _rooms(self) -> Rooms:

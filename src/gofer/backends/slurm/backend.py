@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import msgspec
 
 from gofer.agent import files, folder, sealed
-from gofer.agent.sealed import Private
 from gofer.backends.base import NodeFacts, Plan, RunRef, Waiting
 from gofer.backends.polling import Polling
 from gofer.backends.registry import Surroundings
+from gofer.backends.scheduled import SealsBeside, lay_out_on_nodes
 from gofer.backends.slurm import facts
 from gofer.backends.slurm.options import SlurmOptions
 from gofer.backends.slurm.plan import SlurmPlan
@@ -22,7 +22,7 @@ from gofer.backends.slurm.request import make_request
 from gofer.backends.slurm.script import render
 from gofer.errors import BackendError, CheckFailed, Unreachable
 from gofer.model.job import Job
-from gofer.model.layout import Layout, lay_out
+from gofer.model.layout import Layout
 from gofer.model.run import Observation, RunRecord
 from gofer.transport.machine import Failed, Here, Machine
 from gofer.transport.ssh import Login
@@ -32,7 +32,7 @@ _SUBMIT_S = 120.0
 _MOST_LOOKED_FOR = 64
 
 
-class SlurmBackend:
+class SlurmBackend(SealsBeside):
     """One target. All targets of one login node and folder share what Slurm said."""
 
     kind = "slurm"
@@ -48,18 +48,7 @@ class SlurmBackend:
         self._polling = Polling(around.engine, site, "slurm")
 
     def lay_out(self, job: Job) -> Layout:
-        if job.launcher not in ("spawn", "mpi"):
-            raise CheckFailed(
-                f"the target `{self.target}` cannot start processes by `launcher: {job.launcher}`",
-                hint="leave `launcher` out: gofer starts them, with the variables that launchers set",
-            )
-        if job.resources.gpus and not self._options.gpus_per_node:
-            raise CheckFailed(
-                f"{job.resources.gpus} GPUs were asked for, and the target `{self.target}` does not say how "
-                "many a node has",
-                hint="set `gpus_per_node:` in the target",
-            )
-        return lay_out(job, gpus_per_node=self._options.gpus_per_node, target=self.target)
+        return lay_out_on_nodes(job, gpus_per_node=self._options.gpus_per_node, target=self.target)
 
     def plan(self, record: RunRecord) -> SlurmPlan:
         from gofer.transport.bundle import mark
@@ -68,16 +57,6 @@ class SlurmBackend:
         asked = record.job.resources.cpus is not None
         script = render(request, self._options, agent=mark(), cpus_asked=asked)
         return SlurmPlan(record=record, request=request, script=script)
-
-    # -- private values wait here until the site has the run
-
-    def seal(self, run_id: str, values: Private) -> None:
-        sealed.write(self._seals, run_id, values)
-
-    def drop_seals(self, is_recorded: Callable[[str], bool]) -> None:
-        for path, run_id in sealed.abandoned(self._seals).items():
-            if not is_recorded(run_id):
-                files.remove(path)
 
     # -- the contract
 

@@ -10,6 +10,7 @@ import msgspec
 from gofer.agent.states import Reason, State
 from gofer.backends.base import RunRef
 from gofer.backends.polling import Said
+from gofer.backends.scheduled import forgotten
 from gofer.backends.slurm.states import exit_code_of, meaning_of
 from gofer.model.run import Attempt, Observation
 
@@ -89,15 +90,8 @@ class Reading:
         """It was given to Slurm and Slurm has forgotten it: its folder may know, and else it is lost."""
         since = self._said.missing.get(run.id, self._now)
         words = f"neither squeue nor sacct knows its job {job} any more, and no node said how it ended"
-        if self._now - since < self._patience_s:
-            return Observation(run_id=run.id, state=State.UNKNOWN, detail=words)
-        return Observation(
-            run_id=run.id,
-            state=State.LOST,
-            reason=Reason.NODE_FAILURE,
-            detail=f"{words} within {self._patience_s:g} s",
-            ended_at=self._now,
-        )
+        for_s = self._now - since
+        return forgotten(run.id, words, for_s=for_s, patience_s=self._patience_s, now=self._now)
 
 
 def _cancelled(state: str) -> str:
