@@ -131,8 +131,10 @@ drill-azure: ready ## submissions to a simulated Azure ML that fails: FAULTS=100
 .PHONY: support
 support: ready ## docs/support.md from what the conformance suite finds on every backend
 	@bash scripts/apt-packages.sh
+	@bash scripts/test-services.sh
 	@PYTHONPATH=tests $(BIN)/pytest -q -p support_table --support-table docs/support.md \
-		tests/local/test_conformance.py tests/ssh/test_conformance.py tests/slurm/test_conformance.py tests/slurm/test_over_ssh.py
+		tests/local/test_conformance.py tests/ssh/test_conformance.py tests/slurm/test_conformance.py tests/slurm/test_over_ssh.py \
+		tests/azureml/test_conformance.py
 
 .PHONY: venv
 venv: ready ## set up .venv and nothing else

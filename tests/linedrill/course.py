@@ -1,4 +1,4 @@
-"""The drill itself: submitters side by side, faults between them and the cluster, and the reckoning."""
+"""The drill itself: submitters side by side, trouble between them and the cluster, and the reckoning."""
 
 from __future__ import annotations
 
@@ -9,17 +9,50 @@ import subprocess
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
+from typing import Protocol
 
-from clusters.line import Line
 from home import Home
-
-from linedrill.faults import disturb
 
 _SUBMIT_S = 90
 _SETTLE_S = 600.0
 _KILLED = 0.15
+_ENDED = ("succeeded", "failed", "cancelled", "lost")
+
+
+class Trouble(Protocol):
+    """What lies between gofer and a cluster, and can go wrong."""
+
+    def make(self, rng: Random) -> None:
+        """Spoil it once, and stay until the moment is over: some seconds at the most."""
+
+    def suffered(self) -> Counter[str]:
+        """What somebody met so far, by kind; what was ordered and met nobody is not in it."""
+
+    def clear(self) -> None:
+        """All is well again. Idempotent."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Where a drill is held: a home that is set up already, and what leads from it to its cluster.
+
+    `words` stand before the command of a submission, which does `tail` last. `looks` are what somebody asks
+    meanwhile. `checks` finds what else is wrong when all has ended, from the runs of the ledger by id.
+    With `may_refuse` the trouble may make the cluster refuse a run for good.
+    """
+
+    home: Home
+    trouble: Trouble
+    words: Callable[[Random], Sequence[str]]
+    looks: Sequence[Sequence[str]] = ()
+    tail: str = "true"
+    submit_s: float = _SUBMIT_S
+    checks: Callable[[dict[str, dict[str, object]]], Iterable[str]] = lambda runs: ()
+    may_refuse: bool = False
 
 
 @dataclass
@@ -29,8 +62,11 @@ class Tally:
     faults: Counter[str] = field(default_factory=Counter)
     endings: Counter[str] = field(default_factory=Counter)
     kills: int = 0
+    looks: int = 0
     recorded: int = 0
     ran: int = 0
+    again: int = 0
+    refused: int = 0
     wrong: list[str] = field(default_factory=list)
 
     def render(self) -> str:
@@ -38,112 +74,157 @@ class Tally:
         ends = ", ".join(f"{kind} {count}" for kind, count in sorted(self.endings.items()))
         return (
             f"faults {self.faults.total()} ({told}), gofer killed {self.kills}\n"
-            f"submissions by exit status: {ends}\n"
-            f"runs recorded {self.recorded}, ran once {self.ran}, violations {len(self.wrong)}"
+            f"submissions by exit status: {ends}; questions meanwhile {self.looks}\n"
+            f"runs recorded {self.recorded}, ran once in each attempt {self.ran}, attempts after the first "
+            f"{self.again}, refused {self.refused}, violations {len(self.wrong)}"
             + "".join(f"\n  {line}" for line in self.wrong)
         )
 
 
 class Course:
-    """One drill on one target of a home that is set up already; `line` is what leads to its cluster."""
+    """One drill on one ground. Every word that a command said is kept in the folder `said`."""
 
-    def __init__(self, home: Home, target: str, line: Line, *, seed: int) -> None:
-        self.home, self.target, self.line = home, target, line
+    def __init__(self, ground: Ground, *, seed: int) -> None:
+        self.ground, self.home = ground, ground.home
         self.tally = Tally()
-        self.marks = home.root / "marks"
+        self.marks = self.home.root / "marks"
+        self.said = self.home.root / "said"
         self._rng = Random(seed)
         self._lock = threading.Lock()
         self._printed: list[str] = []
-        self._suffered = 0
+        self._asked = 0
 
     def run(self, faults: int, *, submitters: int = 3) -> Tally:
-        """Submit until that many faults were made, then let everything end, then count."""
+        """Submit until that many faults were suffered, then let everything end, then count."""
         self.marks.mkdir()
-        threads = [
-            threading.Thread(target=self._submit_on, args=[faults, Random(self._rng.random())])
-            for _ in range(submitters)
-        ]
+        self.said.mkdir()
+        rngs = [Random(self._rng.random()) for _ in range(submitters)]
+        threads = [threading.Thread(target=self._submit_on, args=[faults, rng]) for rng in rngs]
+        if self.ground.looks:
+            threads.append(threading.Thread(target=self._look_on, args=[faults, Random(self._rng.random())]))
         for thread in threads:
             thread.start()
         while any(thread.is_alive() for thread in threads):
-            kind = disturb(self.line, self._rng)
-            time.sleep(self._rng.uniform(0.05, 0.6))
-            self._count(kind)
-            if kind == "stall" or self._rng.random() < 0.3:
-                self.line.clear()
-        self.line.clear()
+            self.ground.trouble.make(self._rng)
+            self.tally.faults = self.ground.trouble.suffered()
+        self.ground.trouble.clear()
         self._settle()
         self._reckon()
         return self.tally
-
-    def _count(self, kind: str | None) -> None:
-        """Only what a connection suffered; faults that were ordered and met nobody do not count."""
-        suffered = self.line.counts().faults
-        with self._lock:
-            if kind == "cut":
-                self.tally.faults["cut"] += 1
-            elif kind is not None and suffered > self._suffered:
-                self.tally.faults[kind] += suffered - self._suffered
-            self._suffered = suffered
 
     def _submit_on(self, faults: int, rng: Random) -> None:
         while self.tally.faults.total() < faults:
             self._submit(rng)
 
+    def _look_on(self, faults: int, rng: Random) -> None:
+        while self.tally.faults.total() < faults:
+            words = rng.choice(self.ground.looks)
+            self._ask(*words)
+            self.tally.looks += 1
+            time.sleep(rng.uniform(0.1, 1.0))
+
     def _submit(self, rng: Random) -> None:
-        """The command makes a file of its own at each start: a second start shows."""
-        script = f"f={self.marks}/$GOFER_RUN_ID; until mkdir $f.$n 2>/dev/null; do n=$((n+1)); done"
-        argv = self.home.argv("submit", "-Q", "--no-code", "-t", self.target, "sh", "-c", f"n=1; {script}")
-        process = subprocess.Popen(
-            argv,
-            cwd=self.home.folder,
-            env=self.home.environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        try:
-            if rng.random() < _KILLED:
-                time.sleep(rng.uniform(0.0, 2.0))
-                os.kill(process.pid, signal.SIGKILL)
-            out, err = process.communicate(timeout=_SUBMIT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            out, err = process.communicate()
-            with self._lock:
-                self.tally.wrong.append(f"a submission took longer than {_SUBMIT_S} s")
+        """The command makes a file of its own at each start: a second start of an attempt shows."""
+        mark = f"f={self.marks}/$GOFER_RUN_ID.$GOFER_ATTEMPT; n=1"
+        script = f"{mark}; until mkdir $f.$n 2>/dev/null; do n=$((n+1)); done; {self.ground.tail}"
+        words = ["submit", "-Q", "--no-code", *self.ground.words(rng), "sh", "-c", script]
+        kill_after_s = rng.uniform(0.0, 2.0) if rng.random() < _KILLED else None
+        status, out = self._ask(*words, kill_after_s=kill_after_s)
         with self._lock:
-            self.tally.endings[str(process.returncode)] += 1
-            self.tally.kills += process.returncode == -signal.SIGKILL
-            self._printed += out.decode().split()
-            if b"Traceback" in err:
-                self.tally.wrong.append(f"a traceback: {err.decode()[-300:]}")
+            self.tally.endings[str(status)] += 1
+            self.tally.kills += status == -signal.SIGKILL
+            self._printed += out.split()
+
+    def _ask(self, *words: str, kill_after_s: float | None = None) -> tuple[int, str]:
+        """One command to its end; its exit status and output."""
+        with self._lock:
+            self._asked += 1
+            stem = self.said / f"{self._asked:05}-{words[0]}"
+        with open(f"{stem}.out", "wb") as out, open(f"{stem}.err", "wb") as err:
+            process = subprocess.Popen(
+                self.home.argv(*words),
+                cwd=self.home.folder,
+                env=self.home.environ,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+            )
+            try:
+                if kill_after_s is not None:
+                    time.sleep(kill_after_s)
+                    os.kill(process.pid, signal.SIGKILL)
+                status = process.wait(self.ground.submit_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                status = process.wait()
+                self._wrong(f"`gofer {' '.join(words)[:80]}` took longer than {self.ground.submit_s:g} s")
+        self._mind(words, Path(f"{stem}.err").read_text(errors="replace"))
+        return status, Path(f"{stem}.out").read_text(errors="replace")
+
+    def _mind(self, words: Sequence[str], err: str) -> None:
+        if "Traceback" in err and "--debug" not in words:
+            self._wrong(f"a traceback of `gofer {' '.join(words)[:80]}`: {err[-300:]}")
+
+    def _wrong(self, line: str) -> None:
+        with self._lock:
+            self.tally.wrong.append(line)
 
     def _settle(self) -> None:
         """Commands of a person who looks now and then; each may complete what was interrupted."""
         deadline = time.monotonic() + _SETTLE_S
         while time.monotonic() < deadline:
-            if all(run["state"] in ("succeeded", "failed", "cancelled", "lost") for run in self._runs()):
+            if all(run["state"] in _ENDED for run in self._runs()):
                 return
             time.sleep(1.0)
         open_runs = [run["id"] for run in self._runs() if run["ended_at"] is None]
-        self.tally.wrong.append(f"not ended after {_SETTLE_S:g} s: {open_runs}")
+        self._wrong(f"not ended after {_SETTLE_S:g} s: {open_runs}")
 
     def _runs(self) -> list[dict[str, object]]:
-        found: list[dict[str, object]] = json.loads(
-            self.home.gofer("list", "runs", "--all", "--json", status=None).out or "[]"
-        )
+        _, out = self._ask("list", "runs", "--all", "--json")
+        found: list[dict[str, object]] = json.loads(out or "[]")
         return found
 
     def _reckon(self) -> None:
         runs = {str(run["id"]): run for run in self._runs()}
-        starts = Counter(path.name.rpartition(".")[0] for path in self.marks.iterdir())
+        starts: dict[str, Counter[int]] = {}
+        for path in self.marks.iterdir():
+            run_id, attempt, _ = path.name.rsplit(".", 2)
+            starts.setdefault(run_id, Counter())[int(attempt)] += 1
         self.tally.recorded = len(runs)
-        self.tally.ran = sum(starts[run_id] == 1 for run_id in runs)
         for run_id, run in runs.items():
-            if starts[run_id] != 1 or run["state"] != "succeeded":
-                self.tally.wrong.append(f"{run_id} is {run['state']} and was started {starts[run_id]} times")
-        for run_id in starts.keys() - runs.keys():
-            self.tally.wrong.append(f"{run_id} was started and is in no ledger")
-        for run_id in set(self._printed) - runs.keys():
-            self.tally.wrong.append(f"{run_id} was printed and is in no ledger")
+            if self.ground.may_refuse and is_refused(run) and run_id not in starts:
+                self.tally.refused += 1
+                continue
+            found = judged(run, starts.get(run_id, Counter()))
+            self.tally.ran += not found
+            self.tally.wrong += found
+            self.tally.again += len(_numbers(run)) - 1
+        for deed, names in (("started", starts.keys()), ("printed", set(self._printed))):
+            self.tally.wrong += [
+                f"{one} was {deed} and is in no ledger" for one in sorted(names - runs.keys())
+            ]
+        self.tally.wrong += self.ground.checks(runs)
+
+
+def judged(run: dict[str, object], starts: Mapping[int, int]) -> list[str]:
+    """What is wrong with a run whose command was started so often in each attempt.
+
+    The last attempt must have started it once, an earlier one, which the cluster took back, at most once.
+    """
+    numbers = _numbers(run)
+    told = f"{run['id']} is {run['state']}, its attempts are {numbers}, started {dict(starts)}"
+    good = run["state"] == "succeeded" and starts.keys() <= set(numbers)
+    good = good and starts.get(max(numbers)) == 1 and max(starts.values()) == 1
+    return [] if good else [told]
+
+
+def is_refused(run: dict[str, object]) -> bool:
+    """Whether the cluster would not have it, as its person was told."""
+    return (run["state"], run["reason"]) == ("failed", "rejected")
+
+
+def _numbers(run: dict[str, object]) -> list[int]:
+    """Of the attempts; a run that never had one has its first before it."""
+    attempts = run["attempts"]
+    assert isinstance(attempts, list)
+    return [int(one["number"]) for one in attempts] or [1]

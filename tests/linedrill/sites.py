@@ -7,9 +7,11 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from clusters.fixtures import boxed, running
+from clusters.line import Line
 from home import Home
 
-from linedrill.course import Course
+from linedrill.course import Course, Ground
+from linedrill.faults import LineTrouble
 
 
 def _home(folder: Path, bin_folder: Path, config: str) -> Home:
@@ -19,12 +21,16 @@ def _home(folder: Path, bin_folder: Path, config: str) -> Home:
     return home
 
 
+def _course(home: Home, line: Line, seed: int) -> Course:
+    return Course(Ground(home, LineTrouble(line), lambda rng: ["-t", "far"]), seed=seed)
+
+
 @contextmanager
 def on_ssh(folder: Path, seed: int) -> Iterator[Course]:
     """One machine behind another."""
     with boxed(None) as boxes:
         home = _home(folder, boxes.bin, "targets: {far: {kind: ssh, hosts: [boxb]}}\n")
-        yield Course(home, "far", boxes.lines["boxb"], seed=seed)
+        yield _course(home, boxes.lines["boxb"], seed)
 
 
 @contextmanager
@@ -38,7 +44,7 @@ def on_slurm(folder: Path, seed: int) -> Iterator[Course]:
             f"folder: '{shared}/gofer'}}}}\nstores: {{lab: {{url: 'file://{shared}/store'}}}}\n"
         )
         (shared / "store").mkdir()
-        yield Course(_home(folder, boxes.bin, config), "far", boxes.lines["login"], seed=seed)
+        yield _course(_home(folder, boxes.bin, config), boxes.lines["login"], seed)
 
 
 SITES: dict[str, Callable[[Path, int], AbstractContextManager[Course]]] = {"ssh": on_ssh, "slurm": on_slurm}

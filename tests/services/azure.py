@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from azure.storage.blob import BlobServiceClient
 
-from gofer.testing.azure.certificates import make_certificates
+from gofer.testing.azure.certificates import Certificates, make_certificates
 from gofer.testing.azure.tokens import CLIENT, SECRET, TENANT
 from gofer.testing.azure.usage import environment
 from gofer.testing.azure.world import GROUP, SUBSCRIPTION, WORKSPACE, workspace_id
@@ -181,6 +181,12 @@ class Azure:
             return text.decode()
 
 
+def _azurite(folder: Path, made: Certificates) -> list[str]:
+    flags = ["--silent", "--disableTelemetry", "--skipApiVersionCheck", "--oauth", "basic"]
+    where = ["--blobHost", "127.0.0.1", "--blobPort", "{port}", "-l", str(folder / "azurite")]
+    return ["node", str(PROGRAM), *flags, *where, "--cert", str(made.chain), "--key", str(made.key)]
+
+
 @contextmanager
 def azure_sim(
     folder: Path,
@@ -197,19 +203,8 @@ def azure_sim(
     folder.mkdir(parents=True, exist_ok=True)
     made = make_certificates(folder)
     keys = {name: base64.b64encode(name.encode() * 8).decode() for name in accounts}
-    argv = [
-        "node",
-        str(PROGRAM),
-        "--silent",
-        "--disableTelemetry",
-        "--skipApiVersionCheck",
-        "--oauth",
-        "basic",
-    ]
-    argv += ["--blobHost", "127.0.0.1", "--blobPort", "{port}", "-l", str(folder / "azurite")]
-    argv += ["--cert", str(made.chain), "--key", str(made.key)]
     env = {"AZURITE_ACCOUNTS": ";".join(f"{name}:{key}" for name, key in keys.items())}
-    with serving(argv, log=folder / "azurite.log", env=env) as port:
+    with serving(_azurite(folder, made), log=folder / "azurite.log", env=env) as port:
         habits = ["--grace", "5", "--peer-grace", "3", *options]
         running = Azure(folder, f"https://127.0.0.1:{port}", keys, habits, environ or {})
         try:

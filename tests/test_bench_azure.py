@@ -1,0 +1,158 @@
+"""The Azure benchmark's own parts, and all turns at tiny sizes on a workspace. None judges a time."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench import idle
+from bench.azure import before, deeds
+from bench.azure.deeds import Deed
+from bench.azure.ground import Ground, Service, workspace
+from bench.azure.section import section
+from bench.errors import BenchError
+from bench.figures import Figure
+from bench.measure import Sample
+from bench.peers import AZURE_ML, Peers, none
+from bench.places import Places
+from bench.plan import Plan
+from bench.rounds import Outcome
+
+pytestmark = pytest.mark.net
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plan]:
+    """The SDK is that of the tests' own interpreter."""
+    places = Places.open({"GOFER_BENCH_DIR": str(tmp_path_factory.mktemp("bench"))})
+    python = places.peers / AZURE_ML / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    peers = Peers(places.peers, {AZURE_ML: "the tests'"}, {})
+    yield replace(Plan.quick(places, peers), azure_rounds=1, azure_jobs=30, azure_lines=300)
+    idle.sweep(places.scratch)
+
+
+@pytest.fixture(scope="module")
+def ground(plan: Plan) -> Iterator[Ground]:
+    with workspace(plan) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def runs(ground: Ground) -> dict[str, str]:
+    found = deeds.prepare(ground)
+    ground.remember()
+    return found
+
+
+# -- arithmetic
+
+
+def deed(**cpu_s: float) -> Deed:
+    samples = {name: [Sample(1.0, value, 1.0)] for name, value in cpu_s.items()}
+    return Deed("list", ("ours", "again"), ("theirs", "best"), Outcome(samples))
+
+
+@pytest.mark.parametrize(("again", "met"), [(0.2, True), (0.21, False)])
+def test_the_bar_is_of_gofers_costliest_way_and_the_sdks_cheapest(again: float, met: bool) -> None:
+    bar = deed(ours=0.1, again=again, theirs=2.0, best=1.0).bar()
+    assert bar.met is met
+    assert bar.value == ("5.00x less (medians 5.00x)" if met else "4.76x less (medians 4.76x)")
+
+
+def test_a_side_that_is_missing_is_not_judged() -> None:
+    assert deed(ours=0.1, again=0.1).bar().met is None
+    assert deed(ours=0.1, best=1.0).bar().met is None
+    assert before.bar(None).met is None
+
+
+@pytest.mark.parametrize(("cpu_s", "met"), [(0.25, True), (0.251, False)])
+def test_the_bar_before_the_network_is_in_seconds(cpu_s: float, met: bool) -> None:
+    assert before.bar(Figure(cpu_s, 0.4, 3)).met is met
+
+
+# -- the workspace
+
+
+def test_a_workspace_that_cannot_be_had_is_an_error_that_says_so(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", ["/nowhere"])
+    with pytest.raises(BenchError, match="make bench-azure"), workspace(plan):
+        pass
+    assert list(section(replace(plan, peers=none(plan.places.peers))).failures) == ["gofer and azure-ai-ml"]
+
+
+def test_requests_are_counted_once_and_those_of_the_benchmark_not(
+    ground: Ground, runs: dict[str, str]
+) -> None:
+    service: Service = ground.service
+    service.requests()
+    ground.gofer("list", "jobs", "--server")
+    assert service.requests() == Counter({"GET jobs": 1})
+    assert service.requests() == Counter()
+
+
+# -- turns
+
+
+def test_how_a_run_stands(ground: Ground, runs: dict[str, str]) -> None:
+    done = deeds.asking(ground, runs)
+    assert done.outcome.failures == {}
+    assert [len(taken) for taken in done.outcome.samples.values()] == [1, 1, 1]
+    assert done.requests[done.ours[0]]["GET jobs/{name}"] >= 1
+    assert len(done.table().rows) == len(done.notes()) == 3
+
+
+def test_the_end_of_a_log(ground: Ground, runs: dict[str, str]) -> None:
+    done = deeds.tailing(ground, runs)
+    assert done.outcome.failures == {}
+    assert all(
+        f"line {number} of" in done.outcome.samples[name][0].output
+        for name in (*done.ours, *done.theirs)
+        for number in (202, 300)
+    )
+
+
+def test_a_list(ground: Ground, runs: dict[str, str]) -> None:
+    done = deeds.listing(ground)
+    assert done.outcome.failures == {}
+    assert done.requests[done.ours[0]] == Counter({"GET jobs": 1})
+
+
+def test_a_submission(ground: Ground, runs: dict[str, str]) -> None:
+    done = deeds.submitting(ground)
+    assert done.outcome.failures == {}
+    assert done.requests[done.ours[0]] == Counter({"PUT jobs/{name}": 1})
+    assert done.requests[done.theirs[0]]["PUT jobs/{name}"] == 1
+
+
+def test_before_the_network(ground: Ground, runs: dict[str, str]) -> None:
+    outcome = before.before(ground, runs["going"])
+    assert outcome.failures == {}
+    assert all(0 < one < 60 for taken in outcome.samples.values() for one in taken)
+    assert len(before.table(outcome).rows) == 2
+
+
+def test_a_question_that_needs_no_network_is_no_figure(ground: Ground, runs: dict[str, str]) -> None:
+    missing = ground.root / "no report"
+    with pytest.raises(BenchError, match="did not use the network"):
+        before._reported(missing)
+
+
+def test_an_answer_that_is_not_the_logs_end_is_no_figure(ground: Ground) -> None:
+    with pytest.raises(BenchError, match="the end of the log"):
+        deeds._tailed(ground, Sample(1.0, 1.0, 1.0, "something else"))
+
+
+def test_a_driver_is_started_where_the_sdk_is(ground: Ground, tmp_path: Path) -> None:
+    alone = replace(ground, plan=replace(ground.plan, peers=none(tmp_path)))
+    with pytest.raises(BenchError, match="azure-ai-ml is not installed"):
+        alone.sdk("list", "1")
