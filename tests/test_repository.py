@@ -213,3 +213,18 @@ def test_the_agent_imports_the_standard_library_and_itself_alone() -> None:
         if name.split(".")[0] not in sys.stdlib_module_names and name.split(".")[:2] != ["gofer", "agent"]
     ]
     assert strangers == []
+
+
+def test_tests_of_one_group_meet_one_worker(tmp_path: Path) -> None:
+    """Clusters and servers are shared by groups: pytest and pytest-xdist must agree on what a group is."""
+    text = "import os, pathlib, pytest\npytestmark = pytest.mark.xdist_group(__name__)\n"
+    text += "@pytest.mark.parametrize('number', range(4))\n"
+    text += (
+        "def test(number):\n    pathlib.Path(f'{os.environ[\"PYTEST_XDIST_WORKER\"]}.{__name__}').touch()\n"
+    )
+    for name in ("test_a", "test_b"):
+        (tmp_path / f"{name}.py").write_text(text)
+    argv = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider"]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stdout
+    assert sorted(path.name.split(".")[1] for path in tmp_path.glob("gw*.*")) == ["test_a", "test_b"]

@@ -30,18 +30,21 @@ class OnTheSimulator(BackendConformance):
         return Session(self.desk.folder, self.desk.environ, say=lambda _: None)
 
 
+@pytest.mark.xdist_group("azure-aml")
 class TestAml(OnTheSimulator):
     column = "aml"
     target = "gpu"
     gpus_per_node = 4
 
 
+@pytest.mark.xdist_group("azure-itp")
 class TestItp(OnTheSimulator):
     column = "itp"
     target = "itp"
     gpus_per_node = 4
 
 
+@pytest.mark.xdist_group("azure-singularity")
 class TestSingularity(OnTheSimulator):
     column = "singularity"
     target = "vc"

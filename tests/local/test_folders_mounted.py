@@ -88,6 +88,30 @@ def test_a_mounted_folder_is_read_and_written(mounting_desk: FolderDesk) -> None
 
 
 @pytest.mark.root
+def test_a_folder_to_be_read_only_is_not_written(mounting_desk: FolderDesk) -> None:
+    mounting_desk.put({"x": b"read me"})
+    path = mounting_desk.folder / "gofer.yaml"
+    path.write_text(path.read_text().replace("'mount'", "'mount', read_only: yes"))
+    script = "cat data/x; rm -f data/x || echo kept; touch data/y || echo refused"
+    done = mounting_desk.run("sh", "-c", script)
+    assert done["state"] == "succeeded", done["detail"]
+    assert mounting_desk.log(done["id"]).splitlines()[0].startswith("read me")
+    assert "kept" in mounting_desk.log(done["id"]) and "refused" in mounting_desk.log(done["id"])
+    assert mounting_desk.stored("data") == {"x": b"read me"}
+
+
+def test_a_folder_that_is_sent_cannot_be_read_only(tmp_path: Path, azurite: Azurite) -> None:
+    desk = FolderDesk(tmp_path, azure_entry(azurite.one), azurite.one.key)
+    desk.map(out="upload")
+    path = desk.folder / "gofer.yaml"
+    path.write_text(path.read_text().replace("'upload'", "'upload', read_only: true"))
+    done = desk.gofer("submit", "true", status=2)
+    assert "the folder `out` is `read_only`, and `mode: upload` writes to it" in done.err
+    assert "gofer.yaml:" in done.err
+    desk.close()
+
+
+@pytest.mark.root
 def test_what_a_failed_command_wrote_in_its_last_moment_is_in_the_store(mounting_desk: FolderDesk) -> None:
     script = "import os; open('data/z', 'wb').write(b'z' * 5_000_000); os._exit(9)"
     done = mounting_desk.run("python", "-c", script)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gofer.agent.states import State
-from gofer.backends.base import NativeLog, ServiceJob
+from gofer.backends.base import ServiceJob
 from gofer.errors import UsageError
 from gofer.ops.adopt import command_of, record_of
 from gofer.ops.native_logs import choose, is_safe, last_lines
@@ -77,13 +77,13 @@ def test_states_in_anybodys_words() -> None:
 
 
 def test_which_of_the_services_logs_is_meant() -> None:
-    logs = [NativeLog(f"user_logs/std_log_process_{one}.txt") for one in ("0", "1", "10")]
-    logs += [NativeLog("system_logs/x_1.log")]
+    logs = [f"user_logs/std_log_process_{one}.txt" for one in ("0", "1", "10")]
+    logs += ["system_logs/x_1.log"]
     assert choose(logs, 0) == logs[0]
     assert choose(logs, 10) == logs[2]
     assert choose(logs, 7) is None
     assert choose([], 0) is None
-    older = [NativeLog(f"azureml-logs/70_driver_log_{one}.txt") for one in range(3)]
+    older = [f"azureml-logs/70_driver_log_{one}.txt" for one in range(3)]
     assert choose(older, 2) == older[2]
 
 

@@ -75,6 +75,15 @@ def _unconfirmed(engine: str, request_id: str = "") -> list[str]:
     return [os.path.join(_folder(engine), name) for name in names if "@" in name]
 
 
+def kept(engine: str) -> list[str]:
+    """The requests whose private values are still here."""
+    try:
+        names = os.listdir(_folder(engine))
+    except FileNotFoundError:
+        return []
+    return [name[: -len(".json")] for name in names if name.endswith(".json") and "@" not in name]
+
+
 def read(engine: str, request_id: str) -> Private:
     """Empty when nothing was sealed."""
     confirm(engine, request_id)

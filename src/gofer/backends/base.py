@@ -158,7 +158,8 @@ class Shells(Protocol):
 
 
 class ServiceJob(NamedTuple):
-    """A job of the service, whoever started it. `command` is what the service runs, one line of shell.
+    """A job of the service, whoever started it. `command` is one line of shell: of a job of gofer's what the
+    person gave, of any other what the service runs.
 
     Times are seconds since the epoch; `error` is the service's own word of why it failed.
     """
@@ -204,22 +205,22 @@ class HasJobs(Protocol):
         """None when the service has none of that name."""
 
 
-class NativeLog(NamedTuple):
-    """A log file that the service itself keeps: `name` as the service has it, `size` where it says it."""
-
-    name: str
-    size: int | None = None
+# The longest piece of a log that is read at once: one may be longer than the memory there is.
+NATIVE_PIECE = 4 << 20
 
 
 @runtime_checkable
 class NativeLogs(Protocol):
     """A backend whose service keeps logs of its own."""
 
-    def native_logs(self, job: str) -> Sequence[NativeLog]:
-        """The files there are now, the one to show first at the beginning; empty for unknown jobs."""
+    def native_logs(self, job: str) -> Sequence[str]:
+        """The names of the files there are now, the one to show first in front; none for unknown jobs."""
+
+    def native_size(self, job: str, name: str) -> int | None:
+        """How long it is now; None when there is none of that name."""
 
     def read_native(self, job: str, name: str, start: int) -> bytes:
-        """Its bytes from `start` to its present end, by a range request; empty when there are none."""
+        """NATIVE_PIECE bytes from `start`, by a range request; fewer, or none, only at its present end."""
 
 
 @runtime_checkable

@@ -65,6 +65,9 @@ def _note_debug(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     notes = ctx.find_object(dict)
     if asked and notes is not None:
         notes["debug"] = True
+        from gofer.cli.request_log import show_requests
+
+        show_requests()
 
 
 def _targets(ctx: click.Context, _: click.Parameter, start: str) -> list[CompletionItem]:
@@ -82,7 +85,7 @@ def _runs(ctx: click.Context, _: click.Parameter, start: str) -> list[Completion
 _HELP = Flag("-h --help", "Show this text and stop", is_eager=True, expose_value=False, callback=_show_help)
 _DEBUG = Flag(
     "--debug",
-    "Show a traceback when something fails",
+    "Show requests to services, and a traceback when something fails",
     hidden=True,
     is_eager=True,
     expose_value=False,

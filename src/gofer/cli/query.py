@@ -11,6 +11,9 @@ from gofer.cli.options import Command, Flag, Option, json_option, run_argument, 
 from gofer.cli.screen import say, write
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from gofer.ops.log_choice import Fetched
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
@@ -43,7 +46,8 @@ def _show(session: Session, row: RunRow, *, lines: int) -> None:
     from gofer.ops.query import facts
 
     fetched = _fetch(session, row) if lines else None
-    log_shown = bool(lines) and row.kind == "run" and _print_tail(session, row, lines)
+    native = () if fetched is None else fetched.native
+    log_shown = bool(lines) and row.kind == "run" and _print_tail(session, row, lines, native)
     paths = None if fetched is None else fetched.paths
     sys.stdout.write(describe(facts(session, row, fetched=paths), log_shown=log_shown))
 
@@ -62,11 +66,11 @@ def _fetch(session: Session, row: RunRow) -> Fetched | None:
         return None
 
 
-def _print_tail(session: Session, row: RunRow, lines: int) -> bool:
+def _print_tail(session: Session, row: RunRow, lines: int, native: Sequence[Path]) -> bool:
     """Whether there was anything to print."""
     from gofer.ops.log_choice import Which, tail
 
-    end = tail(session, row, Which(), lines=lines)
+    end = tail(session, row, Which(), lines=lines, native=native)
     if end:
         write(end if end.endswith(b"\n") else end + b"\n")
         sys.stdout.write("\n")

@@ -22,7 +22,8 @@ stdout is data, stderr is talk. The exit status is 0, 1 for a failure, 2 for wor
 after Ctrl-C; `wait`, `submit --wait` and `submit -f` exit as the run did. A run is named by any unique
 beginning or end of its id, or `last`.
 
-`--debug` or `GOFER_DEBUG=1` shows a traceback. `NO_COLOR` turns colours off.
+`--debug` or `GOFER_DEBUG=1` shows requests to Azure, without what is private in them, and a traceback of what
+fails. `NO_COLOR` turns colours off.
 """
 _WIDTH = 100
 

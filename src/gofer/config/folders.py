@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from gofer.agent import modes
 from gofer.config.nodes import BUILT_IN, Node, Place, Scalar, Table, merged, table
 from gofer.errors import ConfigError
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 class Folder(NamedTuple):
     """One mapped folder of one target. `root` is the project's folder, so `root / name` is the local side.
 
-    `mode` is None where none is written: what a run does then depends on where it runs.
+    `mode` is None where none is written: what a run does then depends on where it runs. `read_only` is about
+    runs; commands that send files there are a person's own doing.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Folder(NamedTuple):
     root: Path
     place: Place
     problem: str | None = None
+    read_only: bool = False
 
     def check(self) -> Folder:
         """The folder itself; ConfigError when what was written about it cannot be used."""
@@ -66,14 +69,26 @@ def _joined(settings: Settings, target: str) -> Node | None:
 
 def _folder(settings: Settings, name: str, node: Node, store: str) -> Folder:
     entries = table(node)
+    mode, read_only = _word(entries.get("mode")), _is_true(entries.get("read_only"))
+    problem = None
+    if read_only and mode == modes.UPLOAD:
+        problem = f"the folder `{name}` is `read_only`, and `mode: upload` writes to it; leave one out"
     return Folder(
         name,
         _word(entries.get("store")) or store,
         settings.resolve(_word(entries.get("path")) or "").strip("/"),
-        _word(entries.get("mode")),
+        mode,
         settings.root,
         node.place,
+        problem,
+        read_only,
     )
+
+
+def _is_true(node: Node | None) -> bool:
+    from gofer.config.scalars import truth
+
+    return isinstance(node, Scalar) and truth(node) is True
 
 
 def _word(node: Node | None) -> str | None:

@@ -87,6 +87,11 @@ def wrong_type(node: Node, kind: inspect.Type, key: str) -> ConfigError:
     return ConfigError(f"`{key}` must be {describe(kind)}, not {found}", where=node.place.where, hint=hint)
 
 
+def truth(node: Scalar) -> bool | None:
+    """What the words for true and false mean, unquoted; None for any other."""
+    return _TRUTHS.get(node.text.lower()) if node.plain else None
+
+
 def read_scalar(node: Scalar, annotated: inspect.Type, key: str) -> Any:
     """The text as a value of a single-valued type, within its limits; ConfigError otherwise."""
     kind, extra = bare(annotated)
@@ -97,7 +102,7 @@ def read_scalar(node: Scalar, annotated: inspect.Type, key: str) -> Any:
     elif isinstance(kind, (inspect.StrType, inspect.AnyType)):
         value = node.text
     elif node.plain and isinstance(kind, inspect.BoolType):
-        value = _TRUTHS.get(node.text.lower())
+        value = truth(node)
     elif node.plain and isinstance(kind, inspect.IntType) and _WHOLE.fullmatch(node.text):
         value = int(node.text)
     elif node.plain and isinstance(kind, inspect.FloatType) and _NUMBER.fullmatch(node.text):

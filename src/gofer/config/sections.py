@@ -128,6 +128,9 @@ class FolderSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             "run on this machine has the project's own folder where there is one, and any other is mounted"
         ),
     ] = None
+    read_only: Annotated[
+        bool, Meta(description="Whether runs may only read it; a mount refuses to be written to then")
+    ] = False
 
 
 class DockerSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

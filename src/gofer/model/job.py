@@ -19,13 +19,15 @@ class Resources(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 class JobFolder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """A mapped folder of a run: a path in the store at the URL `store`, and how it comes to `./<name>`.
 
-    With the mode `link` it is the person's own folder, `here`, on the machine that the run is for.
+    With the mode `link` it is the person's own folder, `here`, on the machine that the run is for. A
+    `read_only` one is lent for reading alone, and a mount of it cannot be written to.
     """
 
     store: str
     path: str
     mode: str
     here: str | None = None
+    read_only: bool = False
 
 
 class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):

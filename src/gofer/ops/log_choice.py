@@ -6,7 +6,7 @@ runs whose image or node never came up; of those the service's log says why.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,12 +32,21 @@ class Which(NamedTuple):
         return self.node is None and self.attempt is None
 
 
-def tail(session: Session, row: RunRow, which: Which, *, lines: int) -> bytes:
-    """The last lines; b"" when nothing was logged. UnknownName for a rank that has no log."""
+def tail(session: Session, row: RunRow, which: Which, *, lines: int, native: Sequence[Path] = ()) -> bytes:
+    """The last lines; b"" when nothing was logged. UnknownName for a rank that has no log.
+
+    `native` are copies of the service's logs that were brought just now: it is not asked for rank 0's again.
+    """
     end = b"" if is_adopted(row) else logs.tail(session, row, lines=lines, **which._asdict())
     if end or not which.may_be_the_services:
         return end
-    return _asked(session, row, lambda: native_logs.tail(session, row, lines=lines, rank=which.rank))
+    if native and which.rank == 0:
+        return native_logs.copied_tail(native[0], lines)
+    return b"".join(_asked(session, row, lambda: iter([_tail(session, row, lines, which.rank)])))
+
+
+def _tail(session: Session, row: RunRow, lines: int, rank: int = 0) -> bytes:
+    return native_logs.tail(session, row, lines=lines, rank=rank)
 
 
 def read(session: Session, row: RunRow, which: Which) -> Iterator[bytes]:
@@ -47,7 +56,7 @@ def read(session: Session, row: RunRow, which: Which) -> Iterator[bytes]:
         empty = False
         yield piece
     if empty and which.may_be_the_services:
-        yield _asked(session, row, lambda: native_logs.read(session, row, rank=which.rank))
+        yield from _asked(session, row, lambda: native_logs.read(session, row, rank=which.rank))
 
 
 def follow(session: Session, row: RunRow, which: Which, *, lines: int | None) -> Iterator[bytes]:
@@ -63,7 +72,7 @@ def follow(session: Session, row: RunRow, which: Which, *, lines: int | None) ->
         empty = empty and not piece
         yield piece
     if empty and which.may_be_the_services:
-        yield _asked(session, row, lambda: native_logs.read(session, row, rank=which.rank))
+        yield from _asked(session, row, lambda: native_logs.read(session, row, rank=which.rank))
 
 
 class Fetched(NamedTuple):
@@ -81,7 +90,7 @@ def fetch(session: Session, row: RunRow, folder: Path) -> Fetched:
     """Bring all logs to `folder`, reading only what is new there. A service that does not answer is named."""
     own = [] if is_adopted(row) else logs.fetch(session, row, folder)
     try:
-        return Fetched(own, native_logs.fetch(session, row, folder))
+        return Fetched(own, native_logs.fetch(session, row, folder, remember=True))
     except (BackendError, CredentialError) as error:
         if is_adopted(row):
             raise
@@ -91,16 +100,15 @@ def fetch(session: Session, row: RunRow, folder: Path) -> Fetched:
 
 def service_tail(session: Session, row: RunRow, lines: int) -> tuple[str, ...]:
     """The end of the service's log of a run, as text; nothing where there is none, or no answer."""
-    data = _asked(session, row, lambda: native_logs.tail(session, row, lines=lines))
+    data = b"".join(_asked(session, row, lambda: iter([_tail(session, row, lines)])))
     return tuple(data.decode("utf-8", "replace").splitlines())
 
 
-def _asked(session: Session, row: RunRow, ask: Callable[[], bytes]) -> bytes:
+def _asked(session: Session, row: RunRow, ask: Callable[[], Iterator[bytes]]) -> Iterator[bytes]:
     """The service's answer. Of a run of gofer's it is only a help: its absence is said and no failure."""
     try:
-        return ask()
+        yield from ask()
     except (BackendError, CredentialError) as error:
         if is_adopted(row):
             raise
         session.say(f"warning: the service's own logs cannot be read: {error.message}")
-        return b""

@@ -75,7 +75,8 @@ def _folder(session: Session, folder: Folder, *, local: bool) -> JobFolder:
         )
     if folder.mode is None and local and here.is_dir():
         return JobFolder(store=url, path=folder.path, mode=modes.LINK, here=str(here))
-    return JobFolder(store=url, path=folder.path, mode=_mode(session, folder, url, local=local))
+    mode = _mode(session, folder, url, local=local)
+    return JobFolder(store=url, path=folder.path, mode=mode, read_only=folder.read_only)
 
 
 def _mode(session: Session, folder: Folder, url: str, *, local: bool) -> str:
@@ -113,7 +114,7 @@ def _spec(
     if isinstance(store, OnDisk):
         return {"kind": "file", "root": str(store.path("runs").parent), "prefix": folder.path}
     if isinstance(store, Delegates):
-        write = folder.mode != modes.COPY
+        write = folder.mode != modes.COPY and not folder.read_only
         return store.node_spec(folder.path, expires_s=expires_s, write=write, identity=identity)
     raise CheckFailed(
         f"the folder `{name}` lies in {store.url}, which runs cannot reach",

@@ -76,7 +76,9 @@ class AzureStore(CloudStore):
             with self._explained("write", key):
                 self._blobs.copy_from_url(url, key)
         except KeyNotFound:
-            raise no_such_key(source.url, source_key) from None
+            if source.head(source_key) is None:
+                raise no_such_key(source.url, source_key) from None
+            return False  # services say this too of a source that they cannot reach
         except CopyRefused:
             return False
         return True

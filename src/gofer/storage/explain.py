@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from gofer.agent.objects.facts import Absent, Changed, Exists, ObjectsError
+from gofer.agent.objects.facts import Absent, Changed, Exists, NotCopied, ObjectsError
 from gofer.errors import CredentialError, GoferError, KeyExists, StoreError
 from gofer.storage.credentials import Entry, SasFacts
 from gofer.storage.keys import no_such_key
@@ -51,6 +51,12 @@ def explain(error: ObjectsError, deed: Deed, found: Circumstances) -> GoferError
     if isinstance(error, Changed):
         return StoreError(f"{deed.key!r} in the store {found.entry.label} was replaced while it was read")
     what = f"cannot {deed.words} the store {found.entry.label}: "
+    if isinstance(error, NotCopied):
+        told = f"; {error.detail}" if error.detail else ""
+        return CopyRefused(
+            f"{what}{error.words}{told}",
+            hint="`gofer download` and `gofer upload` bring it through this machine",
+        )
     if error.status == 0:
         return StoreError(what + error.words, hint=_network_hint(error, found))
     known = _CODES.get(error.code)

@@ -24,6 +24,8 @@ class Relay:
         self._end = destination
         self._store = destination.store
         self._within = source.store is destination.store
+        # A service that could not fetch one object is not asked for the others.
+        self._may_ask = True
         self._budget = budget
         self._state = state
 
@@ -65,7 +67,11 @@ class Relay:
         if self._within:
             self._store.copy(source, key)
             return True
-        return isinstance(self._store, CopiesFrom) and self._store.copy_from(self._source.store, source, key)
+        if self._may_ask and isinstance(self._store, CopiesFrom):
+            if self._store.copy_from(self._source.store, source, key):
+                return True
+            self._may_ask = False
+        return False
 
 
 def _dated(entry: Entry) -> Entry:

@@ -9,9 +9,12 @@ import threading
 import time
 from typing import Any
 
+import pytest
 from home import Done, Home
 from services.azure import Azure
 from services.azure import azure as azure
+
+pytestmark = pytest.mark.xdist_group("azure-device-login")
 
 
 def approve(azure: Azure, done: threading.Event) -> None:

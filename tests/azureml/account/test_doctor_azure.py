@@ -18,6 +18,8 @@ from services.azure import Azure
 from services.azure import azure as azure
 from services.process import free_port
 
+pytestmark = pytest.mark.xdist_group("azure-doctor-azure")
+
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000001"
 TARGET = f"kind: azureml, subscription_id: {SUBSCRIPTION}, resource_group: sim-group, workspace: sim-ws"
 AML = f"{TARGET}, compute: gpu-cluster, gpus_per_node: 4"

@@ -13,6 +13,8 @@ from services.azure import azure as azure
 
 from gofer.backends.azureml.names import environment_of_image
 
+pytestmark = pytest.mark.xdist_group("azure-image-use")
+
 DIGEST = "0123456789abcdef" * 4
 BASE = f"reg.invalid/me/env:1@sha256:{DIGEST}"
 PLACE = (

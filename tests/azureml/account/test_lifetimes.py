@@ -14,6 +14,8 @@ from services.fixtures import azurite as azurite
 from gofer.errors import CredentialError
 from gofer.ops.lifetimes import QUEUE_S, RUN_S, Credential, Need, judge, need_of
 
+pytestmark = pytest.mark.xdist_group("azure-lifetimes")
+
 NOW = 1_800_000_000.0
 HOUR = 3600.0
 DAY = 24 * HOUR

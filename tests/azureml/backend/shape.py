@@ -68,8 +68,8 @@ def inputs(**more: Input) -> dict[str, Input]:
     return {"gofer_agent": agent, "gofer_run": run, **more}
 
 
-def folder(store: str, path: str, mode: str) -> JobFolder:
-    return JobFolder(store=store, path=path, mode=mode)
+def folder(store: str, path: str, mode: str, *, read_only: bool = False) -> JobFolder:
+    return JobFolder(store=store, path=path, mode=mode, read_only=read_only)
 
 
 def output(store: str, path: str, mode: str) -> Output:

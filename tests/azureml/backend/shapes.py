@@ -126,6 +126,17 @@ def _folders() -> list[Shape]:
             },
         ),
         Shape(
+            "folder-to-read",
+            {},
+            {"folders": {"data": folder("az://data", "me/data", "mount", read_only=True)}},
+            {
+                "command": line("data=${{inputs.folder_data}}"),
+                "inputs": inputs(
+                    folder_data=Input(type="uri_folder", path=uri("az://data", "me/data"), mode="ro_mount")
+                ),
+            },
+        ),
+        Shape(
             "uploaded-folder",
             {},
             {"folders": {"models": other}},

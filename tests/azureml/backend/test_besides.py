@@ -32,7 +32,8 @@ def test_a_virtual_cluster(desk: Desk) -> None:
     text = shown(desk, "vc")
     for tier in ("Premium", "Standard", "Basic"):
         assert re.search(rf"eastus +{tier} +NDv2 +0 +16", text)
-    assert "ND40rs_v2: gpus=8" in text
+    assert re.search(r"NAME +GPUS +CORES +LOCATIONS", text)
+    assert re.search(r"ND40rs_v2 +8 +\d+ +eastus,southcentralus", text)
 
 
 def test_nodes(desk: Desk, azure: Azure) -> None:
@@ -79,7 +80,7 @@ jobs = b.jobs(JobFilter(name_end="60ce2fc7"))
 job = b.job(jobs[0].name)
 say([[one.name for one in jobs], job.state, job.command, job.nodes, job.is_ours, job.experiment, job.error,
      [one.name for one in b.jobs(JobFilter(states=frozenset({State.FAILED}), experiment="jianfw"))],
-     [one.name for one in b.native_logs(job.name)],
+     [*b.native_logs(job.name)],
      b.read_native(job.name, "azureml-logs/70_driver_log_0.txt", 4).decode(),
      b.read_native(job.name, "azureml-logs/70_driver_log_0.txt", 8).decode(),
      b.read_native(job.name, "none", 0).decode(), [*b.native_logs("none")], b.job("none")])
@@ -105,9 +106,9 @@ def test_a_log_grows(desk: Desk, azure: Azure) -> None:
     text = desk.python(f"""
 b = session.backend("aml")
 (first, *_) = b.native_logs("{run}")
-whole = b.read_native("{run}", first.name, 0)
+whole = b.read_native("{run}", first, 0)
 at = whole.index(b"two")
-say([first.name, whole.decode(), b.read_native("{run}", first.name, at).decode()])
+say([first, whole.decode(), b.read_native("{run}", first, at).decode()])
 """)
     assert text[0] == "user_logs/std_log.txt" and "one\ntwo\n" in text[1] and text[2].startswith("two\n")
 

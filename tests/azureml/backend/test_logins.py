@@ -104,6 +104,11 @@ def test_the_description_of_a_cloud_is_kept(person: Person, azure: Azure) -> Non
     assert person.run("print(cloud.arm)") == azure.base
 
 
+def test_a_lost_answer_about_the_cloud_is_no_failure(person: Person, azure: Azure) -> None:
+    azure.fault("drop-after", "/metadata/endpoints", count=2)
+    assert person.run("print(cloud.arm)") == azure.base
+
+
 def test_clouds_by_name(person: Person) -> None:
     person.environ.pop("ARM_CLOUD_METADATA_URL")
     person.environ.pop("AZURE_AUTHORITY_HOST")

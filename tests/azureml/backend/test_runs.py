@@ -63,6 +63,15 @@ def test_secrets_are_in_the_room_and_nowhere_else(desk: Desk, azure: Azure) -> N
     assert leaks == []
 
 
+def test_what_opens_a_store_that_was_away_at_the_end_goes_with_the_next_submission(desk: Desk) -> None:
+    run = desk.submit("true")
+    assert ended(desk, run)["state"] == "succeeded"
+    (seals,) = desk.path.rglob("azureml/sealed")
+    (seals / f"{run}.json").write_text('{"environment": {}, "store": null, "folders": {}}')
+    desk.submit("true")
+    assert not (seals / f"{run}.json").exists()
+
+
 def test_a_failure_has_its_exit_code(desk: Desk) -> None:
     found = ended(desk, desk.submit("sh", "-c", "exit 7"))
     assert (found["state"], found["reason"], found["exit_code"]) == ("failed", "exit-code", 7)
@@ -229,6 +238,21 @@ def test_folders_come_by_the_service(tmp_path: Path, azure: Azure) -> None:
     assert "data of a test" in desk.gofer("query", run).out
     assert client.download_blob("me/gofer/my/out/made.txt").readall() == b"new\n"
     desk.close()
+
+
+def test_a_folder_to_be_read_only_is_an_input_of_the_job(desk: Desk, azure: Azure) -> None:
+    path = desk.folder / "gofer.yaml"
+    path.write_text(
+        path.read_text() + "folders: {data: {store: blob, path: my/data, mode: mount, read_only: true}}\n"
+    )
+    client = azure.blob_client().get_container_client(desk.container)
+    client.upload_blob("me/gofer/my/data/x", b"data of a test\n")
+    run = desk.submit("sh", "-c", "cat data/x; rm -f data/x; echo new > data/y; true")
+    assert ended(desk, run)["state"] == "succeeded", desk.gofer("why", run).out
+    assert "data of a test" in desk.log(run)
+    _, job = azure.arm("GET", f"/jobs/{run}")
+    assert job["properties"]["inputs"]["folder_data"]["mode"] == "ReadOnlyMount"
+    assert list(client.list_blob_names(name_starts_with="me/gofer/my")) == ["me/gofer/my/data/x"]
 
 
 def test_an_identity_instead_of_a_signature(tmp_path: Path, azure: Azure) -> None:

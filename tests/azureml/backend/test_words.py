@@ -97,7 +97,7 @@ def quota(used: int, limit: int, tier: str = "Premium") -> dict[str, object]:
             "of at most 4 nodes 1 are busy",
         ),
         ("Queued", {}, "not given it nodes yet"),
-        ("Paused", {}, "paused by the service"),
+        ("Paused", {}, "the service took its nodes"),
         ("Preparing", {}, "environment is being prepared"),
     ],
 )

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from azureml.node.service import Service, until
 
+pytestmark = pytest.mark.xdist_group("azure-away")
+
 
 class Line:
     """A way to the store that can be cut and mended."""

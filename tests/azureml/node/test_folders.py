@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from azureml.node.service import Service
 from storage.clouds import azure_by_key
 
 from gofer.agent.objects import open_objects
 from gofer.snapshot import take
 from gofer.storage.azure import AzureStore
+
+pytestmark = pytest.mark.xdist_group("azure-folders")
 
 
 def told(mode: str, path: str = "shared/data") -> dict[str, Any]:

@@ -24,6 +24,8 @@ from gofer.agent.objects.client import Request
 from gofer.agent.objects.facts import ObjectsError
 from gofer.agent.objects.identity import question, token_source
 
+pytestmark = pytest.mark.xdist_group("azure-identity")
+
 
 class Identity:
     """An endpoint that gives tokens, remembers what it was asked, and can be out of order for a while."""

@@ -19,6 +19,8 @@ from gofer.ops.submit import SubmitRequest, _private, draft
 from gofer.storage.azure import AzureStore
 from gofer.storage.open import open_store
 
+pytestmark = pytest.mark.xdist_group("azure-lending")
+
 KEY = "ZHVtbXlkdW1teWR1bW15ZHVtbXlkdW1teWR1bW15ZHVtbXlkdW1teWR1bW15ZHVtbXk="
 DAY = 86400.0
 
@@ -107,7 +109,16 @@ def test_a_target_without_an_identity_gives_a_signature(tmp_path: Path) -> None:
     ends = datetime.fromisoformat(sas_fields(private.store["sas"])["se"])
     left = ends - datetime.now(UTC)
     assert timedelta(days=3.9) < left < timedelta(days=4.1)
-    assert "sas" in private.folders["data"]
+    assert sas_fields(private.folders["data"]["sas"])["sp"] == "rcwdl"
+
+
+def test_a_folder_to_be_read_only_is_lent_for_reading(tmp_path: Path) -> None:
+    desk = session(tmp_path)
+    path = tmp_path / "project/gofer.yaml"
+    path.write_text(path.read_text().replace("mode: mount", "mode: mount, read_only: true"))
+    drawn = draft(desk, SubmitRequest(command=("true",), target="cloud", code=False))
+    assert drawn.job.folders["data"].read_only
+    assert sas_fields(_private(desk, drawn).folders["data"]["sas"])["sp"] == "rl"
 
 
 def test_a_target_with_an_identity_gives_that(tmp_path: Path) -> None:

@@ -104,6 +104,7 @@ def test_every_verb_works_on_a_job_that_was_adopted(act: Stage) -> None:
 
 def test_only_what_is_new_of_a_log_is_read(act: Stage) -> None:
     act.need("old job")
+    act.azure.admin("POST", f"/jobs/{OLD_JOB}/become", {"status": "Running"})
     act.gofer("q", OLD_JOB)
     copy = act.folder / "assets" / OLD_JOB / RANK_0
     # A mark in the copy survives: its bytes are not asked for again.
@@ -249,13 +250,22 @@ def test_stopping_the_watching_leaves_the_run_alone(act: Stage) -> None:
 
 
 def test_what_a_run_of_xt_was_and_left_comes_back(stage: Stage) -> None:
-    """`xt extract` and `xt view log`, which the document names without their words."""
+    """`xt extract`, `xt download` and `xt view log`, which the document names without their words."""
     stage.xt()
     stage.need("a run")
     stage.gofer("extract", "last", "out")
     assert (stage.folder / "out/code/myscript.py").read_text() == "print('myscript was here')\n"
     assert (stage.folder / "out/logs/1/node-0/rank-0.log").read_text() == "myscript was here\n"
     assert stage.gofer("view", "log", "last").out == "myscript was here\n"
+    # `xt download`: a folder of the store, by its name here.
+    written = stage.folder / "gofer.yaml"
+    written.write_text(written.read_text() + "folders: {data: {store: xtstorage, path: shared/data}}\n")
+    (stage.folder / "data/mnist").mkdir(parents=True)
+    (stage.folder / "data/mnist/x.bin").write_bytes(b"pixels")
+    stage.gofer("upload", "data/mnist")
+    shutil.rmtree(stage.folder / "data")
+    stage.gofer("download", "data/mnist")
+    assert (stage.folder / "data/mnist/x.bin").read_bytes() == b"pixels"
 
 
 def test_the_words_of_the_document_on_a_folder_without_a_project(stage: Stage) -> None:

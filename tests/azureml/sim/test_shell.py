@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from services.azure import Azure
+from home import until
+from services.azure import Azure, azure_sim
 from services.azure_jobs import submit
 
 from gofer.testing.azure.websocket import frame, read_frame
@@ -92,3 +93,36 @@ def _opened(azure: Azure, path: str, token: str) -> tuple[bytes, ssl.SSLSocket]:
             break
         head += more
     return head, line
+
+
+def test_nothing_of_a_job_outlives_a_simulator_that_is_closed(tmp_path: Path, key: Path) -> None:
+    """Not its processes, not what they put into sessions of their own, not its sshd and who came in by it."""
+    pids = tmp_path / "pids"
+    with azure_sim(tmp_path / "azure") as own:
+        script = f"setsid sh -c 'echo $$ >> {pids}; exec sleep 600' & echo $$ >> {pids}; sleep 600; :"
+        submit(own, "kept", script, compute="itp-cluster", services=services(key))
+        user, _, port = shown(own, "kept", "Running")["ssh"].removeprefix("ssh://").partition("@127.0.0.1:")
+        options = [
+            "-o",
+            "StrictHostKeyChecking=no",
+            "-o",
+            "UserKnownHostsFile=/dev/null",
+            "-o",
+            "BatchMode=yes",
+        ]
+        argv = ["ssh", "-i", str(key), *options, "-p", port, f"{user}@127.0.0.1"]
+        inside = subprocess.Popen([*argv, f"echo $$ >> {pids}; exec sleep 600"], stdin=subprocess.DEVNULL)
+        until(lambda: pids.exists() and len(pids.read_text().split()) == 3, "all run")
+        assert all(runs(pid) for pid in pids.read_text().split())
+    assert inside.wait(60) != 0
+    assert not any(runs(pid) for pid in pids.read_text().split())
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(port)), timeout=10)
+
+
+def runs(pid: str) -> bool:
+    """A process that ended and that nobody has buried does not run."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False

@@ -79,7 +79,7 @@ def test_folders_need_a_store_of_the_datastores_name(shop: Shop) -> None:
     shop.put("job.json", TOOLKIT_2)
     plan = shop.plan("job.json")
     assert tree(plan)["targets"]["msroctovc"]["folders"] == {
-        "data": {"store": "blob", "path": "me/data", "mode": "mount"},
+        "data": {"store": "blob", "path": "me/data", "mode": "mount", "read_only": True},
         "out": {"store": "blob", "path": "me/out", "mode": "upload"},
     }
     found = fates(plan)

@@ -12,15 +12,25 @@ from gofer.agent.objects.azure_listing import read_listing
 from gofer.agent.objects.base import Objects, Page
 from gofer.agent.objects.client import Client, Request
 from gofer.agent.objects.dates import parse_http_date
-from gofer.agent.objects.facts import Absent, Block, BlockRules, Changed, Exists, ObjectInfo, ObjectsError
+from gofer.agent.objects.facts import (
+    Absent,
+    Block,
+    BlockRules,
+    Changed,
+    Exists,
+    NotCopied,
+    ObjectInfo,
+    ObjectsError,
+)
 from gofer.agent.objects.link import Bytes
 from gofer.agent.objects.names import azure_name, in_url, key_of
+from gofer.agent.objects.patience import Policy
 from gofer.agent.objects.wire import Answer
 
 _META = "x-ms-meta-"
 _COPY_POLL_S = (0.05, 0.2, 0.5, 1.0, 2.0)
-# A copy between accounts moves at the service's leisure; that it moves is looked at every time.
-_COPY_STALL_S = 600.0
+# A service that cannot reach the source of a copy may say so by an error of its own; there is another way.
+_BRIEFLY = Policy(tries=3, first_s=0.2, most_s=1.0, patience_s=20.0)
 _TOKEN_BYTES = 9
 
 
@@ -28,6 +38,8 @@ class AzureObjects(Objects):
     """The blobs under `prefix` of one container; `endpoint` is that of the account."""
 
     block_rules = BlockRules(1, 4000 << 20, 50_000)
+    # A copy between accounts moves at the service's leisure; that it moves is looked at every time.
+    copy_stall_s = 120.0
 
     def __init__(self, client: Client, endpoint: str, container: str, prefix: str = "") -> None:
         super().__init__(client, prefix)
@@ -44,16 +56,25 @@ class AzureObjects(Objects):
 
     def copy(self, source: str, destination: str) -> None:
         target, _ = self.client.signer.sign(Request("GET", self._path(source)))
-        self.copy_from_url(self._container_url[: -len(self._container_path)] + target, destination)
+        self._copy(self._container_url[: -len(self._container_path)] + target, destination, None)
 
     def copy_from_url(self, url: str, key: str) -> None:
         """Have the service fetch the blob at `url`, which may be signed; blocks until it is whole.
 
-        Absent when there is none there.
+        Absent when the service finds none there, which may be because it cannot reach it. NotCopied when it
+        fails to fetch it, or stands still over it: that is found out soon, and nothing is left of it.
         """
-        headers = {"x-ms-copy-source": url}
         try:
-            answer = self.client.call(Request("PUT", self._path(key), headers=headers, body=b""), _read)
+            self._copy(url, key, _BRIEFLY)
+        except ObjectsError as error:
+            if error.status >= 500 or error.code in ("connection", "timeout"):
+                raise NotCopied(error.status, error.code, error.words, error.detail) from None
+            raise
+
+    def _copy(self, url: str, key: str, policy: Optional[Policy]) -> None:
+        request = Request("PUT", self._path(key), headers={"x-ms-copy-source": url}, body=b"")
+        try:
+            answer = self.client.call(request, _read, policy=policy)
         except ObjectsError as error:
             if error.code in ("CannotVerifyCopySource", "BlobNotFound") and error.status == 404:
                 raise Absent(404, error.code, "there is no such object") from None
@@ -70,13 +91,24 @@ class AzureObjects(Objects):
                 return
             if status != "pending":
                 detail = headers.get("x-ms-copy-status-description", "")
-                raise ObjectsError(0, "copy", f"the copy is {status or 'gone'}", detail)
+                raise NotCopied(0, "copy", f"the copy is {status or 'gone'}", detail)
             if headers.get("x-ms-copy-progress", "") != moved:
                 moved, since = headers.get("x-ms-copy-progress", ""), time.monotonic()
-            if time.monotonic() - since > _COPY_STALL_S:
-                raise ObjectsError(0, "copy", f"the copy has not moved for {_COPY_STALL_S:.0f} s")
+            if time.monotonic() - since > self.copy_stall_s:
+                self._abort_copy(key, copy)
+                raise NotCopied(0, "copy", f"the copy has not moved for {self.copy_stall_s:.0f} s")
             time.sleep(_COPY_POLL_S[min(polls, len(_COPY_POLL_S) - 1)])
             polls += 1
+
+    def _abort_copy(self, key: str, copy: str) -> None:
+        """While a copy is under way, nobody else can write the blob."""
+        query = {"comp": "copy", "copyid": copy}
+        headers = {"x-ms-copy-action": "abort"}
+        request = Request("PUT", self._path(key), query, headers=headers, body=b"")
+        try:
+            self.client.call(request, _read, policy=_BRIEFLY)
+        except ObjectsError:
+            return  # it may have ended meanwhile
 
     def make(self) -> bool:
         query = {"restype": "container"}

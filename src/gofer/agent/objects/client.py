@@ -87,12 +87,14 @@ class Client:
         except (TypeError, ValueError):
             return None
 
-    def call(self, request: Request, read: Callable[[Answer], T]) -> T:
+    def call(self, request: Request, read: Callable[[Answer], T], *, policy: Optional[Policy] = None) -> T:
         """What `read` makes of the answer; it may be asked several times, each time with a new answer.
+
+        `policy` is for requests that there is another way for.
 
         ObjectsError, or Absent, Exists and Changed for 404, 409 and 412 that say so.
         """
-        return persist(self._policy, lambda tried: self._try(request, read, tried))
+        return persist(policy or self._policy, lambda tried: self._try(request, read, tried))
 
     def close(self) -> None:
         self._wire.close()

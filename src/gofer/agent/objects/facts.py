@@ -55,6 +55,10 @@ class ObjectsError(Exception):
         return self.words
 
 
+class NotCopied(ObjectsError):
+    """The service could not fetch the source of a copy, or not in time; it may be brought another way."""
+
+
 class Absent(ObjectsError):
     """No object has that key."""
 

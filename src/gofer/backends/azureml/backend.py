@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from gofer.agent import sealed
@@ -61,6 +61,14 @@ class AzureBackend(SealsBeside, Besides):
         if word in ("managed", "user"):
             return {"client_id": None}
         return {"client_id": None, "resource_id": word} if word.startswith("/") else {"client_id": word}
+
+    def drop_seals(self, is_recorded: Callable[[str], bool]) -> None:
+        """Also those of runs that ended while their store could not be reached."""
+        super().drop_seals(is_recorded)
+        for request_id in sealed.kept(self._seals):
+            note = self._notes.read(request_id)
+            if note is not None and len(note.ended) >= note.runs:
+                self._let_go(request_id)
 
     # -- the contract
 
@@ -132,5 +140,5 @@ class AzureBackend(SealsBeside, Besides):
             try:
                 self._rooms.empty(private.store, request_id)
             except GoferError:
-                return  # the next look at the run's neighbours, or the node itself, does it
+                return  # the next submission does it, see `drop_seals`
         sealed.remove(self._seals, request_id)

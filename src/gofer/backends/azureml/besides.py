@@ -8,7 +8,7 @@ from typing import Any
 from gofer.agent.states import State
 from gofer.backends.azureml.service import each
 from gofer.backends.azureml.target import AzureTarget
-from gofer.backends.base import JobFilter, NativeLog, NodeFacts, RunRef, ServiceJob, Waiting
+from gofer.backends.base import JobFilter, NodeFacts, RunRef, ServiceJob, Waiting
 from gofer.errors import CheckFailed, GoferError
 
 
@@ -67,8 +67,11 @@ class Besides(AzureTarget):
 
         return jobs.job(self._service, name, self._options.gpus_per_node)
 
-    def native_logs(self, job: str) -> list[NativeLog]:
+    def native_logs(self, job: str) -> list[str]:
         return self._logs.names(job)
+
+    def native_size(self, job: str, name: str) -> int | None:
+        return self._logs.size(job, name)
 
     def read_native(self, job: str, name: str, start: int) -> bytes:
         return self._logs.read(job, name, start)

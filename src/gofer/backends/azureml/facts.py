@@ -107,16 +107,17 @@ def cluster_facts(cluster: Json, types: Mapping[str, Sequence[Json]]) -> dict[st
     }
 
 
-def _series(types: Mapping[str, Sequence[Json]]) -> dict[str, object]:
+def _series(types: Mapping[str, Sequence[Json]]) -> list[dict[str, object]]:
+    """A row for each instance type, in the order of their names."""
     found: dict[str, dict[str, object]] = {}
     for location, rows in types.items():
         for series in rows:
             for one in series.get("instanceTypes") or [series]:
                 name = str(one.get("name") or "")
-                facts = {"gpus": one.get("numberOfGPUs"), "cores": one.get("numberOfCores")}
-                held = found.setdefault(name, {**facts, "locations": ""})
+                row = {"name": name, "gpus": one.get("numberOfGPUs"), "cores": one.get("numberOfCores")}
+                held = found.setdefault(name, {**row, "locations": ""})
                 held["locations"] = ",".join(filter(None, [str(held["locations"]), location]))
-    return {name: facts for name, facts in found.items() if name}
+    return [row for name, row in sorted(found.items()) if name]
 
 
 # -- nodes and waiting
@@ -145,7 +146,7 @@ def waiting(status: str, tags: Mapping[str, str], facts: Mapping[str, object]) -
     """None for a run that does not wait; `facts` are those of `gofer target show`."""
     meaning = meaning_of(status, tags)
     if meaning.state == State.PAUSED:
-        return Waiting("paused by the service until there is room for it again")
+        return Waiting("the service took its nodes, and gives it others when there is room")
     if meaning.state == State.STARTING:
         return Waiting(meaning.words or "its nodes are being prepared")
     if meaning.state != State.QUEUED:

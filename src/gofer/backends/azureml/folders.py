@@ -11,7 +11,8 @@ from gofer.backends.azureml import names
 from gofer.backends.registry import BlobPlace
 from gofer.model.job import JobFolder
 
-# A mount is read and written; a copy is made before the start, an upload at the end.
+# A mount is read and written, unless it is to be read only; a copy is made before the start, an upload at the
+# end. What is only read is an input of the job.
 _MODES = {modes.MOUNT: "ReadWriteMount", modes.COPY: "Download", modes.UPLOAD: "Upload"}
 
 
@@ -45,14 +46,17 @@ def brought(
 def _brought(
     name: str, port: str, folder: JobFolder, place: BlobPlace, datastore_of: Callable[[BlobPlace], str]
 ) -> Brought:
-    is_output = folder.mode != modes.COPY
+    mode = _MODES[folder.mode]
+    if folder.mode == modes.MOUNT and folder.read_only:
+        mode = "ReadOnlyMount"
+    is_output = mode in ("ReadWriteMount", "Upload")
     if place.scope:  # each folder is opened on its own there
         place = place._replace(scope="/" + "/".join(part for part in (place.prefix, folder.path) if part))
     datastore = datastore_of(place)
     kind = "jobOutputType" if is_output else "jobInputType"
     body = {
         "uri": names.uri(datastore, place.prefix, folder.path),
-        "mode": _MODES[folder.mode],
+        "mode": mode,
         kind: "uri_folder",
     }
     return Brought(name, port, is_output, body, datastore, place)

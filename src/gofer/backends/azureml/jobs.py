@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gofer.agent.states import State
 from gofer.backends.azureml.body import TAG
 from gofer.backends.azureml.reading import error_of, from_job, stamp, trim
-from gofer.backends.azureml.service import Service
+from gofer.backends.azureml.service import Service, each
 from gofer.backends.base import JobFilter, ServiceJob
+from gofer.errors import GoferError
 
 Json = Mapping[str, Any]
 # A listing that finds too little is given up after so many jobs.
@@ -17,7 +18,14 @@ _MOST_LOOKED_AT = 5000
 
 
 def jobs(service: Service, wanted: JobFilter, gpus_per_node: int) -> list[ServiceJob]:
-    """Newest first. The service narrows by kind and tag, and what it cannot narrow by is done here."""
+    """Newest first. The service does the narrowing: ARM's list by tag, the run history by state, experiment
+    and person. What neither can say is narrowed by here.
+    """
+    from gofer.backends.azureml.run_query import find
+
+    runs = find(service, wanted)
+    if runs is not None:
+        return _named(service, runs, gpus_per_node)
     query = {"jobType": "Command", **({"tag": wanted.tag} if wanted.tag else {})}
     found: list[ServiceJob] = []
     for one in _first(service.jobs(**query)):
@@ -27,6 +35,20 @@ def jobs(service: Service, wanted: JobFilter, gpus_per_node: int) -> list[Servic
         if _fits(job, wanted):
             found.append(job)
     return found
+
+
+def _named(service: Service, runs: Sequence[Json], gpus_per_node: int) -> list[ServiceJob]:
+    """The jobs behind runs of the history, which knows why they failed and not what they are."""
+    found = each(lambda run: service.job(str(run["runId"])), runs)
+    made: list[ServiceJob] = []
+    for run, one in zip(runs, found, strict=True):
+        if isinstance(one, GoferError):
+            raise one
+        said = (one or {}).get("properties") or {}
+        if one is not None and said.get("jobType") == "Command":
+            told = {**one, "properties": {**said, "error": said.get("error") or error_of(run)}}
+            made.append(read_job(told, gpus_per_node))
+    return made
 
 
 def job(service: Service, name: str, gpus_per_node: int) -> ServiceJob | None:
@@ -59,7 +81,7 @@ def _fits(job: ServiceJob, wanted: JobFilter) -> bool:
 
 
 def read_job(one: Json, gpus_per_node: int) -> ServiceJob:
-    """Pure."""
+    """Pure. Of a job of gofer's the command is the person's, which the agent runs."""
     said, made = one.get("properties") or {}, one.get("systemData") or {}
     trimmed = trim(one)
     seen = from_job(str(one.get("name")), trimmed)
@@ -74,7 +96,7 @@ def read_job(one: Json, gpus_per_node: int) -> ServiceJob:
         display_name=str(said.get("displayName") or ""),
         experiment=str(said.get("experimentName") or ""),
         user=str(made.get("createdBy") or ""),
-        command=str(said.get("command") or ""),
+        command=str((TAG in tags and said.get("description")) or said.get("command") or ""),
         nodes=nodes,
         procs_per_node=procs,
         gpus=gpus_per_node * nodes,

@@ -1,4 +1,4 @@
-"""The logs that the service keeps of a job: which there are, and their bytes by range."""
+"""The logs that the service keeps of a job: which there are, how long they are, and pieces of them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from urllib.parse import urlsplit
 
 from gofer.agent.objects.wire import Wire
 from gofer.backends.azureml.service import Service
-from gofer.backends.base import NativeLog
+from gofer.backends.base import NATIVE_PIECE
 from gofer.errors import Unreachable
 
 # The addresses are signed for hours; a new one is asked for well before that, and when one is refused.
 _FRESH_S = 120.0
 _VERSION = "2022-11-02"
 _TRIES = 3
+# Status, headers by their names in small letters, body.
+_Answer = tuple[int, dict[str, str], bytes]
 
 
 class Logs:
@@ -26,22 +28,35 @@ class Logs:
         self._urls: dict[str, tuple[float, dict[str, str]]] = {}
         self._wires: dict[str, Wire] = {}
 
-    def names(self, job: str) -> list[NativeLog]:
+    def names(self, job: str) -> list[str]:
         """What people look at first stands first; empty for a job that the service does not know."""
-        return [NativeLog(name) for name in sorted(self._addresses(job, fresh=True), key=order)]
+        return sorted(self._addresses(job, fresh=True), key=order)
+
+    def size(self, job: str, name: str) -> int | None:
+        """None when there is no such log."""
+        answer = self._ask(job, name, "HEAD", {})
+        if answer is None or answer[0] != 200:
+            return None
+        return int(answer[1].get("content-length", 0))
 
     def read(self, job: str, name: str, start: int) -> bytes:
-        """Empty when there is nothing from `start` on, or no such log."""
+        """A piece; empty when there is nothing from `start` on, or no such log."""
+        answer = self._ask(job, name, "GET", {"Range": f"bytes={start}-{start + NATIVE_PIECE - 1}"})
+        if answer is None or answer[0] not in (200, 206):
+            return b""
+        # A whole log comes where a range means nothing: of one that is empty.
+        return answer[2] if answer[0] == 206 else answer[2][start : start + NATIVE_PIECE]
+
+    def _ask(self, job: str, name: str, method: str, headers: dict[str, str]) -> _Answer | None:
+        """None when there is no such log, or it cannot be opened by an address that is new."""
         for fresh in (False, True):
             url = self._addresses(job, fresh=fresh).get(name)
             if url is None:
                 continue
-            status, body = self._get(url, start)
-            if status in (200, 206):
-                return body if status == 206 else body[start:]
-            if status in (404, 416):
-                return b""
-        return b""
+            answer = self._send(method, url, headers)
+            if answer[0] in (200, 206, 404, 416):
+                return answer
+        return None
 
     def _addresses(self, job: str, *, fresh: bool) -> dict[str, str]:
         held = self._urls.get(job)
@@ -51,22 +66,22 @@ class Logs:
             self._urls[job] = held
         return held[1]
 
-    def _get(self, url: str, start: int) -> tuple[int, bytes]:
+    def _send(self, method: str, url: str, more: dict[str, str]) -> _Answer:
         parts = urlsplit(url)
         base = f"{parts.scheme}://{parts.netloc}"
         wire = self._wires.setdefault(base, Wire(base))
-        headers = {"x-ms-version": _VERSION, "Range": f"bytes={start}-"}
+        headers = {"x-ms-version": _VERSION, **more}
         problem: Any = None
         for tried in range(_TRIES):
             try:
-                answer = wire.send("GET", f"{parts.path}?{parts.query}", headers)
+                answer = wire.send(method, f"{parts.path}?{parts.query}", headers)
                 body = answer.read()
             except OSError as error:
                 problem = error
                 wire.close()
             else:
                 if answer.status not in (429, 500, 502, 503, 504):
-                    return answer.status, body
+                    return answer.status, answer.headers, body
                 problem = f"the answer is {answer.status}"
             time.sleep(0.3 * 2**tried)
         raise Unreachable(f"the service's log cannot be read from {parts.netloc}: {problem}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from gofer.backends.azureml import names
 from gofer.backends.azureml.names import Workspace
@@ -14,6 +14,7 @@ from gofer.transport.azure.arm import Arm, Json
 from gofer.transport.azure.problems import Absent, Rejected
 
 AT_ONCE = 16
+_MOST_PAGES = 50
 T = TypeVar("T")
 S = TypeVar("S")
 
@@ -61,6 +62,30 @@ class Service:
     def details(self, name: str) -> Json | None:
         """The run history's word: log files and the error, whoever started the job."""
         return self.arm.find(f"{self._history()}/runs/{name}/details")
+
+    def experiments(self, most: int) -> list[str]:
+        """The ids of the workspace's experiments, no more than `most`."""
+        found: list[str] = []
+        for page in self._queried(f"{self._history()}/experiments:query", {"viewType": "All", "top": most}):
+            found += [str(one["experimentId"]) for one in page if one.get("experimentId")]
+            if len(found) >= most:
+                break
+        return found[:most]
+
+    def runs(self, kind: str, experiment: str, query: Json) -> Iterator[list[Json]]:
+        """Runs of an experiment, named by `kind` (`experiments`: its name, `experimentids`: its id), by the
+        SDK's QueryParams. Absent without such an experiment, Rejected for a filter it does not take.
+        """
+        return self._queried(f"{self._history()}/{kind}/{quote(experiment, safe='')}/runs:query", query)
+
+    def _queried(self, url: str, query: Json) -> Iterator[list[Json]]:
+        for _ in range(_MOST_PAGES):
+            said = self.arm.post(url, "", query)
+            yield list(said.get("value") or ())
+            token = said.get("continuationToken")
+            if not token:
+                return
+            query = {**query, "continuationToken": token}
 
     # -- what the workspace stands on
 

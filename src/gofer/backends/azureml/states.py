@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from gofer.agent.states import Reason, State
@@ -46,6 +46,18 @@ def meaning_of(status: str, tags: Mapping[str, str] | None = None) -> Meaning:
     if told in ("killing", "failed") and status == "Canceled":
         return Meaning(State.FAILED, Reason.NODE_FAILURE, f"ended by the cluster, which says `{told}`")
     return _MEANINGS.get(status) or Meaning(State.UNKNOWN, None, f"the service says `{status}`")
+
+
+def statuses_of(states: Collection[State]) -> tuple[str, ...]:
+    """The service's words that may mean one of these states; none when one of them has no certain word.
+
+    More than one state may be behind a word: Kubernetes tells the rest in a tag, and a time limit cancels.
+    """
+    also = {"Queued": State.RUNNING, "Canceled": State.FAILED}
+    found = {state: [word for word, one in _MEANINGS.items() if one.state == state] for state in states}
+    if State.UNKNOWN in states or not all(found.values()):
+        return ()
+    return tuple(word for word, one in _MEANINGS.items() if one.state in states or also.get(word) in states)
 
 
 _EXIT = re.compile(

@@ -185,11 +185,16 @@ def _io(draft: Draft, keys: Keys, target: str) -> Entry:
             draft.note(why if name and store else f"a row of `io` in `{row.place.where}` is not complete")
             continue
         name = safe_name(name)
-        mode = _MODES.get(row.text("mode") or "rw_mount", "mount")
-        folders[name] = {"store": store, "path": (row.text("path") or "").strip("/") or "/", "mode": mode}
+        theirs = row.text("mode") or "rw_mount"
+        mode = _MODES.get(theirs, "mount")
+        folder: Entry = {"store": store, "path": (row.text("path") or "").strip("/") or "/", "mode": mode}
+        if theirs == "ro_mount":
+            folder["read_only"] = True
+        folders[name] = folder
         for key, ours in (("name", ""), ("datastore", ".store"), ("path", ".path")):
             row.carried(key, f"targets.{target}.folders.{name}{ours}")
-        row.changed("mode", f"targets.{target}.folders.{name}.mode", f"`{mode}`")
+        words = f"`{mode}`, `read_only`" if theirs == "ro_mount" else f"`{mode}`"
+        row.changed("mode", f"targets.{target}.folders.{name}.mode", words)
     sync = keys.inner("synchronization")
     sync.dropped("target", "gofer sends the code of each run to the target's store by itself")
     _ignore(draft, sync)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import secrets
-import signal
 import socket
 import ssl
 import traceback
@@ -20,6 +17,7 @@ from gofer.testing.azure.attempt import Habits, Setting
 from gofer.testing.azure.certificates import Certificates
 from gofer.testing.azure.clock import Clock
 from gofer.testing.azure.cloud import Cloud
+from gofer.testing.azure.crew import end_all
 from gofer.testing.azure.faults import Faults
 from gofer.testing.azure.history import History
 from gofer.testing.azure.identity import Identity
@@ -63,6 +61,7 @@ class Simulator:
         self.base, self.plain = self._server.base, self._plain.base
         setting = self._setting(options)
         self.jobs = setting.jobs
+        self._secret = setting.identity_secret
         self.scheduler = Scheduler(setting)
         self._routes = Routes(self._table(setting, options.page, options.blobs))
         self._audiences = {self.base, *ARM_AUDIENCES}
@@ -102,12 +101,9 @@ class Simulator:
         self._plain.start()
 
     def stop(self) -> None:
-        """Jobs that run lose their processes at once."""
+        """Jobs that run lose their processes at once, and the shells that were opened beside them."""
         self.scheduler.stop()
-        for job in self.jobs.all():
-            for pid in list(job.pids.values()):
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(pid, signal.SIGKILL)
+        end_all(self._secret)
 
     def answer(self, request: Request) -> Answer:
         """Never raises."""

@@ -143,7 +143,8 @@ class Attempt:
         return {**env, **{name: str(value) for name, value in given.items()}}
 
     def _open_shell(self) -> None:
-        self._shell = open_shell(self._job, self._folder / "ssh", free_port())
+        secret = self._setting.identity_secret
+        self._shell = open_shell(self._job, self._folder / "ssh", free_port(), secret)
         if self._shell:
             self._jobs.tell_shell(self._job, self._shell.user, self._shell.port)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -13,6 +14,8 @@ from pathlib import Path
 from gofer.testing.azure.launch import Process
 
 _POLL_S = 0.05
+# One that was just being started is met in a later round.
+_ROUNDS, _GONE_S = 3, 5.0
 
 
 @dataclass
@@ -81,9 +84,30 @@ def tell(group: int, number: signal.Signals) -> None:
 def sweep(pids: dict[str, int], name: str) -> None:
     """Kills what an earlier simulator started for this job; another program of the same pid is left alone."""
     for pid in pids.values():
-        try:
-            words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if f"AZUREML_RUN_ID={name}".encode() in words:
+        if f"AZUREML_RUN_ID={name}".encode() in _words(pid):
             tell(pid, signal.SIGKILL)
+
+
+def end_all(secret: str) -> None:
+    """Kills everything that nodes of this simulator run, whatever session it is in; waits until it is gone.
+
+    `secret` is the word by which its nodes prove themselves, and no other simulator's do.
+    """
+    mark, clean = f"IDENTITY_HEADER={secret}".encode(), 0
+    deadline = time.monotonic() + _GONE_S
+    while clean < _ROUNDS and time.monotonic() < deadline:
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]
+        found = [pid for pid in pids if mark in _words(pid)]
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        clean = 0 if found else clean + 1
+        time.sleep(_POLL_S)
+
+
+def _words(pid: int) -> list[bytes]:
+    """The environment of a process; none when it is gone, or not ours."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from gofer.testing.azure.capacity import nodes_of
 from gofer.testing.azure.clock import stamp
 from gofer.testing.azure.data import output_uri
+from gofer.testing.azure.filters import read_filter
 from gofer.testing.azure.jobs import Job, Jobs
 from gofer.testing.azure.messages import Answer, Json, Request, not_found
 from gofer.testing.azure.routes import WORKSPACE, Route
@@ -54,10 +55,12 @@ class History:
                 Route("GET", run + "/artifacts/path", self._artifacts),
                 Route("GET", run + "/serviceinstances/{node}", self._services),
                 Route("GET", run + "/children", lambda request: Answer(body={"value": []})),
-                Route("POST", f"{_RUNS}{middle}/runs:query", self._query),
             ]
+            # Only within an experiment, as the official client knows it.
+            made += [Route("POST", f"{_RUNS}{middle}/runs:query", self._query)] if middle else []
         return [
             *made,
+            Route("POST", _RUNS + "/experiments:query", self._experiments),
             Route("POST", _RUNS + "/rundata", self._run_data),
             Route("POST", "/data/v1.0" + WORKSPACE + "/dataversion/batchGetResolvedUris", self._resolve),
             Route("GET", _FILES + "/ExperimentRun/{container}", self._artifacts),
@@ -101,25 +104,41 @@ class History:
         return self._run(request)
 
     def _query(self, request: Request) -> Answer:
-        """Newest first; filters such as `status eq 'Running' and experimentName eq 'x'`, `top`, a token."""
-        body = request.json()
+        """Newest first, unless `orderBy` says otherwise; `filter`, `top` and `continuationToken` as well."""
+        name = request.parts["experiment"]
+        mine = [job for job in self._of(request) if name in (job.experiment, _experiment_id(job))]
+        if not mine:
+            raise not_found("experiment", name)
+        return self._page_of([self._shown(job) for job in mine], request.json())
+
+    def _experiments(self, request: Request) -> Answer:
+        found = {
+            _experiment_id(job): {"experimentId": _experiment_id(job), "name": job.experiment, "tags": {}}
+            | {"createdUtc": stamp(job.created), "archivedTime": None}
+            for job in self._of(request)
+        }
+        return self._page_of(list(found.values()), request.json())
+
+    def _of(self, request: Request) -> list[Job]:
+        """The workspace's jobs, newest first."""
         parts = request.parts
         start = f"/subscriptions/{parts['sub']}/resourceGroups/{parts['group']}/".lower()
-        found = [
-            job
-            for job in reversed(self._jobs.all())
-            if job.workspace.lower().startswith(start)
-            and job.workspace.lower().endswith(f"/{parts['ws'].lower()}")
-        ]
-        if "experiment" in parts:
-            found = [job for job in found if parts["experiment"] in (job.experiment, _experiment_id(job))]
-        for name, value in _filters(str(body.get("filter") or "")):
-            found = [job for job in found if _field(self._shown(job), job, name).lower() == value.lower()]
-        skip = int(body.get("continuationToken") or 0)
-        top = min(int(body.get("top") or self._page), self._page)
-        answer: Json = {"value": [self._shown(job) for job in found[skip : skip + top]]}
+        end = f"/{parts['ws'].lower()}"
+        found = [job for job in self._jobs.all() if job.workspace.lower().startswith(start)]
+        return [job for job in reversed(found) if job.workspace.lower().endswith(end)]
+
+    def _page_of(self, rows: list[Json], query: Json) -> Answer:
+        fits = read_filter(str(query.get("filter") or ""))
+        found = [row for row in rows if fits(row)]
+        for order in reversed(str(query.get("orderBy") or "").split(",")):
+            name, _, way = order.strip().partition(" ")
+            if name:
+                found.sort(key=lambda row: str(row.get(name) or ""), reverse=way.strip() == "desc")
+        skip = int(query.get("continuationToken") or 0)
+        top = min(int(query.get("top") or self._page), self._page)
+        answer: Json = {"value": found[skip : skip + top], "continuationToken": None, "nextLink": None}
         if len(found) > skip + top:
-            answer |= {"continuationToken": str(skip + top), "nextLink": None}
+            answer["continuationToken"] = str(skip + top)
         return Answer(body=answer)
 
     def _artifacts(self, request: Request) -> Answer:
@@ -231,10 +250,6 @@ def _definition(job: Job) -> Json:
     }
 
 
-def _field(shown: Json, job: Job, name: str) -> str:
-    return job.experiment if name == "experimentName" else str(shown.get(name, ""))
-
-
 def _artifact(job: Job, path: str) -> Json:
     container = f"dcid.{job.name}"
     return {
@@ -247,11 +262,3 @@ def _artifact(job: Job, path: str) -> Json:
 
 def _experiment_id(job: Job) -> str:
     return hashlib.md5(f"{job.workspace}/{job.experiment}".lower().encode()).hexdigest()
-
-
-def _filters(text: str) -> list[tuple[str, str]]:
-    found = []
-    for part in filter(None, text.split(" and ")):
-        name, _, value = part.strip(" ()").partition(" eq ")
-        found.append((name.strip(), value.strip(" '\"")))
-    return found

@@ -25,7 +25,7 @@ UsePAM no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
-SetEnv AZUREML_RUN_ID={name}
+SetEnv AZUREML_RUN_ID={name} IDENTITY_HEADER={secret}
 Subsystem sftp internal-sftp
 """
 
@@ -54,8 +54,11 @@ class Shell:
         self._child.wait()
 
 
-def open_shell(job: Job, folder: Path, port: int) -> Shell | None:
-    """None when the job asks for none, or this machine has no `sshd`. Its process keeps the sessions."""
+def open_shell(job: Job, folder: Path, port: int, secret: str) -> Shell | None:
+    """None when the job asks for none, or this machine has no `sshd`. Its process keeps the sessions.
+
+    It and they have `secret`, by which the simulator knows what its nodes run.
+    """
     keys = public_keys(job)
     if not keys or not os.access(_PROGRAM, os.X_OK) or shutil.which("ssh-keygen") is None:
         return None
@@ -65,11 +68,17 @@ def open_shell(job: Job, folder: Path, port: int) -> Shell | None:
     make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "host_key")]
     subprocess.run(make, check=True, stdin=subprocess.DEVNULL, timeout=30)
     (folder / "authorized_keys").write_text(keys.strip() + "\n")
-    (folder / "sshd_config").write_text(_CONFIG.format(port=port, folder=folder, name=job.name))
+    words = _CONFIG.format(port=port, folder=folder, name=job.name, secret=secret)
+    (folder / "sshd_config").write_text(words)
     argv = [_PROGRAM, "-D", "-e", "-f", str(folder / "sshd_config")]
     with open(folder / "sshd.log", "ab") as log:
         child = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            argv,
+            env={**os.environ, "IDENTITY_HEADER": secret},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline and child.poll() is None:

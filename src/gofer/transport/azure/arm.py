@@ -177,11 +177,14 @@ class Arm:
 
 
 def _logger() -> logging.Logger:
-    """With GOFER_DEBUG every request is told on stderr, what is private in it left out."""
+    """Every request is told on stderr, what is private in it left out, with GOFER_DEBUG, and where whoever
+    uses gofer has `gofer` logged at INFO.
+    """
     logger = logging.getLogger(LOGGER)
-    if os.environ.get("GOFER_DEBUG", "0") not in ("", "0") and not logger.handlers:
-        logger.addHandler(logging.StreamHandler())
+    if os.environ.get("GOFER_DEBUG", "0") not in ("", "0"):
         logger.setLevel(logging.INFO)
+        if not logger.hasHandlers():
+            logger.addHandler(logging.StreamHandler())
     return logger
 
 

@@ -13,6 +13,7 @@ from gofer.errors import Unreachable, UsageError
 METADATA_URL = "ARM_CLOUD_METADATA_URL"
 _FRESH_S = 86400.0
 _TIMEOUT_S = 20.0
+_TRIES = 3
 
 
 class Cloud(NamedTuple):
@@ -141,7 +142,16 @@ def _keep(path: str, what: Mapping[str, Any]) -> None:
 
 
 def _fetch(url: str, etag: str) -> tuple[str, str]:
-    """The text, empty when it is that of `etag` still, and its ETag."""
+    """The text, empty when it is that of `etag` still, and its ETag. One lost answer is no reason to fail."""
+    for number in range(_TRIES - 1):
+        try:
+            return _fetch_once(url, etag)
+        except Unreachable:
+            time.sleep(0.3 * 2**number)
+    return _fetch_once(url, etag)
+
+
+def _fetch_once(url: str, etag: str) -> tuple[str, str]:
     from urllib.parse import urlsplit
 
     from gofer.agent.objects.wire import Wire

@@ -1,0 +1,13 @@
+"""The log of requests that `--debug` shows on stderr. What is private is left out by those who log."""
+
+from __future__ import annotations
+
+import logging
+
+
+def show_requests() -> None:
+    """From now on, in this process. Idempotent."""
+    logger = logging.getLogger("gofer")
+    logger.setLevel(logging.INFO)
+    if not logger.handlers:
+        logger.addHandler(logging.StreamHandler())
