@@ -9,8 +9,11 @@ from gofer.agent.slurm.calls import SlurmError
 from gofer.agent.slurm.room import Room, every, path_of
 
 _AT_ONCE = 200
-# What `scancel` says of jobs that need no more cancelling.
-_OVER = re.compile(r"invalid job id|already complet|already finish|no jobs? ", re.IGNORECASE)
+# What `scancel` says of jobs that need no more cancelling. It may also say nothing and exit with the low byte
+# of Slurm's error: 2017 is an invalid job, 2021 one that is completing.
+_OVER = re.compile(
+    r"invalid job id|already complet|already finish|no jobs? |it exited with (225|229)$", re.IGNORECASE
+)
 
 
 def cancel(folder: str, runs: dict[str, list[int] | None], grace_s: float | None) -> None:
