@@ -48,7 +48,7 @@ class Person:
         done = subprocess.run(
             self.argv(code), env=environ, capture_output=True, text=True, timeout=100, check=False
         )
-        assert done.returncode == 0, done.stderr
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
         return done.stdout.strip()
 
 

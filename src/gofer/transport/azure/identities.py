@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -42,6 +43,8 @@ def _package() -> Any:
         from gofer.transport.azure.credential import not_installed
 
         raise not_installed("this way of signing in to Azure") from None
+    # What it warns of is raised as well, and is told once, by who asked.
+    logging.getLogger("azure.identity").addHandler(logging.NullHandler())
     return azure.identity
 
 
