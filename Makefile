@@ -33,7 +33,9 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: ready ## train a small model on this machine through gofer
+demo: ## train a small model on this machine through gofer
+	@[ "$$(cat $(STAMP) 2>/dev/null || cat .venv/run-stamp 2>/dev/null)" = "$(CURDIR)" ] || bash scripts/bootstrap.sh run
+	@$(PY) -I -m compileall -q src
 	@bash scripts/demo.sh
 
 .PHONY: test

@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# Makes .venv: the locked packages, and gofer itself, editable. make calls it when the lock or pyproject.toml
-# changed. The packages are installed anew only when the lock differs from the one they came from.
+# bootstrap.sh [dev|run]: makes .venv: the locked packages, and gofer itself, editable. make calls it when the lock or
+# pyproject.toml changed. The packages are installed anew only when the lock differs from the one they came from.
+# With `run` they are those that gofer needs to run and no more, until something needs the others.
 set -euo pipefail
 cd "${BASH_SOURCE[0]%/*}/.."
 . scripts/steps.sh
 
-lock=requirements/dev.txt
+lock=requirements/${1:-dev}.txt
+stamp=.venv/stamp
+[ "${1:-dev}" = dev ] || stamp=.venv/$1-stamp
 python=
 
 find_python() {
@@ -35,7 +38,7 @@ need_ensurepip() {
 }
 
 packages_are_current() {
-    cmp -s "$lock" .venv/lock && [ "$(cat .venv/stamp 2>/dev/null)" = "$PWD" ] && .venv/bin/python -c '' 2>/dev/null
+    cmp -s "$lock" .venv/lock && [ "$(cat "$stamp" 2>/dev/null)" = "$PWD" ] && .venv/bin/python -c '' 2>/dev/null
 }
 
 install_packages() {
@@ -52,7 +55,7 @@ install_packages() {
 
 echo 'gofer: setting up .venv' >&2
 packages_are_current || install_packages
-rm -f .venv/stamp
+rm -f "$stamp"
 step 'install gofer, editable' .venv/bin/python -I -m pip install --disable-pip-version-check --no-input \
     --no-build-isolation --no-deps --no-index -e .
-printf '%s\n' "$PWD" >.venv/stamp
+printf '%s\n' "$PWD" >"$stamp"
