@@ -5,8 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import os
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -79,15 +82,28 @@ class _Login:
         return AccessToken(".".join([*coded, "c2ln"]), int(time.time()) + 3600)
 
 
+@contextmanager
+def environment_as_it_was() -> Iterator[None]:
+    """The SDK writes the name of its cloud into the environment, where other clients would find it."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
 class Official:
     """The SDK's client, and what it sent since it was last asked."""
 
     def __init__(self) -> None:
         self._recorder = _Recorder()
-        self.client = MLClient(_Login(), "s", "g", "w", transport=self._recorder)
+        with environment_as_it_was():
+            self.client = MLClient(_Login(), "s", "g", "w", transport=self._recorder)
 
     def submit(self, job: Any) -> list[Sent]:
         """The requests that make a job, the last of them the job's own."""
         self._recorder.sent.clear()
-        self.client.jobs.create_or_update(job)
+        with environment_as_it_was():
+            self.client.jobs.create_or_update(job)
         return [one for one in self._recorder.sent if one[0] == "PUT"]

@@ -16,6 +16,9 @@ from azureml.backend.test_official_bodies import planned
 from gofer.backends.azureml.datastores import datastore_body
 from gofer.backends.azureml.environments import environment_body
 
+# The SDK is warned by its own libraries, thousands of times.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
 # The SDK itself sends it for `locations=`, beside its own model; see the shape `singularity-basic`.
 KNOWN = {"properties.resources.locations"}
 

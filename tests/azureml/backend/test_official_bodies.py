@@ -21,6 +21,9 @@ from gofer.backends.azureml.options import Scale
 from gofer.backends.azureml.plan import AzurePlan
 from gofer.model.run import CodeOrigin
 
+# The SDK is warned by its own libraries, thousands of times.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
 
 @pytest.fixture(scope="module")
 def official() -> Official:
