@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 from azure.ai.ml._restclient.arm_ml_service import models
-from azure.ai.ml._restclient.arm_ml_service._utils.model_base import Model, _deserialize
+from azure.ai.ml._restclient.arm_ml_service._utils.model_base import _deserialize
 from azureml.backend.records import PLACES, STORE
 from azureml.backend.shape import Shape
 from azureml.backend.shapes import SHAPES
 from azureml.backend.test_official_bodies import planned
+from azureml.sdk_fields import KNOWN, unknown
 
 from gofer.backends.azureml.datastores import datastore_body
 from gofer.backends.azureml.environments import environment_body
 
 # The SDK is warned by its own libraries, thousands of times.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
-
-# The SDK itself sends it for `locations=`, beside its own model; see the shape `singularity-basic`.
-KNOWN = {"properties.resources.locations"}
-
-
-def unknown(value: Any, path: str = "") -> Iterator[str]:
-    """Fields of a parsed model, and of all within it, that no attribute stands for."""
-    if isinstance(value, Model):
-        attributes = {field._rest_name: name for name, field in value._attr_to_rest_field.items()}
-        for name in value:
-            where = f"{path}.{name}".lstrip(".")
-            if name not in attributes:
-                yield where
-            else:
-                yield from unknown(getattr(value, attributes[name]), where)
-    elif isinstance(value, Mapping):
-        for name, one in value.items():
-            yield from unknown(one, f"{path}.{name}")
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=[shape.name for shape in SHAPES])

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
-
 import pytest
 from azure.ai.ml._restclient.arm_ml_service import models
-from azure.ai.ml._restclient.arm_ml_service._utils.model_base import Model, _deserialize
+from azure.ai.ml._restclient.arm_ml_service._utils.model_base import _deserialize
 from azure.ai.ml._restclient.runhistory import models as history
-from azure.ai.ml._restclient.runhistory._utils.model_base import Model as OtherModel
 from azure.ai.ml._restclient.runhistory._utils.model_base import _deserialize as _deserialize_run
+from azureml.sdk_fields import KNOWN, unknown
 from services.azure import Azure
 from services.azure_jobs import cluster_body, submit
 
@@ -23,8 +20,6 @@ KINDS = {
     "/environments/sklearn-1.5/versions": models.EnvironmentVersion,
     "/codes/me/versions": models.CodeVersion,
 }
-# The SDK itself sends and reads it, beside its own model.
-KNOWN = {"properties.resources.locations"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -42,21 +37,6 @@ def things(azure: Azure) -> None:
     assert azure.arm("PUT", "/codes/me/versions/1", code)[0] == 201
     for name in ("failed", "ranks", "shell", "cluster"):
         azure.wait(name)
-
-
-def unknown(value: Any, path: str = "") -> Iterator[str]:
-    """Fields of a parsed model, and of all within it, that no attribute stands for."""
-    if isinstance(value, Model | OtherModel):
-        attributes = {field._rest_name: name for name, field in value._attr_to_rest_field.items()}
-        for name in value:
-            where = f"{path}.{name}".lstrip(".")
-            if name not in attributes:
-                yield where
-            else:
-                yield from unknown(getattr(value, attributes[name]), where)
-    elif isinstance(value, Mapping):
-        for name, one in value.items():
-            yield from unknown(one, f"{path}.{name}")
 
 
 @pytest.mark.parametrize("path", list(KINDS))
