@@ -52,8 +52,12 @@ class Home:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("GOFER_")}
         # `python` in a test's command is the one that runs the test.
         search = os.pathsep.join([os.path.dirname(sys.executable), kept.get("PATH", os.defpath)])
-        self.environ = {**kept, "GOFER_HOME": str(self.path), "PATH": search}
-        self.folder.mkdir(parents=True, exist_ok=True)
+        # A shell that a test opens must not read the start-up files of whoever runs it: one ended in their
+        # midst may leave their locks behind.
+        user = root / "user"
+        self.environ = {**kept, "HOME": str(user), "GOFER_HOME": str(self.path), "PATH": search}
+        for folder in (user, self.folder):
+            folder.mkdir(parents=True, exist_ok=True)
 
     # -- the command line
 

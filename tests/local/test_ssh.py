@@ -81,6 +81,14 @@ def test_a_shell_on_a_terminal_is_interactive_and_leaves_the_run_alone(held: Hom
     assert held.view("last")["state"] == "running"
 
 
+def test_a_shell_on_a_terminal_reads_the_start_up_file_of_its_own_home(held: Home) -> None:
+    (held.root / "user" / ".bashrc").write_text("MINE=dummy\n")
+    with terminal(held, "ssh", "last") as shell:
+        shell.type("echo mine=$MINE.\nexit\n")
+        shell.until("mine=dummy.")
+        assert shell.end() == 0
+
+
 @pytest.mark.root
 def test_a_shell_ends_with_its_run(held: Home) -> None:
     with terminal(held, "ssh", "last") as shell:

@@ -25,7 +25,7 @@ UsePAM no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
-SetEnv AZUREML_RUN_ID={name} IDENTITY_HEADER={secret}
+SetEnv HOME={folder} AZUREML_RUN_ID={name} IDENTITY_HEADER={secret}
 Subsystem sftp internal-sftp
 """
 
