@@ -54,8 +54,6 @@ def copy(spec: Mapping[str, Any], copy: str, facts: Mapping[str, str], say: Say)
     `facts` are kept beside it, for people. Files that the store has no more are removed unless a run reads
     here. ChoreFailed, ObjectsError or OSError; what has arrived by then is there for the next try.
     """
-    for folder in (tree_of(copy), os.path.join(copy, "partial")):
-        os.makedirs(folder, mode=0o700, exist_ok=True)
     with _Copying(copy, say):
         files.write_whole(os.path.join(copy, "about.json"), files.encode(dict(facts)))
         work = _Copy(RemoteFolder(spec), copy, Tally(say))
@@ -65,19 +63,40 @@ def copy(spec: Mapping[str, Any], copy: str, facts: Mapping[str, str], say: Say)
 
 
 class _Copying:
-    """The right to copy; whoever is second waits, and says so."""
+    """The right to copy, and the folders for it; whoever is second waits, and says so."""
 
     def __init__(self, copy: str, say: Say) -> None:
+        self._copy = copy
         self._path = os.path.join(copy, "copying")
         self._say = say
         self._fd = -1
 
     def __enter__(self) -> None:
+        for _ in range(_TRIES):
+            for folder in (tree_of(self._copy), os.path.join(self._copy, "partial")):
+                os.makedirs(folder, mode=0o700, exist_ok=True)
+            try:
+                self._fd = self._take()
+            except FileNotFoundError:
+                continue  # an old copy is being removed: see gofer.agent.pruning
+            if self._is_there():
+                return
+            os.close(self._fd)
+        raise ChoreFailed("its copy here is removed again and again")
+
+    def _is_there(self) -> bool:
+        """Whoever had the lock may have removed the copy with it."""
         try:
-            self._fd = _lock(self._path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return os.path.samestat(os.fstat(self._fd), os.stat(self._path))
+        except FileNotFoundError:
+            return False
+
+    def _take(self) -> int:
+        try:
+            return _lock(self._path, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._say({"waiting": True})
-            self._fd = _lock(self._path, fcntl.LOCK_EX)
+            return _lock(self._path, fcntl.LOCK_EX)
 
     def __exit__(self, *_: object) -> None:
         os.close(self._fd)

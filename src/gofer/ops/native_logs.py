@@ -67,6 +67,11 @@ def fetch(session: Session, row: RunRow, folder: Path, *, remember: bool = False
     return copies
 
 
+def is_mark(path: Path) -> bool:
+    """Whether a file among copies is no copy, and says that they are complete."""
+    return path.name == _COMPLETE
+
+
 def _remembered(row: RunRow, folder: Path) -> list[Path] | None:
     """The copies, when they were brought after this very end of the run and are all still there."""
     held = read_json(str(folder / _COMPLETE)) if row.is_final else None

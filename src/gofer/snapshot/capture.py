@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gofer.agent.naming import compute_id
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 # Called with (bytes read, bytes to read).
 Progress = Callable[[int, int], None]
+
+# Old code may be removed while it is taken up again; hardly twice in a row.
+_TRIES = 3
 
 
 def take(
@@ -105,10 +109,17 @@ class _Capture:
         return found
 
     def _send(self, folders: list[Folder], progress: Progress) -> tuple[str, dict[str, Record]]:
-        from gofer.snapshot.sending import Sending  # not needed when nothing has changed
+        from gofer.snapshot.sending import PacksGone, Sending  # not needed when nothing has changed
 
-        sending = Sending(self.root, self.store, self.cache_dir)
-        sent = sending.send(folders, self.began_ns, progress)
+        for _ in range(_TRIES):
+            with suppress(PacksGone):
+                sent = Sending(self.root, self.store, self.cache_dir).send(folders, self.began_ns, progress)
+                break
+        else:
+            raise SnapshotError(
+                f"code in {self.store.url} is removed again and again while it is sent",
+                hint="end the `gofer prune --code` that does it",
+            )
         self.sent_files, self.sent_bytes, self.changed = sent.files, sent.size, sent.changed
         self.listings = sent.listings
         self.recent.add(sent.id, sent.packs)

@@ -6,6 +6,7 @@ writing it at once, costs a second sending at worst.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from gofer.agent.naming import ManifestError, index_key, pack_key
 from gofer.agent.packs import parse_index
 from gofer.errors import StoreError
 from gofer.snapshot import cachefile
+from gofer.snapshot.recent import YOUNG_S
 
 if TYPE_CHECKING:
     from gofer.snapshot.stores import ObjectStore
@@ -34,6 +36,7 @@ class Inventory:
         self._store = store
         self._path = cachefile.path(cache_dir, "stores", store.url)
         self._there: dict[str, bool] = {}
+        self._old: set[str] = set()
         self._packs: dict[str, int]
         self._blobs: dict[str, str]
         self._listings: dict[str, tuple[str, ...]]
@@ -98,6 +101,10 @@ class Inventory:
         if len(small) > _MOST_SMALL:
             self._there.update(dict.fromkeys(small, False))
 
+    def is_whole(self, packs: Iterable[str]) -> bool:
+        """Whether those of the packs that are old enough to be removed, and were there before, still are."""
+        return all(self._store.head(pack_key(pack)) is not None for pack in packs if pack in self._old)
+
     def save(self) -> None:
         """Remember; never fails."""
         gone = {pack for pack, answer in self._there.items() if not answer}
@@ -116,4 +123,6 @@ class Inventory:
         if answer is None:
             info = self._store.head(pack_key(pack))
             answer = self._there[pack] = info is not None and self._packs.get(pack) == info.size
+            if info is not None and time.time() - info.modified > YOUNG_S:
+                self._old.add(pack)
         return answer

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gofer.agent.naming import manifest_key, pack_key
+from gofer.errors import KeyNotFound
 from gofer.snapshot import cachefile
 
 if TYPE_CHECKING:
@@ -13,6 +15,24 @@ if TYPE_CHECKING:
 
 _KIND = "recent 1"
 _MOST = 64
+# Less than the day that code which no run needs is kept: see gofer.ops.prune_code.
+YOUNG_S = 12 * 3600.0
+
+
+def keep_young(store: ObjectStore, snapshot_id: str) -> bool:
+    """Whether the manifest is there. One that is used again is written again when it is old, so that nobody
+    who removes old code takes it for such before its run is recorded.
+    """
+    key = manifest_key(snapshot_id)
+    there = store.head(key)
+    if there is None:
+        return False
+    if time.time() - there.modified > YOUNG_S:
+        try:
+            store.put(key, store.get(key))
+        except KeyNotFound:
+            return False
+    return True
 
 
 class Recent:
@@ -26,7 +46,7 @@ class Recent:
     def is_there(self, snapshot_id: str) -> bool:
         """Whether this snapshot is known and the store still has its manifest and every pack, whole."""
         packs = self._packs.get(snapshot_id)
-        if packs is None or self._store.head(manifest_key(snapshot_id)) is None:
+        if packs is None or not keep_young(self._store, snapshot_id):
             return False
         infos = ((self._store.head(pack_key(pack)), size) for pack, size in packs.items())
         return all(info is not None and info.size == size for info, size in infos)

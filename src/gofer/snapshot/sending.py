@@ -12,6 +12,7 @@ from gofer.errors import KeyExists, StoreError
 from gofer.snapshot.draft import Draft
 from gofer.snapshot.inventory import Inventory
 from gofer.snapshot.packing import Packer
+from gofer.snapshot.recent import keep_young
 from gofer.snapshot.settling import read_all
 from gofer.snapshot.statcache import Record, load_listings, save_listings
 from gofer.snapshot.walk import Folder
@@ -36,6 +37,10 @@ class Sent(NamedTuple):
     changed: tuple[str, ...]
 
 
+class PacksGone(Exception):
+    """Packs that were there have been removed since, by whoever removes what no run needs."""
+
+
 class Sending:
     """One tree on its way into one store."""
 
@@ -48,7 +53,10 @@ class Sending:
         self._inventory = Inventory(store, cache_dir)
 
     def send(self, folders: list[Folder], began_ns: int, progress: Callable[[int, int], None]) -> Sent:
-        """Make the store hold these folders. The manifest comes last, so a reader finds all or nothing."""
+        """Make the store hold these folders. The manifest comes last, so a reader finds all or nothing.
+
+        PacksGone when old packs went before the manifest could say that they are needed: begin anew then.
+        """
         inventory = self._inventory
         settled, drafts = self._sort_out(folders)
         packer = Packer(self._store, inventory)
@@ -63,6 +71,8 @@ class Sending:
         records = {folder.path: (fresh.get(folder.path) or settled[folder.path]) for folder in folders}
         packs = inventory.sizes(self._packs_of(records))
         snapshot_id = self._write_manifest(records, packs)
+        if not inventory.is_whole(packs):
+            raise PacksGone
         inventory.save()
         return Sent(snapshot_id, records, self._save_listings(records), packs, *seen)
 
@@ -128,7 +138,7 @@ class Sending:
         try:
             self._store.put(manifest_key(snapshot_id), data, new=True)
         except KeyExists:
-            if not self._is_sound(snapshot_id, packs):
+            if not keep_young(self._store, snapshot_id) or not self._is_sound(snapshot_id, packs):
                 self._store.put(manifest_key(snapshot_id), data)
         return snapshot_id
 

@@ -15,6 +15,9 @@ class Info(Protocol):
     @property
     def size(self) -> int: ...
 
+    @property
+    def modified(self) -> float: ...
+
 
 class ObjectStore(Protocol):
     """The contract is that of gofer.storage.base.Store."""

@@ -149,6 +149,13 @@ class Ledger:
             if not done.rowcount:
                 raise UnknownName(f"no run has the id `{run_id}`", hint="`gofer list runs`")
 
+    def remove(self, run_id: str) -> bool:
+        """Forget a run, or a group with its rows, and what was noted about it; False unless it has ended."""
+        from gofer.tracking import writes
+
+        with self._write(durable=True):
+            return writes.remove(self._connection, run_id)
+
     def events(self, run_id: str) -> list[Event]:
         """What gofer did and saw about a run, in the order it was written."""
         sql = "SELECT at, event, data FROM events WHERE run_id = ? ORDER BY rowid"

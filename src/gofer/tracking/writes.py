@@ -50,6 +50,18 @@ def add_event(connection: sqlite3.Connection, run_id: str, event: Event) -> None
     )
 
 
+def remove(connection: sqlite3.Connection, run_id: str) -> bool:
+    """Delete a run or a group with its rows, records and events; False, and nothing done, unless it ended."""
+    found = _by_id(connection, [run_id])
+    if not found or not found[0].is_final:
+        return False
+    whole = "SELECT id FROM runs WHERE id = ?1 OR group_id = ?1"
+    connection.execute(f"DELETE FROM events WHERE run_id IN ({whole})", [run_id])
+    connection.execute(f"DELETE FROM records WHERE id IN ({whole})", [run_id])
+    connection.execute("DELETE FROM runs WHERE id = ?1 OR group_id = ?1", [run_id])
+    return True
+
+
 def _by_id(connection: sqlite3.Connection, ids: Sequence[str | None]) -> list[RunRow]:
     chunks = (ids[at : at + _CHUNK] for at in range(0, len(ids), _CHUNK))
     return [

@@ -7,7 +7,8 @@ import base64
 NEEDED = "needed"
 READY = "ready"
 
-# The greeting comes from the agent itself once it listens. An old Python says its version instead.
+# The greeting comes from the agent itself once it listens. An old Python says its version instead. The time
+# of the agent's folder says when it was last called: see gofer.agent.pruning.
 _PROGRAM = """
 import os, sys
 nonce, mark, folder = sys.argv[1:4]
@@ -19,6 +20,10 @@ if sys.version_info < (3, 8):
     sys.exit(3)
 place = os.path.join(os.path.expanduser(folder), "agent")
 agent = os.path.join(place, mark)
+try:
+    os.utime(agent)
+except OSError:
+    pass
 if not os.path.isdir(agent):
     say("needed")
     size = int(sys.stdin.buffer.readline())

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Iterator
 
 from gofer.agent.far.answer import Answer
+from gofer.agent.pruning import touch
 from gofer.agent.slurm import looking, sending, stopping, surveying
 
 
@@ -42,7 +43,7 @@ def submit(
 
     Whoever asks may hang up in the middle: it is done to the end all the same.
     """
-    if not os.path.isdir(_agent(folder, agent)):
+    if not touch(_agent(folder, agent)):
         return Answer(None)
     with _undisturbed():
         return Answer(sending.submit(folder, request, script, data, timeout_s))

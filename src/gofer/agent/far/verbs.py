@@ -17,6 +17,7 @@ Verb = Callable[..., Answer]
 _HOMES = {
     "machine": "gofer.agent.far.machine_verbs",
     "objects": "gofer.agent.far.objects_verbs",
+    "prune": "gofer.agent.far.prune_verbs",
     "queue": "gofer.agent.far.queue_verbs",
     "slurm": "gofer.agent.far.slurm_verbs",
 }

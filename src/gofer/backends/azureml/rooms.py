@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,8 @@ from gofer.errors import CredentialError, GoferError, Unreachable
 
 REQUEST = "request.json"
 PRIVATE = "private.json"
+# Less than the day that an agent which no run needs is kept: see gofer.backends.azureml.pruning.
+_YOUNG_S = 12 * 3600.0
 _STORAGE = "https://storage.azure.com/.default"
 
 Objects = Any
@@ -35,16 +38,21 @@ class Rooms:
         return open_objects(spec)
 
     def put_agent(self, objects: Objects) -> None:
-        """Unless it is there."""
+        """Unless it is there. One that is used stays young: who removes old ones looks at its time."""
         from gofer.transport.bundle import bundle, mark
 
         key = names.agent_key(mark())
         _explained(lambda: _put_agent(objects, key, lambda: bundle().data))
 
     def put_room(self, objects: Objects, request: Request, private: Private) -> None:
-        """The request last: it is there only with what belongs to it."""
+        """The request last: it is there only with what belongs to it.
+
+        It names the agent, which stays for it: see gofer.backends.azureml.pruning.
+        """
+        from gofer.transport.bundle import mark
+
         values = msgspec.json.encode(private._asdict())
-        asked = msgspec.json.encode(request)
+        asked = msgspec.json.encode({**msgspec.to_builtins(request), "agent": mark()})
         _explained(lambda: objects.put(names.room_key(request.id, PRIVATE), values))
         _explained(lambda: objects.put(names.room_key(request.id, REQUEST), asked))
 
@@ -55,10 +63,11 @@ class Rooms:
 
 
 def _put_agent(objects: Objects, key: str, data: Callable[[], bytes]) -> None:
-    if objects.head(key) is not None:
+    there = objects.head(key)
+    if there is not None and time.time() - there.modified < _YOUNG_S:
         return
     try:
-        objects.put(key, data(), new=True)
+        objects.put(key, data(), new=there is None)
     except Exists:
         return  # another submission was faster
 

@@ -35,6 +35,15 @@ class Held(NamedTuple):
     expires_at: float
 
 
+class Stale(NamedTuple):
+    """A file that opens nothing any more, and since when."""
+
+    name: str
+    size: int
+    at: float
+    why: str
+
+
 class TokenFiles:
     """Tokens by who asks and for what. Any thread or process may use it; the last writer wins."""
 
@@ -79,6 +88,16 @@ class TokenFiles:
         rows = [Held(str(one["who"]), str(one["scope"]), float(one["expires_at"])) for one in found]
         return sorted((row for row in rows if row.expires_at > time.time()), key=lambda row: row.expires_at)
 
+    def stale(self, profiles: str) -> list[Stale]:
+        """Those that have ended or cannot be read, and those of profiles that are gone from that folder."""
+        return [one for path in self._paths() if (one := _stale(path, profiles))]
+
+    def drop_stale(self, names: list[str], profiles: str) -> None:
+        """Forget these of `stale`; one that was written anew meanwhile stays."""
+        for one in self.stale(profiles):
+            if one.name in names:
+                _remove(os.path.join(self._folder, one.name))
+
     def _paths(self) -> list[str]:
         try:
             names = os.listdir(self._folder)
@@ -103,6 +122,23 @@ def _read(path: str) -> dict[str, Any] | None:
     if not isinstance(found, dict) or not {"who", "scope", "token", "expires_at"} <= found.keys():
         return None
     return found if isinstance(found["expires_at"], int | float) else None
+
+
+def _stale(path: str, profiles: str) -> Stale | None:
+    found = _read(path)
+    try:
+        facts = os.stat(path)
+    except FileNotFoundError:
+        return None
+    if found is None:
+        return Stale(os.path.basename(path), facts.st_size, facts.st_mtime, "it cannot be read as a token")
+    at = float(found["expires_at"])
+    if at < time.time():
+        return Stale(os.path.basename(path), facts.st_size, at, "it has ended")
+    folder = str(found["who"]).partition("\0")[0].partition(" in ")[2]
+    if folder.startswith(os.path.join(profiles, "")) and not os.path.isdir(folder):
+        return Stale(os.path.basename(path), facts.st_size, facts.st_mtime, "its profile is gone")
+    return None
 
 
 def _remove(path: str) -> None:
