@@ -12,7 +12,8 @@ import pytest
 from gofer.agent import folder
 from gofer.agent.objects.facts import ObjectsError
 from gofer.agent.objects.files import FileObjects
-from gofer.agent.outbox import PART_BYTES, Outbox, matches
+from gofer.agent.outbox import PART_BYTES, Outbox
+from gofer.agent.outputs import matches
 from gofer.ops.joined import JoinedStore
 from gofer.storage.file import FileStore
 
@@ -123,7 +124,7 @@ def test_outputs_wait_for_the_end_unless_a_pattern_wants_them(place: Place) -> N
     outputs, box = folder.outputs_key(RUN), place.outbox(sync=("*.ckpt", "deep/*.bin"))
     for name in ("a.ckpt", "deep/b.ckpt", "deep/c.bin", "c.bin", "x.log", "young.ckpt"):
         place.write(f"{outputs}/{name}", name.encode(), age_s=0.0 if name.startswith("young") else 60.0)
-    box.look(RUN)
+    box.outputs.look(RUN)
     sent = [key.removeprefix(f"{outputs}/") for key in place.held()]
     assert sent == ["a.ckpt", "deep/b.ckpt", "deep/c.bin"]
     box.finish(RUN)

@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 from gofer.agent import sealed
 from gofer.agent.active import spool_folder
@@ -33,12 +33,18 @@ def carry(engine: str, connection: socket.socket) -> bool:
     return _Process(engine, connection).serve()
 
 
+class _Done(NamedTuple):
+    """A run's folder is in the store for good, but for what `problem` says."""
+
+    problem: str | None
+
+
 class _Watched:
     """One run: what was said of it, and the work on it that is under way."""
 
     def __init__(self, message: dict[str, Any]) -> None:
         self.message = message
-        self.work: Future[bool] | None = None
+        self.work: Future[_Done | None] | None = None
         self.failing_since: float | None = None
         self.next_try = 0.0
 
@@ -88,16 +94,17 @@ class _Process:
             one.work = self._pool.submit(self._work, one.message)
             one.work.add_done_callback(lambda _: _poke(self._done_write))
 
-    def _work(self, message: dict[str, Any]) -> bool:
-        """In a thread of the pool, one for each run at a time; whether the run's folder is there for good."""
+    def _work(self, message: dict[str, Any]) -> _Done | None:
+        """In a thread of the pool, one for each run at a time; None while the run goes on."""
         outbox = self._outbox(message["request"], message["sync"])
         if not message["ended"]:
             outbox.look(message["run"])
-            return False
-        outbox.finish(message["run"])
+            outbox.outputs.look(message["run"])
+            return None
+        problem = outbox.finish(message["run"])
         with self._ends_lock:  # the rows of an array share one list
             outbox.send_ends(message["request"], is_over=message["over"])
-        return True
+        return _Done(problem)
 
     def _outbox(self, request_id: str, sync: list[str]) -> Outbox:
         with self._making:
@@ -109,12 +116,13 @@ class _Process:
                 self._outboxes[request_id] = Outbox(spool, open_objects(store), sync=sync)
             return self._outboxes[request_id]
 
-    def _settle(self, run_id: str, one: _Watched, work: Future[bool]) -> None:
+    def _settle(self, run_id: str, one: _Watched, work: Future[_Done | None]) -> None:
         error = work.exception()
         if error is None:
             one.failing_since = None
-            if work.result():
-                self._report(run_id, None)
+            done = work.result()
+            if done is not None:
+                self._report(run_id, done.problem)
             return
         now = time.monotonic()
         one.failing_since = one.failing_since or now

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import select
 import sys
+import threading
 import time
-from typing import TYPE_CHECKING, Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
 from gofer.agent.child import Child
 from gofer.agent.pausing import pause
@@ -41,27 +42,50 @@ class Ferry:
 def _carry(reader: int, spool: str, spec: Mapping[str, Any], run_id: str, sync: Sequence[str]) -> bool:
     """Until the agent says that all is written, or is gone; whether everything is in the store then."""
     from gofer.agent.objects import open_objects
-    from gofer.agent.objects.facts import ObjectsError
     from gofer.agent.outbox import Outbox
 
     outbox = Outbox(spool, open_objects(spec), sync=sync)
+    outputs = _Beside(lambda: _try(outbox.outputs.look, run_id))
     is_hurried = False
-
-    def look() -> None:
-        try:
-            outbox.look(run_id)
-        except (ObjectsError, OSError) as error:
-            _complain(run_id, error)
-
     while True:
         if select.select([reader], [], [], LOOK_S)[0]:
             if not os.read(reader, 64):
                 break
             is_hurried = True
-        look()
+        _try(outbox.look, run_id)
+        if sync:
+            outputs.begin()
     if is_hurried:  # the few words that matter most go before what may be large
-        look()
+        _try(outbox.look, run_id)
+    outputs.wait()
     return _finish(outbox, run_id)
+
+
+class _Beside:
+    """Work in a thread, again and again: a large file must not keep the few words of a log waiting."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Nothing when it is still under way."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._work, daemon=True)
+            self._thread.start()
+
+    def wait(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+
+
+def _try(look: Callable[[str], None], run_id: str) -> None:
+    from gofer.agent.objects.facts import ObjectsError
+
+    try:
+        look(run_id)
+    except (ObjectsError, OSError) as error:
+        _complain(run_id, str(error))
 
 
 def _finish(outbox: Outbox, run_id: str) -> bool:
@@ -70,10 +94,12 @@ def _finish(outbox: Outbox, run_id: str) -> bool:
     deadline: float | None = None
     while True:
         try:
-            outbox.finish(run_id)
-            return True
+            problem = outbox.finish(run_id)
+            if problem is not None:
+                _complain(run_id, problem)
+            return problem is None
         except (ObjectsError, OSError) as error:
-            _complain(run_id, error)
+            _complain(run_id, str(error))
             refused = isinstance(error, ObjectsError) and error.status in REFUSALS
             patience_s = REFUSED_PATIENCE_S if refused else PATIENCE_S
             deadline = deadline or time.monotonic() + patience_s
@@ -82,5 +108,5 @@ def _finish(outbox: Outbox, run_id: str) -> bool:
             pause(LOOK_S)
 
 
-def _complain(run_id: str, error: Exception) -> None:
-    print(f"gofer: the store did not take the files of {run_id}: {error}", file=sys.stderr, flush=True)
+def _complain(run_id: str, words: str) -> None:
+    print(f"gofer: the store did not take the files of {run_id}: {words}", file=sys.stderr, flush=True)

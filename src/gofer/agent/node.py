@@ -21,6 +21,7 @@ from gofer.agent.watch import Ended, Outcome, Watch
 
 if TYPE_CHECKING:
     from gofer.agent.mpi import Mpirun
+    from gofer.agent.past import Past
 
 ALREADY_STARTED = 3
 ABANDONED = 4
@@ -47,8 +48,11 @@ class Node:
     """One share of a run, from the code to the exit record.
 
     `stage` brings the code to the folder it is given, `folders` are the mapped ones of this share, `tell`
-    reaches the supervisor, `spared` are children of the agent that are not the run's.
+    reaches the supervisor, `spared` are children of the agent that are not the run's. `past` is where earlier
+    attempts left outputs that this machine may not have.
     """
+
+    past: Past | None = None
 
     def __init__(
         self,
@@ -179,6 +183,9 @@ class Node:
 
     def _bring_folders(self) -> None:
         try:
+            if self.past is not None:
+                log = os.path.join(self.folder, folder.SETUP_LOG)
+                self.past.bring(log, self._diary.note, self._keep_on)
             self._folders.bring(self._diary.note, self._keep_on)
         except FolderStopped as stopped:
             self._check_stopped()

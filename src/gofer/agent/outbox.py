@@ -1,5 +1,7 @@
 """Brings what runs write into a folder here to an object store: while they write, and for good at their end.
 
+What the command leaves in its outputs is sent by `gofer.agent.outputs`, the rest of the run's folder here.
+
 An object cannot grow, so a log goes up in parts, `<key>.parts/<start>`, a few seconds behind its writer.
 Many small parts are replaced by a larger one now and then. At the end the whole file takes the place of its
 parts. Readers join the parts (`gofer.ops.joined`), so it does not matter which of these states they see.
@@ -7,30 +9,23 @@ parts. Readers join the parts (`gofer.ops.joined`), so it does not matter which 
 
 from __future__ import annotations
 
-import fnmatch
 import os
-import time
 from typing import Iterable, Iterator, Protocol, Sequence
 
 from gofer.agent import folder
-from gofer.agent.abreast import each
 from gofer.agent.objects.facts import ObjectInfo
+from gofer.agent.outputs import Outputs, Sink
 
 PART_BYTES = 4 * 1024 * 1024
 _MOST_SMALL_PARTS = 32
 _PIECE_BYTES = 1024 * 1024
-_SMALL_BYTES = 1024 * 1024
-_AT_ONCE = 16
-# A file of the outputs that is sent while the run runs must have been left alone for this long.
-_SETTLED_S = 2.0
+_MOST_NAMES = 3
 
 
-class Objects(Protocol):
+class Objects(Sink, Protocol):
     """What an outbox needs of gofer.agent.objects."""
 
     def put(self, key: str, data: bytes) -> None: ...
-
-    def put_stream(self, key: str, pieces: Iterable[bytes]) -> int: ...
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]: ...
 
@@ -52,8 +47,8 @@ class _Growing:
 class Outbox:
     """A folder laid out like a store, `spool`, and the object store it goes to.
 
-    One thread for each run at a time. Whatever the store raises passes through, and the call can be made
-    again: nothing is believed to be in the store that was not acknowledged.
+    One thread for each run at a time, and one more for its `outputs`. Whatever the store raises passes
+    through, and the call can be made again: nothing is believed to be in the store that was not acknowledged.
     """
 
     def __init__(
@@ -61,39 +56,31 @@ class Outbox:
     ) -> None:
         self._spool = spool
         self._objects = objects
-        self._sync = tuple(sync)
+        self.outputs = Outputs(spool, objects, sync)
         self._part_bytes = part_bytes
         self._growing: dict[str, _Growing] = {}
         self._stamps: dict[str, tuple[int, int]] = {}
         self._listed: set[str] = set()
 
     def look(self, run_id: str) -> None:
-        """Send what is new in a run's folder."""
+        """Send what is new in a run's folder, but for its outputs: see `Outputs.look`."""
         self._learn(run_id)
-        for key, path in self._files(run_id, with_outputs=bool(self._sync)):
-            if is_output(key, run_id):
-                if self._is_synced(key, path, run_id):
-                    self._send_changed(key, path)
-            elif folder.grows(key):
-                self._send_growth(key, path)
-            else:
-                self._send_changed(key, path)
+        for key, path in self._files(run_id):
+            (self._send_growth if folder.grows(key) else self._send_changed)(key, path)
 
-    def finish(self, run_id: str) -> None:
-        """Send everything, whole, but for the list of ends: see `send_ends`."""
+    def finish(self, run_id: str) -> str | None:
+        """Send everything, whole, but for the list of ends: see `send_ends`. None when the store has it all,
+        else in words what was written to all the time.
+        """
+        if self.outputs.is_behind(run_id):
+            self.look(run_id)  # the last words of a log need not wait for what may be large
         self._learn(run_id)
-        each(self._small_outputs(run_id), lambda one: self._send_changed(*one), at_once=_AT_ONCE)
+        changing = self.outputs.finish(run_id)
         for key, path in self._files(run_id):
-            if folder.grows(key) and not is_output(key, run_id):
-                self._send_whole(key, path)
-            else:
-                self._send_changed(key, path)
-
-    def _small_outputs(self, run_id: str) -> Iterator[tuple[str, str]]:
-        """Many small files would take a round trip each, one after the other."""
-        for key, path in self._files(run_id):
-            if is_output(key, run_id) and os.path.getsize(path) < _SMALL_BYTES:
-                yield key, path
+            (self._send_whole if folder.grows(key) else self._send_changed)(key, path)
+        names = ", ".join(f"`{name}`" for name in changing[:_MOST_NAMES])
+        more = f" and {len(changing) - _MOST_NAMES} more" if len(changing) > _MOST_NAMES else ""
+        return f"written to after the end of the command: {names}{more}" if changing else None
 
     def send_ends(self, request_id: str, *, is_over: bool) -> None:
         """Send the lines of ends that are new; whole when no more will come.
@@ -121,26 +108,20 @@ class Outbox:
     def _of(self, key: str) -> _Growing:
         return self._growing.setdefault(key, _Growing())
 
-    def _files(self, run_id: str, *, with_outputs: bool = True) -> Iterator[tuple[str, str]]:
-        """All but the list of ends, which has a time of its own; outputs may be many."""
+    def _files(self, run_id: str) -> Iterator[tuple[str, str]]:
+        """All but the outputs, and the list of ends, which has a time of its own."""
         top = os.path.join(self._spool, folder.run_key(run_id))
         outputs = os.path.join(self._spool, folder.outputs_key(run_id))
         for where, folders, names in os.walk(top):
-            if not with_outputs and where == outputs:
+            if where == outputs:
                 folders.clear()
                 continue
             folders.sort()
             for name in sorted(names):
                 path = os.path.join(where, name)
                 key = os.path.relpath(path, self._spool)
-                is_half = name.endswith(".tmp") and not is_output(key, run_id)
-                if os.path.isfile(path) and not is_half and key != folder.ends_key(run_id):
+                if os.path.isfile(path) and not name.endswith(".tmp") and key != folder.ends_key(run_id):
                     yield key, path
-
-    def _is_synced(self, key: str, path: str, run_id: str) -> bool:
-        name = os.path.relpath(key, folder.outputs_key(run_id))
-        wanted = any(matches(name, pattern) for pattern in self._sync)
-        return wanted and time.time() - os.stat(path).st_mtime >= _SETTLED_S
 
     def _send_changed(self, key: str, path: str) -> None:
         status = os.stat(path)
@@ -187,15 +168,6 @@ class Outbox:
         if state.parts:
             self._objects.delete([folder.part_key(key, start) for start in state.parts])
             state.parts = {}
-
-
-def is_output(key: str, run_id: str) -> bool:
-    return key.startswith(f"{folder.outputs_key(run_id)}/")
-
-
-def matches(name: str, pattern: str) -> bool:
-    """Whether a file of the outputs fits a `sync:` pattern; one without a slash fits in any folder."""
-    return fnmatch.fnmatchcase(name if "/" in pattern else os.path.basename(name), pattern)
 
 
 def _pieces(path: str) -> Iterator[bytes]:

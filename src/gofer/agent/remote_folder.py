@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import os
 import re
 import time
@@ -16,6 +17,7 @@ _PIECE_BYTES = 1 << 20
 _WHOLE_BYTES = 4 << 20
 _SECOND_NS = 1_000_000_000
 _EXECUTABLE = 0o100
+_NOTED_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?Z")
 
 
 class RemoteFolder:
@@ -91,6 +93,18 @@ def stamp_ns(info: ObjectInfo) -> int:
     if info.etag:
         return int(info.modified) * _SECOND_NS + zlib.crc32(info.etag.encode()) % _SECOND_NS
     return int(info.modified * _SECOND_NS)
+
+
+def mtime_ns(info: ObjectInfo) -> Optional[int]:
+    """The time of the file that the object was made of, as `describe` noted it; None where nobody did."""
+    found = _NOTED_TIME.fullmatch((info.metadata or {}).get("mtime", ""))
+    if found is None:
+        return None
+    try:
+        seconds = calendar.timegm(time.strptime(found[1], "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return None
+    return seconds * _SECOND_NS + int((found[2] or "0").ljust(9, "0")[:9])
 
 
 def is_executable(info: ObjectInfo) -> bool:

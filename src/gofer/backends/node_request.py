@@ -33,8 +33,15 @@ class NodeRequest(msgspec.Struct, frozen=True, kw_only=True):
     retry_on: tuple[str, ...]
 
 
-def common_fields(record: RunRecord) -> dict[str, Any]:
-    """The fields of NodeRequest. Values with references are left out of `env`: they are private."""
+# Outputs that go to the store while a run runs whose nodes may be taken back, where the job does not say.
+_ALL = ("*",)
+
+
+def common_fields(record: RunRecord, *, takes_nodes_back: bool = False) -> dict[str, Any]:
+    """The fields of NodeRequest. Values with references are left out of `env`: they are private.
+
+    With `takes_nodes_back` the cluster may take the nodes of this run for others, and give it new ones later.
+    """
     job = record.job
     return {
         "id": record.id,
@@ -47,7 +54,7 @@ def common_fields(record: RunRecord) -> dict[str, Any]:
         "env": {name: value for name, value in job.env.items() if not holds_reference(value)},
         "setup": job.setup,
         "tags": job.tags,
-        "sync": job.sync,
+        "sync": (_ALL if takes_nodes_back else ()) if job.sync is None else job.sync,
         "layout": record.layout,
         "time_limit_s": job.time_limit_s,
         "grace_s": job.grace_s,

@@ -34,8 +34,9 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True,
     """One thing to run, in `workdir` inside its code folder.
 
     Values of `env` may be references such as `${secret:NAME}`, and are kept as references. Outputs that fit
-    a pattern of `sync` go to the store while the run runs, all others at its end. `folders` are by the names
-    they have beside the code.
+    a pattern of `sync` go to the store while the run runs, all others at its end; where it is None, the
+    target decides: all of them where nodes may be taken back, else none. `folders` are by the names they have
+    beside the code.
     """
 
     command: tuple[str, ...]
@@ -50,7 +51,7 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True,
     retry_on: tuple[Reason, ...] = RETRIED_BY_DEFAULT
     priority: int = 0
     tags: dict[str, str] = {}
-    sync: tuple[str, ...] = ()
+    sync: tuple[str, ...] | None = None
     launcher: str = "spawn"
     workdir: str = "."
     folders: dict[str, JobFolder] = {}

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from azureml.node.service import Service, until
+from services.proxy import Fault, proxied
 
 pytestmark = pytest.mark.xdist_group("azure-away")
 
@@ -128,3 +129,22 @@ def test_a_store_that_refuses_what_the_run_was_lent(service: Service) -> None:
     assert done.status == 1
     assert "the store of the run cannot be used" in done.err
     assert "bm90aGluZw" not in done.err + done.out
+
+
+def test_an_output_that_is_long_on_its_way_keeps_no_word_waiting(service: Service, azurite: Any) -> None:
+    """Neither the log nor, when the service wants the node back, how it ends."""
+    script = "echo x > $GOFER_OUTPUT_DIR/big; echo up; while test ! -e $GOFER_OUTPUT_DIR/../../../go; do "
+    script += "sleep 0.1; done; echo more; sleep 300"
+    with proxied(azurite.port) as proxy:
+        proxy.faults = lambda request: Fault("stall") if "outputs/big" in request.path else None
+        endpoint = f"http://127.0.0.1:{proxy.port}/{service.account.name}"
+        job = service.job(["sh", "-c", script], sync=["*"], spec={**service.spec, "endpoint": endpoint})
+        job.start()
+        until(lambda: proxy.injected, "the output is on its way")
+        (spool,) = (job.room.parent / "node-0").glob("gofer-*/*/*/spool")
+        (spool / "go").touch()
+        until(lambda: job.log() == "up\nmore\n", "the log goes on")
+        job.terminate()
+        until(lambda: job.has("attempts/1/node-0/exit.json"), "how it ends")
+        assert not job.has("outputs/big")
+        job.kill()

@@ -25,6 +25,7 @@ def test_two_nodes_of_four_ranks(service: Service) -> None:
     assert len({log[1] for log in logs}) == 1
     assert job.end()["state"] == "succeeded"
     assert job.rooms() == ["over.json", "request.json"]
+    assert not [*job.objects.list_beginning(f"told/{job.id}/")]
 
 
 def test_the_node_that_fails_is_named_and_the_others_are_stopped(service: Service) -> None:
@@ -37,7 +38,17 @@ def test_the_node_that_fails_is_named_and_the_others_are_stopped(service: Servic
     assert end["detail"] == "rank 3 exited with 9"
     assert job.exit_record(node=1)["first_failure"]["rank"] == 3
     assert job.exit_record(node=0)["detail"] == "stopped because another node failed"
-    assert not [key for key in job.rooms() if key.startswith("told/")]
+    assert not [*job.objects.list_beginning(f"told/{job.id}/")]
+
+
+def test_nothing_comes_and_goes_in_the_room(service: Service) -> None:
+    """The service brings it to nodes while others are at work, and fails when a file of it is gone."""
+    job = service.job(["sleep", "300"], nodes=2)
+    job.start()
+    until(lambda: [*job.objects.list_beginning(f"told/{job.id}/run/meet")], "the nodes talk")
+    assert job.rooms() == ["private.json", "request.json"]
+    job.terminate()
+    job.wait()
 
 
 def test_both_nodes_try_again(service: Service) -> None:
@@ -115,7 +126,8 @@ def test_started_again_when_only_the_line_of_the_end_was_missing(service: Servic
     end = job.end()
     for node in (0, 1):
         record = job.objects.get(job.key(f"attempts/1/node-{node}/exit.json"))
-        job.objects.put(f"rooms/{job.id}/told/run/exit.1.{node}", record)
+        job.objects.put(f"told/{job.id}/run/exit.1.{node}", record)
+        job.objects.put(f"told/{job.id}/run/sent.{node}", b'{"life": "earlier", "attempt": 1}')
     job.objects.delete([job.key("ends.jsonl")])
     assert [one.status for one in job.run()] == [0, 0], job.said(1, "err")
     assert job.end()["attempts"][0]["ended_at"] == end["attempts"][0]["ended_at"]
@@ -132,3 +144,24 @@ def test_what_failed_because_another_node_was_ended_does_not_end_the_run(service
         job.objects.put(job.key(f"attempts/1/node-{node}/exit.json"), json.dumps(record).encode())
     assert [one.status for one in job.run()] == [0, 0], job.said(0, "err")
     assert [(one["number"], one["reason"]) for one in job.end()["attempts"]] == [(1, "preempted"), (2, None)]
+
+
+def test_every_node_has_the_outputs_of_all(service: Service) -> None:
+    """Of the attempt before; and what one node changes then is not undone by the other."""
+    script = """
+cd "$GOFER_OUTPUT_DIR"
+ls | tr '\\n' ' '
+if test "$GOFER_ATTEMPT" = 1; then echo "of rank $RANK" > "of-$RANK"; echo first > shared; sleep 300; fi
+test "$RANK" = 1 || echo second > shared
+"""
+    job = service.job(["sh", "-c", script], nodes=2, sync=["*"])
+    job.start()
+    until(lambda: all(job.has(f"outputs/{name}") for name in ("of-0", "of-1", "shared")), "the outputs")
+    job.kill()
+    done = job.run()
+    assert [one.status for one in done] == [0, 0], [one.err for one in done]
+    assert [job.log(2, rank=rank, node=rank) for rank in (0, 1)] == ["of-0 of-1 shared "] * 2
+    for node in (0, 1):
+        assert "brought back 3 files" in job.read(f"attempts/2/node-{node}/setup.log")
+    assert job.read("outputs/shared") == "second\n"
+    assert job.read("outputs/of-1") == "of rank 1\n"

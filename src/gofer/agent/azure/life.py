@@ -26,6 +26,7 @@ from gofer.agent.states import Reason, State
 from gofer.agent.watch import Watch
 
 _MOST_CLAIMS = 100
+_UNSENT = "its node was gone before its files were in the store"
 
 
 class Life:
@@ -50,6 +51,7 @@ class Life:
             if over is not None:
                 _say(f"{self.share.run_id} has ended before: {over['state']}; nothing is started")
                 status = ending.status(over["state"], over.get("exit_code"))
+                self._clear(status)
             else:
                 status = self._lead() if self.share.node == 0 else self._follow()
         except ToldToEnd:
@@ -98,12 +100,18 @@ class Life:
                 return self._close(plan, result, history, reached)
 
     def _history(self) -> List[Dict[str, Any]]:
-        """The attempts that earlier lives of the job have made."""
-        found = []
+        """The attempts that earlier lives of the job have made.
+
+        The last has succeeded only if what it wrote is in the store too: else it took place for nothing.
+        """
+        found: List[Dict[str, Any]] = []
         for number, begun in sorted(self._told.attempts().items()):
             exits = [self._told.exit_record(number, node) for node in range(self.share.nodes)]
             facts = Facts(_those_told(exits), True)
             found.append(ending.earlier(number, facts, begun or time.time(), "the service started it again"))
+        if found and found[-1]["state"] == State.SUCCEEDED and not self._meeting.is_sent(found[-1]["number"]):
+            lost = {"state": State.LOST.value, "reason": Reason.NODE_FAILURE.value, "exit_code": None}
+            found[-1].update(lost, detail=_UNSENT)
         return found
 
     def _take_up(self, number: int) -> int:
@@ -121,24 +129,41 @@ class Life:
     def _close(
         self, plan: Optional[Plan], result: Result, history: List[Dict[str, Any]], reached: List[int]
     ) -> int:
-        """Everything into the store, the line of the end as the last."""
+        """Everything into the store, the line of the end as the last.
+
+        A success whose nodes are taken before all of them have sent what they wrote is left unsaid: the next
+        life of the job knows whether they have.
+        """
         status = ending.status(result.state, result.exit_code)
         try:
-            over = None if plan is None else self._meeting.announce_end(plan, status)
-            if not self._trials.send():
+            if not self._send(plan, status, reached):
                 words = "its files could not be sent to the store"
                 result = result._replace(detail="; ".join(one for one in (result.detail, words) if one))
-            if over is not None:
-                self._meeting.await_sent(over, reached)
         except ToldToEnd:
-            pass  # it has ended; what is left to say is short
+            if result.state == State.SUCCEEDED and reached:
+                return status
         line = ending.line(self.share.run_id, self.share.row, result, history)
         patiently(lambda: self._told.write_end(line), self._wait_anyhow)
-        try:
-            self._told.clear(status, is_last=self.share.row is None)
-        except ObjectsError as error:
-            _say(f"what its nodes told each other could not be removed: {error}")
+        self._clear(status)
         return status
+
+    def _clear(self, status: int) -> None:
+        """Also when an earlier life was ended in the midst of it."""
+        if self.share.node != 0:
+            return
+        try:
+            patiently(lambda: self._told.clear(status, is_last=self.share.row is None), self._wait)
+        except (ObjectsError, ToldToEnd) as error:
+            _say(f"what its nodes told each other could not be removed: {str(error) or TOLD.detail}")
+
+    def _send(self, plan: Optional[Plan], status: int, reached: List[int]) -> bool:
+        """What all nodes wrote; False when the store did not take what this one did."""
+        over = None if plan is None else self._meeting.announce_end(plan, status)
+        is_sent = self._trials.send()
+        if over is not None:
+            self._meeting.tell_sent(over, is_sent)
+            self._meeting.await_sent(over, reached)
+        return is_sent
 
     def _wait_anyhow(self, seconds: float) -> bool:
         self._watch.wait(-1, seconds)
@@ -157,10 +182,12 @@ class Life:
             if _is_told(own):
                 return ending.status(own["state"], own["exit_code"])
             done = plan
-        self._trials.send()
+        is_sent = self._trials.send()
         try:
             if plan.life:
-                self._meeting.leave(plan)
+                self._meeting.leave(plan, is_sent)
+            else:
+                self._meeting.forget()
         except ToldToEnd:
             pass  # it was about to
         return plan.over

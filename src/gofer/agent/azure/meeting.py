@@ -243,15 +243,37 @@ class Meeting:
         plan = Plan(**meet)
         return None if done is not None and plan.life == done.life else plan
 
-    def leave(self, plan: Plan) -> None:
-        """What this node wrote is in the store. Waits until the leader has ended the run, or is gone: the
-        service ends the others when one of the nodes ends badly."""
+    def leave(self, plan: Plan, is_sent: bool) -> None:
+        """This node sends no more. Waits until the leader has ended the run, or is gone: the service ends the
+        others when one of the nodes ends badly."""
         self._delay_s = _FIRST_LOOK_S
-        patiently(lambda: self._told.tell(f"sent.{self._share.node}", {"life": plan.life}), self._wait)
+        self.tell_sent(plan, is_sent)
         while patiently(self._told.end, self._wait) is None:
             if self._pulse.missed(self._look(), [0]):
-                return
+                return  # the next life of the job wants to know what was told
             self._rest()
+        self.forget()
+
+    def forget(self) -> None:
+        """The run has ended, and the leader has removed what was told: this node may have told more since."""
+        node = self._share.node
+        own = [f"{word}.{node}" for word in ("here", "beat", "sent")]
+        try:
+            patiently(lambda: self._told.forget(*own), self._wait)
+        except ObjectsError:
+            pass  # little is left, and how the run ended is known
+
+    # -- all
+
+    def tell_sent(self, plan: Plan, is_sent: bool) -> None:
+        """This node sends no more; whether all that it wrote in this attempt is in the store."""
+        facts = {"life": plan.life, "attempt": plan.attempt if is_sent else None}
+        patiently(lambda: self._told.tell(f"sent.{self._share.node}", facts), self._wait)
+
+    def is_sent(self, attempt: int) -> bool:
+        """Whether all that the nodes wrote in this attempt is in the store, as each of them said."""
+        sent = [self._told.heard(f"sent.{node}") for node in range(self._share.nodes)]
+        return all(one is not None and one.get("attempt") == attempt for one in sent)
 
     def _look(self) -> Dict[str, Dict[str, Any]]:
         def look() -> Dict[str, Dict[str, Any]]:

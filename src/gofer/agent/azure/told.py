@@ -1,9 +1,12 @@
-"""What the nodes of a run tell each other: small objects beside its request in the store.
+"""What the nodes of a run tell each other: small objects in the store.
 
-rooms/<id>/told/<run or row>/begun.<attempt>          an attempt was taken up; made once
-rooms/<id>/told/<run or row>/exit.<attempt>.<node>    how a node's share of it ended
-rooms/<id>/over.json                                  how a run ended whose private values are gone
-rooms/<id>/told/<run or row>/here.<node>, beat.<node>, sent.<node>, meet    see gofer.agent.azure.meeting
+told/<id>/<run or row>/begun.<attempt>          an attempt was taken up; made once
+told/<id>/<run or row>/exit.<attempt>.<node>    how a node's share of it ended
+told/<id>/<run or row>/here.<node>, beat.<node>, sent.<node>, meet    see gofer.agent.azure.meeting
+rooms/<id>/over.json                            how a run ended whose private values are gone
+
+They come and go while the service brings the room to other nodes, of other rows among them, and it fails
+when something goes that it was about to bring; so they are not in the room.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from gofer.agent.objects.facts import Absent, Exists
 from gofer.agent.objects.patience import Policy
 
 ROOMS = "rooms"
+TOLD = "told"
 PRIVATE = "private.json"
 OVER = "over.json"
 # A look is made again soon enough; what must arrive is tried again by whoever sends it.
@@ -34,7 +38,7 @@ class Told:
         self.objects: Objects = opened
         self._run_id = run_id
         self._room = f"{ROOMS}/{request_id}"
-        self._place = f"{self._room}/told/{'run' if row is None else row}"
+        self._place = f"{TOLD}/{request_id}/{'run' if row is None else row}"
         self._known: Dict[str, Tuple[Optional[str], Dict[str, Any]]] = {}
 
     def tell(self, name: str, value: Dict[str, Any]) -> None:
@@ -97,10 +101,14 @@ class Told:
 
         A service that starts the job once more finds instead the status to end with.
         """
-        keys = [info.key for info in self.objects.list_beginning(f"{self._place}/")]
-        if is_last:
+        self.objects.delete([info.key for info in self.objects.list_beginning(f"{self._place}/")])
+        if is_last:  # and last of all, since they are what opens the store
             self.objects.put(f"{self._room}/{OVER}", files.encode({"status": status}))
-        self.objects.delete([*keys, *([f"{self._room}/{PRIVATE}"] if is_last else [])])
+            self.objects.delete([f"{self._room}/{PRIVATE}"])
+
+    def forget(self, *names: str) -> None:
+        """Remove what may have been told after that."""
+        self.objects.delete([f"{self._place}/{name}" for name in names])
 
     def _attempt_folders(self) -> list[str]:
         return list(self.objects.list_folders(folder.attempts_key(self._run_id)))

@@ -20,6 +20,7 @@ from gofer.agent.ferry import Ferry
 from gofer.agent.launch import Place
 from gofer.agent.mapped import Around, MappedFolders
 from gofer.agent.objects.facts import ObjectsError
+from gofer.agent.past import Past
 from gofer.agent.sealed import Private
 from gofer.agent.staging import stage
 from gofer.agent.task import Task
@@ -54,6 +55,7 @@ class Trials:
         self._work = ""
         self._node: Optional[AzureNode] = None
         self._ferry: Optional[Ferry] = None
+        self._past: Optional[Past] = None
         self._is_sent = True
         self._mpirun: Optional[ServiceMpirun] = None
         if self._share.local is not None:
@@ -116,6 +118,8 @@ class Trials:
         os.makedirs(self._work, mode=0o700)
         store, sync = self._setting.private.store or {}, self._setting.request["sync"]
         self._ferry = Ferry(self._spool, store, share.run_id, sync)
+        if plan.attempt > 1:  # of which this process has made none
+            self._past = Past(store, self._spool, share.run_id, share.nodes == 1)
 
     @property
     def _spool(self) -> str:
@@ -153,6 +157,7 @@ class Trials:
             spared=children,
         )
         node.orders = self._orders
+        node.past = self._past
         node.service_mpirun = self._mpirun
         return node
 

@@ -17,6 +17,7 @@ from gofer.agent import files, folder, processes, scratch
 from gofer.agent.ferry import Ferry
 from gofer.agent.mapped import Around, MappedFolders
 from gofer.agent.node import Node
+from gofer.agent.past import Past
 from gofer.agent.sealed import Private
 from gofer.agent.slurm.orders import Orders
 from gofer.agent.slurm.room import PRIVATE, Room
@@ -101,9 +102,12 @@ class _Agent:
         task = Task(request, at, row_values(self.request, self.share.row), code, self.private)
         around = Around(self.engine, watch, spared, self.private.environment)
         folders = MappedFolders(request, self.private.folders, at, code, around)
-        return SlurmNode(
+        node = SlurmNode(
             task, watch=watch, cgroup=None, stage=stage, folders=folders, tell=lambda _: None, spared=spared
         )
+        if self.private.store is not None and self.share.attempt > 1:
+            node.past = Past(self.private.store, self.store, self.share.run_id, self.share.nodes == 1)
+        return node
 
     def _tell_end(self) -> None:
         """Into the room; a failure also ends the other nodes of the attempt."""

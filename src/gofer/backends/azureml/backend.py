@@ -15,7 +15,7 @@ from gofer.backends.azureml.plan import AzurePlan
 from gofer.backends.azureml.reading import Reading
 from gofer.backends.azureml.request import make_request
 from gofer.backends.azureml.service import each
-from gofer.backends.base import Plan, RunRef
+from gofer.backends.base import KeptPlace, Plan, RunRef
 from gofer.backends.scheduled import SealsBeside, lay_out_on_nodes
 from gofer.errors import CheckFailed, GoferError, Unreachable
 from gofer.model.job import Job
@@ -69,6 +69,11 @@ class AzureBackend(SealsBeside, Besides):
             note = self._notes.read(request_id)
             if note is not None and len(note.ended) >= note.runs:
                 self._let_go(request_id)
+
+    def kept_places(self) -> list[KeptPlace]:
+        from gofer.backends.azureml.pruning import AzurePlace
+
+        return [AzurePlace(self._around.store_url)]
 
     # -- the contract
 

@@ -22,8 +22,9 @@ class Request(NodeRequest, frozen=True, kw_only=True):
 def make_request(record: RunRecord, options: AzureOptions) -> Request:
     """The same request for the same record and target."""
     array = record.array
+    common = common_fields(record, takes_nodes_back=takes_nodes_back(options))
     return Request(
-        **{**common_fields(record), "time_limit_s": limit_s(record, options)},
+        **{**common, "time_limit_s": limit_s(record, options)},
         columns=() if array is None else array.columns,
         rows=() if array is None else array.rows,
     )
@@ -32,3 +33,10 @@ def make_request(record: RunRecord, options: AzureOptions) -> Request:
 def limit_s(record: RunRecord, options: AzureOptions) -> float | None:
     """The job's own limit, or the target's."""
     return record.job.time_limit_s if record.job.time_limit_s is not None else options.time
+
+
+def takes_nodes_back(options: AzureOptions) -> bool:
+    """By what the target says of itself, which is not whether its compute is one of low priority."""
+    if options.platform == "singularity":
+        return options.sla != "premium"
+    return options.platform == "itp" and options.preemptible
