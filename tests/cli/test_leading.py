@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gofer.cli import older
 from gofer.cli.lazy import LazyGroup, root
-from gofer.cli.leading import FLAGS, VALUED, rearrange
+from gofer.cli.leading import FLAGS, VALUED, rearrange, remark
 from gofer.cli.verbs import NOUNS, VERBS
+from gofer.config.importers.node_setup import COMPILE_ARGS
 from gofer.errors import UsageError
 
 
@@ -67,6 +69,10 @@ def _words(line: str) -> list[str]:
         ("a e2fc7/", "abort e2fc7/"),
         ("local python train.py", "submit -t local python train.py"),
         ("initc", "init"),
+        ("-ca fast submit ls -ca x", "submit -e ACT_COMPILE_ARGS=fast ls -ca x"),
+        ("--compile_args=a=b -c c1 submit ls", "submit -e ACT_COMPILE_ARGS=a=b -c c1 ls"),
+        ("-ca fast local ls", "submit -e ACT_COMPILE_ARGS=fast -t local ls"),
+        ("--num_gpu=8 --cluster=c1 submit ls", "submit -n 8 -c c1 ls"),
         ("-c c1 summary", "target show -c c1"),
         ("view portal eus-v100 --browse", "view portal eus-v100 --browse"),
         ("view log 9qd", "view log 9qd"),
@@ -84,6 +90,9 @@ def test_words_are_put_in_order(typed: str, meant: str) -> None:
         ("-Qx submit", "no command has the option `-x`", "gofer --help"),
         ("-n 8", "only options were given, and no command: -n 8", "gofer --help"),
         ("-n", "the option `-n` needs a value", "-n VALUE"),
+        ("-ca x init", "`-ca` is for the set-up of a new run, and `init` describes none", "-ca VALUE submit"),
+        ("-ca x resubmit 9qd", "`resubmit` describes none", "gofer -ca VALUE submit"),
+        ("-ca", "the option `-ca` needs a value", "-ca VALUE"),
         ("-f submit python train.py", "was given the verb `submit`", "gofer submit -f"),
     ],
 )
@@ -93,6 +102,16 @@ def test_wrong_words_are_explained(typed: str, message: str, hint: str) -> None:
     assert message in caught.value.message
     assert caught.value.hint is not None
     assert hint in caught.value.hint
+
+
+def test_what_initc_does_not_do_is_said() -> None:
+    assert "each node runs `compile.aml.sh`" in (remark(["-c", "c1", "initc"]) or "")
+    assert remark(["submit", "initc"]) is None
+    assert remark([]) is None
+
+
+def test_the_variable_is_the_one_that_the_set_up_reads() -> None:
+    assert set(older.VARIABLES.values()) == {COMPILE_ARGS}
 
 
 @given(st.lists(st.text(min_size=1)), st.sampled_from(["submit", "run"]))

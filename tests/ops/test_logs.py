@@ -47,6 +47,14 @@ def test_logs_are_listed_in_order(desk: Desk) -> None:
     assert found[0].size == len(b"attempt 1 rank 0\n")
 
 
+def test_a_set_up_that_says_nothing_has_no_log(desk: Desk) -> None:
+    row = desk.add()
+    desk.folder(RUN).setup_log(b"")
+    assert logs.log_files(desk.session, row) == []
+    desk.folder(RUN).log(b"")
+    assert [log.rank for log in logs.log_files(desk.session, row)] == [0]
+
+
 def test_ten_ranks_and_more_are_in_the_order_of_numbers(desk: Desk) -> None:
     row = desk.add()
     for rank in range(12):

@@ -24,10 +24,17 @@ def run(**given: Any) -> int:
         print_json([one._asdict() for one in shown])
     else:
         columns = [Column("KEY"), Column("VALUE", flexible=True), Column("FROM", flexible=True)]
-        sys.stdout.write(render(columns, shown, fit=screen_width(), colour=colourful(sys.stdout)))
+        table = [one._replace(value=_one_line(one.value)) for one in shown]
+        sys.stdout.write(render(columns, table, fit=screen_width(), colour=colourful(sys.stdout)))
     for warning in warnings:
         say(f"warning: {warning}")
     return 0
+
+
+def _one_line(text: str) -> str:
+    """A script would push everything else off the screen: its first line, and how many there are."""
+    lines = text.splitlines()
+    return text if len(lines) < 2 else f"{lines[0]} … ({len(lines)} lines)"
 
 
 command = Command(

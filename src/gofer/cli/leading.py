@@ -13,16 +13,17 @@ from gofer.text import did_you_mean, quote_command
 
 # Every option of every command that may stand before the verb; a test compares this with the commands.
 _FLAGS = """
-    --all --browse --built --checksum --create --debug --delete --device-code --dry-run --everywhere --failed
-    --follow --force --help --json --new-code --no-code --no-logs --pack --push --quiet --recursive --reverse
-    --rows --same-code --server --service-principal --single --version --wait --yes -Q -h -r -y
+    --all --browse --built --checksum --code --create --debug --delete --device-code --dry-run --everywhere
+    --failed --follow --force --help --json --new-code --no-code --no-logs --pack --push --quiet --recursive
+    --reverse --rows --runs --same-code --server --service-principal --single --version --wait --yes -Q -h
+    -r -y
 """
 _VALUED = """
     --accelerator --array --as --attempt --columns --cpus --each --env --exclude --experiment --expires
     --export --filter --from --gpus --grace --group --include --installer --job --jobs --last --launcher
-    --lines --max --name --node --nodes --out --priority --procs --profile --rank --remove --retries
-    --retry-on --setup --sort --status --sync --tag --tail --target --tenant --time-limit --timeout --user
-    --validator -N -c -e -f -j -n -t
+    --lines --max --name --node --nodes --older-than --out --priority --procs --profile --rank --remove
+    --retries --retry-on --setup --sort --status --sync --tag --tail --target --tenant --time-limit --timeout
+    --user --validator -N -c -e -f -j -n -t
 """
 FLAGS = frozenset(_FLAGS.split())
 VALUED = frozenset(_VALUED.split())
@@ -43,11 +44,17 @@ def rearrange(argv: list[str]) -> list[str]:
     return _verb_first(pieces, rest[0], rest[1:])
 
 
+def remark(argv: list[str]) -> str | None:
+    """What there is to say about the verb, where it is one of an older tool's."""
+    return next((older.REMARKS.get(word) for word in take_options(argv)[1]), None)
+
+
 def _verb_first(pieces: list[list[str]], verb: str, rest: list[str]) -> list[str]:
     options = _flat([_from_target(piece) for piece in pieces])
     if verb in older.VERBS:
         verb, *more = older.VERBS[verb]
         rest = [*more, *rest]
+    _check_variables(pieces, verb)
     if verb in NOUNS:
         return [verb, *_noun_first(verb, options, rest)]
     if verb in ("q", "query") and _only_options(rest) and not _asks_help([*options, *rest]):
@@ -87,7 +94,13 @@ def take_options(argv: list[str]) -> tuple[list[list[str]], list[str]]:
             return pieces, argv[at + 1 :]
         if not word.startswith("-") or word == "-":
             break
-        end = at + 1 + (word in older.VALUED or (word not in older.FLAGS and _takes_next(word)))
+        name, equals, value = word.partition("=")
+        if equals and name in (*older.VALUED, *older.VARIABLES):
+            pieces.append(_ours([name, value]))
+            at += 1
+            continue
+        is_older = word in older.VALUED or word in older.VARIABLES
+        end = at + 1 + (is_older or (word not in older.FLAGS and _takes_next(word)))
         if end > len(argv):
             raise UsageError(f"the option `{word}` needs a value", hint=f"write `{word} VALUE`")
         pieces.append(_ours(argv[at:end]))
@@ -99,7 +112,21 @@ def _ours(piece: list[str]) -> list[str]:
     """An option in gofer's words; one of an older tool that says nothing to gofer is no words."""
     if piece[0] in older.FLAGS:
         return list(older.FLAGS[piece[0]])
+    if piece[0] in older.VARIABLES:
+        return ["-e", f"{older.VARIABLES[piece[0]]}={piece[1]}"]
     return [older.VALUED.get(piece[0], piece[0]), *piece[1:]]
+
+
+def _check_variables(pieces: list[list[str]], verb: str) -> None:
+    """UsageError for an option that says something to a run's set-up before a verb that describes no run."""
+    if verb in ("submit", "run"):
+        return
+    for option, variable in older.VARIABLES.items():
+        if any(piece[:1] == ["-e"] and piece[-1].startswith(f"{variable}=") for piece in pieces):
+            raise UsageError(
+                f"`{option}` is for the set-up of a new run, and `{verb}` describes none",
+                hint=f"`gofer {option} VALUE submit COMMAND…`",
+            )
 
 
 def _flat(pieces: list[list[str]]) -> list[str]:

@@ -56,15 +56,21 @@ def _run(argv: list[str], notes: dict[str, object]) -> int:
     import click
 
     from gofer.cli.lazy import root
-    from gofer.cli.leading import rearrange
+    from gofer.cli.leading import rearrange, remark
 
     if "_GOFER_COMPLETE" in os.environ:
         from gofer.cli.completing import complete
 
         return complete(os.environ)
     group = root()
+    words = rearrange(argv)
+    said = remark(argv)
+    if said:
+        from gofer.cli.screen import say
+
+        say(said)
     try:
-        with group.make_context("gofer", rearrange(argv), obj=notes) as context:
+        with group.make_context("gofer", words, obj=notes) as context:
             status = group.invoke(context)
     except click.exceptions.Exit as asked:
         return asked.exit_code

@@ -23,6 +23,11 @@ VERBS: dict[str, tuple[str, ...]] = {
     "local": ("submit", "-t", "local"),
 }
 
+# What a person should know whom a word here does not give all that it gave there.
+REMARKS = dict.fromkeys(
+    ("initc", "initic"), "nothing is compiled here: each node runs `compile.aml.sh` before the command"
+)
+
 # Each detail that could be left out of a query is cheap now, so most of these say nothing.
 FLAGS: dict[str, tuple[str, ...]] = {
     "-single": ("--single",),
@@ -42,3 +47,6 @@ VALUED = {
     "--num_gpu": "-n",
     "--from_cluster": "--from",
 }
+
+# Options that became a variable of the run.
+VARIABLES = dict.fromkeys(("-ca", "--compile_args"), "ACT_COMPILE_ARGS")

@@ -186,15 +186,20 @@ class Settings:
         return (*self.ignore, *found.ignore) if found else self.ignore
 
     def job_layers(self, target: str | None = None) -> list[Table]:
-        """Where defaults of a job come from, nearest first: environment, the target, project, user."""
+        """Where defaults of a job come from, nearest first: environment, the target, project, user.
+
+        The set-up of another tool's file is behind all of them: nobody chose it.
+        """
         from gofer.config.variables import job_variables
 
         layers = [job_variables(self.environ)]
+        own = [Table(table(layer.entries.get("job")), layer.place) for layer in reversed(self._layers)]
         if target is not None:
-            node = table(self.target_node(target)).get("job")
-            layers.append(Table(table(node), BUILT_IN))
-        layers += [Table(table(layer.entries.get("job")), layer.place) for layer in reversed(self._layers)]
-        return layers
+            entries = dict(table(table(self.target_node(target)).get("job")))
+            if self.imported(target) and any("setup" in layer.entries for layer in own):
+                entries.pop("setup", None)
+            layers.append(Table(entries, BUILT_IN))
+        return layers + own
 
     @property
     def warnings(self) -> list[str]:

@@ -18,7 +18,7 @@ from gofer.config.importers.joining import clashes, join, plain
 from gofer.config.importers.keys import Finding
 from gofer.config.importers.taking import take_files
 from gofer.config.importers.writing import commented, section, to_yaml
-from gofer.config.nodes import Node, Scalar, merged, table
+from gofer.config.nodes import Node, Scalar, Table, is_null, merged, table
 from gofer.config.targets import OWN_KEYS, read_target
 from gofer.errors import ConfigError, UsageError
 
@@ -63,7 +63,8 @@ def plan_import(
     out = (session.folder / out) if out else settings.project_file or session.folder / PROJECT_FILE
     old = read_text(out) if out.exists() else ""
     there = parse_document(old, source=out.name, path=display(out))
-    draft = Draft(session.folder, {*settings.store_names, *table(there.entries.get("stores"))})
+    stores = {*settings.store_names, *table(there.entries.get("stores"))}
+    draft = Draft(session.folder, stores, own_setup=lambda target: _own_setup(settings, there, target))
     take_files(draft, [_absolute(session.folder, file) for file in files or _own(settings)], name)
     if "target" in there.entries and draft.default_target:
         draft.retracted.append(("target", f"`{display(out)}` names a target already"))
@@ -127,6 +128,17 @@ def _own(settings: Settings) -> list[Path]:
             hint="`gofer config import FILE…`; `gofer config import --help` says which files gofer reads",
         )
     return files
+
+
+def _own_setup(settings: Settings, there: Table, target: str) -> str | None:
+    """The set-up that the person has for the target; empty where they want none, None without a word."""
+    for name in ("targets", "job"):
+        for node in (there.entries.get(name), settings.section(name)):
+            job = table(table(node).get(target)).get("job") if name == "targets" else node
+            found = table(job).get("setup")
+            if isinstance(found, Scalar):
+                return "" if is_null(found) else found.text
+    return None
 
 
 def _settle(draft: Draft, kinds: Kinds, known: Mapping[str, Node]) -> tuple[Entry, dict[str, str]]:

@@ -40,12 +40,12 @@ def log_files(session: Session, row: RunRow) -> list[LogFile]:
 
 
 def list_logs(store: Store, run_id: str, attempt: int | None = None) -> list[LogFile]:
-    """The logs in one run's folder, or of one attempt in it, in order."""
+    """The logs in one run's folder, or of one attempt in it, in order; not of a set-up that says nothing."""
     prefix = names.attempts_key(run_id) + ("" if attempt is None else f"/{attempt}")
     found = []
     for info in store.list(prefix):
         place = names.parse_log_key(info.key)
-        if place is not None:
+        if place is not None and (info.size or place[2] is not None):
             number, node, rank = place
             found.append(
                 LogFile(info.key, node, rank, number, info.size, "setup" if rank is None else "rank")
@@ -147,7 +147,8 @@ def fetch(session: Session, row: RunRow, folder: Path) -> list[Path]:
         return [path for one in failed for path in fetch(session, one, folder / str(one.row_index))]
     prefix = names.attempts_key(row.id)
     copied = mirror(session.runs_in(row.store), prefix, folder / "attempts", is_record)
-    return [path for path in copied.paths if path.suffix == ".log"]
+    logs = [path for path in copied.paths if path.suffix == ".log"]
+    return [path for path in logs if path.name != names.SETUP_LOG or path.stat().st_size]
 
 
 def is_record(key: str) -> bool:

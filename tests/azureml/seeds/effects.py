@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from azureml.seeds.layout import OLD_JOB, OLD_LOGS, XT_JOB, Stage
-from home import Done
+from azureml.seeds.layout import OLD_JOB, OLD_LOGS, PHILLY_JOB, XT_JOB, Stage
+from home import Done, until
 
 Effect = Callable[[Stage, Done], None]
 
 
-def logs_are_here(stage: Stage, _: Done) -> None:
-    for name, text in OLD_LOGS.items():
-        assert (stage.folder / "assets" / OLD_JOB / name).read_text() == text
+def logs_are_here(job: str) -> Effect:
+    def check(stage: Stage, _: Done) -> None:
+        for name, text in OLD_LOGS.items():
+            assert (stage.folder / "assets" / job / name).read_text() == text
+
+    return check
 
 
 def is_cancelled(name: str) -> Effect:
@@ -24,14 +27,30 @@ def is_cancelled(name: str) -> Effect:
     return check
 
 
-def runs_again(stage: Stage, done: Done) -> None:
+def runs_again(job: str) -> Effect:
     """First the old one is stopped, then its command runs with its GPUs and this folder's code."""
-    assert stage.azure.job(OLD_JOB)["status"] == "Canceled"
-    new = stage.ended(done.out)
-    assert (new["state"], new["gpus"], new["nodes"], new["procs"]) == ("succeeded", 8, 2, 4)
-    assert new["command"] == ["python", "train.py", "--data", "voc20"]
-    assert new["resubmit_of"] == OLD_JOB
-    assert "rank 0 of 8 --data voc20" in new["log"]
+
+    def check(stage: Stage, done: Done) -> None:
+        assert stage.azure.job(job)["status"] == "Canceled"
+        new = stage.ended(done.out)
+        assert (new["state"], new["gpus"], new["nodes"], new["procs"]) == ("succeeded", 8, 2, 4)
+        assert new["command"] == ["python", "train.py", "--data", "voc20"]
+        assert new["resubmit_of"] == job
+        assert "rank 0 of 8 --data voc20" in new["log"]
+
+    return check
+
+
+def holds(gpus: int) -> Effect:
+    """GPUs to work on by hand: the run waits for its person, who gives them back."""
+
+    def check(stage: Stage, done: Done) -> None:
+        run_id = done.out.strip()
+        found = until(lambda: (one := stage.view(run_id))["state"] == "running" and one, "it runs")
+        assert (found["gpus"], found["nodes"], found["procs"]) == (gpus, gpus // 4, 1)
+        stage.gofer("abort", run_id)
+
+    return check
 
 
 def code_is_there(stage: Stage, _: Done) -> None:
@@ -75,14 +94,20 @@ def browsed(stage: Stage, done: Done) -> None:
 
 
 EFFECTS: dict[str, Effect] = {
-    "logs are here": logs_are_here,
+    "logs are here": logs_are_here(OLD_JOB),
+    "philly logs are here": logs_are_here(PHILLY_JOB),
     "old job is cancelled": is_cancelled(OLD_JOB),
     "xt job is cancelled": is_cancelled(XT_JOB),
-    "old job runs again": runs_again,
+    "philly job is cancelled": is_cancelled(PHILLY_JOB),
+    "old job runs again": runs_again(OLD_JOB),
+    "philly job runs again": runs_again(PHILLY_JOB),
+    "4 GPUs are held": holds(4),
+    "8 GPUs are held": holds(8),
     "code is there": code_is_there,
     "cmd ran": ran("cmd was here", gpus=4, nodes=1),
     "nvidia-smi ran on one whole node": ran("rank 0 of 4", gpus=4, nodes=1, procs=4),
     "nvidia-smi ran on c2": ran("rank 0 of 4", gpus=4, target="c2"),
+    "scripts/train.py ran with 4 ranks": ran("rank 0 of 4", command=["python", "scripts/train.py"], gpus=4),
     "train ran with 4 ranks": ran("rank 0 of 4 --data voc20", gpus=4, nodes=1, procs=4),
     "train ran with 8 ranks": ran("rank 0 of 8 --data voc20", gpus=8, nodes=2, procs=4),
     "ls ran on c1": ran("train.py", target="c1"),

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from config.importers.printed import CLUSTERS, PHILLY
 from data.seeds import CLUSTER, write_account, write_cluster
 from home import Home
 from services.azure import Azure
@@ -18,6 +19,8 @@ from gofer.testing.azure.world import GROUP, SUBSCRIPTION, WORKSPACE
 
 OLD_JOB = "jianfw_1563257309_60ce2fc7"
 XT_JOB = "job123456"
+PHILLY_JOB = "application_1564705084178_6873"
+SHELL_JOB = "application_1562349962206_12410"
 ACT_COMMAND = (
     "python aml_server.py --code_path /mnt/c --data_folder /mnt/d --command 'python train.py --data voc20'"
 )
@@ -48,6 +51,23 @@ compute-targets:
         sla: "premium"}}
     sandbox: {{service: "sandboxaml", compute: "cpu4", nodes: 1}}
 general: {{workspace: "CONTAINER", experiment: "exper1"}}
+"""
+PHILLY_TARGET = """\
+target: wu1
+targets:
+  wu1:
+    kind: azureml
+    {where}
+    compute: NC24RSV3
+    gpus_per_node: 4
+    image: ubuntu:22.04
+    store: runs
+    interactive: true
+    ssh_public_key: {key}.pub
+    job: {{env: {{NCCL_IB_DISABLE: '0'}}}}
+stores:
+  runs: {{url: "az://{container}/gofer", account: {account}, endpoint: "{endpoint}",
+    key: "${{secret:vigeastblob_account-key}}"}}
 """
 
 
@@ -92,9 +112,32 @@ class Stage(Home):
         written = self.folder / "gofer.yaml"
         mark = f"account: {account.name}\n"
         written.write_text(written.read_text().replace(mark, f"{mark}    endpoint: {account.endpoint}\n"))
-        keep = self.argv("secret", "set", "xtstorage-key")
+        self.keep("xtstorage-key", account.key)
+
+    def philly(self) -> None:
+        """Philly's files, imported for a target that the person has: the service itself is gone."""
+        self.azure.admin("POST", "/computes", {"name": "NC24RSV3", "nodes": 2, "gpus": 4})
+        key = self.root / "id_test"
+        make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)]
+        subprocess.run(make, check=True, timeout=60)
+        names = {"subscription_id": f'"{SUBSCRIPTION}"', "resource_group": GROUP, "workspace": WORKSPACE}
+        where = "\n    ".join(f"{name}: {value}" for name, value in names.items())
+        account = {"account": self.accounts[0].name, "endpoint": self.accounts[0].endpoint}
+        text = PHILLY_TARGET.format(where=where, key=key, container=self.containers[0], **account)
+        self.write("gofer.yaml", text)
+        write_account(self.folder, "vigeastblob_account", self._account(0))
+        self.write("aux_data/configs/philly_vc.yaml", PHILLY)
+        self.write("aux_data/configs/multi_philly_vc.yaml", CLUSTERS)
+        for name in ("train.py", "scripts/train.py"):
+            self.write(name, TRAIN)
+        files = [f"aux_data/configs/{name}.yaml" for name in ("philly_vc", "multi_philly_vc")]
+        self.gofer("config", "import", *files, "--as", "wu1")
+        self.keep("vigeastblob_account-key", self.accounts[0].key)
+
+    def keep(self, secret: str, value: str) -> None:
+        argv = self.argv("secret", "set", secret)
         subprocess.run(
-            keep, input=account.key, text=True, cwd=self.folder, env=self.environ, check=True, timeout=60
+            argv, input=value, text=True, cwd=self.folder, env=self.environ, check=True, timeout=60
         )
 
     # -- what a line needs beforehand
@@ -106,6 +149,9 @@ class Stage(Home):
             "living old job": lambda: self.put_living(OLD_JOB, "jianfw", "NC24RSV3"),
             "xt job": lambda: self.leave(XT_JOB, "exper1", "python myscript.py", "Completed", XT_LOGS),
             "living xt job": lambda: self.put_living(XT_JOB, "exper1", "gpu-cluster"),
+            "philly job": lambda: self.leave(PHILLY_JOB, "input", ACT_COMMAND, "Completed", OLD_LOGS),
+            "living philly job": lambda: self.put_living(PHILLY_JOB, "input", "NC24RSV3"),
+            "philly job with a shell": lambda: self.put_living(SHELL_JOB, "input", "itp-cluster"),
             "a cluster with nodes": self._use_a_cluster,
             "a run": lambda: self.gofer("submit", "--wait", "myscript.py"),
             "data here": self._write_voc20,
@@ -146,7 +192,7 @@ class Stage(Home):
             "status": status,
             "logs": logs,
         }
-        if name == OLD_JOB:
+        if name != XT_JOB:
             body |= {**many, "compute": "NC24RSV3", "created": 1563257309.0}
         self.azure.admin("POST", "/jobs", body)
 
@@ -163,7 +209,7 @@ class Stage(Home):
     def put_living(self, name: str, experiment: str, compute: str) -> None:
         """A job of somebody else's that runs."""
         self.forget(name)
-        properties = {
+        properties: dict[str, Any] = {
             "jobType": "Command",
             "command": f"sleep 300; {ACT_COMMAND}",
             "experimentName": experiment,
@@ -172,6 +218,11 @@ class Stage(Home):
             "resources": {"instanceCount": 2},
             "distribution": {"distributionType": "Mpi", "processCountPerInstance": 4},
         }
+        if name == SHELL_JOB:
+            key = {"sshPublicKeys": (self.root / "id_test.pub").read_text()}
+            properties |= {"services": {"ssh": {"jobServiceType": "SSH", "properties": key}}}
+            properties["resources"] = {"instanceCount": 1, "instanceType": "gpu4"}
+            del properties["distribution"]
         status, answer = self.azure.arm("PUT", f"/jobs/{name}", {"properties": properties})
         assert status < 300, answer
         self.azure.wait(name, "Running")
@@ -196,7 +247,7 @@ class Stage(Home):
 
     def close(self) -> None:
         """Nothing that a test started goes on."""
-        for name in (OLD_JOB, XT_JOB):
+        for name in (OLD_JOB, XT_JOB, PHILLY_JOB, SHELL_JOB):
             self.azure.arm("POST", f"/jobs/{name}/cancel")
 
 

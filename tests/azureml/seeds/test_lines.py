@@ -1,4 +1,4 @@
-"""Every command line of the older tools' documents, as printed, with `alias a=gofer` and `alias xt=gofer`."""
+"""Every command line of the older tools' documents, as printed, each tool's alias being gofer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.xdist_group("azure-seeds"), pytest.mark.timeout(300)]
 HERE = Path(__file__).parent
 LINES: list[dict[str, Any]] = tomllib.loads((HERE / "lines.toml").read_text())["line"]
 PAGE = HERE.parents[2] / "docs" / "older-tools.md"
-ALIASES = ("a", "xt")
+ALIASES = ("a", "p", "xt")
 
 
 def typed(stage: Stage, words: list[str], answer: str | None) -> Done:
@@ -34,7 +34,7 @@ def typed(stage: Stage, words: list[str], answer: str | None) -> Done:
 
 @pytest.mark.parametrize("one", LINES, ids=lambda one: f"{one['document']}: {one['line']}")
 def test_a_line_of_the_documents(stage: Stage, one: dict[str, Any]) -> None:
-    stage.xt() if one["document"] == "xt" else stage.act()
+    {"xt": stage.xt, "philly": stage.philly}.get(one["document"], stage.act)()
     if "needs" in one:
         stage.need(one["needs"])
     alias, *words = shlex.split(one["line"])

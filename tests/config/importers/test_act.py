@@ -46,6 +46,26 @@ targets:
       multi_process: true
       env:
         NCCL_IB_DISABLE: '0'
+      setup: |
+        run() {
+          folder=$1; shift; echo "+ $*"
+          if [ -w "$folder" ] || ! sudo -n true 2>/dev/null; then "$@"
+          else sudo -n -E env "PATH=$PATH" "$@"; fi
+        }
+        failed() {
+          status=$?; echo "$1 failed; \\`gofer submit --setup ''\\` runs without it" >&2; exit "$status"
+        }
+        if [ -f requirements.txt ]; then
+          python=$(command -v python || command -v python3)
+          where='import sysconfig; print(sysconfig.get_path("purelib"))'
+          packages=$("$python" -c "$where") || failed "$python"
+          run "$packages" "$python" -m pip install --disable-pip-version-check -r requirements.txt \\
+            || failed 'installing requirements.txt'
+        fi
+        if [ -f compile.aml.sh ]; then
+          chmod +x compile.aml.sh
+          run / ./compile.aml.sh ${ACT_COMPILE_ARGS:+"$ACT_COMPILE_ARGS"} || failed compile.aml.sh
+        fi
 stores:
   vigeastblob_account:
     url: az://xxxx

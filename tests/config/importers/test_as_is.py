@@ -21,6 +21,8 @@ VARIANTS = {
     + "process_count_per_node: 2\n",
     "no GPUs named": CLUSTER.replace("gpu_per_node: 4\n", ""),
     "credentials": CLUSTER.replace("env:\n", f"env:\n   WANDB_API_KEY: {SECRET}\n   TEXT: $HOME\n", 1),
+    "set-up": CLUSTER
+    + "compile_args: --with 'two ${env:HOME}'\ninterpreter_path: /opt/my conda/bin/python\n",
     "no code": CLUSTER.replace("path: path/to/code.zip", "path: null"),
 }
 
@@ -34,7 +36,7 @@ def means(settings: Settings, name: str) -> dict[str, object]:
         "kind": target.kind,
         "store": settings.store(target.store).url,
         "env": settings.reveal(job.env) if SECRET not in repr(job.env) else "shown",
-        "job": (job.resources, job.multi_process, job.launcher),
+        "job": (job.resources, job.multi_process, job.launcher, job.setup),
         "folders": {key: (settings.store(one.store).url, one.path) for key, one in folders.items()}
         if (folders := folders_of(settings, name))
         else {},
@@ -63,6 +65,40 @@ def test_a_variable_that_is_a_credential_is_read_when_a_run_is_sealed(act: Shop)
     # Another settings object, as for a run that is submitted again, finds it by the reference alone.
     assert act.load().resolve(env["WANDB_API_KEY"]) == SECRET
     assert SECRET not in repr(rows(settings))
+
+
+def test_the_compile_script_gets_the_files_arguments_as_they_are(act: Shop) -> None:
+    act.put("aux_data/aml/aml.yaml", VARIANTS["set-up"])
+    settings = act.load()
+    job = build_job(["ls"], JobFlags(), None, settings, "aml")
+    assert settings.reveal(job.env)["ACT_COMPILE_ARGS"] == "--with 'two ${env:HOME}'"
+    assert job.setup is not None
+    assert "python='/opt/my conda/bin/python'\n" in job.setup
+    shown = {row.key: row for row in rows(settings)}
+    assert shown["targets.aml.job.env.ACT_COMPILE_ARGS"].origin.startswith("aml.yaml:")
+
+
+@pytest.mark.parametrize(
+    ("project", "user", "meant"),
+    [
+        ("job: {setup: make deps}\n", "job: {setup: theirs}\n", "make deps"),
+        ("job: {gpus: 1}\n", "job: {setup: theirs}\n", "theirs"),
+        ("job: {setup: ''}\n", "", ""),
+        ("job: {setup: null}\n", "", None),
+    ],
+)
+def test_a_set_up_of_ones_own_goes_first(act: Shop, project: str, user: str, meant: str | None) -> None:
+    act.put("gofer.yaml", project)
+    config = act.session().paths.config_file
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(user)
+    assert build_job(["ls"], JobFlags(), None, act.load(), "aml").setup == meant
+    # The rest of the file's job is nearer than what holds for all targets, as ever.
+    assert build_job(["ls"], JobFlags(), None, act.load(), "aml").resources.gpus == 4
+    assert build_job(["ls"], JobFlags(setup="mine"), None, act.load(), "aml").setup == "mine"
+    plan = act.plan("aux_data/aml/aml.yaml")
+    assert "compile.aml.sh" not in "".join(plan.texts.values())
+    assert "`aml` keeps the set-up of gofer.yaml; that of the older tool is left out" in plan.notes
 
 
 def test_without_n_one_whole_node_and_with_0_none(act: Shop) -> None:

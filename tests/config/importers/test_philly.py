@@ -47,6 +47,26 @@ def test_its_folders_and_defaults_join_a_target_that_is_there(philly: Shop) -> N
     assert settings.target("lab").job is not None
 
 
+def test_its_set_up_comes_along_unless_the_target_has_one(philly: Shop) -> None:
+    philly.put("gofer.yaml", "targets:\n  lab: {kind: ssh, hosts: [me@box]}\n")
+    plan = philly.plan(FILE, name="lab")
+    script = tree(plan)["targets"]["lab"]["job"]["setup"]
+    assert "-m pip install --disable-pip-version-check -r requirements.txt" in script
+    assert "./compile.philly.sh" in script
+    assert "sudo" not in script
+    assert any("without `targets.lab.job.setup` they do not" in note for note in plan.notes)
+    own = "targets:\n  lab: {kind: ssh, hosts: [me@box], job: {setup: make deps}}\n"
+    philly.put("gofer.yaml", own)
+    plan = philly.plan(FILE, name="lab")
+    assert tree(plan)["targets"]["lab"]["job"] == {
+        "setup": "make deps",
+        "multi_process": True,
+        "gpus": 4,
+    }
+    assert "`lab` keeps the set-up of gofer.yaml; that of the older tool is left out" in plan.notes
+    assert not any("they do not" in note for note in plan.notes)
+
+
 def test_a_target_without_a_kind_is_a_comment(philly: Shop) -> None:
     plan = philly.plan(FILE, name="new")
     assert tree(plan)["targets"] is None
@@ -87,5 +107,6 @@ def test_paths_that_lie_nowhere_and_keys_of_nobody(philly: Shop) -> None:
     assert "Philly's own file system" in found["config_param.data_folder"].why
     assert found["config_param.output_folder"].why == "it lies below no mount point"
     assert found["zz"].outcome is Outcome.UNKNOWN
-    assert tree(plan)["targets"]["local"]["job"] == {"multi_process": True, "gpus": 8}
+    job = tree(plan)["targets"]["local"]["job"]
+    assert (job["multi_process"], job["gpus"]) == (True, 8)
     assert "dummy-password-1" not in repr(plan)

@@ -20,10 +20,12 @@ from gofer.config.importers.aml import DEFAULT_NAME, join_chain, own_keys, read_
 from gofer.config.importers.draft import Draft, Entry, safe_name
 from gofer.config.importers.foreign import named_file, project_of, read_foreign
 from gofer.config.importers.keys import Finding, Keys, Outcome, Sheet
+from gofer.config.importers.node_setup import COMPILE_ARGS, node_setup
 from gofer.config.importers.zip_patterns import read_zip_options
 from gofer.errors import ConfigError
 
 PLATFORMS = ("aml", "itp", "singularity")
+COMPILE_SCRIPT = "compile.aml.sh"
 # What ACT takes when the file says nothing.
 _INSTANCE_TYPE = "ND96amr_A100_v4"
 _SLA = "premium"
@@ -37,7 +39,6 @@ _DROPPED = {
     "use_custom_docker": "a run always has an image; the service's own framework images are gone",
     "source_directory": "the older tool did not use it either",
     "entry_script": "gofer's agent takes its place",
-    "compile_args": "gofer runs no compile script; what a run needs goes into `job.setup`",
     "with_log": "`gofer q` always fetches logs",
     "sleep_if_fail": "gofer ends a run that has ended; `gofer ssh` opens a shell while it runs",
     "sleep_if_succeed": "gofer ends a run that has ended; `gofer ssh` opens a shell while it runs",
@@ -259,8 +260,13 @@ def _job(draft: Draft, keys: Keys, target: str) -> Entry:
         job["procs"] = procs
         keys.carried("process_count_per_node", f"targets.{target}.job.procs")
     env = draft.environment(keys.inner("env"), target)
+    if keys.text("compile_args"):
+        env[COMPILE_ARGS] = keys.text("compile_args") or ""
+        to = f"targets.{target}.job.env.{COMPILE_ARGS}"
+        keys.changed("compile_args", to, f"`{COMPILE_SCRIPT}` gets it as its one argument")
     if env:
         job["env"] = env
+    draft.add_setup(target, job, node_setup(COMPILE_SCRIPT, keys.text("interpreter_path"), as_root=True))
     return job
 
 

@@ -37,6 +37,7 @@ class Draft:
     """The settings and job files so far, with the sheets they came from.
 
     With `accounts`, account files are stores as they are, under the names it gives, and are not taken in.
+    `own_setup` is the set-up that the person has for a target, if any.
     """
 
     def __init__(
@@ -44,9 +45,11 @@ class Draft:
         folder: Path,
         known_stores: Iterable[str] = (),
         accounts: Callable[[Path], str] | None = None,
+        own_setup: Callable[[str], str | None] = lambda target: None,
     ) -> None:
         self.folder = folder
         self.accounts = accounts
+        self._own_setup = own_setup
         # Folders that a file maps and gofer cannot have, by target and name: why, and where it says so.
         self.problems: dict[tuple[str, str], tuple[str, Place]] = {}
         self.targets: dict[str, Entry] = {}
@@ -93,6 +96,15 @@ class Draft:
     def extend_target(self, name: str, entry: Entry) -> None:
         """Give a target more keys; ConfigError when it has one of them with another value."""
         _extend(self.targets.setdefault(name, {}), entry, f"targets.{name}")
+
+    def add_setup(self, target: str, job: Entry, script: str) -> bool:
+        """Whether the job got the set-up: one of the person's own goes first, and is left as it is."""
+        own = self._own_setup(target)
+        if own is None:
+            job["setup"] = script
+        elif own != script:
+            self.note(f"`{target}` keeps the set-up of gofer.yaml; that of the older tool is left out")
+        return own is None
 
     def add_ignore(self, patterns: Iterable[str]) -> None:
         self.ignore += [one for one in dict.fromkeys(patterns) if one and one not in self.ignore]

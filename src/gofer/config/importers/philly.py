@@ -13,9 +13,13 @@ from gofer.config.importers.accounts import missing_file, take_account
 from gofer.config.importers.draft import Draft, Entry, safe_name
 from gofer.config.importers.foreign import named_file, project_of, read_foreign
 from gofer.config.importers.keys import Keys, Sheet
+from gofer.config.importers.node_setup import node_setup
 from gofer.errors import ConfigError
 
+COMPILE_SCRIPT = "compile.philly.sh"
 _GONE = "Philly is gone"
+# What a job got that did not say how many.
+_GPUS = 4
 _DROPPED = {
     "vc": f"{_GONE}, and its virtual clusters with it",
     "cluster": f"{_GONE}, and its clusters with it",
@@ -52,11 +56,14 @@ def take_philly(draft: Draft, path: Path, name: str | None) -> str:
     if many is not None:
         job["multi_process"] = many
         keys.carried("multi_process", f"targets.{target}.job.multi_process")
-    if gpus is not None:
-        job["gpus"] = gpus
-        keys.carried("num_gpu", f"targets.{target}.job.gpus")
-    if job:
-        entry["job"] = job
+    job["gpus"] = _GPUS if gpus is None else gpus
+    keys.carried("num_gpu", f"targets.{target}.job.gpus")
+    if draft.add_setup(target, job, node_setup(COMPILE_SCRIPT, as_root=False)):
+        draft.note(
+            f"runs on `{target}` install `requirements.txt` and run `{COMPILE_SCRIPT}` first, where there is "
+            f"one, as on Philly; without `targets.{target}.job.setup` they do not"
+        )
+    entry["job"] = job
     _drop(draft, keys)
     draft.extend_target(target, entry)
     draft.note(

@@ -33,7 +33,7 @@ DROPPED = {
 GENERAL = {
     "advanced-mode": "gofer has one mode",
     "username": "gofer asks the system who you are",
-    "azure-tenant-id": "`az login --tenant` sets it",
+    "azure-tenant-id": "`gofer login --tenant T` signs in to it, and remembers it with the profile",
     "feedback": "`-Q` turns it off",
     "run-cache-dir": "gofer keeps its index in its own folder",
     "distributed": "a run with more than one node is always one job; see `launchers` in the docs",

@@ -1,0 +1,148 @@
+"""What ACT did on a node before the command: a run of its files has that too."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from azureml.seeds.layout import Stage
+
+pytestmark = [pytest.mark.xdist_group("azure-seeds"), pytest.mark.timeout(300)]
+
+USE = "import demo, os\nprint('demo', demo.VERSION, 'rank', os.environ['RANK'])\n"
+COMPILE = """\
+#!/bin/bash -eu
+echo "compiling with $# words: $*"
+printf '%s|' "$@" > compiled
+"""
+
+
+@pytest.fixture
+def act(stage: Stage) -> Stage:
+    stage.act()
+    return stage
+
+
+@pytest.fixture(scope="module")
+def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python of the nodes' own: what a run installs must not reach that of the tests."""
+    folder = tmp_path_factory.mktemp("interpreter")
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=120)
+    return folder / "bin/python"
+
+
+def add(stage: Stage, lines: str) -> None:
+    path = stage.folder / "aux_data/aml/aml.yaml"
+    path.write_text(path.read_text() + lines)
+
+
+def write_wheel(folder: Path) -> str:
+    """A package that can be installed without any index; its path in the project."""
+    path = folder / "wheels/demo-1.0-py3-none-any.whl"
+    path.parent.mkdir()
+    about = "demo-1.0.dist-info"
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr("demo.py", "VERSION = '1.0'\n")
+        wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(
+            f"{about}/RECORD", f"demo.py,,\n{about}/METADATA,,\n{about}/WHEEL,,\n{about}/RECORD,,\n"
+        )
+    return f"./{path.relative_to(folder)}"
+
+
+def set_up_log(stage: Stage, run_id: str) -> str:
+    stage.gofer("extract", run_id, f"out-{run_id}")
+    return (stage.folder / f"out-{run_id}/logs/1/node-0/setup.log").read_text()
+
+
+def test_a_package_of_requirements_txt_can_be_imported(act: Stage, interpreter: Path) -> None:
+    add(act, f"interpreter_path: {interpreter}\n")
+    act.write("requirements.txt", write_wheel(act.folder) + "\n")
+    act.write("use.py", USE)
+    run_id = act.gofer("submit", "--wait", str(interpreter), "use.py").out.strip()
+    assert act.log(run_id) == "demo 1.0 rank 0\n"
+    said = set_up_log(act, run_id)
+    # Once for the four processes of the node, and seen.
+    assert said.count(f"+ {interpreter} -m pip install") == 1
+    assert "Successfully installed demo-1.0" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "compiled"), [((), "from the file|"), (("-ca", "with 'two words'"), "with 'two words'|")]
+)
+def test_the_compile_script_runs_with_its_argument(
+    act: Stage, options: tuple[str, ...], compiled: str
+) -> None:
+    """One argument, however many words are in it; and no right to execute is needed."""
+    add(act, "compile_args: from the file\n")
+    act.write("compile.aml.sh", COMPILE)
+    run_id = act.gofer(*options, "submit", "--wait", "cat", "compiled").out.strip()
+    assert act.log(run_id) == compiled
+    assert f"compiling with 1 words: {compiled[:-1]}\n" in set_up_log(act, run_id)
+
+
+def test_without_arguments_the_compile_script_gets_none(act: Stage) -> None:
+    act.write("compile.aml.sh", COMPILE)
+    run_id = act.gofer("submit", "--wait", "cat", "compiled").out.strip()
+    assert act.log(run_id) == "|"
+    assert "compiling with 0 words: \n" in set_up_log(act, run_id)
+
+
+def test_nothing_is_heard_of_it_where_neither_file_is(act: Stage) -> None:
+    run_id = act.gofer("submit", "--wait", "nvidia-smi").out.strip()
+    assert "rank-3.log" in (shown := act.gofer("q", run_id).out)
+    assert "setup.log" not in shown
+    assert set_up_log(act, run_id) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "status", "fault"),
+    [
+        ("requirements.txt", "./nowhere-1.0-py3-none-any.whl\n", 1, "nowhere-1.0-py3-none-any.whl"),
+        ("compile.aml.sh", "echo no such compiler >&2\nexit 7\n", 7, "no such compiler"),
+    ],
+)
+def test_a_failure_ends_the_run_and_says_how_to_do_without(
+    act: Stage, interpreter: Path, name: str, text: str, status: int, fault: str
+) -> None:
+    add(act, f"interpreter_path: {interpreter}\n")
+    act.write(name, text)
+    done = act.gofer("submit", "--wait", "echo", "started", status=1)
+    run_id = done.out.strip()
+    run = act.view(run_id)
+    assert (run["state"], run["reason"]) == ("failed", "set-up")
+    assert f"set-up ended with {status}: " in run["detail"]
+    assert f"{name} failed; `gofer submit --setup ''` runs without it" in run["detail"]
+    shown = act.gofer("q", run_id).out
+    assert fault in shown
+    assert "rank-0.log" not in shown
+    assert fault in act.gofer("why", run_id).out
+    again = act.gofer("submit", "--setup", "", "--wait", "echo", "started").out.strip()
+    assert act.log(again) == "started\n"
+
+
+def test_a_set_up_of_ones_own_takes_its_place(act: Stage) -> None:
+    act.write("compile.aml.sh", "exit 7\n")
+    act.write("gofer.yaml", "job: {setup: echo mine > mine}\n")
+    run_id = act.gofer("submit", "--wait", "cat", "mine").out.strip()
+    assert act.log(run_id) == "mine\n"
+
+
+def test_the_target_that_an_import_writes_does_the_same(act: Stage) -> None:
+    add(act, "compile_args: imported\n")
+    act.write("compile.aml.sh", COMPILE)
+    act.gofer("config", "import", "aux_data/aml/aml.yaml")
+    act.keep("vigeastblob_account-key", act.accounts[0].key)
+    assert "targets:\n  aml:" in (act.folder / "gofer.yaml").read_text()
+    run_id = act.gofer("submit", "--wait", "cat", "compiled").out.strip()
+    assert act.log(run_id) == "imported|"
+
+
+def test_what_initc_did_is_done_by_the_nodes(act: Stage) -> None:
+    done = act.gofer("initc")
+    assert "nothing is compiled here: each node runs `compile.aml.sh` before the command" in done.err
+    assert "the code of" in done.err
