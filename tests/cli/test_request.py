@@ -79,3 +79,11 @@ def test_a_tag_needs_a_name() -> None:
     assert read_tags(["a=1", "b", "a=2"]) == {"a": "2", "b": ""}
     with pytest.raises(UsageError, match="has no name"):
         read_tags(["=1"])
+
+
+@pytest.mark.parametrize(
+    ("words", "sync"),
+    [((), None), (("--sync", "*.a", "--sync", "b/*"), ("*.a", "b/*")), (("--sync", ""), ())],
+)
+def test_outputs_to_send_while_it_runs(words: tuple[str, ...], sync: tuple[str, ...] | None) -> None:
+    assert build_request(_parsed(*words, "ls")).flags.sync == sync

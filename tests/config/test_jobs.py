@@ -347,3 +347,20 @@ def test_wrong_job_files_are_refused(path: Path, text: str, message: str) -> Non
 def test_an_absent_job_file_is_named(path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot read `.*job\.yaml`: No such file"):
         read_job_file(path)
+
+
+def test_outputs_that_are_sent_while_a_run_runs_are_some_or_none_or_the_targets_to_say(desk: Desk) -> None:
+    """`sync` has three values: patterns, none, and not set."""
+    assert build(desk, JobFlags()).sync is None
+    assert build(desk, JobFlags(sync=())).sync == ()
+    desk.project("job: {sync: ['*.ckpt']}")
+    assert build(desk, JobFlags()).sync == ("*.ckpt",)
+    assert build(desk, JobFlags(sync=())).sync == ()
+    desk.project("job: {sync: ['*.ckpt']}\ntargets: {local: {job: {sync: []}}}")
+    assert build(desk, JobFlags()).sync == ()
+    desk.project("job: {sync: ['*.ckpt']}\ntargets: {local: {job: {sync: null}}}")
+    assert build(desk, JobFlags()).sync is None
+    none = msgspec.json.encode(Job(command=("x",), sync=()))
+    assert msgspec.json.decode(none, type=Job).sync == ()
+    unset = msgspec.json.encode(Job(command=("x",)))
+    assert b"sync" not in unset and msgspec.json.decode(unset, type=Job).sync is None

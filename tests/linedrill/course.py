@@ -21,6 +21,8 @@ _SUBMIT_S = 90
 _SETTLE_S = 600.0
 _KILLED = 0.15
 _ENDED = ("succeeded", "failed", "cancelled", "lost")
+# How often the command was started, by attempt and rank.
+Starts = Counter[tuple[int, int]]
 
 
 class Trouble(Protocol):
@@ -41,8 +43,9 @@ class Ground:
     """Where a drill is held: a home that is set up already, and what leads from it to its cluster.
 
     `words` stand before the command of a submission, which does `tail` last. `looks` are what somebody asks
-    meanwhile. `checks` finds what else is wrong when all has ended, from the runs of the ledger by id.
-    With `may_refuse` the trouble may make the cluster refuse a run for good.
+    meanwhile. `checks` finds what else is wrong when all has ended, from the runs of the ledger by id, rows
+    of arrays among them and the arrays themselves not. With `may_refuse` the trouble may make the cluster
+    refuse a run for good.
     """
 
     home: Home
@@ -124,10 +127,10 @@ class Course:
             time.sleep(rng.uniform(0.1, 1.0))
 
     def _submit(self, rng: Random) -> None:
-        """The command makes a file of its own at each start: a second start of an attempt shows."""
-        mark = f"f={self.marks}/$GOFER_RUN_ID.$GOFER_ATTEMPT; n=1"
+        """Each rank makes a file of its own at each start: a second start of an attempt shows."""
+        mark = f"f={self.marks}/$GOFER_RUN_ID.$GOFER_ATTEMPT.$RANK; n=1"
         script = f"{mark}; until mkdir $f.$n 2>/dev/null; do n=$((n+1)); done; {self.ground.tail}"
-        words = ["submit", "-Q", "--no-code", *self.ground.words(rng), "sh", "-c", script]
+        words = ["submit", "-Q", *self.ground.words(rng), "sh", "-c", script]
         kill_after_s = rng.uniform(0.0, 2.0) if rng.random() < _KILLED else None
         status, out = self._ask(*words, kill_after_s=kill_after_s)
         with self._lock:
@@ -180,42 +183,60 @@ class Course:
         self._wrong(f"not ended after {_SETTLE_S:g} s: {open_runs}")
 
     def _runs(self) -> list[dict[str, object]]:
-        _, out = self._ask("list", "runs", "--all", "--json")
+        _, out = self._ask("list", "runs", "--all", "--rows", "--json")
         found: list[dict[str, object]] = json.loads(out or "[]")
         return found
 
     def _reckon(self) -> None:
-        runs = {str(run["id"]): run for run in self._runs()}
-        starts: dict[str, Counter[int]] = {}
+        found = {str(run["id"]): run for run in self._runs()}
+        runs = {run_id: run for run_id, run in found.items() if run["kind"] != "group"}
+        starts: dict[str, Starts] = {}
         for path in self.marks.iterdir():
-            run_id, attempt, _ = path.name.rsplit(".", 2)
-            starts.setdefault(run_id, Counter())[int(attempt)] += 1
+            run_id, attempt, rank, _ = path.name.rsplit(".", 3)
+            starts.setdefault(run_id, Counter())[int(attempt), int(rank)] += 1
         self.tally.recorded = len(runs)
         for run_id, run in runs.items():
             if self.ground.may_refuse and is_refused(run) and run_id not in starts:
                 self.tally.refused += 1
                 continue
-            found = judged(run, starts.get(run_id, Counter()))
-            self.tally.ran += not found
-            self.tally.wrong += found
-            self.tally.again += len(_numbers(run)) - 1
+            wrong = judged(run, starts.get(run_id, Counter()))
+            self.tally.ran += not wrong
+            self.tally.wrong += wrong
+            self.tally.again += len(attempts_of(run)) - 1
         for deed, names in (("started", starts.keys()), ("printed", set(self._printed))):
             self.tally.wrong += [
-                f"{one} was {deed} and is in no ledger" for one in sorted(names - runs.keys())
+                f"{one} was {deed} and is in no ledger" for one in sorted(names - found.keys())
             ]
-        self.tally.wrong += self.ground.checks(runs)
+        self.tally.wrong += [*astray(found), *self.ground.checks(runs)]
 
 
-def judged(run: dict[str, object], starts: Mapping[int, int]) -> list[str]:
-    """What is wrong with a run whose command was started so often in each attempt.
+def judged(run: dict[str, object], starts: Starts) -> list[str]:
+    """What is wrong with a run whose command was started so often, by attempt and rank.
 
-    The last attempt must have started it once, an earlier one, which the cluster took back, at most once.
+    In the last attempt every rank must have started once, in an earlier one, which failed or which the
+    cluster took back, at most once.
     """
-    numbers = _numbers(run)
+    numbers = attempts_of(run)
     told = f"{run['id']} is {run['state']}, its attempts are {numbers}, started {dict(starts)}"
-    good = run["state"] == "succeeded" and starts.keys() <= set(numbers)
-    good = good and starts.get(max(numbers)) == 1 and max(starts.values()) == 1
+    ranks = {rank for attempt, rank in starts if attempt == max(numbers)}
+    good = run["state"] == "succeeded" and {attempt for attempt, _ in starts} <= set(numbers)
+    good = good and ranks == set(range(ranks_of(run))) and max(starts.values()) == 1
     return [] if good else [told]
+
+
+def astray(found: Mapping[str, dict[str, object]]) -> list[str]:
+    """Arrays that do not have each of their rows."""
+    rows: dict[object, set[str]] = {}
+    for run_id, run in found.items():
+        rows.setdefault(run["group"], set()).add(run_id)
+    wrong = []
+    for run_id, run in found.items():
+        size = run["rows"]
+        if run["kind"] == "group":
+            assert isinstance(size, int)
+            if rows.get(run_id, set()) != {f"{run_id}-{row}" for row in range(size)}:
+                wrong.append(f"the array {run_id} of {size} has the rows {sorted(rows.get(run_id, ()))}")
+    return wrong
 
 
 def is_refused(run: dict[str, object]) -> bool:
@@ -223,8 +244,15 @@ def is_refused(run: dict[str, object]) -> bool:
     return (run["state"], run["reason"]) == ("failed", "rejected")
 
 
-def _numbers(run: dict[str, object]) -> list[int]:
-    """Of the attempts; a run that never had one has its first before it."""
+def attempts_of(run: dict[str, object]) -> list[int]:
+    """Their numbers; a run that never had one has its first before it."""
     attempts = run["attempts"]
     assert isinstance(attempts, list)
     return [int(one["number"]) for one in attempts] or [1]
+
+
+def ranks_of(run: dict[str, object]) -> int:
+    nodes, procs = run["nodes"], run["procs"]
+    assert isinstance(nodes, int)
+    assert isinstance(procs, int)
+    return nodes * procs

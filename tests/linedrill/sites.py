@@ -22,7 +22,7 @@ def _home(folder: Path, bin_folder: Path, config: str) -> Home:
 
 
 def _course(home: Home, line: Line, seed: int) -> Course:
-    return Course(Ground(home, LineTrouble(line), lambda rng: ["-t", "far"]), seed=seed)
+    return Course(Ground(home, LineTrouble(line), lambda rng: ["--no-code", "-t", "far"]), seed=seed)
 
 
 @contextmanager

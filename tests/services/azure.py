@@ -127,11 +127,11 @@ class Azure:
         """The next matching requests go wrong; see gofer.testing.azure.faults.Fault."""
         self.admin("POST", "/faults", {"kind": kind, "path": path, **more})
 
-    def token(self, resource: str = "https://management.azure.com") -> str:
+    def token(self, resource: str = "https://management.azure.com", tenant: str = TENANT) -> str:
         """A new token by the dummy secret."""
         grant = f"grant_type=client_credentials&client_id={CLIENT}&client_secret={SECRET}"
         form = f"{grant}&scope={resource}/.default"
-        request = urllib.request.Request(f"{self.base}/{TENANT}/oauth2/v2.0/token", form.encode())
+        request = urllib.request.Request(f"{self.base}/{tenant}/oauth2/v2.0/token", form.encode())
         with urllib.request.urlopen(request, context=self._context, timeout=60) as answer:
             found: str = json.load(answer)["access_token"]
             return found

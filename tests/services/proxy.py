@@ -1,7 +1,8 @@
 """A proxy between a client and an HTTP server that can be slow, cut connections, refuse and truncate.
 
-It counts requests and bytes. Inside a test it runs in a thread of the test's process; where the client's own
-speed is measured it runs beside it: `python -m services.proxy UPSTREAM_PORT LATENCY_S` prints its port.
+With `Tls` it speaks TLS to both sides. It counts requests and bytes. Inside a test it runs in a thread of the
+test's process; where the client's own speed is measured it runs beside it: `python -m services.proxy
+UPSTREAM_PORT LATENCY_S` prints its port.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 _PIECE = 1 << 18
@@ -44,14 +47,31 @@ class Fault(NamedTuple):
     seconds: float = 0.0
 
 
+class Tls(NamedTuple):
+    """As whom the proxy shows itself to clients, and whom it trusts as its server."""
+
+    own: ssl.SSLContext
+    server: ssl.SSLContext
+
+    @classmethod
+    def of(cls, chain: Path, key: Path, authority: Path) -> Tls:
+        """With the server's own certificate, so that clients see no difference."""
+        own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        own.load_cert_chain(chain, key)
+        return cls(own, ssl.create_default_context(cafile=str(authority)))
+
+
 Decide = Callable[[Request], Fault | None]
 
 
 class Proxy:
     """The counters and the rule; `faults` may be replaced at any time, from any thread."""
 
-    def __init__(self, upstream_port: int, latency_s: float = 0.0, port: int = 0) -> None:
+    def __init__(
+        self, upstream_port: int, latency_s: float = 0.0, port: int = 0, tls: Tls | None = None
+    ) -> None:
         self._wanted_port = port
+        self.tls = tls
         self.upstream_port = upstream_port
         self.latency_s = latency_s
         self.faults: Decide = lambda request: None
@@ -62,6 +82,7 @@ class Proxy:
         self.injected = 0
         self.open_connections = 0
         self.most_connections = 0
+        self._tasks: set[asyncio.Task[None] | None] = set()
 
     def forget(self) -> None:
         """Count from nothing again."""
@@ -69,7 +90,8 @@ class Proxy:
 
     async def serve(self) -> None:
         """Listens until cancelled."""
-        server = await asyncio.start_server(self._client, "127.0.0.1", self._wanted_port, limit=1 << 20)
+        here, own = ("127.0.0.1", self._wanted_port), self.tls.own if self.tls else None
+        server = await asyncio.start_server(self._client, *here, limit=1 << 20, ssl=own)
         self.port = server.sockets[0].getsockname()[1]
         async with server:
             await server.serve_forever()
@@ -77,6 +99,8 @@ class Proxy:
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.open_connections += 1
         self.most_connections = max(self.most_connections, self.open_connections)
+        # Else it would be lost where a client under TLS goes without a word.
+        self._tasks.add(task := asyncio.current_task())
         link = _Link(self, reader, writer)
         try:
             while await link.exchange():
@@ -85,6 +109,7 @@ class Proxy:
             pass  # either side left, or the test is over; the rest is closed below
         finally:
             self.open_connections -= 1
+            self._tasks.discard(task)
             link.close()
 
 
@@ -136,14 +161,18 @@ class _Link:
         return True
 
     def _reset(self) -> bool:
-        sock: socket.socket = self._writer.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        sock: socket.socket | None = self._writer.get_extra_info("socket")
+        if sock:  # the client may have gone meanwhile
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self._writer.transport.abort()
         return False
 
     async def _forward(self, head: bytes, request: Request, fault: Fault | None) -> bool:
         if self._up is None:
-            self._up = await asyncio.open_connection("127.0.0.1", self._proxy.upstream_port, limit=1 << 20)
+            tls, port = self._proxy.tls, self._proxy.upstream_port
+            self._up = await asyncio.open_connection(
+                "127.0.0.1", port, limit=1 << 20, ssl=tls.server if tls else None
+            )
         reader, writer = self._up
         writer.write(head)
         if request.headers.get("expect", "").lower() == "100-continue":
@@ -219,9 +248,11 @@ def _headers(head: bytes) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def proxied(upstream_port: int, latency_s: float = 0.0, *, port: int = 0) -> Iterator[Proxy]:
+def proxied(
+    upstream_port: int, latency_s: float = 0.0, *, port: int = 0, tls: Tls | None = None
+) -> Iterator[Proxy]:
     """A proxy in a thread of this process, listening on `proxy.port`."""
-    proxy = Proxy(upstream_port, latency_s, port)
+    proxy = Proxy(upstream_port, latency_s, port, tls)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=_run, args=[loop, proxy], daemon=True)
     thread.start()

@@ -58,3 +58,25 @@ def test_rows_that_end_at_once_all_tell_their_end(desk: Desk) -> None:
     assert group["counts"] == {"succeeded": 1, "failed": 3}
     codes = [desk.view(f"{run}-{row}")["exit_code"] for row in range(4)]
     assert codes == [0, 1, 2, 3]
+
+
+def test_a_requeued_run_finds_its_outputs(desk: Desk) -> None:
+    """Each attempt has a folder of its own, wherever it runs; the first was told to end, and sent its own."""
+    script = """
+cd "$GOFER_OUTPUT_DIR"
+echo "attempt $GOFER_ATTEMPT at $(cat last.ckpt 2>/dev/null || echo 0)"
+test -e last.ckpt && exit 0
+mkdir deep; echo more > deep/x; echo 7 > last.ckpt
+sleep 300
+"""
+    run = desk.submit("sh", "-c", script)
+    desk.until_view(run, state="running")
+    until(lambda: list(desk.root.rglob(f"spool/runs/{run}/outputs/last.ckpt")), "the file on the node")
+    desk.slurm.call("scontrol", "requeue", desk.job(run))
+    (done,) = desk.wait(run)
+    assert (done["state"], len(done["attempts"])) == ("succeeded", 2)
+    assert desk.log(run, "--attempt", "2") == "attempt 2 at 7\n"
+    store = desk.session().store("fs")
+    words = store.get(f"{folder.node_key(run, 2, 0)}/{folder.SETUP_LOG}").decode()
+    assert "brought back 2 files of the outputs, 7 bytes" in words
+    assert store.head(f"{folder.node_key(run, 1, 0)}/{folder.SETUP_LOG}") is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,39 +23,62 @@ from gofer.transfer import LocalEnd, StoreEnd, plan, run
 from gofer.transfer.budget import Budget
 from gofer.transfer.choice import Choice
 from gofer.transfer.entries import Entry
-from gofer.transfer.files import FileParts, read_small
+from gofer.transfer.files import TICK_S, FileParts, read_small
 from gofer.transfer.mover import Changed
+
+
+class Rewriting:
+    """A thread that writes one thing over another, each by one call. Leaving the block ends it."""
+
+    def __init__(self, path: Path, wholes: set[bytes], pause_s: float) -> None:
+        self.path = path
+        self._wholes = wholes
+        self._pause_s = pause_s
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._write_on)
+        self._writes: list[tuple[float, float]] = []
+
+    def __enter__(self) -> Rewriting:
+        self.path.write_bytes(min(self._wholes))
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def took_long_between(self, since: float, until: float) -> bool:
+        """Whether a call that was under way then took longer than a file's times can tell."""
+        return any(begun < until and since < ended for begun, ended in self._writes if ended - begun > TICK_S)
+
+    def _write_on(self) -> None:
+        with open(self.path, "rb+", buffering=0) as file:
+            while not self._done.is_set():
+                for data in self._wholes:
+                    file.seek(0)
+                    begun = time.monotonic()
+                    file.write(data)
+                    self._writes.append((begun, time.monotonic()))
+                    self._done.wait(self._pause_s)
 
 
 @pytest.mark.parametrize("pause_s", [0.001, 0.03])
 def test_a_file_that_is_written_to_is_never_read_torn(tmp_path: Path, pause_s: float) -> None:
+    """But in the midst of one long write, of which a file's times tell the beginning alone."""
     path = tmp_path / "file"
     wholes = {letter * 7_000_000 for letter in (b"a", b"b")}
-    path.write_bytes(min(wholes))
-    done = threading.Event()
-
-    def write_on() -> None:
-        with open(path, "rb+", buffering=0) as file:
-            while not done.is_set():
-                for data in wholes:
-                    file.seek(0)
-                    file.write(data)
-                    done.wait(pause_s)
-
-    writer = threading.Thread(target=write_on)
-    writer.start()
-    noticed = 0
-    try:
+    noticed, torn = 0, []
+    with Rewriting(path, wholes, pause_s) as writer:
         for _ in range(20):
+            since = time.monotonic()
             try:
                 data, _entry = read_small(str(path), Entry("file", 1, 1))
             except Changed:
                 noticed += 1
             else:
-                assert data in wholes
-    finally:
-        done.set()
-        writer.join()
+                if data not in wholes:
+                    torn.append((since, time.monotonic()))
+    assert all(writer.took_long_between(*one) for one in torn)
     assert noticed or pause_s > 0.001
     assert read_small(str(path), Entry("file", 1, 1))[0] in wholes
 

@@ -6,10 +6,11 @@ calling again. Vendor errors are wrapped in the BackendError family.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from gofer.agent.objects.facts import ObjectInfo
 from gofer.agent.sealed import Private
 from gofer.agent.states import State
 from gofer.model.job import Job
@@ -184,7 +185,10 @@ class ServiceJob(NamedTuple):
 
 
 class JobFilter(NamedTuple):
-    """What a listing of the service's jobs is narrowed to; the service does the narrowing where it can."""
+    """What a listing of the service's jobs is narrowed to; the service does the narrowing where it can.
+
+    With `within_s` the answer is what was found by then, of the newest.
+    """
 
     states: frozenset[State] = frozenset()
     experiment: str = ""
@@ -192,11 +196,17 @@ class JobFilter(NamedTuple):
     user: str = ""
     name_end: str = ""
     most: int = 50
+    within_s: float | None = None
 
 
 @runtime_checkable
 class HasJobs(Protocol):
-    """A backend whose service also has jobs that gofer did not start."""
+    """A backend whose service also has jobs that gofer did not start. Any thread may ask.
+
+    Targets with the same `service_name` have the same jobs.
+    """
+
+    service_name: str
 
     def jobs(self, wanted: JobFilter) -> Sequence[ServiceJob]:
         """Newest first, as many as `most`."""
@@ -229,3 +239,72 @@ class HasPortal(Protocol):
 
     def portal(self, run: RunRef | None = None) -> str:
         """The address of the page of a run, or of the target itself."""
+
+
+class Prunable(NamedTuple):
+    """Something that is kept and that nobody needs any more. `kind` and `name` tell it from all else in its
+    place; `at` is when it was last of use (seconds since the epoch), `why` says why it is not needed.
+    """
+
+    place: str
+    kind: str
+    name: str
+    size: int
+    at: float
+    why: str
+
+
+class Ended(NamedTuple):
+    """When a run, or the last of a group, ended. `is_recorded` says that its own record in the store says so,
+    and so whoever finds the run anew finds it ended.
+    """
+
+    at: float
+    is_recorded: bool = False
+
+
+class KeptObjects(Protocol):
+    """What pruning needs of a store: see gofer.storage.base."""
+
+    def get(self, key: str) -> bytes: ...
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]: ...
+
+    def delete(self, keys: Iterable[str]) -> int: ...
+
+
+class PruneBounds(NamedTuple):
+    """What may go: of runs, those that ended before `before`; of what no run speaks for, what was last used
+    before `unused_since`. `whole` are runs and groups that go as a whole, with what they could not send.
+
+    `ended` says which of these runs and groups have ended; one that has not, or of which nothing is known,
+    is left out. With `proven`, their own records are read too. Any thread may ask. `store` is the target's.
+    """
+
+    before: float
+    unused_since: float
+    ended: Callable[[Collection[str], bool], Mapping[str, Ended]]
+    store: KeptObjects
+    whole: frozenset[str] = frozenset()
+
+
+class KeptPlace(Protocol):
+    """A place where gofer keeps things. Both verbs ask it, block, and may be called again at any time."""
+
+    @property
+    def name(self) -> str:
+        """What a person calls it; no two places have the same."""
+
+    def prunable(self, bounds: PruneBounds) -> Sequence[Prunable]:
+        """What could go now. Nothing is changed."""
+
+    def prune(self, doomed: Sequence[Prunable], bounds: PruneBounds) -> Sequence[Prunable]:
+        """Remove these, each looked at once more before it goes; what is gone now."""
+
+
+@runtime_checkable
+class Prunes(Protocol):
+    """A backend that keeps things which no run needs any more."""
+
+    def kept_places(self) -> Sequence[KeptPlace]:
+        """Where; nobody is asked."""

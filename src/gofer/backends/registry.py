@@ -43,6 +43,7 @@ class Surroundings(NamedTuple):
     store. `store_path` is where the runs find the store as a folder, None where they do not; `is_lent` says
     that they can be given access to it otherwise. `machine` is where the cluster is asked; a session always
     gives one. `place_of` says where in Azure's blob storage a store's URL is, None where it is not there.
+    `environ` is the environment of the login that the service is asked by; without it, that of the process.
     """
 
     target: str
@@ -52,17 +53,20 @@ class Surroundings(NamedTuple):
     is_lent: bool = False
     machine: Machine | None = None
     place_of: Callable[[str], BlobPlace | None] = _nowhere
+    environ: Mapping[str, str] | None = None
 
 
 class Kind(NamedTuple):
     """One kind of backend: the type of its options in gofer.yaml, how to make one, and how the machine is
     reached that its cluster is asked from, where that is not this one. `login` is also given the machine that
-    was chosen, for clusters of several that are each asked on their own.
+    was chosen, for clusters of several that are each asked on their own. `has_jobs` says that its backends
+    are HasJobs, and so are asked about names that nobody else knows.
     """
 
     options: type[msgspec.Struct]
     make: Callable[[msgspec.Struct, Surroundings], Backend]
     login: Callable[[msgspec.Struct, str], Login | None] = _nowhere_else
+    has_jobs: bool = False
 
 
 def check_reach(around: Surroundings) -> None:
@@ -132,7 +136,8 @@ def find(name: str) -> Kind:
     for point in _entry_points():
         if point.name == name:
             kind = point.load()
-            return Kind(kind.options, kind.make, getattr(kind, "login", _nowhere_else))
+            login, has_jobs = getattr(kind, "login", _nowhere_else), getattr(kind, "has_jobs", False)
+            return Kind(kind.options, kind.make, login, has_jobs)
     raise UnknownName(f"no kind of target is called `{name}`", hint=did_you_mean(name, _names()))
 
 

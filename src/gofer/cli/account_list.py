@@ -7,9 +7,10 @@ import sys
 from typing import Any
 
 from gofer.cli.options import Command, json_option
+from gofer.cli.screen import say
 from gofer.cli.table import Column, render, screen_width
 
-_COLUMNS = [Column("PROFILE"), Column("IN USE"), Column("USER"), Column("TENANT"), Column("SUBSCRIPTION")]
+_TITLES = ("PROFILE", "IN USE", "USER", "TENANT", "SUBSCRIPTION", "TARGETS")
 
 
 def run(**given: Any) -> int:
@@ -18,18 +19,48 @@ def run(**given: Any) -> int:
     from gofer.ops.azure_profiles import Profiles
 
     environ = dict(os.environ)
-    rows = [account_facts(environ, name) for name in Profiles.of(environ).names()]
+    known, users = Profiles.of(environ).names(), _users()
+    rows = [{**account_facts(environ, name), "targets": users.pop(name, [])} for name in known]
+    for name, targets in users.items():
+        _warn(environ, name, targets)
     if given["as_json"]:
         from gofer.cli.json_output import print_json
 
         print_json(rows)
         return 0
-    cells = [
-        [row["profile"], "*" if row["is_active"] else "", _user(row), row["tenant"] or "-", _chosen(row)]
-        for row in rows
-    ]
-    sys.stdout.write(render(_COLUMNS, cells, fit=screen_width()))
+    columns = [Column(title) for title in _TITLES]
+    sys.stdout.write(render(columns, [_cells(row) for row in rows], fit=screen_width()))
     return 0
+
+
+def _users() -> dict[str, list[str]]:
+    """The targets of this folder by profile; settings that cannot be read have none, and that is said."""
+    from gofer.errors import GoferError
+    from gofer.ops.azure_account import users_of
+    from gofer.ops.session import Session
+
+    try:
+        with Session() as session:
+            return users_of(session)
+    except GoferError as error:
+        say(f"warning: {error.message}")
+        return {}
+
+
+def _warn(environ: dict[str, str], name: str, targets: list[str]) -> None:
+    from gofer.transport.azure.credential import is_given
+    from gofer.transport.azure.profile import login_command
+
+    if is_given(environ):
+        return
+    listed = ", ".join(f"`{target}`" for target in targets)
+    say(f"warning: {listed} would work with the profile `{name}`, which is not there: {login_command(name)}")
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    mark = "*" if row["is_active"] else ""
+    targets = ", ".join(row["targets"]) or "-"
+    return [row["profile"], mark, _user(row), row["tenant"] or "-", _chosen(row), targets]
 
 
 def _user(row: dict[str, Any]) -> str:
@@ -44,5 +75,6 @@ command = Command(
     "list",
     run,
     [json_option()],
-    help="List the profiles of Azure logins, and who is signed in to each by the Azure command line.",
+    help="List the profiles of Azure logins, who is signed in to each by the Azure command line, and which "
+    "targets of the kind `azureml` work with it.",
 )

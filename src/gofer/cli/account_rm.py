@@ -15,7 +15,8 @@ from gofer.cli.screen import say
 def run(**given: Any) -> int:
     """Its login and the tokens kept of it go too."""
     from gofer.ops.azure_account import sign_out
-    from gofer.ops.azure_profiles import DEFAULT, Profiles
+    from gofer.ops.azure_profiles import Profiles
+    from gofer.transport.azure.profile import DEFAULT
 
     environ = dict(os.environ)
     was = sign_out(environ, given["name"]) if given["name"] != DEFAULT else {}

@@ -35,5 +35,6 @@ command = Command(
     "use",
     run,
     [click.Argument(["name"], metavar="NAME", shell_complete=profiles), quiet_option(), json_option()],
-    help="Choose the profile of Azure logins that your commands work with. `GOFER_AZURE_PROFILE` goes first.",
+    help="Choose the profile of Azure logins that your commands work with. `GOFER_AZURE_PROFILE` goes first, "
+    "then the `profile:` of a target or a store.",
 )

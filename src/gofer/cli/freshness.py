@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from gofer.cli.screen import say
-from gofer.errors import GoferError
+from gofer.errors import CredentialError, GoferError
 from gofer.text import format_duration
 
 if TYPE_CHECKING:
@@ -46,3 +46,5 @@ def _refresh(session: Session, rows: Sequence[RunRow] | None, oldest: RunRow) ->
         # Also a broken file of settings: what is known can be shown without it.
         seen = oldest.observed_at or oldest.submitted_at
         say(f"warning: {error.message}; the answer is {format_duration(time.time() - seen)} old")
+        if isinstance(error, CredentialError) and error.hint:
+            say(f"hint: {error.hint}")

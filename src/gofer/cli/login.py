@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from gofer.cli.completing_names import profiles
-from gofer.cli.options import Command, Flag, Option, json_option
+from gofer.cli.options import Command, Flag, Option, json_option, target_option
 from gofer.cli.screen import say
 
 
@@ -18,11 +18,23 @@ def run(**given: Any) -> int:
     from gofer.cli.account_show import tell
     from gofer.ops.azure_account import LoginRequest, sign_in
 
+    profile = given["profile"] or profile_of_target(given["target"])
     client, secret = _principal() if given["service_principal"] else (None, None)
-    request = LoginRequest(given["profile"], given["device_code"], given["tenant"], client, secret)
+    request = LoginRequest(profile, given["device_code"], given["tenant"], client, secret)
     facts = sign_in(dict(os.environ), request, say)
     tell(facts, as_json=given["as_json"])
     return 0
+
+
+def profile_of_target(target: str | None) -> str | None:
+    """The profile that a target works with; None where none was named."""
+    if target is None:
+        return None
+    from gofer.ops.azure_account import profile_of
+    from gofer.ops.session import Session
+
+    with Session() as session:
+        return profile_of(session, target)
 
 
 def _principal() -> tuple[str, str]:
@@ -56,6 +68,7 @@ command = Command(
     run,
     [
         profile_option("Sign in to this profile; it is made when there is none"),
+        target_option("Sign in to the profile that this target works with"),
         Flag("--device-code", "Sign in by a code that is typed elsewhere"),
         Option("--tenant", "The tenant to sign in to: its id or its domain", metavar="T"),
         Flag(
@@ -66,5 +79,5 @@ command = Command(
     ],
     help="Sign in to Azure. With the Azure command line (`az`) this is `az login` in the profile; without it "
     "a code is typed elsewhere. A profile is a login of its own beside `default`, which is that of `az` "
-    "itself; `gofer account use` chooses among them.",
+    "itself; `gofer account use` chooses among them, and `profile:` of a target or a store goes before that.",
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from gofer.cli.login import profile_option
-from gofer.cli.options import Command, json_option
+from gofer.cli.login import profile_of_target, profile_option
+from gofer.cli.options import Command, json_option, target_option
 from gofer.cli.screen import say
 
 
@@ -14,7 +14,8 @@ def run(**given: Any) -> int:
     """Nothing on stdout but JSON when asked for."""
     from gofer.ops.azure_account import sign_out
 
-    facts = sign_out(dict(os.environ), given["profile"])
+    profile = given["profile"] or profile_of_target(given["target"])
+    facts = sign_out(dict(os.environ), profile)
     if given["as_json"]:
         from gofer.cli.json_output import print_json
 
@@ -30,7 +31,11 @@ def run(**given: Any) -> int:
 command = Command(
     "logout",
     run,
-    [profile_option("Sign out of this profile; of the one in use unless told"), json_option()],
+    [
+        profile_option("Sign out of this profile; of the one in use unless told"),
+        target_option("Sign out of the profile that this target works with"),
+        json_option(),
+    ],
     help="Sign out of Azure: drop the login of the Azure command line in the profile, and every token "
     "that gofer kept of it.",
 )

@@ -26,7 +26,7 @@ def build_request(given: Mapping[str, Any]) -> SubmitRequest:
         **{name: given[name] for name in _AS_GIVEN},
         env=read_environment(given["env"], os.environ),
         tags=read_tags(given["tags"]),
-        sync=tuple(given["sync"]) or None,
+        sync=tuple(pattern for pattern in given["sync"] if pattern) if given["sync"] else None,
         time_limit_s=_duration(given["time_limit"]),
         grace_s=_duration(given["grace"]),
         retry_on=_words(given["retry_on"]),

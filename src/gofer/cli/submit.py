@@ -86,7 +86,7 @@ _WHAT = [
     ),
     Option(
         "--sync",
-        "Send outputs that fit this pattern to the store while it runs, not only at the end",
+        "Send outputs that fit this pattern to the store while it runs, not only at the end; '' for none",
         multiple=True,
         metavar="PATTERN",
     ),

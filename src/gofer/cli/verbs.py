@@ -41,6 +41,7 @@ VERBS: Table = {
     "logout": ("logout", "Sign out of Azure and forget its tokens", ()),
     "account": ("", "Show and choose among Azure logins", ()),
     "ledger": ("", "Look after the local index of runs", ()),
+    "prune": ("prune", "Remove what gofer keeps and no run needs any more", ()),
     "doctor": ("doctor", "Check that gofer can work here", ()),
     "completion": ("completion", "Print the completion script of a shell", ()),
     "version": ("version", "Print the version", ()),

@@ -71,7 +71,11 @@ class JobSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     priority: Annotated[Priority | None, Meta(description="Runs with a higher number start first")] = None
     tags: Annotated[Tags | None, Meta(description="Labels to find the run by")] = None
     sync: Annotated[
-        Words | None, Meta(description="Patterns of outputs that go to the store while the run runs")
+        Words | None,
+        Meta(
+            description="Patterns of outputs that go to the store while the run runs, `[]` for none; unless "
+            "told, all of them on targets that may take nodes back, else none"
+        ),
     ] = None
     multi_process: Annotated[bool | None, Meta(description="One process per GPU, or one per node")] = None
     launcher: Annotated[Launcher | None, Meta(description="What starts the processes on a node")] = None
@@ -110,6 +114,13 @@ class StoreSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         Meta(
             description="az: the account has a hierarchical namespace, so that what runs are lent opens only "
             "their folder of the container"
+        ),
+    ] = None
+    profile: Annotated[
+        SomeText | None,
+        Meta(
+            description="az: the profile of Azure logins that opens the store, where neither `key` nor `sas` "
+            "does; by default the one in use"
         ),
     ] = None
 

@@ -15,7 +15,7 @@ from gofer.errors import ConfigError, UsageError
 # Whoever has one of these has the data: in a file of settings they are references, never the value itself.
 SECRET_KEYS = ("key", "sas", "secret_key", "session_token")
 _KEYS_OF = {
-    "az": ("account", "key", "sas", "endpoint", "hierarchical"),
+    "az": ("account", "key", "sas", "endpoint", "hierarchical", "profile"),
     "s3": ("endpoint", "region", "access_key", "secret_key", "session_token"),
     "gs": ("key", "endpoint"),
     "file": (),
@@ -35,6 +35,7 @@ class StoreOptions(NamedTuple):
     secret_key: str | None = None
     session_token: str | None = None
     hierarchical: str | None = None
+    profile: str | None = None
 
     @property
     def is_hierarchical(self) -> bool:
@@ -117,6 +118,9 @@ def check_store_entry(name: str, entries: Mapping[str, Node]) -> None:
             known = ", ".join(f"`{one}`" for one in _KEYS_OF[scheme]) or "none"
             hint = f"a store at `{scheme}://…` takes {known} beside `url`"
             raise ConfigError(f"`stores.{name}.{key}` means nothing here", where=node.place.where, hint=hint)
+        if key == "profile" and (beside := [one for one in ("key", "sas") if one in entries]):
+            why = f"the store is opened by its `{beside[0]}`, not by a login"
+            raise ConfigError(f"`stores.{name}.profile` means nothing here: {why}", where=node.place.where)
         if key in SECRET_KEYS and isinstance(node, Scalar) and not node.is_null:
             check_secret("stores", name, key, node)
 

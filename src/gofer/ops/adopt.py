@@ -13,16 +13,16 @@ import shlex
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.agent.states import State
-from gofer.backends.base import HasJobs, JobFilter
 from gofer.errors import GoferError, LedgerError, UsageError
 from gofer.model.job import Job, Resources
 from gofer.model.layout import Layout
 from gofer.model.run import RunRecord
 from gofer.ops.observe import refresh
 from gofer.ops.record_rows import ADOPTED, rows_of_record
+from gofer.ops.service_search import Match, places, search
 from gofer.tracking.references import tidy
 
 if TYPE_CHECKING:
@@ -31,52 +31,72 @@ if TYPE_CHECKING:
     from gofer.tracking.ledger import RunRow
 
 OURS = "gofer"
-_MOST = 10
-_SHORTEST_END = 3
 # What may be a folder's name below `assets/`.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}")
 
 
-def adopt(session: Session, reference: str, targets: Sequence[str | None]) -> RunRow | None:
-    """The job that `reference` means to the services of these targets (None: the default one), as a run.
+class Sought(NamedTuple):
+    """What came of a search: the run, or None, and the targets whose services know no such job."""
 
-    By its exact name, else by a unique end of one; UsageError with the candidates when there are several,
-    None when there is none. A service that cannot be asked is named, and passed over.
+    row: RunRow | None
+    asked: tuple[str, ...] = ()
+
+
+def adopt(session: Session, reference: str, target: str | None = None) -> Sought:
+    """The job that `reference` means to the services of all targets, or of `target` alone, as a run.
+
+    By its exact name, else by a unique end of one. UsageError with the candidates when there are several;
+    what the service of the session's target knows goes first then. A service that cannot be asked is named
+    when no other knows the job.
     """
     word = tidy(reference)
-    for name in dict.fromkeys(name or session.settings.default_target for name in targets):
-        try:
-            jobs = _ask(session, name, word)
-        except GoferError as error:
-            session.say(f"warning: the service of `{name}` was not asked: {error.message}")
-            continue
-        if len(jobs) > 1:
-            lines = "\n".join(f"  {one.name}  {one.status}  {one.command[:60]}" for one in jobs)
-            raise UsageError(
-                f"`{word}` fits {len(jobs)} jobs of the service:\n{lines}", hint="give more of the name"
-            )
-        if jobs:
-            return _take(session, name, jobs[0])
-    return None
+    if word == "last":
+        return Sought(None)
+    near = session.target or session.settings.default_target
+    found = search(
+        session,
+        word,
+        [target] if target else places(session, near),
+        is_name=_NAME.fullmatch(word) is not None,
+    )
+    matches = _narrowed(found.matches, session.target)
+    if len(matches) > 1:
+        raise _several(word, matches)
+    if matches:
+        return Sought(_take(session, matches[0].target, matches[0].job))
+    for name, error in found.problems.items():
+        mend = f"; {error.hint}" if error.hint else ""
+        session.say(f"warning: the service of `{name}` was not asked: {error.message}{mend}")
+    return Sought(None, found.asked)
+
+
+def _narrowed(matches: Sequence[Match], named: str | None) -> list[Match]:
+    """Whole names before ends of names, the target that was named before others; each job once."""
+    exact = [one for one in matches if one.is_exact] or list(matches)
+    near = [one for one in exact if one.target == named] or exact
+    return list({(one.service, one.job.name): one for one in reversed(near)}.values())[::-1]
+
+
+def _several(word: str, matches: Sequence[Match]) -> UsageError:
+    services = len({one.service for one in matches})
+    lines = []
+    for target, _, job, _ in matches:
+        place = f"{target}  " if services > 1 else ""
+        lines.append(f"  {place}{job.name}  {job.status}  {job.command[:60]}")
+    listed = "\n".join(lines)
+    if services == 1:
+        return UsageError(
+            f"`{word}` fits {len(matches)} jobs of the service:\n{listed}", hint="give more of the name"
+        )
+    return UsageError(
+        f"`{word}` fits {len(matches)} jobs of {services} services:\n{listed}",
+        hint=f"`-c {matches[0].target}` names the target, or give more of the name",
+    )
 
 
 def is_adopted(row: RunRow) -> bool:
     """Whether gofer did not start this run."""
     return row.submitter == ADOPTED
-
-
-def _ask(session: Session, target: str, word: str) -> list[ServiceJob]:
-    """The jobs that the word may mean; none for a target without a service."""
-    backend = session.backend(target)
-    if not isinstance(backend, HasJobs) or word == "last":
-        return []
-    exact = backend.job(word) if _NAME.fullmatch(word) else None
-    if exact is not None:
-        return [exact]
-    if len(word) < _SHORTEST_END:
-        return []
-    found = backend.jobs(JobFilter(name_end=word, most=_MOST))
-    return [one for one in found if one.name.endswith(word)]
 
 
 def _take(session: Session, target: str, job: ServiceJob) -> RunRow | None:

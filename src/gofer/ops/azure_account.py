@@ -9,15 +9,20 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gofer.config.paths import Paths
 from gofer.errors import CredentialError, GoferError, UsageError
-from gofer.ops.azure_profiles import DEFAULT, TENANT_VARIABLE, Profiles
+from gofer.ops.azure_profiles import Profiles
 from gofer.text import format_time
 from gofer.transport import process
 from gofer.transport.attached import attend
+from gofer.transport.azure.profile import DEFAULT, TENANT_VARIABLE
+
+if TYPE_CHECKING:
+    from gofer.ops.session import Session
 
 # A person looks for a second factor meanwhile; a code is good for fifteen minutes.
 _LOGIN_S = 1200.0
@@ -115,6 +120,22 @@ def account_facts(environ: Mapping[str, str], name: str | None = None) -> dict[s
     }
 
 
+def profile_of(session: Session, target: str) -> str:
+    """The profile that a target works with; UnknownName for a target there is not."""
+    named = getattr(session.settings.target(target).options, "profile", None)
+    return Profiles.of(session.environ).choice(named)[0]
+
+
+def users_of(session: Session) -> dict[str, list[str]]:
+    """By profile, the targets of the kind `azureml` that work with it; one that cannot be read has none."""
+    found: dict[str, list[str]] = {}
+    for name in session.settings.target_names:
+        with suppress(GoferError):
+            if session.settings.target(name).kind == "azureml":
+                found.setdefault(profile_of(session, name), []).append(name)
+    return found
+
+
 def _by_az(around: Mapping[str, str], request: LoginRequest) -> None:
     words = ["az", "login", "--output", "none"]
     tenant = request.tenant or (around.get(TENANT_VARIABLE) if request.client else None)
@@ -184,10 +205,10 @@ def _forget_tokens(environ: Mapping[str, str], around: Mapping[str, str]) -> boo
 
 def _tokens(environ: Mapping[str, str], around: Mapping[str, str]) -> list[dict[str, Any]]:
     """What gofer keeps of that profile; the end of each is all that is told."""
-    from gofer.transport.azure.device import profile
+    from gofer.transport.azure.profile import folder_of
     from gofer.transport.azure.tokens import TokenFiles
 
-    place = f" in {profile(around)}"
+    place = f" in {folder_of(around)}"
     found = TokenFiles(token_folder(Paths.from_environment(environ))).held()
     return [
         {

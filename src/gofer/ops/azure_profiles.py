@@ -1,8 +1,10 @@
 """Logins to Azure side by side: a profile is a folder of its own for the Azure command line.
 
 `default` is the person's own (`~/.azure`, or what `AZURE_CONFIG_DIR` says) and is never touched. The others
-lie beside gofer's settings. The profile in use is, nearest first: `GOFER_AZURE_PROFILE`, `AZURE_CONFIG_DIR`,
-what `gofer account use` chose, the default. Asks nobody: who is signed in is read off the files of `az`.
+lie beside gofer's settings. The profile in use is, nearest first: `GOFER_AZURE_PROFILE`, the `profile:` of
+the target or the store, `AZURE_CONFIG_DIR`, what `gofer account use` chose, the default. Asks nobody: who is
+signed in is read off the files of `az`. No environment of a process is changed: each profile has a mapping of
+its own, so that one command works with several.
 """
 
 from __future__ import annotations
@@ -19,11 +21,14 @@ from gofer.config.paths import Paths, home_folder
 from gofer.config.sections import NAME_PATTERN
 from gofer.errors import GoferError, UnknownName, UsageError
 from gofer.text import did_you_mean
-
-DEFAULT = "default"
-VARIABLE = "GOFER_AZURE_PROFILE"
-FOLDER_VARIABLE = "AZURE_CONFIG_DIR"
-TENANT_VARIABLE = "AZURE_TENANT_ID"
+from gofer.transport.azure.credential import is_given
+from gofer.transport.azure.profile import (
+    DEFAULT,
+    FOLDER_VARIABLE,
+    TENANT_VARIABLE,
+    VARIABLE,
+    login_command,
+)
 
 
 class Subscription(NamedTuple):
@@ -68,9 +73,15 @@ class Profiles:
 
     def chosen(self) -> tuple[str, str]:
         """The profile in use and who says so."""
-        named = self._environ.get(VARIABLE)
+        return self.choice(None)
+
+    def choice(self, named: str | None) -> tuple[str, str]:
+        """The profile in use where a line of the settings names one, and who says so."""
+        forced = self._environ.get(VARIABLE)
+        if forced:
+            return forced, f"env {VARIABLE}"
         if named:
-            return named, f"env {VARIABLE}"
+            return named, "its `profile`"
         if self._environ.get(FOLDER_VARIABLE):
             return DEFAULT, f"env {FOLDER_VARIABLE}"
         try:
@@ -79,21 +90,42 @@ class Profiles:
             kept = ""
         return (kept, "`gofer account use`") if kept and _is_name(kept) else (DEFAULT, "built-in")
 
+    def asking(self, named: str | None) -> str:
+        """As `choice`; `default` where the environment itself says who asks."""
+        return DEFAULT if is_given(self._environ) else self.choice(named)[0]
+
     def folder_of(self, name: str) -> Path:
         """The folder that `az` has for that profile; UnknownName when there is no such profile."""
         if name == DEFAULT:
             own = self._environ.get(FOLDER_VARIABLE)
             return Path(own) if own else home_folder(self._environ) / ".azure"
         if name not in self.names():
-            raise UnknownName(
-                f"there is no Azure profile `{name}`",
-                hint=did_you_mean(name, self.names()) or f"`gofer login --profile {name}` makes it",
-            )
+            raise UnknownName(f"there is no Azure profile `{name}`", hint=self._mend(name))
         return self._folder / name
+
+    def _mend(self, name: str) -> str:
+        near = did_you_mean(name, self.names())
+        makes = f"{login_command(name)} makes it" if _is_name(name) else "`gofer account` lists them"
+        return f"{near} {makes}" if near else makes
+
+    def environ_for(self, owner: str, named: str | None) -> dict[str, str]:
+        """As `environ_of`, for what the settings name a profile of, or do not; `owner` is told when it is
+        gone: `the target `eus``. Where the environment itself says who asks, no profile needs to be there.
+        """
+        if is_given(self._environ):
+            return {**self._environ, VARIABLE: DEFAULT}
+        name = self.asking(named)
+        if name == named and name != DEFAULT and name not in self.names():
+            raise UnknownName(
+                f"{owner} names the Azure profile `{name}`, which is not there", hint=self._mend(name)
+            )
+        return self.environ_of(name)
 
     def environ_of(self, name: str) -> dict[str, str]:
         """The environment in which the Azure command line, and azure-identity, work with that profile."""
-        own = {} if name == DEFAULT else {FOLDER_VARIABLE: str(self.folder_of(name))}
+        own = {VARIABLE: name}
+        if name != DEFAULT:
+            own[FOLDER_VARIABLE] = str(self.folder_of(name))
         tenant = self.tenant(name)
         if tenant and not self._environ.get(TENANT_VARIABLE):
             own[TENANT_VARIABLE] = tenant
@@ -185,16 +217,3 @@ def _check_name(name: str) -> None:
             f"{name!r} cannot be the name of a profile or a tenant",
             hint="use letters, digits, `_`, `.` and `-`",
         )
-
-
-def enter(environ: Mapping[str, str]) -> None:
-    """Have this process, and the programs that it starts, work with the profile in use.
-
-    The variable is that of the Azure command line itself, so that azure-identity follows it too. UnknownName
-    when the profile is gone.
-    """
-    profiles = Profiles.of(environ)
-    found = profiles.environ_of(profiles.active)
-    for name in (FOLDER_VARIABLE, TENANT_VARIABLE):
-        if found.get(name) and found[name] != environ.get(name):
-            os.environ[name] = found[name]

@@ -33,13 +33,16 @@ def azure_checks(session: Session, name: str | None = None) -> list[Check]:
     store of Azure.
     """
     targets = _targets(session, name)
-    access = login.Access(session, next((getattr(one.options, "cloud", None) for one in targets), None))
-    found = [*login.programs(session.environ, access)]
-    found += [*login.signed_in(access)]
-    found += [*service.reached(access)]
-    if access.token is not None:
-        for target in targets:
-            found += service.target_checks(access, target)
+    ways = _ways(session, targets)
+    first = next((way for way in ways.values() if way.needs_az), next(iter(ways.values())))
+    found = [*login.programs(session.environ, first)]
+    for profile, way in ways.items():
+        found += login.signed_in(way, "login" if len(ways) == 1 else f"login {profile}")
+    found += service.reached(first)
+    for target in targets:
+        way = ways[_profile(session, target)]
+        if way.token is not None:
+            found += service.target_checks(way, target)
     for target in targets:
         found += _ssh_key(session, target)
     for store in _stores(session, targets, is_named=name is not None):
@@ -59,6 +62,26 @@ def _targets(session: Session, name: str | None) -> list[Target]:
         return [found]
     known = [settings.target(one) for one in settings.target_names]
     return [target for target in known if target.kind == _KIND]
+
+
+def _ways(session: Session, targets: list[Target]) -> dict[str, login.Access]:
+    """Who asks, by profile: those that the targets work with, else the one in use."""
+    found: dict[str, login.Access] = {}
+    for target in targets:
+        cloud, named = (getattr(target.options, name, None) for name in ("cloud", "profile"))
+        profile = _profile(session, target)
+        if profile not in found:
+            found[profile] = login.Access(session, cloud, f"the target `{target.name}`", named)
+    if not found:
+        way = login.Access(session)
+        found[way.profile] = way
+    return found
+
+
+def _profile(session: Session, target: Target) -> str:
+    from gofer.ops.azure_profiles import Profiles
+
+    return Profiles.of(session.environ).asking(getattr(target.options, "profile", None))
 
 
 # -- stores

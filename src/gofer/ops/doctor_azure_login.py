@@ -17,6 +17,7 @@ from gofer.ops.azure_profiles import Profiles
 from gofer.ops.doctor_machine import Check, Status
 from gofer.text import format_duration
 from gofer.transport import process
+from gofer.transport.azure.profile import login_command
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
@@ -34,17 +35,24 @@ _INSTALL = "https://learn.microsoft.com/cli/azure/install-azure-cli"
 
 
 class Access:
-    """Who asks Azure, and what came of it: looked at once, shared by all checks."""
+    """Who asks Azure, and what came of it: looked at once, shared by all checks of one profile.
 
-    def __init__(self, session: Session, cloud: str | None = None) -> None:
+    `owner` is what the settings name the profile `named` of; without a name it is the one in use.
+    """
+
+    def __init__(
+        self, session: Session, cloud: str | None = None, owner: str = "", named: str | None = None
+    ) -> None:
         self._session = session
         self._cloud = cloud
+        self._owner, self._named = owner, named
         self.profiles = Profiles.of(session.environ)
+        self.profile = self.profiles.asking(named)
 
     @cached_property
     def environ(self) -> dict[str, str]:
-        """The environment of the profile in use; UnknownName when it is gone."""
-        return self.profiles.environ_of(self.profiles.active)
+        """The environment of the profile; UnknownName when it is gone."""
+        return self.profiles.environ_for(self._owner, self._named)
 
     @cached_property
     def cloud(self) -> Cloud:
@@ -115,7 +123,7 @@ def _no_az(access: Access) -> Check:
         "az",
         Status.WARN,
         "the Azure command line is not on the PATH",
-        f"`gofer login` signs in without it; or install 2.32 or newer: {_INSTALL}",
+        f"{login_command(access.profile)} signs in without it; or install 2.32 or newer: {_INSTALL}",
     )
 
 
@@ -144,25 +152,25 @@ def _az(environ: Mapping[str, str], access: Access) -> Iterator[Check]:
     yield Check("az extensions", Status.OK, f"{told}; none is needed: gofer asks the services itself")
 
 
-def signed_in(access: Access) -> Iterator[Check]:
+def signed_in(access: Access, what: str = "login") -> Iterator[Check]:
     """Who is signed in and for how long, or why nobody is."""
     if access.token is not None:
         left = format_duration(access.token.expires_at - time.time())
-        yield Check("login", Status.OK, f"{_who(access)}, a token is good for {left} more")
+        yield Check(what, Status.OK, f"{_who(access)}, a token is good for {left} more")
         return
     error = access.problem
     assert error is not None
     if isinstance(error, Unreachable):
-        yield Check("login", Status.FAIL, error.message, error.hint or _NETWORK)
+        yield Check(what, Status.FAIL, error.message, error.hint or _NETWORK)
     elif isinstance(error, CredentialError):
-        yield _signed_out(access, error)
+        yield _signed_out(access, error)._replace(name=what)
     else:
-        yield Check("login", Status.FAIL, error.message, error.hint)
+        yield Check(what, Status.FAIL, error.message, error.hint)
 
 
 def _who(access: Access) -> str:
     who = access.credential.who
-    name = access.profiles.active
+    name = access.profile
     signed = access.profiles.signed(name)
     if who.startswith("az ") and signed:
         return f"{signed.user} of the tenant {signed.tenant}, by the profile `{name}`"
@@ -171,19 +179,18 @@ def _who(access: Access) -> str:
 
 def _signed_out(access: Access, error: CredentialError) -> Check:
     """Nobody ever signed in, or a login has run out: the words that `az` has for it say which."""
-    name = access.profiles.active
+    name = access.profile
     signed = access.profiles.signed(name)
-    more = "" if name == "default" else f" --profile {name}"
     if not access.needs_az or signed is None:
         return Check(
-            "login", Status.FAIL, error.message, error.hint if not access.needs_az else f"`gofer login{more}`"
+            "login", Status.FAIL, error.message, error.hint if not access.needs_az else login_command(name)
         )
     code = re.search(r"AADSTS\d+", _words_of_az(access))
     return Check(
         "login",
         Status.FAIL,
         f"the login of {signed.user} has run out{f' ({code[0]})' if code else ''}",
-        f"`gofer login{more}`; where the tenant is another, with `--tenant T`",
+        f"{login_command(name)}; where the tenant is another, with `--tenant T`",
     )
 
 

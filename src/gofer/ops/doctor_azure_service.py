@@ -19,6 +19,7 @@ from gofer.ops.doctor_azure_asking import listed, names_in, nearest, option, pla
 from gofer.ops.doctor_azure_cluster import virtual_cluster_checks
 from gofer.ops.doctor_machine import Check, Status
 from gofer.text import format_duration
+from gofer.transport.azure.profile import login_command, show_command
 
 if TYPE_CHECKING:
     from gofer.config.targets import Target
@@ -115,7 +116,8 @@ def _subscription(access: Access, target: Target) -> Iterator[Check]:
             f"target {target.name} subscription",
             Status.FAIL,
             f"the login sees {len(ids)} subscriptions{where}, and `{wanted}` is not among them",
-            "`gofer login --tenant T` signs in to the tenant it is in; `gofer account show` says who you are",
+            f"{login_command(access.profile, '--tenant T')} signs in to the tenant it is in; "
+            f"{show_command(access.profile)} says who you are",
         )
 
 

@@ -15,23 +15,32 @@ if TYPE_CHECKING:
 def find(session: Session, reference: str, *, target: str | None = None) -> RunRow:
     """The run that an id, a unique beginning or end of one, or `last` means; with `target`, among its runs.
 
-    A run that is not in the ledger is looked for in the stores, and then among the jobs of the service of
-    `target`, of the session's target or of the default one. UnknownName when there is none, UsageError with
-    the candidates when there are several.
+    A run that is not in the ledger is looked for in the stores, and then among the jobs of the services of
+    all targets, or of `target`. UnknownName when there is none, UsageError with the candidates when there
+    are several.
     """
     try:
         return session.ledger.resolve(reference, target=target)
-    except UnknownName:
+    except UnknownName as error:
         from gofer.ops.discover import discover
 
         if discover(session, reference):
             return session.ledger.resolve(reference, target=target)
         from gofer.ops.adopt import adopt
 
-        found = adopt(session, reference, [target] if target else [session.target, None])
-        if found is None:
-            raise
-        return found
+        found = adopt(session, reference, target)
+        if found.row is None:
+            raise _unknown(error, found.asked) from None
+        return found.row
+
+
+def _unknown(error: UnknownName, asked: Sequence[str]) -> UnknownName:
+    """With whom else was asked."""
+    if not asked:
+        return error
+    names = ", ".join(f"`{name}`" for name in asked)
+    who = f"the service of {names} knows" if len(asked) == 1 else f"the services of {names} know"
+    return UnknownName(f"{error.message}, and {who} no such job", hint=error.hint)
 
 
 def find_all(session: Session, references: Sequence[str], *, target: str | None = None) -> list[RunRow]:

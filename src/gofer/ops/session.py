@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from gofer.backends.base import Backend
-    from gofer.backends.registry import BlobPlace
+    from gofer.backends.registry import BlobPlace, Surroundings
     from gofer.config.settings import Settings
     from gofer.config.stores import StoreEntry
     from gofer.storage.base import Store
@@ -122,8 +122,7 @@ class Session:
     def _open(self, entry: StoreEntry) -> Store:
         from gofer.storage.open import open_store
 
-        if entry.url.startswith("az://") and not (entry.options.key or entry.options.sas):
-            self._enter_azure()
+        by_login = entry.url.startswith("az://") and not (entry.options.key or entry.options.sas)
         login = self._login_to(entry.url) if entry.url.startswith("ssh://") else None
         own = self.paths.store_dir.as_uri() if login is None else _own_store(login)
         return open_store(
@@ -133,6 +132,7 @@ class Session:
             name=entry.name or None,
             written=entry.options,
             login=login,
+            environ=self.azure_environ(_owner(entry), entry.options.profile) if by_login else None,
         )
 
     def _login_to(self, url: str) -> Login | None:
@@ -190,35 +190,44 @@ class Session:
 
     def _make(self, target: str, kind: str, options: msgspec.Struct, store_url: str) -> Backend:
         from gofer.backends import registry
-        from gofer.storage.base import Delegates, OnDisk, OnMachine
-        from gofer.transport.machine import Here
-        from gofer.transport.ssh import reach
 
         if (target, store_url) not in self._backends:
-            if kind == "azureml":
-                self._enter_azure()
             if getattr(options, "image", None):
                 from gofer.ops.image_use import with_image
 
                 options = with_image(self, options)
-            found, store = registry.find(kind), self.store(store_url)
-            host = (
-                store_url.removeprefix("ssh://").partition("/")[0] if store_url.startswith("ssh://") else ""
-            )
-            login = found.login(options, host)
-            machine = Here() if login is None else reach(login)
-            path = None
-            if login is None and isinstance(store, OnDisk):
-                path = str(store.path("runs").parent)
-            elif isinstance(store, OnMachine) and store.machine.name == machine.name:
-                path = store.folder
-            is_lent = isinstance(store, Delegates)
-            engine = str(self.paths.engine_dir)
-            around = registry.Surroundings(
-                target, engine, store_url, path, is_lent, machine, self._blob_place
-            )
-            self._backends[target, store_url] = found.make(options, around)
+            around = self._around(target, kind, options, store_url)
+            self._backends[target, store_url] = registry.find(kind).make(options, around)
         return self._backends[target, store_url]
+
+    def _around(self, target: str, kind: str, options: msgspec.Struct, store_url: str) -> Surroundings:
+        from gofer.backends import registry
+        from gofer.storage.base import Delegates, OnDisk, OnMachine
+        from gofer.transport.machine import Here
+        from gofer.transport.ssh import reach
+
+        store = self.store(store_url)
+        host = store_url.removeprefix("ssh://").partition("/")[0] if store_url.startswith("ssh://") else ""
+        login = registry.find(kind).login(options, host)
+        machine = Here() if login is None else reach(login)
+        path = None
+        if login is None and isinstance(store, OnDisk):
+            path = str(store.path("runs").parent)
+        elif isinstance(store, OnMachine) and store.machine.name == machine.name:
+            path = store.folder
+        environ = self.environ
+        if kind == "azureml":
+            environ = self.azure_environ(f"the target `{target}`", getattr(options, "profile", None))
+        return registry.Surroundings(
+            target,
+            str(self.paths.engine_dir),
+            store_url,
+            path,
+            isinstance(store, Delegates),
+            machine,
+            self._blob_place,
+            environ,
+        )
 
     def _blob_place(self, url: str) -> BlobPlace | None:
         """Where a store lies in Azure's blob storage; None for one that does not."""
@@ -227,11 +236,13 @@ class Session:
         found = getattr(self.store(url), "blob_place", None) if url.startswith("az://") else None
         return None if found is None else BlobPlace(*found)
 
-    def _enter_azure(self) -> None:
-        """Work with the login that the person chose."""
-        from gofer.ops.azure_profiles import enter
+    def azure_environ(self, owner: str, named: str | None = None) -> Mapping[str, str]:
+        """The environment of the Azure login that `owner` works with, `named` being the profile that the
+        settings give it. UnknownName when that is gone.
+        """
+        from gofer.ops.azure_profiles import Profiles
 
-        enter(self.environ)
+        return Profiles.of(self.environ).environ_for(owner, named)
 
 
 def config_schema() -> dict[str, Any]:
@@ -245,6 +256,10 @@ def config_schema() -> dict[str, Any]:
 def _own_store(login: Login) -> str:
     """The store of targets on another machine that name none, in gofer's own folder there."""
     return f"ssh://{login.host}/{login.folder.lstrip('/')}/store"
+
+
+def _owner(entry: StoreEntry) -> str:
+    return f"the store `{entry.name or entry.url}`"
 
 
 def _say(text: str) -> None:

@@ -56,6 +56,8 @@ def opened_by(entry: StoreEntry) -> str:
             found = [str(reference) for reference in references(text)]
             return f"{key} from {', '.join(found)}" if found else f"{key} in {entry.origin}"
     scheme = entry.url.partition("://")[0]
+    if entry.options.profile:
+        return f"login of the profile {entry.options.profile}"
     return {"az": "az login", "s3": "AWS keys of this machine", "gs": "Google login of this machine"}.get(
         scheme, "-"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -27,6 +28,7 @@ from gofer.storage.credentials import (
 from gofer.storage.explain import Circumstances, CopyRefused
 from gofer.storage.keys import no_such_key
 from gofer.text import format_duration
+from gofer.transport.azure.profile import name_of
 
 _METHODS = {"GET": "r", "HEAD": "r", "PUT": "cw", "DELETE": "d"}
 # A source SAS for copies outlives the copy of one very large blob.
@@ -34,15 +36,20 @@ _COPY_S = 24 * 3600.0
 
 
 class AzureStore(CloudStore):
-    """The blobs of one container under a prefix. Opening it asks nobody."""
+    """The blobs of one container under a prefix. Opening it asks nobody.
 
-    def __init__(self, entry: Entry) -> None:
+    `environ` is the environment of the login, for a store that one opens; by default the process's own.
+    """
+
+    def __init__(self, entry: Entry, environ: Mapping[str, str] | None = None) -> None:
+        around = os.environ if environ is None else environ
+        self._profile = name_of(around)
         address = read_address(entry.url)
         self._address = address
         self._account = azure_account(entry, address)
         self._endpoint = azure_endpoint(entry, self._account)
         self._is_hierarchical = entry.options.is_hierarchical
-        self._signer = _signer(entry, self._account)
+        self._signer = _signer(entry, self._account, around)
         spec = {"endpoint": self._endpoint, "container": address.container, "prefix": address.prefix}
         self._blobs = open_azure(spec, self._signer)
         self._copy_sas: tuple[str, float] | None = None
@@ -155,14 +162,15 @@ class AzureStore(CloudStore):
             way,
             sas_facts(signer.token) if isinstance(signer, Sas) else None,
             self.clock_ahead_s,
+            self._profile,
         )
 
 
-def _signer(entry: Entry, account: str) -> Signer:
+def _signer(entry: Entry, account: str, environ: Mapping[str, str]) -> Signer:
     if entry.options.key:
         return SharedKey(account, check_key(entry))
     if entry.options.sas:
         return Sas(read_sas(entry))
     from gofer.storage.azure_login import token_source
 
-    return Bearer(token_source(entry))
+    return Bearer(token_source(entry, environ))

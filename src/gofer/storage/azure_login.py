@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import base64
-import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from xml.etree import ElementTree
 
 from gofer.agent.objects.azure_auth import VERSION, SasTerms, signature, utc
@@ -17,6 +16,7 @@ from gofer.config.redact import remember
 from gofer.errors import CredentialError
 from gofer.storage.credentials import Entry
 from gofer.transport.azure.credential import Credential, NobodySignedIn
+from gofer.transport.azure.profile import DEFAULT, login_command
 
 _SCOPE = "https://storage.azure.com/.default"
 # The service gives no delegation key for longer.
@@ -25,10 +25,11 @@ _DELEGATION_S = 7 * 86400.0
 Token = tuple[str, float]
 
 
-def token_source(entry: Entry) -> Callable[[], Token]:
+def token_source(entry: Entry, environ: Mapping[str, str]) -> Callable[[], Token]:
     """A function that gets a token and the time of its end; CredentialError when nobody is signed in."""
 
-    credential = Credential(str(Paths.from_environment(os.environ).engine_dir / "azure"), remember=remember)
+    folder = str(Paths.from_environment(environ).engine_dir / "azure")
+    credential = Credential(folder, environ, remember=remember)
     given: list[str] = []
 
     def fetch() -> Token:
@@ -37,8 +38,8 @@ def token_source(entry: Entry) -> Callable[[], Token]:
             if token.value in given:  # the service did not take it
                 credential.forget(_SCOPE)
                 token = credential.token(_SCOPE)
-        except NobodySignedIn:
-            raise _nobody(entry) from None
+        except NobodySignedIn as error:
+            raise _nobody(entry, error) from None
         given[:] = [token.value]
         return token
 
@@ -70,8 +71,9 @@ def _delegation_key(client: Client, path: str, starts: str, ends: str) -> dict[s
     return {child.tag: child.text or "" for child in ElementTree.fromstring(text)}
 
 
-def _nobody(entry: Entry) -> CredentialError:
+def _nobody(entry: Entry, error: NobodySignedIn) -> CredentialError:
+    sign_in = "`az login`" if error.profile == DEFAULT else login_command(error.profile)
     return CredentialError(
-        f"nothing opens the store {entry.label}: it has no `key` or `sas`, and nobody is signed in to Azure",
-        hint="`az login`, or add `sas: ${secret:NAME}` or `key: ${secret:NAME}` beside its `url`",
+        f"nothing opens the store {entry.label}: it has no `key` or `sas`, and {error.message}",
+        hint=f"{sign_in}, or add `sas: ${{secret:NAME}}` or `key: ${{secret:NAME}}` beside its `url`",
     )

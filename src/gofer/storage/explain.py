@@ -10,6 +10,7 @@ from gofer.errors import CredentialError, GoferError, KeyExists, StoreError
 from gofer.storage.credentials import Entry, SasFacts
 from gofer.storage.keys import no_such_key
 from gofer.text import format_duration, format_time
+from gofer.transport.azure.profile import DEFAULT, in_profile, login_command
 
 # Services refuse what was signed by a clock that is a quarter of an hour off.
 _CLOCK_S = 900.0
@@ -25,6 +26,7 @@ class Circumstances(NamedTuple):
     way: str
     sas: SasFacts | None = None
     clock_ahead_s: float | None = None
+    profile: str = DEFAULT
 
 
 class CopyRefused(StoreError):
@@ -157,15 +159,19 @@ def _refused_key(what: str, error: ObjectsError, found: Circumstances) -> Creden
 def _refused_login(what: str, error: ObjectsError, found: Circumstances) -> CredentialError:
     if error.code in ("AuthorizationPermissionMismatch", "InsufficientAccountPermissions"):
         return CredentialError(
-            f"{what}your login has no role that allows it",
-            hint=f"ask for `Storage Blob Data Contributor` on the account `{found.account}`",
+            f"{what}your login{in_profile(found.profile)} has no role that allows it",
+            hint=f"ask for `Storage Blob Data Contributor` on the account `{found.account}`; `profile: NAME` "
+            "beside its `url` names another login",
         )
     if error.code == "AuthorizationFailure":
         return CredentialError(
             f"{what}the firewall of the account `{found.account}` keeps this machine out",
             hint=_wall_hint(found.account),
         )
-    return CredentialError(f"{what}your login is not accepted ({error.code})", hint="`az login`")
+    return CredentialError(
+        f"{what}your login{in_profile(found.profile)} is not accepted ({error.code})",
+        hint="`az login`" if found.profile == DEFAULT else login_command(found.profile),
+    )
 
 
 def _wall_hint(account: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from gofer.errors import UsageError
 
 if TYPE_CHECKING:
     from gofer.storage.base import Store
+    from gofer.storage.credentials import Entry
     from gofer.storage.memory import MemoryStore
     from gofer.transport.ssh import Login
 
@@ -29,10 +31,12 @@ def open_store(
     name: str | None = None,
     written: StoreOptions | None = None,
     login: Login | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> Store:
     """The store at `url`, opened by `options`, in which no reference is left.
 
-    `login` says how the machine of an `ssh://` URL is reached, where its name alone does not.
+    `login` says how the machine of an `ssh://` URL is reached, where its name alone does not; `environ` is
+    the environment of the login that opens an `az://` URL without key and SAS, by default the process's own.
 
     A folder that is not there is StoreError, or made with `create`. A cloud is asked nothing yet. `name` and
     `written`, the options with their references, make better messages. One `memory://` name is one store
@@ -54,21 +58,22 @@ def open_store(
         address = Address.parse(url)
         return SshStore(reach(login or Login(address.host)), address, create=create)
     if mark and scheme in ("az", "s3", "gs"):
-        return _cloud(scheme, url, options or _NOTHING, name, written or _NOTHING)
+        from gofer.storage.credentials import Entry
+
+        return _cloud(scheme, Entry(url, options or _NOTHING, name, written or _NOTHING), environ)
     if not mark:
         raise UsageError(f"`{url}` is not a store's URL", hint=f"the kinds are {_KINDS}")
     raise UsageError(f"no store speaks `{scheme}://`, asked for by `{url}`", hint=f"the kinds are {_KINDS}")
 
 
-def _cloud(scheme: str, url: str, options: StoreOptions, name: str | None, written: StoreOptions) -> Store:
-    from gofer.storage.credentials import Entry, remember_secrets
+def _cloud(scheme: str, entry: Entry, environ: Mapping[str, str] | None) -> Store:
+    from gofer.storage.credentials import remember_secrets
 
-    remember_secrets(options)
-    entry = Entry(url, options, name, written)
+    remember_secrets(entry.options)
     if scheme == "az":
         from gofer.storage.azure import AzureStore
 
-        return AzureStore(entry)
+        return AzureStore(entry, environ)
     if scheme == "s3":
         from gofer.storage.s3 import S3Store
 

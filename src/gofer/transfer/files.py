@@ -14,7 +14,7 @@ from gofer.transfer.turns import Turns
 from gofer.transfer.walk import describe
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # not blocking, should it have become a pipe
-_TICK_S = 0.02  # twice what the slowest kernel clock takes to move on
+TICK_S = 0.02  # twice what the slowest kernel clock takes to move on
 _LOOKS = 10
 
 
@@ -58,9 +58,9 @@ def _look(file: int) -> os.stat_result:
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode):
             raise Changed("it is no file any more")
-        if not 0 <= time.time() - found.st_mtime < _TICK_S:
+        if not 0 <= time.time() - found.st_mtime < TICK_S:
             return found
-        time.sleep(_TICK_S)
+        time.sleep(TICK_S)
     raise Changed("it is being written to")
 
 

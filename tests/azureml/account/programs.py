@@ -125,7 +125,9 @@ def token(rest):
     if state.get("offline"):
         fail("ERROR: HTTPSConnectionPool(host='login.microsoftonline.com', port=443): Max retries exceeded")
     ends = time.time() + 3600
-    print(json.dumps(dict(accessToken=state["token"], expires_on=int(ends), tokenType="Bearer",
+    tenant = found.get("--tenant") or signed()[0]["tenantId"]
+    word = state.get("tokens", {}).get(tenant + " " + found.get("--resource", ""), state["token"])
+    print(json.dumps(dict(accessToken=word, expires_on=int(ends), tokenType="Bearer",
         expiresOn=time.strftime("%Y-%m-%d %H:%M:%S.000000", time.localtime(ends)))))
 if words[:1] == ["login"]: login(words[1:])
 elif words[:1] == ["logout"]:
@@ -172,7 +174,10 @@ def install_docker(folder: Path, *, name: str = "docker", **state: Any) -> Progr
 
 
 def install_az(folder: Path, **state: Any) -> Program:
-    """An Azure command line to which nobody is signed in."""
+    """An Azure command line to which nobody is signed in.
+
+    `tokens` are those for a tenant and a resource, with a blank in between; any other gets `token`.
+    """
     start = {
         "version": "2.60.0",
         "extensions": {"ml": "2.26.0", "ssh": "2.0.3"},

@@ -149,9 +149,11 @@ import os, sys
 from gofer.ops.azure_account import token_folder
 from gofer.ops.session import Session
 from gofer.transport.azure.credential import Credential
+before = dict(os.environ)
 with Session() as session:
-    session._enter_azure()
-    print(Credential(token_folder(session.paths)).token("https://management.azure.com/.default").value)
+    credential = Credential(token_folder(session.paths), session.azure_environ("this test"))
+    print(credential.token("https://management.azure.com/.default").value)
+assert os.environ == before
 """
 
 

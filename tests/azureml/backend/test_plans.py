@@ -115,3 +115,27 @@ def test_a_store_that_jobs_cannot_reach() -> None:
     options = AzureOptions(subscription_id="s", resource_group="g", workspace="w", compute="c")
     with pytest.raises(UsageError, match="cannot reach the store `s3://bucket`"):
         make(options, Surroundings("eus", "/nonexistent", "s3://bucket", None, True))
+
+
+@pytest.mark.parametrize(
+    ("options", "takes_back"),
+    [
+        ({}, False),
+        ({"preemptible": True}, False),  # which means nothing on this platform
+        ({"platform": "itp"}, False),
+        ({"platform": "itp", "preemptible": True}, True),
+        ({"platform": "singularity"}, False),
+        ({"platform": "singularity", "sla": "standard"}, True),
+        ({"platform": "singularity", "sla": "basic"}, True),
+    ],
+)
+def test_outputs_go_as_they_are_written_where_nodes_may_be_taken_back(
+    options: dict[str, Any], takes_back: bool
+) -> None:
+    backend = target(**options)
+
+    def sync(job: dict[str, Any]) -> tuple[str, ...]:
+        return backend.plan(record(backend, job)).request.sync
+
+    assert sync({}) == (("*",) if takes_back else ())
+    assert (sync({"sync": ()}), sync({"sync": ("*.pt",)})) == ((), ("*.pt",))

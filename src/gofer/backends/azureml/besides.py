@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -88,6 +89,7 @@ class Besides(AzureTarget):
     def shell(self, run: RunRef, command: Sequence[str], *, terminal: bool) -> list[str]:
         from gofer.backends.azureml import shell
         from gofer.backends.azureml.reading import from_job, trim
+        from gofer.transport.azure.profile import differing
 
         job = self._service.job(run.id)
         state = "not known to the service" if job is None else from_job(run.id, trim(job)).state
@@ -99,7 +101,8 @@ class Besides(AzureTarget):
                 f"the service opened no shell for {run.id}",
                 hint=f"set `interactive: true` in the target `{self.target}` and submit again",
             )
-        here = shell.Here(shell.private_key(self._options.ssh_public_key), self._azure_folder)
+        login = differing(self._environ, os.environ)
+        here = shell.Here(shell.private_key(self._options.ssh_public_key), self._azure_folder, login)
         return shell.words(door, run.id, command, here, terminal=terminal)
 
     def _nodes_or_none(self) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ def jobs(service: Service, wanted: JobFilter, gpus_per_node: int) -> list[Servic
         return _named(service, runs, gpus_per_node)
     query = {"jobType": "Command", **({"tag": wanted.tag} if wanted.tag else {})}
     found: list[ServiceJob] = []
-    for one in _first(service.jobs(**query)):
+    for one in _first(service.jobs(**query), wanted.within_s):
         if len(found) >= wanted.most:
             break
         job = read_job(one, gpus_per_node)
@@ -62,12 +63,12 @@ def job(service: Service, name: str, gpus_per_node: int) -> ServiceJob | None:
     return read_job({**found, "properties": said}, gpus_per_node)
 
 
-def _first(pages: Iterator[list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
-    looked = 0
+def _first(pages: Iterator[list[dict[str, Any]]], within_s: float | None) -> Iterator[dict[str, Any]]:
+    looked, began = 0, time.monotonic()
     for page in pages:
         yield from page
         looked += len(page)
-        if looked >= _MOST_LOOKED_AT:
+        if looked >= _MOST_LOOKED_AT or (within_s is not None and time.monotonic() - began > within_s):
             return
 
 

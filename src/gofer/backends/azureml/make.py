@@ -31,4 +31,4 @@ def make(options: msgspec.Struct, around: Surroundings) -> AzureBackend:
     return AzureBackend(found, around)
 
 
-KIND = Kind(AzureOptions, make)
+KIND = Kind(AzureOptions, make, has_jobs=True)

@@ -58,6 +58,11 @@ def room_key(request_id: str, name: str = "") -> str:
     return f"rooms/{request_id}/{name}" if name else f"rooms/{request_id}"
 
 
+def told_key(request_id: str) -> str:
+    """Below which the nodes of its runs tell each other things; see gofer.agent.azure.told."""
+    return f"told/{request_id}"
+
+
 def datastore_name(place: BlobPlace) -> str:
     """One for each container, or for each folder of it that is opened on its own."""
     text = "\0".join([place.endpoint.rstrip("/"), place.container, place.scope])

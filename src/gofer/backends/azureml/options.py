@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from gofer.config.sections import NAME_PATTERN
+
 
 def _text(description: str, **more: Any) -> Any:
     return Meta(min_length=1, pattern=r"^[^\n]*$", description=description, **more)
@@ -27,6 +29,16 @@ class Scale(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 class AzureOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Where jobs go and what they are given; what is left out is what the service gives by default."""
 
+    profile: (
+        Annotated[
+            str,
+            Meta(
+                pattern=NAME_PATTERN,
+                description="The profile of Azure logins that asks; by default the one in use",
+            ),
+        ]
+        | None
+    ) = None
     platform: Annotated[
         Literal["aml", "itp", "singularity"],
         Meta(description="Azure ML computes, Kubernetes attached to the workspace, or a virtual cluster"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -47,10 +48,13 @@ def find_door(job: Json, nodes: Iterable[Json] = ()) -> Door | None:
 
 
 class Here(NamedTuple):
-    """What ssh is told of this side: the file of the key, and the folder that gofer keeps for Azure."""
+    """What ssh is told of this side: the file of the key, the folder that gofer keeps for Azure, and the
+    variables that name the target's login where the environment of the process does not.
+    """
 
     key: str | None
     folder: str
+    login: Mapping[str, str] = MappingProxyType({})
 
 
 def words(door: Door, run_id: str, command: Sequence[str], here: Here, *, terminal: bool) -> list[str]:
@@ -58,7 +62,7 @@ def words(door: Door, run_id: str, command: Sequence[str], here: Here, *, termin
 
     Nodes come and go behind the same addresses: a host's key is that of one run.
     """
-    key, folder = here
+    key, folder, login = here
     found = ["ssh", "-o", "StrictHostKeyChecking=accept-new", "-o", f"HostKeyAlias={run_id}"]
     found += [
         "-o",
@@ -70,7 +74,8 @@ def words(door: Door, run_id: str, command: Sequence[str], here: Here, *, termin
     if key:
         found += ["-i", key]
     if door.bridge:
-        argv = [sys.executable, "-m", "gofer.transport.azure.bridge", door.bridge, folder]
+        argv = ["env", *(f"{name}={value}" for name, value in login.items())] if login else []
+        argv += [sys.executable, "-m", "gofer.transport.azure.bridge", door.bridge, folder]
         found += ["-o", f"ProxyCommand={quote_command(argv).replace('%', '%%')}"]
     if door.port:
         found += ["-p", str(door.port)]

@@ -31,8 +31,10 @@ class AzureTarget:
         self._workspace = Workspace(
             options.subscription_id or "", options.resource_group or "", options.workspace or ""
         )
+        self.service_name = self._workspace.id.lower()
+        self._environ = os.environ if around.environ is None else around.environ
         self._notes = RunNotes(self._seals)
-        self._polling = Polling(around.engine, self._workspace.id.lower(), "azureml", is_whole=False)
+        self._polling = Polling(around.engine, self.service_name, "azureml", is_whole=False)
 
     @cached_property
     def _store(self) -> BlobPlace:
@@ -65,8 +67,10 @@ class AzureTarget:
         from gofer.transport.azure.cloud import find_cloud
         from gofer.transport.azure.credential import Credential
 
-        cloud = find_cloud(self._options.cloud, os.environ, self._azure_folder)
-        credential = Credential(self._azure_folder, authority=cloud.authority, remember=remember)
+        cloud = find_cloud(self._options.cloud, self._environ, self._azure_folder)
+        credential = Credential(
+            self._azure_folder, self._environ, authority=cloud.authority, remember=remember
+        )
         return Service(Arm(cloud, credential), self._workspace, Known(self._seals, self._workspace.id))
 
     @cached_property

@@ -11,7 +11,7 @@ import msgspec
 from gofer.agent import gpus as driver
 from gofer.agent.active import spool_folder
 from gofer.agent.sealed import Private
-from gofer.backends.base import NodeFacts, Plan, RunRef, Waiting
+from gofer.backends.base import KeptPlace, NodeFacts, Plan, RunRef, Waiting
 from gofer.backends.engine_queue import EngineQueue, no_process
 from gofer.backends.local import launchers, nodes
 from gofer.backends.local.options import LocalOptions
@@ -116,3 +116,8 @@ class LocalBackend:
         if words is None:
             raise no_process(run)
         return words
+
+    def kept_places(self) -> list[KeptPlace]:
+        from gofer.backends.engine_pruning import EnginePlace
+
+        return [EnginePlace(Here.name, Here(), engine=self.engine)]

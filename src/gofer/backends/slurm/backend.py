@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from gofer.agent import files, folder, sealed
-from gofer.backends.base import NodeFacts, Plan, RunRef, Waiting
+from gofer.backends.base import KeptPlace, NodeFacts, Plan, RunRef, Waiting
 from gofer.backends.polling import Polling
 from gofer.backends.registry import Surroundings
 from gofer.backends.scheduled import SealsBeside, lay_out_on_nodes
@@ -144,6 +144,12 @@ class SlurmBackend(SealsBeside):
         from gofer.transport.ssh_shell import shell_argv
 
         return shell_argv(login, words, terminal=terminal)
+
+    def kept_places(self) -> list[KeptPlace]:
+        from gofer.backends.slurm.pruning import SlurmPlace
+
+        folder = self._options.folder
+        return [SlurmPlace(self.machine, folder)]
 
     def _call(self, verb: str, data: bytes = b"", *, wait_s: float = 120.0, **arguments: Any) -> Any:
         try:

@@ -10,7 +10,7 @@ import msgspec
 from gofer.agent.active import spool_folder
 from gofer.agent.far.queue_verbs import AS_SHOWN
 from gofer.agent.sealed import Private
-from gofer.backends.base import NodeFacts, Plan, RunRef, Waiting
+from gofer.backends.base import KeptPlace, NodeFacts, Plan, RunRef, Waiting
 from gofer.backends.engine_queue import EngineQueue, no_process
 from gofer.backends.local.request import LocalPlan, make_plan
 from gofer.backends.registry import Surroundings
@@ -184,6 +184,15 @@ class SshBackend:
             if words is not None:
                 return shell_argv(login_to(self._options, host), words, terminal=terminal)
         raise no_process(run)
+
+    def kept_places(self) -> list[KeptPlace]:
+        from gofer.backends.engine_pruning import EnginePlace
+
+        folder = self._options.folder
+        return [
+            EnginePlace(f"{host}:{folder}", queue.machine, engine=self._engine, folder=folder)
+            for host, queue in self._queues.items()
+        ]
 
     def _ask_all(self, ask: Callable[[EngineQueue], T], *, none_is_fine: bool = False) -> dict[str, T]:
         """Each machine's answer, all asked at once; Unreachable when not one answers."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gofer.testing.azure import tenants
 from gofer.testing.azure.admin import Admin
 from gofer.testing.azure.assets import Assets
 from gofer.testing.azure.attempt import Habits, Setting
@@ -61,6 +62,7 @@ class Simulator:
         self.base, self.plain = self._server.base, self._plain.base
         setting = self._setting(options)
         self.jobs = setting.jobs
+        self._shelf = setting.shelf
         self._secret = setting.identity_secret
         self.scheduler = Scheduler(setting)
         self._routes = Routes(self._table(setting, options.page, options.blobs))
@@ -115,7 +117,8 @@ class Simulator:
                 raise Refused(404, "InvalidResourceType", f"Nothing answers {request.method} {request.path}.")
             self.faults.count(request.method, route.path)
             if not route.open:
-                self.tokens.check(request.headers.get("authorization"), self._audiences)
+                claims = self.tokens.check(request.headers.get("authorization"), self._audiences)
+                tenants.check(self._shelf, request.path, claims)
             answer = route.handler(request)
         except Refused as refused:
             answer = refused.answer

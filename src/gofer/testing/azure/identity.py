@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 
 from gofer.testing.azure.messages import Answer, Json, Request
 from gofer.testing.azure.routes import Route
+from gofer.testing.azure.tenants import named
 from gofer.testing.azure.tokens import CLIENT, SECRET, TENANT, Tokens
 
 
@@ -82,7 +83,8 @@ class Identity:
         return Answer(body={**body, "message": message})
 
     def _token(self, request: Request) -> Answer:
-        form = dict(parse_qsl(request.body.decode(), keep_blank_values=True))
+        form: Json = dict(parse_qsl(request.body.decode(), keep_blank_values=True))
+        form["tenant"] = named(request.parts["tenant"])
         grant = form.get("grant_type", "")
         if grant == "client_credentials":
             if form.get("client_secret") != SECRET:
@@ -112,9 +114,9 @@ class Identity:
 
     def _grant(self, form: Json, who: str, *, refresh: bool) -> Answer:
         scopes = str(form.get("scope") or form.get("resource") or "").split()
-        named = [scope for scope in scopes if "://" in scope]
-        resource = (named[0] if named else "https://management.azure.com").removesuffix("/.default")
-        token, ends = self._tokens.mint(resource, who)
+        whole = [scope for scope in scopes if "://" in scope]
+        resource = (whole[0] if whole else "https://management.azure.com").removesuffix("/.default")
+        token, ends = self._tokens.mint(resource, who, tenant=str(form["tenant"]))
         left = int(self._tokens.lifetime_s)
         body: Json = {
             "token_type": "Bearer",

@@ -29,21 +29,23 @@ class Tokens:
         self._not_before = 0.0
         self._serial = 0
 
-    def mint(self, resource: str, who: str, lifetime_s: float | None = None) -> tuple[str, int]:
+    def mint(
+        self, resource: str, who: str, lifetime_s: float | None = None, tenant: str = TENANT
+    ) -> tuple[str, int]:
         """A token for a resource, and its end in seconds since the epoch."""
         now = self._clock.now()
         ends = int(now + (self.lifetime_s if lifetime_s is None else lifetime_s))
         self._serial += 1
         claims = {
             "aud": resource.rstrip("/"),
-            "iss": f"https://sts.windows.net/{TENANT}/",
+            "iss": f"https://sts.windows.net/{tenant}/",
             "iat": int(now) - 60,
             "nbf": int(now) - 60,
             "exp": ends,
             "appid": who,
             "oid": who,
             "sub": who,
-            "tid": TENANT,
+            "tid": tenant,
             "upn": "dummy.user@example.com",
             "ver": "1.0",
             "born": now,

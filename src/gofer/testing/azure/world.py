@@ -28,13 +28,16 @@ _LIMITS = {series: dict.fromkeys(_TIERS, gpus) for series, gpus in (("NDv2", 16)
 
 
 class WorkspaceSpec(NamedTuple):
-    """Where a workspace is, and the account it keeps its artifacts in (the first one when empty)."""
+    """Where a workspace is, and the account it keeps its artifacts in (the first one when empty). All that is
+    in one subscription is in one tenant.
+    """
 
     subscription: str = SUBSCRIPTION
     group: str = GROUP
     name: str = WORKSPACE
     location: str = "eastus"
     account: str = ""
+    tenant: str = TENANT
 
 
 def group_id(subscription: str, group: str) -> str:
@@ -81,10 +84,10 @@ def _workspace(at: str, spec: WorkspaceSpec, account: str, guid: str, now: float
         "storageAccount": f"{place}/Microsoft.Storage/storageAccounts/{account}",
         "containerRegistry": f"{place}/Microsoft.ContainerRegistry/registries/simregistry",
         "keyVault": f"{place}/Microsoft.KeyVault/vaults/sim-vault",
-        "tenantId": TENANT,
+        "tenantId": spec.tenant,
         "publicNetworkAccess": "Enabled",
     }
-    identity = {"type": "SystemAssigned", "principalId": guid, "tenantId": TENANT}
+    identity = {"type": "SystemAssigned", "principalId": guid, "tenantId": spec.tenant}
     kept = {"id": at, "name": spec.name, "type": f"{PROVIDER}/workspaces", "location": spec.location}
     who = {"createdAt": stamp(now), "createdBy": "Dummy User", "createdByType": "User"}
     rest = {"identity": identity, "kind": "Default", "tags": {}, "systemData": who}

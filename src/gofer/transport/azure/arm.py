@@ -120,7 +120,8 @@ class Arm:
             answer = self._send(method, url, body, headers)
         data = answer.body()
         if answer.status_code >= 300:
-            raise from_answer(_named(method, url), answer.status_code, answer.headers, data)
+            what, profile = _named(method, url), self.credential.profile
+            raise from_answer(what, answer.status_code, answer.headers, data, profile)
         if not data.strip():
             return {}
         try:

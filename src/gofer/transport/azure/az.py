@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from gofer.errors import CredentialError, GoferError, Unreachable
 from gofer.text import parse_time
 from gofer.transport import process
+from gofer.transport.azure.profile import name_of
 from gofer.transport.azure.tokens import Token
 
 _TIMEOUT_S = 60.0
@@ -26,14 +27,14 @@ def token(scope: str, environ: Mapping[str, str]) -> Token:
     try:
         done = process.run(argv, timeout_s=_TIMEOUT_S, env=dict(environ))
     except GoferError:
-        raise NobodySignedIn() from None
+        raise NobodySignedIn(name_of(environ)) from None
     if done.status != 0:
         said = done.stderr.decode("utf-8", "replace")
         if any(word in said for word in _OUTSIDE):
             raise Unreachable(
                 "`az` cannot reach the service that signs people in", hint="is there a network? a proxy?"
             )
-        raise NobodySignedIn()
+        raise NobodySignedIn(name_of(environ))
     return _read(done.stdout)
 
 

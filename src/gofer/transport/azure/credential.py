@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gofer.errors import CredentialError, GoferError
+from gofer.transport.azure.profile import DEFAULT, TENANT_VARIABLE, folder_of, login_command, name_of
 from gofer.transport.azure.tokens import Token, TokenFiles
 
 if TYPE_CHECKING:
@@ -21,7 +22,14 @@ if TYPE_CHECKING:
 _AUTHORITY = "https://login.microsoftonline.com"
 _PROOFS = ("AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PATH", "AZURE_FEDERATED_TOKEN_FILE")
 _MANAGED = ("IDENTITY_ENDPOINT", "MSI_ENDPOINT")
-SIGN_IN = "`gofer login`, or `az login`"
+
+
+_locks: dict[tuple[str, str], threading.Lock] = {}
+
+
+def _lock_of(folder: str, profile: str) -> threading.Lock:
+    """One for all credentials of one profile: `az` is started once, and the others find what it said."""
+    return _locks.setdefault((folder, profile), threading.Lock())
 
 
 class Way(NamedTuple):
@@ -34,7 +42,8 @@ class Way(NamedTuple):
 class Credential:
     """A TokenCredential of azure-core for whoever is signed in. Any thread may ask.
 
-    `folder` keeps tokens; `remember` is told every token, so that it can be kept out of messages.
+    `folder` keeps tokens; `remember` is told every token, so that it can be kept out of messages. `environ`
+    says in which profile; without it, that of the process.
     """
 
     def __init__(
@@ -50,7 +59,12 @@ class Credential:
         self._authority = authority or self._environ.get("AZURE_AUTHORITY_HOST") or _AUTHORITY
         self._remember = remember
         self._files = TokenFiles(folder)
-        self._lock = threading.Lock()
+        self._lock = _lock_of(folder, folder_of(self._environ))
+
+    @property
+    def profile(self) -> str:
+        """The name of the profile, for messages."""
+        return name_of(self._environ)
 
     def token(self, scope: str, *, claims: str | None = None) -> Token:
         """A token that is good for five minutes at the least; CredentialError when nobody is signed in.
@@ -86,11 +100,10 @@ class Credential:
 
     def _way(self) -> Way:
         environ = self._environ
-        if environ.get("AZURE_CLIENT_ID") and environ.get("AZURE_TENANT_ID"):
-            for name in _PROOFS:
-                if environ.get(name):
-                    return self._principal(name)
-        if any(environ.get(name) for name in _MANAGED) or _is_asked_for(environ):
+        proof = _proof(environ)
+        if proof:
+            return self._principal(proof)
+        if _is_managed(environ):
             return self._managed()
         from gofer.transport.azure import device
 
@@ -152,30 +165,38 @@ def sign_out(folder: str, environ: Mapping[str, str] | None = None) -> bool:
 
     around = os.environ if environ is None else environ
     files = TokenFiles(folder)
-    place = f" in {device.profile(around)}\0"
+    place = f" in {folder_of(around)}\0"
     dropped = files.drop_all(f"az{place}") + files.drop_all(f"device code{place}")
     return device.forget(folder, around) or dropped > 0
 
 
-def _is_asked_for(environ: Mapping[str, str]) -> bool:
-    """A virtual machine's own identity is on an address that must not be tried elsewhere."""
-    return environ.get("AZURE_TOKEN_CREDENTIALS", "").lower() in ("prod", "managedidentitycredential")
+def is_given(environ: Mapping[str, str]) -> bool:
+    """Whether the environment itself says who asks: then no profile is looked at."""
+    return _proof(environ) is not None or _is_managed(environ)
+
+
+def _proof(environ: Mapping[str, str]) -> str | None:
+    """The variable by which a service principal proves itself; None where there is no such principal."""
+    if not (environ.get("AZURE_CLIENT_ID") and environ.get(TENANT_VARIABLE)):
+        return None
+    return next((name for name in _PROOFS if environ.get(name)), None)
+
+
+def _is_managed(environ: Mapping[str, str]) -> bool:
+    """A virtual machine's own identity is on an address that must not be tried unless asked for."""
+    asked_for = environ.get("AZURE_TOKEN_CREDENTIALS", "").lower() in ("prod", "managedidentitycredential")
+    return asked_for or any(environ.get(name) for name in _MANAGED)
 
 
 def _place(environ: Mapping[str, str]) -> str:
     """The profile that `az` uses, as the name of a token's owner ends."""
-    from gofer.transport.azure.device import profile
-
-    tenant = environ.get("AZURE_TENANT_ID", "")
-    return f" in {profile(environ)}\0{tenant}"
+    return f" in {folder_of(environ)}\0{environ.get(TENANT_VARIABLE, '')}"
 
 
 def _stamp(environ: Mapping[str, str]) -> str:
     """Changes when somebody else signs in to `az`, or another subscription is chosen."""
-    from gofer.transport.azure.device import profile
-
     try:
-        return f"\0{os.stat(os.path.join(profile(environ), 'azureProfile.json')).st_mtime_ns}"
+        return f"\0{os.stat(os.path.join(folder_of(environ), 'azureProfile.json')).st_mtime_ns}"
     except OSError:
         return "\0"
 
@@ -183,8 +204,11 @@ def _stamp(environ: Mapping[str, str]) -> str:
 class NobodySignedIn(CredentialError):
     """No way leads to a token."""
 
-    def __init__(self) -> None:
-        super().__init__("nobody is signed in to Azure", hint=SIGN_IN)
+    def __init__(self, profile: str = DEFAULT) -> None:
+        self.profile = profile
+        where = "" if profile == DEFAULT else f" in the profile `{profile}`"
+        more = ", or `az login`" if profile == DEFAULT else ""
+        super().__init__(f"nobody is signed in to Azure{where}", hint=f"{login_command(profile)}{more}")
 
 
 def not_installed(what: str) -> GoferError:

@@ -14,16 +14,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gofer.errors import CredentialError, Unreachable
+from gofer.transport.azure.profile import TENANT_VARIABLE, folder_of, in_profile, login_command, name_of
 from gofer.transport.azure.tokens import Token
 
 # The public client of the Azure command line, which every tenant knows.
 _CLIENT = "04b07795-8ddb-461a-bbee-02f9e1bf7b46"
-
-
-def profile(environ: Mapping[str, str]) -> str:
-    """The folder of the `az` profile in use."""
-    home = environ.get("HOME") or os.path.expanduser("~")
-    return environ.get("AZURE_CONFIG_DIR") or os.path.join(home, ".azure")
 
 
 def is_kept(folder: str, environ: Mapping[str, str]) -> bool:
@@ -51,7 +46,9 @@ def sign_in(
     say(str(flow["message"]))
     found = _reached(lambda: application.acquire_token_by_device_flow(flow))
     if "access_token" not in found:
-        raise CredentialError(f"the login was not completed: {_words(found)}", hint="`gofer login` again")
+        raise CredentialError(
+            f"the login was not completed: {_words(found)}", hint=f"{login_command(name_of(environ))} again"
+        )
     _keep(folder, environ, cache)
     return _token(found)
 
@@ -70,14 +67,18 @@ def silent(folder: str, environ: Mapping[str, str], authority: str, scope: str, 
         else None
     )
     if not found or "access_token" not in found:
-        raise CredentialError("the login by device code has run out", hint="`gofer login --device-code`")
+        name = name_of(environ)
+        raise CredentialError(
+            f"the login by device code{in_profile(name)} has run out",
+            hint=login_command(name, "--device-code"),
+        )
     if cache.has_state_changed:
         _keep(folder, environ, cache)
     return _token(found)
 
 
 def _path(folder: str, environ: Mapping[str, str]) -> str:
-    name = hashlib.sha256(profile(environ).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    name = hashlib.sha256(folder_of(environ).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return os.path.join(folder, "device", f"{name}.json")
 
 
@@ -113,7 +114,7 @@ def _cache() -> Any:
 def _application(cache: Any, environ: Mapping[str, str], authority: str) -> Any:
     import msal
 
-    tenant = environ.get("AZURE_TENANT_ID") or "organizations"
+    tenant = environ.get(TENANT_VARIABLE) or "organizations"
     trusted = environ.get("REQUESTS_CA_BUNDLE") or environ.get("SSL_CERT_FILE")
     more = {"verify": trusted} if trusted else {}
     return _reached(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gofer.errors import BackendError, CredentialError, GoferError, Unreachable
+from gofer.transport.azure.profile import DEFAULT, in_profile, login_command, show_command
 
 _ACTION = re.compile(r"perform action '([^']+)'")
 _SCOPE = re.compile(r"over scope '([^']+)'")
@@ -40,14 +41,18 @@ class Rejected(Answered):
     """The request itself is at fault, and would be refused again."""
 
 
-def from_answer(what: str, status: int, headers: Mapping[str, str], body: bytes) -> GoferError:
-    """The error for an answer; `what` was asked, in words: `PUT jobs/r1`."""
+def from_answer(
+    what: str, status: int, headers: Mapping[str, str], body: bytes, profile: str = DEFAULT
+) -> GoferError:
+    """The error for an answer; `what` was asked, in words: `PUT jobs/r1`, by the login of `profile`."""
     code, words = read_error(body)
     said = f"{what}: {words or f'the answer is {status}'}" + (f" ({code})" if code else "")
     if status == 401:
-        return CredentialError(f"Azure does not take the login for {what}", hint="`gofer login`")
+        return CredentialError(
+            f"Azure does not take the login{in_profile(profile)} for {what}", hint=login_command(profile)
+        )
     if status == 403:
-        return _forbidden(what, code, words)
+        return _forbidden(what, code, words, profile)
     if status == 404:
         return Absent(said, status, code, words)
     if status in (408, 429) or status >= 500:
@@ -89,16 +94,17 @@ def one_line(text: object) -> str:
     return (words if len(words) <= _MOST else f"{words[:_MOST]}…").rstrip(".")
 
 
-def _forbidden(what: str, code: str, words: str) -> CredentialError:
+def _forbidden(what: str, code: str, words: str, profile: str) -> CredentialError:
     action, scope = _ACTION.search(words), _SCOPE.search(words)
     if not action:
         return CredentialError(
             f"whoever is signed in may not do this: {what}{f' ({code})' if code else ''}",
-            hint="`gofer account show` says who that is; ask for a role, or `gofer login` as somebody else",
+            hint=f"{show_command(profile)} says who that is; ask for a role, or {login_command(profile)} as "
+            "somebody else",
         )
     role = next(role for part, role in _ROLES if part in action[1])
     where = f" on {scope[1]}" if scope else ""
     return CredentialError(
         f"whoever is signed in lacks `{action[1]}`{where}",
-        hint=f"ask an owner there for the role `{role}`; `gofer account show` says who is signed in",
+        hint=f"ask an owner there for the role `{role}`; {show_command(profile)} says who is signed in",
     )

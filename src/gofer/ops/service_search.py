@@ -1,0 +1,142 @@
+"""Which service knows a job: those of all targets asked at once, each for so long and no longer.
+
+Knows nothing of the ledger. Backends are made in the caller's thread; in others only services are asked.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from gofer.backends.base import HasJobs, JobFilter
+from gofer.errors import GoferError, Unreachable
+from gofer.text import format_duration
+
+if TYPE_CHECKING:
+    from gofer.backends.base import ServiceJob
+    from gofer.ops.session import Session
+
+MOST = 10
+# How long everybody is waited for, and how long the others when one has found something.
+_LONGEST_S = 20.0
+_OTHERS_S = 3.0
+# The end of a name is looked for among the newest jobs, for so long.
+_LISTING_S = 5.0
+_SHORTEST_END = 3
+
+
+class Match(NamedTuple):
+    """A job that a word may mean, and the target whose service has it; `is_exact` if it is its whole name."""
+
+    target: str
+    service: str
+    job: ServiceJob
+    is_exact: bool
+
+
+class Search(NamedTuple):
+    """What came of it: `asked` are targets whose services answered, `problems` says why others did not."""
+
+    matches: tuple[Match, ...]
+    asked: tuple[str, ...]
+    problems: dict[str, GoferError]
+
+
+class _Answer(NamedTuple):
+    target: str
+    matches: tuple[Match, ...]
+    problem: GoferError | None
+
+
+def places(session: Session, first: str) -> list[str]:
+    """The targets whose services may know jobs, `first` in front; a target that cannot be read is not one."""
+    from gofer.backends import registry
+
+    found = [first]
+    for name in session.settings.target_names:
+        try:
+            if registry.find(session.settings.target(name).kind).has_jobs:
+                found.append(name)
+        except GoferError:
+            continue
+    return list(dict.fromkeys(found))
+
+
+def search(session: Session, word: str, targets: Iterable[str], *, is_name: bool) -> Search:
+    """The jobs that `word` may mean to the services of these targets. Blocks for 20 seconds at the most.
+
+    By its whole name where it can be one (`is_name`), else by the end of one. Targets that share a service
+    ask it once, by the first of them, unless they ask as somebody else.
+    """
+    services, problems = _services(session, targets)
+    answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
+
+    def ask(target: str, service: HasJobs) -> None:
+        answers.put(_asked(target, service, word, is_name))
+
+    for chosen in services.items():
+        # Not waited for when the command ends: a service that is silent keeps nobody.
+        threading.Thread(target=ask, args=chosen, name="gofer-search", daemon=True).start()
+    return _collected(answers, list(services), problems)
+
+
+def _services(session: Session, targets: Iterable[str]) -> tuple[dict[str, HasJobs], dict[str, GoferError]]:
+    """Whom to ask, by the target that asks, and why others cannot be."""
+    found: dict[tuple[str, str | None], tuple[str, HasJobs]] = {}
+    problems: dict[str, GoferError] = {}
+    for name in targets:
+        try:
+            backend = session.backend(name)
+            login = getattr(session.settings.target(name).options, "profile", None)
+        except GoferError as error:
+            problems[name] = error
+            continue
+        if isinstance(backend, HasJobs):
+            found.setdefault((backend.service_name, login), (name, backend))
+    return dict(found.values()), problems
+
+
+def _asked(target: str, backend: HasJobs, word: str, is_name: bool) -> _Answer:
+    """In a thread of its own. Whatever goes wrong is an answer, or it would be waited for in vain."""
+    service = backend.service_name
+    try:
+        exact = backend.job(word) if is_name else None
+        if exact is not None:
+            return _Answer(target, (Match(target, service, exact, True),), None)
+        if len(word) < _SHORTEST_END:
+            return _Answer(target, (), None)
+        found = backend.jobs(JobFilter(name_end=word, most=MOST, within_s=_LISTING_S))
+    except GoferError as error:
+        return _Answer(target, (), error)
+    except Exception as error:  # a thread has nobody else to tell
+        return _Answer(target, (), GoferError(f"{type(error).__name__}: {error}"))
+    fit = [one for one in found if one.name.endswith(word)]
+    return _Answer(target, tuple(Match(target, service, one, False) for one in fit), None)
+
+
+def _collected(
+    answers: queue.SimpleQueue[_Answer], waited_for: list[str], problems: dict[str, GoferError]
+) -> Search:
+    found: dict[str, tuple[Match, ...]] = {}
+    began = time.monotonic()
+    deadline = began + _LONGEST_S
+    silent = list(waited_for)
+    while silent:
+        try:
+            one = answers.get(timeout=max(deadline - time.monotonic(), 0.0))
+        except queue.Empty:
+            break
+        silent.remove(one.target)
+        if one.problem is not None:
+            problems[one.target] = one.problem
+            continue
+        found[one.target] = one.matches
+        if one.matches:
+            deadline = min(deadline, time.monotonic() + _OTHERS_S)
+    waited = format_duration(time.monotonic() - began)
+    problems.update((name, Unreachable(f"it did not answer within {waited}")) for name in silent)
+    asked = tuple(name for name in waited_for if name in found)
+    return Search(tuple(match for name in asked for match in found[name]), asked, problems)

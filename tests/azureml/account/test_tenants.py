@@ -1,0 +1,314 @@
+"""Two tenants in one project: each target is asked by the login of its own profile, in the same process."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from azureml.account.programs import Program, install_az
+from home import Home, until
+from services.azure import Azure
+from services.azure import azure as azure
+
+from gofer.testing.azure.tokens import TENANT
+from gofer.testing.azure.world import GROUP, SUBSCRIPTION, WORKSPACE, workspace_id
+
+pytestmark = [pytest.mark.xdist_group("azure-tenants"), pytest.mark.timeout(300)]
+
+THEIR_TENANT = "33333333-3333-3333-3333-333333333333"
+THEIR_SUBSCRIPTION = "00000000-0000-0000-0000-000000000002"
+THEIR_WORKSPACE = workspace_id(THEIR_SUBSCRIPTION, "their-group", "their-ws")
+STORAGE = "https://storage.azure.com"
+PRINCIPAL = ("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_TENANT_ID")
+YAML = """
+target: ours
+targets:
+  ours: {{kind: azureml, subscription_id: "{ours}", resource_group: {group}, workspace: {workspace},
+          compute: cpu-cluster, image: "ubuntu:22.04", store: blob, profile: company}}
+  theirs: {{kind: azureml, subscription_id: "{theirs}", resource_group: their-group, workspace: their-ws,
+          compute: their-cluster, image: "ubuntu:22.04", store: blob, profile: customer}}
+stores:
+  blob: {{url: az://{container}/me, account: {account}, endpoint: "{endpoint}", key: "${{env:DUMMY_KEY}}"}}
+"""
+
+
+class Room:
+    """A person who is signed in to both tenants, and has a target in each."""
+
+    def __init__(self, desk: Home, azure: Azure, tmp_path: Path) -> None:
+        self.desk, self.azure = desk, azure
+        body = {"subscription": THEIR_SUBSCRIPTION, "group": "their-group", "name": "their-ws"}
+        computes = [{"name": "their-cluster", "nodes": 2}]
+        azure.admin("POST", "/workspaces", {**body, "tenant": THEIR_TENANT, "computes": computes})
+        desk.environ |= {name: value for name, value in azure.env().items() if name not in PRINCIPAL}
+        desk.environ["DUMMY_KEY"] = azure.account().key
+        self.container = azure.container()
+        self.az = self._az(tmp_path / "bin")
+        self.write()
+        for profile, tenant in (("company", TENANT), ("customer", THEIR_TENANT)):
+            desk.gofer("login", "--profile", profile, "--tenant", tenant)
+
+    def _az(self, folder: Path) -> Program:
+        tokens = {
+            f"{tenant} {resource}": self.azure.token(resource, tenant)
+            for tenant in (TENANT, THEIR_TENANT)
+            for resource in (self.azure.base, STORAGE)
+        }
+        return install_az(folder, tokens=tokens, token="dummy-token-of-nobody")
+
+    def write(self, *changes: tuple[str, str], more: str = "") -> None:
+        """The settings, changed in places."""
+        account = self.azure.account()
+        text = YAML.format(
+            ours=SUBSCRIPTION,
+            theirs=THEIR_SUBSCRIPTION,
+            group=GROUP,
+            workspace=WORKSPACE,
+            container=self.container,
+            account=account.name,
+            endpoint=account.endpoint,
+        )
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        self.desk.configure(text + more)
+
+    def submit(self, target: str, *words: str) -> str:
+        return self.desk.gofer("-c", target, "submit", "-Q", "--no-code", *words).out.strip()
+
+    def states(self) -> dict[str, str]:
+        """Of all runs, by target."""
+        rows = json.loads(self.desk.gofer("list", "runs", "--json").out)
+        return {row["target"]: row["state"] for row in rows}
+
+    def lose_tokens(self) -> None:
+        """As an hour later."""
+        for path in (self.desk.engine / "azure" / "tokens").glob("*.json"):
+            path.unlink()
+
+    def folders(self) -> set[tuple[str, str]]:
+        """Which profile was asked for tokens for what, since the last call of this."""
+        asked = [call for call in self.az.calls if "get-access-token" in call["words"]]
+        Path(f"{self.az.state_file}.calls").write_text("")
+        return {
+            (Path(one["folder"]).name, one["words"][one["words"].index("--resource") + 1]) for one in asked
+        }
+
+    def python(self, code: str) -> Any:
+        """Code in one process, and what it prints as JSON at its end."""
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=self.desk.folder,
+            env=self.desk.environ,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture
+def room(desk: Home, azure: Azure, tmp_path: Path) -> Room:
+    return Room(desk, azure, tmp_path)
+
+
+def test_runs_of_two_tenants_side_by_side(room: Room) -> None:
+    room.folders()
+    ours, theirs = room.submit("ours", "echo", "of ours"), room.submit("theirs", "echo", "of theirs")
+    assert room.azure.job(ours)["workspace"] == room.azure.workspace
+    assert room.azure.job(theirs)["workspace"] == THEIR_WORKSPACE
+    assert room.folders() == {("company", room.azure.base), ("customer", room.azure.base)}
+    assert {one["state"] for one in room.desk.wait(ours, theirs)} == {"succeeded"}
+    assert room.states() == {"ours": "succeeded", "theirs": "succeeded"}
+    shown = room.desk.gofer("q", ours, theirs).out
+    assert "of ours" in shown
+    assert "of theirs" in shown
+    # Each command found the tokens of both, and asked nobody again.
+    assert room.folders() == set()
+
+
+def test_whoever_is_signed_out_of_one_goes_on_with_the_other(room: Room) -> None:
+    room.azure.admin("POST", "/hold", {"held": True})
+    try:
+        ours, theirs = room.submit("ours", "true"), room.submit("theirs", "true")
+        until(lambda: room.states() == {"ours": "queued", "theirs": "queued"}, "both are queued")
+        room.desk.gofer("logout", "--profile", "customer")
+    finally:
+        room.azure.admin("POST", "/hold", {"held": False})
+    room.azure.wait(theirs)
+    until(lambda: room.states() == {"ours": "succeeded", "theirs": "queued"}, "ours has ended")
+    for words in (("list", "runs"), ("q", theirs)):
+        told = room.desk.gofer(*words).err
+        assert "warning: nobody is signed in to Azure in the profile `customer`" in told
+        assert "hint: `gofer login --profile customer`" in told
+    refused = room.desk.gofer("-c", "theirs", "submit", "--no-code", "true", status=1)
+    assert "`gofer login --profile customer`" in refused.err
+    assert "succeeded" in room.desk.gofer("q", ours).out
+    assert "nobody was signed in to the profile `customer`" in room.desk.gofer("-c", "theirs", "logout").err
+    room.desk.gofer("-c", "theirs", "login", "--tenant", THEIR_TENANT)
+    assert room.desk.wait(theirs)[0]["state"] == "succeeded"
+
+
+ONE_PROCESS = """
+import json, os, threading
+from gofer.ops.session import Session
+before, found = dict(os.environ), {}
+with Session() as session:
+    backends = {name: session.backend(name) for name in ("ours", "theirs")}
+def ask(name):
+    for _ in range(5):
+        found.setdefault(name, set()).add(backends[name].job(JOB) is not None)
+threads = [threading.Thread(target=ask, args=(name,)) for name in backends for _ in range(3)]
+for one in threads: one.start()
+for one in threads: one.join()
+assert os.environ == before
+print(json.dumps({name: sorted(seen) for name, seen in found.items()}))
+"""
+
+
+def test_threads_of_one_process_do_not_mix_them(room: Room) -> None:
+    name = f"left{time.time_ns()}"
+    room.azure.admin("POST", "/jobs", {"name": name, "workspace": THEIR_WORKSPACE})
+    room.folders()
+    code = ONE_PROCESS.replace("JOB", repr(name))
+    assert room.python(code) == {"ours": [False], "theirs": [True]}
+    assert room.folders() == {("company", room.azure.base), ("customer", room.azure.base)}
+
+
+SHELL = """
+import json
+from gofer.backends.base import RunRef
+from gofer.ops.session import Session
+with Session() as session:
+    print(json.dumps(session.backend("theirs").shell(RunRef("RUN"), ["cat"], terminal=False)))
+"""
+
+
+def test_a_shell_is_opened_by_the_login_of_its_target(room: Room) -> None:
+    """The program that carries it is started by ssh, and nobody is signed in to the profile in use."""
+    key = room.desk.root / "id_test"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, timeout=60)
+    more = f'interactive: true, ssh_public_key: "{key}.pub", profile: customer'
+    room.write(("profile: customer", more))
+    run = room.submit("theirs", "sleep", "100")
+    room.azure.wait(run, "Running")
+    until(lambda: room.azure.job(run)["shell_port"], "the job has a shell")
+    argv = room.python(SHELL.replace("RUN", run))
+    # The service's nodes have a user of that name, and this machine has not.
+    words = [word.replace("azureuser@", f"{getpass.getuser()}@") for word in argv]
+    room.lose_tokens()
+    room.folders()
+    done = subprocess.run(
+        words, input=b"carried", env=room.desk.environ, capture_output=True, timeout=100, check=False
+    )
+    assert done.stdout == b"carried", done.stderr
+    assert room.folders() == {("customer", room.azure.base)}
+    room.desk.gofer("abort", run)
+
+
+def test_a_profile_of_a_target_goes_before_the_choice_and_after_the_variable(room: Room) -> None:
+    room.desk.gofer("account", "use", "customer")
+    room.folders()
+    room.desk.gofer("-c", "ours", "target", "show", "ours")
+    assert room.folders() == {("company", room.azure.base)}
+    forced = {"GOFER_AZURE_PROFILE": "company"}
+    wrong = room.desk.gofer("list", "jobs", "--server", "-c", "theirs", env=forced, status=1)
+    assert "Azure does not take the login of the profile `company` for GET" in wrong.err
+    assert "hint: `gofer login --profile company`" in wrong.err
+    room.write((", profile: company", ""))
+    wrong = room.desk.gofer("list", "jobs", "--server", "-c", "ours", status=1)
+    assert "the login of the profile `customer`" in wrong.err
+
+
+def test_a_profile_that_is_not_there(room: Room) -> None:
+    room.write(("profile: customer", "profile: custmer"))
+    done = room.desk.gofer("-c", "theirs", "submit", "--no-code", "true", status=2)
+    assert "the target `theirs` names the Azure profile `custmer`, which is not there" in done.err
+    assert "hint: did you mean `customer`? `gofer login --profile custmer` makes it" in done.err
+    assert room.submit("ours", "true")
+    told = room.desk.gofer("account", "list").err
+    assert "warning: `theirs` would work with the profile `custmer`" in told
+    room.write(("profile: customer", "profile: ../up"))
+    assert "gofer.yaml:7: `targets.theirs.profile`" in room.desk.gofer("target", "show", "ours", status=2).err
+
+
+def test_no_profile_is_needed_where_the_environment_says_who_asks(room: Room) -> None:
+    """As in CI, with the files of people who have profiles."""
+    room.write(("profile: company", "profile: gone"))
+    principal = {name: room.azure.env()[name] for name in PRINCIPAL}
+    room.folders()
+    assert "cpu-cluster" in room.desk.gofer("target", "show", "ours", env=principal).out
+    assert room.desk.gofer("account", "list", env=principal).err == ""
+    checks = json.loads(room.desk.gofer("doctor", "azure", "ours", "--json", env=principal).out)
+    assert next(one for one in checks if one["name"] == "login")["detail"].startswith("principal ")
+    assert room.folders() == set()
+    assert "`gone`" in room.desk.gofer("target", "show", "ours", status=None).err
+
+
+def test_who_uses_which_profile(room: Room) -> None:
+    room.desk.gofer("login")
+    rows = json.loads(room.desk.gofer("account", "list", "--json").out)
+    assert {row["profile"]: row["targets"] for row in rows} == {
+        "default": [],
+        "company": ["ours"],
+        "customer": ["theirs"],
+    }
+    room.write((", profile: company", ""))
+    table = room.desk.gofer("account").out.splitlines()
+    assert [line.split()[0] for line in table if line.endswith(" ours")] == ["default"]
+    room.desk.configure("targets: [")
+    told = room.desk.gofer("account", "list")
+    assert "warning: " in told.err
+    assert "customer" in told.out
+
+
+def test_the_doctor_looks_at_each_login(room: Room) -> None:
+    def look(*words: str) -> dict[str, dict[str, Any]]:
+        done = room.desk.gofer("doctor", "azure", "--json", *words, status=None)
+        return {one["name"]: one for one in json.loads(done.out)}
+
+    found = look()
+    assert [one for one in found.values() if one["status"] != "ok"] == []
+    assert f"of the tenant {THEIR_TENANT}, by the profile `customer`" in found["login customer"]["detail"]
+    assert {"login company", "target ours compute", "target theirs compute"} <= set(found)
+    room.desk.gofer("logout", "--profile", "customer")
+    found = look()
+    assert found["login customer"]["hint"] == "`gofer login --profile customer`"
+    assert "target theirs workspace" not in found
+    assert found["target ours compute"]["status"] == "ok"
+    assert look("ours")["login"]["status"] == "ok"
+    assert look("theirs")["login"]["status"] == "fail"
+
+
+def test_a_store_by_login_has_a_profile_too(room: Room) -> None:
+    """Its own, else the one in use: that of a target is for the service alone."""
+    one = room.azure.account()
+    place = f'url: "az://{room.container}/x", account: {one.name}, endpoint: "{one.endpoint}"'
+    room.write(more=f"  shared: {{{place}, profile: customer}}\n")
+    room.folders()
+    room.desk.gofer("store", "check", "shared")
+    assert room.folders() == {("customer", STORAGE)}
+    assert "profile customer" in room.desk.gofer("store", "show", "shared").out
+    room.desk.gofer("logout", "--profile", "customer")
+    lost = room.desk.gofer("store", "check", "shared", status=1)
+    assert "nobody is signed in to Azure in the profile `customer`" in lost.out
+    assert "`gofer login --profile customer`" in lost.out + lost.err
+    room.desk.gofer("account", "use", "company")
+    room.write(
+        ("store: blob, profile: customer", "store: shared, profile: customer"),
+        more=f"  shared: {{{place}}}\n",
+    )
+    room.folders()
+    room.desk.gofer("store", "check", "shared")
+    assert room.folders() == {("company", STORAGE)}
+    room.write(more=f"  shared: {{{place}, key: '${{env:DUMMY_KEY}}', profile: customer}}\n")
+    done = room.desk.gofer("store", "list", status=2)
+    assert "the store is opened by its `key`, not by a login" in done.err
