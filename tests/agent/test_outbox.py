@@ -45,6 +45,19 @@ class Flaky(FileObjects):
             raise ObjectsError(503, "", "busy")
 
 
+class Refusing(FileObjects):
+    """A folder that does not take one of the files."""
+
+    def __init__(self, root: str, key: str) -> None:
+        super().__init__(root)
+        self._key = key
+
+    def put_stream(self, key: str, pieces: Iterable[bytes], **options: object) -> int:
+        if key == self._key:
+            raise ObjectsError(507, "", "full")
+        return super().put_stream(key, pieces)
+
+
 class Place:
     """A spool, and the folder that stands for the store."""
 
@@ -129,6 +142,23 @@ def test_outputs_wait_for_the_end_unless_a_pattern_wants_them(place: Place) -> N
     assert sent == ["a.ckpt", "deep/b.ckpt", "deep/c.bin"]
     box.finish(RUN)
     assert len(place.held()) == 6
+
+
+def test_word_of_a_success_comes_after_what_came_of_it(place: Place) -> None:
+    exit_key, output = f"{folder.node_key(RUN, 2, 0)}/{folder.EXIT}", f"{folder.outputs_key(RUN)}/model"
+    failed = f"{folder.node_key(RUN, 1, 0)}/{folder.EXIT}"
+    place.write(failed, b'{"state": "failed"}')
+    place.write(exit_key, b'{"state": "succeeded"}')
+    place.write(output, b"weights")
+    box = place.outbox()
+    box.look(RUN)
+    assert place.held() == [failed]
+    store = Refusing(str(place.there), output)
+    with pytest.raises(ObjectsError):
+        Outbox(str(place.spool), store).finish(RUN)
+    assert place.held() == [failed]
+    box.finish(RUN)
+    assert sorted(place.held()) == sorted([failed, output, exit_key])
 
 
 def test_ends_come_last_and_whole(place: Place) -> None:

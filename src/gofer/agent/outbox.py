@@ -12,9 +12,10 @@ from __future__ import annotations
 import os
 from typing import Iterable, Iterator, Protocol, Sequence
 
-from gofer.agent import folder
+from gofer.agent import files, folder
 from gofer.agent.objects.facts import ObjectInfo
 from gofer.agent.outputs import Outputs, Sink
+from gofer.agent.states import State
 
 PART_BYTES = 4 * 1024 * 1024
 _MOST_SMALL_PARTS = 32
@@ -63,10 +64,13 @@ class Outbox:
         self._listed: set[str] = set()
 
     def look(self, run_id: str) -> None:
-        """Send what is new in a run's folder, but for its outputs: see `Outputs.look`."""
+        """Send what is new in a run's folder, but for its outputs (see `Outputs.look`) and word of a success,
+        which is none before what came of it is there.
+        """
         self._learn(run_id)
         for key, path in self._files(run_id):
-            (self._send_growth if folder.grows(key) else self._send_changed)(key, path)
+            if not _tells_success(path):
+                (self._send_growth if folder.grows(key) else self._send_changed)(key, path)
 
     def finish(self, run_id: str) -> str | None:
         """Send everything, whole, but for the list of ends: see `send_ends`. None when the store has it all,
@@ -76,7 +80,7 @@ class Outbox:
             self.look(run_id)  # the last words of a log need not wait for what may be large
         self._learn(run_id)
         changing = self.outputs.finish(run_id)
-        for key, path in self._files(run_id):
+        for key, path in sorted(self._files(run_id), key=lambda file: _tells_success(file[1])):
             (self._send_whole if folder.grows(key) else self._send_changed)(key, path)
         names = ", ".join(f"`{name}`" for name in changing[:_MOST_NAMES])
         more = f" and {len(changing) - _MOST_NAMES} more" if len(changing) > _MOST_NAMES else ""
@@ -168,6 +172,13 @@ class Outbox:
         if state.parts:
             self._objects.delete([folder.part_key(key, start) for start in state.parts])
             state.parts = {}
+
+
+def _tells_success(path: str) -> bool:
+    if os.path.basename(path) != folder.EXIT:
+        return False
+    record = files.read_json(path)
+    return record is not None and record.get("state") == State.SUCCEEDED
 
 
 def _pieces(path: str) -> Iterator[bytes]:

@@ -83,10 +83,15 @@ class _Agent:
         self.room.tell(self.share.row, self.share.attempt, "begun", {"at": time.time()})
         self._node(watch, set() if ferry is None else {ferry.pid}).run()
         os.chdir("/")
-        self._tell_end()
+        record = self._exit_record()
+        is_success = record is not None and record["state"] == State.SUCCEEDED
+        if not is_success:
+            self._tell_end(record)
         is_sent = ferry is None or ferry.finish()
         if not is_sent:
             self._keep_unsent()
+        if is_success:  # which it is when what came of it is in the store too
+            self._tell_end(record)
         shutil.rmtree(self.work, ignore_errors=True)
         return 0 if is_sent else 1
 
@@ -109,11 +114,14 @@ class _Agent:
             node.past = Past(self.private.store, self.store, self.share.run_id, self.share.nodes == 1)
         return node
 
-    def _tell_end(self) -> None:
-        """Into the room; a failure also ends the other nodes of the attempt."""
+    def _exit_record(self) -> dict[str, Any] | None:
         share = self.share
         key = f"{folder.node_key(share.run_id, share.attempt, share.node)}/{folder.EXIT}"
-        record = files.read_json(os.path.join(self.store, key))
+        return files.read_json(os.path.join(self.store, key))
+
+    def _tell_end(self, record: dict[str, Any] | None) -> None:
+        """Into the room; a failure also ends the other nodes of the attempt."""
+        share = self.share
         if record is None:
             return
         self.room.tell(share.row, share.attempt, f"exit-{share.node}", record)
