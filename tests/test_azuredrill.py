@@ -10,18 +10,24 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 from azuredrill.canary import Canary, CommandLines
-from azuredrill.site import on_azure
-from azuredrill.trouble import KINDS, ServiceTrouble
+from azuredrill.line import BLOB_KINDS, BlobTrouble
+from azuredrill.site import before_blobs, on_azure
+from azuredrill.trouble import KINDS, ServiceTrouble, Troubles
 from home import until
-from linedrill.course import is_refused, judged
 from services.azure import Azure
 from services.azure import azure as azure
+
+from gofer.agent.objects import open_objects
+from gofer.agent.objects.base import Objects
+from gofer.agent.objects.facts import ObjectsError
+from gofer.agent.objects.patience import Policy
 
 pytestmark = pytest.mark.net
 WORD = "canary-of-a-test"
@@ -37,60 +43,11 @@ def test_nothing_is_lost_nothing_runs_twice_and_no_secret_shows(tmp_path: Path) 
     # A silent service is waited for by gofer longer than by a test.
     kinds = {name: kind for name, kind in KINDS.items() if name != "silence"}
     with on_azure(tmp_path, 7, kinds) as site:
-        tally = site.run(12, submitters=2)
+        tally = site.run(20, submitters=2)
     assert tally.wrong == [], site.render(tally)
     assert tally.recorded > 0
     assert site.lines.seen > 0
-
-
-# -- what is judged
-
-
-def run(state: str, *numbers: int) -> dict[str, object]:
-    return {"id": "r1", "state": state, "attempts": [{"number": number} for number in numbers]}
-
-
-@pytest.mark.parametrize(
-    ("state", "numbers", "starts"),
-    [
-        ("succeeded", [1], {1: 1}),
-        ("succeeded", [], {1: 1}),
-        ("succeeded", [1, 2], {1: 1, 2: 1}),
-        # Taken back before the command was started.
-        ("succeeded", [1, 2], {2: 1}),
-    ],
-)
-def test_a_run_that_took_place_once_in_each_attempt(
-    state: str, numbers: list[int], starts: dict[int, int]
-) -> None:
-    assert judged(run(state, *numbers), starts) == []
-
-
-@pytest.mark.parametrize(
-    ("state", "numbers", "starts"),
-    [
-        ("failed", [1], {1: 1}),
-        ("succeeded", [1], {}),
-        ("succeeded", [1], {1: 2}),
-        ("succeeded", [1, 2], {1: 1}),
-        ("succeeded", [1, 2], {1: 2, 2: 1}),
-        # An attempt that no record knows.
-        ("succeeded", [1], {1: 1, 2: 1}),
-    ],
-)
-def test_a_run_that_was_lost_or_doubled(state: str, numbers: list[int], starts: dict[int, int]) -> None:
-    (line,) = judged(run(state, *numbers), starts)
-    assert line.startswith(f"r1 is {state}")
-
-
-@pytest.mark.parametrize(
-    ("state", "reason", "refused"),
-    [("failed", "rejected", True), ("failed", "exit-code", False), ("succeeded", None, False)],
-)
-def test_only_what_the_service_would_not_have_is_refused(
-    state: str, reason: str | None, refused: bool
-) -> None:
-    assert is_refused({"state": state, "reason": reason}) is refused
+    assert site.blobs.suffered().total() > 0
 
 
 # -- trouble
@@ -120,6 +77,70 @@ def test_trouble_that_meets_nobody_leaves_nothing(azure: Azure) -> None:
     # Tokens of before may have been ended; a new one is taken.
     assert azure.ask("GET", azure.workspace, token=azure.token())[0] == 200
     assert "409" not in trouble.suffered()
+
+
+@pytest.fixture
+def line(azure: Azure, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[BlobTrouble, Objects]]:
+    """Trouble on the way to a container, and who goes it without patience."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(azure.ca))
+    with before_blobs(azure) as proxy:
+        one = azure.account()
+        place = {"endpoint": f"https://127.0.0.1:{proxy.port}/{one.name}", "container": azure.container()}
+        spec = {"kind": "azure", **place, "account": one.name, "key": one.key}
+        opened = open_objects(spec, policy=Policy(tries=1))
+        assert isinstance(opened, Objects)
+        yield BlobTrouble(proxy), opened
+
+
+def test_a_spoiled_request_for_a_blob_is_counted_by_its_kind(line: tuple[BlobTrouble, Objects]) -> None:
+    trouble, objects = line
+    objects.put("a", b"1")
+    trouble.spoil("blob: 500", 1)
+    assert trouble.suffered() == Counter()
+    trouble.kinds = {**BLOB_KINDS, "blob: 500": replace(BLOB_KINDS["blob: 500"], stays=True)}
+    trouble.spoil("blob: 500", 1)
+    with pytest.raises(ObjectsError, match="500"):
+        objects.get("a")
+    assert objects.get("a") == b"1"
+    assert trouble.suffered() == Counter({"blob: 500": 1})
+    trouble.spoil("blob: 500", 1)
+    trouble.clear()
+    assert objects.get("a") == b"1"
+
+
+def test_a_list_of_blocks_whose_answer_is_lost_was_carried_out(line: tuple[BlobTrouble, Objects]) -> None:
+    trouble, objects = line
+    trouble.spoil("blob: answer to a block list lost", 1)
+    objects.put("small", b"1")
+    data = os.urandom(9 << 20)
+    with pytest.raises(ObjectsError):
+        objects.put_stream("large", [data])
+    assert trouble.suffered() == Counter({"blob: answer to a block list lost": 1})
+    assert objects.get("large") == data
+
+
+def test_a_store_that_was_away_counts_once(line: tuple[BlobTrouble, Objects]) -> None:
+    trouble, objects = line
+    trouble.kinds = {**BLOB_KINDS, "blob: store away": replace(BLOB_KINDS["blob: store away"], stays=True)}
+    trouble.spoil("blob: store away", 1)
+    for _ in range(3):
+        with pytest.raises(ObjectsError):
+            objects.head("a")
+    assert trouble.suffered() == Counter({"blob: store away": 1})
+
+
+def test_troubles_are_drawn_counted_and_cleared_together(
+    azure: Azure, line: tuple[BlobTrouble, Objects]
+) -> None:
+    blobs, objects = line
+    blobs.kinds = {"blob: 500": replace(BLOB_KINDS["blob: 500"], stays=True)}
+    both = Troubles({ServiceTrouble(azure): 0.0, blobs: 1.0})
+    both.make(Random(1))
+    with pytest.raises(ObjectsError):
+        objects.head("a")
+    assert both.suffered() == Counter({"blob: 500": 1})
+    both.clear()
+    assert objects.head("a") is None
 
 
 # -- canary

@@ -1,22 +1,25 @@
-"""Where the drill is held: a workspace with a compute and a virtual cluster, and a person before it."""
+"""Where the drill is held: a workspace with its computes and a virtual cluster, and a person before it."""
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 
 from home import Home
 from linedrill.course import Course, Ground, Tally, is_refused
 from services.azure import Azure, azure_sim
+from services.proxy import Proxy, Tls, proxied
 
 from azuredrill.canary import Canary, CommandLines
-from azuredrill.trouble import KINDS, Kind, ServiceTrouble
+from azuredrill.line import BlobTrouble
+from azuredrill.trouble import KINDS, Kind, ServiceTrouble, Troubles
+from azuredrill.truth import Run, log_faults, output_faults, shown, store_faults
+from azuredrill.work import Work
+from gofer.testing.azure.certificates import make_certificates
 from gofer.testing.azure.tokens import SECRET
 from gofer.testing.azure.world import GROUP, SUBSCRIPTION, WORKSPACE
 
@@ -25,8 +28,10 @@ targets:
   aml: {{kind: azureml, {workspace}, compute: cpu-cluster, environment: "sklearn-1.5:1", store: blob}}
   sing: {{kind: azureml, {workspace}, platform: singularity, virtual_cluster: sim-vc, instance_type: D2_v3,
     sla: basic, environment: "sklearn-1.5:1", store: blob}}
+  itp: {{kind: azureml, {workspace}, platform: itp, compute: itp-cluster, instance_type: gpu1,
+    environment: "sklearn-1.5:1", store: blob}}
 stores:
-  blob: {{url: "az://{container}/me", account: {account}, endpoint: "{endpoint}",
+  blob: {{url: "az://{container}/{prefix}", account: {account}, endpoint: "{endpoint}",
     key: "${{secret:store-key}}"}}
 job:
   env: {{CANARY: "${{secret:canary}}"}}
@@ -40,17 +45,18 @@ _LOOKS = (
     ("logs", "last"),
     ("target", "show", "sing"),
 )
-_NAP_S = 1.0
+_PREFIX = "me"
 # A silent service is waited for by gofer for a minute, and asked again.
 _SUBMIT_S = 240.0
 
 
 @dataclass
 class Site:
-    """A drill that is ready: `course` runs it, `trouble` tells what was done to jobs besides."""
+    """A drill that is ready: `course` runs it, `service` and `blobs` tell what was done besides."""
 
     course: Course
-    trouble: ServiceTrouble
+    service: ServiceTrouble
+    blobs: BlobTrouble
     lines: CommandLines
 
     def run(self, faults: int, *, submitters: int = 3) -> Tally:
@@ -60,35 +66,58 @@ class Site:
         return tally
 
     def render(self, tally: Tally) -> str:
-        taken = ", ".join(f"{kind} {count}" for kind, count in sorted(self.trouble.taken.items()))
+        taken = ", ".join(f"{kind} {count}" for kind, count in sorted(self.service.taken.items()))
         return (
-            f"{tally.render()}\njobs disturbed: {taken or 'none'}; command lines looked at {self.lines.seen}"
+            f"{tally.render()}\n"
+            f"jobs disturbed: {taken or 'none'}; command lines looked at {self.lines.seen}\n"
+            f"requests for blobs {len(self.blobs.proxy.requests)}, spoiled {self.blobs.suffered().total()}, "
+            f"of them with a SAS, as nodes have it, {self.blobs.by_nodes}"
         )
 
 
 @contextmanager
 def on_azure(folder: Path, seed: int, kinds: Mapping[str, Kind] = KINDS) -> Iterator[Site]:
     """A person's home in `folder/person`, and in `folder/service` what nobody but the service sees."""
-    with azure_sim(folder / "service", options=("--page", "25")) as azure:
+    with azure_sim(folder / "service", options=("--page", "25")) as azure, before_blobs(azure) as proxy:
         azure.admin("POST", "/virtualclusters", {"limits": {"Dv3": {"Basic": 3}}})
         canary = f"canary-{secrets.token_hex(12)}"
-        home = _home(folder / "person", azure, canary)
+        container = azure.container("drill")
+        home = _home(folder / "person", azure, f"https://127.0.0.1:{proxy.port}", container, canary)
+        work = Work(home, canary)
         known = {"the canary": canary, "the store's key": azure.account().key, "the client's secret": SECRET}
-        trouble, watch = ServiceTrouble(azure, kinds), Canary(known)
+        service, blobs, watch = ServiceTrouble(azure, kinds), BlobTrouble(proxy), Canary(known)
+
+        def checks(runs: dict[str, Run]) -> Iterable[str]:
+            yield from _unknown(azure, runs, service)
+            yield from store_faults(azure, container, f"{_PREFIX}/", runs)
+            found = shown(home, folder / "shown")
+            yield from log_faults(runs, work.truth, found)
+            yield from output_faults(runs, work.truth, found)
+            yield from _secrets(watch, home, azure)
+
         ground = Ground(
             home,
-            trouble,
-            _words,
+            Troubles({service: 3.0, blobs: 2.0}),
+            work.words,
             looks=_LOOKS,
-            tail=f"{_shown(canary)} && sleep {_NAP_S:g}",
+            tail=work.tail,
             submit_s=_SUBMIT_S,
             may_refuse=True,
-            checks=lambda runs: [*_unknown(azure, runs, trouble), *_secrets(watch, home, azure)],
+            checks=checks,
         )
-        yield Site(Course(ground, seed=seed), trouble, CommandLines(watch, folder))
+        yield Site(Course(ground, seed=seed), service, blobs, CommandLines(watch, folder))
 
 
-def _home(root: Path, azure: Azure, canary: str) -> Home:
+@contextmanager
+def before_blobs(azure: Azure) -> Iterator[Proxy]:
+    """The way to Azurite of all but the service itself."""
+    made = make_certificates(azure.folder)
+    port = int(azure.blobs.rpartition(":")[2])
+    with proxied(port, tls=Tls.of(made.chain, made.key, made.authority)) as proxy:
+        yield proxy
+
+
+def _home(root: Path, azure: Azure, blobs: str, container: str, canary: str) -> Home:
     home = Home(root)
     home.environ.update(azure.env())
     account = azure.account()
@@ -96,9 +125,10 @@ def _home(root: Path, azure: Azure, canary: str) -> Home:
     home.configure(
         _CONFIG.format(
             workspace=workspace,
-            container=azure.container("drill"),
+            container=container,
+            prefix=_PREFIX,
             account=account.name,
-            endpoint=account.endpoint,
+            endpoint=f"{blobs}/{account.name}",
         )
     )
     for name, value in (("canary", canary), ("store-key", account.key)):
@@ -107,17 +137,7 @@ def _home(root: Path, azure: Azure, canary: str) -> Home:
     return home
 
 
-def _words(rng: Random) -> list[str]:
-    return ["-t", rng.choice(["aml", "sing"]), *(["--debug"] if rng.random() < 0.3 else [])]
-
-
-def _shown(canary: str) -> str:
-    """Shell that fails unless the secret came along, and does not name it."""
-    digest = hashlib.sha256(canary.encode()).hexdigest()
-    return f'test "$(printf %s "$CANARY" | sha256sum | cut -c 1-64)" = {digest}'
-
-
-def _unknown(azure: Azure, runs: dict[str, dict[str, object]], trouble: ServiceTrouble) -> Iterator[str]:
+def _unknown(azure: Azure, runs: Mapping[str, Run], trouble: ServiceTrouble) -> Iterator[str]:
     """The service has a job for each run, none besides, and says the same of how it ended.
 
     It refuses one only by saying 409 twice: gofer asks once more.

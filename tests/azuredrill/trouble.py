@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from linedrill.course import Trouble
 from services.azure import ENDED, Azure
 
 # Requests of the drill itself are never spoiled.
@@ -62,7 +63,24 @@ _CLOCK = {"tokens expired": 3.0, "tokens end at once": 1.0, "clock ahead": 1.0, 
 _TAKEN = {"preempted": 3.0, "node lost": 1.0}
 
 
-@dataclass
+@dataclass(frozen=True)
+class Troubles:
+    """Several kinds of trouble, one at a time, and how often each is drawn."""
+
+    parts: Mapping[Trouble, float]
+
+    def make(self, rng: Random) -> None:
+        rng.choices(list(self.parts), list(self.parts.values()))[0].make(rng)
+
+    def suffered(self) -> Counter[str]:
+        return sum((part.suffered() for part in self.parts), Counter())
+
+    def clear(self) -> None:
+        for part in self.parts:
+            part.clear()
+
+
+@dataclass(eq=False)
 class ServiceTrouble:
     """The simulator's faults. `taken` counts what it did to jobs that ran, which is nobody's request."""
 

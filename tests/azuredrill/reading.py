@@ -1,0 +1,38 @@
+"""`python -m azuredrill.reading FOLDER`: bring what gofer shows of each run in the ledger to a folder.
+
+FOLDER/<run>.<attempt>.<rank>.log is what `gofer logs` prints of it; FOLDER/<run>.outputs/ what
+`gofer extract` brings. One process for all runs, in a person's own surroundings.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from gofer.agent.folder import outputs_key
+from gofer.ops import logs
+from gofer.ops.mirror import mirror
+from gofer.ops.session import Session
+from gofer.tracking.ledger import RunRow
+from gofer.tracking.query import Query
+
+
+def main(folder: Path) -> None:
+    folder.mkdir()
+    with Session(say=lambda _: None) as session:
+        for row in session.ledger.select(Query(include_rows=True)):
+            if row.kind == "run":
+                bring(session, row, folder)
+
+
+def bring(session: Session, row: RunRow, folder: Path) -> None:
+    for log in logs.log_files(session, row):
+        if log.rank is not None:
+            shown = logs.read(session, row, rank=log.rank, node=log.node, attempt=log.attempt)
+            path = folder / f"{row.id}.{log.attempt}.{log.rank}.log"
+            path.write_bytes(b"".join(shown))
+    mirror(session.runs_in(row.store), outputs_key(row.id), folder / f"{row.id}.outputs", grows=False)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
