@@ -50,6 +50,8 @@ def settled(
 def _is_unclear(row: RunRow, one: Observation) -> bool:
     if one.state.is_final:
         return not one.attempts
+    if one.state == State.PAUSED and not row.attempts:
+        return True  # word of how the last attempt ended may have come after the pause
     return one.state == State.UNKNOWN or (one.state in _SET_ASIDE and row.state in _GOING)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import re
 import ssl
 import threading
 import time
@@ -91,7 +92,9 @@ def test_all_is_well_without_any_program_of_azure(room: Room) -> None:
     }
     assert "not needed" in found["az"]["detail"]
     assert found["azcopy"]["detail"] == "not on the PATH; not needed: gofer moves data itself"
-    assert "its SAS has 4d03h left" in found["store blob"]["detail"]
+    assert re.search(
+        "its SAS has 4d0[34]h left$", found["store blob"]["detail"]
+    )  # of 100 hours, less a moment
     assert set(room.look("eus")) == set(found)
 
 

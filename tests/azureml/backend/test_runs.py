@@ -216,9 +216,12 @@ def test_preempted_and_resumed(desk: Desk, azure: Azure) -> None:
     run = desk.submit("-c", "vc", "-n", "1", "sh", "-c", script)
     azure.wait(run, "Running")
     until(lambda: desk.blobs(f"runs/{run}/attempts/1"), "the first attempt has begun")
-    azure.admin("POST", f"/jobs/{run}/preempt", {"resume_s": 8})
+    azure.admin("POST", f"/jobs/{run}/preempt", {})
     azure.wait(run, "Paused")
     assert row(desk, run)["state"] == "paused"
+    until(lambda: [one["reason"] for one in row(desk, run)["attempts"]] == ["preempted"], "what ended it")
+    assert row(desk, run)["state"] == "paused"
+    azure.admin("POST", f"/jobs/{run}/resume", {})
     found = ended(desk, run)
     assert found["state"] == "succeeded"
     assert [one["state"] for one in found["attempts"]][-1] == "succeeded" and len(found["attempts"]) == 2
