@@ -68,6 +68,14 @@ def test_one_process_on_a_node_of_several_gpus_stays_one() -> None:
     assert record_of(plain, "aml", "azureml").job.resources.nodes == 3
 
 
+def test_the_gpus_of_nodes_that_the_target_does_not_know() -> None:
+    many = ServiceJob("x", State.RUNNING, "Running", command="ls", nodes=2, procs_per_node=4, gpus=None)
+    assert record_of(many, "aml", "azureml").job.resources.gpus == 8
+    one = ServiceJob("x", State.RUNNING, "Running", command="ls", nodes=2, gpus=None)
+    found = record_of(one, "aml", "azureml").job.resources
+    assert (found.gpus, found.nodes) == (0, 2)
+
+
 def test_states_in_anybodys_words() -> None:
     assert states_of(["Completed,failed"]) == {State.SUCCEEDED, State.FAILED}
     assert states_of(["Canceled"]) == {State.CANCELLED}

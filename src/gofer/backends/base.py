@@ -162,7 +162,8 @@ class ServiceJob(NamedTuple):
     """A job of the service, whoever started it. `command` is one line of shell: of a job of gofer's what the
     person gave, of any other what the service runs.
 
-    Times are seconds since the epoch; `error` is the service's own word of why it failed.
+    Times are seconds since the epoch; `error` is the service's own word of why it failed. `gpus` is None for
+    a job on another compute than the target's, whose nodes the target says nothing of.
     """
 
     name: str
@@ -174,7 +175,8 @@ class ServiceJob(NamedTuple):
     command: str = ""
     nodes: int = 1
     procs_per_node: int = 1
-    gpus: int = 0
+    gpus: int | None = 0
+    compute: str = ""
     created_at: float | None = None
     started_at: float | None = None
     ended_at: float | None = None

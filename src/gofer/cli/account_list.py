@@ -30,6 +30,8 @@ def run(**given: Any) -> int:
         return 0
     columns = [Column(title) for title in _TITLES]
     sys.stdout.write(render(columns, [_cells(row) for row in rows], fit=screen_width()))
+    if rows[0]["environment"]:
+        say(f"{rows[0]['environment']}, by the environment, goes before all of them")
     return 0
 
 

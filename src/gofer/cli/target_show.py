@@ -11,6 +11,7 @@ from gofer.cli.options import Command, json_option, target_option
 from gofer.cli.screen import say
 from gofer.cli.table import render_facts
 from gofer.errors import UsageError
+from gofer.text import format_duration
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
@@ -70,9 +71,14 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
     plain = {key: facts[key] for key in ("name", "kind", "store", "store_url", "origin")}
     # What the target says and what its machine has may be called the same: `gpus: 8`, `3 of 8 free`.
-    said = {**facts["options"], "folders": facts["folders"]}
+    said = {**{key: _told(value) for key, value in facts["options"].items()}, "folders": facts["folders"]}
     lines = [fact(key, value) for key, value in {**plain, **said, **facts["has"]}.items()]
     return [(key, value) for key, value in lines if value]
+
+
+def _told(value: object) -> object:
+    """Of an option; the numbers with a fraction are lengths of time."""
+    return format_duration(value) if isinstance(value, float) else value
 
 
 command = Command(

@@ -119,8 +119,9 @@ def _take(session: Session, target: str, job: ServiceJob) -> RunRow | None:
 
 def record_of(job: ServiceJob, target: str, kind: str) -> RunRecord:
     """The record of a job that has none. Pure, but for the clock where the service has no time."""
-    asked = Resources(gpus=job.gpus, nodes=job.nodes if job.nodes > 1 and not job.gpus else None)
-    on_node = job.gpus // max(job.nodes, 1)
+    gpus = _gpus_of(job)
+    asked = Resources(gpus=gpus, nodes=job.nodes if job.nodes > 1 and not gpus else None)
+    on_node = gpus // max(job.nodes, 1)
     layout = Layout(
         nodes=max(job.nodes, 1),
         gpus_per_node=on_node,
@@ -143,6 +144,13 @@ def record_of(job: ServiceJob, target: str, kind: str) -> RunRecord:
         submitted_by=job.user,
         gofer="",
     )
+
+
+def _gpus_of(job: ServiceJob) -> int:
+    """Of nodes that nobody told of, as many as processes, where there are several on each."""
+    if job.gpus is not None:
+        return job.gpus
+    return job.nodes * job.procs_per_node if job.procs_per_node > 1 else 0
 
 
 def command_of(line: str) -> tuple[str, ...]:

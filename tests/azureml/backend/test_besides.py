@@ -25,7 +25,7 @@ def test_a_compute(desk: Desk) -> None:
 
 
 def test_kubernetes(desk: Desk) -> None:
-    assert "gpu4: 4 gpu" in shown(desk, "itp")
+    assert re.search(r"NAME +GPU +DEFAULT\n +gpu1 +1 +yes\n +gpu4 +4\n", shown(desk, "itp"))
 
 
 def test_a_virtual_cluster(desk: Desk) -> None:

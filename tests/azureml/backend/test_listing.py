@@ -111,6 +111,14 @@ def test_what_an_answer_tells(clerk: Desk) -> None:
     assert found["many-050"]["experiment"] == "many" and not found["many-050"]["is_ours"]
 
 
+def test_the_gpus_of_other_computes_are_not_guessed(clerk: Desk, azure: Azure) -> None:
+    azure.admin("POST", "/jobs", {"name": "elsewhere-1", "experiment": "elsewhere", "compute": "other"})
+    words = ("list", "jobs", "--server", "--experiment", "elsewhere")
+    (job,) = json.loads(clerk.gofer(*words, "--json").out)
+    assert (job["compute"], job["gpus"]) == ("other", None)
+    assert "COMPUTE" in clerk.gofer(*words).out
+
+
 def test_of_gofers_own_jobs_the_persons_command_is_shown(desk: Desk, azure: Azure) -> None:
     run = desk.submit("sh", "-c", "echo 'a  b'; true")
     azure.wait(run)

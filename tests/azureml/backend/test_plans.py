@@ -111,6 +111,24 @@ def test_a_target_that_does_not_say_where(options: dict[str, Any], missing: str)
         target(**options)
 
 
+@pytest.mark.parametrize(
+    ("options", "name", "platform"),
+    [
+        ({"sla": "basic"}, "sla", "singularity"),
+        ({"virtual_cluster": "vc"}, "virtual_cluster", "singularity"),
+        ({"preemptible": False}, "preemptible", "itp"),
+        ({"platform": "itp", "locations": ("eastus",)}, "locations", "singularity"),
+        ({"platform": "singularity", "compute": "cpu"}, "compute", "aml"),
+    ],
+)
+def test_what_means_nothing_on_a_platform_is_refused(
+    options: dict[str, Any], name: str, platform: str
+) -> None:
+    with pytest.raises(UsageError, match=f"`{name}` of the target `eus` means nothing") as caught:
+        target(**options)
+    assert f"`platform: {platform}`" in (caught.value.hint or "")
+
+
 def test_a_store_that_jobs_cannot_reach() -> None:
     options = AzureOptions(subscription_id="s", resource_group="g", workspace="w", compute="c")
     with pytest.raises(UsageError, match="cannot reach the store `s3://bucket`"):
@@ -121,7 +139,6 @@ def test_a_store_that_jobs_cannot_reach() -> None:
     ("options", "takes_back"),
     [
         ({}, False),
-        ({"preemptible": True}, False),  # which means nothing on this platform
         ({"platform": "itp"}, False),
         ({"platform": "itp", "preemptible": True}, True),
         ({"platform": "singularity"}, False),

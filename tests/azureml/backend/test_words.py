@@ -9,7 +9,7 @@ import pytest
 
 from gofer.agent.states import State
 from gofer.backends.azureml import facts, shell
-from gofer.backends.azureml.jobs import read_job
+from gofer.backends.azureml.jobs import Nodes, read_job
 from gofer.backends.azureml.logs import order
 from gofer.backends.azureml.looking import made_at
 from gofer.backends.azureml.names import Workspace, environment_of_image
@@ -122,14 +122,27 @@ def test_a_cluster_that_says_little() -> None:
 
 
 def test_a_job_that_says_little() -> None:
-    found = read_job({"name": "x"}, 4)
+    found = read_job({"name": "x"}, Nodes("/computes/a", 4))
     assert (found.name, found.state, found.status, found.nodes, found.gpus) == (
         "x",
         State.UNKNOWN,
         "Unknown",
         1,
-        4,
+        None,
     )
+
+
+def test_instance_types_of_kubernetes_as_rows() -> None:
+    types = {
+        "small": {"resources": {"limits": {"nvidia.com/gpu": 1, "memory": "8Gi"}}},
+        "large": {"resources": {"limits": {"nvidia.com/gpu": 8}}},
+    }
+    more = {"instanceTypes": types, "defaultInstanceType": "small"}
+    found = facts.compute_facts({"properties": {"computeType": "Kubernetes", "properties": more}})
+    assert found["instance_types"] == [
+        {"name": "small", "gpu": 1, "memory": "8Gi", "default": "yes"},
+        {"name": "large", "gpu": 8, "memory": None, "default": ""},
+    ]
 
 
 def test_pages() -> None:

@@ -140,6 +140,13 @@ def test_an_option_that_the_kind_lacks_is_dropped_and_said(act: Shop) -> None:
     assert "has no `preemptible`" in fate.why
 
 
+def test_preemption_is_of_kubernetes_alone(act: Shop) -> None:
+    act.put("aux_data/aml/low.yaml", f"{CLUSTER}preemption_allowed: true\n")
+    plan = act.plan("aux_data/aml/low.yaml")
+    assert "preemptible" not in tree(plan)["targets"]["low"]
+    assert fates(plan)["preemption_allowed"].why == "it means nothing on the platform `aml`"
+
+
 def test_singularity_of_later_versions(act: Shop) -> None:
     more = "platform: singularity\nsingularity_sla_tier: Basic\n"
     more += "singularity_instance_type: AISupercomputer.ND40rs_v2\n"

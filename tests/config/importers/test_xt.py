@@ -118,6 +118,16 @@ def test_fates(xt: Shop) -> None:
     assert found["hyperparameter-search.search-type"].outcome is Outcome.DROPPED
 
 
+def test_what_a_compute_decides_itself_is_not_carried(xt: Shop) -> None:
+    plan = xt.plan("xt_config.yaml")
+    target = tree(plan)["targets"]["aml-low"]
+    assert target["compute"] == "cpu4"
+    assert not {"instance_type", "preemptible"} & target.keys()
+    found = fates(plan)
+    assert found["compute-targets.aml-low.vm-size"].why == "the compute itself decides it"
+    assert "sync: ['*']" in found["compute-targets.aml-low.low-pri"].why
+
+
 def test_the_newer_stores_and_an_unknown_service(shop: Shop) -> None:
     text = XT.replace('    storage: "xtstorage"\n', "").replace(
         "xt-services:\n", "store: main\nxt-services:\n"

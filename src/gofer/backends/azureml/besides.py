@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gofer.agent.states import State
 from gofer.backends.azureml.service import each
 from gofer.backends.azureml.target import AzureTarget
 from gofer.backends.base import JobFilter, NodeFacts, RunRef, ServiceJob, Waiting
 from gofer.errors import CheckFailed, GoferError
+
+if TYPE_CHECKING:
+    from gofer.backends.azureml.jobs import Nodes
 
 
 class Besides(AzureTarget):
@@ -30,7 +33,7 @@ class Besides(AzureTarget):
         types = {
             place: one for place, one in zip(places, found, strict=True) if not isinstance(one, GoferError)
         }
-        return facts.cluster_facts(cluster, types)
+        return {"sla": options.tier, **facts.cluster_facts(cluster, types)}
 
     def nodes(self) -> list[NodeFacts]:
         from gofer.backends.azureml import facts
@@ -53,7 +56,7 @@ class Besides(AzureTarget):
         try:
             around = self.describe() if found["state"] in ("Queued", "NotStarted", "Scheduled") else {}
             if isinstance(around.get("quota"), list):
-                around["quota"] = facts.of_tier(around["quota"], self._options.sla)
+                around["quota"] = facts.of_tier(around["quota"], self._options.tier)
         except GoferError:
             around = {}  # who may run jobs need not be allowed to look at quotas
         return facts.waiting(found["state"], found["tags"], around)
@@ -61,12 +64,18 @@ class Besides(AzureTarget):
     def jobs(self, wanted: JobFilter) -> list[ServiceJob]:
         from gofer.backends.azureml import jobs
 
-        return jobs.jobs(self._service, wanted, self._options.gpus_per_node)
+        return jobs.jobs(self._service, wanted, self._known_nodes())
 
     def job(self, name: str) -> ServiceJob | None:
         from gofer.backends.azureml import jobs
 
-        return jobs.job(self._service, name, self._options.gpus_per_node)
+        return jobs.job(self._service, name, self._known_nodes())
+
+    def _known_nodes(self) -> Nodes:
+        from gofer.backends.azureml.body import compute_id
+        from gofer.backends.azureml.jobs import Nodes
+
+        return Nodes(compute_id(self._workspace, self._options), self._options.gpus_per_node)
 
     def native_logs(self, job: str) -> list[str]:
         return self._logs.names(job)

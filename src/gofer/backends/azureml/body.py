@@ -53,7 +53,7 @@ def job_body(record: RunRecord, request: Request, given: Given, row: int | None 
         "experimentName": experiment(record, given.options),
         "command": visible_command(given, row),
         "environmentId": given.environment,
-        "computeId": compute_id(given),
+        "computeId": compute_id(given.workspace, given.options),
         "environmentVariables": _environment(request, given.options),
         "inputs": inputs,
         "outputs": {one.port: one.body for one in given.folders if one.is_output},
@@ -80,8 +80,7 @@ def visible_command(given: Given, row: int | None) -> str:
     return " ".join(words)
 
 
-def compute_id(given: Given) -> str:
-    options, workspace = given.options, given.workspace
+def compute_id(workspace: Workspace, options: AzureOptions) -> str:
     if options.platform == "singularity":
         return workspace.virtual_cluster(options.virtual_cluster or "")
     return workspace.compute(options.compute or "")
@@ -141,7 +140,7 @@ def _resources(request: Request, given: Given) -> dict[str, Any]:
         found["properties"] = {"AISuperComputer": _supercomputer(given)}
         if options.locations:
             found["locations"] = list(options.locations)
-    elif options.platform == "itp" and options.preemptible:
+    elif options.preemptible:
         found["properties"] = {"preemptionAllowed": True}
     return found
 
@@ -150,8 +149,8 @@ def _supercomputer(given: Given) -> dict[str, Any]:
     options = given.options
     said = {
         "interactive": options.interactive,
-        "slaTier": options.sla.capitalize(),
-        "priority": options.priority.capitalize(),
+        "slaTier": options.tier.capitalize(),
+        "priority": (options.priority or "high").capitalize(),
         "imageVersion": options.image_version,
         "sshPublicKey": given.ssh_key if options.interactive else None,
         "enableAzmlInt": options.enable_azml_int,

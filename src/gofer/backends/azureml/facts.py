@@ -53,14 +53,22 @@ def _aml_compute(more: Json) -> dict[str, object]:
     }
 
 
-def _instance_types(more: Json) -> dict[str, object]:
+def _instance_types(more: Json) -> list[dict[str, object]]:
+    """A row for each: what it is limited to, and whether jobs that name none get it."""
+    limits = {
+        name: ((one or {}).get("resources") or {}).get("limits") or {}
+        for name, one in (more.get("instanceTypes") or {}).items()
+    }
+    columns = dict.fromkeys(key for one in limits.values() for key in one)
     default = more.get("defaultInstanceType")
-    found: dict[str, object] = {}
-    for name, one in (more.get("instanceTypes") or {}).items():
-        limits = ((one or {}).get("resources") or {}).get("limits") or {}
-        words = {key.partition("/")[2] or key: value for key, value in limits.items() if value is not None}
-        found[name] = {**words, **({"default": True} if name == default else {})}
-    return found
+    return [
+        {
+            "name": name,
+            **{key.partition("/")[2] or key: one.get(key) for key in columns},
+            "default": "yes" if name == default else "",
+        }
+        for name, one in limits.items()
+    ]
 
 
 # -- Singularity

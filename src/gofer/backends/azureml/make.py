@@ -7,14 +7,21 @@ from typing import cast
 import msgspec
 
 from gofer.backends.azureml.backend import AzureBackend
-from gofer.backends.azureml.options import AzureOptions
+from gofer.backends.azureml.options import AzureOptions, misplaced
 from gofer.backends.registry import Kind, Surroundings
 from gofer.errors import UsageError
 
 
 def make(options: msgspec.Struct, around: Surroundings) -> AzureBackend:
-    """UsageError when the target does not say where its jobs go, or its store is none that they can read."""
+    """UsageError when the target does not say where its jobs go, says what means nothing there, or
+    its store is none that they can read.
+    """
     found = cast(AzureOptions, options)
+    for name, platforms in misplaced(found).items():
+        raise UsageError(
+            f"`{name}` of the target `{around.target}` means nothing with `platform: {found.platform}`",
+            hint=f"leave it out, or set `platform: {platforms[0]}`",
+        )
     needed = ["subscription_id", "resource_group", "workspace"]
     needed += ["virtual_cluster", "instance_type"] if found.platform == "singularity" else ["compute"]
     missing = [name for name in needed if not getattr(found, name)]

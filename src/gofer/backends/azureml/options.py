@@ -65,12 +65,20 @@ class AzureOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         Annotated[str, Meta(pattern=_NAME, description="`ND40_v2g1`; on Kubernetes, an instance type's name")]
         | None
     ) = None
-    sla: Annotated[
-        Literal["premium", "standard", "basic"], Meta(description="Singularity: basic may be preempted")
-    ] = "premium"
-    priority: Annotated[
-        Literal["high", "medium", "low"], Meta(description="Singularity: among the jobs of one tier")
-    ] = "high"
+    sla: (
+        Annotated[
+            Literal["premium", "standard", "basic"],
+            Meta(description="Singularity: `premium` by default; nodes of the others may be taken back"),
+        ]
+        | None
+    ) = None
+    priority: (
+        Annotated[
+            Literal["high", "medium", "low"],
+            Meta(description="Singularity: among the jobs of one tier; `high` by default"),
+        ]
+        | None
+    ) = None
     locations: Annotated[
         tuple[Annotated[str, Meta(pattern=_NAME)], ...],
         Meta(description="Singularity: regions the job may run in; by default all of the virtual cluster"),
@@ -88,7 +96,10 @@ class AzureOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     ) = None
     image_version: Annotated[str, _text("Singularity: `imageVersion`, one of its own images")] | None = None
     experiment: Annotated[str, _text("The experiment of the runs; by default the user's name")] | None = None
-    preemptible: Annotated[bool, Meta(description="ITP: whether a job may be stopped for others")] = False
+    preemptible: (
+        Annotated[bool, Meta(description="ITP: whether a job may be stopped for others; `false` by default")]
+        | None
+    ) = None
     interactive: Annotated[bool, Meta(description="Whether `gofer ssh` can open a shell beside a run")] = (
         False
     )
@@ -136,3 +147,31 @@ class AzureOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         ]
         | None
     ) = None
+
+    @property
+    def tier(self) -> str:
+        """The SLA tier of jobs on Singularity."""
+        return self.sla or "premium"
+
+
+# Options that mean nothing on the other platforms.
+_ONLY_ON = {
+    "virtual_cluster": ("singularity",),
+    "sla": ("singularity",),
+    "priority": ("singularity",),
+    "locations": ("singularity",),
+    "image_version": ("singularity",),
+    "enable_azml_int": ("singularity",),
+    "scale": ("singularity",),
+    "compute": ("aml", "itp"),
+    "preemptible": ("itp",),
+}
+
+
+def misplaced(options: AzureOptions) -> dict[str, tuple[str, ...]]:
+    """The options that were given and mean nothing on the platform, each with those where it does."""
+    return {
+        name: platforms
+        for name, platforms in _ONLY_ON.items()
+        if getattr(options, name) not in (None, ()) and options.platform not in platforms
+    }

@@ -38,5 +38,5 @@ def limit_s(record: RunRecord, options: AzureOptions) -> float | None:
 def takes_nodes_back(options: AzureOptions) -> bool:
     """By what the target says of itself, which is not whether its compute is one of low priority."""
     if options.platform == "singularity":
-        return options.sla != "premium"
-    return options.platform == "itp" and options.preemptible
+        return options.tier != "premium"
+    return bool(options.preemptible)

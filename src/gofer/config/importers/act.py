@@ -141,7 +141,9 @@ def _place(draft: Draft, keys: Keys, target: str) -> Entry:
     else:
         for key in ("singularity_instance_type", "singularity_sla_tier"):
             keys.dropped(key, f"it means nothing on the platform `{platform}`")
-    if keys.truth("preemption_allowed"):
+    if "preemption_allowed" in keys and platform != "itp":
+        keys.dropped("preemption_allowed", f"it means nothing on the platform `{platform}`")
+    elif keys.truth("preemption_allowed"):
         entry["preemptible"] = True
         keys.carried("preemption_allowed", f"targets.{target}.preemptible")
     elif "preemption_allowed" in keys:

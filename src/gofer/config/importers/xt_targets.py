@@ -110,24 +110,49 @@ def _cloud(draft: Draft, keys: Keys, around: Surroundings, target: str, kind: st
     return entry
 
 
+# What XT's keys are on each platform; the others mean nothing there.
+_WHERE = {
+    "aml": {"compute": "compute"},
+    "itp": {"compute": "compute", "vm-size": "instance_type"},
+    "singularity": {
+        "compute": "virtual_cluster",
+        "vm-size": "instance_type",
+        "sla": "sla",
+        "location": "locations",
+        "locations": "locations",
+    },
+}
+
+
 def _where(keys: Keys, entry: Entry, target: str) -> None:
-    compute = "virtual_cluster" if entry.get("platform") == "singularity" else "compute"
-    for key, ours in (("compute", compute), ("vm-size", "instance_type"), ("sla", "sla")):
-        text = keys.text(key)
-        if text is not None:
+    known = _WHERE[str(entry.get("platform", "aml"))]
+    for key in _WHERE["singularity"]:
+        ours = known.get(key)
+        if ours is None:
+            keys.dropped(key, "the compute itself decides it")
+        elif ours == "locations" and key in keys:
+            entry[ours] = [*keys.texts(key)]
+            keys.carried(key, f"targets.{target}.{ours}")
+        elif (text := keys.text(key)) is not None:
             entry[ours] = text.lower() if ours == "sla" else text
             keys.carried(key, f"targets.{target}.{ours}")
             if entry[ours] != text:
                 keys.changed(key, f"targets.{target}.{ours}", "in lower case")
-    for key in ("location", "locations"):
-        if key in keys:
-            entry["locations"] = [*keys.texts(key)]
-            keys.carried(key, f"targets.{target}.locations")
-    if keys.truth("low-pri"):
+    _preemption(keys, entry, target)
+
+
+def _preemption(keys: Keys, entry: Entry, target: str) -> None:
+    if not keys.truth("low-pri"):
+        keys.dropped("low-pri", "false is what gofer does unless told")
+    elif entry.get("platform") == "itp":
         entry["preemptible"] = True
         keys.carried("low-pri", f"targets.{target}.preemptible")
+    elif entry.get("platform") == "singularity":
+        keys.dropped("low-pri", "`sla` says it")
     else:
-        keys.dropped("low-pri", "false is what gofer does unless told")
+        keys.dropped(
+            "low-pri", "the compute itself decides it; `job: {sync: ['*']}` keeps outputs of nodes taken back"
+        )
 
 
 def _image(keys: Keys, entry: Entry, file: Keys, target: str) -> None:
