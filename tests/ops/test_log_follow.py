@@ -129,13 +129,16 @@ def test_a_failure_at_any_point_changes_nothing(failures: int) -> None:
 
 
 def test_a_store_that_stays_away_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time, "sleep", lambda _: None)
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: now.append(now.pop() + seconds))
     inner = MemoryStore()
     RunFolder(inner, RUN).log(b"1\n")
     store = CountingStore(inner)
     store.failures = 10_000
     with pytest.raises(StoreError, match="connection reset"):
         list(Follower(followed(store, lambda _: False, []), lines=None))
+    assert 600 < now[0] < 605
 
 
 def test_waits_between_looks() -> None:

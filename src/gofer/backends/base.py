@@ -99,6 +99,15 @@ class ReadsFolder(Protocol):
 
 
 @runtime_checkable
+class DecidesGrace(Protocol):
+    """A backend whose service decides how long a cancelled run may take to end, whatever `grace_s` says."""
+
+    @property
+    def decides_grace(self) -> bool:
+        """Whether it is so."""
+
+
+@runtime_checkable
 class Describes(Protocol):
     """A backend that can say what it has and what is free."""
 

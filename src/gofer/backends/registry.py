@@ -25,13 +25,19 @@ def _nowhere_else(options: msgspec.Struct, placement: str) -> Login | None:
 
 
 class BlobPlace(NamedTuple):
-    """Where a store lies in Azure's blob storage; `scope` is the folder that a SAS opens, if not all."""
+    """Where a store lies in Azure's blob storage; `scope` is the folder that a SAS opens, if not all.
+
+    `terms` are the permissions of the SAS that opens the store, where one does. `opener` tells what opens it
+    from what opened it before: a hash, so that nothing is given away.
+    """
 
     account: str
     endpoint: str
     container: str
     prefix: str
     scope: str = ""
+    terms: str = ""
+    opener: str = ""
 
 
 def _nowhere(url: str) -> BlobPlace | None:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 SHORTEST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 1.0
 _GROWTH = 1.5
-# A store that fails this often in a row, up to a second apart, is not coming back by itself.
-PATIENCE = 30
+# A store that is away for so long is not coming back by itself; a laptop may sleep, or change its network.
+PATIENCE_S = 600.0
 
 
 class Followed(NamedTuple):
@@ -52,7 +52,7 @@ class Follower:
         self._key: str | None = None
         self._position = 0
         self._attempt = followed.attempt
-        self._failures = 0
+        self._failing_since: float | None = None
 
     def __iter__(self) -> Iterator[bytes]:
         pause = SHORTEST_PAUSE_S
@@ -63,7 +63,7 @@ class Follower:
                 for piece in self._read(over or newer is not None):
                     grown = True
                     yield piece
-                self._failures = 0
+                self._failing_since = None
             except StoreError as error:
                 self._fail(error)
                 over, newer = False, None
@@ -113,8 +113,9 @@ class Follower:
         self._attempt, self._key, self._position, self._lines = attempt, None, 0, None
 
     def _fail(self, error: StoreError) -> None:
-        self._failures += 1
-        if self._failures == 1:
+        now = time.monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
             self._followed.say(f"{error.message}; trying again")
-        if self._failures > PATIENCE:
+        if now - self._failing_since > PATIENCE_S:
             raise error

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.agent import folder as names
-from gofer.errors import BackendError, StoreError, UnknownName, UsageError
+from gofer.errors import BackendError, CredentialError, StoreError, UnknownName, UsageError
 from gofer.model.ids import short_id
 from gofer.ops.log_bytes import read_forward, read_tail
 
@@ -209,7 +209,7 @@ class _EndWatch:
 
         try:
             refresh(self._session, [self._row])
-        except (BackendError, StoreError) as error:
+        except (BackendError, StoreError, CredentialError) as error:
             if error.message != self._said:
                 self._session.say(f"{error.message}; still following")
             self._said = error.message

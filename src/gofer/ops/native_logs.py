@@ -227,7 +227,10 @@ def _window(lines: int) -> int:
 
 
 def _extend(service: NativeLogs, run_id: str, name: str, path: Path) -> Path:
-    """Add what the copy lacks, under a lock; one that is longer than the log itself is of another log."""
+    """Add what the copy lacks, under a lock; one that is longer than the log itself is of another log.
+
+    A copy of a log that is gone is kept.
+    """
     import fcntl
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -235,7 +238,8 @@ def _extend(service: NativeLogs, run_id: str, name: str, path: Path) -> Path:
         fcntl.flock(file, fcntl.LOCK_EX)
         size = file.seek(0, 2)
         came = _append(file, _pieces(service, run_id, name, size))
-        if size and not came and (service.native_size(run_id, name) or 0) < size:
+        there = service.native_size(run_id, name) if size and not came else None
+        if there is not None and there < size:
             file.truncate(0)
             _append(file, _pieces(service, run_id, name, 0))
     return path

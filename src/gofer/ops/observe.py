@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from gofer.errors import Interrupted, Unreachable
+from gofer.errors import CredentialError, Interrupted, StoreError, Unreachable
 from gofer.ops.send import is_here
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _FIRST_WAIT_S = 0.02
 _LONGEST_WAIT_S = 1.0
+_LONGEST_SILENCE_S = 30.0
 
 
 def refresh(session: Session, rows: Sequence[RunRow] | None = None) -> None:
@@ -52,7 +53,7 @@ def _expand(session: Session, rows: Sequence[RunRow]) -> list[RunRow]:
 
 def _ask(session: Session, rows: list[RunRow]) -> None:
     from gofer.backends.base import ReadsFolder, RunRef
-    from gofer.ops.repair import repair
+    from gofer.ops.repair import repair, stop_unwanted
 
     here = [row for row in rows if row.backend != "local" or is_here(session, row.submitter)]
     backend = session.backend_of(rows[0])
@@ -67,6 +68,7 @@ def _ask(session: Session, rows: list[RunRow]) -> None:
         seen = settled(session, rows, seen)
     wanted = {row.id for row in rows}
     session.ledger.apply([one for one in seen.values() if one.run_id in wanted], time.time())
+    stop_unwanted(session, rows, seen, backend)
     if problem is not None:
         _give_up(session, [row for row in rows if row.id not in seen], backend, problem)
         raise problem
@@ -91,24 +93,59 @@ def _give_up(session: Session, rows: Sequence[RunRow], backend: Backend, problem
     session.ledger.apply(lost, now)
 
 
+class Asking:
+    """Asks how runs stand, again and again, over moments in which nobody answers.
+
+    The first question must be answered, unless `heard`: whoever types a command is told at once. Later ones
+    that are not are said once, and so is that there are answers again.
+    """
+
+    def __init__(self, session: Session, *, heard: bool = False) -> None:
+        self._session = session
+        self._heard = heard
+        self._said: str | None = None
+
+    def refresh(self, rows: Sequence[RunRow]) -> bool:
+        """Whether there was an answer; the error of the first question passes through."""
+        try:
+            refresh(self._session, rows)
+        except (Unreachable, CredentialError, StoreError) as error:
+            if not self._heard:
+                raise
+            if self._said != error.message:
+                self._session.say(
+                    f"{error.message}; still waiting" + (f": {error.hint}" if error.hint else "")
+                )
+            self._said = error.message
+            return False
+        if self._said is not None:
+            self._session.say("there are answers again")
+        self._heard, self._said = True, None
+        return True
+
+
 def wait(
     session: Session,
     ids: Sequence[str],
     *,
     timeout_s: float | None,
     on_change: Callable[[RunRow], None] | None = None,
+    heard: bool = False,
 ) -> list[RunRow]:
     """Block until all these runs or groups have ended; Interrupted when `timeout_s` is over before.
 
-    `on_change` hears of every new state of one of them, the first included.
+    `on_change` hears of every new state of one of them, the first included. A cluster that cannot be asked
+    for a while is named once and asked again, unless the very first question fails; `heard` says that this is
+    not the first.
     """
+    asking = Asking(session, heard=heard)
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     states: dict[str, str] = {}
     pause_s = _FIRST_WAIT_S
     while True:
         began = time.monotonic()
         rows = _look(session, ids)
-        refresh(session, [row for row in rows if not row.is_final])
+        answered = asking.refresh([row for row in rows if not row.is_final])
         rows = _look(session, ids)
         for row in rows:
             if states.get(row.id) != row.state:
@@ -126,7 +163,8 @@ def wait(
                 hint="`gofer wait` again, or without `--timeout`",
             )
         # A large group is asked about less often: never more than a tenth of the time goes into asking.
-        pause_s = min(max(pause_s * 1.3, 9 * (now - began)), _LONGEST_WAIT_S)
+        longest_s = _LONGEST_WAIT_S if answered else _LONGEST_SILENCE_S
+        pause_s = min(max(pause_s * 1.3, 9 * (now - began)), longest_s)
         time.sleep(pause_s if deadline is None else max(0.0, min(pause_s, deadline - now)))
 
 

@@ -12,22 +12,28 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gofer.agent.states import State
+from gofer.agent.states import Reason, State
 from gofer.model.run import Attempt, Observation, RunRecord
 from gofer.ops.rebuild import standings_of
 from gofer.ops.send import is_here, is_sending, send
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gofer.backends.base import Backend
     from gofer.ops.derive import Standing
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
+# The event of a run whose end somebody asked for.
+CANCEL_ASKED = "cancel-asked"
+
 
 def repair(session: Session, rows: Sequence[RunRow], backend: Backend) -> None:
     """For each run or group: the end that its folder proves, else the submission again, unless under way.
 
-    Of a run that another machine recorded, only what its folder proves.
+    Of a run that another machine recorded, only what its folder proves. One that was to be stopped before its
+    cluster knew of it is not sent.
     """
     owners = dict.fromkeys(row.group_id or row.id for row in rows)
     for owner_id in owners:
@@ -41,12 +47,44 @@ def repair(session: Session, rows: Sequence[RunRow], backend: Backend) -> None:
             continue
         ended = [one for one in _told(session, mine, record) if one.state.is_final]
         session.ledger.apply(ended, time.time())
-        if len(ended) < len(mine):
+        if len(ended) < len(mine) and is_unwanted(session, owner):
+            session.ledger.apply([_never_sent(row) for row in mine], time.time())
+            _forget(session, owner_id)
+        elif len(ended) < len(mine):
             send(session, record, owner.store, backend)
             session.ledger.add_event(owner_id, time.time(), "repaired", {"state": owner.state})
             session.say(f"completed the interrupted submission of {owner_id}")
         else:
             _forget(session, owner_id)
+
+
+def is_unwanted(session: Session, row: RunRow) -> bool:
+    """Whether somebody asked for the end of a run that its cluster has not confirmed to have."""
+    if row.state != State.PENDING:
+        return False
+    return any(event.event == CANCEL_ASKED for event in session.ledger.events(row.id))
+
+
+def stop_unwanted(
+    session: Session, rows: Sequence[RunRow], seen: Mapping[str, Observation], backend: Backend
+) -> None:
+    """Cancel those of the runs that their cluster has after all; `rows` are as the ledger had them before."""
+    from gofer.backends.base import RunRef
+
+    found = [row for row in rows if row.id in seen and not seen[row.id].state.is_final]
+    unwanted = [row for row in found if is_unwanted(session, row)]
+    if unwanted:
+        backend.cancel([RunRef(row.id, row.group_id, row.row_index) for row in unwanted])
+
+
+def _never_sent(row: RunRow) -> Observation:
+    return Observation(
+        run_id=row.id,
+        state=State.CANCELLED,
+        reason=Reason.USER,
+        detail="asked to stop before its cluster knew of it",
+        ended_at=time.time(),
+    )
 
 
 def _forget(session: Session, owner_id: str) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from gofer.agent.states import State
 from gofer.config.jobs import JobFlags
-from gofer.errors import CheckFailed, StoreError, UsageError
+from gofer.errors import CheckFailed, Interrupted, StoreError, UsageError
 from gofer.model.job import Array
 from gofer.model.run import RunRecord
 from gofer.ops import mapped
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from gofer.storage.base import Store
     from gofer.tracking.ledger import RunRow
 
+# Services take their time to end a job, and one that is not repeated was stopped for nothing.
+_PATIENCE_S = 600.0
 _FAILED = (State.FAILED.value, State.LOST.value, State.CANCELLED.value)
 
 
@@ -58,8 +60,19 @@ def resubmit(
     drafts = [_draft(session, row, target, failed_only, same_code) for row in rows]
     living = [row for row in rows if not row.is_final and not (failed_only and row.kind == "group")]
     if living:
-        abort(session, living)
+        _stop(session, living)
     return [_repeat(session, row, drawn, same_code) for row, drawn in zip(rows, drafts, strict=True)]
+
+
+def _stop(session: Session, living: Sequence[RunRow]) -> None:
+    try:
+        abort(session, living, patience_s=_PATIENCE_S)
+    except Interrupted as late:
+        names = " ".join(row.short_id for row in living)
+        raise Interrupted(
+            f"{late.message}; nothing was submitted",
+            hint=f"`gofer wait {names}`, then `gofer resubmit {names}`",
+        ) from None
 
 
 def _draft(session: Session, row: RunRow, target: str | None, failed_only: bool, same_code: bool) -> Draft:

@@ -12,7 +12,7 @@ import msgspec
 from gofer.agent import folder, processes
 from gofer.agent.states import State
 from gofer.backends.base import Seals
-from gofer.errors import BackendError, KeyExists, StoreError
+from gofer.errors import BackendError, CredentialError, KeyExists, StoreError
 from gofer.model.ids import row_id
 from gofer.model.run import Observation, RunRecord
 
@@ -30,7 +30,7 @@ def send(session: Session, record: RunRecord, store_url: str, backend: Backend) 
         with suppress(KeyExists):  # an earlier try got this far
             session.store(store_url).put(folder.record_key(record.id), msgspec.json.encode(record), new=True)
         backend.submit(backend.plan(record))
-    except (StoreError, BackendError) as error:
+    except (StoreError, BackendError, CredentialError) as error:
         told = f"{record.id} is recorded and goes out with the next command that can; `gofer abort` stops it"
         error.hint = told if error.hint is None else f"{error.hint}; {told}"
         raise

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gofer.agent.states import State
 from gofer.backends.base import RunRef, Shells
 from gofer.errors import CheckFailed, UsageError
-from gofer.ops.observe import refresh
+from gofer.ops.observe import Asking
 from gofer.ops.send import is_here
 from gofer.ops.view import Records
 
@@ -57,12 +57,16 @@ def shell_words(session: Session, row: RunRow, command: Sequence[str], *, termin
 
 
 def wait_inside(session: Session, run_id: str, *, on_wait: Callable[[RunRow], None]) -> RunRow:
-    """Block until the run can be entered or has ended; `on_wait` hears once if it does not start at once."""
+    """Block until the run can be entered or has ended; `on_wait` hears once if it does not start at once.
+
+    Goes on over moments in which its cluster cannot be asked.
+    """
     said, pause_s, began = False, _FIRST_PAUSE_S, time.monotonic()
+    asking = Asking(session)
     while True:
         row = session.ledger.get(run_id)
         assert row is not None  # the ledger forgets nothing
-        refresh(session, [row])
+        asking.refresh([row])
         row = session.ledger.get(run_id) or row
         if row.is_final or row.state == State.RUNNING:
             return row

@@ -56,11 +56,22 @@ class AzureStore(CloudStore):
         super().__init__(entry.url, self._blobs, lambda: self._facts(entry))
 
     @property
-    def blob_place(self) -> tuple[str, str, str, str, str]:
-        """Account, endpoint, container, prefix, and the folder that a SAS for it opens, empty if all."""
+    def blob_place(self) -> tuple[str, str, str, str, str, str, str]:
+        """Account, endpoint, container, prefix, the folder that a SAS for it opens, empty if all, the
+        permissions of the SAS that opens the store, and a hash of what opens it.
+        """
         address = self._address
         scope = f"/{address.prefix}" if self._is_hierarchical else ""
-        return self._account, self._endpoint, address.container, address.prefix, scope
+        terms = sas_facts(self._signer.token).permissions if isinstance(self._signer, Sas) else ""
+        return (
+            self._account,
+            self._endpoint,
+            address.container,
+            address.prefix,
+            scope,
+            terms,
+            self._signer.mark or self._profile,
+        )
 
     @property
     def sas_expires_at(self) -> float | None:

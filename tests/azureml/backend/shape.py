@@ -31,10 +31,10 @@ class Shape(NamedTuple):
     row: int | None = None
 
 
-def uri(url: str, path: str) -> str:
+def uri(url: str, path: str, *, write: bool = False, by_identity: bool = False) -> str:
     place = PLACES[url]
     whole = "/".join(part for part in (place.prefix, path) if part)
-    return f"azureml://datastores/{datastore_name(place)}/paths/{whole}"
+    return f"azureml://datastores/{datastore_name(place, write=write, by_identity=by_identity)}/paths/{whole}"
 
 
 def image(name: str) -> Environment:
@@ -46,8 +46,8 @@ def line(*more: str, python: str = "python3") -> str:
     return " ".join([python, "-E", "-s", "${{inputs.gofer_agent}}", "${{inputs.gofer_run}}", *more])
 
 
-def base() -> dict[str, Any]:
-    """The plain run, as the SDK is told of it."""
+def base(*, by_identity: bool = False) -> dict[str, Any]:
+    """The plain run, as the SDK is told of it; one whose nodes have an identity opens the store by that."""
     return {
         "name": RUN,
         "command": line(),
@@ -58,13 +58,15 @@ def base() -> dict[str, Any]:
         "compute": "cpu",
         "instance_count": 1,
         "tags": {"gofer": "0.1.0"},
-        "inputs": inputs(),
+        "inputs": inputs(by_identity=by_identity),
     }
 
 
-def inputs(**more: Input) -> dict[str, Input]:
-    agent = Input(type="uri_file", path=uri(STORE, f"agents/{mark()}.zip"), mode="download")
-    run = Input(type="uri_folder", path=uri(STORE, f"rooms/{RUN}"), mode="download")
+def inputs(*, by_identity: bool = False, **more: Input) -> dict[str, Input]:
+    agent_uri = uri(STORE, f"agents/{mark()}.zip", write=True, by_identity=by_identity)
+    run_uri = uri(STORE, f"rooms/{RUN}", write=True, by_identity=by_identity)
+    agent = Input(type="uri_file", path=agent_uri, mode="download")
+    run = Input(type="uri_folder", path=run_uri, mode="download")
     return {"gofer_agent": agent, "gofer_run": run, **more}
 
 
@@ -73,7 +75,7 @@ def folder(store: str, path: str, mode: str, *, read_only: bool = False) -> JobF
 
 
 def output(store: str, path: str, mode: str) -> Output:
-    return Output(type="uri_folder", path=uri(store, path), mode=mode)
+    return Output(type="uri_folder", path=uri(store, path, write=True), mode=mode)
 
 
 def supercomputer(**more: Any) -> dict[str, Any]:

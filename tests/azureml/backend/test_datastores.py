@@ -19,20 +19,22 @@ pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-datastores")]
 _CODE = """
 from gofer.agent.objects.azure_auth import utc
 from gofer.backends.azureml.datastores import Datastores
+from gofer.backends.azureml.names import DATASTORES_API
 from gofer.backends.azureml.notes import Known
 from gofer.backends.azureml.service import Service
 from gofer.backends.registry import BlobPlace
 import tempfile
 service = session.backend("aml")._service
 place = BlobPlace("dummyone", "https://dummyone.blob.core.windows.net", "data", "")
-def ensure(days, *, forgetful, by_identity=False):
+def ensure(days, *, forgetful, by_identity=False, opener="one"):
     known = Known(tempfile.mkdtemp(), "x") if forgetful else service.known
     spec = {"sas": f"sv=1&se={utc(time.time() + days * 86400)}&sp=rl&sig=dummy"}
     made = Datastores(Service(service.arm, service.workspace, known), by_identity=by_identity)
-    made.ensure("mine", place, spec)
+    made.ensure("by_identity" if by_identity else "mine", place._replace(opener=opener), spec)
 def ensured(days, **how):
     ensure(days, **how)
-    said = service.arm.get(f"{service.workspace.id}/datastores/mine", "1")["properties"]
+    name = "by_identity" if how.get("by_identity") else "mine"
+    said = service.arm.get(f"{service.workspace.id}/datastores/{name}", DATASTORES_API)["properties"]
     left = (float(said["tags"]["gofer_until"]) - time.time()) / 86400
     return [round(left) if said["credentials"]["credentialsType"] == "Sas" else None,
             said["credentials"]["credentialsType"]]
@@ -46,6 +48,15 @@ say([ensured(4, forgetful=True), ensured(1, forgetful=True), ensured(4, forgetfu
 """
     found = desk.python(_CODE + steps)
     assert found == [[4, "Sas"], [4, "Sas"], [4, "Sas"], [7, "Sas"], [7, "Sas"], [None, "None"]]
+
+
+def test_what_is_opened_by_another_key_is_made_anew(desk: Desk) -> None:
+    """Also when it ends sooner: the old key may be revoked. Who never asked before takes what is there."""
+    steps = """
+say([ensured(5, forgetful=False), ensured(3, forgetful=False, opener="two"),
+     ensured(1, forgetful=True, opener="three")])
+"""
+    assert desk.python(_CODE.replace("mine", "of_keys") + steps) == [[5, "Sas"], [3, "Sas"], [3, "Sas"]]
 
 
 def test_a_fresh_one_is_not_even_asked_about(desk: Desk, azure: Azure) -> None:
@@ -86,4 +97,11 @@ def test_names_tell_places_apart() -> None:
         PLACES[STORE]._replace(container="other"),
     ]
     assert len({datastore_name(place) for place in places}) == len(places)
-    assert datastore_name(PLACES[STORE]) == datastore_name(PLACES[STORE]._replace(prefix="elsewhere"))
+    store = PLACES[STORE]
+    assert datastore_name(store) == datastore_name(store._replace(prefix="elsewhere", opener="other"))
+    ways = [
+        datastore_name(store),
+        datastore_name(store, write=False),
+        datastore_name(store, by_identity=True),
+    ]
+    assert len({*ways, datastore_name(store._replace(terms="rl"))}) == 4

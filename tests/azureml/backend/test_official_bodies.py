@@ -40,7 +40,7 @@ def planned(shape: Shape) -> AzurePlan:
 
 def told(shape: Shape) -> Any:
     """The SDK's own job."""
-    words = {**base(), **shape.sdk}
+    words = {**base(by_identity="identity" in shape.options), **shape.sdk}
     properties = words.pop("properties", None)
     name = words.pop("name")
     job = command(**words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import hmac
 import threading
 import time
@@ -38,6 +39,7 @@ class SharedKey(Signer):
     def __init__(self, account: str, key: str) -> None:
         self.account = account
         self._key = base64.b64decode(key)
+        self.mark = _mark(key)
 
     def sign(self, request: Request) -> Tuple[str, Dict[str, str]]:
         headers = {**request.headers, "x-ms-date": http_now(), "x-ms-version": VERSION}
@@ -65,11 +67,16 @@ class Sas(Signer):
 
     def __init__(self, token: str) -> None:
         self.token = token
+        self.mark = _mark(token)
 
     def sign(self, request: Request) -> Tuple[str, Dict[str, str]]:
         text = query_text(request.query)
         target = f"{request.path}{text}&{self.token}" if text else f"{request.path}?{self.token}"
         return target, {**request.headers, "x-ms-version": VERSION}
+
+
+def _mark(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()[:16]
 
 
 class Bearer(Signer):

@@ -28,6 +28,7 @@ class AzureBackend(SealsBeside, Besides):
 
     kind = "azureml"
     reads_folder = True
+    decides_grace = True
 
     def lay_out(self, job: Job) -> Layout:
         self._ssh_key()  # a key that is not there is found now

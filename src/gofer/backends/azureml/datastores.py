@@ -25,20 +25,24 @@ class Datastores:
         self._by_identity = by_identity
 
     def ensure(self, name: str, place: BlobPlace, spec: dict[str, Any]) -> None:
-        """Have the datastore `name` open `place` as long as `spec` does. Idempotent."""
+        """Have the datastore `name` open `place` as long as `spec` does. Idempotent.
+
+        What this machine opened by another key or signature before is made anew: the old one may be revoked.
+        """
         until = 0.0 if self._by_identity else sas_end(spec)
-        known = self._service.known.get("datastores", name)
-        if known is not None and _is_enough(float(known), until):
+        known = _known(self._service.known.get("datastores", name))
+        is_changed = known is not None and known[1] != place.opener
+        if known is not None and not is_changed and _is_enough(known[0], until):
             return
         path = f"{self._service.workspace.id}/datastores/{name}"
-        found = self._service.arm.find(path, names.DATASTORES_API)
-        held = _until(found)
-        if held is not None and _is_enough(held, until):
-            self._service.known.put("datastores", name, held)
-            return
+        if not is_changed:
+            held = _until(self._service.arm.find(path, names.DATASTORES_API))
+            if held is not None and _is_enough(held, until):
+                self._service.known.put("datastores", name, [held, place.opener])
+                return
         body = datastore_body(place, spec, until, self._service.arm.cloud.storage_suffix)
         self._service.arm.put(path, names.DATASTORES_API, body, skipValidation="true")
-        self._service.known.put("datastores", name, until)
+        self._service.known.put("datastores", name, [until, place.opener])
 
 
 def datastore_body(
@@ -75,10 +79,13 @@ def sas_end(spec: dict[str, Any]) -> float:
 
 
 def _is_enough(held: float, wanted: float) -> bool:
-    """One that opens by an identity has no end; one that was made so is left so."""
-    if wanted == 0.0 or held == 0.0:
-        return held == wanted
-    return held >= wanted - _SLACK_S
+    """One that opens by an identity has no end, and a name of its own."""
+    return wanted == 0.0 or held >= wanted - _SLACK_S
+
+
+def _known(value: Any) -> tuple[float, str] | None:
+    """The end and the opener that this machine remembers; None where it remembers neither."""
+    return (float(value[0]), str(value[1])) if isinstance(value, list) and len(value) == 2 else None
 
 
 def _until(found: dict[str, Any] | None) -> float | None:

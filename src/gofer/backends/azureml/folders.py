@@ -30,7 +30,7 @@ class Brought(NamedTuple):
 def brought(
     folders: Mapping[str, JobFolder],
     place_of: Callable[[str], BlobPlace | None],
-    datastore_of: Callable[[BlobPlace], str],
+    datastore_of: Callable[[BlobPlace, bool], str],
 ) -> tuple[Brought, ...]:
     """Those of the folders that lie in Azure, in their order; the agent brings the others."""
     found: list[Brought] = []
@@ -44,7 +44,7 @@ def brought(
 
 
 def _brought(
-    name: str, port: str, folder: JobFolder, place: BlobPlace, datastore_of: Callable[[BlobPlace], str]
+    name: str, port: str, folder: JobFolder, place: BlobPlace, datastore_of: Callable[[BlobPlace, bool], str]
 ) -> Brought:
     mode = _MODES[folder.mode]
     if folder.mode == modes.MOUNT and folder.read_only:
@@ -52,7 +52,7 @@ def _brought(
     is_output = mode in ("ReadWriteMount", "Upload")
     if place.scope:  # each folder is opened on its own there
         place = place._replace(scope="/" + "/".join(part for part in (place.prefix, folder.path) if part))
-    datastore = datastore_of(place)
+    datastore = datastore_of(place, is_output)
     kind = "jobOutputType" if is_output else "jobInputType"
     body = {
         "uri": names.uri(datastore, place.prefix, folder.path),

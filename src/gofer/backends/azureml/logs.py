@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from gofer.agent.objects.wire import Wire
 from gofer.backends.azureml.service import Service
 from gofer.backends.base import NATIVE_PIECE
-from gofer.errors import Unreachable
+from gofer.errors import CredentialError, Unreachable
 
 # The addresses are signed for hours; a new one is asked for well before that, and when one is refused.
 _FRESH_S = 120.0
@@ -48,7 +48,8 @@ class Logs:
         return answer[2] if answer[0] == 206 else answer[2][start : start + NATIVE_PIECE]
 
     def _ask(self, job: str, name: str, method: str, headers: dict[str, str]) -> _Answer | None:
-        """None when there is no such log, or it cannot be opened by an address that is new."""
+        """None when there is no such log. CredentialError when not even a new address opens it."""
+        refused = None
         for fresh in (False, True):
             url = self._addresses(job, fresh=fresh).get(name)
             if url is None:
@@ -56,7 +57,13 @@ class Logs:
             answer = self._send(method, url, headers)
             if answer[0] in (200, 206, 404, 416):
                 return answer
-        return None
+            refused = answer[0], urlsplit(url).netloc
+        if refused is None:
+            return None
+        raise CredentialError(
+            f"{refused[1]} answers {refused[0]} to who reads the service's log {name}",
+            hint="the workspace's storage may be closed to this network; is a VPN needed?",
+        )
 
     def _addresses(self, job: str, *, fresh: bool) -> dict[str, str]:
         held = self._urls.get(job)

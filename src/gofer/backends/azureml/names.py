@@ -63,9 +63,12 @@ def told_key(request_id: str) -> str:
     return f"told/{request_id}"
 
 
-def datastore_name(place: BlobPlace) -> str:
-    """One for each container, or for each folder of it that is opened on its own."""
-    text = "\0".join([place.endpoint.rstrip("/"), place.container, place.scope])
+def datastore_name(place: BlobPlace, *, write: bool = True, by_identity: bool = False) -> str:
+    """One for each container, or for each folder of it that is opened on its own, and for each way to open
+    it: what one job may only read, or opens by its identity, another may have to write by a signature.
+    """
+    way = "identity" if by_identity else f"{'w' if write else 'r'} {place.terms}"
+    text = "\0".join([place.endpoint.rstrip("/"), place.container, place.scope, way])
     return f"gofer_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 

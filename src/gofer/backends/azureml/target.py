@@ -42,12 +42,13 @@ class AzureTarget:
         assert found is not None  # `make` has looked
         return found
 
-    def _datastore_of(self, place: BlobPlace) -> str:
+    def _datastore_of(self, place: BlobPlace, write: bool = True) -> str:
         named = self._options.datastore
         own = (self._store.endpoint, self._store.container, self._store.scope)
         if named and (place.endpoint, place.container, place.scope) == own:
             return named
-        return names.datastore_name(place)
+        by_identity = self._options.identity is not None
+        return names.datastore_name(place, write=write, by_identity=by_identity)
 
     def _ssh_key(self) -> str | None:
         if not self._options.interactive:

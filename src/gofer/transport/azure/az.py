@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from gofer.errors import CredentialError, GoferError, Unreachable
+from gofer.errors import CredentialError, GoferError, Interrupted, Unreachable
 from gofer.text import parse_time
 from gofer.transport import process
 from gofer.transport.azure.profile import name_of
@@ -17,7 +17,9 @@ _OUTSIDE = ("connection", "Max retries", "getaddrinfo", "timed out", "proxy")
 
 
 def token(scope: str, environ: Mapping[str, str]) -> Token:
-    """CredentialError when nobody is signed in, or there is no `az`; Unreachable when it reaches nobody."""
+    """CredentialError when nobody is signed in, or there is no `az`; Unreachable when it reaches nobody,
+    or does not answer.
+    """
     from gofer.transport.azure.credential import NobodySignedIn
 
     argv = ["az", "account", "get-access-token", "--resource", scope.removesuffix("/.default")]
@@ -26,6 +28,10 @@ def token(scope: str, environ: Mapping[str, str]) -> Token:
         argv += ["--tenant", environ["AZURE_TENANT_ID"]]
     try:
         done = process.run(argv, timeout_s=_TIMEOUT_S, env=dict(environ))
+    except Interrupted:
+        raise Unreachable(
+            f"`az` has not given a token after {_TIMEOUT_S:g} s", hint="is there a network? a VPN? a proxy?"
+        ) from None
     except GoferError:
         raise NobodySignedIn(name_of(environ)) from None
     if done.status != 0:
