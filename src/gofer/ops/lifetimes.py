@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # What is assumed where nothing says more: a run without a time limit, and a queue.
 RUN_S = 2 * 86400.0
 QUEUE_S = 2 * 86400.0
+# As long as Azure lends anything to who logged in; an account's key lends for any time.
+LOGIN_S = 7 * 86400.0
 
 
 class Credential(NamedTuple):
@@ -111,9 +113,16 @@ def credential_of(session: Session, url: str, now: float, *, lent_s: float) -> C
         return None
     entry = session.settings.store_at(url)
     name = f"`{entry.name}`" if entry and entry.name else url
-    if entry is None or entry.options.key or not entry.options.sas:
-        mend = "a shorter `--time-limit` helps; Azure lends nothing for longer"
+    if entry is not None and entry.options.key:
+        mend = "say how long the run may work: `--time-limit TIME`"
         return Credential(f"what gofer lends a run to open the store {name}", now + lent_s, mend)
+    if entry is None or not entry.options.sas:
+        mend = (
+            "Azure lends nothing for longer to who logged in: `key:` of the store, or `identity:` of a "
+            "target on Azure ML, opens it for longer"
+        )
+        lent = now + min(lent_s, LOGIN_S)
+        return Credential(f"what gofer lends a run to open the store {name}", lent, mend)
     ends_at = getattr(session.store(url), "sas_expires_at", None)
     if ends_at is None:
         return None  # the account's access policy says when, and nobody but the service knows it

@@ -113,12 +113,22 @@ def test_what_lasts_is_not_worth_a_word(home: Home, azurite: Azurite, hours: flo
     assert warnings(home.gofer("submit", "--no-code", "--dry-run", "true").err) == []
 
 
-def test_a_run_that_outlives_what_is_lent(home: Home, azurite: Azurite) -> None:
+def test_a_key_lends_for_as_long_as_the_run_may_work(home: Home, azurite: Azurite) -> None:
     configure(home, azurite, hours=0, key=True)
+    assert warnings(home.gofer("submit", "--no-code", "--dry-run", "--time-limit", "10d", "true").err) == []
+
+
+def test_a_run_that_outlives_what_a_login_is_lent(home: Home) -> None:
+    home.configure(
+        "target: cloud\n"
+        "targets: {cloud: {kind: azureml, store: blob, subscription_id: s, resource_group: g, workspace: w,"
+        ' compute: c, image: "me/env:1"}}\nstores: {blob: {url: "az://box/me", account: acct}}\n'
+    )
     done = home.gofer("submit", "--no-code", "--dry-run", "--time-limit", "10d", "true")
     (only,) = warnings(done.err)
     assert "what gofer lends a run to open the store `blob` ends at" in only
-    assert "Azure lends nothing for longer" in only
+    assert "Azure lends nothing for longer to who logged in" in only
+    assert warnings(home.gofer("submit", "--no-code", "--dry-run", "true").err) == []
 
 
 def test_files_of_this_machine_need_no_credential(home: Home) -> None:

@@ -13,7 +13,7 @@ from azure.storage.filedatalake import generate_directory_sas
 from gofer.agent.objects.azure_auth import VERSION, SharedKey, make_sas, sas_fields, signature
 from gofer.agent.objects.azure_auth import SasTerms as Terms
 from gofer.config.stores import StoreOptions
-from gofer.ops.lending import LONGEST_S, lent_s
+from gofer.ops.lending import lent_s
 from gofer.ops.session import Session
 from gofer.ops.submit import SubmitRequest, _private, draft
 from gofer.storage.azure import AzureStore
@@ -74,11 +74,11 @@ def test_a_machine_with_an_identity_is_lent_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("limit_s", "retries", "days"),
-    [(None, 0, 4.0), (DAY / 2, 0, 2.5), (DAY, 2, 5.0), (30 * DAY, 0, 7.0), (None, 9, 7.0)],
+    [(None, 0, 7.0), (DAY / 2, 0, 2.5), (DAY, 2, 5.0), (30 * DAY, 0, 32.0), (None, 9, 7.0)],
 )
 def test_it_is_lent_for_the_queue_and_the_work(limit_s: float | None, retries: int, days: float) -> None:
     assert lent_s("azureml", limit_s, retries=retries) == days * DAY
-    assert lent_s("slurm", limit_s, retries=retries) == LONGEST_S
+    assert lent_s("slurm", limit_s, retries=retries) == max(days, 7.0) * DAY
 
 
 TARGET = """
@@ -108,7 +108,7 @@ def test_a_target_without_an_identity_gives_a_signature(tmp_path: Path) -> None:
     assert private.store is not None
     ends = datetime.fromisoformat(sas_fields(private.store["sas"])["se"])
     left = ends - datetime.now(UTC)
-    assert timedelta(days=3.9) < left < timedelta(days=4.1)
+    assert timedelta(days=6.9) < left < timedelta(days=7.1)
     assert sas_fields(private.folders["data"]["sas"])["sp"] == "rcwdl"
 
 
