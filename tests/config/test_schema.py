@@ -45,6 +45,7 @@ GOOD = [
     "job: {env: {A: 1, B: 0.10, C: no, D: null, E: '${secret:x}'}, tags: {a.b-c_1: 1, x: null}}",
     "job: {gpus: null, name: null, env: null, tags: null, launcher: null, retry_on: null, time_limit: null}",
     "ignore: ['*.pt', 1]",
+    "targets: {a: {kind: local, ignore: ['*.pt', '${env:X}']}, b: {kind: local, ignore: }}",
 ]
 BAD = [
     "dockers: {a: {image: 'a b'}}\n",
@@ -80,6 +81,7 @@ BAD = [
     "targets: {a: {kind: local, gpus: -1}}",
     "targets: {a: {kind: local, login: me}}",
     "targets: {a: {kind: local, job: {gpu: 1}}}",
+    "targets: {a: {kind: local, ignore: '*.pt'}}",
     "targets: {a: {kind: lab, login: me, partition: tpu}}",
     "targets: {a: {kind: lab, login: [me]}}",
     "targets: {a: {kind: lab, login: me, exclusive: 1}}",

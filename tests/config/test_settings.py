@@ -70,7 +70,7 @@ def test_project_over_user_key_by_key(desk: Desk) -> None:
         target: lab
         targets:
           lab: {kind: lab, login: me@login, share: 2, labels: {a: "1", b: "2"}}
-          mine: {kind: local, gpus: 1}
+          mine: {kind: local, gpus: 1, ignore: ["*.mine"]}
         ignore: ["*.user"]
         """)
     desk.project("""
@@ -86,6 +86,8 @@ def test_project_over_user_key_by_key(desk: Desk) -> None:
     assert settings.target_names == ["lab", "local", "mine"]
     assert settings.store_names == ["default", "shared"]
     assert settings.ignore == ("*.user", "*.project")
+    assert settings.ignored("local") == ("*.user", "*.project")
+    assert settings.ignored("mine") == ("*.user", "*.project", "*.mine")
 
 
 def test_a_target_of_another_kind_replaces_the_farther_one(desk: Desk) -> None:
@@ -151,6 +153,11 @@ def test_an_unknown_target_says_who_named_it_and_what_is_near(desk: Desk) -> Non
         ("job: 3\n", "gofer.yaml:1: `job` must be a map, not `3`", None),
         ("target: [a]\n", "gofer.yaml:1: `target` must be text, not a list", None),
         ("ignore: '*.pt'\n", "gofer.yaml:1: `ignore` must be a list, not the text `*.pt`", None),
+        (
+            "targets:\n  local: {ignore: a}\n",
+            "gofer.yaml:2: `targets.local.ignore` must be a list, not `a`",
+            None,
+        ),
         ("targets: [a]\n", "gofer.yaml:1: `targets` must be a map", None),
         ("targets: {lab: local}\n", "gofer.yaml:1: `targets.lab` must be a map", "kind: local"),
         ("targets: {-x: {kind: local}}\n", "gofer.yaml:1: `-x` cannot be a name in `targets`", "matches"),

@@ -65,7 +65,8 @@ def _talk(imported: Imported, *, dry_run: bool) -> None:
     for path in imported.texts:
         say(f"{'would write' if dry_run else 'wrote'} {display(path)}")
     if not imported.texts:
-        say(f"{display(imported.out)} has all of it already")
+        carried = any(one.to for one in imported.findings)
+        say(f"{display(imported.out)} has all of it already" if carried else "there was nothing to write")
     for secret in imported.secrets:
         say(f"next: `gofer secret set {secret.name}` (the value is in {secret.where})")
 

@@ -38,14 +38,13 @@ class Unused(NamedTuple):
 class ImportedTarget(NamedTuple):
     """One file. `node` is its entry of `targets:`, `root` what its folders are relative to.
 
-    `problems` are mapped folders that cannot be had, by name; `ignore` what stays out of snapshots; `notes`
-    what a person should know whom the target fails.
+    `problems` are mapped folders that cannot be had, by name; `notes` what a person should know whom the
+    target fails.
     """
 
     node: Table
     root: Path
     problems: Mapping[str, tuple[str, Place]]
-    ignore: tuple[str, ...]
     accounts: tuple[Path, ...]
     unused: tuple[Unused, ...]
     notes: tuple[str, ...] = ()
@@ -64,6 +63,9 @@ class _Live(Draft):
         if account_file not in self.files:
             self.files.append(account_file)
         return self._aml.store_name(account_file, self._taken)
+
+    def mention(self, text: str) -> None:
+        """Nothing: there is nobody to read it."""
 
     def keep(self, keys: Keys, key: str, name: str, to: str) -> str:
         from gofer.config.redact import remember
@@ -87,10 +89,9 @@ def read_imported(files: AmlFiles, name: str, taken: list[str]) -> ImportedTarge
     node = _node(draft.inert(entry), f"targets.{target}", places, file)
     assert isinstance(node, Table)
     problems = {folder: problem for (_, folder), problem in draft.problems.items()}
-    ignore = tuple(str(one) for one in draft.ignore)
     notes = tuple(note.removesuffix(" and import again") for note in draft.notes)
     unused = tuple(_unused(draft))
-    return ImportedTarget(node, files.root, problems, ignore, tuple(draft.files), unused, notes)
+    return ImportedTarget(node, files.root, problems, tuple(draft.files), unused, notes)
 
 
 def imported_secret(files: AmlFiles, secret: str) -> str | None:

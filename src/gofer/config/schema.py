@@ -17,7 +17,7 @@ from msgspec import inspect
 
 from gofer.config.decode import struct_type
 from gofer.config.scalars import bare, choices
-from gofer.config.sections import ENTRIES, FOLDERS, FileSection, JobFileSection, JobSection
+from gofer.config.sections import ENTRIES, FOLDERS, IGNORE, FileSection, JobFileSection, JobSection
 
 Schema = dict[str, Any]
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -43,7 +43,8 @@ def project_schema(kinds: Mapping[str, type[msgspec.Struct]]) -> Schema:
     # A heading with nothing under it says nothing.
     root["properties"] = {name: _or_null(value) for name, value in root["properties"].items()}
     folders = {"description": "Folders of this target alone, by name"} | schema_of(FOLDERS)
-    defs = {"job": _of_struct(struct_type(JobSection)), "folders": folders}
+    ignore = {"description": "What stays out of snapshots for this target alone"} | schema_of(IGNORE)
+    defs = {"job": _of_struct(struct_type(JobSection)), "folders": folders, "ignore": ignore}
     return {"$schema": _DIALECT, "title": "gofer.yaml", **root, "$defs": defs}
 
 
@@ -62,6 +63,7 @@ def _of_target(kind: str, options: inspect.StructType) -> Schema:
         "store": _or_null({"type": "string", "description": "The name of the store for its runs"}),
         "job": _or_null({"$ref": "#/$defs/job"}),
         "folders": _or_null({"$ref": "#/$defs/folders"}),
+        "ignore": _or_null({"$ref": "#/$defs/ignore"}),
         **own["properties"],
     }
     return own

@@ -209,6 +209,7 @@ class FileSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 FOLDERS = msgspec.inspect.type_info(dict[EntryName, FolderSection])
+IGNORE = msgspec.inspect.type_info(Words)
 # What a name in `targets` may look like, for the decoder.
 ENTRIES = msgspec.inspect.DictType(
     key_type=msgspec.inspect.StrType(pattern=NAME_PATTERN, max_length=100),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.config.files import PROJECT_FILE, find_project_file, read_file
 from gofer.config.layers import DEFAULT_STORE, DEFAULT_TARGET, built_in, join_targets
-from gofer.config.nodes import BUILT_IN, Node, Place, Scalar, Table, merged, table
+from gofer.config.nodes import BUILT_IN, Items, Node, Place, Scalar, Table, merged, table
 from gofer.config.paths import Paths, home_folder
 from gofer.config.stores import StoreEntry as StoreEntry
 from gofer.config.stores import nearest_entry, read_options, whole_address
@@ -174,16 +174,11 @@ class Settings:
     @property
     def ignore(self) -> tuple[str, ...]:
         """Patterns of files that stay out of a snapshot: the user's first, then the project's."""
-        patterns: list[str] = []
-        for layer in self._layers:
-            node = layer.entries.get("ignore")
-            patterns += [item.text for item in getattr(node, "items", ()) if isinstance(item, Scalar)]
-        return tuple(patterns)
+        return tuple(one for layer in self._layers for one in _texts(layer.entries.get("ignore")))
 
     def ignored(self, target: str) -> tuple[str, ...]:
-        """As `ignore`, for code that goes to a target: what the file of another tool leaves out stays out."""
-        found = self.imported(target)
-        return (*self.ignore, *found.ignore) if found else self.ignore
+        """As `ignore`, for code that goes to a target: its own patterns come last."""
+        return (*self.ignore, *_texts(table(self.target_node(target)).get("ignore")))
 
     def job_layers(self, target: str | None = None) -> list[Table]:
         """Where defaults of a job come from, nearest first: environment, the target, project, user.
@@ -272,6 +267,10 @@ def load(folder: Path, *, paths: Paths, environ: Mapping[str, str], kinds: Kinds
 
         check_joined(settings, kinds)
     return settings
+
+
+def _texts(node: Node | None) -> list[str]:
+    return [one.text for one in node.items if isinstance(one, Scalar)] if isinstance(node, Items) else []
 
 
 def _listed(what: str, known: Iterable[str]) -> str:

@@ -62,7 +62,6 @@ def _imported_rows(settings: Settings) -> Iterator[Shown]:
         if target is None:
             continue
         yield from _node_rows(f"targets.{name}", target.node)
-        yield Shown(f"targets.{name}.ignore", ", ".join(target.ignore), target.node.place.origin)
         for key, node, why in target.unused:
             text = masked(key.rpartition(".")[2], _written(node))
             yield Shown(f"targets.{name}.{key}", text, f"{node.place.origin}, not used: {why}")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Kinds = Mapping[str, type[msgspec.Struct]]
 
-OWN_KEYS = ("kind", "store", "job", "folders")
+OWN_KEYS = ("kind", "store", "job", "folders", "ignore")
 
 
 class Target(NamedTuple):
@@ -37,7 +37,7 @@ def read_target(name: str, node: Node, kinds: Kinds, resolve: Callable[[str], st
     Without `resolve` it is only checked, and `options` may be missing.
     """
     from gofer.config.decode import Decoder, struct_type
-    from gofer.config.sections import FOLDERS, JobSection
+    from gofer.config.sections import FOLDERS, IGNORE, JobSection
 
     key, entries = f"targets.{name}", table(node)
     kind = _kind(key, node, kinds)
@@ -45,15 +45,12 @@ def read_target(name: str, node: Node, kinds: Kinds, resolve: Callable[[str], st
     shape = struct_type(kinds[kind])
     _check_keys(known, shape, key)
     options = Decoder(resolve).struct(known, shape, key, node.place)
-    job = entries.get("job")
-    if job is not None and not is_null(job):
-        Decoder().value(job, struct_type(JobSection), f"{key}.job")
-    folders = entries.get("folders")
-    if folders is not None and not is_null(folders):
-        Decoder().value(folders, FOLDERS, f"{key}.folders")
-    return Target(
-        name, kind, _word(entries.get("store"), f"{key}.store") or "default", options, job, node.place
-    )
+    for word, kind_of_it in (("job", struct_type(JobSection)), ("folders", FOLDERS), ("ignore", IGNORE)):
+        given = entries.get(word)
+        if given is not None and not is_null(given):
+            Decoder().value(given, kind_of_it, f"{key}.{word}")
+    store = _word(entries.get("store"), f"{key}.store") or "default"
+    return Target(name, kind, store, options, entries.get("job"), node.place)
 
 
 def check_store(owner: str, node: Node, stores: Mapping[str, Node]) -> None:

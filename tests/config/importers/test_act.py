@@ -11,7 +11,6 @@ from config.importers.shop import WITHOUT, Shop, fates, text_of, tree
 
 from gofer.config.folders import folders_of
 from gofer.config.importers.keys import Outcome
-from gofer.config.importers.zip_patterns import read_zip_options
 from gofer.errors import ConfigError
 
 
@@ -41,6 +40,16 @@ targets:
       output:
         store: vigeastblob_account
         path: path/to/output
+    ignore:
+    - /assets/
+    - /output/
+    - /data/
+    - /visualization/
+    - wandb/
+    - '*.so'
+    - '*.o'
+    - '**/*src/py-faster-rcnn/'
+    - '**/*src/CMC/'
     job:
       gpus: 4
       multi_process: true
@@ -75,14 +84,6 @@ stores:
     url: az://xxxx/path/gofer
     account: xxxx
     key: ${secret:vigeastblob_account-key}
-ignore:
-- /assets/
-- /output/
-- /data/
-- /visualization/
-- wandb/
-- '**/*src/py-faster-rcnn/'
-- '**/*src/CMC/'
 """
 
 
@@ -114,7 +115,7 @@ def test_the_fate_of_each_key(act: Shop) -> None:
     assert "gofer secret set vigeastblob_account-key" in found["account_key"].why
     assert found["sas_token"].outcome is Outcome.DROPPED
     assert found["config_param.code_path.path"].to == "targets.aml.store"
-    assert (found["zip_options"].outcome, found["zip_options"].to) == (Outcome.CHANGED, "ignore")
+    assert (found["zip_options"].outcome, found["zip_options"].to) == (Outcome.CHANGED, "targets.aml.ignore")
     assert found["azure_blob_config_file"].why == "it says nothing"
 
 
@@ -260,19 +261,155 @@ def test_what_could_not_be_loaded_is_not_written(act: Shop) -> None:
     assert "gofer.yaml:3: `stores.acct.url` must not hold a secret" in caught.value.message
 
 
+REGISTRY = (
+    "docker:\n    address: vigregistry.azurecr.io\n    username: vigregistry\n    password: dummy-pw-9\n"
+)
+
+
 @pytest.mark.parametrize(
-    ("words", "ignore", "others"),
+    ("platform", "image", "meant", "why"),
     [
-        (["-x", "\\*src/CMC/\\*"], ["**/*src/CMC/"], []),
-        (["-x", "*.pyc", "data/*"], ["*.pyc", "/data/"], []),
-        (["-r", "-x", "a/b", "-9"], ["/a/b"], ["-r", "-9"]),
-        (["-x*wandb*"], ["*wandb*"], []),
-        ([], [], []),
+        ("aml", "setup:1", "vigregistry.azurecr.io/setup:1", "it stands before the image's name"),
+        ("itp", "a/setup:1", "vigregistry.azurecr.io/a/setup:1", "it stands before the image's name"),
+        (
+            "aml",
+            "vigregistry.azurecr.io/x:1",
+            "vigregistry.azurecr.io/x:1",
+            "the image's name begins with it",
+        ),
+        ("singularity", "a/x:1", "a/x:1", "Singularity takes an image by its whole name, with the registry"),
     ],
 )
-def test_options_of_zip(words: list[str], ignore: list[str], others: list[str]) -> None:
-    found = read_zip_options(words)
-    assert (found.ignore, found.others) == (ignore, others)
+def test_the_address_of_a_registry(act: Shop, platform: str, image: str, meant: str, why: str) -> None:
+    text = CLUSTER.replace("aks_compute: false\n", f"platform: {platform}\n").replace("docker:\n", REGISTRY)
+    act.put("aux_data/aml/reg.yaml", text.replace("amsword/setup:py36pt16", image))
+    plan = act.plan("aux_data/aml/reg.yaml")
+    # The registry's user is often called as the registry, and is no secret.
+    assert tree(plan)["targets"]["reg"]["image"] == meant
+    found = fates(plan)
+    assert found["docker.address"].why.startswith(why)
+    assert (found["docker.image"].outcome is Outcome.CHANGED) == (meant != image)
+    assert found["docker.password"].outcome is Outcome.DROPPED
+    assert "dummy-pw-9" not in repr(plan)
+
+
+def test_kubernetes_needs_an_instance_type_for_gpus(act: Shop) -> None:
+    act.put("aux_data/aml/itp.yaml", CLUSTER.replace("aks_compute: false", "aks_compute: true"))
+    act.put("aux_data/aml/cpu.yaml", "_base_: itp.yaml\ngpu_per_node: 0\n")
+    plan = act.plan("aux_data/aml/itp.yaml", "aux_data/aml/cpu.yaml")
+    (said,) = [note for note in plan.notes if "instance type" in note]
+    assert "`gofer target show itp` lists those of the compute; put one with 4 GPUs as" in said
+    assert said.endswith("`targets.itp.instance_type`")
+
+
+def test_what_a_file_leaves_out_stays_out_for_its_target_alone(act: Shop) -> None:
+    act.put(
+        "aux_data/aml/c1.yaml", "_base_: aml.yaml\nzip_options: ['-x', '*/build/*', '-x', '*.ckpt', '-9']\n"
+    )
+    act.put("aux_data/aml/c2.yaml", "_base_: aml.yaml\nzip_options: []\n")
+    plan = act.plan()
+    assert "ignore" not in tree(plan)
+    left_out = {name: target["ignore"] for name, target in tree(plan)["targets"].items()}
+    never = ["/assets/", "/output/", "/data/", "/visualization/", "wandb/", "*.so", "*.o"]
+    assert left_out["c1"] == [*never, "/*/**/build/", "*.ckpt"]
+    assert left_out["c2"] == never
+    assert f"`targets.c2.ignore` begins with what ACT itself never sent: {', '.join(never)}" in "".join(
+        plan.notes
+    )
+    fate = fates(plan, "c1.yaml")["zip_options"]
+    assert fate.to == "targets.c1.ignore"
+    assert fate.why == (
+        "patterns as in `.gitignore`; folders that are called as `*.ckpt` stay out too; "
+        "no archive is made, so `-9` is left out"
+    )
+    settings = act.bring()
+    assert settings.ignored("local") == ()
+    assert settings.ignored("c2") == tuple(never)
+
+
+def test_options_of_zip_that_say_nothing_of_folders_are_said(act: Shop) -> None:
+    act.put("aux_data/aml/c1.yaml", "_base_: aml.yaml\nzip_options: ['-x', '*/tmp', '-x', 's?c/*']\n")
+    fate = fates(act.plan("aux_data/aml/c1.yaml"), "c1.yaml")["zip_options"]
+    assert "`s?c/*` may leave out less than it did" in fate.why
+    assert "to zip `*/tmp` is a file's name and no folder's, so nothing stands for it" in fate.why
+
+
+LEGACY = """\
+azure_blob_config_file: ./aux_data/configs/vigeastblob_account.yaml
+aml_config: aux_data/aml/config.json
+config_param:
+    code_path: me/code/x.zip
+    data_folder: me/data
+    models_folder: /
+    odd: [a]
+compute_target: NC24RSV3
+"""
+
+
+def test_paths_alone_lie_in_the_account_at_the_top(act: Shop) -> None:
+    act.put("aux_data/aml/old.yaml", LEGACY)
+    plan = act.plan("aux_data/aml/old.yaml")
+    target = tree(plan)["targets"]["old"]
+    assert target["store"] == "vigeastblob_account-gofer"
+    assert tree(plan)["stores"][target["store"]]["url"] == "az://xxxx/me/gofer"
+    assert target["folders"] == {
+        "data": {"store": "vigeastblob_account", "path": "me/data"},
+        "models": {"store": "vigeastblob_account", "path": "/"},
+    }
+    found = fates(plan)
+    assert found["config_param.code_path"].to == "targets.old.store"
+    assert found["config_param.data_folder"].to == "targets.old.folders.data.path"
+    assert found["azure_blob_config_file"].to == "stores.vigeastblob_account"
+    assert found["config_param.odd"].outcome is Outcome.UNKNOWN
+
+
+def test_paths_alone_without_an_account(act: Shop) -> None:
+    act.put("aux_data/aml/old.yaml", LEGACY.partition("\n")[2])
+    plan = act.plan("aux_data/aml/old.yaml")
+    assert "folders" not in tree(plan)["targets"]["old"]
+    needs = "`config_param.data_folder` needs the key `azure_blob_config_file`"
+    assert fates(plan)["config_param.data_folder"].why == needs
+
+
+BASE = "docker: {image: a/b:1}\nenv: {A: '1'}\ngpu_per_node: 8\nmulti_process: false\n"
+
+
+def test_what_others_build_on_is_no_target_by_itself(act: Shop) -> None:
+    act.put("aux_data/aml/base.yaml", BASE)
+    act.put("aux_data/aml/half.yaml", "_base_: base.yaml\naml_config: aux_data/aml/config.json\n")
+    for name in ("c1", "c2"):
+        act.put(f"aux_data/aml/{name}.yaml", f"_base_: half.yaml\ncompute_target: {name}\n")
+    plan = act.plan()
+    assert [*tree(plan)["targets"]] == ["aml", "c1", "c2"]
+    assert tree(plan)["targets"]["c1"]["gpus_per_node"] == 8
+    said = [
+        note for note in plan.notes if "is no target by itself; it comes with the files that build" in note
+    ]
+    assert [note.partition("` ")[0].rpartition("/")[2] for note in said] == ["base.yaml", "half.yaml"]
+    with pytest.raises(ConfigError, match="no file of a tool"):
+        act.plan("aux_data/aml/base.yaml")
+
+
+def test_a_whole_target_that_another_builds_on_is_one(act: Shop) -> None:
+    act.put("aux_data/aml/c1.yaml", "_base_: aml.yaml\n")
+    assert [*tree(act.plan())["targets"]] == ["aml", "c1"]
+
+
+def test_an_account_file_of_a_like_name_is_named(act: Shop) -> None:
+    (act.folder / "aux_data/configs/vigeastblob_account.yaml").rename(
+        act.folder / "aux_data/configs/vigblob_account.yaml"
+    )
+    plan = act.plan("aux_data/aml/aml.yaml")
+    why = fates(plan)["config_param.data_folder.path"].why
+    assert why.endswith("(did you mean `vigblob_account.yaml`?); write it and import again")
+    assert why in plan.notes
+
+
+def test_what_is_empty_is_known_and_says_nothing(act: Shop) -> None:
+    act.put("acct.yaml", "account_name: a\ncontainer_name: b\naccount_key: ''\nsas_token: ' '\n")
+    found = fates(act.plan("acct.yaml"))
+    assert {found[key].why for key in ("account_key", "sas_token")} == {"it is empty"}
+    assert found["account_key"].outcome is Outcome.DROPPED
 
 
 def test_two_files_of_one_name_are_refused(act: Shop) -> None:

@@ -10,6 +10,7 @@ from gofer.config.folders import folders_of
 from gofer.config.jobs import JobFlags, build_job
 from gofer.config.settings import Settings
 from gofer.config.show import rows
+from gofer.errors import ConfigError
 
 SECRET = "dummy-wandb-value"
 VARIANTS = {
@@ -24,6 +25,13 @@ VARIANTS = {
     "set-up": CLUSTER
     + "compile_args: --with 'two ${env:HOME}'\ninterpreter_path: /opt/my conda/bin/python\n",
     "no code": CLUSTER.replace("path: path/to/code.zip", "path: null"),
+    "older": """\
+azure_blob_config_file: aux_data/configs/vigeastblob_account.yaml
+aml_config: aux_data/aml/config.json
+config_param: {code_path: me/code/x.zip, data_folder: me/data}
+compute_target: NC24RSV3
+""",
+    "registry": CLUSTER.replace("docker:\n", "docker:\n    address: reg.azurecr.io\n"),
 }
 
 
@@ -53,7 +61,35 @@ def test_as_it_is_means_what_the_import_writes(act: Shop, variant: str) -> None:
     after.secrets.set("WANDB_API_KEY", SECRET)
     assert after.imported("aml") is None
     assert means(after, "aml") == before
-    assert after.ignore == ignored
+    assert (after.ignore, after.ignored("aml")) == ((), ignored)
+
+
+def test_paths_alone_are_folders_of_the_account_at_the_top(act: Shop) -> None:
+    act.put("aux_data/aml/aml.yaml", VARIANTS["older"])
+    settings = act.load()
+    folder = folders_of(settings, "aml")["data"].check()
+    assert (settings.store(folder.store).url, folder.path) == ("az://xxxx@xxxx", "me/data")
+    assert settings.store(settings.target("aml").store).url == "az://xxxx@xxxx/me/gofer"
+    assert not [row for row in rows(settings) if "does not know this key" in row.origin]
+
+
+def test_an_account_file_of_a_like_name_is_named(act: Shop) -> None:
+    configs = act.folder / "aux_data/configs"
+    (configs / "vigeastblob_account.yaml").rename(configs / "vigblob_account.yaml")
+    settings = act.load()
+    for name in (settings.target("aml").store, folders_of(settings, "aml")["data"].store):
+        with pytest.raises(ConfigError, match="there is no account file") as caught:
+            settings.store(name)
+        assert caught.value.hint == "did you mean `vigblob_account.yaml`?"
+
+
+def test_patterns_belong_to_the_file_that_has_them(act: Shop) -> None:
+    act.put("aux_data/aml/c1.yaml", "_base_: aml.yaml\nzip_options: ['-x', '${env:X}/*']\n")
+    settings = act.load()
+    never = ("/assets/", "/output/", "/data/", "/visualization/", "wandb/", "*.so", "*.o")
+    assert settings.ignored("c1") == (*never, "/${env:X}/")
+    assert settings.ignored("local") == ()
+    assert act.bring("aux_data/aml/c1.yaml").ignored("c1") == (*never, "/${env:X}/")
 
 
 def test_a_variable_that_is_a_credential_is_read_when_a_run_is_sealed(act: Shop) -> None:

@@ -60,6 +60,12 @@ def test_the_report_is_data_and_the_rest_is_talk(project: Project) -> None:
     assert "gofer.yaml has all of it already" in again.err
 
 
+def test_files_of_which_nothing_is_left_write_nothing(project: Project) -> None:
+    done = project.gofer("config", "import", "aux_data/configs/multi_philly_vc.yaml")
+    assert done.err.splitlines()[-1] == "there was nothing to write"
+    assert not (project.folder / "gofer.yaml").exists()
+
+
 def test_a_dry_run_writes_nothing_wherever_the_option_stands(project: Project) -> None:
     before = sorted(project.folder.rglob("*"))
     done = project.gofer("--dry-run", "config", "import", "--out", "new.yaml", "job.json")

@@ -77,24 +77,104 @@ def test_a_target_without_a_kind_is_a_comment(philly: Shop) -> None:
 
 
 def test_every_key_has_a_fate(philly: Shop) -> None:
-    found = fates(philly.plan(FILE, name="lab"), "philly_vc.yaml")
+    plan = philly.plan(FILE, name="lab")
+    found = fates(plan, "philly_vc.yaml")
     assert not [one for one in found.values() if one.outcome is Outcome.UNKNOWN]
     dropped = {key for key, one in found.items() if one.outcome is Outcome.DROPPED}
     assert dropped == {
         "vc", "cluster", "user_name", "password", "blob_mount_point", "docker.image", "docker.tag",
-        "config_param.code_path",
     }  # fmt: skip
     assert found["config_param.data_folder"].to == "targets.lab.folders.data"
+    assert found["config_param.code_path"].to == "targets.lab.store"
 
 
 def test_two_blobs_and_the_list_of_clusters(philly: Shop) -> None:
     plan = philly.plan("aux_data/configs/two.yaml", "aux_data/configs/multi_philly_vc.yaml", name="local")
     folders = tree(plan)["targets"]["local"]["folders"]
-    assert folders["data"] == {"store": "vigblob_account", "path": "jianfw/data/qd_data"}
+    assert folders["data"] == {"store": "vigblob_account", "path": "jianfw/data/qd_data", "read_only": True}
     assert folders["output"] == {"store": "vigeastblob_account", "path": "jianfw/work/qd_output"}
     found = fates(plan)
-    assert found["blob_mount_info[1].blob_fuse_options"].outcome is Outcome.DROPPED
+    assert found["blob_mount_info[0].blob_fuse_options"].outcome is Outcome.DROPPED
+    assert found["blob_mount_info[1].blob_fuse_options"].to == "targets.local.folders"
+    assert "`read_only`" in found["config_param.data_folder"].why
     assert found["clusters"].outcome is Outcome.DROPPED
+
+
+@pytest.mark.parametrize(
+    ("options", "read_only"),
+    [
+        ("['-o', ro]", True),
+        ("['-o=ro']", True),
+        ("['-oro']", True),
+        ("['-o', 'allow_other,ro,attr_timeout=240']", True),
+        ("'-o allow_other -o ro'", True),
+        ("['-o', rw]", False),
+        ("['-o', 'root=1', '--log-level=ro']", False),
+        ("[ro]", False),
+        ("['-o']", False),
+    ],
+)
+def test_a_blob_that_was_mounted_to_be_read(philly: Shop, options: str, read_only: bool) -> None:
+    philly.put(FILE, f"{PHILLY}blob_fuse_options: {options}\n")
+    plan = philly.plan(FILE, name="local")
+    folders = tree(plan)["targets"]["local"]["folders"]
+    assert [one.get("read_only", False) for one in folders.values()] == [read_only] * 3
+    found = fates(plan)["blob_fuse_options"]
+    assert found.outcome is (Outcome.CHANGED if read_only else Outcome.DROPPED)
+
+
+def test_read_only_is_said_of_folders_alone(philly: Shop) -> None:
+    text = TWO_BLOBS.replace("/data_blob/jianfw", "/blob/jianfw")
+    philly.put("aux_data/configs/two.yaml", text)
+    plan = philly.plan("aux_data/configs/two.yaml", name="local")
+    assert fates(plan)["blob_mount_info[1].blob_fuse_options"].outcome is Outcome.DROPPED
+
+
+def test_a_new_target_keeps_its_runs_in_the_account_of_the_code(philly: Shop) -> None:
+    plan = philly.plan(FILE, name="new")
+    assert "  #   store: vigeastblob_account-gofer\n" in text_of(plan)
+    assert tree(plan)["stores"]["vigeastblob_account-gofer"]["url"] == "az://xxxx/jianfw/gofer"
+
+
+def test_a_target_on_azure_that_has_no_store_gets_it_too(philly: Shop) -> None:
+    philly.put("gofer.yaml", "targets:\n  wu1: {kind: azureml, compute: c}\n")
+    assert philly.bring(FILE, name="wu1").target("wu1").store == "vigeastblob_account-gofer"
+
+
+@pytest.mark.parametrize("entry", ["{kind: azureml, store: mine}", "{kind: ssh, hosts: [me@box]}"])
+def test_a_target_that_has_a_store_or_needs_none_keeps_it(philly: Shop, entry: str) -> None:
+    philly.put("gofer.yaml", f"targets:\n  lab: {entry}\nstores:\n  mine: {{url: 'az://x', account: y}}\n")
+    plan = philly.plan(FILE, name="lab")
+    written = tree(plan)
+    assert written["targets"]["lab"].get("store") == ("mine" if "store" in entry else None)
+    assert [*written["stores"]] == ["mine", "vigeastblob_account"]
+    found = fates(plan, "philly_vc.yaml")["config_param.code_path"]
+    assert found.outcome is Outcome.DROPPED
+    assert not any("could be kept" in note for note in plan.notes)
+
+
+def test_a_file_without_an_account_says_how_to_get_a_store(philly: Shop) -> None:
+    philly.put(FILE, PHILLY.replace("/blob/", "/hdfs/"))
+    plan = philly.plan(FILE, name="new")
+    (note,) = [one for one in plan.notes if "begins with `az://`" in one]
+    assert "`store: NAME` into the target `new`" in note
+    # An account that runs could only read is none to keep them in; one that they wrote to is.
+    for point, store in (("/data_blob", None), ("/blob", "vigeastblob_account-gofer")):
+        text = TWO_BLOBS.replace("/blob/jianfw", "/hdfs/jianfw").replace(
+            "/data_blob/jianfw", f"{point}/jianfw"
+        )
+        philly.put("aux_data/configs/two.yaml", text)
+        plan = philly.plan("aux_data/configs/two.yaml", name="new")
+        assert (f"store: {store}" in text_of(plan)) == (store is not None)
+        assert fates(plan, "two.yaml")["config_param.code_path"].outcome is Outcome.DROPPED
+
+
+def test_a_list_of_clusters_alone_says_that_nothing_is_left_of_it(philly: Shop) -> None:
+    plan = philly.plan("aux_data/configs/multi_philly_vc.yaml")
+    assert plan.texts == {}
+    (note,) = plan.notes
+    assert note.startswith("`multi_philly_vc.yaml` names clusters of Philly, a service that is gone")
+    assert note.endswith("nothing of it can be carried")
 
 
 def test_paths_that_lie_nowhere_and_keys_of_nobody(philly: Shop) -> None:

@@ -5,13 +5,21 @@ from __future__ import annotations
 import pytest
 from config.importers.printed import TOOLKIT_1, TOOLKIT_2
 from config.importers.shop import Shop, fates, text_of, tree
+from msgspec import convert
 
+from gofer.backends.azureml.options import AzureOptions, misplaced
 from gofer.config.arrays import expand, substitute
 from gofer.config.importers.keys import Outcome
 from gofer.config.importers.sweeps import read_sweep
 from gofer.config.job_file import read_job_file
+from gofer.config.targets import OWN_KEYS
 from gofer.errors import ConfigError, UsageError
 from gofer.ops.config_import import write_import
+
+# A store that jobs on Azure ML can reach, and the second format with no code in its rows.
+BLOB = "stores:\n  blob: {url: 'az://box', account: acct}\n"
+RUNS = "{url: 'az://runs', account: acct}\n"
+DATA_ONLY = TOOLKIT_2.replace('"target": "data"', '"target": ""')
 
 
 def test_a_job_of_the_first_format(shop: Shop) -> None:
@@ -28,6 +36,7 @@ def test_a_job_of_the_first_format(shop: Shop) -> None:
     }
     assert written["ignore"] == ["out/", "tmp/"]
     assert any("add `subscription_id`, `resource_group` and `workspace`" in note for note in plan.notes)
+    assert not any("`az://`" in note for note in plan.notes)
     found = fates(plan)
     assert not [one for one in found.values() if one.outcome is Outcome.UNKNOWN]
     assert found["experiment.data_subdir"].to == "targets.msrresrchvc.folders"
@@ -57,10 +66,58 @@ def test_the_cluster_that_is_none_of_singularitys(shop: Shop) -> None:
     assert "gpus_per_node: 8\n" in text
 
 
+def test_a_count_of_gpus_needs_an_instance_type(shop: Shop) -> None:
+    shop.put("job.json", TOOLKIT_1.replace("msrresrchvc", "itplabrr1cl1").replace("ND40_v2g1", "8"))
+    (note,) = [one for one in shop.plan("job.json").notes if "instance" in one]
+    assert "Azure's default one has no GPU" in note
+    assert "`gofer target show itplabrr1cl1` lists the compute's" in note
+    assert "put one with 8 GPUs as `instance_type:`" in note
+    shop.put("job.json", TOOLKIT_1)
+    assert not any("instance" in one for one in shop.plan("job.json").notes)
+
+
+@pytest.mark.parametrize(
+    ("key", "cluster", "image", "ours", "value"),
+    [
+        ("docker_image", "msrresrchvc", "pytorch-1.9.0-a100", "image_version", "pytorch-1.9.0-a100"),
+        ("image", "msroctovc", "acpt-2.2:cu12", "image_version", "acpt-2.2:cu12"),
+        ("image", "msroctovc", "me.azurecr.io/env:1", "image", "me.azurecr.io/env:1"),
+        ("docker_image", "itplabrr1cl1", "AzureML-pytorch", "environment", "AzureML-pytorch@latest"),
+        ("docker_image", "itplabrr1cl1", "AzureML-pytorch:3", "environment", "AzureML-pytorch:3"),
+        ("docker_image", "itplabrr1cl1", "mine@dev", "environment", "mine@dev"),
+        ("docker_image", "itplabrr1cl1", "me/env:1", "image", "me/env:1"),
+        ("image", "", "acpt-2.2", "image_version", "acpt-2.2"),
+    ],
+)
+def test_an_image_is_what_the_service_calls_so(
+    shop: Shop, key: str, cluster: str, image: str, ours: str, value: str
+) -> None:
+    text = TOOLKIT_1.replace("msrresrchvc", cluster).replace("ND40_v2g1", "8")
+    text = text.replace('"docker_image": "AzureML-pytorch"', f'"{key}": "{image}"')
+    shop.put("job.json", text)
+    plan = shop.plan("job.json", name="x")
+    target = tree(plan)["targets"]["x"]
+    assert {name: target[name] for name in ("image", "image_version", "environment") if name in target} == {
+        ours: value
+    }
+    options = convert({name: one for name, one in target.items() if name not in OWN_KEYS}, AzureOptions)
+    assert not misplaced(options)
+    assert fates(plan)[f"environment.{key}"].to == f"targets.x.{ours}"
+
+
+def test_the_words_for_regions_and_identities_of_later_releases(shop: Shop) -> None:
+    text = TOOLKIT_2.replace('"locations"', '"location"').replace('"name": "exp"', '"managed_id": "me"')
+    shop.put("job.json", text)
+    plan = shop.plan("job.json")
+    assert tree(plan)["targets"]["msroctovc"]["locations"] == ["eastus"]
+    assert fates(plan)["cluster.location"].to == "targets.msroctovc.locations"
+    assert "`identity`" in fates(plan)["experiment.managed_id"].why
+
+
 def test_a_job_of_the_second_format_and_its_sweep(shop: Shop) -> None:
     assert "\t" in TOOLKIT_2
-    shop.put("gofer.yaml", "stores:\n  blob: {url: 'file:///srv/blob'}\n")
-    shop.put("job.json", TOOLKIT_2)
+    shop.put("gofer.yaml", BLOB)
+    shop.put("job.json", DATA_ONLY)
     settings = shop.bring("job.json")
     target = settings.target("msroctovc")
     assert getattr(target.options, "workspace", "") == "W"
@@ -75,8 +132,8 @@ def test_a_job_of_the_second_format_and_its_sweep(shop: Shop) -> None:
 
 
 def test_folders_need_a_store_of_the_datastores_name(shop: Shop) -> None:
-    shop.put("gofer.yaml", "stores: {blob: {url: 'file:///srv/blob'}}\n")
-    shop.put("job.json", TOOLKIT_2)
+    shop.put("gofer.yaml", BLOB)
+    shop.put("job.json", DATA_ONLY)
     plan = shop.plan("job.json")
     assert tree(plan)["targets"]["msroctovc"]["folders"] == {
         "data": {"store": "blob", "path": "me/data", "mode": "mount", "read_only": True},
@@ -85,6 +142,122 @@ def test_folders_need_a_store_of_the_datastores_name(shop: Shop) -> None:
     found = fates(plan)
     assert found["io[0].mode"].to == "targets.msroctovc.folders.data.mode"
     assert "where the datastore `elsewhere` is" in found["io[2].path"].why
+
+
+def test_a_row_without_a_store_says_what_to_add_and_who_will_miss_it(shop: Shop) -> None:
+    shop.put("job.json", DATA_ONLY)
+    notes = shop.plan("job.json").notes
+    (data,) = [one for one in notes if "`blob` of `data`" in one]
+    assert "put `blob: {url: 'az://CONTAINER', account: ACCOUNT}` below `stores:`" in data
+    assert "without it a run fails where it uses `./data`" in data
+    (far,) = [one for one in notes if "`elsewhere` of `far`" in one]
+    assert "the script names it" not in far
+
+
+def test_the_row_that_held_the_code_is_the_working_folder(shop: Shop) -> None:
+    text = TOOLKIT_2.replace('"name": "data"', '"name": "workdir"').replace(
+        '"target": "data"', '"target": "workdir"'
+    )
+    text = text.replace('"python t.py', '"cd ${{workdir}}", "python ${{ workdir }}/t.py')
+    shop.put("gofer.yaml", BLOB)
+    shop.put("job.json", text)
+    plan = shop.plan("job.json")
+    assert [*tree(plan)["targets"]["msroctovc"]["folders"]] == ["out"]
+    assert tree(plan, "sweep.yaml")["script"].startswith("cd .\npython ./t.py ")
+    found = fates(plan)
+    assert found["io[0].name"].outcome is Outcome.DROPPED
+    assert "`${{workdir}}` is `.`" in found["io[0].path"].why
+    (note,) = [one for one in plan.notes if "held the code" in one]
+    assert "`$GOFER_OUTPUT_DIR` is kept" in note
+
+
+def test_runs_are_kept_where_the_code_lay(shop: Shop) -> None:
+    shop.put("gofer.yaml", BLOB)
+    shop.put("job.json", TOOLKIT_2)
+    plan = shop.plan("job.json")
+    assert tree(plan)["targets"]["msroctovc"]["store"] == "blob"
+    assert fates(plan)["io[0].datastore"].to == "targets.msroctovc.store"
+    assert any("runs on `msroctovc` are kept in the store `blob`" in note for note in plan.notes)
+    # An account that came with another file: gofer's own folder in it, beside the code.
+    shop.put("gofer.yaml", "")
+    shop.put("older.json", TOOLKIT_1.replace("my store", "blob"))
+    plan = shop.plan("older.json", "job.json")
+    written = tree(plan)
+    assert written["targets"]["msroctovc"]["store"] == "blob-gofer"
+    assert written["stores"]["blob-gofer"]["url"] == "az://box/me/gofer"
+
+
+def test_without_code_runs_are_kept_where_jobs_wrote(shop: Shop) -> None:
+    shop.put("gofer.yaml", BLOB)
+    shop.put("job.json", DATA_ONLY)
+    assert tree(shop.plan("job.json"))["targets"]["msroctovc"]["store"] == "blob"
+    shop.put("job.json", DATA_ONLY.replace('"upload"', '"download"'))
+    assert "store" not in tree(shop.plan("job.json"))["targets"]["msroctovc"]
+
+
+@pytest.mark.parametrize("own", ["", "stores:\n  blob: {url: 'file:///srv/blob'}\n"])
+def test_a_target_without_a_store_says_how_to_give_it_one(shop: Shop, own: str) -> None:
+    shop.put("gofer.yaml", own)
+    shop.put("job.json", TOOLKIT_2)
+    plan = shop.plan("job.json")
+    assert "store" not in tree(plan)["targets"]["msroctovc"]
+    (note,) = [one for one in plan.notes if "begins with `az://`" in one]
+    assert "`store: NAME` into the target `msroctovc`" in note
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        f"targets:\n  msroctovc: {{kind: azureml, store: runs}}\n{BLOB}  runs: {RUNS}",
+        f"{BLOB}  default: {RUNS}",
+    ],
+)
+def test_a_store_that_the_person_chose_stays(shop: Shop, own: str) -> None:
+    shop.put("gofer.yaml", own)
+    shop.put("job.json", TOOLKIT_2)
+    plan = shop.plan("job.json")
+    assert tree(plan)["targets"]["msroctovc"].get("store") == ("runs" if "store: runs" in own else None)
+    assert not any("az://" in note and "could be kept" in note for note in plan.notes)
+
+
+def test_the_same_import_twice_changes_nothing(shop: Shop) -> None:
+    shop.put("older.json", TOOLKIT_1.replace("my store", "blob"))
+    shop.put("job.json", TOOLKIT_2)
+    write_import(shop.plan("older.json", "job.json"))
+    assert shop.plan("older.json", "job.json").texts == {}
+
+
+@pytest.mark.parametrize(
+    ("subdirs", "folders"),
+    [
+        ("voc; coco", {"voc": "me/data/voc", "coco": "me/data/coco"}),
+        (
+            "train/images;val/images",
+            {"train-images": "me/data/train/images", "val-images": "me/data/val/images"},
+        ),
+        (
+            "a/b;c/b;a-b;a-b",
+            {"a-b-2": "me/data/a/b", "c-b": "me/data/c/b", "a-b": "me/data/a-b"},
+        ),
+        ("x/y/im;x-y/im", {"x-y-im": "me/data/x/y/im", "x-y-im-2": "me/data/x-y/im"}),
+        ("", {"data": "me/data"}),
+    ],
+)
+def test_every_copied_folder_has_a_name_of_its_own(shop: Shop, subdirs: str, folders: dict[str, str]) -> None:
+    shop.put("job.json", TOOLKIT_1.replace("voc; coco", subdirs))
+    plan = shop.plan("job.json")
+    found = tree(plan)["targets"]["msrresrchvc"]["folders"]
+    assert {name: one["path"] for name, one in found.items()} == folders
+    assert {one["mode"] for one in found.values()} == {"copy"}
+    why = fates(plan)["experiment.data_subdir" if subdirs else "experiment.data_dir"].why
+    assert [f"`{path}` is `./{name}`" in why for name, path in folders.items()] == [True] * len(folders)
+
+
+def test_without_a_folder_of_data_none_was_copied(shop: Shop) -> None:
+    shop.put("job.json", TOOLKIT_1.replace("me/data", ""))
+    plan = shop.plan("job.json")
+    assert "folders" not in tree(plan)["targets"]["msrresrchvc"]
+    assert fates(plan)["experiment.data_subdir"].why == "no data was copied"
 
 
 def test_two_jobs_on_one_cluster_are_two_targets_unless_they_are_alike(shop: Shop) -> None:
@@ -115,6 +288,14 @@ def test_a_job_file_that_is_there_is_not_replaced(shop: Shop) -> None:
         shop.plan("job.json")
 
 
+def test_a_sweep_is_one_text_however_its_lines_were_split(shop: Shop) -> None:
+    lines = '"arg_sweep": ["lr: 0.1,", "0.01", "seed: 1"]'
+    old = '"arg_sweep": ["lr: 0.1, 0.01", "(a, b): (1, 2), (3, \'x, y\')", "seed: 2-4"]'
+    assert old in TOOLKIT_2
+    shop.put("job.json", TOOLKIT_2.replace(old, lines))
+    assert tree(shop.plan("job.json"), "sweep.yaml")["each"] == {"lr": ["0.1", "0.01"], "seed": ["1"]}
+
+
 def test_a_sweep_over_what_cannot_be_a_column(shop: Shop) -> None:
     shop.put("job.json", TOOLKIT_2.replace("lr: 0.1", "--lr: 0.1"))
     with pytest.raises(ConfigError) as caught:
@@ -132,6 +313,12 @@ def test_a_sweep_over_what_cannot_be_a_column(shop: Shop) -> None:
         (["m: a\nb\nc"], {"m": ["a", "b", "c"]}, []),
         (["m: a\nn: b"], {"m": ["a"], "n": ["b"]}, []),
         (["m: a-b, 2-x"], {"m": ["a-b", "2-x"]}, []),
+        (["lr: 0.1,", "0.01", "seed: 1"], {"lr": ["0.1", "0.01"], "seed": ["1"]}, []),
+        (["lr:", "0.1", "0.01", "", "seed:1"], {"lr": ["0.1", "0.01"], "seed": ["1"]}, []),
+        (["seed: 2-4", "m: '2-4'"], {"seed": ["2", "3", "4"], "m": ["2-4"]}, []),
+        (["lr: 0.1, 0.01, seed: 1"], {"lr": ["0.1", "0.01"], "seed": ["1"]}, []),
+        (["(a, b):", "(1, 2),", "(3, 4)"], {}, [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]),
+        ([r"m: 'it\'s', b"], {"m": [r"it\'s", "b"]}, []),
         (["(a, b): (1, 2), (3, 4)"], {}, [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]),
         (
             ["(a, b): (1, 2)", "(c, d): (3, 4), (5, 6)"],
@@ -147,7 +334,23 @@ def test_the_grammar_of_sweeps(
 
 
 @pytest.mark.parametrize(
-    "line", ["lr", "lr:", "(a, b): (1, 2", "(a, b): 1, 2", "a: (1)) ", ": 1", "n: 1-99999999"]
+    "line",
+    [
+        "lr",
+        "lr:",
+        "(a, b): (1, 2",
+        "(a, b): 1, 2",
+        "a: (1)) ",
+        ": 1",
+        "n: 1-99999999",
+        "1, lr: 2",
+        "a: 1, : 2",
+        "a: (1: 2)",
+        "n: 4-2",
+        "a: 1\na: 2",
+        "(a, a): (1, 2)",
+        "a:\nb: 1",
+    ],
 )
 def test_a_sweep_that_cannot_be_read(line: str) -> None:
     with pytest.raises(UsageError):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from config.importers.printed import XT
-from config.importers.shop import Shop, fates, tree
+from config.importers.shop import WITHOUT, Shop, fates, tree
 
 from gofer.config.dockers import docker
 from gofer.config.folders import folders_of
@@ -30,6 +31,7 @@ def test_the_target_of_the_page_on_singularity(xt: Shop) -> None:
         "instance_type": "ND40_v2g1",
         "sla": "premium",
         "locations": ["eastus"],
+        "gpus_per_node": 1,
         "image": "mine",
         "experiment": "exper1",
         "store": "xtstorage",
@@ -142,6 +144,229 @@ def test_the_newer_stores_and_an_unknown_service(shop: Shop) -> None:
         found["compute-targets.aml-low.compute"].why == "the service `gone` is not among `external-services`"
     )
     assert found["external-services.sandboxaml.resource-group"].why == "no target that is carried uses it"
+
+
+MOUNTED = XT.replace('data-action: "download"', 'data-action: "mount"')
+
+
+@pytest.mark.parametrize(
+    ("text", "extra", "why"),
+    [
+        (MOUNTED, {"mode": "mount", "read_only": True}, "`true`: runs may only read it"),
+        (MOUNTED.replace("    data-writable: false\n", ""), {"mode": "mount", "read_only": True}, None),
+        (
+            MOUNTED.replace("data-writable: false", "data-writable: true"),
+            {"mode": "mount"},
+            "true is what gofer does unless told",
+        ),
+        (XT, {"mode": "copy"}, "a copy is the run's own, and nothing of it goes back to the store"),
+    ],
+    ids=["false", "absent", "true", "copied"],
+)
+def test_a_mounted_folder_is_for_reading_unless_told(
+    shop: Shop, text: str, extra: dict[str, object], why: str | None
+) -> None:
+    shop.put("xt_config.yaml", text)
+    plan = shop.plan("xt_config.yaml")
+    folder = tree(plan)["targets"]["eus-v100"]["folders"]["mnist"]
+    assert folder == {"store": "xtstorage-data", "path": "mnist", **extra}
+    assert why is None or fates(plan)["data.data-writable"].why == why
+
+
+def test_the_models_of_a_run_too(shop: Shop) -> None:
+    text = XT.replace('model-share-path: ""', 'model-share-path: "nets"').replace(
+        'model-action: "none"', 'model-action: "mount"'
+    )
+    shop.put("xt_config.yaml", text)
+    plan = shop.plan("xt_config.yaml")
+    assert tree(plan)["targets"]["lab"]["folders"]["model"]["read_only"] is True
+    assert fates(plan)["model.model-writable"].to == "targets.*.folders.model.read_only"
+
+
+BARE = XT.replace('vm-size: "ND40_v2g1"', 'vm-size: "ND96amr_A100_v4"').replace(
+    ' sla: "premium", setup: "aml", docker: "mine"}', " low-pri: true}"
+)
+
+
+def test_a_target_on_singularity_that_says_little(shop: Shop) -> None:
+    shop.put("xt_config.yaml", BARE)
+    plan = shop.plan("xt_config.yaml")
+    target = tree(plan)["targets"]["eus-v100"]
+    assert target["sla"] == "basic"
+    assert not {"gpus_per_node", "image", "preemptible"} & target.keys()
+    said = [note for note in plan.notes if "the target `eus-v100` " in note]
+    assert said == [
+        "the target `eus-v100` has XT's own tier, `basic`, since it names none",
+        "the target `eus-v100` does not say how many GPUs a node has, and `-n` needs it: `gofer target show "
+        "eus-v100` lists its instance types with their GPUs; set `targets.eus-v100.gpus_per_node`",
+        "the target `eus-v100` names no image. XT's jobs ran in Singularity's own then; gofer takes a plain "
+        "one of Azure ML's, with CUDA where `gpus_per_node` is set, unless "
+        "`targets.eus-v100.image_version` names one of Singularity's",
+    ]
+    assert fates(plan)["compute-targets.eus-v100.low-pri"].why == "`sla` says it"
+
+
+def test_the_name_of_an_instance_type_may_say_how_many_gpus_there_are(xt: Shop) -> None:
+    plan = xt.plan("xt_config.yaml")
+    assert fates(plan)["compute-targets.eus-v100.vm-size"].to == (
+        "targets.eus-v100.instance_type, targets.eus-v100.gpus_per_node"
+    )
+    assert "gpus_per_node" not in tree(plan)["targets"]["aml-low"]
+    assert not [note for note in plan.notes if "`eus-v100`" in note]
+    assert any("show aml-low` lists what its machines are" in note for note in plan.notes)
+
+
+@pytest.mark.parametrize(
+    ("record", "script"),
+    [
+        (
+            "{pip-packages: ['xtlib==*', b], conda-packages: ['c==*'], pre-cmds: [one], post-cmds: [two]}",
+            "one\nconda install -y c\npython -m pip install xtlib b\ntwo\n",
+        ),
+        (
+            '{pip-packages: ["a"], other-cmds: {pre: ["one", "one b"], post: ["two"]}}',
+            "one\none b\npython -m pip install a\ntwo\n",
+        ),
+        ('{pip-packages: ["a"], other-cmds: ["two"]}', "python -m pip install a\ntwo\n"),
+        ('{other-cmds: {pre: "one"}}', "one\n"),
+    ],
+)
+def test_a_set_up_keeps_its_order(shop: Shop, record: str, script: str) -> None:
+    old = XT[XT.index("    aml: {activate: null") :].partition("\n")[0]
+    shop.put("xt_config.yaml", XT.replace(old, f"    aml: {record}"))
+    plan = shop.plan("xt_config.yaml")
+    assert tree(plan)["targets"]["eus-v100"]["job"]["setup"] == script
+    assert not [one.key for one in plan.findings if one.outcome is Outcome.UNKNOWN]
+
+
+def test_a_local_file_with_a_few_sections(shop: Shop) -> None:
+    shop.put("xt_config.yaml", "general: {username: me}\ncode: {code-omit: [tmp]}\ninternal: {}\n")
+    plan = shop.plan("xt_config.yaml")
+    assert tree(plan) == {"ignore": ["tmp"]}
+    assert fates(plan)["general.username"].outcome is Outcome.DROPPED
+    shop.put("other.yaml", "data: {a: 1}\n")
+    with pytest.raises(ConfigError, match="no file of a tool"):
+        shop.plan("other.yaml")
+
+
+OVER = """\
+compute-targets:
+    near: {service: "msrresrchws", compute: "othervc", vm-size: "ND12_v2g4", sla: "standard"}
+    aml-low: {compute: "cpu8"}
+xt-services:
+    target: "near"
+general:
+    experiment: "exper2"
+"""
+
+
+def test_files_in_layers_are_one(xt: Shop) -> None:
+    xt.put("over.yaml", OVER)
+    plan = xt.plan("xt_config.yaml", "over.yaml")
+    written = tree(plan)
+    assert written["target"] == "near"
+    near = written["targets"]["near"]
+    assert (near["subscription_id"], near["virtual_cluster"], near["gpus_per_node"]) == (
+        "dummy-sub",
+        "othervc",
+        4,
+    )
+    assert written["targets"]["aml-low"]["compute"] == "cpu8"
+    assert {target.get("experiment") for target in written["targets"].values()} == {"exper2", None}
+    below, above = fates(plan, "xt_config.yaml"), fates(plan, "over.yaml")
+    assert above["compute-targets.near.service"].to == "targets.near.workspace"
+    assert above["compute-targets.aml-low.compute"].to == "targets.aml-low.compute"
+    assert below["general.experiment"].why.endswith("over.yaml:7` says otherwise")
+    assert below["compute-targets.aml-low.service"].to == "targets.aml-low.workspace"
+    # The other way round the team's file is the nearer one.
+    assert tree(xt.plan("over.yaml", "xt_config.yaml"))["target"] == "local"
+
+
+NEWER = XT.replace('    storage: "xtstorage"\n', "").replace(
+    '    target: "local"                    # our default compute target\n', ""
+)
+STORES = """\
+store: main
+stores:
+    main: {storage: xtstorage, database: mongodb, vault: xtvault, target: eus-v100}
+    other: {storage: filestorage, target: lab}
+"""
+
+
+def test_newer_builds_have_the_default_target_with_the_store(shop: Shop) -> None:
+    shop.put("xt_config.yaml", NEWER + STORES)
+    plan = shop.plan("xt_config.yaml")
+    assert (tree(plan)["target"], tree(plan)["targets"]["lab"]["store"]) == ("eus-v100", "xtstorage")
+    found = fates(plan)
+    assert found["stores.main.target"].to == "target"
+    assert found["stores.other.target"].outcome is Outcome.DROPPED
+    shop.put("xt_config.yaml", NEWER.replace("xt-services:\n", "xt-services:\n    target: lab\n") + STORES)
+    assert tree(shop.plan("xt_config.yaml"))["target"] == "lab"
+    shop.put("xt_config.yaml", NEWER + STORES.replace("store: main\n", ""))
+    assert "target" not in tree(shop.plan("xt_config.yaml"))
+
+
+def test_a_registry_is_named_by_its_user_often(shop: Shop) -> None:
+    text = XT.replace(
+        'login-server: "reg.invalid", username: "me"',
+        'login-server: "teamregistry.azurecr.io", username: "teamregistry", login: true',
+    )
+    text = text.replace("dockers:\n", 'dockers:\n    hub: {registry: "", image: "me/other:1"}\n')
+    shop.put("xt_config.yaml", text)
+    plan = shop.plan("xt_config.yaml")
+    written = tree(plan)["dockers"]
+    assert written["hub"] == {"image": "me/other:1"}
+    assert (written["mine"]["registry"], written["mine"]["username"]) == (
+        "teamregistry.azurecr.io",
+        "teamregistry",
+    )
+    found = fates(plan)
+    assert found["dockers.hub.registry"].why == "an empty one is Docker Hub, which is meant unless told"
+    assert found["external-services.registry.login"].why == (
+        "`username` and `password` say whether to sign in"
+    )
+    assert "dummy-registry-pw" not in repr(plan)
+
+
+def test_what_targets_share_goes_to_all_of_them(shop: Shop) -> None:
+    near = '    near: {service: "msrresrchws", compute: "vc", vm-size: "ND12_v2g4", setup: "aml"}\n'
+    shop.put("xt_config.yaml", XT.replace("compute-targets:\n", f"compute-targets:\n{near}"))
+    found = fates(shop.plan("xt_config.yaml"))
+    assert found["external-services.msrresrchws.subscription-id"].to == (
+        "targets.near.subscription_id, targets.eus-v100.subscription_id"
+    )
+    assert found["general.experiment"].to == (
+        "targets.near.experiment, targets.eus-v100.experiment, targets.aml-low.experiment"
+    )
+    everywhere = ["near", "local", "lab", "eus-v100", "aml-low"]
+    assert found["general.env-vars.MODE"].to == ", ".join(f"targets.{one}.job.env.MODE" for one in everywhere)
+    assert found["general.env-vars.HF_TOKEN"].to.count("HF_TOKEN") == 5
+    assert found["setups.aml.pip-packages"].to == (
+        "targets.near.job.setup, targets.lab.job.setup, targets.eus-v100.job.setup"
+    )
+
+
+class Lesser(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A kind of that name that knows no experiments."""
+
+    platform: str = "aml"
+
+
+def test_what_no_target_got_in_the_end_is_dropped(xt: Shop) -> None:
+    found = fates(xt.plan("xt_config.yaml", kinds={**WITHOUT, "azureml": Lesser}))
+    assert found["general.experiment"].outcome is Outcome.DROPPED
+    assert "has no `experiment` here" in found["general.experiment"].why
+    assert found["compute-targets.eus-v100.vm-size"].to == ""
+
+
+@pytest.mark.parametrize("text", ["locations: []", "locations: ''"])
+def test_what_is_empty_is_said_to_be(shop: Shop, text: str) -> None:
+    text = XT.replace('location: "eastus"', text).replace('vm-size: "ND40_v2g1"', 'vm-size: ""')
+    shop.put("xt_config.yaml", f"{text}stores: {{}}\n")
+    found = fates(shop.plan("xt_config.yaml"))
+    assert found["compute-targets.eus-v100.vm-size"].why == "it is empty"
+    assert found["stores"].why == "it is empty"
+    assert found["compute-targets.eus-v100.locations"].why == "it is empty"
 
 
 def test_one_name_for_many_targets_is_refused(xt: Shop) -> None:

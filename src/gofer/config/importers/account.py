@@ -12,6 +12,7 @@ may be a reference, as in `gofer.yaml`. What opens the account is masked in all 
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from gofer.config.document import display, read_document
@@ -38,7 +39,8 @@ def read_account(path: Path) -> Table:
     if not path.exists():
         raise ConfigError(
             f"there is no account file `{display(path)}`",
-            hint="write it with the keys `account_name`, `container_name` and `account_key` or `sas_token`",
+            hint=near_file(path)
+            or "write it with the keys `account_name`, `container_name` and `account_key` or `sas_token`",
         )
     document = read_document(path)
     found = {key: _scalar(key, node) for key, node in document.entries.items() if key in _KEYS}
@@ -56,6 +58,15 @@ def read_account(path: Path) -> Table:
     container = values["container_name"]
     values["container_name"] = container._replace(text=f"az://{container.text.strip('/')}")
     return Table({_KEYS[key]: node for key, node in values.items()}, document.place)
+
+
+def near_file(path: Path) -> str | None:
+    """A hint naming the file beside it that is called most like it; None when there is none."""
+    try:
+        beside = sorted(os.listdir(path.parent))
+    except OSError:
+        return None
+    return did_you_mean(path.name, [name for name in beside if name.endswith(path.suffix)])
 
 
 def holds_credential(path: Path) -> bool:

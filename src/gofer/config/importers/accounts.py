@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from gofer.config.document import display
+from gofer.config.importers.account import near_file
 from gofer.config.importers.draft import Draft, Entry
 from gofer.config.importers.foreign import read_foreign
 from gofer.config.importers.keys import Keys, Sheet
@@ -86,11 +87,11 @@ def _credential(draft: Draft, keys: Keys, store: str) -> None:
         for key in ("account_key", "sas_token"):
             if key in keys:
                 draft.forget(keys, key, f"`stores.{store}` has its credential from another file")
-    elif keys.text("account_key"):
+    elif (keys.text("account_key") or "").strip():
         entry["key"] = draft.keep(keys, "account_key", f"{store}-key", f"stores.{store}.key")
         if "sas_token" in keys:
             draft.forget(keys, "sas_token", "the key opens the account, and gofer takes the key first")
-    elif keys.text("sas_token"):
+    elif (keys.text("sas_token") or "").strip():
         entry["sas"] = draft.keep(keys, "sas_token", f"{store}-sas", f"stores.{store}.sas")
     else:
         draft.note(f"the store `{store}` has neither key nor token: `az login` opens it")
@@ -115,4 +116,5 @@ def workspace(keys: Keys, target: str) -> Entry:
 
 def missing_file(path: Path) -> str:
     """Why something that names a file cannot be carried."""
-    return f"there is no file `{display(path)}`; write it and import again"
+    near = near_file(path)
+    return f"there is no file `{display(path)}`{f' ({near})' if near else ''}; write it and import again"

@@ -6,22 +6,18 @@ What it names comes with it: what it builds on (`_base_`), the workspace file an
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from gofer.config.document import display
-from gofer.config.importers.accounts import (
-    missing_file,
-    runs_store,
-    take_account,
-    take_workspace,
-    workspace,
-)
+from gofer.config.importers.accounts import missing_file, take_workspace, workspace
+from gofer.config.importers.act_folders import take_folders
 from gofer.config.importers.aml import DEFAULT_NAME, join_chain, own_keys, read_chain
-from gofer.config.importers.draft import Draft, Entry, safe_name
+from gofer.config.importers.draft import Draft, Entry, Value, safe_name
 from gofer.config.importers.foreign import named_file, project_of, read_foreign
 from gofer.config.importers.keys import Finding, Keys, Outcome, Sheet
 from gofer.config.importers.node_setup import COMPILE_ARGS, node_setup
-from gofer.config.importers.zip_patterns import read_zip_options
+from gofer.config.importers.zip_patterns import ZipPatterns, read_zip_options
 from gofer.errors import ConfigError
 
 PLATFORMS = ("aml", "itp", "singularity")
@@ -31,7 +27,7 @@ _INSTANCE_TYPE = "ND96amr_A100_v4"
 _SLA = "premium"
 _GPUS_PER_NODE = 4
 # What ACT never sent, of that what a project may well hold; mapped folders are left out by themselves.
-_NEVER_SENT = ("/assets/", "/output/", "/data/", "/visualization/", "wandb/")
+_NEVER_SENT = ("/assets/", "/output/", "/data/", "/visualization/", "wandb/", "*.so", "*.o")
 
 _DROPPED = {
     "datastore_name": "gofer makes and finds datastores itself",
@@ -48,13 +44,6 @@ _DROPPED = {
     "unique_gjd_cluster": "the service that chose a cluster is gone",
     "is_ssh_scheduler": "it needs a part of the older tool; a target of the kind `ssh` does the same",
 }
-_IN_FOLDER = {
-    "storage_type": "gofer reads blobs",
-    "file_share": "gofer reads blobs, not file shares",
-    "blob_cache_timeout": "gofer's mount has its own cache",
-    "datastore_name": "gofer makes and finds datastores itself",
-    "submit_with_url": "no address with a signature is part of a run",
-}
 
 
 def take_act(draft: Draft, path: Path, name: str | None = None) -> str:
@@ -65,8 +54,8 @@ def take_act(draft: Draft, path: Path, name: str | None = None) -> str:
     entry: Entry = {"kind": "azureml"}
     entry |= _workspace(draft, keys, target, root)
     entry |= _place(draft, keys, target)
-    folders = _folders(draft, keys, target, root)
-    entry |= _image(draft, keys, target)
+    folders = take_folders(draft, keys, target, root)
+    entry |= _image(draft, keys, target, str(entry.get("platform", PLATFORMS[0])))
     for key, ours in (("experiment_name", "experiment"), ("interpreter_path", "python")):
         value = keys.text(key)
         if value is not None:
@@ -75,10 +64,12 @@ def take_act(draft: Draft, path: Path, name: str | None = None) -> str:
     gpus = keys.number("gpu_per_node")
     entry["gpus_per_node"] = _GPUS_PER_NODE if gpus is None else gpus
     keys.carried("gpu_per_node", f"targets.{target}.gpus_per_node")
+    if entry.get("platform") == "itp" and entry["gpus_per_node"]:
+        _mention_instance_type(draft, target, entry["gpus_per_node"])
     entry |= folders
+    entry["ignore"] = [*_ignore(draft, keys, target)]
     # Without `-n` the older tool asks for one whole node.
     entry["job"] = {"gpus": entry["gpus_per_node"], **_job(draft, keys, target)}
-    _ignore(draft, keys)
     _drop_rest(keys)
     draft.add_target(target, entry)
     if path.stem == DEFAULT_NAME and draft.default_target is None:
@@ -86,12 +77,15 @@ def take_act(draft: Draft, path: Path, name: str | None = None) -> str:
     return target
 
 
+def names_compute(path: Path) -> bool:
+    """Whether the file, with what it builds on, says where to run: what only others build on need not."""
+    return "compute_target" in Keys(Sheet(join_chain(own_keys(read_chain(path, read_foreign)))))
+
+
 def _drop_rest(keys: Keys) -> None:
     for key, why in _DROPPED.items():
         if key in keys:
             keys.dropped(key, why)
-    if "azure_blob_config_file" in keys:
-        keys.changed("azure_blob_config_file", "stores", "the account of folders that name none")
 
 
 def _sheet(path: Path) -> Sheet:
@@ -137,7 +131,9 @@ def _place(draft: Draft, keys: Keys, target: str) -> Entry:
         _carry(keys, "singularity_instance_type", f"targets.{target}.instance_type", why)
         _carry(keys, "singularity_sla_tier", f"targets.{target}.sla", "in lower case")
         if not given or not tier:
-            draft.note(f"the target `{target}` has the older tool's own instance type or tier where none was")
+            draft.mention(
+                f"the target `{target}` has the older tool's own instance type or tier where none was"
+            )
     else:
         for key in ("singularity_instance_type", "singularity_sla_tier"):
             keys.dropped(key, f"it means nothing on the platform `{platform}`")
@@ -176,79 +172,39 @@ def _platform(keys: Keys, target: str) -> str:
     return platform
 
 
-def _image(draft: Draft, keys: Keys, target: str) -> Entry:
+def _mention_instance_type(draft: Draft, target: str, gpus: Value) -> None:
+    """The older tool asked Kubernetes for GPUs by their number; now a job names an instance type."""
+    draft.mention(
+        f"the target `{target}` names no instance type, and Azure's default one has no GPU: "
+        f"`gofer target show {target}` lists those of the compute; put one with {gpus} GPUs as "
+        f"`targets.{target}.instance_type`"
+    )
+
+
+def _image(draft: Draft, keys: Keys, target: str, platform: str) -> Entry:
     docker = keys.inner("docker")
     why = "the service pulls images with the workspace's own login; attach the registry to the workspace"
-    for key in ("address", "username", "password"):
-        if key in docker:
-            draft.forget(docker, key, why if key != "address" else "the image's name begins with it")
+    docker.dropped("username", why)
+    if "password" in docker:
+        draft.forget(docker, "password", why)
     image = docker.text("image")
     if image is None:
+        docker.dropped("address", "no image is named")
         return {}
-    docker.carried("image", f"targets.{target}.image")
+    to = f"targets.{target}.image"
+    docker.carried("image", to)
     if keys.truth("use_custom_docker") is False:
-        docker.changed(
-            "image", f"targets.{target}.image", "it is used now; the service's own images are gone"
-        )
+        docker.changed("image", to, "it is used now; the service's own images are gone")
+    address = (docker.text("address") or "").strip().removeprefix("https://").strip("/")
+    if not address or image.startswith(f"{address}/"):
+        docker.dropped("address", "the image's name begins with it" if address else "it is empty")
+    elif platform == "singularity":
+        docker.dropped("address", "Singularity takes an image by its whole name, with the registry before it")
+    else:
+        image = f"{address}/{image}"
+        docker.changed("address", to, "it stands before the image's name")
+        docker.changed("image", to, "the address of its registry stands before it")
     return {"image": image}
-
-
-def _folders(draft: Draft, keys: Keys, target: str, root: Path) -> Entry:
-    """The store of the target, in the account that held its code, and its mapped folders."""
-    params = keys.inner("config_param")
-    legacy = keys.text("azure_blob_config_file")
-    accounts, found, code = list[str](), dict[str, Entry](), None
-    for key in params:
-        if not params.is_table(key):
-            continue
-        one, name = params.inner(key), _folder_name(key)
-        for unused, why in _IN_FOLDER.items():
-            one.dropped(unused, why)
-        account, why = _account(draft, one, f"config_param.{key}", legacy, root)
-        if account is None:
-            if name:
-                draft.problems[target, name] = (why, one.place)
-            continue
-        one.changed("azure_blob_config_file", f"stores.{account}", "the account is a store")
-        if key == "code_path":
-            code = one.text("path")
-            one.changed("path", f"targets.{target}.store", "gofer's own folder lies beside it")
-            accounts.insert(0, account)
-        elif name:
-            found[name] = {"store": account, "path": (one.text("path") or "").strip("/") or "/"}
-            one.carried("path", f"targets.{target}.folders.{name}.path")
-            accounts.append(account)
-    entry: Entry = {"store": runs_store(draft, accounts[0], code)} if accounts else {}
-    if found:
-        entry["folders"] = dict(found)
-    return entry
-
-
-def _folder_name(key: str) -> str | None:
-    """`data_folder` maps the folder `data`."""
-    name = key.removesuffix("_folder")
-    return name if name and name != key else None
-
-
-def _account(draft: Draft, keys: Keys, where: str, legacy: str | None, root: Path) -> tuple[str | None, str]:
-    """The store of one value of `config_param`; None, and why, when it cannot be had."""
-    named = keys.text("azure_blob_config_file") or legacy
-    kind = keys.text("storage_type")
-    store, why = None, f"`{where}` needs the key `azure_blob_config_file`"
-    name = _folder_name(where.partition(".")[2])
-    if name is not None and safe_name(name) != name:
-        why = f"the folder `{name}` cannot stand beside the code of a run"
-    elif kind not in (None, "blob"):
-        why = f"`{where}` lies in a storage of the type `{kind}`, and gofer reads blobs only"
-    elif named is not None:
-        path = named_file(root, named)
-        store, why = take_account(draft, path), missing_file(path)
-        if store is None:
-            draft.note(why)
-    if store is None:
-        for key in ("azure_blob_config_file", "path", *_IN_FOLDER):
-            keys.dropped(key, why)
-    return store, why
 
 
 def _job(draft: Draft, keys: Keys, target: str) -> Entry:
@@ -272,16 +228,37 @@ def _job(draft: Draft, keys: Keys, target: str) -> Entry:
     return job
 
 
-def _ignore(draft: Draft, keys: Keys) -> None:
-    draft.add_ignore(_NEVER_SENT)
+def _ignore(draft: Draft, keys: Keys, target: str) -> list[str]:
+    """What stays out of the code: what the tool never sent, and what the file leaves out."""
+    to = f"targets.{target}.ignore"
+    draft.mention(
+        f"`{to}` begins with what ACT itself never sent: {', '.join(_NEVER_SENT)}; take out what runs need"
+    )
     words = keys.texts("zip_options")
-    if not words:
-        return
     found = read_zip_options(words)
-    draft.add_ignore(found.ignore)
-    why = "patterns as in `.gitignore`"
-    if not found.exact:
-        why += "; a `*` inside a pattern no longer matches across folders"
+    if found.ignore:
+        keys.changed("zip_options", to, _about(found))
+    elif words:
+        keys.dropped("zip_options", _about(found))
+    return [*dict.fromkeys([*_NEVER_SENT, *found.ignore])]
+
+
+def _about(found: ZipPatterns) -> str:
+    """How the lines differ from the options that they were made of."""
+    said = ["patterns as in `.gitignore`"] if found.ignore else []
+    names = [one for one in found.ignore if not one.endswith(("/", "*"))]
+    if names:
+        said.append(f"folders that are called as {_ticked(names)} stay out too")
+    if found.unsure:
+        said.append(f"{_ticked(found.unsure)} may leave out less than it did")
+    if found.files:
+        said.append(
+            f"to zip {_ticked(found.files)} is a file's name and no folder's, so nothing stands for it"
+        )
     if found.others:
-        why += f"; no archive is made, so `{' '.join(found.others)}` is left out"
-    keys.changed("zip_options", "ignore", why)
+        said.append(f"no archive is made, so {_ticked([' '.join(found.others)])} is left out")
+    return "; ".join(said)
+
+
+def _ticked(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)

@@ -113,8 +113,13 @@ def read_chain(path: Path, read: Callable[[Path], Table] = read_document) -> lis
             raise ConfigError(f"`_base_` leads from `{display(path)}` in a circle", where=display(chain[-1]))
         tables.append(read(following))
         chain.append(following)
-        base = tables[-1].entries.get("_base_")
-        following = None
-        if isinstance(base, Scalar) and not base.is_null:
-            following = Path(os.path.normpath(chain[-1].parent / os.path.expanduser(base.text)))
+        following = base_of(following, tables[-1])
     return tables
+
+
+def base_of(path: Path, table: Table) -> Path | None:
+    """The file that this one builds on; None when it builds on none."""
+    base = table.entries.get("_base_")
+    if not isinstance(base, Scalar) or base.is_null:
+        return None
+    return Path(os.path.normpath(path.parent / os.path.expanduser(base.text)))

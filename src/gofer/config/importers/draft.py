@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from gofer.config.importers.account import mask_token
-from gofer.config.importers.keys import Finding, Keys, Outcome, Sheet
+from gofer.config.importers.keys import Finding, Keys, Sheet, without
 from gofer.config.nodes import Place
 from gofer.config.redact import MASK, is_sensitive
 from gofer.config.references import holds_reference
@@ -115,8 +115,7 @@ class Draft:
 
     def _checked(self, found: Finding) -> Finding:
         for prefix, why in self.retracted:
-            if found.to == prefix or found.to.startswith(f"{prefix}."):
-                return found._replace(outcome=Outcome.DROPPED, to="", why=why)
+            found = without(found, prefix, why)
         return found
 
     def note(self, text: str) -> None:
@@ -124,11 +123,15 @@ class Draft:
         if text not in self.notes:
             self.notes.append(text)
 
+    def mention(self, text: str) -> None:
+        """As `note`, of what is no reason for a target to fail: a file that is read as it is stays silent."""
+        self.note(text)
+
     def keep(self, keys: Keys, key: str, name: str, to: str) -> str:
         """A reference instead of the secret under `key`, which is masked from now on and never copied."""
         text = keys.text(key) or ""
         if self.means(keys, text):
-            keys.carried(key, to)
+            keys.shared(key, to)
             return text
         self._remember(text)
         wanted, secret, number = safe_name(name), safe_name(name), 2
@@ -138,7 +141,7 @@ class Draft:
             self.secrets.append(Secret(secret, keys.where(key)))
         self._kept[secret] = text
         self.means_text(f"${{secret:{secret}}}")
-        keys.changed(key, to, f"the value stays out of the file: `gofer secret set {secret}`")
+        keys.shared(key, to, f"the value stays out of the file: `gofer secret set {secret}`")
         return f"${{secret:{secret}}}"
 
     def means(self, keys: Keys, text: str) -> bool:
@@ -194,6 +197,8 @@ class Draft:
         """
         if path[-2:] in _VERBATIM or (isinstance(value, str) and value in self._meant):
             return value
+        if path[-1:] == ("ignore",) and isinstance(value, list):
+            return value
         if isinstance(value, dict):
             return {name: self.inert(inner, (*path, name)) for name, inner in value.items()}
         if isinstance(value, list):
@@ -214,9 +219,7 @@ class Draft:
                 found[name] = self.keep(keys, name, name, to)
             else:
                 found[name] = text
-                keys.carried(name, to)
-                if holds_reference(text):
-                    keys.changed(name, to, "`$${` is gofer's way to write `${`")
+                keys.shared(name, to, "`$${` is gofer's way to write `${`" if holds_reference(text) else "")
         return found
 
 

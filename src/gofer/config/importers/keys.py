@@ -18,6 +18,8 @@ from gofer.errors import ConfigError
 MOST_KEYS = 20_000
 _TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 KeyPath = tuple[str, ...]
+# Between the places of a key that goes to several.
+_AND = ", "
 
 
 class Outcome(StrEnum):
@@ -30,7 +32,9 @@ class Outcome(StrEnum):
 
 
 class Finding(NamedTuple):
-    """One key of one file. `to` is the key of gofer's that it became, empty where there is none."""
+    """One key of one file. `to` is the key of gofer's that it became, or keys with a comma between them;
+    empty where there is none.
+    """
 
     place: Place
     key: str
@@ -64,6 +68,12 @@ class Sheet:
         """Say what becomes of a key; the last word holds."""
         self._marks[path] = _Mark(outcome, to, why)
 
+    def share(self, path: KeyPath, outcome: Outcome, to: str, why: str = "") -> None:
+        """As `mark`, for a key that goes to several places: this one beside those named before."""
+        known = self._marks.get(path)
+        places = known.to.split(_AND) if known and known.to else []
+        self.mark(path, outcome, _AND.join(dict.fromkeys([*places, to])), why)
+
     def add(self, finding: Finding) -> None:
         """A finding about a key that is not in `document`."""
         self._more.append(finding)
@@ -71,8 +81,8 @@ class Sheet:
     def retarget(self, old: str, new: str) -> None:
         """Another name for the target that keys went to."""
         for path, mark in self._marks.items():
-            if mark.to == old or mark.to.startswith(f"{old}."):
-                self._marks[path] = mark._replace(to=new + mark.to[len(old) :])
+            places = [new + one[len(old) :] if is_below(one, old) else one for one in mark.to.split(_AND)]
+            self._marks[path] = mark._replace(to=_AND.join(places))
 
     def findings(self) -> list[Finding]:
         """Every key of the file and of what it builds on, in the order of the lines of each."""
@@ -92,9 +102,32 @@ class Sheet:
                 return Finding(node.place, dotted(path), *mark)
         if is_null(node):
             return Finding(node.place, dotted(path), Outcome.DROPPED, why="it says nothing")
+        if _is_empty(node):
+            return Finding(node.place, dotted(path), Outcome.DROPPED, why="it is empty")
         return Finding(
             node.place, dotted(path), Outcome.UNKNOWN, why="gofer does not know this key of the tool"
         )
+
+
+def _is_empty(node: Node) -> bool:
+    if isinstance(node, Scalar):
+        return not node.text.strip()
+    return not (node.entries if isinstance(node, Table) else node.items)
+
+
+def without(found: Finding, prefix: str, why: str) -> Finding:
+    """The finding less the places at or below `prefix`; dropped, for that reason, when none is left."""
+    if not found.to:
+        return found
+    left = [one for one in found.to.split(_AND) if not is_below(one, prefix)]
+    if left:
+        return found._replace(to=_AND.join(left))
+    return found._replace(outcome=Outcome.DROPPED, to="", why=why)
+
+
+def is_below(key: str, prefix: str) -> bool:
+    """Whether the key is `prefix` or one in it."""
+    return key == prefix or key.startswith(f"{prefix}.")
 
 
 def _overruled(path: KeyPath, node: Node, nearer: Place) -> Finding:
@@ -156,6 +189,10 @@ class Keys:
     def is_table(self, key: str) -> bool:
         return isinstance(self._table.entries.get(key), Table)
 
+    def is_text(self, key: str) -> bool:
+        """Whether the key holds a single value."""
+        return key in self and isinstance(self._table.entries[key], Scalar)
+
     def text(self, key: str) -> str | None:
         """A single value as written; ConfigError for a list or a map."""
         node = self._table.entries.get(key)
@@ -205,6 +242,10 @@ class Keys:
             raise self._wrong(key, node, "a map")
         return Keys(self.sheet, node if isinstance(node, Table) else Table({}, self.place), (*self.path, key))
 
+    def besides(self, key: str) -> Keys:
+        """An empty table where the key holds a single value: for values that may be either."""
+        return Keys(self.sheet, Table({}, self._table.entries[key].place), (*self.path, key))
+
     def rows(self, key: str) -> list[Keys]:
         """The tables of a list of tables; ConfigError for anything else."""
         node = self._table.entries.get(key)
@@ -223,6 +264,11 @@ class Keys:
 
     def changed(self, key: str, to: str, why: str) -> None:
         self.sheet.mark((*self.path, key), Outcome.CHANGED, to, why)
+
+    def shared(self, key: str, to: str, why: str = "") -> None:
+        """Carried, or with `why` changed, to this place beside those that were named before."""
+        outcome = Outcome.CHANGED if why else Outcome.CARRIED
+        self.sheet.share((*self.path, key), outcome, to, why)
 
     def dropped(self, key: str, why: str) -> None:
         self.sheet.mark((*self.path, key), Outcome.DROPPED, "", why)

@@ -6,6 +6,7 @@ the defaults of its jobs, goes to a target that the person names.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,10 +15,12 @@ from gofer.config.importers.draft import Draft, Entry, safe_name
 from gofer.config.importers.foreign import named_file, project_of, read_foreign
 from gofer.config.importers.keys import Keys, Sheet
 from gofer.config.importers.node_setup import node_setup
+from gofer.config.importers.target_store import CodePlace, take_store
 from gofer.errors import ConfigError
 
 COMPILE_SCRIPT = "compile.philly.sh"
 _GONE = "Philly is gone"
+_OWN_OPTIONS = "gofer mounts with its own options"
 # What a job got that did not say how many.
 _GPUS = 4
 _DROPPED = {
@@ -34,13 +37,27 @@ _FOLDERS = {"model_folder": "models"}
 
 
 class _Mount(NamedTuple):
+    """Where an account was mounted. `row` is what the file says of it."""
+
+    row: Keys
     point: str
     store: str | None
     problem: str
+    read_only: bool
+
+    def holds(self, path: str) -> bool:
+        return f"{path}/".startswith(f"{self.point.rstrip('/')}/")
+
+    def inner(self, path: str) -> str:
+        """Where in the account a path below the mount point is; empty for the mount point itself."""
+        return path.removeprefix(self.point.rstrip("/")).strip("/")
 
 
 def take_philly(draft: Draft, path: Path, name: str | None) -> str:
-    """Folders and defaults of jobs for the target `name`, its kind left open; UsageError without a name."""
+    """Folders, a store and defaults of jobs for the target `name`, its kind left open.
+
+    ConfigError without a name.
+    """
     keys = draft.sheet(Sheet(read_foreign(path)))
     if name is None:
         raise ConfigError(
@@ -50,7 +67,9 @@ def take_philly(draft: Draft, path: Path, name: str | None) -> str:
         )
     target = safe_name(name)
     mounts = _mounts(draft, keys, project_of(path, draft.folder))
-    entry = _folders(keys, target, mounts)
+    folders = _folders(keys, target, mounts)
+    entry: Entry = {"folders": dict(folders)} if folders else {}
+    entry |= _store(draft, keys, target, _code_place(keys, mounts, folders))
     job: Entry = {}
     many, gpus = keys.truth("multi_process"), keys.number("num_gpu")
     if many is not None:
@@ -77,6 +96,9 @@ def take_clusters(draft: Draft, path: Path) -> None:
     """A list of Philly's clusters: nothing of it can be carried."""
     keys = draft.sheet(Sheet(read_foreign(path)))
     keys.dropped("clusters", f"{_GONE}; a job goes to the target that `-c` names")
+    draft.note(
+        f"`{path.name}` names clusters of Philly, a service that is gone: nothing of it can be carried"
+    )
 
 
 def _drop(draft: Draft, keys: Keys) -> None:
@@ -102,24 +124,54 @@ def _mounts(draft: Draft, keys: Keys, root: Path) -> list[_Mount]:
             path = named_file(root, account)
             store, problem = take_account(draft, path), missing_file(path)
         row.dropped("blob_mount_point", "a folder is `./NAME` beside the code, wherever the run is")
-        row.dropped("blob_fuse_options", "gofer mounts with its own options")
+        row.dropped("blob_fuse_options", _OWN_OPTIONS)
         if store:
             row.changed("azure_blob_config_file", f"stores.{store}", "the account is a store")
         else:
             row.dropped("azure_blob_config_file", problem)
             draft.note(problem)
-        found.append(_Mount(point, store, problem))
+        found.append(_Mount(row, point, store, problem, _is_read_only(row.texts("blob_fuse_options"))))
     return sorted(found, key=lambda one: -len(one.point))
 
 
-def _folders(keys: Keys, target: str, mounts: list[_Mount]) -> Entry:
+def _is_read_only(options: list[str]) -> bool:
+    """Whether `ro` is among the options of the mount: `-o ro`, `-oro`, `-o=ro`, alone or between commas."""
+    words = " ".join(options).split()
+    given = [after for word, after in pairwise([*words, ""]) if word == "-o"]
+    given += [word.removeprefix("-o").lstrip("=") for word in words if word.startswith("-o")]
+    return any("ro" in one.split(",") for one in given)
+
+
+def _mount_of(path: str, mounts: list[_Mount]) -> _Mount | None:
+    return next((one for one in mounts if one.holds(path)), None)
+
+
+def _code_place(keys: Keys, mounts: list[_Mount], folders: dict[str, Entry]) -> CodePlace | None:
+    """Where the code lay, else the account of a folder that runs wrote to."""
+    code = keys.inner("config_param").text("code_path")
+    mount = _mount_of(code, mounts) if code else None
+    if code and mount and mount.store:
+        return CodePlace(mount.store, mount.inner(code))
+    written = [one for one in folders.values() if not one.get("read_only")]
+    return CodePlace(str(written[0]["store"])) if written else None
+
+
+def _store(draft: Draft, keys: Keys, target: str, place: CodePlace | None) -> Entry:
+    entry = take_store(draft, target, place)
+    if entry and place and place.path is not None:
+        why = "gofer's own folder lies beside it; code goes with each run"
+        keys.inner("config_param").changed("code_path", f"targets.{target}.store", why)
+    return entry
+
+
+def _folders(keys: Keys, target: str, mounts: list[_Mount]) -> dict[str, Entry]:
     params = keys.inner("config_param")
-    folders: Entry = {}
+    folders: dict[str, Entry] = {}
     for key in params:
         path = params.text(key)
         if path is None:
             continue
-        mount = next((one for one in mounts if f"{path}/".startswith(f"{one.point.rstrip('/')}/")), None)
+        mount = _mount_of(path, mounts)
         if mount is None or mount.store is None:
             why = "it lies in Philly's own file system, which is gone" if path.startswith("/hdfs/") else ""
             params.dropped(key, why or (mount.problem if mount else "it lies below no mount point"))
@@ -127,8 +179,17 @@ def _folders(keys: Keys, target: str, mounts: list[_Mount]) -> Entry:
             params.dropped(key, "gofer sends the code of each run to the target's store by itself")
         elif key.endswith("_folder") and key != "_folder":
             name = _FOLDERS.get(key) or safe_name(key.removesuffix("_folder"))
-            inner = path.removeprefix(mount.point.rstrip("/")).strip("/") or "/"
-            folders[name] = {"store": mount.store, "path": inner}
-            to = f"targets.{target}.folders.{name}"
-            params.changed(key, to, f"a store and a path in it instead of a path below `{mount.point}`")
-    return {"folders": folders} if folders else {}
+            folders[name] = _folder(params, key, f"targets.{target}.folders.{name}", mount)
+    return folders
+
+
+def _folder(params: Keys, key: str, to: str, mount: _Mount) -> Entry:
+    folder: Entry = {"store": mount.store or "", "path": mount.inner(params.text(key) or "") or "/"}
+    why = f"a store and a path in it instead of a path below `{mount.point}`"
+    if mount.read_only:
+        folder["read_only"] = True
+        why += ", and `read_only`, as it was mounted"
+        said = f"`ro` is `read_only` of the folders below `{mount.point}`; {_OWN_OPTIONS} otherwise"
+        mount.row.changed("blob_fuse_options", to.rpartition(".")[0], said)
+    params.changed(key, to, why)
+    return folder

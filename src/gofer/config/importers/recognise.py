@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from gofer.config.importers.xt_sections import DROPPED as SECTIONS
 from gofer.config.nodes import Items, Node, Table
 from gofer.errors import ConfigError
 
@@ -23,6 +24,8 @@ class Format(StrEnum):
 
 _ACT = ("config_param", "aml_config", "compute_target", "_base_", "aks_compute", "zip_options")
 _XT = ("external-services", "compute-targets", "xt-services", "dockers", "setups")
+# Sections whose names others use too: one alone says nothing.
+_XT_SECTIONS = (*SECTIONS, "general", "code", "data", "model", "aml-options", "boxes")
 _PHILLY = ("vc", "blob_mount_info", "blob_mount_point")
 
 
@@ -47,6 +50,8 @@ def _small(keys: Mapping[str, Node], document: Table) -> Format:
         return Format.WORKSPACE
     if isinstance(keys.get("clusters"), Items):
         return Format.CLUSTERS
+    if sum(key in keys for key in _XT_SECTIONS) > 1:
+        return Format.XT
     raise ConfigError(
         "this is no file of a tool that gofer knows",
         where=document.place.where,

@@ -5,15 +5,23 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
+from gofer.config.scalars import excerpt
 from gofer.errors import UsageError
 
 MOST_ROWS = 100_000
 _TOKEN = re.compile(
-    r"""\s*(?:(?P<quoted>'[^']*'|"[^"]*")|(?P<range>\d+-\d+)(?=\s*(?:,|$))|(?P<mark>[(),:])|(?P<word>[^\s,:()]+))"""
+    r"""[^\S\n]*(?:(?P<quoted>'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*")|(?P<mark>[(),:\n])|(?P<word>[^\s,:()]+))"""
 )
+_MOST_GROUPS = 2 * MOST_ROWS  # with the marks between them
+_HINT = "a line of a sweep is `name: value, value`, or `(a, b): (1, 2), (3, 4)`"
+_RANGE = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
+
+
+# Words that belong together, or a mark.
+_Group: TypeAlias = tuple[str, ...] | str
 
 
 class Sweep(NamedTuple):
@@ -23,12 +31,31 @@ class Sweep(NamedTuple):
     rows: list[dict[str, str]]
 
 
+class _Token(NamedTuple):
+    text: str
+    is_mark: bool = False
+    is_quoted: bool = False
+
+
+class _Axis(NamedTuple):
+    """Arguments that vary together, mostly one, and their values."""
+
+    names: tuple[str, ...]
+    values: list[tuple[str, ...]]
+
+
 def read_sweep(lines: Sequence[str]) -> Sweep:
-    """One argument, or one tuple of them, for each line; UsageError for a line that is neither."""
-    axes = [_axis(line) for text in lines for line in _entries(text)]
-    each = {names[0]: [value for (value,) in values] for names, values in axes if len(names) == 1}
+    """The lines are one text, in which a line break is a comma, and a name with a colon begins an argument.
+
+    UsageError for a text that names no argument, or gives one no value or too many.
+    """
+    axes = _axes("\n".join(line for text in lines for line in text.splitlines()))
+    _check(axes)
+    each = {one.names[0]: [value for (value,) in one.values] for one in axes if len(one.names) == 1}
     tuples = [
-        [dict(zip(names, one, strict=True)) for one in values] for names, values in axes if len(names) > 1
+        [dict(zip(one.names, values, strict=True)) for values in one.values]
+        for one in axes
+        if len(one.names) > 1
     ]
     if math.prod(len(one) for one in tuples) > MOST_ROWS:
         raise UsageError(f"the sweep has more than {MOST_ROWS:,} rows")
@@ -36,68 +63,72 @@ def read_sweep(lines: Sequence[str]) -> Sweep:
     return Sweep(each, rows if tuples else [])
 
 
-def _entries(text: str) -> list[str]:
-    """A line break stands for a comma, unless a new argument begins behind it."""
-    entries: list[str] = []
-    for line in text.splitlines():
-        if not line.strip():
-            continue
-        begins = re.match(r"\s*(?:\([^)]*\)|[^\s,:()'\"]+)\s*:", line) is not None
-        if begins or not entries:
-            entries.append(line.strip())
-        else:
-            entries[-1] = f"{entries[-1].rstrip(',: ') if entries[-1].endswith(',') else entries[-1]}"
-            entries[-1] += ("" if entries[-1].endswith(":") else ",") + line.strip()
-    return entries
+def _check(axes: Sequence[_Axis]) -> None:
+    seen: set[str] = set()
+    for names, values in axes:
+        shown = excerpt(", ".join(names))
+        if not names or not values or any(len(one) != len(names) for one in values):
+            raise UsageError(f"the sweep does not give each of {shown} a value")
+        if len({*names} - seen) != len(names):
+            raise UsageError(f"the sweep gives values to {shown} twice")
+        seen |= {*names}
 
 
-def _axis(line: str) -> tuple[list[str], list[tuple[str, ...]]]:
-    tokens = _tokens(line)
-    if (":", True) not in tokens:
-        raise UsageError(f"`{line}` names no argument", hint="a line of a sweep is `name: value, value`")
-    at = tokens.index((":", True))
-    names = [word for word, is_mark in tokens[:at] if not is_mark]
-    values = _values(tokens[at + 1 :], line)
-    if not names or not values or any(len(one) != len(names) for one in values):
-        raise UsageError(f"`{line}` does not give each of its arguments a value")
-    return names, values
+def _axes(text: str) -> list[_Axis]:
+    groups = [*itertools.islice(_groups(text), _MOST_GROUPS + 1)]
+    if len(groups) > _MOST_GROUPS:
+        raise UsageError(f"the sweep has more than {MOST_ROWS:,} values")
+    axes: list[_Axis] = []
+    before: _Group = ","
+    for group, behind in itertools.pairwise([*groups, ","]):
+        if group == ":" and isinstance(before, str):
+            raise UsageError("a `:` of the sweep has no name before it", hint=_HINT)
+        if not isinstance(group, str):
+            if behind == ":":
+                axes.append(_Axis(group, []))
+            elif not axes:
+                raise UsageError(f"no argument is named before {excerpt(', '.join(group))}", hint=_HINT)
+            else:
+                axes[-1].values.append(group)
+        before = group
+    return axes
 
 
-def _values(tokens: list[tuple[str, bool]], line: str) -> list[tuple[str, ...]]:
-    values: list[tuple[str, ...]] = []
+def _groups(text: str) -> Iterator[_Group]:
+    """Words that belong together, which is one word unless they stand in brackets, and marks between them."""
     together: list[str] | None = None
-    for word, is_mark in tokens:
-        if not is_mark and together is not None:
-            together.append(word)
-        elif not is_mark:
-            values.append((word,))
-        elif word == "(" and together is None:
+    for token in _tokens(text):
+        mark = token.text if token.is_mark else ""
+        if together is None and mark == "(":
             together = []
-        elif word == ")" and together is not None:
-            values.append(tuple(together))
+        elif together is None and mark != ")":
+            yield from [mark] if mark else [(one,) for one in _numbers(token)]
+        elif together is not None and mark == ")":
+            yield tuple(together)
             together = None
-        elif word != ",":
-            raise UsageError(f"`{word}` has no place in `{line}`")
+        elif together is not None and not mark:
+            together.append(token.text)
+        elif mark not in (",", "\n"):
+            raise UsageError(f"a `{mark}` of the sweep has no place where it stands", hint=_HINT)
     if together is not None:
-        raise UsageError(f"a bracket of `{line}` does not close")
-    return values
+        raise UsageError("a bracket of the sweep does not close", hint=_HINT)
 
 
-def _tokens(line: str) -> list[tuple[str, bool]]:
-    """Words and marks in order; a range of whole numbers is its numbers."""
-    found: list[tuple[str, bool]] = []
-    position = 0
-    while line[position:].strip():
-        match = _TOKEN.match(line, position)
-        if match is None:
-            raise UsageError(f"`{line}` cannot be read as a line of a sweep")
-        position = match.end()
-        if match["range"]:
-            first, last = (int(part) for part in match["range"].split("-"))
-            if last - first >= MOST_ROWS:
-                raise UsageError(f"the range `{match['range']}` has too many values")
-            found += [(str(number), False) for number in range(first, last + 1)]
+def _numbers(token: _Token) -> list[str]:
+    """The whole numbers of a range such as `2-4`; any other word is itself."""
+    match = None if token.is_quoted else _RANGE.fullmatch(token.text)
+    if match is None:
+        return [token.text]
+    first, last = int(match[1]), int(match[2])
+    if not 0 <= last - first < MOST_ROWS:
+        many = "too many values" if last > first else "no value"
+        raise UsageError(f"the range `{token.text}` of the sweep has {many}")
+    return [str(number) for number in range(first, last + 1)]
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    for match in _TOKEN.finditer(text.strip()):
+        if match["quoted"]:
+            yield _Token(match["quoted"][1:-1], is_quoted=True)
         else:
-            word = match["quoted"][1:-1] if match["quoted"] else match["mark"] or match["word"]
-            found.append((word, bool(match["mark"])))
-    return found
+            yield _Token(match["mark"] or match["word"], is_mark=bool(match["mark"]))

@@ -2,29 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from gofer.config.document import display
 from gofer.config.importers.accounts import take_account, take_workspace
-from gofer.config.importers.act import take_act
+from gofer.config.importers.act import names_compute, take_act
+from gofer.config.importers.aml import base_of
 from gofer.config.importers.draft import Draft, Entry, safe_name
 from gofer.config.importers.foreign import read_foreign
 from gofer.config.importers.philly import take_clusters, take_philly
 from gofer.config.importers.recognise import Format, recognise
 from gofer.config.importers.toolkit import take_toolkit
 from gofer.config.importers.xt import take_xt
+from gofer.config.nodes import Table
 
 
 def take_files(draft: Draft, files: Sequence[Path], name: str | None = None) -> None:
     """Take every file in, once; `name` is what the one target of the files is called.
 
-    Files that others name come in with them. ConfigError, with file and line, for what cannot be read.
+    Files that others name come in with them. XT's files are one, a later over an earlier. ConfigError, with
+    file and line, for what cannot be read.
     """
-    formats = {path: recognise(read_foreign(path)) for path in dict.fromkeys(files)}
-    order = [*Format]
-    for path in sorted(formats, key=lambda one: order.index(formats[one])):
+    documents = {path: read_foreign(path) for path in dict.fromkeys(files)}
+    for path in _mere_bases(documents):
+        del documents[path]
+        draft.mention(f"`{display(path)}` is no target by itself; it comes with the files that build on it")
+    formats = {path: recognise(document) for path, document in documents.items()}
+    for kind in Format:
+        paths = [path for path in formats if formats[path] is kind]
+        if kind is Format.XT and paths:
+            take_xt(draft, paths, name)
+        elif kind is not Format.XT:
+            _take_each(draft, kind, paths, name)
+
+
+def _mere_bases(documents: Mapping[Path, Table]) -> list[Path]:
+    """The files that others of them build on and that say nothing of where to run."""
+    bases = {base_of(path, document) for path, document in documents.items()}
+    return [path for path in documents if path in bases and not names_compute(path)]
+
+
+def _take_each(draft: Draft, kind: Format, paths: Sequence[Path], name: str | None) -> None:
+    for path in paths:
         if path not in draft.taken:
-            _TAKERS[formats[path]](draft, path, name)
+            _TAKERS[kind](draft, path, name)
 
 
 def _workspace(draft: Draft, path: Path, name: str | None) -> None:
@@ -37,7 +59,6 @@ def _workspace(draft: Draft, path: Path, name: str | None) -> None:
 
 _TAKERS: dict[Format, Callable[[Draft, Path, str | None], object]] = {
     Format.ACT: take_act,
-    Format.XT: take_xt,
     Format.TOOLKIT: take_toolkit,
     Format.PHILLY: take_philly,
     Format.CLUSTERS: lambda draft, path, _: take_clusters(draft, path),

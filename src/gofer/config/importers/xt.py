@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from gofer.config.importers.aml import join_chain
 from gofer.config.importers.draft import Draft, Entry, Value, safe_name
 from gofer.config.importers.foreign import named_file, read_foreign
 from gofer.config.importers.keys import Keys, Sheet
-from gofer.config.importers.xt_dockers import take_dockers
+from gofer.config.importers.xt_dockers import VAULT, take_dockers
 from gofer.config.importers.xt_sections import AML, CODE, DROPPED, GENERAL, SERVICES
 from gofer.config.importers.xt_targets import Surroundings, take_targets
 
@@ -17,26 +19,45 @@ _WORKSPACE = "ws1"
 _FILE_STORE = "store-file"
 # Services that targets name, and their keys.
 _CLOUD = ("type", "subscription-id", "resource-group")
-_USED = {"registry": ("type", "login-server"), **dict.fromkeys(("aml", "singularity", "itp"), _CLOUD)}
+_USED = {
+    "registry": ("type", "login-server", "username", "login"),
+    **dict.fromkeys(("aml", "singularity", "itp"), _CLOUD),
+}
+_UNUSED = {"registry": "no image that is carried is in it"}
+_SECRET = ("key", "password", "mongo-connection-string", "connection-string")
 
 
-def take_xt(draft: Draft, path: Path, name: str | None = None) -> None:
-    """Every target of the file that gofer has a kind for, and every storage service as a store."""
-    keys = draft.sheet(Sheet(read_foreign(path)))
+def take_xt(draft: Draft, paths: Sequence[Path], name: str | None = None) -> None:
+    """Every target of the files that gofer has a kind for, and every storage service as a store.
+
+    The files are one, a later one over those before it, key by key.
+    """
+    tables = [read_foreign(path) for path in reversed(paths)]
+    keys = draft.sheet(Sheet(join_chain(tables), tuple(tables[1:])))
     _services(draft, keys)
-    store = _chosen_store(keys)
+    used = _stores(keys)
+    store = _chosen_storage(keys, used)
     job = _job_defaults(keys)
     experiment = keys.inner("general").text("experiment")
     _drop_rest(draft, keys)
     store = store if store in draft.stores else None
     take_targets(draft, Surroundings(keys, store, experiment, job, name))
     _shares(draft, keys, store)
-    chosen = keys.inner("xt-services").text("target")
-    if chosen is not None and (safe_name(chosen) in draft.targets or chosen == "local"):
-        draft.default_target = safe_name(chosen)
-        keys.inner("xt-services").carried("target", "target")
-    elif chosen is not None:
-        keys.inner("xt-services").dropped("target", f"the target `{chosen}` is not carried")
+    _default_target(draft, [keys.inner("xt-services"), *([used] if used else [])])
+
+
+def _default_target(draft: Draft, holders: Sequence[Keys]) -> None:
+    """The first that is named: newer builds have it with the store that is in use."""
+    for holder in holders:
+        chosen = holder.text("target")
+        if not chosen:
+            continue
+        if safe_name(chosen) in draft.targets or chosen == "local":
+            draft.default_target = safe_name(chosen)
+            holder.carried("target", "target")
+        else:
+            holder.dropped("target", f"the target `{chosen}` is not carried")
+        return
 
 
 def _services(draft: Draft, keys: Keys) -> None:
@@ -45,16 +66,12 @@ def _services(draft: Draft, keys: Keys) -> None:
         if kind == "storage":
             _storage(draft, record, name, keys.inner("general").text("workspace") or _WORKSPACE)
             continue
-        why = SERVICES.get(kind, "no target that is carried uses it")
+        why = SERVICES.get(kind, _UNUSED.get(kind, "no target that is carried uses it"))
         for key in record:
-            if key in ("key", "password", "mongo-connection-string", "connection-string"):
+            if key in _SECRET and not (record.text(key) or "").startswith(VAULT):
                 draft.forget(record, key, why)
-            elif kind in SERVICES or (kind in _USED and key in _USED[kind]):
+            elif key in _SECRET or kind in SERVICES or key in _USED.get(kind, ()):
                 record.dropped(key, why)
-        if kind == "registry":
-            for key in ("username", "password", "login"):
-                if key in record:
-                    draft.forget(record, key, "no image that is carried is in it")
 
 
 def _storage(draft: Draft, record: Keys, name: str, container: str) -> None:
@@ -72,7 +89,7 @@ def _storage(draft: Draft, record: Keys, name: str, container: str) -> None:
             f"the store `{store}` is the container of XT's workspace `{container}`, below `{_PREFIX}/`"
         )
         entry = draft.stores[store]
-        if (record.text("key") or "").startswith("$vault"):
+        if (record.text("key") or "").startswith(VAULT):
             entry["key"] = draft.ask(f"{store}-key", "XT's key vault")
             record.changed("key", f"stores.{store}.key", f"`gofer secret set {store}-key` keeps it")
         elif "key" in record:
@@ -81,18 +98,24 @@ def _storage(draft: Draft, record: Keys, name: str, container: str) -> None:
     record.changed("provider", f"stores.{store}.url", "the address says it")
 
 
-def _chosen_store(keys: Keys) -> str | None:
-    """The storage that XT uses, by the older `xt-services` or the newer `store` and `stores`."""
-    services = keys.inner("xt-services")
-    chosen = services.text("storage")
+def _stores(keys: Keys) -> Keys | None:
+    """The record of the store that is in use, as newer builds have them; None without."""
+    services, used = keys.inner("xt-services"), None
     for name, record in keys.inner("stores").records().items():
-        if name == (services.text("store") or keys.text("store")) and chosen is None:
-            chosen = record.text("storage")
+        if name == (services.text("store") or keys.text("store")):
+            used = record
         record.changed("storage", f"stores.{record.text('storage')}", "the storage itself is the store")
         for key, why in (("database", SERVICES["database"]), ("vault", SERVICES["vault"])):
             record.dropped(key, why)
         record.dropped("target", "`target` at the top of gofer.yaml names the default")
         record.dropped("track-storage", "`gofer du` says what lies in a store")
+    return used
+
+
+def _chosen_storage(keys: Keys, used: Keys | None) -> str | None:
+    """The storage that XT uses, by the older `xt-services` or the newer `store` and `stores`."""
+    services = keys.inner("xt-services")
+    chosen = services.text("storage") or (used.text("storage") if used else None)
     for table, key in ((services, "store"), (services, "storage"), (Keys(keys.sheet), "store")):
         if not table.is_table(key):
             table.changed(key, "targets.*.store", "each target names its store")
@@ -157,10 +180,13 @@ def _shares(draft: Draft, keys: Keys, store: str | None) -> None:
         shared = draft.add_store(f"{store}-{section}", share)
         name = safe_name(local or section)
         mode = "copy" if action == "download" else "mount"
+        # XT mounts for reading alone unless told.
+        may_only_read = mode == "mount" and not table.truth(f"{section}-writable")
+        read_only: Entry = {"read_only": True} if may_only_read else {}
         for target in targets:
             folders = target.setdefault("folders", {})
             assert isinstance(folders, dict)
-            folders[name] = {"store": shared, "path": path.strip("/"), "mode": mode}
+            folders[name] = {"store": shared, "path": path.strip("/"), "mode": mode, **read_only}
         _say_shared(table, section, name, mode)
         draft.note(
             f"XT's share `{section}` is taken to be the container `{section}`: check `stores.{shared}.url`"
@@ -174,4 +200,10 @@ def _say_shared(table: Keys, section: str, name: str, mode: str) -> None:
     table.changed(f"{section}-local", to, "the name of the folder, here and on the node")
     table.dropped(f"{section}-upload", f"`gofer u {name}` sends it")
     table.dropped(f"{section}-omit", "`gofer u --exclude` leaves files out")
-    table.dropped(f"{section}-writable", "what a run writes into a mounted folder is kept")
+    writable = f"{section}-writable"
+    if mode == "copy":
+        table.dropped(writable, "a copy is the run's own, and nothing of it goes back to the store")
+    elif table.truth(writable):
+        table.dropped(writable, "true is what gofer does unless told")
+    else:
+        table.changed(writable, f"{to}.read_only", "`true`: runs may only read it")

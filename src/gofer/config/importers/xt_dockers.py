@@ -9,6 +9,9 @@ from gofer.config.importers.keys import Keys
 
 _DIGEST = re.compile(r"(sha256:)?[0-9a-fA-F]{64}")
 _NAME = re.compile(r"[A-Za-z0-9][^\s@]*")
+# What stands in XT's file where its key vault holds the value.
+VAULT = "$vault"
+_SIGNS_IN = "`username` and `password` say whether to sign in"
 
 
 def take_dockers(draft: Draft, file: Keys) -> None:
@@ -23,7 +26,7 @@ def take_dockers(draft: Draft, file: Keys) -> None:
         keys.carried("image", f"dockers.{name}.image")
         _registry(draft, file, keys, name, entry)
         _wrapping(keys, name, entry)
-        keys.dropped("login", "`username` and `password` say whether to sign in")
+        keys.dropped("login", _SIGNS_IN)
         draft.dockers[name] = entry
 
 
@@ -31,6 +34,9 @@ def _registry(draft: Draft, file: Keys, keys: Keys, name: str, entry: Entry) -> 
     """The server of the service that the record names, and who pushes to it."""
     wanted = keys.text("registry")
     if wanted is None:
+        return
+    if not wanted.strip():
+        keys.dropped("registry", "an empty one is Docker Hub, which is meant unless told")
         return
     services = file.inner("external-services")
     record = services.inner(wanted) if services.is_table(wanted) else None
@@ -41,19 +47,25 @@ def _registry(draft: Draft, file: Keys, keys: Keys, name: str, entry: Entry) -> 
     to = f"dockers.{name}"
     entry["registry"] = draft.inert(server)
     keys.changed("registry", f"{to}.registry", "the server itself")
-    record.carried("login-server", f"{to}.registry")
-    record.changed("type", f"{to}.registry", "a registry is named by its server")
+    record.shared("login-server", f"{to}.registry")
+    record.shared("type", f"{to}.registry", "a registry is named by its server")
+    record.dropped("login", _SIGNS_IN)
+    _login(draft, record, wanted, to, entry)
+
+
+def _login(draft: Draft, record: Keys, registry: str, to: str, entry: Entry) -> None:
     user = record.text("username")
-    if user is None:
+    if not user:
+        record.dropped("password", "no `username` says whose it is")
         return
     entry["username"] = draft.inert(user)
-    record.carried("username", f"{to}.username")
-    if (record.text("password") or "").startswith("$vault"):
-        secret = safe_name(f"{wanted}-password")
+    record.shared("username", f"{to}.username")
+    if (record.text("password") or "").startswith(VAULT):
+        secret = safe_name(f"{registry}-password")
         entry["password"] = draft.ask(secret, "XT's key vault")
-        record.changed("password", f"{to}.password", f"`gofer secret set {secret}` keeps it")
+        record.shared("password", f"{to}.password", f"`gofer secret set {secret}` keeps it")
     elif "password" in record:
-        entry["password"] = draft.keep(record, "password", f"{wanted}-password", f"{to}.password")
+        entry["password"] = draft.keep(record, "password", f"{registry}-password", f"{to}.password")
 
 
 def _wrapping(keys: Keys, name: str, entry: Entry) -> None:

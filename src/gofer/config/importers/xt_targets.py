@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from gofer.config.importers.draft import Draft, Entry, Value, safe_name
@@ -12,6 +13,10 @@ from gofer.text import quote_command
 
 _CLOUD = ("aml", "itp", "singularity")
 _HERE = ("localhost", "127.0.0.1", "local")
+# What XT takes when the target says nothing.
+_SLA = "basic"
+# `ND40_v2g1` is a part of a machine with one GPU; other names do not tell.
+_GPUS = re.compile(r"(?<=\d)g(\d{1,3})$")
 
 
 class Surroundings(NamedTuple):
@@ -69,7 +74,7 @@ def _pool(draft: Draft, keys: Keys, file: Keys, target: str) -> Entry:
         hosts.append(address)
         if box:
             to = f"targets.{target}" + ("" if address in _HERE else ".hosts")
-            box.carried("address", to)
+            box.shared("address", to)
             box.dropped("max-runs", "a machine's GPUs say how many runs it takes")
             box.dropped("actions", "folders of a target are there in each of its runs")
             box.dropped("setup", "the target's set-up is used")
@@ -92,21 +97,25 @@ def _cloud(draft: Draft, keys: Keys, around: Surroundings, target: str, kind: st
     entry: Entry = {"kind": "azureml"}
     if kind != "aml":
         entry["platform"] = kind
-        record.carried("type", f"targets.{target}.platform")
+        record.shared("type", f"targets.{target}.platform")
     else:
-        record.changed("type", f"targets.{target}.kind", "`azureml`")
+        record.shared("type", f"targets.{target}.kind", "`azureml`")
     for key, ours in (("subscription-id", "subscription_id"), ("resource-group", "resource_group")):
         text = record.text(key)
         if text is not None:
             entry[ours] = text
-            record.carried(key, f"targets.{target}.{ours}")
+            record.shared(key, f"targets.{target}.{ours}")
     entry["workspace"] = service
     keys.carried("service", f"targets.{target}.workspace")
     _where(keys, entry, target)
-    _image(keys, entry, around.file, target)
+    if kind == "singularity" and "sla" not in entry:
+        entry["sla"] = _SLA
+        draft.mention(f"the target `{target}` has XT's own tier, `{_SLA}`, since it names none")
+    _gpus(draft, keys, entry, target)
+    _image(draft, keys, entry, target)
     if around.experiment:
         entry["experiment"] = around.experiment
-        around.file.inner("general").carried("experiment", f"targets.{target}.experiment")
+        around.file.inner("general").shared("experiment", f"targets.{target}.experiment")
     return entry
 
 
@@ -130,10 +139,12 @@ def _where(keys: Keys, entry: Entry, target: str) -> None:
         ours = known.get(key)
         if ours is None:
             keys.dropped(key, "the compute itself decides it")
-        elif ours == "locations" and key in keys:
-            entry[ours] = [*keys.texts(key)]
-            keys.carried(key, f"targets.{target}.{ours}")
-        elif (text := keys.text(key)) is not None:
+        elif ours == "locations":
+            regions: list[Value] = [one for one in keys.texts(key) if one.strip()]
+            if regions:
+                entry[ours] = regions
+                keys.carried(key, f"targets.{target}.{ours}")
+        elif text := keys.text(key):
             entry[ours] = text.lower() if ours == "sla" else text
             keys.carried(key, f"targets.{target}.{ours}")
             if entry[ours] != text:
@@ -155,15 +166,34 @@ def _preemption(keys: Keys, entry: Entry, target: str) -> None:
         )
 
 
-def _image(keys: Keys, entry: Entry, file: Keys, target: str) -> None:
+def _gpus(draft: Draft, keys: Keys, entry: Entry, target: str) -> None:
+    """The GPUs of a node, where the name of the instance type says how many there are."""
+    found = _GPUS.search(str(entry.get("instance_type", "")))
+    if found:
+        entry["gpus_per_node"] = int(found[1])
+        keys.shared("vm-size", f"targets.{target}.gpus_per_node")
+        return
+    shown = "its instance types with their GPUs" if "platform" in entry else "what its machines are"
+    draft.mention(
+        f"the target `{target}` does not say how many GPUs a node has, and `-n` needs it: "
+        f"`gofer target show {target}` lists {shown}; set `targets.{target}.gpus_per_node`"
+    )
+
+
+def _image(draft: Draft, keys: Keys, entry: Entry, target: str) -> None:
     name = keys.text("docker")
-    if name is None:
+    if name is not None and name != "none" and safe_name(name) in draft.dockers:
+        entry["image"] = safe_name(name)
+        keys.carried("docker", f"targets.{target}.image")
         return
-    if name == "none" or not file.inner("dockers").is_table(name):
+    if name is not None:
         keys.dropped("docker", f"there is no image `{name}` under `dockers`")
-        return
-    entry["image"] = safe_name(name)
-    keys.carried("docker", f"targets.{target}.image")
+    if entry.get("platform") == "singularity":
+        draft.mention(
+            f"the target `{target}` names no image. XT's jobs ran in Singularity's own then; gofer takes a "
+            "plain one of Azure ML's, with CUDA where `gpus_per_node` is set, unless "
+            f"`targets.{target}.image_version` names one of Singularity's"
+        )
 
 
 def _job(draft: Draft, keys: Keys, around: Surroundings, target: str, entry: Entry) -> None:
@@ -193,21 +223,29 @@ def _job(draft: Draft, keys: Keys, around: Surroundings, target: str, entry: Ent
 
 
 def _setup(keys: Keys, target: str) -> str:
+    """The lines of a set-up in the order of XT: what comes before the packages, they, what comes after."""
     to = f"targets.{target}.job.setup"
-    lines: list[str] = []
+    other = keys.inner("other-cmds") if keys.is_table("other-cmds") else None
+    lines = [*_lines(keys, "pre-cmds", to), *_lines(other, "pre", to)]
     for key, command in (("conda-packages", "conda install -y"), ("pip-packages", "python -m pip install")):
-        packages = keys.texts(key)
+        # `name==*` is XT's way to say that any version will do.
+        packages = [one.removesuffix("==*") for one in keys.texts(key)]
         if packages:
             lines.append(f"{command} {quote_command(packages)}")
-            keys.changed(key, to, f"`{command} …`")
+            keys.shared(key, to, f"`{command} …`")
         else:
             keys.dropped(key, "the list is empty")
-    for key in ("pre-cmds", "post-cmds", "other-cmds"):
-        if key in keys and not keys.is_table(key):
-            lines += keys.texts(key)
-            keys.carried(key, to)
+    lines += [*_lines(keys, "post-cmds", to), *_lines(other, "post", to), *_lines(keys, "other-cmds", to)]
     keys.dropped(
         "activate", "a set-up has its own shell; `conda run -n NAME CMD` runs a command in an environment"
     )
     keys.dropped("python-path", "set `PYTHONPATH` in `job.env`")
     return "".join(f"{line}\n" for line in lines)
+
+
+def _lines(keys: Keys | None, key: str, to: str) -> list[str]:
+    """The commands under the key; none when it holds a map, or the table is not there."""
+    if keys is None or key not in keys or keys.is_table(key):
+        return []
+    keys.shared(key, to)
+    return keys.texts(key)
