@@ -93,11 +93,10 @@ def test_a_sas_is_what_the_azure_sdk_makes(name: str) -> None:
     ends = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=3)
     terms = SasTerms("r", ends.timestamp(), "b" if name else "c", "data", name)
     ours = sas_fields(make_sas(SharedKey("acct", KEY), terms))
-    start = datetime.fromisoformat(ours["st"].replace("Z", "+00:00"))
     # The SDK signs in a newer form unless told which; its own way to tell is not public for containers.
     assert ours["sp"] == "r"
     assert ours["se"] == ends.strftime("%Y-%m-%dT%H:%M:%SZ")
-    assert abs((datetime.now(UTC) - start).total_seconds() - 900) < 60
+    assert "st" not in ours  # whoever makes it may have a clock that is ahead
     if name:
         theirs = generate_blob_sas(
             "acct",
@@ -106,7 +105,6 @@ def test_a_sas_is_what_the_azure_sdk_makes(name: str) -> None:
             account_key=KEY,
             permission=BlobSasPermissions(read=True),
             expiry=ends,
-            start=start,
         )
     else:
         theirs = generate_container_sas(
@@ -115,7 +113,6 @@ def test_a_sas_is_what_the_azure_sdk_makes(name: str) -> None:
             account_key=KEY,
             permission=ContainerSasPermissions(read=True),
             expiry=ends,
-            start=start,
         )
     assert sas_fields(theirs).keys() == ours.keys()
 

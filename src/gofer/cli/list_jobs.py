@@ -49,7 +49,7 @@ def run(**given: Any) -> int:
         return 0
     sys.stdout.write(_table(found))
     if not found:
-        say(f"the service of `{target}` has no such job")
+        say(f"the service of `{target}` lists no such command job")
     return 0
 
 

@@ -100,6 +100,8 @@ def sign_out(environ: Mapping[str, str], profile: str | None) -> dict[str, Any]:
 
 def account_facts(environ: Mapping[str, str], name: str | None = None) -> dict[str, Any]:
     """One profile in full: who, where, which subscriptions, and when kept tokens end. Asks nobody."""
+    from gofer.transport.azure.credential import given
+
     profiles = Profiles.of(environ)
     active, origin = profiles.chosen()
     name = name or active
@@ -116,7 +118,7 @@ def account_facts(environ: Mapping[str, str], name: str | None = None) -> dict[s
         "subscriptions": [one._asdict() for one in signed.subscriptions] if signed else [],
         "tokens": _tokens(environ, profiles.environ_of(name)),
         "device_login": _has_device_login(environ, profiles.environ_of(name)),
-        "environment": _from_environment(environ),
+        "environment": given(environ),
     }
 
 
@@ -226,12 +228,3 @@ def _has_device_login(environ: Mapping[str, str], around: Mapping[str, str]) -> 
     from gofer.transport.azure.device import is_kept
 
     return is_kept(token_folder(Paths.from_environment(environ)), around)
-
-
-def _from_environment(environ: Mapping[str, str]) -> str | None:
-    """What goes before every profile, where the environment has it."""
-    if environ.get("AZURE_CLIENT_ID") and environ.get(TENANT_VARIABLE):
-        return f"service principal {environ['AZURE_CLIENT_ID']}"
-    if environ.get("IDENTITY_ENDPOINT") or environ.get("MSI_ENDPOINT"):
-        return "managed identity"
-    return None

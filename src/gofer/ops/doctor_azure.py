@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gofer.config.paths import home_folder
 from gofer.errors import CheckFailed, GoferError
 from gofer.ops import doctor_azure_login as login
 from gofer.ops import doctor_azure_service as service
+from gofer.ops.doctor_azure_ssh import shell_checks
 from gofer.ops.doctor_machine import Check, Status
 from gofer.ops.store_check import check_store
 
@@ -43,8 +43,7 @@ def azure_checks(session: Session, name: str | None = None) -> list[Check]:
         way = ways[_profile(session, target)]
         if way.token is not None:
             found += service.target_checks(way, target)
-    for target in targets:
-        found += _ssh_key(session, target)
+    found += shell_checks(session, targets)
     for store in _stores(session, targets, is_named=name is not None):
         found += _store(session, store, targets)
     return found
@@ -149,20 +148,3 @@ def _sas_left(session: Session, name: str) -> str:
     store: Store = session.store(name)
     left = time_left(getattr(store, "sas_expires_at", None))
     return f"; its SAS has {left} left" if left else ""
-
-
-# -- shells
-
-
-def _ssh_key(session: Session, target: Target) -> Iterator[Check]:
-    """Only where the target promises a shell beside its runs."""
-    from gofer.backends.azureml.shell import public_key
-
-    if not getattr(target.options, "interactive", False):
-        return
-    what = f"target {target.name} ssh key"
-    try:
-        text = public_key(getattr(target.options, "ssh_public_key", None), str(home_folder(session.environ)))
-        yield Check(what, Status.OK, " ".join(text.split()[::2]))
-    except GoferError as error:
-        yield Check(what, Status.FAIL, error.message, error.hint)

@@ -33,7 +33,7 @@ def virtual_cluster_checks(access: Access, target: Target) -> Iterator[Check]:
     quotas = ((found.get("properties") or {}).get("managed") or {}).get("quotas") or {}
     wanted = tuple(option(target, "locations") or ()) or tuple(quotas)
     types = _series_of_types(access, path.split("/")[2], [one for one in wanted if one in quotas])
-    instance_type = str(option(target, "instance_type"))
+    instance_type = str(option(target, "instance_type")).removeprefix("Singularity.")
     if types and instance_type not in types:
         words = f"there is no instance type `{instance_type}` in {', '.join(wanted)}"
         hint = nearest(instance_type, sorted(types), "instance types")
@@ -44,6 +44,7 @@ def virtual_cluster_checks(access: Access, target: Target) -> Iterator[Check]:
 def _series_of_types(access: Access, subscription: str, locations: list[str]) -> dict[str, str]:
     """The series of each instance type of those locations; none where the service does not say."""
     from gofer.backends.azureml import names
+    from gofer.backends.azureml.facts import series_of
 
     start = f"/subscriptions/{subscription}/providers/Microsoft.MachineLearningServices/locations"
     found: dict[str, str] = {}
@@ -54,8 +55,7 @@ def _series_of_types(access: Access, subscription: str, locations: list[str]) ->
             continue
         for row in rows:
             for one in row.get("instanceTypes") or [row]:
-                series = one.get("instanceTypeSeriesId") or row.get("id") or row.get("name") or ""
-                found[str(one.get("name", ""))] = str(series)
+                found[str(one.get("name", ""))] = series_of(one, row)
     return found
 
 

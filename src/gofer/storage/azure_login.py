@@ -48,15 +48,17 @@ def token_source(entry: Entry, environ: Mapping[str, str]) -> Callable[[], Token
 
 def delegated_sas(client: Client, endpoint_path: str, account: str, terms: SasTerms) -> str:
     """A SAS signed with a key that the service lends to whoever is signed in."""
-    starts, ends = utc(time.time() - 900), utc(min(terms.expires_at, time.time() + _DELEGATION_S))
+    # The key is asked for from an hour ago on, and the SAS has no start: this clock may be ahead.
+    began = time.time() - 3600
+    starts, ends = utc(began), utc(min(terms.expires_at, began + _DELEGATION_S))
     lent = _delegation_key(client, endpoint_path, starts, ends)
     place = f"/blob/{account}/{terms.container}" + (f"/{terms.name}" if terms.name else "")
     owner = [lent[name] for name in _KEY_FIELDS]
     # Between the lines of the key and the version: authorized and unauthorized object, correlation, address,
     # protocol.
-    lines = [terms.permissions, starts, ends, place, *owner, "", "", "", "", "", VERSION, terms.resource]
+    lines = [terms.permissions, "", ends, place, *owner, "", "", "", "", "", VERSION, terms.resource]
     signed = signature(base64.b64decode(lent["Value"]), [*lines, "", "", "", "", "", "", ""])
-    fields = {"sv": VERSION, "st": starts, "se": ends, **terms.scope, "sp": terms.permissions}
+    fields = {"sv": VERSION, "se": ends, **terms.scope, "sp": terms.permissions}
     fields.update(zip(("skoid", "sktid", "skt", "ske", "sks", "skv"), owner, strict=True))
     return "&".join(f"{name}={in_query(value)}" for name, value in {**fields, "sig": signed}.items())
 

@@ -86,6 +86,10 @@ def test_all_is_well_without_any_program_of_azure(room: Room) -> None:
         "conda",
         "login",
         "service",
+        "ssh",
+        "ssh config",
+        "ssh key",
+        "powershell",
         "target eus workspace",
         "target eus compute",
         "store blob",
@@ -96,6 +100,44 @@ def test_all_is_well_without_any_program_of_azure(room: Room) -> None:
         "its SAS has 4d0[34]h left$", found["store blob"]["detail"]
     )  # of 100 hours, less a moment
     assert set(room.look("eus")) == set(found)
+
+
+# Each entry under Troubleshooting in the toolkit's document, and the check that stands for it.
+TROUBLE = {
+    "Azure CLI not installed": "az",
+    "Command timeout": "service",
+    "Conda spawning failed": "conda",
+    "Conda environment not found": "conda",
+    "Azcopy not found": "azcopy",
+    "Permission denied": "store blob",
+    "SAS authentication failed": "store blob",
+    "Powershell spawning failed": "powershell",
+    "Powershell script forbidden": "powershell",
+    "Keypath not found": "ssh key",
+    "SSH tunnel failed": "ssh config",
+}
+
+
+def test_every_trouble_of_the_document_has_its_check(room: Room) -> None:
+    assert set(TROUBLE.values()) <= set(room.look())
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "check", "words"),
+    [
+        ("config", 0o664, "ssh config", "others may write to"),
+        ("id_ed25519", 0o644, "ssh key", "others may read"),
+    ],
+)
+def test_what_ssh_refuses_is_said(room: Room, name: str, mode: int, check: str, words: str) -> None:
+    path = Path(room.desk.environ["HOME"]) / ".ssh" / name
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.write_text("# dummy\n")
+    path.chmod(mode)
+    is_wrong(room.look(), check, words, f"`chmod 600 {path}`")
+    path.chmod(0o600)
+    one = room.look()[check]
+    assert (one["status"], one["detail"], one["hint"]) == ("ok", str(path), None)
 
 
 def test_as_people_see_it(room: Room) -> None:

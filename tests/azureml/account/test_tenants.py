@@ -246,7 +246,8 @@ def test_no_profile_is_needed_where_the_environment_says_who_asks(room: Room) ->
     principal = {name: room.azure.env()[name] for name in PRINCIPAL}
     room.folders()
     assert "cpu-cluster" in room.desk.gofer("target", "show", "ours", env=principal).out
-    assert room.desk.gofer("account", "list", env=principal).err == ""
+    said = room.desk.gofer("account", "list", env=principal).err
+    assert said.startswith("service principal ") and said.endswith("goes before all of them\n")
     checks = json.loads(room.desk.gofer("doctor", "azure", "ours", "--json", env=principal).out)
     assert next(one for one in checks if one["name"] == "login")["detail"].startswith("principal ")
     assert room.folders() == set()

@@ -202,6 +202,12 @@ def _surroundings() -> list[Shape]:
             {},
             {"environment": "AzureML-sklearn-1.0@latest"},
         ),
+        Shape(
+            "curated-version",
+            {"image": None, "environment": "AzureML-sklearn-1.0:3"},
+            {},
+            {"environment": "azureml:AzureML-sklearn-1.0:3"},
+        ),
         Shape("managed-identity", {"identity": "managed"}, {}, {"identity": ManagedIdentityConfiguration()}),
         Shape("user-identity", {"identity": "user"}, {}, {"identity": UserIdentityConfiguration()}),
         Shape(

@@ -32,8 +32,8 @@ def test_a_virtual_cluster(desk: Desk) -> None:
     text = shown(desk, "vc")
     for tier in ("Premium", "Standard", "Basic"):
         assert re.search(rf"eastus +{tier} +NDv2 +0 +16", text)
-    assert re.search(r"NAME +GPUS +CORES +LOCATIONS", text)
-    assert re.search(r"ND40rs_v2 +8 +\d+ +eastus,southcentralus", text)
+    assert re.search(r"NAME +SERIES +GPUS +CORES +LOCATIONS", text)
+    assert re.search(r"ND40rs_v2 +NDv2 +8 +\d+ +eastus,southcentralus", text)
 
 
 def test_nodes(desk: Desk, azure: Azure) -> None:

@@ -86,7 +86,7 @@ def test_a_person(clerk: Desk, azure: Azure) -> None:
 def test_an_experiment_of_an_odd_name_and_one_there_is_not(clerk: Desk) -> None:
     assert sorted(listed(clerk, "--experiment", "few é/x")) == ["few-0", "few-1", "few-2"]
     done = clerk.gofer("list", "jobs", "--server", "--experiment", "none")
-    assert done.out.count("\n") <= 1 and "has no such job" in done.err
+    assert done.out.count("\n") <= 1 and "lists no such command job" in done.err
 
 
 def test_the_newest_come_first_over_pages(clerk: Desk) -> None:

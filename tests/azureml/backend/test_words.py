@@ -111,9 +111,25 @@ def test_a_run_that_runs_does_not_wait() -> None:
     assert facts.waiting("Queued", {"amlk8s status": "running"}, {}) is None
 
 
-def test_quotas_of_one_tier() -> None:
-    rows = [quota(1, 2), quota(1, 2, "Basic")]
-    assert facts.of_tier(rows, "basic") == rows[1:]
+def test_the_quotas_that_a_run_counts_against() -> None:
+    rows: list[dict[str, object]] = [
+        {**quota(1, 2, tier), "location": place, "series": series}
+        for tier in ("Premium", "Basic")
+        for place in ("eastus", "westus")
+        for series in ("NDv2", "NDv4")
+    ]
+    types = [{"name": "ND40_v2g1", "series": "NDv2"}, {"name": "ND12_v4g1", "series": "NDv4"}]
+    around = {"quota": rows, "instance_types": types}
+
+    def found(**more: Any) -> list[tuple[object, object, object]]:
+        options = AzureOptions(platform="singularity", **more)
+        return [(one["tier"], one["location"], one["series"]) for one in facts.quotas_for(options, around)]
+
+    assert found(sla="basic", instance_type="Singularity.ND40_v2g1", locations=("westus",)) == [
+        ("Basic", "westus", "NDv2")
+    ]
+    assert len(found(instance_type="ND40_v2g1")) == 2
+    assert len(found(instance_type="unheard-of")) == 4
 
 
 def test_a_cluster_that_says_little() -> None:

@@ -119,14 +119,16 @@ class SasTerms(NamedTuple):
 
 
 def make_sas(key: SharedKey, terms: SasTerms) -> str:
-    """A SAS signed with the account's key, valid at once and from clocks that are a little behind."""
-    starts, expires = utc(time.time() - 900), utc(terms.expires_at)
+    """A SAS signed with the account's key, valid at once. It says nothing of its start: the clock of who
+    makes it may be ahead.
+    """
+    expires = utc(terms.expires_at)
     place = f"/blob/{key.account}/{terms.container}" + (f"/{terms.name}" if terms.name else "")
     # Fifteen lines: after the place come identifier, addresses, protocol, version, resource, snapshot,
     # encryption scope, and five headers of the answer.
-    lines = [terms.permissions, starts, expires, place, "", "", "", VERSION, terms.resource, "", ""]
+    lines = [terms.permissions, "", expires, place, "", "", "", VERSION, terms.resource, "", ""]
     signed = key.digest([*lines, "", "", "", "", ""])
-    fields = {"sv": VERSION, "st": starts, "se": expires, **terms.scope, "sp": terms.permissions}
+    fields = {"sv": VERSION, "se": expires, **terms.scope, "sp": terms.permissions}
     return "&".join(f"{name}={in_query(value)}" for name, value in {**fields, "sig": signed}.items())
 
 

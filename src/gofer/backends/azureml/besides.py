@@ -56,7 +56,7 @@ class Besides(AzureTarget):
         try:
             around = self.describe() if found["state"] in ("Queued", "NotStarted", "Scheduled") else {}
             if isinstance(around.get("quota"), list):
-                around["quota"] = facts.of_tier(around["quota"], self._options.tier)
+                around["quota"] = facts.quotas_for(self._options, around)
         except GoferError:
             around = {}  # who may run jobs need not be allowed to look at quotas
         return facts.waiting(found["state"], found["tags"], around)

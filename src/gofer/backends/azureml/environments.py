@@ -16,6 +16,7 @@ _PLAIN = "mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu22.04"
 _GPU = "mcr.microsoft.com/azureml/openmpi4.1.0-cuda11.8-cudnn8-ubuntu22.04"
 
 _CONFLICT = 409
+_CURATED = "AzureML-"
 
 
 class Environment(NamedTuple):
@@ -35,20 +36,23 @@ def choose(options: AzureOptions, workspace: Workspace) -> Environment:
 
 
 def _named(word: str, workspace: Workspace) -> str:
-    """`NAME:VERSION` is an ARM id; the service takes `NAME@LABEL` and those of registries as they are."""
+    """`NAME:VERSION` is an ARM id; the service takes `NAME@LABEL`, curated ones and those of registries as
+    they are. A name alone is its latest.
+    """
     if word.startswith(("azureml://", "/subscriptions/")):
         return word
-    name, at, _ = word.removeprefix("azureml:").partition("@")
-    if at:
-        return f"azureml:{word.removeprefix('azureml:')}"
-    name, _, version = name.partition(":")
-    return f"{workspace.id}/environments/{name}/versions/{version or '1'}"
+    word = word.removeprefix("azureml:")
+    word = word if "@" in word or ":" in word else f"{word}@latest"
+    if "@" in word or word.startswith(_CURATED):
+        return f"azureml:{word}"
+    name, _, version = word.partition(":")
+    return f"{workspace.id}/environments/{name}/versions/{version}"
 
 
 def is_labelled(environment_id: str) -> bool:
     """Whether the workspace must be asked which version a label means; curated ones it knows by itself."""
     return environment_id.startswith("azureml:") and not environment_id.startswith(
-        ("azureml://", "azureml:AzureML-")
+        ("azureml://", f"azureml:{_CURATED}")
     )
 
 

@@ -92,10 +92,19 @@ def quotas(cluster: Json) -> list[dict[str, object]]:
     return rows
 
 
-def of_tier(rows: object, sla: str) -> list[dict[str, object]]:
-    """The quotas of one SLA tier."""
-    assert isinstance(rows, list)
-    return [row for row in rows if str(row["tier"]).lower() == sla]
+def quotas_for(options: AzureOptions, facts: Mapping[str, Any]) -> list[dict[str, object]]:
+    """Those that a run of the target counts against, of all that the virtual cluster has: its tier, the
+    locations where it may run, and the series of its instance type, where that is known.
+    """
+    wanted = (options.instance_type or "").removeprefix("Singularity.")
+    series = {row["series"] for row in facts.get("instance_types") or () if row["name"] == wanted}
+    return [
+        row
+        for row in facts.get("quota") or ()
+        if str(row["tier"]).lower() == options.tier
+        and (not options.locations or row["location"] in options.locations)
+        and (not series or row.get("series") in (None, *series))
+    ]
 
 
 def cluster_facts(cluster: Json, types: Mapping[str, Sequence[Json]]) -> dict[str, object]:
@@ -122,10 +131,16 @@ def _series(types: Mapping[str, Sequence[Json]]) -> list[dict[str, object]]:
         for series in rows:
             for one in series.get("instanceTypes") or [series]:
                 name = str(one.get("name") or "")
-                row = {"name": name, "gpus": one.get("numberOfGPUs"), "cores": one.get("numberOfCores")}
+                row = {"name": name, "series": series_of(one, series)}
+                row |= {"gpus": one.get("numberOfGPUs"), "cores": one.get("numberOfCores")}
                 held = found.setdefault(name, {**row, "locations": ""})
                 held["locations"] = ",".join(filter(None, [str(held["locations"]), location]))
     return [row for name, row in sorted(found.items()) if name]
+
+
+def series_of(instance_type: Json, row: Json) -> str:
+    """By which quotas are counted; `row` is that of the listing in which the type stands."""
+    return str(instance_type.get("instanceTypeSeriesId") or row.get("id") or row.get("name") or "")
 
 
 # -- nodes and waiting

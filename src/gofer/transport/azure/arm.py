@@ -10,7 +10,6 @@ import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -75,11 +74,6 @@ class Arm:
     def post(self, path: str, api: str = "", body: Mapping[str, Any] | None = None, **query: str) -> Json:
         """Have something done that may be done twice."""
         return self._call("POST", self._url(path, api, query), body)
-
-    def delete(self, path: str, api: str) -> None:
-        """Nothing happens when there is none."""
-        with suppress(Absent):
-            self._call("DELETE", self._url(path, api, {}))
 
     def pages(self, path: str, api: str = "", *, method: str = "GET", **query: str) -> Iterator[list[Json]]:
         """The parts of a listing as they come; no more is asked for than is taken."""
@@ -170,11 +164,6 @@ class Arm:
             logger=_logger(),
         )
         return self._pipeline
-
-    def close(self) -> None:
-        """End connections that wait. A later call connects again."""
-        if self._transport is not None:
-            self._transport.close()
 
 
 def _logger() -> logging.Logger:

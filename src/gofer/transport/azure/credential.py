@@ -170,9 +170,15 @@ def sign_out(folder: str, environ: Mapping[str, str] | None = None) -> bool:
     return device.forget(folder, around) or dropped > 0
 
 
+def given(environ: Mapping[str, str]) -> str | None:
+    """Who asks, where the environment itself says it: then no profile is looked at."""
+    if _proof(environ) is not None:
+        return f"service principal {environ['AZURE_CLIENT_ID']}"
+    return "managed identity" if _is_managed(environ) else None
+
+
 def is_given(environ: Mapping[str, str]) -> bool:
-    """Whether the environment itself says who asks: then no profile is looked at."""
-    return _proof(environ) is not None or _is_managed(environ)
+    return given(environ) is not None
 
 
 def _proof(environ: Mapping[str, str]) -> str | None:
