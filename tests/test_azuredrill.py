@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,17 +20,20 @@ import pytest
 from azuredrill.canary import Canary, CommandLines
 from azuredrill.line import BLOB_KINDS, BlobTrouble
 from azuredrill.site import before_blobs, on_azure
-from azuredrill.trouble import KINDS, ServiceTrouble, Troubles
-from home import until
+from azuredrill.trouble import KINDS, PUT_LOST, ServiceTrouble, Troubles
+from home import Home, until
+from linedrill.course import Course, Ground
 from services.azure import Azure
 from services.azure import azure as azure
+from services.proxy import Fault
 
+from drill.clock import Clock, find_compiler
 from gofer.agent.objects import open_objects
 from gofer.agent.objects.base import Objects
 from gofer.agent.objects.facts import ObjectsError
 from gofer.agent.objects.patience import Policy
 
-pytestmark = pytest.mark.net
+pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-drill"), pytest.mark.timeout(300)]
 WORD = "canary-of-a-test"
 
 
@@ -38,16 +42,64 @@ def canary() -> Canary:
     return Canary({"the canary": WORD, "the key": "a+key/=="})
 
 
+# One command may take four minutes and what has been submitted ten to end: the drill is to say so itself.
+@pytest.mark.timeout(1200)
 @pytest.mark.drill
 def test_nothing_is_lost_nothing_runs_twice_and_no_secret_shows(tmp_path: Path) -> None:
     # A silent service is waited for by gofer longer than by a test.
     kinds = {name: kind for name, kind in KINDS.items() if name != "silence"}
     with on_azure(tmp_path, 7, kinds) as site:
-        tally = site.run(20, submitters=2)
+        tally = site.run(16, submitters=2)
     assert tally.wrong == [], site.render(tally)
     assert tally.recorded > 0
+    assert tally.faults.total() >= 16
     assert site.lines.seen > 0
     assert site.blobs.suffered().total() > 0
+
+
+class Idle(Home):
+    """A gofer that does nothing."""
+
+    def argv(self, *words: str) -> list[str]:
+        return ["true"]
+
+
+class Broken:
+    """Trouble that fails itself, or whose submitters have failed."""
+
+    def make(self, rng: Random) -> None:
+        raise RuntimeError("the drill itself broke")
+
+    def suffered(self) -> Counter[str]:
+        return Counter()
+
+    def clear(self) -> None: ...
+
+
+def test_nobody_submits_when_the_drill_itself_broke(tmp_path: Path) -> None:
+    before = threading.active_count()
+    course = Course(Ground(Idle(tmp_path), Broken(), lambda rng: [], looks=[("q",)]), seed=1)
+    with pytest.raises(RuntimeError, match="itself broke"):
+        course.run(5)
+    assert threading.active_count() == before
+
+
+def test_what_is_told_has_failures_delays_and_blobs_apart(tmp_path: Path) -> None:
+    with on_azure(tmp_path, 1) as site:
+        site.service._met.update({PUT_LOST: 2, "503": 1, "slow": 3})
+        site.blobs._met.update({"blob: 500": 4, "blob: slow": 5, "blob: slow answer": 6})
+        tally = replace(site.course.tally, faults=site.course.ground.trouble.suffered())
+        lines = site.render(tally).splitlines()
+    assert lines[0] == f"faults 3 (503 1, {PUT_LOST} 2), gofer killed 0"
+    assert [line for line in lines if line.startswith("jobs' PUTs")] == [
+        "jobs' PUTs that lost their answer, by rules for PUTs alone: 2 "
+        "(answer to a job's PUT cut short 0, answer to a job's PUT lost 2)"
+    ]
+    assert "besides, not counted above: late answers of the service 3 (slow 3)" in lines
+    assert (
+        "requests for blobs 0, failed 4 (blob: 500 4), late 11 (blob: slow 5, blob: slow answer 6), of both "
+        "with a SAS, as nodes have it, 0"
+    ) in lines
 
 
 # -- trouble
@@ -58,15 +110,68 @@ def test_only_what_a_request_met_is_counted(azure: Azure) -> None:
     assert azure.arm("GET", "/jobs")[0] == 200
     trouble._spoil("503", KINDS["503"], 1)
     assert trouble.suffered() == Counter()
-    asking = threading.Timer(0.2, lambda: azure.arm("GET", "/jobs"))
+    asking = threading.Thread(target=ask_when_spoiled, args=[azure])
     asking.start()
-    trouble._spoil("503", KINDS["503"], 2)
+    trouble._spoil("503", replace(KINDS["503"], wait_s=5.0), 2)
     asking.join()
     assert trouble.suffered() == Counter({"503": 1})
     azure.fault("status", "^/subscriptions/", status=500)
     assert azure.arm("GET", "/jobs")[0] == 500
     trouble.clear()
     assert azure.arm("GET", "/jobs")[0] == 200
+
+
+def ask_when_spoiled(azure: Azure) -> None:
+    """One request, once a rule is in force."""
+    until(lambda: azure.admin("GET", "/counters")["waiting"], "a rule")
+    azure.arm("GET", "/jobs")
+
+
+def test_a_mere_delay_is_no_failure(azure: Azure) -> None:
+    slow = replace(KINDS["slow"], rule={**KINDS["slow"].rule, "seconds": 0.1}, wait_s=10.0)
+    trouble = ServiceTrouble(azure, {"slow": slow})
+    asking = threading.Thread(target=ask_when_spoiled, args=[azure])
+    asking.start()
+    trouble._spoil("slow", slow, 1)
+    asking.join()
+    assert trouble.suffered() == Counter()
+    assert trouble.delays() == Counter({"slow": 1})
+
+
+class Watched(Clock):
+    """A clock that somebody looks at, and asks the service, whenever it is set."""
+
+    def __init__(self, folder: Path, compiler: str, azure: Azure) -> None:
+        self._azure = azure
+        self.ahead_s: list[float] = []
+        super().__init__(folder, compiler)
+
+    def set(self, offset: str) -> None:
+        super().set(offset)
+        argv, env = ["date", "+%s"], {**os.environ, **self.variables()}
+        shown = subprocess.run(argv, env=env, capture_output=True, check=True, timeout=30).stdout
+        self.ahead_s.append(int(shown) - time.time())
+        self._azure.arm("GET", "/jobs")
+
+
+@pytest.mark.parametrize(
+    ("name", "least_s", "most_s"),
+    [("person's clock ahead", 60, 1200), ("person's clock behind", -1200, -60)],
+)
+def test_a_persons_clock_is_wrong_for_a_while_and_then_right(
+    azure: Azure, name: str, least_s: int, most_s: int, tmp_path: Path
+) -> None:
+    compiler = find_compiler()
+    if compiler is None:
+        pytest.skip("no C compiler")
+    clock = Watched(tmp_path, compiler, azure)
+    trouble = ServiceTrouble(azure, clock=clock)
+    trouble._turn(name, Random(1))
+    first, wrong, last = clock.ahead_s
+    # What `date` prints has no fraction, and it takes a moment to be started.
+    assert least_s - 5 <= wrong <= most_s
+    assert max(abs(first), abs(last)) < 5
+    assert trouble.suffered() == Counter({name: 1})
 
 
 def test_trouble_that_meets_nobody_leaves_nothing(azure: Azure) -> None:
@@ -129,18 +234,37 @@ def test_a_store_that_was_away_counts_once(line: tuple[BlobTrouble, Objects]) ->
     assert trouble.suffered() == Counter({"blob: store away": 1})
 
 
-def test_troubles_are_drawn_counted_and_cleared_together(
+def test_a_late_blob_is_no_failure(line: tuple[BlobTrouble, Objects]) -> None:
+    trouble, objects = line
+    late = replace(BLOB_KINDS["blob: slow"], fault=Fault("slow", seconds=0.1), stays=True)
+    trouble.kinds = {**BLOB_KINDS, "blob: slow": late}
+    trouble.spoil("blob: slow", 1)
+    assert objects.head("a") is None
+    assert trouble.suffered() == Counter()
+    assert trouble.delays() == Counter({"blob: slow": 1})
+
+
+def test_troubles_are_made_and_cleared_together_and_the_blobs_counted_apart(
     azure: Azure, line: tuple[BlobTrouble, Objects]
 ) -> None:
     blobs, objects = line
     blobs.kinds = {"blob: 500": replace(BLOB_KINDS["blob: 500"], stays=True)}
-    both = Troubles({ServiceTrouble(azure): 0.0, blobs: 1.0})
+    service = ServiceTrouble(azure, {"503": replace(KINDS["503"], weight=1e9, wait_s=0.1)})
+    both = Troubles(service, blobs, share=1.0)
     both.make(Random(1))
     with pytest.raises(ObjectsError):
         objects.head("a")
-    assert both.suffered() == Counter({"blob: 500": 1})
+    assert both.suffered() == Counter()
+    assert blobs.suffered() == Counter({"blob: 500": 1})
+    both.make(Random(1))
     both.clear()
     assert objects.head("a") is None
+
+
+def test_trouble_beside_that_itself_fails_is_not_passed_over(azure: Azure) -> None:
+    service = ServiceTrouble(azure, {"503": replace(KINDS["503"], weight=1e9, wait_s=0.1)})
+    with pytest.raises(RuntimeError, match="itself broke"):
+        Troubles(service, Broken(), share=1.0).make(Random(1))
 
 
 # -- canary

@@ -14,7 +14,7 @@ from linedrill.course import astray, is_refused, judged
 from services.azure import Azure
 from services.azure import azure as azure
 
-pytestmark = pytest.mark.net
+pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-drill-truth"), pytest.mark.timeout(300)]
 
 # -- what is judged
 
@@ -121,14 +121,33 @@ def test_a_log_is_what_the_command_printed(shown: dict[str, str], wrong: int, tm
     assert len([*log_faults({"r1": run("succeeded", 1, 2)}, truth, found)]) == wrong
 
 
-def test_a_command_that_failed_by_itself_has_its_whole_log(tmp_path: Path) -> None:
-    held = run("succeeded", 1, 2)
+BURST = "1 in the burst of r1\n2 in the burst of r1\n"
+
+
+@pytest.mark.parametrize(
+    ("printed", "shown", "wrong"),
+    [
+        # The last rank ended by itself, so its log is whole; the other was stopped, and may lack a last line.
+        (["a\nb\nc\n", "a\nb\n"], ["a\nb\nc\n", "a\nb\n"], 0),
+        (["a\nb\nc\n", "a\nb\n"], ["a\nb\n", "a\nb\n"], 0),
+        (["a\nb\nc\n", "a\nb\n"], ["a\n", "a\nb\n"], 1),
+        (["a\nb\nc\n", "a\nb\n"], ["a\nb\nc\n", "a\n"], 1),
+        (["a\nb\nc\n", "a\nb\n"], ["a\nb\nc\n", ""], 1),
+        (["a\nb\nc\n", "a\nb\n"], ["a\nb\nc\n", None], 1),
+        ([BURST, BURST], ["", BURST], 0),
+        ([BURST, BURST], [BURST, ""], 1),
+    ],
+)
+def test_of_an_attempt_that_failed_the_rank_that_did_has_its_whole_log(
+    printed: list[str], shown: list[str | None], wrong: int, tmp_path: Path
+) -> None:
+    held = run("succeeded", 1, 2, nodes=2)
     held["attempts"][0].update(state="failed", exit_code=7)
-    truth = told(tmp_path / "truth", {"r1.1.0.log": "a\nb\nc\n", "r1.2.0.log": ""})
-    (truth / "r1.2.0.log").write_text("")
-    for number, (text, wrong) in enumerate([("a\nb\nc\n", 0), ("a\nb\n", 0), ("a\n", 1), ("", 1)]):
-        found = told(tmp_path / f"shown-{number}", {"r1.1.0.log": text, "r1.2.0.log": ""})
-        assert len([*log_faults({"r1": held}, truth, found)]) == wrong
+    last = {"r1.2.0.log": "", "r1.2.1.log": ""}
+    truth = told(tmp_path / "truth", {f"r1.1.{rank}.log": text for rank, text in enumerate(printed)} | last)
+    brought = {f"r1.1.{rank}.log": text for rank, text in enumerate(shown) if text is not None}
+    found = told(tmp_path / "shown", brought | last)
+    assert len([*log_faults({"r1": held}, truth, found)]) == wrong
 
 
 def test_outputs_are_those_of_the_last_attempt(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,17 +15,18 @@ import pytest
 from bench import idle
 from bench.azure import before, deeds
 from bench.azure.deeds import Deed
-from bench.azure.ground import Ground, Service, workspace
+from bench.azure.ground import ENDED, SENT, Ground, Service, workspace
 from bench.azure.section import section
 from bench.errors import BenchError
-from bench.figures import Figure
 from bench.measure import Sample
 from bench.peers import AZURE_ML, Peers, none
 from bench.places import Places
 from bench.plan import Plan
+from bench.report import verdict
 from bench.rounds import Outcome
 
-pytestmark = pytest.mark.net
+# The first test waits for the workspace and for the runs in it.
+pytestmark = [pytest.mark.net, pytest.mark.xdist_group("bench-azure"), pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +50,7 @@ def ground(plan: Plan) -> Iterator[Ground]:
 
 @pytest.fixture(scope="module")
 def runs(ground: Ground) -> dict[str, str]:
-    found = deeds.prepare(ground)
-    ground.remember()
-    return found
+    return deeds.prepare(ground)
 
 
 # -- arithmetic
@@ -57,7 +58,8 @@ def runs(ground: Ground) -> dict[str, str]:
 
 def deed(**cpu_s: float) -> Deed:
     samples = {name: [Sample(1.0, value, 1.0)] for name, value in cpu_s.items()}
-    return Deed("list", ("ours", "again"), ("theirs", "best"), Outcome(samples))
+    asked = {name: Counter({"GET jobs": 1}) for name in cpu_s}
+    return Deed("list", ("ours", "again"), ("theirs", "best"), ("besides",), Outcome(samples), asked)
 
 
 @pytest.mark.parametrize(("again", "met"), [(0.2, True), (0.21, False)])
@@ -67,15 +69,25 @@ def test_the_bar_is_of_gofers_costliest_way_and_the_sdks_cheapest(again: float, 
     assert bar.value == ("5.00x less (medians 5.00x)" if met else "4.76x less (medians 4.76x)")
 
 
+def test_what_is_not_alike_is_shown_and_not_judged() -> None:
+    done = deed(ours=0.1, again=0.1, theirs=1.0, best=1.0, besides=0.2)
+    assert done.bar().value == "10.0x less (medians 10.0x)"
+    assert {row[0]: row[-1] for row in done.table().rows}["besides"] == ""
+    assert [row[-1] for row in done.table().rows].count("yes") == 4
+
+
 def test_a_side_that_is_missing_is_not_judged() -> None:
     assert deed(ours=0.1, again=0.1).bar().met is None
     assert deed(ours=0.1, best=1.0).bar().met is None
-    assert before.bar(None).met is None
+    assert [bar.met for bar in before.bars(Outcome({before.KEPT: [0.1]}))] == [True, None]
 
 
-@pytest.mark.parametrize(("cpu_s", "met"), [(0.25, True), (0.251, False)])
-def test_the_bar_before_the_network_is_in_seconds(cpu_s: float, met: bool) -> None:
-    assert before.bar(Figure(cpu_s, 0.4, 3)).met is met
+@pytest.mark.parametrize(("new_s", "met"), [(0.25, True), (0.251, False)])
+def test_the_bar_before_the_network_is_in_seconds_and_for_both_logins(new_s: float, met: bool) -> None:
+    kept, new = before.bars(Outcome({before.KEPT: [0.1], before.NEW: [new_s, 0.4]}))
+    assert (kept.met, new.met) == (True, met)
+    assert verdict(new) == ("met" if met else "**MISSED**")
+    assert new.promise == "`gofer q`, no login kept: CPU before the network ≤ 0.25 s"
 
 
 # -- the workspace
@@ -106,17 +118,32 @@ def test_requests_are_counted_once_and_those_of_the_benchmark_not(
 def test_how_a_run_stands(ground: Ground, runs: dict[str, str]) -> None:
     done = deeds.asking(ground, runs)
     assert done.outcome.failures == {}
-    assert [len(taken) for taken in done.outcome.samples.values()] == [1, 1, 1]
-    assert done.requests[done.ours[0]]["GET jobs/{name}"] >= 1
-    assert len(done.table().rows) == len(done.notes()) == 3
+    assert [len(taken) for taken in done.outcome.samples.values()] == [1] * 6
+    # What is judged asks the service how the run stands, and has its login already.
+    for name in (*done.ours, *done.theirs):
+        assert done.requests[name]["GET jobs/{name}"] >= 1
+        assert done.requests[name]["POST token"] == 0
+    assert [done.requests[name]["POST token"] for name in done.besides] == [1, 0, 1]
+    assert len(done.table().rows) == len(done.notes()) == 6
+
+
+def test_what_is_judged_begins_when_the_end_is_not_known(ground: Ground, runs: dict[str, str]) -> None:
+    states = {}
+    for state in (SENT, ENDED):
+        ground.go_back(state)
+        with closing(sqlite3.connect(ground.home / "ledger.db")) as ledger:
+            found = ledger.execute("SELECT state FROM runs WHERE id = ?", [runs["ended"]])
+            states[state] = found.fetchone()[0]
+    assert states == {SENT: "queued", ENDED: "succeeded"}
 
 
 def test_the_end_of_a_log(ground: Ground, runs: dict[str, str]) -> None:
     done = deeds.tailing(ground, runs)
     assert done.outcome.failures == {}
+    assert done.requests[done.ours[0]] == Counter()
     assert all(
         f"line {number} of" in done.outcome.samples[name][0].output
-        for name in (*done.ours, *done.theirs)
+        for name in (*done.ours, *done.theirs, *done.besides)
         for number in (202, 300)
     )
 
@@ -131,7 +158,9 @@ def test_a_submission(ground: Ground, runs: dict[str, str]) -> None:
     done = deeds.submitting(ground)
     assert done.outcome.failures == {}
     assert done.requests[done.ours[0]] == Counter({"PUT jobs/{name}": 1})
-    assert done.requests[done.theirs[0]]["PUT jobs/{name}"] == 1
+    for name, logins in ((done.theirs[0], 0), (done.besides[0], 1)):
+        assert done.requests[name]["PUT jobs/{name}"] == 1
+        assert done.requests[name]["POST token"] == logins
 
 
 def test_before_the_network(ground: Ground, runs: dict[str, str]) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 
 from bench import measure
-from bench.azure.ground import TIMEOUT_S, Ground
+from bench.azure.ground import SENT, TIMEOUT_S, Ground
 from bench.errors import BenchError
 from bench.figures import Bar, Figure, number
 from bench.places import DRIVERS
@@ -23,10 +22,7 @@ def before(ground: Ground, run: str) -> Outcome[float]:
     """CPU seconds until the first connection; blocks for all rounds."""
 
     def attempt(*, is_kept: bool) -> float:
-        ground.forget()
-        if not is_kept:
-            for folder in ground.home.rglob("tokens"):
-                shutil.rmtree(folder)
+        ground.go_back(SENT, keeps_login=is_kept)
         report = ground.root / "report"
         report.unlink(missing_ok=True)
         argv = [sys.executable, str(DRIVERS / "first_connect.py"), str(report), "q", run]
@@ -54,8 +50,13 @@ def table(outcome: Outcome[float]) -> Table:
     return Table(("", "CPU min ms", "CPU median ms"), tuple(rows), "Before the network")
 
 
-def bar(figure: Figure | None) -> Bar:
-    promise = f"`gofer q`: CPU before the network ≤ {MOST_S:g} s"
+def bars(outcome: Outcome[float]) -> list[Bar]:
+    """The same for both: who has just logged in, or not yet, waits for the same command."""
+    return [bar(name, outcome.figure(name, lambda one: one)) for name in (KEPT, NEW)]
+
+
+def bar(name: str, figure: Figure | None) -> Bar:
+    promise = f"{name}: CPU before the network ≤ {MOST_S:g} s"
     if figure is None:
         return Bar(promise, "not measured", None)
     value = f"{number(figure.minimum)} s (median {number(figure.median)} s)"

@@ -23,6 +23,8 @@ from bench.plan import Plan
 
 TESTS = str(REPOSITORY / "tests")
 TIMEOUT_S = 300
+# States of gofer that are kept: it has sent both runs and asked nothing since; it knows how one ended.
+SENT, ENDED = "sent", "ended"
 _CONFIG = """\
 targets:
   lab: {{kind: azureml, subscription_id: {sub}, resource_group: {group}, workspace: {name},
@@ -125,14 +127,17 @@ class Ground:
             [*gofer_argv(), *words], env=self.env, cwd=self.root / "project", timeout_s=TIMEOUT_S
         )
 
-    def sdk(self, *words: str) -> Sample:
-        """The driver with `words`, in the SDK's own interpreter."""
+    def sdk(self, *words: str, keeps_login: bool = False) -> Sample:
+        """The driver with `words`, in the SDK's own interpreter, with a login kept from one time to the next
+        or without, as it comes.
+        """
         sub, group, name = self.service.facts["workspace"]
         env = self.plan.places.environment(
             **self.service.facts["env"],
             WORKSPACE_SUBSCRIPTION=sub,
             WORKSPACE_GROUP=group,
             WORKSPACE_NAME=name,
+            **({"WORKSPACE_KEEPS_LOGIN": "yes"} if keeps_login else {}),
         )
         argv = [self.plan.peers.program(AZURE_ML, "python"), str(DRIVERS / "azureml_sdk.py"), *words]
         return measure.run(argv, env=env, cwd=self.root / "sdk", timeout_s=TIMEOUT_S)
@@ -141,15 +146,17 @@ class Ground:
         """The code that a submission takes along is new each time."""
         (self.root / folder / "train.py").write_text(f"print('turn {turn}')\n", encoding="ascii")
 
-    def remember(self) -> None:
-        """Keep gofer's state as it is now, for `forget`."""
-        shutil.rmtree(self.root / "kept", ignore_errors=True)
-        shutil.copytree(self.home, self.root / "kept", symlinks=True)
+    def remember(self, state: str) -> None:
+        """Keep gofer's state as it is now, for `go_back`."""
+        shutil.rmtree(self.root / state, ignore_errors=True)
+        shutil.copytree(self.home, self.root / state, symlinks=True)
 
-    def forget(self) -> None:
-        """gofer's state as it was: an answer that it got since then is fresh no more."""
+    def go_back(self, state: str, *, keeps_login: bool = True) -> None:
+        """gofer's state as it was: an answer that it got since then is not known any more."""
         shutil.rmtree(self.home)
-        shutil.copytree(self.root / "kept", self.home, symlinks=True)
+        shutil.copytree(self.root / state, self.home, symlinks=True)
+        for folder in [] if keeps_login else [*self.home.rglob("tokens")]:
+            shutil.rmtree(folder)
 
 
 @contextmanager

@@ -1,8 +1,10 @@
 """`azureml_sdk.py submit FOLDER | show NAME FOLDER | tail NAME FOLDER | list COUNT`: the SDK azure-ai-ml.
 
 In the peer's interpreter, as a person's script would use the SDK; where the workspace is comes in
-WORKSPACE_*, the login in AZURE_*. What it prints is what `gofer` prints for the same: an id, a state with the
-log's last 100 lines, those lines alone, or a table of jobs.
+WORKSPACE_*, the login in AZURE_*. It signs in anew, as the SDK does unless it is told otherwise; with
+WORKSPACE_KEEPS_LOGIN it is told to keep its tokens in a file under HOME for the next process. What it prints
+is what `gofer` prints for the same: an id, a state with the log's last 100 lines, those lines alone, or a
+table of jobs.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from typing import Any
 # of them while it is loaded: here it does so once.
 _description = os.environ.pop("ARM_CLOUD_METADATA_URL")
 from azure.ai.ml import MLClient, _azure_environments, command  # noqa: E402
-from azure.identity import ClientSecretCredential  # noqa: E402
+from azure.identity import ClientSecretCredential, TokenCachePersistenceOptions  # noqa: E402
 
 os.environ["ARM_CLOUD_METADATA_URL"] = _description
 _azure_environments._get_clouds_by_metadata_url = functools.cache(
@@ -40,12 +42,14 @@ def _resolve(host: Any, *rest: Any, **more: Any) -> Any:
 
 
 def client() -> MLClient:
+    kept = TokenCachePersistenceOptions(allow_unencrypted_storage=True)
     credential = ClientSecretCredential(
         os.environ["AZURE_TENANT_ID"],
         os.environ["AZURE_CLIENT_ID"],
         os.environ["AZURE_CLIENT_SECRET"],
         authority=os.environ["AZURE_AUTHORITY_HOST"],
         disable_instance_discovery=True,
+        cache_persistence_options=kept if "WORKSPACE_KEEPS_LOGIN" in os.environ else None,
     )
     place = (os.environ[f"WORKSPACE_{name}"] for name in ("SUBSCRIPTION", "GROUP", "NAME"))
     return MLClient(credential, *place, enable_telemetry=False)

@@ -13,7 +13,12 @@ from azuredrill.site import on_azure
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="azuredrill", description=__doc__)
-    parser.add_argument("--faults", type=int, default=1000, help="how many faults requests suffer in all")
+    parser.add_argument(
+        "--faults",
+        type=int,
+        default=1000,
+        help="how often the service is to fail; delays and blobs come besides",
+    )
     parser.add_argument("--submitters", type=int, default=3, help="how many submit side by side")
     parser.add_argument("--seed", type=int, help="repeat the drill with this seed")
     parser.add_argument("--keep", type=Path, help="hold it in this empty folder, and leave what it wrote")

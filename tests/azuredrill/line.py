@@ -12,6 +12,7 @@ from random import Random
 from services.proxy import Fault, Proxy, Request
 
 _POLL_S = 0.05
+_DELAYS = ("slow", "drip")
 _BUSY = (
     b'<?xml version="1.0" encoding="utf-8"?><Error><Code>ServerBusy</Code><Message>dummy</Message></Error>'
 )
@@ -100,7 +101,13 @@ class BlobTrouble:
             self._rules = [one for one in self._rules if one is not rule]
 
     def suffered(self) -> Counter[str]:
-        return self._met.copy()
+        """Failures alone; see `delays`."""
+        return self._met - self.delays()
+
+    def delays(self) -> Counter[str]:
+        """Requests and answers that came late and whole."""
+        mere = {name for name, kind in self.kinds.items() if kind.fault.kind in _DELAYS}
+        return Counter({name: count for name, count in self._met.items() if name in mere})
 
     def clear(self) -> None:
         self._rules = []

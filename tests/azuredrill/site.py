@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import subprocess
+import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,9 +19,10 @@ from services.proxy import Proxy, Tls, proxied
 
 from azuredrill.canary import Canary, CommandLines
 from azuredrill.line import BlobTrouble
-from azuredrill.trouble import KINDS, Kind, ServiceTrouble, Troubles
+from azuredrill.trouble import KINDS, PUT_CUT, PUT_LOST, Kind, ServiceTrouble, Troubles
 from azuredrill.truth import Run, log_faults, output_faults, shown, store_faults
 from azuredrill.work import Work
+from drill.clock import Clock, find_compiler
 from gofer.testing.azure.certificates import make_certificates
 from gofer.testing.azure.tokens import SECRET
 from gofer.testing.azure.world import GROUP, SUBSCRIPTION, WORKSPACE
@@ -66,18 +70,32 @@ class Site:
         return tally
 
     def render(self, tally: Tally) -> str:
-        taken = ", ".join(f"{kind} {count}" for kind, count in sorted(self.service.taken.items()))
+        service, blobs = self.service, self.blobs
+        away = {name: service.suffered()[name] for name in (PUT_LOST, PUT_CUT)}
         return (
             f"{tally.render()}\n"
-            f"jobs disturbed: {taken or 'none'}; command lines looked at {self.lines.seen}\n"
-            f"requests for blobs {len(self.blobs.proxy.requests)}, spoiled {self.blobs.suffered().total()}, "
-            f"of them with a SAS, as nodes have it, {self.blobs.by_nodes}"
+            f"jobs' PUTs that lost their answer, by rules for PUTs alone: {sum(away.values())} "
+            f"({_told(away)})\n"
+            f"besides, not counted above: late answers of the service {_counted(service.delays())}\n"
+            f"requests for blobs {len(blobs.proxy.requests)}, failed {_counted(blobs.suffered())}, late "
+            f"{_counted(blobs.delays())}, of both with a SAS, as nodes have it, {blobs.by_nodes}\n"
+            f"jobs disturbed: {_told(service.taken) or 'none'}; command lines looked at {self.lines.seen}"
+            + ("" if service.clock else "\nthe person's clock was left alone: no C compiler")
         )
+
+
+def _told(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items()))
+
+
+def _counted(counts: Counter[str]) -> str:
+    return f"{counts.total()} ({_told(counts)})" if counts else "0"
 
 
 @contextmanager
 def on_azure(folder: Path, seed: int, kinds: Mapping[str, Kind] = KINDS) -> Iterator[Site]:
     """A person's home in `folder/person`, and in `folder/service` what nobody but the service sees."""
+    clock = _clock(folder)
     with azure_sim(folder / "service", options=("--page", "25")) as azure, before_blobs(azure) as proxy:
         azure.admin("POST", "/virtualclusters", {"limits": {"Dv3": {"Basic": 3}}})
         canary = f"canary-{secrets.token_hex(12)}"
@@ -85,7 +103,9 @@ def on_azure(folder: Path, seed: int, kinds: Mapping[str, Kind] = KINDS) -> Iter
         home = _home(folder / "person", azure, f"https://127.0.0.1:{proxy.port}", container, canary)
         work = Work(home, canary)
         known = {"the canary": canary, "the store's key": azure.account().key, "the client's secret": SECRET}
-        service, blobs, watch = ServiceTrouble(azure, kinds), BlobTrouble(proxy), Canary(known)
+        home.environ.update(clock.variables() if clock else {})
+        service, blobs = ServiceTrouble(azure, kinds, clock), BlobTrouble(proxy)
+        watch = Canary(known)
 
         def checks(runs: dict[str, Run]) -> Iterable[str]:
             yield from _unknown(azure, runs, service)
@@ -97,7 +117,7 @@ def on_azure(folder: Path, seed: int, kinds: Mapping[str, Kind] = KINDS) -> Iter
 
         ground = Ground(
             home,
-            Troubles({service: 3.0, blobs: 2.0}),
+            Troubles(service, blobs),
             work.words,
             looks=_LOOKS,
             tail=work.tail,
@@ -135,6 +155,24 @@ def _home(root: Path, azure: Azure, blobs: str, container: str, canary: str) -> 
         argv = home.argv("secret", "set", "-Q", name)
         subprocess.run(argv, input=value.encode(), cwd=home.folder, env=home.environ, check=True, timeout=60)
     return home
+
+
+def _clock(folder: Path) -> Clock | None:
+    """One for the person's commands, not for the nodes; None where no compiler can make it.
+
+    The service's certificates are a day old by then: else one whose clock is behind would not take them yet.
+    """
+    compiler = find_compiler()
+    if compiler is None:
+        return None
+    clock = Clock(folder / "clock", compiler)
+    clock.set("-86400")
+    words = "import sys, pathlib; from gofer.testing.azure.certificates import make_certificates"
+    argv = [sys.executable, "-c", f"{words}; make_certificates(pathlib.Path(sys.argv[1]))"]
+    env = {**os.environ, **clock.variables()}
+    subprocess.run([*argv, str(folder / "service")], env=env, check=True, timeout=60)
+    clock.set("+0")
+    return clock
 
 
 def _unknown(azure: Azure, runs: Mapping[str, Run], trouble: ServiceTrouble) -> Iterator[str]:

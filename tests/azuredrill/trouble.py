@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from linedrill.course import Trouble
 from services.azure import ENDED, Azure
+
+from drill.clock import Clock
 
 # Requests of the drill itself are never spoiled.
 _ANY = "^/(?!_sim/)"
@@ -25,18 +28,21 @@ _SILENCE_S = 63.0
 class Kind:
     """A rule for the next requests, and how long it is left for them to come.
 
-    `most` is how many requests one such moment spoils; `weight` how often it is drawn.
+    `most` is how many requests one such moment spoils; `weight` how often it is drawn. A mere delay, after
+    which the answer comes whole, is no failure: not `fails`.
     """
 
     rule: Mapping[str, Any]
     weight: float = 2.0
     most: int = 4
     wait_s: float = 1.5
+    fails: bool = True
 
 
 _PUT: dict[str, Any] = {"method": "PUT", "path": "/jobs/"}
+PUT_LOST, PUT_CUT = "answer to a job's PUT lost", "answer to a job's PUT cut short"
 KINDS: dict[str, Kind] = {
-    "answer to a job's PUT lost": Kind({"kind": "drop-after", **_PUT}, weight=5, wait_s=3.0),
+    PUT_LOST: Kind({"kind": "drop-after", **_PUT}, weight=5, wait_s=3.0),
     "answer lost": Kind({"kind": "drop-after", "path": _ANY}),
     "job's PUT never heard": Kind({"kind": "drop-before", **_PUT}, wait_s=3.0),
     "request never heard": Kind({"kind": "drop-before", "path": _ANY}),
@@ -54,38 +60,55 @@ KINDS: dict[str, Kind] = {
     "login 503": Kind({"kind": "status", "status": 503, "path": _LOGIN}, weight=1, most=2, wait_s=1.0),
     "list page cut short": Kind({"kind": "truncate", "method": "GET", "path": r"/jobs\?"}),
     "answer cut short": Kind({"kind": "truncate", "path": _ANY}),
-    "answer to a job's PUT cut short": Kind({"kind": "truncate", **_PUT}, wait_s=3.0),
-    "slow": Kind({"kind": "delay", "seconds": 1.0, "path": _ANY}),
+    PUT_CUT: Kind({"kind": "truncate", **_PUT}, wait_s=3.0),
+    "slow": Kind({"kind": "delay", "seconds": 1.0, "path": _ANY}, weight=1, fails=False),
     "silence": Kind({"kind": "delay", "seconds": _SILENCE_S, "path": _ANY}, weight=0.06, most=1),
 }
 # What is no rule for requests: how often each is drawn.
 _CLOCK = {"tokens expired": 3.0, "tokens end at once": 1.0, "clock ahead": 1.0, "clock behind": 1.0}
+_PERSON = {"person's clock ahead": 1.0, "person's clock behind": 1.0}
 _TAKEN = {"preempted": 3.0, "node lost": 1.0}
+# By how much at the most.
+_WRONG_S = 1200
+# How often something goes wrong on the way to the blobs while the service fails.
+_BESIDE = 0.4
 
 
 @dataclass(frozen=True)
 class Troubles:
-    """Several kinds of trouble, one at a time, and how often each is drawn."""
+    """The service fails, and something else beside it, which counts its own and is not suffered here."""
 
-    parts: Mapping[Trouble, float]
+    counted: Trouble
+    beside: Trouble
+    share: float = _BESIDE
 
     def make(self, rng: Random) -> None:
-        rng.choices(list(self.parts), list(self.parts.values()))[0].make(rng)
+        """Both at once, where both are drawn: each knows what it was that was met."""
+        own = Random(rng.random())
+        with ThreadPoolExecutor(1) as pool:
+            other = pool.submit(self.beside.make, own) if rng.random() < self.share else None
+            self.counted.make(rng)
+        if other:
+            other.result()
 
     def suffered(self) -> Counter[str]:
-        return sum((part.suffered() for part in self.parts), Counter())
+        return self.counted.suffered()
 
     def clear(self) -> None:
-        for part in self.parts:
-            part.clear()
+        self.counted.clear()
+        self.beside.clear()
 
 
 @dataclass(eq=False)
 class ServiceTrouble:
-    """The simulator's faults. `taken` counts what it did to jobs that ran, which is nobody's request."""
+    """The simulator's faults, and the wrong time on the `clock` of those who ask it, where that can be set.
+
+    `taken` counts what it did to jobs that ran, which is nobody's request.
+    """
 
     azure: Azure
     kinds: Mapping[str, Kind] = field(default_factory=lambda: KINDS)
+    clock: Clock | None = None
     taken: Counter[str] = field(default_factory=Counter)
     _met: Counter[str] = field(default_factory=Counter)
     _lost: set[str] = field(default_factory=set)
@@ -93,20 +116,27 @@ class ServiceTrouble:
     def make(self, rng: Random) -> None:
         self._resume()
         weights = {**{name: kind.weight for name, kind in self.kinds.items()}, **_CLOCK, **_TAKEN}
+        weights |= _PERSON if self.clock else {}
         name = rng.choices(list(weights), list(weights.values()))[0]
         if name in _TAKEN:
             self._take(name, rng)
-        elif name in _CLOCK:
+        elif name not in self.kinds:
             self._turn(name, rng)
         else:
             self._spoil(name, self.kinds[name], rng.randint(1, self.kinds[name].most))
 
     def suffered(self) -> Counter[str]:
-        return self._met.copy()
+        """Failures alone; see `delays`."""
+        return self._met - self.delays()
+
+    def delays(self) -> Counter[str]:
+        """Answers that came late and whole."""
+        mere = {name for name, kind in self.kinds.items() if not kind.fails}
+        return Counter({name: count for name, count in self._met.items() if name in mere})
 
     def clear(self) -> None:
         self.azure.admin("DELETE", "/faults")
-        self.azure.admin("POST", "/clock", {"skew_s": 0, "token_lifetime_s": 3600})
+        self._set_right()
         deadline = time.monotonic() + _RESUME_S
         while self._lost and time.monotonic() < deadline:
             self._resume()
@@ -143,13 +173,21 @@ class ServiceTrouble:
         elif name == "tokens end at once":
             self.azure.admin("POST", "/clock", {"token_lifetime_s": 1})
             self.azure.admin("POST", "/tokens/expire")
+        elif self.clock and name in _PERSON:
+            sign = "+" if name.endswith("ahead") else "-"
+            self.clock.set(f"{sign}{rng.randint(60, _WRONG_S)}")
         else:
             skew_s = rng.uniform(300, 7200) * (1 if name == "clock ahead" else -1)
             self.azure.admin("POST", "/clock", {"skew_s": skew_s})
         time.sleep(rng.uniform(0.5, 2.0))
-        self.azure.admin("POST", "/clock", {"skew_s": 0, "token_lifetime_s": 3600})
+        self._set_right()
         if self._asked("oauth2" if name.startswith("tokens") else "") > before:
             self._met[name] += 1
+
+    def _set_right(self) -> None:
+        self.azure.admin("POST", "/clock", {"skew_s": 0, "token_lifetime_s": 3600})
+        if self.clock:
+            self.clock.set("+0")
 
     def _take(self, name: str, rng: Random) -> None:
         """A job of the virtual cluster loses its nodes, with a word before or without, and gets others."""

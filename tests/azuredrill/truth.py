@@ -37,7 +37,8 @@ def log_faults(runs: Mapping[str, Run], truth: Path, found: Path) -> Iterator[st
         for attempt in run["attempts"]:
             for rank in range(ranks_of(run)):
                 name = f"{run_id}.{attempt['number']}.{rank}.log"
-                wrong = _compared(_read(truth / name), _read(found / name), attempt)
+                is_last = rank == ranks_of(run) - 1
+                wrong = _compared(_read(truth / name), _read(found / name), attempt, is_last=is_last)
                 if wrong:
                     yield f"the log {name} of an attempt that is {attempt['state']} {wrong}"
     names = {path.name for path in found.glob("*.log")}
@@ -46,15 +47,22 @@ def log_faults(runs: Mapping[str, Run], truth: Path, found: Path) -> Iterator[st
             yield f"the log {name} is shown, and no command printed it"
 
 
-def _compared(printed: bytes | None, seen: bytes | None, attempt: Mapping[str, Any]) -> str | None:
+def _failed(attempt: Mapping[str, Any]) -> bool:
+    """Its last rank ended by itself with the code it was told; the others were stopped for it."""
+    return bool(attempt["exit_code"] == _FAILED)
+
+
+def _compared(
+    printed: bytes | None, seen: bytes | None, attempt: Mapping[str, Any], *, is_last: bool
+) -> str | None:
     """A command that ended by itself printed all it wrote down; one that was ended may have missed the last
     words, and a node that was taken may have taken all that was under way with it."""
     printed, is_there, seen = printed or b"", seen is not None, seen or b""
-    if attempt["state"] == "succeeded":
+    if attempt["state"] == "succeeded" or (_failed(attempt) and is_last):
         return None if seen == printed and is_there else f"shows {_told(seen)} of {_told(printed)}"
     if not printed.startswith(seen):
         return f"shows {_told(seen)} that are no beginning of {_told(printed)}"
-    if attempt["exit_code"] == _FAILED and len(printed) - len(seen) > _last_words(printed):
+    if _failed(attempt) and len(printed) - len(seen) > _last_words(printed):
         return f"shows {_told(seen)} of {_told(printed)}"
     return None
 

@@ -94,33 +94,50 @@ class Course:
         self.said = self.home.root / "said"
         self._rng = Random(seed)
         self._lock = threading.Lock()
+        self._over = threading.Event()
         self._printed: list[str] = []
         self._asked = 0
 
     def run(self, faults: int, *, submitters: int = 3) -> Tally:
-        """Submit until that many faults were suffered, then let everything end, then count."""
+        """Submit until that many faults were suffered, then let everything end, then count.
+
+        When it raises, nobody submits any more.
+        """
         self.marks.mkdir()
         self.said.mkdir()
         rngs = [Random(self._rng.random()) for _ in range(submitters)]
-        threads = [threading.Thread(target=self._submit_on, args=[faults, rng]) for rng in rngs]
+        threads = [threading.Thread(target=self._submit_on, args=[rng]) for rng in rngs]
         if self.ground.looks:
-            threads.append(threading.Thread(target=self._look_on, args=[faults, Random(self._rng.random())]))
-        for thread in threads:
-            thread.start()
-        while any(thread.is_alive() for thread in threads):
-            self.ground.trouble.make(self._rng)
-            self.tally.faults = self.ground.trouble.suffered()
+            threads.append(threading.Thread(target=self._look_on, args=[Random(self._rng.random())]))
+        self._disturb(faults, threads)
         self.ground.trouble.clear()
         self._settle()
         self._reckon()
         return self.tally
 
-    def _submit_on(self, faults: int, rng: Random) -> None:
-        while self.tally.faults.total() < faults:
+    def _disturb(self, faults: int, threads: Sequence[threading.Thread]) -> None:
+        """Make trouble for the threads; returns, or raises, when each of them has ended."""
+        for thread in threads:
+            thread.start()
+        try:
+            while any(thread.is_alive() for thread in threads):
+                self.ground.trouble.make(self._rng)
+                self.tally.faults = self.ground.trouble.suffered()
+                if self.tally.faults.total() >= faults:
+                    self._over.set()
+        finally:
+            self._over.set()
+            for thread in threads:
+                thread.join()
+        if self.tally.faults.total() < faults:
+            self._wrong(f"all who submit or look broke off after {self.tally.faults.total()} faults")
+
+    def _submit_on(self, rng: Random) -> None:
+        while not self._over.is_set():
             self._submit(rng)
 
-    def _look_on(self, faults: int, rng: Random) -> None:
-        while self.tally.faults.total() < faults:
+    def _look_on(self, rng: Random) -> None:
+        while not self._over.is_set():
             words = rng.choice(self.ground.looks)
             self._ask(*words)
             self.tally.looks += 1
