@@ -14,12 +14,18 @@ running() { # running NAME: whether the process whose number the file holds is t
     [ -s "$folder/$1.pid" ] && grep -qsa -e azurite -e gofer.testing.azure "/proc/$(<"$folder/$1.pid")/cmdline"
 }
 
-stop() { # stop NAME
-    if running "$1"; then
-        kill "$(<"$folder/$1.pid")"
+stop() { # stop NAME: it has ten seconds to end by itself
+    local number
+    for number in TERM KILL; do
+        running "$1" || break
+        kill -s "$number" "$(<"$folder/$1.pid")" 2>/dev/null || :
         for _ in $(seq 100); do running "$1" || break; sleep 0.1; done
-    fi
+    done
     rm -f "$folder/$1.pid"
+}
+
+aged() { # whether the certificates end within a day: then what runs with them must start with others
+    [ -s "$folder/chain.pem" ] && ! openssl x509 -checkend 86400 -noout -in "$folder/chain.pem" >/dev/null
 }
 
 free_port() {
@@ -67,6 +73,7 @@ start_simulator() {
 case $action in
 up)
     mkdir -p "$folder"
+    if aged; then stop sim; stop azurite; fi
     running azurite || start_azurite
     running sim || start_simulator
     "$python" -m gofer.testing.azure.usage "$folder"

@@ -21,6 +21,7 @@ class OnTheSimulator(BackendConformance):
     @pytest.fixture(autouse=True)
     def _desk(self, tmp_path: Path, azure: Azure, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         self.desk = Desk(tmp_path, azure)
+        self.shared_folder = str(tmp_path)
         for name, value in self.desk.environ.items():
             monkeypatch.setenv(name, value)
         yield

@@ -63,6 +63,7 @@ def _words(line: str) -> list[str]:
         ("--max 3 q", "list runs --max 3"),
         ("-no-wl q 9qd", "q --no-logs 9qd"),
         ("-no-wl -no-dt q", "list runs"),
+        ("-no-s submit ls", "submit --dry-run ls"),
         ("-rt c2 resubmit 60ce2fc7", "resubmit -t c2 60ce2fc7"),
         ("-single -n 8 submit -no-wl", "submit --single -n 8 -no-wl"),
         ("--num_gpu 8 submit ls", "submit -n 8 ls"),

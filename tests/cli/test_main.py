@@ -50,6 +50,8 @@ def test_gofer_alone_prints_help(tmp_path: Path) -> None:
         ("submti ls", "`gofer submti` is not a command", "did you mean `submit`?"),
         ("python train.py", "`gofer python` is not a command", "write `gofer submit python …`"),
         ("list rusn", "`gofer list rusn` is not a command", "did you mean `runs`?"),
+        ("plot summary", "`gofer plot` is not a command", "this release draws nothing"),
+        ("view errors", "`gofer view errors` is not a command", "`gofer why RUN`"),
         ("submit", "there is no command to run", "gofer submit python train.py"),
         ("submit -n many ls", "'many' is not a valid integer", "gofer submit --help"),
         ("logs", "missing argument 'RUN'", "gofer logs --help"),

@@ -16,6 +16,7 @@ from gofer.config.job_file import JobFile, read_job_file
 from gofer.config.jobs import JobFlags, build_job, job_values
 from gofer.errors import ConfigError, UsageError
 from gofer.model.job import Job, Resources
+from gofer.model.layout import lay_out
 
 
 @pytest.fixture
@@ -197,6 +198,23 @@ def test_null_puts_the_built_in_value_back(desk: Desk) -> None:
     desk.project("job: {time_limit: null, gpus: ~, retry_on: , env: }")
     job = build(desk)
     assert (job.time_limit_s, job.resources.gpus, job.retry_on, job.env) == (None, 0, RETRIED_BY_DEFAULT, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "procs"),
+    [
+        ("job: {procs: 3, multi_process: false}", JobFlags(), 1),
+        ("job: {procs: 3}", JobFlags(multi_process=False), 1),
+        ("job: {multi_process: false}", JobFlags(procs=3), 3),
+        ("job: {multi_process: true}", JobFlags(procs=3), 3),
+        ("job: {procs: 3}", JobFlags(), 3),
+    ],
+)
+def test_the_nearer_of_two_words_for_processes_counts(
+    desk: Desk, text: str, flags: JobFlags, procs: int
+) -> None:
+    desk.project(text)
+    assert lay_out(build(desk, flags), gpus_per_node=0, target="here").procs_per_node == procs
 
 
 def test_references_in_env_stay_references(desk: Desk) -> None:

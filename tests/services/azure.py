@@ -31,6 +31,8 @@ from services.azurite import API_VERSION, PROGRAM, Account
 from services.process import START_TIMEOUT_S, serving
 
 ENDED = ("Completed", "Failed", "Canceled")
+# Seconds between SIGTERM and SIGKILL.
+GRACE_S = 5
 _VERSION = "2024-04-01"
 
 
@@ -137,9 +139,22 @@ class Azure:
             return found
 
     def ask(self, method: str, path: str, body: Any = None, *, token: str | None = None) -> tuple[int, Any]:
-        """A request with a token (one for ARM unless given; "" for none); the status and what came back."""
-        if token is None:
-            self._token = token = self._token or self.token()
+        """A request with a token (one for ARM unless given; "" for none); the status and what came back.
+
+        A path of ARM that names no `api-version` gets one.
+        """
+        if path.startswith("/subscriptions/") and "api-version=" not in path:
+            path = f"{path}{'&' if '?' in path else '?'}api-version={_VERSION}"
+        if token is not None:
+            return self._ask(method, path, body, token)
+        self._token = self._token or self.token()
+        status, answer = self._ask(method, path, body, self._token)
+        if status == 401:  # it has ended, or is of a time when the service's clock was wrong
+            self._token = self.token()
+            status, answer = self._ask(method, path, body, self._token)
+        return status, answer
+
+    def _ask(self, method: str, path: str, body: Any, token: str) -> tuple[int, Any]:
         headers = {
             "Content-Type": "application/json",
             **({"Authorization": f"Bearer {token}"} if token else {}),
@@ -155,8 +170,7 @@ class Azure:
 
     def arm(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """A request below the workspace: `arm("GET", "/jobs/x")`."""
-        mark = "&" if "?" in path else "?"
-        return self.ask(method, f"{self.workspace}{path}{mark}api-version={_VERSION}", body)
+        return self.ask(method, f"{self.workspace}{path}", body)
 
     def job(self, name: str) -> Any:
         """What the simulator knows of a job, more than ARM tells: history, pids, error."""
@@ -175,6 +189,7 @@ class Azure:
     def log(self, name: str, file: str = "user_logs/std_log.txt") -> str:
         """A log file of a job, fetched by the link that the run's details give."""
         _, details = self.ask("GET", f"/history/v1.0{self.workspace}/runs/{name}/details")
+        assert file in details.get("logFiles", {}), f"{name}: {details}"
         link = details["logFiles"][file]
         with urllib.request.urlopen(link, context=self._context, timeout=60) as answer:
             text: bytes = answer.read()
@@ -205,7 +220,7 @@ def azure_sim(
     keys = {name: base64.b64encode(name.encode() * 8).decode() for name in accounts}
     env = {"AZURITE_ACCOUNTS": ";".join(f"{name}:{key}" for name, key in keys.items())}
     with serving(_azurite(folder, made), log=folder / "azurite.log", env=env) as port:
-        habits = ["--grace", "5", "--peer-grace", "3", *options]
+        habits = ["--grace", str(GRACE_S), "--peer-grace", "3", *options]
         running = Azure(folder, f"https://127.0.0.1:{port}", keys, habits, environ or {})
         try:
             yield running

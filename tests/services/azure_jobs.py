@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+from home import until
 
 from services.azure import Azure
 
@@ -41,3 +44,20 @@ def cluster_body(
         "properties": {"AISuperComputer": words},
     }
     return made
+
+
+def said(azure: Azure, name: str, word: str, *, times: int = 1, file: str = "user_logs/std_log.txt") -> None:
+    """Waits until the job's log has the word that often; AssertionError when it never has."""
+
+    def has_it() -> bool:
+        return file in azure.job(name)["logs"] and azure.log(name, file).count(word) >= times
+
+    until(has_it, f"{name} says {word}")
+
+
+def alive(pid: int | str) -> bool:
+    """A process that ended and that nobody has buried does not live."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False

@@ -62,6 +62,11 @@ class LazyGroup(click.Group):
             formatter.write_dl(rows)
 
     def _no_such(self, ctx: click.Context, word: str) -> UsageError:
+        from gofer.cli.older import NEAREST
+
+        nearest = NEAREST.get(f"{ctx.command_path} {word}".removeprefix("gofer "))
+        if nearest is not None:
+            return UsageError(f"`{ctx.command_path} {word}` is not a command", hint=nearest)
         hint = did_you_mean(word, words(self.table)) or f"`{ctx.command_path} --help` lists the commands"
         if self.table is VERBS and not hint.startswith("did"):
             hint += f"; to run `{word}`, write `gofer submit {word} …`"

@@ -28,6 +28,18 @@ REMARKS = dict.fromkeys(
     ("initc", "initic"), "nothing is compiled here: each node runs `compile.aml.sh` before the command"
 )
 
+_TABLE = "`gofer list runs --columns NAME,…` shows runs side by side, and `--export FILE` writes them down"
+
+# Words that nothing here stands for, and what comes nearest.
+NEAREST = {
+    "plot": f"this release draws nothing; {_TABLE}",
+    "explore": f"this release draws nothing; {_TABLE}",
+    "view metrics": "this release keeps no metrics; `gofer logs RUN` shows what a run printed",
+    "view database": _TABLE,
+    "view errors": "`gofer why RUN` says why a run failed",
+    "view events": "`gofer q RUN` says what became of a run",
+}
+
 # Each detail that could be left out of a query is cheap now, so most of these say nothing.
 FLAGS: dict[str, tuple[str, ...]] = {
     "-single": ("--single",),
@@ -36,7 +48,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "-no-lf": (),
     "-no-wg": (),
     "-no-m": (),
-    "-no-s": (),
+    "-no-s": ("--dry-run",),
     "-wl": (),
 }
 

@@ -109,7 +109,14 @@ def job_nodes(
     for field in struct_type(JobSection).fields:
         node = _joined(layers, field.name) if field.name in _MAPS else _nearest(layers, field.name)
         nodes[field.name] = None if node is None or is_null(node) else node
+    if _rank(layers, "procs") < _rank(layers, "multi_process"):
+        nodes["multi_process"] = None  # both say how many processes a node has, and the nearer one counts
     return nodes
+
+
+def _rank(layers: Sequence[Table], key: str) -> int:
+    """How near the nearest is who says it; behind all when nobody does."""
+    return next((at for at, layer in enumerate(layers) if key in layer.entries), len(layers))
 
 
 def flag_layer(flags: JobFlags) -> Table:

@@ -26,7 +26,7 @@ def lay_out(job: Job, *, gpus_per_node: int, target: str) -> Layout:
     asked = job.resources
     nodes = _count_nodes(asked.gpus, asked.nodes, gpus_per_node, target)
     on_node = asked.gpus // nodes
-    procs = asked.procs or (max(on_node, 1) if job.multi_process else 1)
+    procs = (asked.procs or max(on_node, 1)) if job.multi_process else 1
     return Layout(nodes=nodes, gpus_per_node=on_node, procs_per_node=procs, cpus_per_proc=asked.cpus or 1)
 
 

@@ -8,12 +8,14 @@
         def open(self) -> Session:
             return Session(folder, environ)  # settings with the target `mine`; an empty project folder
 
-Set `gpus_per_node` where the target has GPUs, and `timeout_s` to more than its queue is long. Nothing here
-imports pytest.
+Set `gpus_per_node` where the target has GPUs, and `timeout_s` to more than its queue is long. Where it is the
+agent that brings what nodes write to the store, set `shared_folder` to one that the nodes and this machine
+both see, so that processes can be heard which outlive the agent. Nothing here imports pytest.
 """
 
 from __future__ import annotations
 
+import os
 import time
 
 import msgspec
@@ -29,12 +31,14 @@ from gofer.ops.stop import abort
 from gofer.testing.run_conformance import RunConformance
 from gofer.tracking.ledger import RunRow
 
-_PULSE = 'while :; do echo x >> "$GOFER_OUTPUT_DIR/pulse"; sleep 0.1; done'
+_PULSE = 'while :; do echo x >> "${PULSE:-$GOFER_OUTPUT_DIR}/pulse-$GOFER_RUN_ID"; sleep 0.1; done'
 _LOOK_S = 0.1
 
 
 class BackendConformance(RunConformance):
     """All of the suite: one run, many runs, stopping them, and being asked twice."""
+
+    shared_folder: str | None = None
 
     def until_logged(self, session: Session, row: RunRow, text: bytes) -> None:
         """Wait until the log of rank 0 holds these words."""
@@ -44,9 +48,18 @@ class BackendConformance(RunConformance):
             time.sleep(_LOOK_S)
 
     def pulse(self, session: Session, row: RunRow) -> int:
-        """How much `_PULSE` has written so far."""
-        found = session.store(row.store).head(f"{names.outputs_key(row.id)}/pulse")
-        return 0 if found is None else found.size
+        """How much `_PULSE` has written so far, which is something."""
+        name = f"pulse-{row.id}"
+        if self.shared_folder is not None:
+            size = os.stat(os.path.join(self.shared_folder, name)).st_size
+        else:
+            found = session.store(row.store).head(f"{names.outputs_key(row.id)}/{name}")
+            size = 0 if found is None else found.size
+        assert size, "nothing was ever heard of what the run started"
+        return size
+
+    def _heard(self) -> dict[str, str]:
+        return {} if self.shared_folder is None else {"PULSE": self.shared_folder}
 
     def record(self, session: Session, row: RunRow) -> RunRecord:
         held = session.ledger.get(row.id)
@@ -75,7 +88,7 @@ class BackendConformance(RunConformance):
         """Neither the command nor what it started in a session of its own."""
         with self.open() as session:
             script = f"trap '' TERM HUP; setsid sh -c '{_PULSE}' & echo up; {_PULSE}"
-            row = self.start(session, ["sh", "-c", script], grace_s=0.5)
+            row = self.start(session, ["sh", "-c", script], grace_s=0.5, env=self._heard())
             self.until_logged(session, row, b"up")
             abort(session, [row])
             before = self.pulse(session, row)
@@ -84,7 +97,8 @@ class BackendConformance(RunConformance):
 
     def test_the_end_of_a_run_leaves_nothing(self) -> None:
         with self.open() as session:
-            row = self.finish(session, ["sh", "-c", f"setsid sh -c '{_PULSE}' & sleep 0.5"])
+            script = f"setsid sh -c '{_PULSE}' & sleep 0.5"
+            row = self.finish(session, ["sh", "-c", script], env=self._heard())
             assert row.state == "succeeded"
             before = self.pulse(session, row)
             time.sleep(1.0)

@@ -250,7 +250,7 @@ def test_a_folder_to_be_read_only_is_an_input_of_the_job(desk: Desk, azure: Azur
     )
     client = azure.blob_client().get_container_client(desk.container)
     client.upload_blob("me/gofer/my/data/x", b"data of a test\n")
-    run = desk.submit("sh", "-c", "cat data/x; rm -f data/x; echo new > data/y; true")
+    run = desk.submit("sh", "-c", "cat data/x; if echo new > data/y; then exit 9; fi")
     assert ended(desk, run)["state"] == "succeeded", desk.gofer("why", run).out
     assert "data of a test" in desk.log(run)
     _, job = azure.arm("GET", f"/jobs/{run}")

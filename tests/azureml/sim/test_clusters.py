@@ -6,8 +6,9 @@ import time
 from typing import Any
 
 import pytest
+from home import until
 from services.azure import Azure
-from services.azure_jobs import cluster_body, submit
+from services.azure_jobs import alive, body, cluster_body, said, submit
 
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-sim-clusters")]
 
@@ -93,18 +94,37 @@ def test_more_than_the_limit_is_refused(azure: Azure) -> None:
 def test_a_preempted_job_pauses_and_runs_again(azure: Azure) -> None:
     command = "trap 'echo told; exit 1' TERM; echo began; sleep 600 & wait"
     azure.arm("PUT", "/jobs/basic", cluster_body(azure, command))
-    runs_of(azure, "basic", 1)
+    said(azure, "basic", "began")
     azure.admin("POST", "/jobs/basic/preempt", {})
     azure.wait("basic", "Paused")
     assert used(azure, "Basic") == 0
     azure.admin("POST", "/jobs/basic/resume", {})
-    runs_of(azure, "basic", 2)
+    said(azure, "basic", "began", times=2)
     azure.arm("POST", "/jobs/basic/cancel")
     job = azure.wait("basic")
     assert job["status"] == "Canceled"
     words = [word for word, _ in job["history"]]
     assert words[words.index("Paused") :][:4] == ["Paused", "Queued", "Preparing", "Running"]
-    assert azure.log("basic").count("began") == 2
+    assert azure.log("basic").split() == ["began", "told", "began", "told"]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_node_fails_after_one_of_its_ranks_has_ended(azure: Azure, restart: bool) -> None:
+    name = f"half-{restart}".lower()
+    distribution = {"distributionType": "PyTorch", "processCountPerInstance": 2}
+    command = "[ $RANK = 1 ] && { echo up; exec sleep 600; }; echo done"
+    submit(azure, name, command, distribution=distribution)
+    first, other = (f"user_logs/std_log_process_{rank}.txt" for rank in range(2))
+    said(azure, name, "done", file=first)
+    said(azure, name, "up", file=other)
+    until(lambda: not alive(azure.job(name)["pids"]["0"]), "the first rank is gone")
+    azure.admin("POST", f"/jobs/{name}/fail-node", {"restart": restart})
+    if not restart:
+        assert azure.wait(name)["error"]["innerError"]["code"] == "NodeFailure"
+        return
+    said(azure, name, "up", times=2, file=other)
+    azure.arm("POST", f"/jobs/{name}/cancel")
+    assert azure.wait(name)["status"] == "Canceled"
 
 
 def test_a_paused_job_can_be_cancelled(azure: Azure) -> None:
@@ -171,42 +191,28 @@ def test_kubernetes_tells_its_state_in_a_tag(azure: Azure) -> None:
     azure.wait("itp")
 
 
-def test_the_resource_graph_and_a_batch_see_the_same(azure: Azure) -> None:
-    query = {"query": "resources | where type == 'microsoft.machinelearningservices/virtualclusters'"}
-    graph = "/providers/Microsoft.ResourceGraph/resources?api-version=2021-03-01"
-    _, found = azure.ask("POST", graph, query)
-    assert [one["name"] for one in found["data"]] == ["sim-vc"]
-    _, both = azure.ask(
-        "POST", graph, {"query": "resources | where type in~ ('a/workspaces', 'a/virtualclusters')"}
-    )
-    assert {one["name"] for one in both["data"]} == {"sim-vc", "sim-ws"}
-    asked = [
-        {"httpMethod": "GET", "name": "vc", "url": cluster(azure)},
-        {"httpMethod": "GET", "name": "none", "url": f"{azure.workspace}/jobs/none?api-version=1"},
-    ]
-    _, batch = azure.ask("POST", "/batch?api-version=2020-06-01", {"requests": asked})
-    assert [(one["name"], one["httpStatusCode"]) for one in batch["responses"]] == [
-        ("vc", 200),
-        ("none", 404),
-    ]
-    assert batch["responses"][0]["content"]["name"] == "sim-vc"
-    status, _ = azure.ask("POST", "/batch?api-version=2020-06-01", {"requests": asked * 11})
-    assert status == 400
+def test_kubernetes_has_the_instance_types_that_it_lists(azure: Azure) -> None:
+    wanted = body(azure, "true", compute="itp-cluster", resources={"instanceType": "gpu2"})
+    status, answer = azure.arm("PUT", "/jobs/itp-odd", wanted)
+    assert (status, answer["error"]["code"]) == (400, "UserError")
+    assert "'gpu2'" in answer["error"]["message"]
+    assert "gpu1, gpu4, gpu8" in answer["error"]["message"]
+    submit(azure, "itp-default", "true", compute="itp-cluster")
+    assert azure.wait("itp-default")["status"] == "Completed"
 
 
 def test_more_places_can_be_made(azure: Azure) -> None:
     wanted = {"subscription": "s2", "group": "g2", "name": "w2", "account": "dummytwo"}
     made = azure.admin("POST", "/workspaces", {**wanted, "computes": [{"name": "c2", "nodes": 2}]})
-    _, listed = azure.ask("GET", f"{made['id']}/computes?api-version=1")
+    _, listed = azure.ask("GET", f"{made['id']}/computes")
     assert [one["name"] for one in listed["value"]] == ["c2"]
-    _, subscriptions = azure.ask("GET", "/subscriptions?api-version=1")
+    _, subscriptions = azure.ask("GET", "/subscriptions?api-version=2022-12-01")
     assert "s2" in [one["subscriptionId"] for one in subscriptions["value"]]
     azure.admin("POST", "/virtualclusters", {"name": "tiny", "limits": {"NDv2": {"Premium": 1}}})
     _, shown = azure.ask("GET", cluster(azure).replace("sim-vc", "tiny"))
     limits = shown["properties"]["managed"]["quotas"]["eastus"]["limits"]
     assert {row["slaTier"]: row["limit"] for row in limits} == {"Premium": 1, "Standard": 0, "Basic": 0}
-    _, series = azure.ask(
-        "GET",
-        "/subscriptions/s2/providers/Microsoft.MachineLearningServices/locations/eastus/instancetypeseries?api-version=1",
-    )
+    provider = "/subscriptions/s2/providers/Microsoft.MachineLearningServices"
+    path = f"{provider}/locations/eastus/instancetypeseries?api-version=2021-03-01-preview"
+    _, series = azure.ask("GET", path)
     assert {"name", "numberOfGPUs", "instanceTypeSeriesId"} <= series["value"][0].keys()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 from services.azure import Azure
-from services.azure_jobs import body, submit
+from services.azure_jobs import body, said, submit
+
+from gofer.testing.azure.sealed import may_mount
 
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-sim-data")]
 
@@ -77,6 +81,48 @@ def test_inputs_and_outputs_by_each_credential(azure: Azure, kind: str) -> None:
     assert lines[:4] == ["beta", "alpha", "x y", "alpha"]
     assert lines[4].endswith("/inputs/one/a.txt")
     assert blobs(azure, container) == {"in/deep/b.txt": b"beta\n", "in/c.txt": b"c\n", "out/d.txt": b"d\n"}
+
+
+def test_a_read_only_mount_cannot_be_written(azure: Azure) -> None:
+    """Neither its files nor its folders, and not by root either."""
+    if os.geteuid() == 0 and not may_mount():
+        pytest.skip("root may not mount here: that the job fails for it is the next test")
+    container = store(azure, "sealed", {"kind": "key"})
+    inputs = {"in": {"jobInputType": "uri_folder", "uri": uri("sealed", "in"), "mode": "ReadOnlyMount"}}
+    tries = ["echo x > new", "echo x >> a.txt", "rm -f a.txt", "rm -rf deep", "mkdir d", "echo x > deep/new"]
+    words = "; ".join(f"({one}) 2>/dev/null && echo done: {one}" for one in tries)
+    submit(azure, "sealed", f"cd ${{{{inputs.in}}}}; {words}; cat a.txt deep/b.txt", inputs=inputs)
+    job = azure.wait("sealed")
+    assert job["status"] == "Completed", job["error"]
+    assert azure.log("sealed") == "alpha\nbeta\n"
+    assert blobs(azure, container) == {"in/a.txt": b"alpha\n", "in/deep/b.txt": b"beta\n"}
+    assert not (azure.folder / "jobs/sealed/attempt-1").exists()
+
+
+def test_who_changes_a_read_only_mount_all_the_same_fails(azure: Azure) -> None:
+    """From outside of the mount, as where none could be made."""
+    store(azure, "unsealed", {"kind": "key"})
+    inputs = {"in": {"jobInputType": "uri_folder", "uri": uri("unsealed", "in")}}
+    command = f"echo ${{{{inputs.in}}}}; until [ -e {azure.folder}/go ]; do sleep 0.1; done"
+    submit(azure, "unsealed", command, inputs=inputs)
+    said(azure, "unsealed", "/inputs/in")
+    folder = Path(azure.log("unsealed").strip())
+    (folder / "deep").chmod(0o755)
+    (folder / "deep/b.txt").unlink()
+    (folder / "deep/c.txt").touch()
+    (azure.folder / "go").touch()
+    job = azure.wait("unsealed")
+    assert job["status"] == "Failed"
+    assert (
+        "'in' is mounted read-only, and the job changed it: deep/b.txt, deep/c.txt" in job["error"]["message"]
+    )
+
+
+def test_a_downloaded_input_is_the_jobs_own(azure: Azure) -> None:
+    store(azure, "loaded", {"kind": "key"})
+    inputs = {"in": {"jobInputType": "uri_folder", "uri": uri("loaded", "in"), "mode": "Download"}}
+    submit(azure, "loaded", "cd ${{inputs.in}} && rm -r a.txt deep && echo x > new", inputs=inputs)
+    assert azure.wait("loaded")["status"] == "Completed"
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def no_fault_left(azure: Azure) -> Iterator[None]:
 def test_a_status_is_answered_without_doing_anything(azure: Azure, status: int) -> None:
     azure.fault("status", "/jobs/spoilt", method="PUT", status=status, retry_after="7")
     request = urllib.request.Request(
-        f"{azure.base}{azure.workspace}/jobs/spoilt?api-version=1",
+        f"{azure.base}{azure.workspace}/jobs/spoilt?api-version=2024-04-01",
         json.dumps(body(azure, "true")).encode(),
         {"Authorization": f"Bearer {azure.token()}"},
         method="PUT",
@@ -74,7 +74,7 @@ def test_a_fault_skips_counts_and_waits(azure: Azure) -> None:
 def test_the_clock_of_the_service_may_be_wrong(azure: Azure) -> None:
     azure.admin("POST", "/clock", {"skew_s": -7200})
     try:
-        request = urllib.request.Request(f"{azure.base}/metadata/endpoints?api-version=1")
+        request = urllib.request.Request(f"{azure.base}/metadata/endpoints?api-version=2022-09-01")
         context = ssl.create_default_context(cafile=str(azure.ca))
         with urllib.request.urlopen(request, context=context, timeout=60) as answer:
             told = parsedate_to_datetime(answer.headers["Date"]).timestamp()

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
-from services.azure import Azure
-from services.azure_jobs import body, submit
+from home import until
+from services.azure import ENDED, GRACE_S, Azure
+from services.azure_jobs import alive, body, cluster_body, said, submit
+
+from gofer.backends.azureml import names
+from gofer.testing.azure import versions
+from gofer.testing.azure.messages import Refused
 
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-sim-jobs")]
 
@@ -72,24 +77,15 @@ def test_the_error_of_a_failed_job_is_in_its_history_alone(azure: Azure) -> None
 
 def test_a_log_grows_while_the_job_runs(azure: Azure) -> None:
     submit(azure, "growing", "echo first; sleep 600")
-    azure.wait("growing", "Running")
-    deadline = time.monotonic() + 60
-    while True:
-        _, details = azure.ask("GET", f"/history/v1.0{azure.workspace}/runs/growing/details")
-        if "user_logs/std_log.txt" in details["logFiles"] and "first" in azure.log("growing"):
-            break
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    said(azure, "growing", "first")
+    assert azure.job("growing")["status"] == "Running"
     azure.arm("POST", "/jobs/growing/cancel")
     assert azure.wait("growing")["status"] == "Canceled"
 
 
 def test_cancel_tells_the_processes_and_then_ends_them(azure: Azure) -> None:
     submit(azure, "told", "trap 'echo told; exit 0' TERM; echo up; sleep 600 & wait")
-    deadline = time.monotonic() + 60
-    while "up" not in _log_or_nothing(azure, "told"):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    said(azure, "told", "up")
     status, _ = azure.arm("POST", "/jobs/told/cancel")
     assert status == 202
     assert azure.wait("told")["status"] == "Canceled"
@@ -97,11 +93,67 @@ def test_cancel_tells_the_processes_and_then_ends_them(azure: Azure) -> None:
 
 
 def test_who_does_not_listen_is_killed_after_the_grace(azure: Azure) -> None:
-    submit(azure, "deaf", "trap '' TERM; while :; do sleep 1; done")
-    pid = int(azure.wait("deaf", "Running")["pids"].get("0", 0)) or None
+    submit(azure, "deaf", "trap '' TERM; echo up; while :; do sleep 1; done")
+    said(azure, "deaf", "up")
+    pid = azure.job("deaf")["pids"]["0"]
     azure.arm("POST", "/jobs/deaf/cancel")
-    assert azure.wait("deaf")["status"] == "Canceled"
-    assert pid is None or not _alive(pid)
+    job = azure.wait("deaf")
+    assert job["status"] == "Canceled"
+    times = dict(job["history"])
+    assert times["Canceled"] - times["CancelRequested"] > GRACE_S
+    assert not alive(pid)
+
+
+@pytest.fixture(scope="module")
+def fellow(azure: Azure, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A process in a session of its own, of a job that goes on."""
+    path = tmp_path_factory.mktemp("fellow") / "pids"
+    submit(azure, "fellow", f"{apart(path)} sleep 1000")
+    return pids_in(path, 1)[0]
+
+
+@pytest.mark.parametrize(
+    ("way", "order"),
+    [
+        ("itself", None),
+        ("cancel", None),
+        ("preempt", {}),
+        ("fail-node", {}),
+        ("fail-node", {"restart": True}),
+    ],
+)
+def test_nothing_on_its_nodes_outlives_a_job(
+    azure: Azure, fellow: str, way: str, order: dict[str, bool] | None, tmp_path: Path
+) -> None:
+    """As nothing outlives its container; what other jobs run is not touched."""
+    name, path = f"outlived-{way}-{len(order or {})}", tmp_path / "pids"
+    rest = f"until [ -e {tmp_path}/go ]; do sleep 0.1; done"
+    wanted = cluster_body(azure, f"trap '' TERM; {apart(path)} {rest}", nodes=2)
+    assert azure.arm("PUT", f"/jobs/{name}", wanted)[0] == 201
+    found = pids_in(path, 2)
+    if way == "itself":
+        (tmp_path / "go").touch()
+    elif order is None:
+        azure.arm("POST", f"/jobs/{name}/{way}")
+    else:
+        azure.admin("POST", f"/jobs/{name}/{way}", order)
+    azure.wait(name, "Paused", *ENDED)
+    until(lambda: not any(alive(pid) for pid in found), "what the job left is gone", timeout_s=10)
+    assert alive(fellow)
+
+
+def apart(path: Path) -> str:
+    """Words of a command that starts a process apart and notes its pid."""
+    return f"setsid sh -c 'echo $$ >> {path}; exec sleep 1000' &"
+
+
+def pids_in(path: Path, count: int) -> list[str]:
+    """Once they are there."""
+
+    def found() -> list[str]:
+        return path.read_text().split() if path.exists() else []
+
+    return until(lambda: found() if len(found()) == count else [], f"{count} processes apart")
 
 
 def test_a_time_limit_is_kept(azure: Azure) -> None:
@@ -135,6 +187,10 @@ def test_the_same_body_again_changes_nothing(azure: Azure) -> None:
         ({"resources": {"instanceCount": 5}}, 400, "exceeds the maximum"),
         ({"environmentVariables": {"A": 1}}, 400, "must be strings"),
         ({"tags": {"a": 1}}, 400, "must be strings"),
+        ({"experimentName": "a b"}, 400, "experiment name 'a b'"),
+        ({"experimentName": "_a"}, 400, "experiment name '_a'"),
+        ({"experimentName": "é"}, 400, "experiment name 'é'"),
+        ({"experimentName": "a" * 256}, 400, "at most 255"),
     ],
 )
 def test_what_the_service_refuses(azure: Azure, change: dict[str, Any], status: int, words: str) -> None:
@@ -149,7 +205,7 @@ def test_what_the_service_refuses(azure: Azure, change: dict[str, Any], status: 
 def test_pages_and_filters_of_a_list(azure: Azure) -> None:
     jobs = [{"name": f"listed-{index}", "tags": {"run": str(index % 2)}} for index in range(250)]
     azure.admin("POST", "/jobs", {"jobs": jobs})
-    names, path, pages = [], f"{azure.workspace}/jobs?api-version=1&tag=run%3D1", 0
+    names, path, pages = [], f"{azure.workspace}/jobs?tag=run%3D1", 0
     while path:
         _, page = azure.ask("GET", path)
         names += [one["name"] for one in page["value"]]
@@ -176,18 +232,33 @@ def test_sixteen_clients_at_once(azure: Azure) -> None:
 
 
 def test_a_workspace_that_is_not_there(azure: Azure) -> None:
-    status, answer = azure.ask("GET", azure.workspace.replace("sim-ws", "other") + "/jobs?api-version=1")
+    status, answer = azure.ask("GET", azure.workspace.replace("sim-ws", "other") + "/jobs")
     assert (status, answer["error"]["code"]) == (404, "ResourceNotFound")
 
 
-def _log_or_nothing(azure: Azure, name: str) -> str:
-    _, details = azure.ask("GET", f"/history/v1.0{azure.workspace}/runs/{name}/details")
-    return azure.log(name) if "user_logs/std_log.txt" in details["logFiles"] else ""
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [("", "MissingApiVersionParameter"), ("2025-02-30-preview", "InvalidApiVersionParameter")],
+)
+@pytest.mark.parametrize("path", ["", "/jobs", "/computes", "/environments", "/datastores"])
+def test_arm_needs_a_version_that_there_is(azure: Azure, path: str, version: str, code: str) -> None:
+    status, answer = azure.ask("GET", f"{azure.workspace}{path}?api-version={version}")
+    assert (status, answer["error"]["code"]) == (400, code)
 
 
-def _alive(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat") as stream:
-            return stream.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
+def test_each_kind_of_resource_has_versions_of_its_own(azure: Azure) -> None:
+    cluster = f"{azure.workspace.split('/workspaces/')[0]}/virtualClusters/sim-vc?api-version="
+    assert azure.ask("GET", f"{cluster}2021-03-01-preview")[0] == 200
+    assert azure.ask("GET", f"{cluster}2024-04-01")[0] == 400
+    with pytest.raises(Refused):
+        versions.check("/tenants", None)
+    # What is no resource of ARM has none.
+    versions.check("/history/v1.0/subscriptions/{sub}", None)
+
+
+def test_every_version_that_gofer_asks_with_is_known() -> None:
+    there = "/subscriptions/{sub}/workspaces/{ws}"
+    for version in (names.JOBS_API, names.ENVIRONMENTS_API, names.DATASTORES_API, names.COMPUTES_API):
+        versions.check(there, version)
+    versions.check(there, names.WORKSPACES_API)
+    versions.check("/subscriptions/{sub}/virtualClusters", names.VIRTUAL_CLUSTERS_API)

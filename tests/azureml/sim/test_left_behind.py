@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from home import until
 from services.azure import Azure, azure_sim
-from services.azure_jobs import cluster_body, submit
+from services.azure_jobs import alive, cluster_body, submit
 
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-sim-left")]
 
@@ -63,9 +64,11 @@ def test_new_jobs_may_have_logs_in_the_old_layout(azure: Azure) -> None:
 def test_what_was_known_is_known_after_a_kill(own: Azure) -> None:
     submit(own, "ended", "echo kept", tags={"a": "b"})
     own.wait("ended")
-    submit(own, "running", f"echo $$ >> {own.folder}/pids; sleep 600")
+    apart = f"setsid sh -c 'echo $$ >> {own.folder}/apart; exec sleep 600' &"
+    submit(own, "running", f"{apart} echo $$ >> {own.folder}/pids; sleep 600")
     own.arm("PUT", "/jobs/cluster", cluster_body(own, "sleep 600"))
     _wait_for_lines(own.folder / "pids", 1)
+    apart = _wait_for_lines(own.folder / "apart", 1)[0]
     own.wait("cluster", "Running")
     own.admin("POST", "/jobs/cluster/preempt", {})
     own.wait("cluster", "Paused")
@@ -77,10 +80,32 @@ def test_what_was_known_is_known_after_a_kill(own: Azure) -> None:
     assert own.job("cluster")["status"] == "Paused"
     # The one that ran is run again, and its first process is not left beside the second.
     first, second = _wait_for_lines(own.folder / "pids", 2)
-    assert not _runs(first)
-    assert _runs(second)
+    assert not alive(first)
+    assert alive(second)
+    until(lambda: not alive(apart), "nor is what it had put apart")
     own.arm("POST", "/jobs/running/cancel")
     assert own.wait("running")["status"] == "Canceled"
+
+
+def test_a_simulator_ends_when_told_whatever_waits(own: Azure) -> None:
+    """Its jobs are as they were: the next one runs those again that ran, and begins no other meanwhile."""
+    submit(own, "ran", f"echo $$ >> {own.folder}/pids; sleep 600")
+    own.arm("PUT", "/jobs/cluster", cluster_body(own, "sleep 600"))
+    first = _wait_for_lines(own.folder / "pids", 1)[0]
+    own.wait("cluster", "Running")
+    own.admin("POST", "/jobs/cluster/preempt", {"resume_s": 600})
+    own.wait("cluster", "Paused")
+    for number in range(4):
+        submit(own, f"just-{number}", f"echo $$ >> {own.folder}/just; sleep 600")
+    own.process.terminate()
+    assert own.process.wait(20) == 0
+    begun = own.folder / "just"
+    pids = begun.read_text().split() if begun.exists() else []
+    assert not any(alive(pid) for pid in [first, *pids])
+    own.start()
+    assert len(_wait_for_lines(own.folder / "pids", 2)) == 2
+    assert own.job("ran")["attempt"] == 2
+    assert own.job("cluster")["status"] == "Paused"
 
 
 def test_a_job_that_was_left_running_is_not_run_and_can_be_cancelled(azure: Azure) -> None:
@@ -88,14 +113,6 @@ def test_a_job_that_was_left_running_is_not_run_and_can_be_cancelled(azure: Azur
     assert azure.job("left")["attempt"] == 0
     azure.arm("POST", "/jobs/left/cancel")
     assert azure.wait("left")["status"] == "Canceled"
-
-
-def _runs(pid: str) -> bool:
-    """A process that ended and that nobody has buried does not run."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def _wait_for_lines(path: Path, count: int) -> list[str]:

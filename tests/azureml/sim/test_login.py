@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import ssl
+import subprocess
+import sys
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -16,6 +23,27 @@ from gofer.testing.azure.tokens import CLIENT, SECRET, TENANT
 
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-sim-login")]
 ARM = "https://management.azure.com"
+# gofer's own client, which lists jobs at each line.
+ASKS = """
+import os, sys
+from gofer.transport.azure.arm import Arm
+from gofer.transport.azure.cloud import Cloud
+from gofer.transport.azure.credential import Credential
+base = os.environ["BASE"]
+arm = Arm(Cloud("sim", base, base, "core.windows.net", base), Credential(os.environ["FOLDER"]))
+for _ in sys.stdin:
+    print(arm.get(os.environ["WORKSPACE"] + "/jobs", "2025-01-01-preview")["value"], flush=True)
+"""
+
+
+@contextmanager
+def turned(azure: Azure, skew_s: float) -> Iterator[None]:
+    """The service's clock is wrong for a while."""
+    azure.admin("POST", "/clock", {"skew_s": skew_s})
+    try:
+        yield
+    finally:
+        azure.admin("POST", "/clock", {"skew_s": 0})
 
 
 def post(azure: Azure, path: str, **form: str) -> tuple[int, Any]:
@@ -43,7 +71,7 @@ def test_a_wrong_secret_gets_no_token(azure: Azure) -> None:
 
 
 def test_arm_refuses_what_is_no_token_for_it(azure: Azure) -> None:
-    path = f"{azure.workspace}/jobs?api-version=1"
+    path = f"{azure.workspace}/jobs"
     assert azure.ask("GET", path)[0] == 200
     for token in ("", "nonsense", azure.token("https://storage.azure.com")):
         assert azure.ask("GET", path, token=token)[0] == 401
@@ -52,7 +80,7 @@ def test_arm_refuses_what_is_no_token_for_it(azure: Azure) -> None:
 
 
 def test_tokens_end_when_their_time_or_a_test_says_so(azure: Azure) -> None:
-    path = f"{azure.workspace}/jobs?api-version=1"
+    path = f"{azure.workspace}/jobs"
     azure.admin("POST", "/clock", {"token_lifetime_s": 100})
     short = azure.token()
     azure.admin("POST", "/clock", {"token_lifetime_s": 3600})
@@ -68,6 +96,41 @@ def test_tokens_end_when_their_time_or_a_test_says_so(azure: Azure) -> None:
     assert azure.ask("GET", path, token=azure.token())[0] == 200
 
 
+def test_a_token_of_a_clock_that_was_ahead_is_not_valid_yet(azure: Azure) -> None:
+    path = f"{azure.workspace}/jobs"
+    with turned(azure, 7200):
+        far = azure.token()
+        assert azure.ask("GET", path, token=far)[0] == 200
+    with turned(azure, 240):
+        near = azure.token()
+    status, answer = azure.ask("GET", path, token=far)
+    assert (status, answer["error"]["code"]) == (401, "InvalidAuthenticationToken")
+    # A few minutes are within what services forgive.
+    assert azure.ask("GET", path, token=near)[0] == 200
+    azure.admin("POST", "/tokens/expire")
+    assert azure.ask("GET", path, token=near)[0] == 401
+    with turned(azure, 7200):
+        assert azure.ask("GET", path, token=far)[0] == 401
+        assert azure.ask("GET", path, token=azure.token())[0] == 200
+
+
+@pytest.mark.parametrize("skew_s", [7200, -7200])
+def test_gofer_gets_itself_another_token_when_the_clock_is_turned(
+    azure: Azure, tmp_path: Path, skew_s: float
+) -> None:
+    """While the service's clock is wrong, and again when it is right; the process has tokens of before."""
+    words = {"BASE": azure.base, "FOLDER": str(tmp_path), "WORKSPACE": azure.workspace}
+    argv, env = [sys.executable, "-c", ASKS], {**os.environ, **azure.env(), **words}
+    with subprocess.Popen(argv, env=env, text=True, stdin=PIPE, stdout=PIPE) as client:
+        assert client.stdin and client.stdout
+        for time_s in (0, skew_s, 0):
+            azure.admin("POST", "/clock", {"skew_s": time_s})
+            client.stdin.write("\n")
+            client.stdin.flush()
+            assert client.stdout.readline() == "[]\n"
+        client.stdin.close()
+
+
 def test_a_device_code_waits_for_its_user(azure: Azure) -> None:
     _, told = post(azure, "devicecode", client_id=CLIENT, scope=f"{ARM}/.default")
     assert told["user_code"] in told["message"]
@@ -77,7 +140,7 @@ def test_a_device_code_waits_for_its_user(azure: Azure) -> None:
     assert azure.admin("POST", "/device/approve", {"user_code": told["user_code"]}) == {"approved": 1}
     status, answer = post(azure, "token", **grant)
     assert status == 200
-    assert azure.ask("GET", "/subscriptions?api-version=1", token=answer["access_token"])[0] == 200
+    assert azure.ask("GET", "/subscriptions?api-version=2022-12-01", token=answer["access_token"])[0] == 200
     assert (
         post(azure, "token", grant_type="refresh_token", refresh_token="x", scope=f"{ARM}/.default")[0] == 200
     )

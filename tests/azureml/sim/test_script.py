@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
+from services.azure_jobs import alive
+
+from gofer.testing.azure.certificates import make_certificates
 
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-sim-script")]
 ROOT = Path(__file__).resolve().parents[3]
@@ -40,15 +43,36 @@ def test_up_twice_and_down(tmp_path: Path) -> None:
         asked = ["curl", "-sf", "--cacert", env["SSL_CERT_FILE"], env["ARM_CLOUD_METADATA_URL"]]
         done = subprocess.run(asked, capture_output=True, timeout=60, check=True)
         assert json.loads(done.stdout)[0]["resourceManager"] == told["base"] + "/"
+        # What is about to end is renewed, and what runs with it started again.
+        for name in ("ca.pem", "chain.pem"):
+            (folder / name).unlink()
+        make_certificates(folder, days=1)
+        assert script("up", folder) == said
+        assert not any(alive(pid) for pid in pids)
+        pids = [int((folder / f"{name}.pid").read_text()) for name in ("sim", "azurite")]
+        subprocess.run(asked, capture_output=True, timeout=60, check=True)
     finally:
         script("down", folder)
-    assert not any(_runs(pid) for pid in pids)
+    assert not any(alive(pid) for pid in pids)
     script("down", folder)
 
 
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+@pytest.mark.slow
+def test_down_ends_what_does_not_listen(tmp_path: Path) -> None:
+    argv = ["bash", "-c", "trap '' TERM; echo up; while :; do sleep 1; done", "gofer.testing.azure"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as deaf:
+        assert deaf.stdout and deaf.stdout.readline() == b"up\n"
+        (tmp_path / "sim.pid").write_text(f"{deaf.pid}\n")
+        script("down", tmp_path)
+        assert deaf.wait(10) == -signal.SIGKILL
+    assert not (tmp_path / "sim.pid").exists()
+
+
+def test_certificates_are_renewed_a_day_before_their_end(tmp_path: Path) -> None:
+    short = make_certificates(tmp_path, days=1).authority.read_bytes()
+    made = make_certificates(tmp_path)
+    fresh = made.authority.read_bytes()
+    assert fresh != short
+    assert make_certificates(tmp_path).authority.read_bytes() == fresh
+    verify = ["openssl", "verify", "-CAfile", str(made.authority), str(made.chain)]
+    subprocess.run(verify, check=True, capture_output=True, timeout=60)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from home import until
 from services.azure import Azure, azure_sim
-from services.azure_jobs import submit
+from services.azure_jobs import alive, submit
 
 from gofer.testing.azure.websocket import frame, read_frame
 
@@ -47,18 +47,27 @@ def shown(azure: Azure, name: str, status: str) -> dict[str, str]:
 
 def test_the_tag_of_itp_leads_to_a_shell(azure: Azure, key: Path) -> None:
     submit(azure, "itp-shell", "sleep 600", compute="itp-cluster", services=services(key))
-    user, _, port = (
-        shown(azure, "itp-shell", "Running")["ssh"].removeprefix("ssh://").partition("@127.0.0.1:")
-    )
-    options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "BatchMode=yes"]
-    argv = ["ssh", "-i", str(key), *options, "-p", port, f"{user}@127.0.0.1", "echo in $AZUREML_RUN_ID"]
+    left = "setsid sleep 600 >/dev/null 2>&1 </dev/null & echo in $AZUREML_RUN_ID; echo $!"
+    argv, _ = way_in(azure, "itp-shell", key)
     done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL
+        [*argv, left], capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL
     )
-    assert done.stdout == "in itp-shell\n", done.stderr
+    word, pid = done.stdout.splitlines()
+    assert word == "in itp-shell", done.stderr
+    assert alive(pid)
     azure.arm("POST", "/jobs/itp-shell/cancel")
     azure.wait("itp-shell")
     assert shown(azure, "itp-shell", "Stopped")["endpoint"] == ""
+    until(lambda: not alive(pid), "what was started by hand is gone too", timeout_s=10)
+
+
+def way_in(azure: Azure, name: str, key: Path) -> tuple[list[str], int]:
+    """The beginning of a command line that runs a command in the job's node, and the port of its sshd."""
+    place = shown(azure, name, "Running")["ssh"].removeprefix("ssh://")
+    user, _, port = place.partition("@127.0.0.1:")
+    options = ["StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "BatchMode=yes"]
+    words = [word for option in options for word in ("-o", option)]
+    return ["ssh", "-i", str(key), *words, "-p", port, f"{user}@127.0.0.1"], int(port)
 
 
 def test_a_websocket_carries_ssh_for_who_has_a_token(azure: Azure, key: Path) -> None:
@@ -101,28 +110,11 @@ def test_nothing_of_a_job_outlives_a_simulator_that_is_closed(tmp_path: Path, ke
     with azure_sim(tmp_path / "azure") as own:
         script = f"setsid sh -c 'echo $$ >> {pids}; exec sleep 600' & echo $$ >> {pids}; sleep 600; :"
         submit(own, "kept", script, compute="itp-cluster", services=services(key))
-        user, _, port = shown(own, "kept", "Running")["ssh"].removeprefix("ssh://").partition("@127.0.0.1:")
-        options = [
-            "-o",
-            "StrictHostKeyChecking=no",
-            "-o",
-            "UserKnownHostsFile=/dev/null",
-            "-o",
-            "BatchMode=yes",
-        ]
-        argv = ["ssh", "-i", str(key), *options, "-p", port, f"{user}@127.0.0.1"]
+        argv, port = way_in(own, "kept", key)
         inside = subprocess.Popen([*argv, f"echo $$ >> {pids}; exec sleep 600"], stdin=subprocess.DEVNULL)
         until(lambda: pids.exists() and len(pids.read_text().split()) == 3, "all run")
-        assert all(runs(pid) for pid in pids.read_text().split())
+        assert all(alive(pid) for pid in pids.read_text().split())
     assert inside.wait(60) != 0
-    assert not any(runs(pid) for pid in pids.read_text().split())
+    assert not any(alive(pid) for pid in pids.read_text().split())
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", int(port)), timeout=10)
-
-
-def runs(pid: str) -> bool:
-    """A process that ended and that nobody has buried does not run."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
+        socket.create_connection(("127.0.0.1", port), timeout=10)

@@ -45,7 +45,7 @@ def told(azure: Azure, tmp_path_factory: pytest.TempPathFactory) -> Any:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AZURE", "ARM_"))}
     env = {**kept, **azure.env(), "PYTHONPATH": str(HERE / "loopback"), "NO_COLOR": "1"}
     env |= {"AZUREML_RUN_POLLING_INTERVAL_MAX": "2", "SIM_IDENTITY_ENDPOINT": f"{azure.plain}/msi/identity"}
-    env |= {"SIM_MSI_ENDPOINT": f"{azure.plain}/msi/token"}
+    env |= {"SIM_MSI_ENDPOINT": f"{azure.plain}/msi/token", "SIM_ADMIN_TOKEN": azure.admin_token}
     env |= {"SIM_NODE_SECRET": (azure.folder / "node.token").read_text()}
     azure.admin("POST", "/identity", {"hasty": True})
     argv = [sys.executable, str(HERE / "witness.py"), *words]

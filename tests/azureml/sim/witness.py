@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,7 @@ def ended(name: str) -> str:
 def streamed(name: str) -> str:
     """What `stream` prints. It shows logs only of a job that it finds at work, hence the file `go`."""
     said = io.StringIO()
-    release = threading.Thread(target=let_go, args=(said,))
+    release = threading.Thread(target=let_go, args=(details_asked(),))
     release.start()
     try:
         with contextlib.redirect_stdout(said):
@@ -80,13 +81,21 @@ def streamed(name: str) -> str:
     return said.getvalue()
 
 
-def let_go(said: io.StringIO) -> None:
-    """Once the stream has begun, and has had a second to ask for the first time."""
+def let_go(before: int) -> None:
+    """Once the stream has asked how the job stands, and so has found it at work."""
     deadline = time.monotonic() + 60
-    while "RunId" not in said.getvalue() and time.monotonic() < deadline:
+    while details_asked() == before and time.monotonic() < deadline:
         time.sleep(0.05)
-    time.sleep(1)
     (FOLDER / "go").touch()
+
+
+def details_asked() -> int:
+    """How often the details of a run were asked for, as the simulator counts it."""
+    headers = {"Authorization": f"Bearer {os.environ['SIM_ADMIN_TOKEN']}"}
+    request = urllib.request.Request(f"{os.environ['AZURE_AUTHORITY_HOST']}/_sim/counters", headers=headers)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        asked: dict[str, int] = json.load(answer)["requests"]
+    return sum(count for route, count in asked.items() if route.endswith("/runs/{name}/details"))
 
 
 def code_and_data() -> Any:

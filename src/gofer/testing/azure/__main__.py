@@ -25,7 +25,7 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     # The state holds what datastores were given to open their containers.
     folder.chmod(0o700)
-    habits = Habits(given.grace, given.peer_grace, given.old_logs)
+    habits = Habits(given.grace, given.peer_grace)
     accounts = json.loads(given.accounts.read_text())
     options = Options(
         folder, given.blobs.rstrip("/"), accounts, make_certificates(folder), given.port, given.page, habits
@@ -57,9 +57,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--grace", type=float, default=30.0, help="seconds between SIGTERM and SIGKILL")
     parser.add_argument(
         "--peer-grace", type=float, default=10.0, help="seconds for the others when a process fails"
-    )
-    parser.add_argument(
-        "--old-logs", action="store_true", help="logs in the layout before the common runtime"
     )
     return parser.parse_args()
 

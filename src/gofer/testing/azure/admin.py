@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -157,7 +156,8 @@ class Admin:
         return self._shown(self._find(request))
 
     def _shown(self, job: Job) -> Json:
-        return {**job.document(), "pids": dict(job.pids)}
+        with self.setting.jobs.changed:
+            return job.document()
 
     def _preempt(self, request: Request) -> None:
         """Its processes are told to end; on a virtual cluster it is Paused until `resume` or `resume_s`."""
@@ -167,7 +167,9 @@ class Admin:
                 raise Refused(409, "NotRunning", f"The job '{job.name}' is {job.status}.")
             job.wish = job.wish or "preempt"
         if seconds is not None:
-            threading.Timer(float(seconds), self._wake, (job,)).start()
+            timer = threading.Timer(float(seconds), self._wake, (job,))
+            timer.daemon = True
+            timer.start()
 
     def _wake(self, job: Job) -> None:
         with self.setting.jobs.changed:
@@ -184,14 +186,12 @@ class Admin:
             self.setting.jobs.become(job, "Queued")
 
     def _fail_node(self, request: Request) -> None:
-        """The processes of a node die at once. With `restart` the service runs the job again."""
+        """The job's nodes die at once. With `restart` it is as after a preemption: the job runs again."""
         job, body = self._find(request), request.json()
         with self.setting.jobs.changed:
             if job.status not in ACTIVE:
                 raise Refused(409, "NotRunning", f"The job '{job.name}' is {job.status}.")
-            job.wish = "preempt" if body.get("restart") else "fail-node"
-            for pid in job.pids.values():
-                os.killpg(pid, signal.SIGKILL)
+            job.wish = "lose-node" if body.get("restart") else "fail-node"
 
     def _become(self, request: Request) -> None:
         """What the service says of a job, whatever is true: status ("" for the truth again), tags, error."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gofer.testing.azure import tenants
+from gofer.testing.azure import tenants, versions
 from gofer.testing.azure.admin import Admin
 from gofer.testing.azure.assets import Assets
 from gofer.testing.azure.attempt import Habits, Setting
@@ -63,14 +63,16 @@ class Simulator:
         setting = self._setting(options)
         self.jobs = setting.jobs
         self._shelf = setting.shelf
-        self._secret = setting.identity_secret
+        self._secret, self._gate = setting.identity_secret, setting.gate
         self.scheduler = Scheduler(setting)
         self._routes = Routes(self._table(setting, options.page, options.blobs))
         self._audiences = {self.base, *ARM_AUDIENCES}
 
     def _setting(self, options: Options) -> Setting:
         authority = str(options.certificates.authority)
-        storage = Storage(options.blobs, options.accounts, authority, self.tokens, trusting(authority))
+        storage = Storage(
+            options.blobs, options.accounts, authority, self.tokens, self.clock, trusting(authority)
+        )
         shelf = Shelf(options.folder / "state.db")
         furnish(shelf, storage, self.clock.now())
         jobs = Jobs(shelf, self.clock)
@@ -90,7 +92,7 @@ class Simulator:
             identity.routes(),
             Cloud(shelf, blobs).routes(),
             jobs.routes(),
-            Places(shelf, self.jobs, self.answer).routes(),
+            Places(shelf, self.jobs).routes(),
             assets.routes(),
             History(self.jobs, shelf, storage, jobs.find, page).routes(),
             Admin(setting, self.scheduler, assets, identity, *turned).routes(),
@@ -103,8 +105,12 @@ class Simulator:
         self._plain.start()
 
     def stop(self) -> None:
-        """Jobs that run lose their processes at once, and the shells that were opened beside them."""
+        """Jobs that run lose their processes at once, and the shells that were opened beside them.
+
+        What they were doing stays written as it was, so that the next simulator takes them up.
+        """
         self.scheduler.stop()
+        self._gate.shut()
         end_all(self._secret)
 
     def answer(self, request: Request) -> Answer:
@@ -116,6 +122,7 @@ class Simulator:
                 self.faults.count(request.method, "unknown")
                 raise Refused(404, "InvalidResourceType", f"Nothing answers {request.method} {request.path}.")
             self.faults.count(request.method, route.path)
+            versions.check(route.path, request.query.get("api-version"))
             if not route.open:
                 claims = self.tokens.check(request.headers.get("authorization"), self._audiences)
                 tenants.check(self._shelf, request.path, claims)

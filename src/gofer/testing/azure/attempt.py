@@ -9,7 +9,8 @@ import socket
 import threading
 import time
 import traceback
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gofer.testing.azure import crew
@@ -19,6 +20,7 @@ from gofer.testing.azure.jobs import Job, Jobs
 from gofer.testing.azure.launch import Process, fill, log_names, processes, service_variables, side_logs
 from gofer.testing.azure.messages import Json
 from gofer.testing.azure.outcomes import error, judged, wished
+from gofer.testing.azure.sealed import command_line
 from gofer.testing.azure.shelf import Shelf
 from gofer.testing.azure.shell import Shell, open_shell
 from gofer.testing.azure.shipping import Shipping
@@ -33,7 +35,6 @@ class Habits:
 
     grace_s: float = 30.0
     peer_grace_s: float = 10.0
-    old_logs: bool = False
 
 
 @dataclass
@@ -48,10 +49,11 @@ class Setting:
     # Address of the managed identity endpoint, and the word a node proves itself by.
     identity: str
     identity_secret: str
+    gate: crew.Gate = field(default_factory=crew.Gate)
 
 
 class Attempt:
-    """Runs in a thread of its own; leaves the job ended, Paused or Queued."""
+    """Runs in a thread of its own; leaves the job ended, Paused or Queued, or as it stands when stopped."""
 
     def __init__(self, setting: Setting, job: Job) -> None:
         self._setting = setting
@@ -66,7 +68,8 @@ class Attempt:
         container = setting.storage.own(place["accountName"], place["containerName"])
         self._shipping = Shipping(self._jobs, job, container)
         self._lifecycle = self._folder / "lifecycler.log"
-        self._old = setting.habits.old_logs or "sim.old-logs" in job.notes
+        self._old = "sim.old-logs" in job.notes
+        self._started: list[crew.Started] = []
         self._shell: Shell | None = None
 
     def run(self) -> None:
@@ -75,15 +78,20 @@ class Attempt:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._run()
+        except crew.Stopped:
+            return
         except DataError as failure:
             self._note(str(failure))
             self._shipping.finish()
             self._end("Failed", error("UserError", str(failure), failure.code))
         except Exception as failure:
             traceback.print_exc()
+            crew.bury(self._started)
             self._shipping.finish()
             self._end("Failed", error("ServiceError", str(failure), "InternalError"))
         finally:
+            for one in self._data.sealed:
+                one.open()
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _run(self) -> None:
@@ -101,35 +109,36 @@ class Attempt:
             if not job.wish:
                 self._jobs.become(job, "Running")
         if job.wish:
-            self._settle([], mounted)
+            self._settle(mounted)
             return
         plans = processes(job, addresses(len(job.nodes)), free_port())
-        started = [self._start(plan, inputs[plan.node], outputs, len(plans)) for plan in plans]
-        self._open_shell()
-        self._watch(started)
-        self._settle(started, mounted)
+        for plan in plans:
+            self._start(plan, inputs[plan.node], outputs, len(plans))
+        self._open_shell(self._started[0].marks)
+        self._watch(self._started)
+        self._settle(mounted)
 
     def _node(self, node: int) -> Path:
         return self._folder / f"node-{node}"
 
-    def _start(
-        self, plan: Process, inputs: dict[str, str], outputs: dict[str, str], count: int
-    ) -> crew.Started:
+    def _start(self, plan: Process, inputs: dict[str, str], outputs: dict[str, str], count: int) -> None:
         job, node = self._job, self._node(plan.node)
         for folder in (node / "wd", node / "tmp", node / "home"):
             folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / f"std_log_{plan.rank}.txt"
-        command = fill(str(job.properties["command"]), inputs, outputs)
-        env = self._environment(node, inputs, outputs)
-        child = crew.start(plan, command, env, node / "wd", path)
+        sealed = [one.path for one in self._data.sealed if node in one.path.parents]
+        argv = command_line(fill(str(job.properties["command"]), inputs, outputs), sealed)
+        env = {**self._environment(node, inputs, outputs), **plan.variables}
         names = log_names(plan.rank, count, old=self._old)
+        with self._setting.gate.passage():
+            child = crew.start(argv, env, node / "wd", path)
+        self._started.append(crew.Started(plan, child, names[0], crew.marks(env)))
         for name in names:
             self._shipping.add(name, path)
         self._note(f"process {plan.rank} on node {plan.node} started as {child.pid}")
         with self._jobs.changed:
             job.pids[str(plan.rank)] = child.pid
             self._jobs.save(job)
-        return crew.Started(plan, child, names[0])
 
     def _environment(self, node: Path, inputs: dict[str, str], outputs: dict[str, str]) -> dict[str, str]:
         setting = self._setting
@@ -142,9 +151,9 @@ class Attempt:
         given = self._job.properties.get("environmentVariables") or {}
         return {**env, **{name: str(value) for name, value in given.items()}}
 
-    def _open_shell(self) -> None:
-        secret = self._setting.identity_secret
-        self._shell = open_shell(self._job, self._folder / "ssh", free_port(), secret)
+    def _open_shell(self, marks: Mapping[str, str]) -> None:
+        gate = self._setting.gate
+        self._shell = open_shell(self._job, self._folder / "ssh", free_port(), marks, gate)
         if self._shell:
             self._jobs.tell_shell(self._job, self._shell.user, self._shell.port)
 
@@ -160,16 +169,20 @@ class Attempt:
 
         if not crew.watch(started, habits.peer_grace_s, told):
             self._note(f"ending the processes: {job.wish or 'another process failed'}")
-            crew.stop(started, habits.grace_s, hard=job.wish == "fail-node")
+            crew.stop(started, habits.grace_s, hard=job.wish in ("fail-node", "lose-node"))
 
-    def _settle(self, started: list[crew.Started], mounted: list[Mounted]) -> None:
-        """What the ends of the processes and the wish of the service make of the job."""
+    def _settle(self, mounted: list[Mounted]) -> None:
+        """What the ends of the processes and the wish of the service make of the job.
+
+        Stopped when they may have ended with the simulator, which says nothing of the job.
+        """
         job = self._job
-        codes = crew.bury(started)
         if self._shell:
             self._shell.close()
             self._jobs.tell_shell(job, "", 0)
-        wish = job.wish
+        codes = crew.bury(self._started)
+        with self._setting.gate.passage():
+            wish = job.wish
         if not wish:
             self._jobs.become(job, "Finalizing")
         self._note(f"ended: {codes} {wish}".rstrip())
@@ -178,13 +191,15 @@ class Attempt:
         except DataError:
             if not wish:
                 raise
+        if not wish and not any(codes):
+            self._data.check_inputs()
         self._shipping.finish()
-        if wish == "preempt":
+        if wish in ("preempt", "lose-node"):
             self._pause()
         elif wish:
             self._end(*wished(wish, str((job.properties.get("limits") or {}).get("timeout"))))
         else:
-            self._end(*judged(started))
+            self._end(*judged(self._started))
 
     def _pause(self) -> None:
         with self._jobs.changed:

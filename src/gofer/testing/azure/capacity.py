@@ -36,12 +36,24 @@ def need_of(job: Job, shelf: Shelf) -> Need:
     if compute is None:
         raise user_error(f"The compute target '{compute_id.rsplit('/', 1)[-1]}' was not found.", 404)
     nodes = nodes_of(job)
-    if nodes > compute["sim"]["nodes"] and compute["sim"].get("strict", True) and compute["sim"]["nodes"] > 0:
-        limit = compute["sim"]["nodes"]
+    limit = compute["sim"]["nodes"]
+    if nodes > limit > 0:
         raise user_error(
             f"The requested node count {nodes} exceeds the maximum of the compute target, {limit}."
         )
+    _check_instance_type(job, compute)
     return Need(compute["id"].lower(), nodes)
+
+
+def _check_instance_type(job: Job, compute: Json) -> None:
+    """Refused when a Kubernetes compute does not list the one that the job names. None means its default."""
+    known = compute["properties"]["properties"].get("instanceTypes")
+    wanted = job.resources.get("instanceType")
+    if known is None or not wanted or wanted in known:
+        return
+    # That it is refused is known; the service's exact code and words are not.
+    message = f"The instance type '{wanted}' is not defined on the compute target '{compute['name']}'."
+    raise user_error(f"{message} Defined are: {', '.join(known)}.")
 
 
 def nodes_of(job: Job) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from gofer.testing.azure.blobs import BlobError, Container
 from gofer.testing.azure.jobs import Job
 from gofer.testing.azure.messages import Json
+from gofer.testing.azure.sealed import Sealed, seal
 from gofer.testing.azure.shelf import Shelf
 from gofer.testing.azure.storage import Storage
 
@@ -43,6 +44,8 @@ class Data:
     storage: Storage
     job: Job
     who: str
+    # Inputs that the job must leave as they are.
+    sealed: list[Sealed] = field(default_factory=list)
 
     def pull_image(self) -> None:
         """DataError for an image with the words `no-such-image` in its name; every other one is there."""
@@ -63,7 +66,16 @@ class Data:
                 values[name] = str(given.get("uri", ""))
             else:
                 values[name] = str(self._bring(name, given, folder / name, one=kind == "uri_file"))
+                if str(given.get("mode") or "ReadOnlyMount") == "ReadOnlyMount":
+                    self.sealed.append(seal(name, folder / name))
         return values
+
+    def check_inputs(self) -> None:
+        """DataError when the job changed what it was to read only. On the service it could not have."""
+        for one in self.sealed:
+            if changed := one.changed():
+                message = f"The input '{one.name}' is mounted read-only, and the job changed it: {changed}"
+                raise DataError(message, "ReadOnlyInputChanged")
 
     def bring_code(self, folder: Path) -> None:
         """The files of the job's code asset, into its working folder."""

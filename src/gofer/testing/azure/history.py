@@ -91,7 +91,7 @@ class History:
         return Answer(body=body)
 
     def _modify(self, request: Request) -> Answer:
-        """What the portal's inline edits send."""
+        """What the official client sends to change a job, and the portal for its edits in place."""
         job, body = self._find(request), request.json()
         with self._jobs.changed:
             for name in ("displayName", "description"):

@@ -16,6 +16,7 @@ from gofer.testing.azure.shelf import Shelf
 from gofer.testing.azure.shell import public_keys
 from gofer.testing.azure.world import workspace_id
 
+# Of a job, and of an experiment.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}")
 _JOB = WORKSPACE + "/jobs/{name}"
 
@@ -89,6 +90,12 @@ class JobRoutes:
         if properties.get("jobType") != "Command":
             raise user_error(
                 f"The simulator runs jobs of type Command only, not {properties.get('jobType')!r}."
+            )
+        experiment = properties.get("experimentName")
+        if experiment and not _NAME.fullmatch(str(experiment)):
+            raise user_error(
+                f"The experiment name '{experiment}' is not valid: it takes letters, digits, dashes and "
+                "underscores, begins with a letter or digit, and has at most 255 characters."
             )
         check_command(properties)
         self._check_environment(str(properties.get("environmentId") or ""), job.workspace)

@@ -67,7 +67,8 @@ class Job:
     # What the service says of its status, when a test wants that to be wrong.
     said: str = ""
     created_by: str = "Dummy User"
-    # What the service was asked to do with it: "", cancel, preempt, fail-node, timeout.
+    # What the service was asked to do with it: "", cancel, preempt, lose-node (which it outlives),
+    # fail-node (which it does not), timeout.
     wish: str = ""
     pids: dict[str, int] = field(default_factory=dict)
     rendered: bytes | None = None

@@ -1,12 +1,9 @@
-"""ARM's workspaces, computes and virtual clusters, the Resource Graph over them, and batches of requests."""
+"""ARM's workspaces, computes and virtual clusters."""
 
 from __future__ import annotations
 
 import copy
-import json
 import re
-from collections.abc import Callable
-from urllib.parse import parse_qsl, urlsplit
 
 from gofer.testing.azure.capacity import node_names, used_by
 from gofer.testing.azure.jobs import ACTIVE, Job, Jobs
@@ -18,16 +15,14 @@ from gofer.testing.azure.world import INSTANCE_TYPES
 _GROUP = SUBSCRIPTION + "/resourceGroups/{group}/providers/Microsoft.MachineLearningServices"
 _ALL = SUBSCRIPTION + "/providers/Microsoft.MachineLearningServices"
 _COMPUTE = WORKSPACE + "/computes/{name}"
-_BATCH_LIMIT = 20
 
 
 class Places:
-    """`ask` answers one request of a batch as if it had come alone."""
+    """What there is to run jobs on, with what of it they hold."""
 
-    def __init__(self, shelf: Shelf, jobs: Jobs, ask: Callable[[Request], Answer]) -> None:
+    def __init__(self, shelf: Shelf, jobs: Jobs) -> None:
         self._shelf = shelf
         self._jobs = jobs
-        self._ask = ask
 
     def routes(self) -> list[Route]:
         series = "/locations/{location}/instancetypeseries"
@@ -43,8 +38,6 @@ class Places:
             Route("GET", _ALL + "/virtualClusters", self._clusters),
             Route("GET", _ALL + series, self._series),
             Route("GET", _GROUP + "/virtualClusters/{name}" + series, self._series),
-            Route("POST", "/providers/Microsoft.ResourceGraph/resources", self._graph),
-            Route("POST", "/batch", self._batch),
         ]
 
     def _workspace(self, request: Request) -> Answer:
@@ -164,56 +157,6 @@ class Places:
             for name, series, gpus, description in INSTANCE_TYPES
         ]
         return Answer(body={"value": rows})
-
-    def _graph(self, request: Request) -> Answer:
-        """Queries for workspaces, virtual clusters or both, with `name ==` and `resourceGroup =~` in them."""
-        body = request.json()
-        query = str(body.get("query", "")).lower()
-        found: list[Json] = []
-        if "/workspaces" in query:
-            found += [self._shown(one, request.base) for one in self._shelf.all("workspace")]
-        if "/virtualclusters" in query:
-            found += [self._with_quota(one) for one in self._shelf.all("virtualcluster")]
-        subscriptions = {str(one).lower() for one in body.get("subscriptions") or []}
-        if subscriptions:
-            found = [one for one in found if one["id"].split("/")[2].lower() in subscriptions]
-        for field in ("name", "resourcegroup"):
-            for wanted in re.findall(rf"\b{field}\s*(?:==|=~)\s*['\"]([^'\"]+)['\"]", query):
-                found = [one for one in found if _field(one, field) == wanted]
-        rows = [{**one, **_columns(one)} for one in found]
-        return Answer(
-            body={"totalRecords": len(rows), "count": len(rows), "resultTruncated": "false", "data": rows}
-        )
-
-    def _batch(self, request: Request) -> Answer:
-        asked = request.json().get("requests") or []
-        if len(asked) > _BATCH_LIMIT:
-            raise Refused(400, "BatchTooLarge", f"A batch holds at most {_BATCH_LIMIT} requests.")
-        answers = []
-        for one in asked:
-            url = urlsplit(str(one.get("url", "")))
-            query = dict(parse_qsl(url.query, keep_blank_values=True))
-            body = json.dumps(one["content"]).encode() if one.get("content") is not None else b""
-            headers = {
-                **request.headers,
-                **{k.lower(): v for k, v in (one.get("requestHeaderDetails") or {}).items()},
-            }
-            sent = Request(str(one.get("httpMethod", "GET")), url.path, query, headers, body, request.base)
-            answer = self._ask(sent)
-            content = json.loads(answer.payload() or b"null")
-            answers.append(
-                {"name": one.get("name"), "httpStatusCode": answer.status, "headers": {}, "content": content}
-            )
-        return Answer(body={"responses": answers})
-
-
-def _field(one: Json, field: str) -> str:
-    return str(one["name"] if field == "name" else one["id"].split("/")[4]).lower()
-
-
-def _columns(one: Json) -> Json:
-    parts = one["id"].split("/")
-    return {"subscriptionId": parts[2], "resourceGroup": parts[4], "type": one["type"].lower()}
 
 
 def _bare(request: Request) -> str:

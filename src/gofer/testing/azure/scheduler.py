@@ -6,7 +6,7 @@ import threading
 
 from gofer.testing.azure.attempt import Setting, run_attempt
 from gofer.testing.azure.capacity import need_of, place_for
-from gofer.testing.azure.crew import sweep
+from gofer.testing.azure.crew import end_all
 from gofer.testing.azure.jobs import ACTIVE, ENDED, Job
 from gofer.testing.azure.messages import Refused
 
@@ -26,11 +26,12 @@ class Scheduler:
 
     def start(self) -> None:
         """Takes up what a simulator before this one left: what was running then goes back into the queue."""
-        for job in self._jobs.all():
-            if job.status in ACTIVE and not job.left:
-                sweep(job.pids, job.name)
-                job.pids, job.nodes = {}, []
-                self._jobs.become(job, "Canceled" if job.status == "CancelRequested" else "Queued")
+        found = [job for job in self._jobs.all() if job.status in ACTIVE and not job.left]
+        if found:
+            end_all(self._setting.identity_secret)
+        for job in found:
+            job.pids, job.nodes = {}, []
+            self._jobs.become(job, "Canceled" if job.status == "CancelRequested" else "Queued")
         self._thread.start()
 
     def stop(self) -> None:

@@ -9,9 +9,11 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from gofer.testing.azure.capacity import super_computer
+from gofer.testing.azure.crew import Gate
 from gofer.testing.azure.jobs import Job
 
 _PROGRAM = "/usr/sbin/sshd"
@@ -25,7 +27,7 @@ UsePAM no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
-SetEnv HOME={folder} AZUREML_RUN_ID={name} IDENTITY_HEADER={secret}
+SetEnv HOME={folder} {marks}
 Subsystem sftp internal-sftp
 """
 
@@ -54,10 +56,10 @@ class Shell:
         self._child.wait()
 
 
-def open_shell(job: Job, folder: Path, port: int, secret: str) -> Shell | None:
+def open_shell(job: Job, folder: Path, port: int, marks: Mapping[str, str], gate: Gate) -> Shell | None:
     """None when the job asks for none, or this machine has no `sshd`. Its process keeps the sessions.
 
-    It and they have `secret`, by which the simulator knows what its nodes run.
+    It and they have the variables `marks`, by which the simulator knows what its node runs.
     """
     keys = public_keys(job)
     if not keys or not os.access(_PROGRAM, os.X_OK) or shutil.which("ssh-keygen") is None:
@@ -68,13 +70,14 @@ def open_shell(job: Job, folder: Path, port: int, secret: str) -> Shell | None:
     make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "host_key")]
     subprocess.run(make, check=True, stdin=subprocess.DEVNULL, timeout=30)
     (folder / "authorized_keys").write_text(keys.strip() + "\n")
-    words = _CONFIG.format(port=port, folder=folder, name=job.name, secret=secret)
+    given = " ".join(f'"{name}={value}"' for name, value in marks.items())
+    words = _CONFIG.format(port=port, folder=folder, marks=given)
     (folder / "sshd_config").write_text(words)
     argv = [_PROGRAM, "-D", "-e", "-f", str(folder / "sshd_config")]
-    with open(folder / "sshd.log", "ab") as log:
+    with open(folder / "sshd.log", "ab") as log, gate.passage():
         child = subprocess.Popen(
             argv,
-            env={**os.environ, "IDENTITY_HEADER": secret},
+            env={**os.environ, **marks},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote, unquote, urlsplit
 
 from gofer.testing.azure.blobs import BlobError, Container
+from gofer.testing.azure.clock import Clock
 from gofer.testing.azure.messages import Json
 from gofer.testing.azure.sas import account_sas, service_sas
 from gofer.testing.azure.tokens import Tokens
@@ -24,6 +25,7 @@ class Storage:
     accounts: dict[str, str]
     authority: str
     tokens: Tokens
+    clock: Clock
     context: ssl.SSLContext = field(default_factory=ssl.create_default_context)
 
     def own(self, account: str, container: str) -> Container:
@@ -63,8 +65,9 @@ class Storage:
         return self._container(account, words[0], bearer=token), "/".join(words[1:])
 
     def link(self, account: str, container: str, blob: str, permissions: str = "r") -> str:
-        """A blob's address with a SAS of an hour."""
-        sas = service_sas(account, self._key(account), permissions, time.time() + 3600, container, blob)
+        """A blob's address with a SAS of an hour, by the service's own clock."""
+        ends = self.clock.now() + 3600
+        sas = service_sas(account, self._key(account), permissions, ends, container, blob)
         return f"{self.endpoint}/{account}/{container}/{quote(blob)}?{sas}"
 
     def product_endpoint(self, account: str) -> str:

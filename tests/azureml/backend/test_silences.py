@@ -1,0 +1,109 @@
+"""Moments in which nobody answers: a login is gone, a service refuses, logs cannot be opened."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from azureml.backend.desk import Desk
+from home import until
+from services.azure import Azure
+
+pytestmark = [pytest.mark.net, pytest.mark.slow, pytest.mark.xdist_group("azure-silences")]
+LOG = "user_logs/std_log.txt"
+
+
+def state(desk: Desk, run: str) -> tuple[str, str | None]:
+    found = json.loads(desk.gofer("query", "--json", run).out)
+    return found["state"], found["reason"]
+
+
+def sign_out(desk: Desk) -> dict[str, str]:
+    """The variables of the login, which are gone now."""
+    names = ("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_TENANT_ID")
+    return {name: desk.environ.pop(name) for name in names}
+
+
+def test_who_is_signed_out_is_told_that_the_run_is_recorded(desk: Desk, azure: Azure) -> None:
+    desk.gofer("wait", desk.submit("true"))
+    login = sign_out(desk)
+    done = desk.gofer("submit", "true", status=1)
+    assert "nobody is signed in to Azure" in done.err
+    assert "is recorded and goes out with the next command that can" in done.err
+    desk.environ |= login
+    desk.gofer("wait", "last")
+    assert state(desk, "last") == ("succeeded", None)
+
+
+def test_a_run_that_was_never_sent_is_stopped_without_being_sent(desk: Desk, azure: Azure) -> None:
+    desk.gofer("wait", desk.submit("true"))
+    login = sign_out(desk)
+    desk.gofer("submit", "touch", "it-ran", status=1)
+    done = desk.gofer("abort", "last", status=1)
+    assert "is not sent any more" in done.err
+    desk.environ |= login
+    assert state(desk, "last") == ("cancelled", "user")
+    run = json.loads(desk.gofer("query", "--json", "last").out)["id"]
+    assert azure.arm("GET", f"/jobs/{run}")[0] == 404
+    assert "had ended before" in desk.gofer("abort", run).err
+
+
+def test_a_run_that_the_service_has_after_all_is_stopped_later(desk: Desk, azure: Azure) -> None:
+    """The job arrived, the answer did not, and then nothing could be asked."""
+    desk.gofer("wait", desk.submit("true"))
+    azure.fault("drop-after", "/jobs/r", method="PUT", count=1)
+    azure.fault("status", "/jobs", count=1000, status=403)
+    try:
+        desk.gofer("submit", "sleep", "600", status=1)
+        assert "is not sent any more" in desk.gofer("abort", "last", status=1).err
+    finally:
+        azure.admin("DELETE", "/faults")
+    until(lambda: state(desk, "last")[0] == "cancelled", "it was stopped")
+
+
+def test_waiting_goes_on_while_nobody_answers(desk: Desk, azure: Azure) -> None:
+    run = desk.submit("sh", "-c", 'until [ -e "$GOFER_OUTPUT_DIR/../go" ]; do sleep 0.2; done & sleep 8')
+    azure.wait(run, "Running")
+    waiting = subprocess.Popen(
+        desk.argv("wait", run),
+        cwd=desk.folder,
+        env=desk.environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert waiting.stderr is not None
+    said = waiting.stderr.readline()
+    assert "running" in said or "queued" in said or "starting" in said, said
+    azure.fault("status", "/jobs", count=1000, status=403)
+    try:
+        while "still waiting" not in said:
+            line = waiting.stderr.readline()
+            assert line, said
+            said += line
+    finally:
+        azure.admin("DELETE", "/faults")
+    out, rest = waiting.communicate(timeout=90)
+    assert (waiting.returncode, out) == (0, f"{run} succeeded\n"), said + rest
+    assert "there are answers again" in rest
+
+
+def test_a_log_that_cannot_be_opened_does_not_empty_its_copy(
+    desk: Desk, azure: Azure, tmp_path: Path
+) -> None:
+    text = "one\ntwo\n"
+    azure.admin("POST", "/jobs", {"name": "old-1", "status": "Running", "logs": {LOG: text}})
+    desk.gofer("q", "old-1")
+    copy = desk.folder / "assets/old-1" / LOG
+    assert copy.read_text() == text
+    azure.admin("POST", "/clock", {"skew_s": -2 * 3600.0})  # what it signs now ended an hour ago
+    try:
+        done = desk.gofer("q", "old-1", status=1)
+    finally:
+        azure.admin("POST", "/clock", {"skew_s": 0.0})
+    assert "answers 403 to who reads the service's log" in done.err
+    assert copy.read_text() == text
+    assert "two" in desk.gofer("q", "old-1").out
