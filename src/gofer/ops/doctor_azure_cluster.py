@@ -30,6 +30,7 @@ def virtual_cluster_checks(access: Access, target: Target) -> Iterator[Check]:
         yield Check(what, Status.FAIL, words, nearest(short, known, "virtual clusters"))
         return
     yield Check(what, Status.OK, name.rpartition("/")[2])
+    yield from _image(target)
     quotas = ((found.get("properties") or {}).get("managed") or {}).get("quotas") or {}
     wanted = tuple(option(target, "locations") or ()) or tuple(quotas)
     types = _series_of_types(access, path.split("/")[2], [one for one in wanted if one in quotas])
@@ -39,6 +40,15 @@ def virtual_cluster_checks(access: Access, target: Target) -> Iterator[Check]:
         hint = nearest(instance_type, sorted(types), "instance types")
         yield Check(f"target {target.name} instance type", Status.FAIL, words, hint)
     yield from _quota(target, quotas, wanted, types.get(instance_type, ""))
+
+
+def _image(target: Target) -> Iterator[Check]:
+    """Singularity runs images that have its own parts inside, and gofer's own have not."""
+    if any(option(target, key) for key in ("image", "environment", "image_version")):
+        return
+    words = "it names none, and Singularity may refuse the plain one that gofer takes then"
+    hint = "`image_version: NAME` is one of Singularity's own; `gofer image wrap NAME` makes another fit"
+    yield Check(f"target {target.name} image", Status.WARN, words, hint)
 
 
 def _series_of_types(access: Access, subscription: str, locations: list[str]) -> dict[str, str]:

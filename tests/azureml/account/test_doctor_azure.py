@@ -348,6 +348,10 @@ def test_singularity_and_its_quota(room: Room) -> None:
     room.write(SINGULARITY)
     found = room.look("eus")
     assert found["target eus virtual cluster"]["status"] == "ok"
+    image = found["target eus image"]
+    assert image["status"] == "warn" and "image_version" in image["hint"]
+    room.write(f"{SINGULARITY.replace('ND40', 'Singularity.ND40')}, image_version: pytorch")
+    assert not {"target eus image", "target eus instance type"} & room.look("eus").keys()
     assert found["target eus quota"]["detail"] == "0 of 32 used in the tier premium, eastus, southcentralus"
     room.write(SINGULARITY.replace("sim-vc", "sim-cv"))
     is_wrong(

@@ -45,13 +45,22 @@ def test_doors(said: dict[str, Any], door: Door | None) -> None:
     assert shell.find_door(said) == door
 
 
+def test_the_door_that_the_run_history_knows() -> None:
+    closed: dict[str, Any] = {"type": "SSH", "status": "Stopped", "endpoint": None, "properties": {}}
+    opened = {**closed, "properties": {"ProxyEndpoint": "wss://ssh-1.example/x"}}
+    other = {"type": "JupyterLab", "endpoint": "wss://lab.example"}
+    assert shell.find_door(job(), {"lab": other, "ssh": closed}) is None
+    found = shell.find_door(job(endpoint="wss://elsewhere.example"), {"lab": other, "ssh": opened})
+    assert found == Door("ssh-1.example", None, "azureuser", "wss://ssh-1.example/x")
+
+
 def test_the_node_of_a_run() -> None:
     nodes = [
         {"runId": "other", "publicIpAddress": "10.0.0.1", "port": 50000},
         {"runId": RUN, "publicIpAddress": "10.0.0.2", "port": 50001},
     ]
-    assert shell.find_door(job(), nodes) == Door("10.0.0.2", 50001)
-    assert shell.find_door(job(), [{"runId": RUN, "publicIpAddress": None}]) is None
+    assert shell.find_door(job(), nodes=nodes) == Door("10.0.0.2", 50001)
+    assert shell.find_door(job(), nodes=[{"runId": RUN, "publicIpAddress": None}]) is None
 
 
 def test_the_words_for_ssh() -> None:

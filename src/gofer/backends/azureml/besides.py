@@ -104,15 +104,25 @@ class Besides(AzureTarget):
         state = "not known to the service" if job is None else from_job(run.id, trim(job)).state
         if job is None or state != State.RUNNING:
             raise CheckFailed(f"{run.id} is {state}, and a shell needs one that runs", hint="`gofer why`")
-        door = shell.find_door(job) or shell.find_door(job, self._nodes_or_none())
+        door = shell.find_door(job, self._service.instances(run.id))
+        door = door or shell.find_door(job, nodes=self._nodes_or_none())
         if door is None:
-            raise CheckFailed(
-                f"the service opened no shell for {run.id}",
-                hint=f"set `interactive: true` in the target `{self.target}` and submit again",
-            )
+            raise self._no_door(run.id, job)
         login = differing(self._environ, os.environ)
         here = shell.Here(shell.private_key(self._options.ssh_public_key), self._azure_folder, login)
         return shell.words(door, run.id, command, here, terminal=terminal)
+
+    def _no_door(self, run_id: str, job: dict[str, Any]) -> CheckFailed:
+        said = job.get("properties") or {}
+        asked = "ssh" in (said.get("services") or {}) or self._options.interactive
+        if asked:
+            return CheckFailed(
+                f"the service has not opened a shell for {run_id} yet", hint="try again in a minute"
+            )
+        return CheckFailed(
+            f"the service opened no shell for {run_id}",
+            hint=f"set `interactive: true` in the target `{self.target}` and submit again",
+        )
 
     def _nodes_or_none(self) -> list[dict[str, Any]]:
         if self._options.platform != "aml":

@@ -63,6 +63,11 @@ class Service:
         """The run history's word: log files and the error, whoever started the job."""
         return self.arm.find(f"{self._history()}/runs/{name}/details")
 
+    def instances(self, name: str, node: int = 0) -> dict[str, Json]:
+        """The services of a job on one of its nodes, by name, as the run history knows them; none is {}."""
+        found = self.arm.find(f"{self._history()}/runs/{name}/serviceinstances/{node}") or {}
+        return dict(found.get("instances") or {})
+
     def experiments(self, most: int) -> list[str]:
         """The ids of the workspace's experiments, no more than `most`."""
         found: list[str] = []

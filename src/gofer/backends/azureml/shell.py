@@ -26,15 +26,15 @@ class Door(NamedTuple):
     bridge: str | None = None
 
 
-def find_door(job: Json, nodes: Iterable[Json] = ()) -> Door | None:
-    """By the job's tag, its services, or the node that it runs on; None when there is none."""
+def find_door(job: Json, instances: Json | None = None, nodes: Iterable[Json] = ()) -> Door | None:
+    """By the job's tag, its services, or the node that it runs on; None when there is none.
+
+    `instances` are its services as the run history knows them, where the official tools look.
+    """
     said = job.get("properties") or {}
     tagged = (said.get("tags") or {}).get("ssh")
-    services = [one for one in (said.get("services") or {}).values() if isinstance(one, Mapping)]
-    ends = [
-        str(one.get("endpoint") or "") for one in services if str(one.get("jobServiceType")).upper() == "SSH"
-    ]
-    for end in [str(tagged or ""), *ends]:
+    services = [*(instances or {}).values(), *(said.get("services") or {}).values()]
+    for end in [str(tagged or ""), *(_end(one) for one in services if isinstance(one, Mapping))]:
         parts = urlsplit(end)
         if parts.scheme == "ssh" and parts.hostname:
             return Door(parts.hostname, parts.port, parts.username or _USER)
@@ -45,6 +45,13 @@ def find_door(job: Json, nodes: Iterable[Json] = ()) -> Door | None:
             port = node.get("port")
             return Door(str(node["publicIpAddress"]), int(port) if port else None)
     return None
+
+
+def _end(service: Json) -> str:
+    """Where a service of the kind ssh is reached, as far as it says it; empty for another."""
+    if str(service.get("type") or service.get("jobServiceType")).upper() != "SSH":
+        return ""
+    return str((service.get("properties") or {}).get("ProxyEndpoint") or service.get("endpoint") or "")
 
 
 class Here(NamedTuple):

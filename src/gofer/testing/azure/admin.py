@@ -11,6 +11,7 @@ from gofer.testing.azure.assets import Assets
 from gofer.testing.azure.attempt import Setting
 from gofer.testing.azure.clock import Clock
 from gofer.testing.azure.faults import Faults, read_fault
+from gofer.testing.azure.heard import Heard
 from gofer.testing.azure.identity import Identity
 from gofer.testing.azure.jobs import ACTIVE, ENDED, Job
 from gofer.testing.azure.left import leave
@@ -37,6 +38,7 @@ class Admin:
     identity: Identity
     tokens: Tokens
     faults: Faults
+    heard: Heard
     clock: Clock
     token: str
 
@@ -46,6 +48,8 @@ class Admin:
             "DELETE /_sim/faults": lambda request: self.faults.clear(),
             "GET /_sim/counters": lambda request: self.faults.report(),
             "DELETE /_sim/counters": lambda request: self.faults.reset_counters(),
+            "POST /_sim/heard": lambda request: self.heard.listen(),
+            "GET /_sim/heard": lambda request: self.heard.report(),
             "POST /_sim/clock": self._set_clock,
             "POST /_sim/tokens/expire": lambda request: self.tokens.expire(),
             "POST /_sim/device/approve": self._approve,

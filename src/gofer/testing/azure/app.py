@@ -20,6 +20,7 @@ from gofer.testing.azure.clock import Clock
 from gofer.testing.azure.cloud import Cloud
 from gofer.testing.azure.crew import end_all
 from gofer.testing.azure.faults import Faults
+from gofer.testing.azure.heard import Heard
 from gofer.testing.azure.history import History
 from gofer.testing.azure.identity import Identity
 from gofer.testing.azure.job_routes import JobRoutes
@@ -53,7 +54,7 @@ class Simulator:
     """Serves from `start` to the end of the process."""
 
     def __init__(self, options: Options) -> None:
-        self.clock, self.faults = Clock(), Faults()
+        self.clock, self.faults, self.heard = Clock(), Faults(), Heard()
         self.tokens = Tokens(self.clock)
         self.admin_token = _word(options.folder / "admin.token")
         self._server = Server(self, options.port, _context(options.certificates))
@@ -87,7 +88,7 @@ class Simulator:
         for workspace in shelf.all("workspace"):
             assets.furnish(workspace["id"])
         jobs = JobRoutes(self.jobs, shelf, self.scheduler, self.clock, page)
-        turned = (self.tokens, self.faults, self.clock, self.admin_token)
+        turned = (self.tokens, self.faults, self.heard, self.clock, self.admin_token)
         parts = [
             identity.routes(),
             Cloud(shelf, blobs).routes(),
@@ -122,6 +123,7 @@ class Simulator:
                 self.faults.count(request.method, "unknown")
                 raise Refused(404, "InvalidResourceType", f"Nothing answers {request.method} {request.path}.")
             self.faults.count(request.method, route.path)
+            self.heard.keep(request, route.path)
             versions.check(route.path, request.query.get("api-version"))
             if not route.open:
                 claims = self.tokens.check(request.headers.get("authorization"), self._audiences)
