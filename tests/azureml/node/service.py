@@ -1,6 +1,7 @@
-"""A small Azure ML for the agent's tests: it brings a room, sets the service's variables, starts processes.
+"""The service as the agent sees it, without its queue and its API: a room, variables, processes, for tests
+that must tell one process of a job to end, kill it, or start it again at a moment of their own.
 
-It has state: what it started it can tell to end, kill, and start again as the same job.
+The variables are those that the simulator gives.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from services.process import free_port
 from gofer.agent import folder
 from gofer.agent.objects import open_objects
 from gofer.agent.objects.base import Objects
+from gofer.testing.azure import launch
+from gofer.testing.azure.jobs import Job as ServiceJob
 from gofer.transport.bundle import bundle
 
 ENDS_S = 90.0
@@ -62,6 +65,15 @@ def request(command: Sequence[str], **more: Any) -> dict[str, Any]:
     return {**told, **more}
 
 
+def _as_the_service_has_it(name: str, nodes: int) -> ServiceJob:
+    """The simulator's own job, so that the variables of these tests are those of all others."""
+    workspace = "/subscriptions/s/resourceGroups/g/providers/Microsoft.MachineLearningServices/workspaces/w"
+    properties: dict[str, Any] = {"experimentName": "x", "resources": {"instanceCount": nodes}}
+    if nodes > 1:
+        properties["distribution"] = {"distributionType": "PyTorch", "processCountPerInstance": 1}
+    return ServiceJob(f"{workspace}/jobs/{name}", name, workspace, properties, 0.0, 0)
+
+
 class Job:
     """One job of the service: a room in the store and on each node's disk, and processes."""
 
@@ -76,6 +88,7 @@ class Job:
         self.python = sys.executable
         self.started: list[subprocess.Popen[str]] = []
         self._port = free_port()
+        self._told = _as_the_service_has_it(self.id, self._nodes)
         self.room = place / "room"
         self.room.mkdir(parents=True)
         for name, value in (("request.json", told), ("private.json", private)):
@@ -92,18 +105,14 @@ class Job:
         self.started = [self.start_node(node) for node in range(self._nodes)]
 
     def start_node(self, node: int) -> subprocess.Popen[str]:
-        extra = {}
-        if self._nodes > 1:
-            extra = {"NODE_RANK": str(node), "RANK": str(node), "LOCAL_RANK": "0"}
-            extra |= {"WORLD_SIZE": str(self._nodes), "MASTER_ADDR": "127.0.0.1"}
-            extra |= {"MASTER_PORT": str(self._port)}
+        extra = launch.processes(self._told, ["127.0.0.1"] * self._nodes, self._port)[node].variables
         return self.spawn(node, [self.python, "-E", "-s", str(self.zip), str(self.room), *self.words], extra)
 
     def spawn(self, node: int, argv: Sequence[str], extra: Mapping[str, str]) -> subprocess.Popen[str]:
         """Each node has a folder for what is temporary, and a log that takes what its process prints."""
         own = self._place / f"node-{node}"
         own.mkdir(exist_ok=True)
-        service = {"AZUREML_RUN_ID": self.id, "IDENTITY_HEADER": "dummy-header", "MSI_SECRET": "dummy-msi"}
+        service = launch.service_variables(self._told, "http://127.0.0.1:9", "dummy-node-secret")
         kept = {name: value for name, value in os.environ.items() if not name.startswith("GOFER_")}
         environ = {**kept, **service, **extra, "TMPDIR": str(own), **self.environ}
         with open(own / "out", "w") as out, open(own / "err", "w") as err:

@@ -45,7 +45,7 @@ def test_all_ranks_of_a_node(service: Service) -> None:
     job = service.job(["sh", "-c", "echo $RANK/$WORLD_SIZE $LOCAL_RANK $MASTER_ADDR"], procs=4)
     (done,) = job.run()
     assert done.status == 0, done.err
-    assert [job.log(rank=rank) for rank in range(4)] == [f"{rank}/4 {rank} localhost\n" for rank in range(4)]
+    assert [job.log(rank=rank) for rank in range(4)] == [f"{rank}/4 {rank} 127.0.0.1\n" for rank in range(4)]
     assert "1/4 1" not in done.out  # only the first rank is echoed
     assert f"runs/{job.id}/attempts/1/node-0/" in done.out
 
@@ -75,7 +75,7 @@ def test_what_the_command_finds_in_its_environment(service: Service) -> None:
         "of the image",
     )
     assert (found["AZUREML_RUN_ID"], found["RANK"], found["GOFER_TAGS"]) == ("changed", "0", "a=b")
-    assert (found["IDENTITY_HEADER"], found["MSI_SECRET"]) == ("dummy-header", "dummy-msi")
+    assert (found["IDENTITY_HEADER"], found["MSI_SECRET"]) == ("dummy-node-secret",) * 2
     assert "AZURE_ML_INPUT_gofer_run" not in found
 
 
@@ -104,7 +104,7 @@ def test_nothing_private_is_in_the_store_but_in_the_room(service: Service) -> No
     job = service.job(["sh", "-c", script], environment={"TOKEN": "dummy-private-token"}, retries=1)
     (done,) = job.run()
     signature = service.spec["sas"].rpartition("sig=")[2]
-    hidden = ["dummy-private-token", signature, "dummy-header", "dummy-msi"]
+    hidden = ["dummy-private-token", signature, "dummy-node-secret"]
     for info in service.objects.list():
         text = service.objects.get(info.key).decode()
         assert not [word for word in hidden if word in text], info.key
