@@ -159,6 +159,14 @@ def test_patience_ends(azurite: Azurite, moto: Moto) -> None:
         assert len(proxy.requests) == 1
 
 
+def test_a_service_that_was_never_heard_from_is_asked_as_often(azurite: Azurite, moto: Moto) -> None:
+    """As on a node, which got itself from that very store a moment ago."""
+    with proxied(azurite.port) as proxy:
+        store = open_behind("azure", proxy, azurite, moto, policy=Policy(first_s=0.01))
+        proxy.faults = lambda request: Fault("reset") if request.number < 6 else None
+        assert [*store.list("")] == []
+
+
 def test_two_writers_of_a_new_object_that_meet_in_s3(azurite: Azurite, moto: Moto) -> None:
     with proxied(int(moto.endpoint.rpartition(":")[2])) as proxy:
         store = open_behind("s3", proxy, azurite, moto)

@@ -125,10 +125,9 @@ class Client:
 
     def _unreachable(self, failure: OSError, tried: int) -> NoReturn:
         error = _network_error(failure)
-        passing = error.code not in ("tls", "name") and (
-            self._heard is not None or tried + 1 < _TRIES_UNHEARD
-        )
-        if passing:
+        is_sure = self._policy.is_sure or self._heard is not None
+        may_pass = error.code != "tls" and (error.code != "name" or self._policy.is_sure)
+        if may_pass and (is_sure or tried + 1 < _TRIES_UNHEARD):
             raise Transient(error) from None
         raise error from None
 

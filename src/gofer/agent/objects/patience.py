@@ -17,13 +17,15 @@ _WORTH_IT = frozenset({408, 429, 500, 502, 503, 504})
 class Policy(NamedTuple):
     """The waits double from `first_s` to `most_s`, each drawn at random from its upper half.
 
-    No try begins after `patience_s`; a service that asks for a longer wait is not waited for.
+    No try begins after `patience_s`; a service that asks for a longer wait is not waited for. One that is not
+    `is_sure` to be there is given up early when it was never heard from: its name may be misspelt.
     """
 
     tries: int = 10
     first_s: float = 0.2
     most_s: float = 20.0
     patience_s: float = 180.0
+    is_sure: bool = False
 
 
 class Transient(Exception):
