@@ -52,7 +52,7 @@ def restore(source: Union[_Folder, Read], snapshot_id: str, destination: _Folder
         manifest = load(read, snapshot_id)
         return _restore_new(read, manifest, target)
     except ManifestError as error:
-        raise CheckoutError(f"the snapshot {snapshot_id} is not sound: {error}") from error
+        raise CheckoutError(f"the snapshot {snapshot_id} cannot be restored: {error}") from error
     except OSError as error:
         raise CheckoutError(f"the snapshot {snapshot_id} could not be put into {target}: {error}") from error
 
