@@ -63,8 +63,9 @@ def test_a_run_that_the_service_has_after_all_is_stopped_later(desk: Desk, azure
     until(lambda: state(desk, "last")[0] == "cancelled", "it was stopped")
 
 
-def test_waiting_goes_on_while_nobody_answers(desk: Desk, azure: Azure) -> None:
-    run = desk.submit("sh", "-c", 'until [ -e "$GOFER_OUTPUT_DIR/../go" ]; do sleep 0.2; done & sleep 8')
+def test_waiting_goes_on_while_nobody_answers(desk: Desk, azure: Azure, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    run = desk.submit("sh", "-c", f"until [ -e {go} ]; do sleep 0.2; done")
     azure.wait(run, "Running")
     waiting = subprocess.Popen(
         desk.argv("wait", run),
@@ -86,14 +87,13 @@ def test_waiting_goes_on_while_nobody_answers(desk: Desk, azure: Azure) -> None:
             said += line
     finally:
         azure.admin("DELETE", "/faults")
+        go.touch()
     out, rest = waiting.communicate(timeout=90)
     assert (waiting.returncode, out) == (0, f"{run} succeeded\n"), said + rest
     assert "there are answers again" in rest
 
 
-def test_a_log_that_cannot_be_opened_does_not_empty_its_copy(
-    desk: Desk, azure: Azure, tmp_path: Path
-) -> None:
+def test_a_log_that_cannot_be_opened_does_not_empty_its_copy(desk: Desk, azure: Azure) -> None:
     text = "one\ntwo\n"
     azure.admin("POST", "/jobs", {"name": "old-1", "status": "Running", "logs": {LOG: text}})
     desk.gofer("q", "old-1")
