@@ -47,10 +47,12 @@ def repair(session: Session, rows: Sequence[RunRow], backend: Backend) -> None:
             continue
         ended = [one for one in _told(session, mine, record) if one.state.is_final]
         session.ledger.apply(ended, time.time())
-        if len(ended) < len(mine) and is_unwanted(session, owner):
-            session.ledger.apply([_never_sent(row) for row in mine], time.time())
+        known = {one.run_id for one in ended}
+        left = [row for row in mine if row.id not in known]
+        if left and all(is_unwanted(session, row) for row in left):
+            session.ledger.apply([_never_sent(row) for row in left], time.time())
             _forget(session, owner_id)
-        elif len(ended) < len(mine):
+        elif left:
             send(session, record, owner.store, backend)
             session.ledger.add_event(owner_id, time.time(), "repaired", {"state": owner.state})
             session.say(f"completed the interrupted submission of {owner_id}")
@@ -59,10 +61,11 @@ def repair(session: Session, rows: Sequence[RunRow], backend: Backend) -> None:
 
 
 def is_unwanted(session: Session, row: RunRow) -> bool:
-    """Whether somebody asked for the end of a run that its cluster has not confirmed to have."""
+    """Whether somebody asked for the end of a run, or of its group, which its cluster never confirmed."""
     if row.state != State.PENDING:
         return False
-    return any(event.event == CANCEL_ASKED for event in session.ledger.events(row.id))
+    asked = [row.id, *([row.group_id] if row.group_id else [])]
+    return any(event.event == CANCEL_ASKED for one in asked for event in session.ledger.events(one))
 
 
 def stop_unwanted(

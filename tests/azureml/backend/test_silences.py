@@ -50,13 +50,16 @@ def test_a_run_that_was_never_sent_is_stopped_without_being_sent(desk: Desk, azu
     assert "had ended before" in desk.gofer("abort", run).err
 
 
-def test_a_run_that_the_service_has_after_all_is_stopped_later(desk: Desk, azure: Azure) -> None:
+@pytest.mark.parametrize("words", [(), ("--each", "s=600,601")], ids=["run", "array"])
+def test_a_run_that_the_service_has_after_all_is_stopped_later(
+    desk: Desk, azure: Azure, words: tuple[str, ...]
+) -> None:
     """The job arrived, the answer did not, and then nothing could be asked."""
     desk.gofer("wait", desk.submit("true"))
     azure.fault("drop-after", "/jobs/r", method="PUT", count=1)
     azure.fault("status", "/jobs", count=1000, status=403)
     try:
-        desk.gofer("submit", "sleep", "600", status=1)
+        desk.gofer("submit", *words, "sleep", "600", status=1)
         assert "is not sent any more" in desk.gofer("abort", "last", status=1).err
     finally:
         azure.admin("DELETE", "/faults")
