@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from slurm.desk import Desk
 
 from gofer.agent.slurm import sending
 from gofer.agent.slurm.calls import SlurmSilent
+from gofer.backends.polling import SOONEST_S
 
 pytestmark = ON_SLURM
 
@@ -186,7 +188,10 @@ def test_calls_of_slurms_programs_for_a_submission(desk: Desk) -> None:
     rows = ",".join(str(number) for number in range(200))
     run = desk.submit("--each", f"x={rows}", "sleep", "{x}")
     assert (desk.root / "calls").read_text().split() == ["squeue", "sbatch"]
+    began = time.monotonic()
     desk.gofer("list", "runs")
     desk.gofer("list", "runs")
-    assert (desk.root / "calls").read_text().split() == ["squeue", "sbatch", "squeue"]
+    passed = int((time.monotonic() - began) / SOONEST_S)  # an answer is good for so long, on a slow machine too
+    asked = (desk.root / "calls").read_text().split()[2:]
+    assert set(asked) == {"squeue"} and len(asked) <= 1 + passed
     desk.gofer("abort", "--grace", "0", run)
