@@ -81,6 +81,14 @@ class Seals(Protocol):
 
 
 @runtime_checkable
+class Unseals(Protocol):
+    """A backend that goes on holding private values when a submission failed, to send the run later."""
+
+    def unseal(self, run_id: str) -> None:
+        """Remove them, wherever they are: the run, or whole array, will never be sent. Idempotent."""
+
+
+@runtime_checkable
 class Identifies(Protocol):
     """A backend whose nodes may have an identity of their own before stores of the same service."""
 

@@ -42,6 +42,9 @@ class SealsBeside:
             if not is_recorded(run_id):
                 files.remove(path)
 
+    def unseal(self, run_id: str) -> None:
+        sealed.remove(self._seals, run_id)
+
 
 def forgotten(run_id: str, words: str, *, for_s: float, patience_s: float, now: float) -> Observation:
     """A run that was given to the cluster, which has known nothing of it for so long: its folder may know,

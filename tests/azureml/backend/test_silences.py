@@ -47,6 +47,8 @@ def test_a_run_that_was_never_sent_is_stopped_without_being_sent(desk: Desk, azu
     assert state(desk, "last") == ("cancelled", "user")
     run = json.loads(desk.gofer("query", "--json", "last").out)["id"]
     assert azure.arm("GET", f"/jobs/{run}")[0] == 404
+    assert not [name for name in desk.blobs("rooms") if name.endswith("private.json")]
+    assert not [*desk.path.rglob(f"{run}*private*"), *desk.path.rglob(f"sealed/{run}*")]
     assert "had ended before" in desk.gofer("abort", run).err
 
 
