@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from gofer.config.stores import StoreOptions
 from gofer.errors import StoreError, UsageError
+from gofer.storage.azure import AzureStore
 from gofer.storage.file import FileStore
 from gofer.storage.memory import MemoryStore
 from gofer.storage.open import open_store
@@ -56,3 +58,21 @@ def test_other_urls_are_refused_with_the_kinds(url: str) -> None:
         open_store(url)
     assert url in caught.value.message
     assert "file:///" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("cloud", "suffix"),
+    [
+        (None, "core.windows.net"),
+        ("AzureUSGovernment", "core.usgovcloudapi.net"),
+        ("AzureChinaCloud", "core.chinacloudapi.cn"),
+    ],
+)
+def test_an_account_without_an_endpoint_is_in_the_cloud_of_the_login(
+    tmp_path: Path, cloud: str | None, suffix: str
+) -> None:
+    around = {"HOME": str(tmp_path), **({"AZURE_CLOUD_NAME": cloud} if cloud else {})}
+    options = StoreOptions(account="dummyaccount", key="ZHVtbXk=")
+    store = open_store("az://box/me", options, environ=around)
+    assert isinstance(store, AzureStore)
+    assert store.blob_place[1] == f"https://dummyaccount.blob.{suffix}"

@@ -33,6 +33,7 @@ def tell(facts: dict[str, Any], *, as_json: bool) -> None:
         ("folder", facts["folder"]),
         ("user", facts["user"] or ("by device code" if facts["device_login"] else "nobody is signed in")),
         ("tenant", facts["tenant"] or "-"),
+        ("cloud", facts["cloud"] or "as `ARM_CLOUD_METADATA_URL` describes it"),
         ("subscriptions", "\n".join(_subscription(one) for one in facts["subscriptions"]) or "-"),
         ("tokens", "\n".join(_token(one) for one in facts["tokens"]) or "none kept"),
     ]

@@ -11,6 +11,7 @@ import click
 from gofer.cli.completing_names import profiles
 from gofer.cli.options import Command, Flag, Option, json_option, target_option
 from gofer.cli.screen import say
+from gofer.transport.azure.cloud import NAMES
 
 
 def run(**given: Any) -> int:
@@ -20,7 +21,7 @@ def run(**given: Any) -> int:
 
     profile = given["profile"] or profile_of_target(given["target"])
     client, secret = _principal() if given["service_principal"] else (None, None)
-    request = LoginRequest(profile, given["device_code"], given["tenant"], client, secret)
+    request = LoginRequest(profile, given["device_code"], given["tenant"], client, secret, given["cloud"])
     facts = sign_in(dict(os.environ), request, say)
     tell(facts, as_json=given["as_json"])
     return 0
@@ -71,6 +72,7 @@ command = Command(
         target_option("Sign in to the profile that this target works with"),
         Flag("--device-code", "Sign in by a code that is typed elsewhere"),
         Option("--tenant", "The tenant to sign in to: its id or its domain", metavar="T"),
+        Option("--cloud", "The cloud to sign in to, remembered with the profile", type=click.Choice(NAMES)),
         Flag(
             "--service-principal",
             "As the application AZURE_CLIENT_ID; its secret is AZURE_CLIENT_SECRET, asked for, or on stdin",

@@ -37,6 +37,7 @@ class LoginRequest(NamedTuple):
     tenant: str | None = None
     client: str | None = None
     secret: str | None = None
+    cloud: str | None = None
 
 
 def token_folder(paths: Paths) -> str:
@@ -61,6 +62,8 @@ def sign_in(environ: Mapping[str, str], request: LoginRequest, say: Callable[[st
     try:
         if request.tenant:
             profiles.keep_tenant(name, request.tenant)
+        if request.cloud:
+            profiles.keep_cloud(name, request.cloud)
         _enter(environ, profiles.environ_of(name), request, say)
     except BaseException:
         if is_new:
@@ -95,11 +98,13 @@ def sign_out(environ: Mapping[str, str], profile: str | None) -> dict[str, Any]:
         _leave_az(around, profiles.folder_of(name), name)
     dropped = _forget_tokens(environ, around)
     profiles.keep_tenant(name, None)
+    profiles.keep_cloud(name, None)
     return {"profile": name, "user": was.user if was else None, "signed_out": was is not None or dropped}
 
 
 def account_facts(environ: Mapping[str, str], name: str | None = None) -> dict[str, Any]:
     """One profile in full: who, where, which subscriptions, and when kept tokens end. Asks nobody."""
+    from gofer.transport.azure.cloud import cloud_name
     from gofer.transport.azure.credential import given
 
     profiles = Profiles.of(environ)
@@ -115,6 +120,7 @@ def account_facts(environ: Mapping[str, str], name: str | None = None) -> dict[s
         "user": signed.user if signed else None,
         "user_kind": signed.kind if signed else None,
         "tenant": profiles.tenant(name) or (signed.tenant if signed else None),
+        "cloud": cloud_name(profiles.environ_of(name)),
         "subscriptions": [one._asdict() for one in signed.subscriptions] if signed else [],
         "tokens": _tokens(environ, profiles.environ_of(name)),
         "device_login": _has_device_login(environ, profiles.environ_of(name)),
@@ -174,7 +180,7 @@ def _by_code(environ: Mapping[str, str], around: Mapping[str, str], say: Callabl
     from gofer.transport.azure.credential import device_code
 
     folder = token_folder(Paths.from_environment(environ))
-    cloud = find_cloud(None, environ, folder)
+    cloud = find_cloud(around, folder)
     token = device_code(cloud.scope, say, folder=folder, environ=around, authority=cloud.authority)
     remember(token.value)
 

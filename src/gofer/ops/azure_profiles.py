@@ -21,8 +21,10 @@ from gofer.config.paths import Paths, home_folder
 from gofer.config.sections import NAME_PATTERN
 from gofer.errors import GoferError, UnknownName, UsageError
 from gofer.text import did_you_mean
+from gofer.transport.azure.cloud import in_cloud
 from gofer.transport.azure.credential import is_given
 from gofer.transport.azure.profile import (
+    CLOUD_VARIABLE,
     DEFAULT,
     FOLDER_VARIABLE,
     TENANT_VARIABLE,
@@ -126,26 +128,38 @@ class Profiles:
         own = {VARIABLE: name}
         if name != DEFAULT:
             own[FOLDER_VARIABLE] = str(self.folder_of(name))
-        tenant = self.tenant(name)
+        tenant, cloud = self.tenant(name), self._kept("cloud", name)
         if tenant and not self._environ.get(TENANT_VARIABLE):
             own[TENANT_VARIABLE] = tenant
+        if cloud and not self._environ.get(CLOUD_VARIABLE):
+            own = in_cloud(cloud, own)
         return {**self._environ, **own}
 
     def tenant(self, name: str) -> str | None:
         """The tenant that the person signed in to, where they named one: a guest is at home in another."""
+        return self._kept("tenant", name)
+
+    def keep_tenant(self, name: str, tenant: str | None) -> None:
+        self._keep("tenant", name, tenant)
+
+    def keep_cloud(self, name: str, cloud: str | None) -> None:
+        """The cloud that the person signed in to, where they named one; `environ_of` has it then."""
+        self._keep("cloud", name, cloud)
+
+    def _kept(self, what: str, name: str) -> str | None:
         try:
-            return (self._folder / f".tenant.{name}").read_text().strip() or None
+            return (self._folder / f".{what}.{name}").read_text().strip() or None
         except OSError:
             return None
 
-    def keep_tenant(self, name: str, tenant: str | None) -> None:
-        path = self._folder / f".tenant.{name}"
-        if tenant is None:
+    def _keep(self, what: str, name: str, value: str | None) -> None:
+        path = self._folder / f".{what}.{name}"
+        if value is None:
             path.unlink(missing_ok=True)
         else:
-            _check_name(tenant)
+            _check_name(value)
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path.write_text(f"{tenant}\n")
+            path.write_text(f"{value}\n")
 
     def make(self, name: str) -> None:
         """Make the profile's folder, for the user alone; nothing happens when it is there."""
@@ -178,6 +192,7 @@ class Profiles:
         except OSError as error:
             raise GoferError(f"cannot remove `{folder}`: {error.strerror}") from None
         self.keep_tenant(name, None)
+        self.keep_cloud(name, None)
         if was == (name, "`gofer account use`"):
             self._choice.unlink(missing_ok=True)
 

@@ -51,14 +51,17 @@ class Access:
 
     @cached_property
     def environ(self) -> dict[str, str]:
-        """The environment of the profile; UnknownName when it is gone."""
-        return self.profiles.environ_for(self._owner, self._named)
+        """The environment of the profile, in the target's cloud; UnknownName when the profile is gone."""
+        from gofer.transport.azure.cloud import in_cloud
+
+        around = self.profiles.environ_for(self._owner, self._named)
+        return in_cloud(self._cloud, around) if self._cloud else around
 
     @cached_property
     def cloud(self) -> Cloud:
         from gofer.transport.azure.cloud import find_cloud
 
-        return find_cloud(self._cloud, self._session.environ, token_folder(self._session.paths))
+        return find_cloud(self.environ, token_folder(self._session.paths))
 
     @cached_property
     def credential(self) -> Credential:

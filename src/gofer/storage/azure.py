@@ -36,7 +36,7 @@ _COPY_S = 24 * 3600.0
 
 
 class AzureStore(CloudStore):
-    """The blobs of one container under a prefix. Opening it asks nobody.
+    """The blobs of one container under a prefix. Opening it asks nobody, but for a private cloud's addresses.
 
     `environ` is the environment of the login, for a store that one opens; by default the process's own.
     """
@@ -47,7 +47,7 @@ class AzureStore(CloudStore):
         address = read_address(entry.url)
         self._address = address
         self._account = azure_account(entry, address)
-        self._endpoint = azure_endpoint(entry, self._account)
+        self._endpoint = azure_endpoint(entry, self._account) or _default_endpoint(self._account, around)
         self._is_hierarchical = entry.options.is_hierarchical
         self._signer = _signer(entry, self._account, around)
         spec = {"endpoint": self._endpoint, "container": address.container, "prefix": address.prefix}
@@ -175,6 +175,12 @@ class AzureStore(CloudStore):
             self.clock_ahead_s,
             self._profile,
         )
+
+
+def _default_endpoint(account: str, environ: Mapping[str, str]) -> str:
+    from gofer.storage.azure_login import default_endpoint
+
+    return default_endpoint(account, environ)
 
 
 def _signer(entry: Entry, account: str, environ: Mapping[str, str]) -> Signer:

@@ -1,4 +1,4 @@
-"""Azure AD: tokens of whoever is signed in, and signatures made with them."""
+"""Azure AD: tokens of whoever is signed in, signatures made with them, and the cloud of the login."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from gofer.config.paths import Paths
 from gofer.config.redact import remember
 from gofer.errors import CredentialError
 from gofer.storage.credentials import Entry
+from gofer.transport.azure.cloud import find_cloud
 from gofer.transport.azure.credential import Credential, NobodySignedIn
 from gofer.transport.azure.profile import DEFAULT, login_command
 
@@ -25,14 +26,24 @@ _DELEGATION_S = 7 * 86400.0
 Token = tuple[str, float]
 
 
+def default_endpoint(account: str, environ: Mapping[str, str]) -> str:
+    """The URL of an account's blob service in the cloud that the login is in."""
+    return f"https://{account}.blob.{find_cloud(environ, _folder(environ)).storage_suffix}"
+
+
+def _folder(environ: Mapping[str, str]) -> str:
+    return str(Paths.from_environment(environ).engine_dir / "azure")
+
+
 def token_source(entry: Entry, environ: Mapping[str, str]) -> Callable[[], Token]:
     """A function that gets a token and the time of its end; CredentialError when nobody is signed in."""
 
-    folder = str(Paths.from_environment(environ).engine_dir / "azure")
-    credential = Credential(folder, environ, remember=remember)
+    folder = _folder(environ)
     given: list[str] = []
 
     def fetch() -> Token:
+        authority = find_cloud(environ, folder).authority
+        credential = Credential(folder, environ, authority=authority, remember=remember)
         try:
             token = credential.token(_SCOPE)
             if token.value in given:  # the service did not take it

@@ -118,11 +118,13 @@ def read_address(url: str) -> Address:
     return Address(container, account or None, prefix)
 
 
-def azure_endpoint(entry: Entry, account: str) -> str:
-    """The URL of the account's blob service; on an emulator the account stands in the path."""
+def azure_endpoint(entry: Entry, account: str) -> str | None:
+    """The URL of the account's blob service, as far as the store says it; on an emulator the account stands
+    in the path.
+    """
     given = read_endpoint(entry) or _url_of(entry.options.sas)
     if not given:
-        return f"https://{account}.blob.core.windows.net"
+        return None
     parts = urlsplit(given)
     path, host = parts.path.rstrip("/"), parts.hostname or ""
     if not path and (host == "localhost" or re.fullmatch(r"[\d.]+|.*:.*", host)):

@@ -93,7 +93,8 @@ words = sys.argv[1:]
 state = load()
 folder = Path(os.environ.get("AZURE_CONFIG_DIR") or Path(os.environ["HOME"], ".azure"))
 read = sys.stdin.read() if "@-" in words else None
-note(words=words, read=read, folder=str(folder))
+cloud = os.environ.get("AZURE_CLOUD_NAME", "AzureCloud")
+note(words=words, read=read, folder=str(folder), cloud=cloud)
 folder.mkdir(parents=True, exist_ok=True)
 profile = folder / "azureProfile.json"
 def signed():
@@ -115,7 +116,7 @@ def login(rest):
         sys.stderr.write("To sign in, use a web browser to open the page https://example.invalid/devicelogin\\n")
     tenant = found.get("--tenant", state["tenant"])
     write([dict(id=one, name="subscription " + one, state="Enabled", user=user, tenantId=tenant,
-        isDefault=at == 0, environmentName="AzureCloud") for at, one in enumerate(state["subscriptions"])])
+        isDefault=at == 0, environmentName=cloud) for at, one in enumerate(state["subscriptions"])])
 def token(rest):
     found, _ = parse(rest, [], ["--resource", "--scope", "--output", "--tenant", "--subscription"])
     if not signed(): fail("ERROR: Please run 'az login' to setup account.")

@@ -57,6 +57,22 @@ def test_profiles_stand_side_by_side(desk: Home, az: Program, tmp_path: Path) ->
     assert show(desk)["user"] == "dummy.person@example.invalid"
 
 
+def test_a_login_in_another_cloud(desk: Home, az: Program) -> None:
+    """It is remembered with the profile, until the logout; `az` is told of it by its own variable."""
+    told = json.loads(desk.gofer("login", "--profile", "gov", "--cloud", "usgov", "--json").out)
+    assert told["cloud"] == "usgov"
+    assert az.calls[-1]["cloud"] == "AzureUSGovernment"
+    assert [show(desk, name)["cloud"] for name in ("gov", "default")] == ["usgov", "azure"]
+    assert show(desk, "gov", AZURE_CLOUD_NAME="AzureChinaCloud")["cloud"] == "china"
+    assert ["cloud", "usgov"] in [
+        line.split() for line in desk.gofer("account", "show", "gov").out.splitlines()
+    ]
+    desk.gofer("logout", "--profile", "gov")
+    assert show(desk, "gov")["cloud"] == "azure"
+    refused = desk.gofer("login", "--profile", "gov", "--cloud", "moon", status=2).err
+    assert "usgov" in refused
+
+
 def test_which_profile_is_in_use(desk: Home, az: Program) -> None:
     for name in ("work", "home"):
         desk.gofer("login", "--profile", name)
@@ -148,10 +164,12 @@ PROBE = """
 import os, sys
 from gofer.ops.azure_account import token_folder
 from gofer.ops.session import Session
+from gofer.transport.azure.cloud import find_cloud
 from gofer.transport.azure.credential import Credential
 before = dict(os.environ)
 with Session() as session:
-    credential = Credential(token_folder(session.paths), session.azure_environ("this test"))
+    folder, around = token_folder(session.paths), session.azure_environ("this test")
+    credential = Credential(folder, around, authority=find_cloud(around, folder).authority)
     print(credential.token("https://management.azure.com/.default").value)
 assert os.environ == before
 """

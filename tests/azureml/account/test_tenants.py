@@ -193,10 +193,13 @@ with Session() as session:
 
 
 def test_a_shell_is_opened_by_the_login_of_its_target(room: Room) -> None:
-    """The program that carries it is started by ssh, and nobody is signed in to the profile in use."""
+    """The program that carries it is started by ssh, and nobody is signed in to the profile in use.
+
+    It asks in the target's cloud, and so does `az`.
+    """
     key = room.desk.root / "id_test"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, timeout=60)
-    more = f'interactive: true, ssh_public_key: "{key}.pub", profile: customer'
+    more = f'interactive: true, ssh_public_key: "{key}.pub", cloud: usgov, profile: customer'
     room.write(("profile: customer", more))
     run = room.submit("theirs", "sleep", "100")
     room.azure.wait(run, "Running")
@@ -210,6 +213,7 @@ def test_a_shell_is_opened_by_the_login_of_its_target(room: Room) -> None:
         words, input=b"carried", env=room.desk.environ, capture_output=True, timeout=100, check=False
     )
     assert done.stdout == b"carried", done.stderr
+    assert {call["cloud"] for call in room.az.calls} == {"AzureUSGovernment"}
     assert room.folders() == {("customer", room.azure.base)}
     room.desk.gofer("abort", run)
 

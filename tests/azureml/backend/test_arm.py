@@ -24,7 +24,7 @@ from gofer.transport.azure.cloud import Cloud
 from gofer.transport.azure.credential import Credential
 base = os.environ["BASE"]
 cloud = Cloud("test", base, base, "core.windows.net", base)
-credential = Credential(os.environ["FOLDER"])
+credential = Credential(os.environ["FOLDER"], authority=base)
 arm = Arm(cloud, credential, patience=Patience(tries=3, first_s=0.01, most_s=0.05, silence_s=2.0))
 def tell(act):
     try:

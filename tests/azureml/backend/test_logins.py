@@ -16,10 +16,10 @@ _HEAD = """
 import os, sys
 from gofer.errors import GoferError
 from gofer.transport.azure.arm import Arm
-from gofer.transport.azure.cloud import find_cloud
+from gofer.transport.azure.cloud import find_cloud, in_cloud
 from gofer.transport.azure.credential import Credential, device_code, sign_out
 folder = os.environ["FOLDER"]
-cloud = find_cloud(None, os.environ, folder)
+cloud = find_cloud(os.environ, folder)
 credential = Credential(folder, authority=cloud.authority)
 def subscriptions():
     return len(Arm(cloud, credential).get("/subscriptions", "2022-12-01")["value"])
@@ -79,7 +79,7 @@ def test_nobody_and_then_a_device_code(person: Person, azure: Azure) -> None:
     for name in ("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET"):
         person.environ.pop(name)
     assert person.run(ASK) == "NobodySignedIn nobody is signed in to Azure"
-    code = "device_code(cloud.scope, lambda text: print(text), folder=folder, authority=cloud.authority)"
+    code = "device_code(cloud.scope, print, folder=folder, environ=os.environ, authority=cloud.authority)"
     child = subprocess.Popen(person.argv(code), env=person.environ, stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     assert "code" in child.stdout.readline()
@@ -112,12 +112,27 @@ def test_a_lost_answer_about_the_cloud_is_no_failure(person: Person, azure: Azur
 def test_clouds_by_name(person: Person) -> None:
     person.environ.pop("ARM_CLOUD_METADATA_URL")
     person.environ.pop("AZURE_AUTHORITY_HOST")
+    assert person.run("print(cloud.arm)") == "https://management.azure.com"
     said = person.run(
-        "print([find_cloud(name, os.environ, folder).arm for name in (None, 'usgov', 'china')])"
+        "print([find_cloud(in_cloud(name, os.environ), folder).arm for name in ('usgov', 'china')])"
     )
     assert said.split("'")[1::2] == [
-        "https://management.azure.com",
         "https://management.usgovcloudapi.net",
         "https://management.chinacloudapi.cn",
     ]
-    assert "there is no Azure cloud called `moon`" in person.run("find_cloud('moon', os.environ, folder)")
+    told = person.run("find_cloud(in_cloud('moon', os.environ), folder)")
+    assert "there is no Azure cloud called `moon`" in told
+
+
+def test_the_cloud_that_az_is_in(person: Person) -> None:
+    """As `az cloud set` writes it; AZURE_CLOUD_NAME goes before it, for gofer as for `az`."""
+    person.environ.pop("ARM_CLOUD_METADATA_URL")
+    person.environ.pop("AZURE_AUTHORITY_HOST")
+    (person.folder / ".azure").mkdir()
+    config = person.folder / ".azure" / "config"
+    config.write_text("[core]\ncollect_telemetry = no\n[cloud]\nname = AzureUSGovernment\n")
+    assert person.run("print(cloud.authority)") == "https://login.microsoftonline.us"
+    chosen = person.run("print(cloud.authority)", AZURE_CLOUD_NAME="azurechinacloud")
+    assert chosen == "https://login.chinacloudapi.cn"
+    config.write_text("name = there is no section\n[cloud")
+    assert person.run("print(cloud.authority)") == "https://login.microsoftonline.com"

@@ -8,6 +8,7 @@ import stat
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from gofer.errors import CredentialError
 from gofer.transport.azure.credential import Credential, NobodySignedIn, sign_out
 from gofer.transport.azure.tokens import Token, TokenFiles
 
+AUTHORITY = "https://login.microsoftonline.com"
 SCOPE = "https://management.azure.com/.default"
 _AZ = """#!{python}
 import json, os, sys, time
@@ -44,21 +46,26 @@ def around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return found
 
 
+def credential_of(folder: Path, around: dict[str, str], **more: Any) -> Credential:
+    """What is kept of it lies under `folder`."""
+    return Credential(str(folder / "kept"), around, authority=AUTHORITY, **more)
+
+
 def only_file(tmp_path: Path) -> Path:
     (found,) = (tmp_path / "kept" / "tokens").glob("*.json")
     return found
 
 
 def test_a_token_is_kept_for_its_owner_alone(tmp_path: Path, around: dict[str, str]) -> None:
-    first = Credential(str(tmp_path / "kept"), around).token(SCOPE)
+    first = credential_of(tmp_path, around).token(SCOPE)
     assert first.value == "dummy .azure 1 https://management.azure.com"
-    assert Credential(str(tmp_path / "kept"), around).token(SCOPE) == first
+    assert credential_of(tmp_path, around).token(SCOPE) == first
     assert stat.S_IMODE(only_file(tmp_path).stat().st_mode) == 0o600
     assert first.value not in repr(first)
 
 
 def test_each_scope_has_its_own(tmp_path: Path, around: dict[str, str]) -> None:
-    credential = Credential(str(tmp_path / "kept"), around)
+    credential = credential_of(tmp_path, around)
     assert credential.token(SCOPE).value != credential.token("https://storage.azure.com/.default").value
     assert len(list((tmp_path / "kept" / "tokens").glob("*.json"))) == 2
 
@@ -66,14 +73,14 @@ def test_each_scope_has_its_own(tmp_path: Path, around: dict[str, str]) -> None:
 def test_one_that_ends_soon_is_asked_for_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     around = signed_in(tmp_path, lasts=299)
     monkeypatch.setenv("PATH", around["PATH"])
-    values = {Credential(str(tmp_path / "kept"), around).token(SCOPE).value for _ in range(2)}
+    values = {credential_of(tmp_path, around).token(SCOPE).value for _ in range(2)}
     assert len(values) == 2
 
 
 def test_a_file_that_others_can_read_is_not_believed(tmp_path: Path, around: dict[str, str]) -> None:
-    first = Credential(str(tmp_path / "kept"), around).token(SCOPE)
+    first = credential_of(tmp_path, around).token(SCOPE)
     only_file(tmp_path).chmod(0o644)
-    assert Credential(str(tmp_path / "kept"), around).token(SCOPE) != first
+    assert credential_of(tmp_path, around).token(SCOPE) != first
     assert stat.S_IMODE(only_file(tmp_path).stat().st_mode) == 0o600
 
 
@@ -81,9 +88,9 @@ def test_a_file_that_others_can_read_is_not_believed(tmp_path: Path, around: dic
     "damage", [b"", b"{", b"[]", b'{"who": "x"}', b'{"who":1,"scope":2,"token":3,"expires_at":"x"}']
 )
 def test_a_damaged_file_is_as_good_as_none(tmp_path: Path, around: dict[str, str], damage: bytes) -> None:
-    first = Credential(str(tmp_path / "kept"), around).token(SCOPE)
+    first = credential_of(tmp_path, around).token(SCOPE)
     only_file(tmp_path).write_bytes(damage)
-    assert Credential(str(tmp_path / "kept"), around).token(SCOPE) != first
+    assert credential_of(tmp_path, around).token(SCOPE) != first
 
 
 def test_a_file_under_the_wrong_name_is_not_believed(tmp_path: Path) -> None:
@@ -100,20 +107,20 @@ def test_profiles_of_az_are_kept_apart(tmp_path: Path, around: dict[str, str]) -
     for name in ("work", "own"):
         (tmp_path / name).mkdir()
         own = {**around, "AZURE_CONFIG_DIR": str(tmp_path / name)}
-        values |= {Credential(str(tmp_path / "kept"), own).token(SCOPE).value for _ in range(2)}
+        values |= {credential_of(tmp_path, own).token(SCOPE).value for _ in range(2)}
     assert {value.split()[1] for value in values} == {"work", "own"} and len(values) == 2
 
 
 def test_another_login_of_az_is_noticed(tmp_path: Path, around: dict[str, str]) -> None:
     profile = tmp_path / "home" / ".azure" / "azureProfile.json"
     profile.write_text("{}")
-    first = Credential(str(tmp_path / "kept"), around).token(SCOPE)
+    first = credential_of(tmp_path, around).token(SCOPE)
     os.utime(profile, ns=(1, 1))
-    assert Credential(str(tmp_path / "kept"), around).token(SCOPE) != first
+    assert credential_of(tmp_path, around).token(SCOPE) != first
 
 
 def test_what_the_service_does_not_take_is_forgotten(tmp_path: Path, around: dict[str, str]) -> None:
-    credential = Credential(str(tmp_path / "kept"), around)
+    credential = credential_of(tmp_path, around)
     first = credential.token(SCOPE)
     credential.forget(SCOPE)
     assert credential.token(SCOPE) != first
@@ -124,26 +131,26 @@ def test_sign_out_forgets_the_profile_and_no_other(tmp_path: Path, around: dict[
     (tmp_path / "work").mkdir()
     other = {**around, "AZURE_CONFIG_DIR": str(tmp_path / "work")}
     kept = str(tmp_path / "kept")
-    mine, theirs = (Credential(kept, one).token(SCOPE) for one in (around, other))
+    mine, theirs = (credential_of(tmp_path, one).token(SCOPE) for one in (around, other))
     assert sign_out(kept, around) and not sign_out(kept, around)
-    assert Credential(kept, other).token(SCOPE) == theirs
-    assert Credential(kept, around).token(SCOPE) != mine
+    assert credential_of(tmp_path, other).token(SCOPE) == theirs
+    assert credential_of(tmp_path, around).token(SCOPE) != mine
     assert [one.scope for one in TokenFiles(kept).held()] == [SCOPE, SCOPE]
 
 
 def test_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NobodySignedIn):
-        Credential(str(tmp_path / "kept"), {"PATH": str(tmp_path), "HOME": str(tmp_path)}).token(SCOPE)
+        credential_of(tmp_path, {"PATH": str(tmp_path), "HOME": str(tmp_path)}).token(SCOPE)
 
 
 def test_an_az_that_says_something_else(tmp_path: Path, around: dict[str, str]) -> None:
     (tmp_path / "bin" / "az").write_text("#!/bin/sh\necho hello\n")
     with pytest.raises(CredentialError, match="something else than a token"):
-        Credential(str(tmp_path / "kept"), around).token(SCOPE)
+        credential_of(tmp_path, around).token(SCOPE)
 
 
 def test_tokens_are_told_to_whoever_masks_them(tmp_path: Path, around: dict[str, str]) -> None:
     told: list[str] = []
-    found = Credential(str(tmp_path / "kept"), around, remember=told.append).token(SCOPE)
+    found = credential_of(tmp_path, around, remember=told.append).token(SCOPE)
     assert told == [found.value]

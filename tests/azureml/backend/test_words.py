@@ -171,7 +171,7 @@ def test_instance_types_of_kubernetes_as_rows() -> None:
 
 
 def test_pages() -> None:
-    cloud, where = find_cloud(None, {}, "/nonexistent"), Workspace("s", "g", "w")
+    cloud, where = find_cloud({"HOME": "/nonexistent"}, "/nonexistent"), Workspace("s", "g", "w")
     assert run_page(cloud, where, RUN, "t") == f"https://ml.azure.com/runs/{RUN}?wsid={where.id}&tid=t"
     assert "/compute/c/details?" in target_page(cloud, where, AzureOptions(compute="c"))
     assert "/experiments?" in target_page(cloud, where, AzureOptions(platform="singularity"))

@@ -30,7 +30,9 @@ from gofer.transport.azure.arm import Arm
 from gofer.transport.azure.cloud import Cloud
 from gofer.transport.azure.credential import Credential
 base = os.environ["BASE"]
-arm = Arm(Cloud("sim", base, base, "core.windows.net", base), Credential(os.environ["FOLDER"]))
+cloud = Cloud("sim", base, base, "core.windows.net", base)
+credential = Credential(os.environ["FOLDER"], authority=base)
+arm = Arm(cloud, credential)
 for _ in sys.stdin:
     print(arm.get(os.environ["WORKSPACE"] + "/jobs", "2025-01-01-preview")["value"], flush=True)
 """

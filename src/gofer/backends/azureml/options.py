@@ -143,7 +143,7 @@ class AzureOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     cloud: (
         Annotated[
             Literal["azure", "usgov", "china"],
-            Meta(description="By default the public one; ARM_CLOUD_METADATA_URL goes first"),
+            Meta(description="By default that of the login; ARM_CLOUD_METADATA_URL goes first"),
         ]
         | None
     ) = None

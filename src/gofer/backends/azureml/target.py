@@ -14,6 +14,7 @@ from gofer.backends.azureml.service import Service
 from gofer.backends.polling import Polling
 from gofer.backends.registry import BlobPlace, Surroundings
 from gofer.config.redact import remember
+from gofer.transport.azure.cloud import find_cloud, in_cloud
 
 if TYPE_CHECKING:
     from gofer.backends.azureml.logs import Logs
@@ -33,6 +34,8 @@ class AzureTarget:
         )
         self.service_name = self._workspace.id.lower()
         self._environ = os.environ if around.environ is None else around.environ
+        if options.cloud:
+            self._environ = in_cloud(options.cloud, self._environ)
         self._notes = RunNotes(self._seals)
         self._polling = Polling(around.engine, self.service_name, "azureml", is_whole=False)
 
@@ -65,10 +68,9 @@ class AzureTarget:
     @cached_property
     def _service(self) -> Service:
         from gofer.transport.azure.arm import Arm
-        from gofer.transport.azure.cloud import find_cloud
         from gofer.transport.azure.credential import Credential
 
-        cloud = find_cloud(self._options.cloud, self._environ, self._azure_folder)
+        cloud = find_cloud(self._environ, self._azure_folder)
         credential = Credential(
             self._azure_folder, self._environ, authority=cloud.authority, remember=remember
         )

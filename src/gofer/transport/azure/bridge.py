@@ -169,7 +169,7 @@ def main(argv: list[str]) -> int:
 
     url, folder = argv
     try:
-        cloud = find_cloud(None, os.environ, folder)
+        cloud = find_cloud(os.environ, folder)
         token = Credential(folder, authority=cloud.authority).token(cloud.scope)
         bridge = Bridge(url, token.value)
     except (GoferError, EOFError) as error:

@@ -1,4 +1,8 @@
-"""The addresses of an Azure cloud: three are built in, others are read from ARM_CLOUD_METADATA_URL."""
+"""The addresses of an Azure cloud: three are built in, others are read from ARM_CLOUD_METADATA_URL.
+
+Which it is goes with the login, as it does for `az`: AZURE_CLOUD_NAME, else what `az cloud set` chose in the
+profile, else the public one. A target that names its cloud has that variable in the environment of its login.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gofer.errors import Unreachable, UsageError
+from gofer.transport.azure.profile import CLOUD_VARIABLE, folder_of
 
 METADATA_URL = "ARM_CLOUD_METADATA_URL"
 _FRESH_S = 86400.0
@@ -61,22 +66,59 @@ _CLOUDS = {
     ),
 }
 NAMES = tuple(_CLOUDS)
+_IN_AZ = {"azure": "AzureCloud", "usgov": "AzureUSGovernment", "china": "AzureChinaCloud"}
 
 
-def find_cloud(name: str | None, environ: Mapping[str, str], folder: str) -> Cloud:
-    """The cloud that the environment describes, else that of the name, else the public one.
+def in_cloud(name: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment with the cloud of that name chosen, for gofer and for `az`."""
+    return {**environ, CLOUD_VARIABLE: _IN_AZ.get(name, name)}
+
+
+def cloud_name(environ: Mapping[str, str]) -> str | None:
+    """The environment's cloud by one of NAMES, or as `az` calls one that was added to it by hand; None for
+    one that ARM_CLOUD_METADATA_URL describes.
+    """
+    if environ.get(METADATA_URL):
+        return None
+    said = environ.get(CLOUD_VARIABLE) or _chosen_in_az(environ) or "azure"
+    known = {word.lower(): name for name, in_az in _IN_AZ.items() for word in (name, in_az)}
+    return known.get(said.lower(), said)
+
+
+def find_cloud(environ: Mapping[str, str], folder: str) -> Cloud:
+    """The environment's cloud.
 
     A description is fetched once a day at the most and kept in `folder`; an older one serves while the
     address does not answer. Unreachable when there is none at all, UsageError for a name there is not.
     """
-    url = environ.get(METADATA_URL)
-    if url:
-        return _described(url, environ, folder)
-    found = _CLOUDS.get(name or "azure")
-    if found is None:
-        raise UsageError(f"there is no Azure cloud called `{name}`", hint=f"choose of {', '.join(NAMES)}")
+    name = cloud_name(environ)
+    if name is None:
+        return _described(environ[METADATA_URL], environ, folder)
+    if name not in _CLOUDS:
+        raise UsageError(
+            f"there is no Azure cloud called `{name}`",
+            hint=f"choose of {', '.join(NAMES)}; `{METADATA_URL}` describes any other",
+        )
     authority = environ.get("AZURE_AUTHORITY_HOST")
-    return found._replace(authority=_whole(authority)) if authority else found
+    return _CLOUDS[name]._replace(authority=_whole(authority)) if authority else _CLOUDS[name]
+
+
+def _chosen_in_az(environ: Mapping[str, str]) -> str | None:
+    try:
+        with open(os.path.join(folder_of(environ), "config"), encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, ValueError):
+        return None
+    if "cloud" not in text:
+        return None
+    import configparser
+
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return None
+    return parser.get("cloud", "name", fallback=None)
 
 
 def read_metadata(text: str | bytes, url: str) -> Cloud:

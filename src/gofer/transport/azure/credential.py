@@ -19,7 +19,6 @@ from gofer.transport.azure.tokens import Token, TokenFiles
 if TYPE_CHECKING:
     from azure.core.credentials import AccessToken
 
-_AUTHORITY = "https://login.microsoftonline.com"
 _PROOFS = ("AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PATH", "AZURE_FEDERATED_TOKEN_FILE")
 _MANAGED = ("IDENTITY_ENDPOINT", "MSI_ENDPOINT")
 
@@ -43,7 +42,7 @@ class Credential:
     """A TokenCredential of azure-core for whoever is signed in. Any thread may ask.
 
     `folder` keeps tokens; `remember` is told every token, so that it can be kept out of messages. `environ`
-    says in which profile; without it, that of the process.
+    says in which profile; without it, that of the process. `authority` is the address that signs people in.
     """
 
     def __init__(
@@ -51,12 +50,12 @@ class Credential:
         folder: str,
         environ: Mapping[str, str] | None = None,
         *,
-        authority: str | None = None,
+        authority: str,
         remember: Callable[[str], None] | None = None,
     ) -> None:
         self._folder = folder
         self._environ = os.environ if environ is None else environ
-        self._authority = authority or self._environ.get("AZURE_AUTHORITY_HOST") or _AUTHORITY
+        self._authority = authority
         self._remember = remember
         self._files = TokenFiles(folder)
         self._lock = _lock_of(folder, folder_of(self._environ))
@@ -108,8 +107,13 @@ class Credential:
         from gofer.transport.azure import device
 
         if device.is_kept(self._folder, environ):
-            return Way(f"device code{_place(environ)}", self._from_device)
-        return Way(f"az{_place(environ)}{_stamp(environ)}", self._from_az)
+            return Way(f"device code{self._place()}", self._from_device)
+        return Way(f"az{self._place()}{_stamp(environ)}", self._from_az)
+
+    def _place(self) -> str:
+        """The profile that `az` uses, and the tenant of which cloud, as the name of a token's owner ends."""
+        environ = self._environ
+        return f" in {folder_of(environ)}\0{environ.get(TENANT_VARIABLE, '')}\0{self._authority}"
 
     def _principal(self, name: str) -> Way:
         from gofer.transport.azure import identities
@@ -145,8 +149,8 @@ def device_code(
     say: Callable[[str], None],
     *,
     folder: str,
-    environ: Mapping[str, str] | None = None,
-    authority: str | None = None,
+    environ: Mapping[str, str],
+    authority: str,
 ) -> Token:
     """Sign a person in by a code that they type elsewhere; blocks for that, fifteen minutes at the most.
 
@@ -154,9 +158,7 @@ def device_code(
     """
     from gofer.transport.azure import device
 
-    around = os.environ if environ is None else environ
-    host = authority or around.get("AZURE_AUTHORITY_HOST") or _AUTHORITY
-    return device.sign_in(folder, around, host, scope, say)
+    return device.sign_in(folder, environ, authority, scope, say)
 
 
 def sign_out(folder: str, environ: Mapping[str, str] | None = None) -> bool:
@@ -192,11 +194,6 @@ def _is_managed(environ: Mapping[str, str]) -> bool:
     """A virtual machine's own identity is on an address that must not be tried unless asked for."""
     asked_for = environ.get("AZURE_TOKEN_CREDENTIALS", "").lower() in ("prod", "managedidentitycredential")
     return asked_for or any(environ.get(name) for name in _MANAGED)
-
-
-def _place(environ: Mapping[str, str]) -> str:
-    """The profile that `az` uses, as the name of a token's owner ends."""
-    return f" in {folder_of(environ)}\0{environ.get(TENANT_VARIABLE, '')}"
 
 
 def _stamp(environ: Mapping[str, str]) -> str:

@@ -12,6 +12,8 @@ DEFAULT = "default"
 VARIABLE = "GOFER_AZURE_PROFILE"
 FOLDER_VARIABLE = "AZURE_CONFIG_DIR"
 TENANT_VARIABLE = "AZURE_TENANT_ID"
+# By which `az` is told its cloud, before what `az cloud set` chose.
+CLOUD_VARIABLE = "AZURE_CLOUD_NAME"
 
 
 def folder_of(environ: Mapping[str, str]) -> str:
@@ -43,5 +45,5 @@ def show_command(name: str) -> str:
 
 def differing(environ: Mapping[str, str], around: Mapping[str, str]) -> dict[str, str]:
     """What a program that starts with `around` must be told to work with the profile of `environ`."""
-    names = (FOLDER_VARIABLE, TENANT_VARIABLE, VARIABLE)
+    names = (FOLDER_VARIABLE, TENANT_VARIABLE, CLOUD_VARIABLE, VARIABLE)
     return {name: environ[name] for name in names if environ.get(name) and environ[name] != around.get(name)}
