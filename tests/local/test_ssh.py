@@ -45,6 +45,20 @@ def test_a_command_finds_the_folder_and_the_environment_of_rank_0(held: Home) ->
     assert {name: found[name] for name in wanted} == wanted
 
 
+def test_a_node_by_its_number(home: Home) -> None:
+    home.configure("targets: {big: {kind: local, gpus: 4, gpus_per_node: 2}}")
+    run = home.submit("-t", "big", "-n", "4", *HOLD)
+    for rank in range(4):
+        home.until_logged(run, "up", rank=rank)
+    ranks = [json.loads(home.gofer("ssh", "--node", str(node), run, *SHOW).out)[1]["RANK"] for node in (0, 1)]
+    assert ranks == ["0", "2"]
+    refused = home.gofer("ssh", "--node", "2", run, "true", status=2).err
+    assert "has no node 2" in refused and "2 nodes: 0 to 1" in refused
+    assert "-1 is not in the range" in home.gofer("ssh", "--node", "-1", run, "true", status=2).err
+    home.gofer("abort", "--grace", "0s", run)
+    home.wait(run)
+
+
 @pytest.mark.parametrize(
     "words", [["$HOME  x", "a'b", ""], ["*", "; exit 9", "\n"], ["--help", "-t", "--"], ["ünï", "\\n"]]
 )

@@ -71,6 +71,16 @@ def test_a_command_lands_inside_the_allocation_word_for_word(desk: Desk) -> None
     stop(desk, run)
 
 
+def test_a_shell_on_each_node_of_an_allocation(desk: Desk) -> None:
+    run = desk.submit("-n", "8", "sh", "-c", "echo $SLURMD_NODENAME; exec sleep 600")
+    until(lambda: all(desk.log(run, "--rank", str(rank)) for rank in (0, 4)), "both nodes have begun")
+    hosts = [desk.log(run, "--rank", str(rank)).strip() for rank in (0, 4)]
+    show = ("sh", "-c", "echo $SLURMD_NODENAME")
+    assert [desk.gofer("ssh", "--node", str(node), run, *show).out.strip() for node in (0, 1)] == hosts
+    assert len(set(hosts)) == 2
+    stop(desk, run)
+
+
 def test_a_shell_on_a_terminal_is_inside_the_allocation(desk: Desk) -> None:
     run = held(desk)
     with Terminal(desk.argv("ssh", run), cwd=desk.folder, env=desk.environ) as shell:

@@ -30,15 +30,18 @@ class Inside(NamedTuple):
     folder: str
 
 
-def find(run_id: str) -> Optional[Inside]:
-    """The oldest process of rank 0 of the run, else of its lowest rank; None when none lives here."""
+def find(run_id: str, node: Optional[int] = None) -> Optional[Inside]:
+    """The oldest process of rank 0 of the run, else of its lowest rank; None when none lives here.
+
+    With `node`, only of those that the run has on its node of that number.
+    """
     table = processes.all_processes()
     living = [pid for pid, one in table.items() if one.state not in "ZX"]
     best = None
     for pid in processes.having_environment(f"GOFER_RUN_ID={run_id}", living):
         environment = _environment(pid)
         rank = environment.get("RANK", "")
-        if rank.isdigit():
+        if rank.isdigit() and node in (None, _number(environment.get("NODE_RANK", ""))):
             key = (int(rank), table[pid].start, pid)
             best = min(best, (key, environment)) if best else (key, environment)
     if best is None:
@@ -71,22 +74,30 @@ def enter(inside: Inside, command: List[str], *, terminal: bool) -> int:
         return spawn.NOT_FOUND if isinstance(error, FileNotFoundError) else spawn.CANNOT_RUN
 
 
-def program(run_id: str, command: Sequence[str], *, terminal: bool) -> Optional[List[str]]:
-    """The words that run `main` on this machine; None when no process of the run lives here."""
-    if find(run_id) is None:
+def program(
+    run_id: str, command: Sequence[str], *, terminal: bool, node: Optional[int] = None
+) -> Optional[List[str]]:
+    """The words that run `main` on this machine; None when no process of the run, or of its node, is here."""
+    if find(run_id, node) is None:
         return None
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     how = "terminal" if terminal else "plain"
-    return [sys.executable, "-I", "-S", "-c", _PROGRAM, root, run_id, how, *command]
+    where = "any" if node is None else str(node)
+    return [sys.executable, "-I", "-S", "-c", _PROGRAM, root, run_id, where, how, *command]
 
 
 def main(words: List[str]) -> None:
-    """Never returns. `words` are the run's id, `terminal` or `plain`, and the command."""
-    inside = find(words[0])
+    """Never returns. `words` are the run's id, its node or `any`, `terminal` or `plain`, and the command."""
+    run_id, where, how, *command = words
+    inside = find(run_id, _number(where))
     if inside is None:
-        sys.stderr.write(f"error: no process of {words[0]} lives on this machine any more\n")
+        sys.stderr.write(f"error: no process of {run_id} lives on this machine any more\n")
         sys.exit(NOT_RUNNING)
-    sys.exit(enter(inside, words[2:], terminal=words[1] == "terminal"))
+    sys.exit(enter(inside, command, terminal=how == "terminal"))
+
+
+def _number(text: str) -> Optional[int]:
+    return int(text) if text.isdigit() else None
 
 
 def _environment(pid: int) -> Dict[str, str]:

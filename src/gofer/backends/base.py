@@ -168,10 +168,13 @@ class HasNodes(Protocol):
 class Shells(Protocol):
     """A backend that can open a shell where a run runs."""
 
-    def shell(self, run: RunRef, command: Sequence[str], *, terminal: bool) -> Sequence[str]:
+    def shell(
+        self, run: RunRef, command: Sequence[str], *, terminal: bool, node: int | None = None
+    ) -> Sequence[str]:
         """The words to run here for a shell beside the run's command, or for `command` there.
 
-        CheckFailed when the run does not run. With `terminal`, the person has one and it is passed on.
+        On the run's node of that number, from 0, or else on the first where it runs. CheckFailed when the run
+        does not run there. With `terminal`, the person has one and it is passed on.
         """
 
 

@@ -64,9 +64,15 @@ class EngineQueue:
         found = self._call("waiting", run_id=run_id)
         return None if found is None else explain(found)
 
-    def shell(self, run_id: str, command: Sequence[str], *, terminal: bool) -> list[str] | None:
-        """The words that open a shell beside a run on that machine; None when it does not run there."""
-        found: list[str] | None = self._call("shell", run_id=run_id, command=list(command), terminal=terminal)
+    def shell(
+        self, run_id: str, command: Sequence[str], *, terminal: bool, node: int | None = None
+    ) -> list[str] | None:
+        """The words that open a shell beside a run on that machine; None when it, or that node of it, does
+        not run there.
+        """
+        found: list[str] | None = self._call(
+            "shell", run_id=run_id, command=list(command), terminal=terminal, node=node
+        )
         return found
 
     def _woken(self, started: bool) -> None:
@@ -90,11 +96,12 @@ class EngineQueue:
             ) from error
 
 
-def no_process(run: RunRef) -> CheckFailed:
-    """What `Shells.shell` raises for a run of which nothing is alive."""
+def no_process(run: RunRef, node: int | None) -> CheckFailed:
+    """What `Shells.shell` raises for a run, or a node of it, of which nothing is alive."""
     name = short_id(run.id)
+    part = "" if node is None else f"node {node} of "
     return CheckFailed(
-        f"no process of {name} is alive where it ran",
+        f"no process of {part}{name} is alive where it ran",
         hint=f"`gofer why {name}` says where it stands; `gofer logs {name}` shows what it wrote",
     )
 

@@ -23,10 +23,13 @@ _PASSIVE = (State.CANCELLED.value, State.LOST.value)
 _INSIDE = (State.RUNNING.value, State.STARTING.value)
 
 
-def shell_words(session: Session, row: RunRow, command: Sequence[str], *, terminal: bool) -> list[str]:
+def shell_words(
+    session: Session, row: RunRow, command: Sequence[str], *, terminal: bool, node: int | None = None
+) -> list[str]:
     """What to run here for a shell beside the run, or for `command` there; refresh the run first.
 
-    CheckFailed when it does not run, or not where this machine can reach it; UsageError for a group.
+    CheckFailed when it does not run, or not where this machine can reach it; UsageError for a group, and for
+    a node that it does not have.
     """
     name = row.short_id
     if row.kind == "group":
@@ -34,6 +37,9 @@ def shell_words(session: Session, row: RunRow, command: Sequence[str], *, termin
             f"`{name}` is a group of {row.size} runs",
             hint=f"name one that runs: `gofer list runs --group {name} --filter state=running`",
         )
+    if node is not None and node >= row.nodes:
+        has = "one node: 0" if row.nodes == 1 else f"{row.nodes} nodes: 0 to {row.nodes - 1}"
+        raise UsageError(f"`{name}` has no node {node}", hint=f"it has {has}")
     if row.is_final:
         raise _not_running(row)
     if row.backend == "local" and not is_here(session, row.submitter):
@@ -48,7 +54,8 @@ def shell_words(session: Session, row: RunRow, command: Sequence[str], *, termin
             hint=f"`gofer logs -f {name}` follows its log",
         )
     try:
-        return list(backend.shell(RunRef(row.id, row.group_id, row.row_index), command, terminal=terminal))
+        run = RunRef(row.id, row.group_id, row.row_index)
+        return list(backend.shell(run, command, terminal=terminal, node=node))
     except CheckFailed:
         # What the ledger says may be some seconds old; only the cluster itself knows that it does not run.
         if row.state in _INSIDE:

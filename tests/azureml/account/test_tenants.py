@@ -19,7 +19,7 @@ from services.azure import azure as azure
 from gofer.testing.azure.tokens import TENANT
 from gofer.testing.azure.world import GROUP, SUBSCRIPTION, WORKSPACE, workspace_id
 
-pytestmark = [pytest.mark.xdist_group("azure-tenants"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.xdist_group("azure-tenants"), pytest.mark.timeout(900)]
 
 THEIR_TENANT = "33333333-3333-3333-3333-333333333333"
 THEIR_SUBSCRIPTION = "00000000-0000-0000-0000-000000000002"
@@ -201,9 +201,9 @@ def test_a_shell_is_opened_by_the_login_of_its_target(room: Room) -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, timeout=60)
     more = f'interactive: true, ssh_public_key: "{key}.pub", cloud: usgov, profile: customer'
     room.write(("profile: customer", more))
-    run = room.submit("theirs", "sleep", "100")
+    run = room.submit("theirs", "sleep", "600")
     room.azure.wait(run, "Running")
-    until(lambda: room.azure.job(run)["shell_port"], "the job has a shell")
+    until(lambda: room.azure.job(run)["shells"], "the job has a shell")
     argv = room.python(SHELL.replace("RUN", run))
     # The service's nodes have a user of that name, and this machine has not.
     words = [word.replace("azureuser@", f"{getpass.getuser()}@") for word in argv]

@@ -37,7 +37,7 @@ def test_a_virtual_cluster(desk: Desk) -> None:
 
 
 def test_nodes(desk: Desk, azure: Azure) -> None:
-    run = desk.submit("sleep", "60")
+    run = desk.submit("sleep", "600")
     azure.wait(run, "Running")
     text = desk.gofer("list", "nodes", "-c", "aml").out
     assert sum(run in line and "busy" in line for line in text.splitlines()) == 1
@@ -54,7 +54,7 @@ def test_why_a_run_waits(desk: Desk, azure: Azure) -> None:
 
 
 def test_a_full_compute_says_so(desk: Desk, azure: Azure) -> None:
-    runs = [desk.submit("-c", "gpu", "-n", "16", "sleep", "60"), desk.submit("-c", "gpu", "-n", "4", "true")]
+    runs = [desk.submit("-c", "gpu", "-n", "16", "sleep", "600"), desk.submit("-c", "gpu", "-n", "4", "true")]
     azure.wait(runs[0], "Running")
     assert "all 4 nodes of the compute are in use" in desk.gofer("why", runs[1]).out
     desk.gofer("abort", *runs)
@@ -138,7 +138,7 @@ except CheckFailed as error:
 
 @pytest.mark.parametrize("word", ["failed", "killing"])
 def test_kubernetes_tags(desk: Desk, azure: Azure, word: str) -> None:
-    run = desk.submit("-c", "itp", "-n", "4", "sleep", "60")
+    run = desk.submit("-c", "itp", "-n", "4", "sleep", "600")
     azure.wait(run, "Running")
     azure.arm("POST", f"/jobs/{run}/cancel")
     azure.wait(run, "Canceled")
@@ -157,7 +157,7 @@ def _with_key(desk: Desk) -> None:
 
 def test_a_real_shell_by_the_tag_of_kubernetes(desk: Desk, azure: Azure) -> None:
     _with_key(desk)
-    run = desk.submit("-c", "itp", "-n", "4", "sleep", "100")
+    run = desk.submit("-c", "itp", "-n", "4", "sleep", "600")
     azure.wait(run, "Running")
     until(lambda: "ssh://" in json.dumps(azure.arm("GET", f"/jobs/{run}")), "the job has a shell")
     done = desk.gofer("ssh", run, "echo", "in the run's place; $HOME")
@@ -165,9 +165,29 @@ def test_a_real_shell_by_the_tag_of_kubernetes(desk: Desk, azure: Azure) -> None
     desk.gofer("abort", run)
 
 
+def test_a_shell_on_each_node_of_a_job(desk: Desk, azure: Azure) -> None:
+    """Each node has an sshd of its own, which knows whose node it is by the service's variables."""
+    _with_key(desk)
+    run = desk.submit("-c", "gpu", "-n", "8", "sleep", "600")
+    azure.wait(run, "Running")
+    until(lambda: len(azure.job(run)["shells"]) == 2, "both nodes have a shell")
+    seen = []
+    for node in (0, 1):
+        ask = f"RunRef('{run}'), ['printenv', 'AZ_BATCH_NODE_ID'], terminal=False, node={node}"
+        words = desk.python(f"say(session.backend('gpu').shell({ask}))")
+        argv = [word.replace("azureuser@", f"{getpass.getuser()}@") for word in words]
+        done = subprocess.run(
+            argv, env=desk.environ, capture_output=True, text=True, timeout=100, check=False
+        )
+        seen.append(done.stdout.strip() or done.stderr)
+    assert seen == ["tvmps_0", "tvmps_1"]
+    assert "has no node 2" in desk.gofer("ssh", "--node", "2", run, "true", status=2).err
+    desk.gofer("abort", run)
+
+
 def test_a_real_shell_over_a_websocket(desk: Desk, azure: Azure) -> None:
     _with_key(desk)
-    run = desk.submit("sleep", "100")
+    run = desk.submit("sleep", "600")
     azure.wait(run, "Running")
     until(lambda: "wss://" in json.dumps(azure.arm("GET", f"/jobs/{run}")), "the job has a shell")
     argv = desk.python(f"say(session.backend('aml').shell(RunRef('{run}'), ['cat'], terminal=False))")

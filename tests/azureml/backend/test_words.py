@@ -68,7 +68,7 @@ def test_the_words_for_ssh() -> None:
     words = shell.words(Door("10.0.0.1", 2222, "me"), RUN, ["echo", "a b; c"], here, terminal=False)
     assert words[-3:] == ["--", "me@10.0.0.1", "echo 'a b; c'"]
     assert words[words.index("-i") : words.index("-i") + 2] == ["-i", "/keys/id"]
-    assert f"HostKeyAlias={RUN}" in words and "-T" in words and words[-5:-3] == ["-p", "2222"]
+    assert f"HostKeyAlias={RUN}-10.0.0.1-2222" in words and "-T" in words and words[-5:-3] == ["-p", "2222"]
     bridge = shell.words(Door("x", None, "u", "wss://x/%41 b"), RUN, [], here, terminal=True)
     proxy = next(word for word in bridge if word.startswith("ProxyCommand="))
     assert proxy.endswith("gofer.transport.azure.bridge 'wss://x/%%41 b' /state/azure") and "-t" in bridge

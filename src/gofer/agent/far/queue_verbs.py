@@ -108,11 +108,15 @@ def waiting(data: bytes, engine: str, run_id: str) -> Answer:
     return Answer(standing.waiting(in_full(engine), run_id))
 
 
-def shell(data: bytes, engine: str, run_id: str, command: List[str], terminal: bool) -> Answer:
-    """The words that open a shell beside a run here; null when none of its processes lives."""
+def shell(
+    data: bytes, engine: str, run_id: str, command: List[str], terminal: bool, node: Optional[int]
+) -> Answer:
+    """The words that open a shell beside a run here; null when none of its processes lives, or none of that
+    node of it.
+    """
     from gofer.agent import entering
 
-    return Answer(entering.program(run_id, command, terminal=terminal))
+    return Answer(entering.program(run_id, command, terminal=terminal, node=node))
 
 
 VERBS = {

@@ -95,7 +95,9 @@ class Besides(AzureTarget):
             return portal.target_page(cloud, self._workspace, self._options, tenant)
         return portal.run_page(cloud, self._workspace, run.id, tenant)
 
-    def shell(self, run: RunRef, command: Sequence[str], *, terminal: bool) -> list[str]:
+    def shell(
+        self, run: RunRef, command: Sequence[str], *, terminal: bool, node: int | None = None
+    ) -> list[str]:
         from gofer.backends.azureml import shell
         from gofer.backends.azureml.reading import from_job, trim
         from gofer.transport.azure.profile import differing
@@ -104,15 +106,21 @@ class Besides(AzureTarget):
         state = "not known to the service" if job is None else from_job(run.id, trim(job)).state
         if job is None or state != State.RUNNING:
             raise CheckFailed(f"{run.id} is {state}, and a shell needs one that runs", hint="`gofer why`")
-        door = shell.find_door(job, self._service.instances(run.id))
-        door = door or shell.find_door(job, nodes=self._nodes_or_none())
+        door = shell.find_door(job if not node else {}, self._service.instances(run.id, node or 0))
+        if door is None and not node:
+            door = shell.find_door(job, nodes=self._nodes_or_none())
         if door is None:
-            raise self._no_door(run.id, job)
+            raise self._no_door(run.id, job, node)
         login = differing(self._environ, os.environ)
         here = shell.Here(shell.private_key(self._options.ssh_public_key), self._azure_folder, login)
         return shell.words(door, run.id, command, here, terminal=terminal)
 
-    def _no_door(self, run_id: str, job: dict[str, Any]) -> CheckFailed:
+    def _no_door(self, run_id: str, job: dict[str, Any], node: int | None) -> CheckFailed:
+        if node:
+            return CheckFailed(
+                f"the service has opened no shell on node {node} of {run_id}",
+                hint="try again in a minute; without `--node` it is the run's first",
+            )
         said = job.get("properties") or {}
         asked = "ssh" in (said.get("services") or {}) or self._options.interactive
         if asked:

@@ -67,16 +67,15 @@ class Here(NamedTuple):
 def words(door: Door, run_id: str, command: Sequence[str], here: Here, *, terminal: bool) -> list[str]:
     """For ssh here. The token for a bridge is read by the bridge itself, and stands on no command line.
 
-    Nodes come and go behind the same addresses: a host's key is that of one run.
+    Nodes come and go behind the same addresses, and a run may go from node to node: a host's key is that of
+    one run at one address. Behind a bridge it is not looked at: there TLS says who answers.
     """
     key, folder, login = here
-    found = ["ssh", "-o", "StrictHostKeyChecking=accept-new", "-o", f"HostKeyAlias={run_id}"]
-    found += [
-        "-o",
-        f"UserKnownHostsFile={os.path.join(folder, 'known_hosts')}",
-        "-o",
-        "ServerAliveInterval=30",
-    ]
+    options = [f"UserKnownHostsFile={os.path.join(folder, 'known_hosts')}"]
+    options += ["StrictHostKeyChecking=accept-new", f"HostKeyAlias={run_id}-{door.host}-{door.port or 22}"]
+    if door.bridge:
+        options = ["UserKnownHostsFile=/dev/null", "StrictHostKeyChecking=no", "LogLevel=ERROR"]
+    found = ["ssh", *(word for one in [*options, "ServerAliveInterval=30"] for word in ("-o", one))]
     found += ["-t"] if terminal else ["-T"]
     if key:
         found += ["-i", key]

@@ -111,10 +111,12 @@ class LocalBackend:
         """This machine, whatever the number of nodes its GPUs are handed out in."""
         return [nodes.this_machine(self._queue.facts(), self.gpus)]
 
-    def shell(self, run: RunRef, command: Sequence[str], *, terminal: bool) -> list[str]:
-        words = self._queue.shell(run.id, command, terminal=terminal)
+    def shell(
+        self, run: RunRef, command: Sequence[str], *, terminal: bool, node: int | None = None
+    ) -> list[str]:
+        words = self._queue.shell(run.id, command, terminal=terminal, node=node)
         if words is None:
-            raise no_process(run)
+            raise no_process(run, node)
         return words
 
     def kept_places(self) -> list[KeptPlace]:

@@ -132,12 +132,14 @@ class SlurmBackend(SealsBeside):
         found = self._call("why", folder=self._options.folder, request_id=run.group or run.id, row=run.row)
         return facts.waiting(found)
 
-    def shell(self, run: RunRef, command: Sequence[str], *, terminal: bool) -> list[str]:
+    def shell(
+        self, run: RunRef, command: Sequence[str], *, terminal: bool, node: int | None = None
+    ) -> list[str]:
         found = self._call("why", folder=self._options.folder, request_id=run.group or run.id, row=run.row)
         if not found or found["state"] != "RUNNING":
             state = found["state"].lower() if found else "not known to Slurm"
             raise CheckFailed(f"{run.id} is {state}, and a shell needs one that runs", hint="`gofer why`")
-        words = facts.shell(found["job"], command, terminal=terminal)
+        words = facts.shell(found["job"], command, terminal=terminal, node=node or 0)
         login = login_of(self._options)
         if login is None:
             return words

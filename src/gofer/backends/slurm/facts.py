@@ -52,7 +52,8 @@ def waiting(found: Mapping[str, Any]) -> Waiting | None:
     return Waiting(explain(found["reason"]), found["ahead"], found["estimate"])
 
 
-def shell(job: str, command: Sequence[str], *, terminal: bool) -> list[str]:
-    """Beside the run's own processes, on its first node, and without taking anything from them."""
-    words = ["srun", f"--jobid={job}", "--overlap", "--nodes=1", "--ntasks=1", "--mpi=none", "--mem=0"]
+def shell(job: str, command: Sequence[str], *, terminal: bool, node: int) -> list[str]:
+    """Beside the run's own processes, on one of its nodes, and without taking anything from them."""
+    words = ["srun", f"--jobid={job}", "--overlap", "--nodes=1", f"--relative={node}", "--ntasks=1"]
+    words += ["--mpi=none", "--mem=0"]
     return [*words, *(["--pty"] if terminal else []), *(command or ["bash", "-i"])]

@@ -177,13 +177,20 @@ class SshBackend:
     def waiting(self, run: RunRef) -> Waiting | None:
         return next((found for queue in self._queues.values() if (found := queue.waiting(run.id))), None)
 
-    def shell(self, run: RunRef, command: Sequence[str], *, terminal: bool) -> list[str]:
-        """On the first of the machines that has a process of it."""
+    def shell(
+        self, run: RunRef, command: Sequence[str], *, terminal: bool, node: int | None = None
+    ) -> list[str]:
+        """On the first of the machines that has a process of it, or of its node."""
+        problem: Unreachable | None = None
         for host, queue in self._queues.items():
-            words = queue.shell(run.id, command, terminal=terminal)
+            try:
+                words = queue.shell(run.id, command, terminal=terminal, node=node)
+            except Unreachable as error:
+                problem = error
+                continue
             if words is not None:
                 return shell_argv(login_to(self._options, host), words, terminal=terminal)
-        raise no_process(run)
+        raise problem or no_process(run, node)
 
     def kept_places(self) -> list[KeptPlace]:
         from gofer.backends.engine_pruning import EnginePlace

@@ -141,14 +141,16 @@ class Simulator:
 
     def upgrade(self, request: Request) -> Callable[[socket.socket], None] | None:
         """The way to a job's shell, for who shows a token; None is answered as any other request."""
-        job = self.jobs.named(request.path.rsplit("/", 1)[-1])
-        if not request.path.startswith("/nodes/ssh/") or job is None or not job.shell_port:
+        name, _, node = request.path.removeprefix("/nodes/ssh/").partition("/")
+        job = self.jobs.named(name)
+        port = job.shells.get(node) if job else None
+        if port is None:
             return None
         try:
             self.tokens.check(request.headers.get("authorization"), self._audiences)
         except Refused:
             return None
-        key, port = request.headers.get("sec-websocket-key", ""), job.shell_port
+        key = request.headers.get("sec-websocket-key", "")
         return lambda line: bridge(line, key, port)
 
 

@@ -9,7 +9,6 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from gofer.testing.azure.messages import Json
 from gofer.testing.azure.outcomes import error, judged, wished
 from gofer.testing.azure.sealed import command_line
 from gofer.testing.azure.shelf import Shelf
-from gofer.testing.azure.shell import Shell, open_shell
+from gofer.testing.azure.shell import Shell, nodes_with_shells, open_shell
 from gofer.testing.azure.shipping import Shipping
 from gofer.testing.azure.storage import Storage
 
@@ -70,7 +69,7 @@ class Attempt:
         self._lifecycle = self._folder / "lifecycler.log"
         self._old = "sim.old-logs" in job.notes
         self._started: list[crew.Started] = []
-        self._shell: Shell | None = None
+        self._shells: dict[int, Shell] = {}
 
     def run(self) -> None:
         """Never raises: what goes wrong is the job's failure."""
@@ -114,7 +113,7 @@ class Attempt:
         plans = processes(job, addresses(len(job.nodes)), free_port())
         for plan in plans:
             self._start(plan, inputs[plan.node], outputs, len(plans))
-        self._open_shell(self._started[0].marks)
+        self._open_shells()
         self._watch(self._started)
         self._settle(mounted)
 
@@ -151,11 +150,16 @@ class Attempt:
         given = self._job.properties.get("environmentVariables") or {}
         return {**env, **{name: str(value) for name, value in given.items()}}
 
-    def _open_shell(self, marks: Mapping[str, str]) -> None:
-        gate = self._setting.gate
-        self._shell = open_shell(self._job, self._folder / "ssh", free_port(), marks, gate)
-        if self._shell:
-            self._jobs.tell_shell(self._job, self._shell.user, self._shell.port)
+    def _open_shells(self) -> None:
+        firsts = {one.process.node: one.marks for one in reversed(self._started)}
+        for node in nodes_with_shells(self._job):
+            place, gate = self._folder / f"ssh-{node}", self._setting.gate
+            shell = open_shell(self._job, place, free_port(), firsts[node], gate)
+            if shell:
+                self._shells[node] = shell
+        if self._shells:
+            ports = {node: shell.port for node, shell in self._shells.items()}
+            self._jobs.tell_shells(self._job, getpass.getuser(), ports)
 
     def _watch(self, started: list[crew.Started]) -> None:
         job, habits = self._job, self._setting.habits
@@ -177,9 +181,10 @@ class Attempt:
         Stopped when they may have ended with the simulator, which says nothing of the job.
         """
         job = self._job
-        if self._shell:
-            self._shell.close()
-            self._jobs.tell_shell(job, "", 0)
+        for shell in self._shells.values():
+            shell.close()
+        if self._shells:
+            self._jobs.tell_shells(job, "", {})
         codes = crew.bury(self._started)
         with self._setting.gate.passage():
             wish = job.wish

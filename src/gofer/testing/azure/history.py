@@ -160,12 +160,18 @@ class History:
         )
 
     def _services(self, request: Request) -> Answer:
-        job = self._find(request)
-        made = {
-            name: {"type": one.get("jobServiceType"), "port": one.get("port"), "status": one.get("status")}
-            | {"endpoint": one.get("endpoint"), "properties": one.get("properties") or {}}
-            for name, one in job.services.items()
-        }
+        """Of one node, as the official client asks for them."""
+        job, node = self._find(request), int(request.parts["node"])
+        made: Json = {}
+        for name, one in job.services.items():
+            is_shell = one.get("jobServiceType") == "SSH"
+            now = {**one, **self._jobs.shell_service(job, node)} if is_shell else one
+            told = {key: now.get(key) for key in ("port", "status", "endpoint")}
+            made[name] = {
+                "type": one.get("jobServiceType"),
+                **told,
+                "properties": now.get("properties") or {},
+            }
         return Answer(body={"instances": made})
 
     def _resolve(self, request: Request) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from gofer.testing.azure.clock import Clock, stamp
@@ -61,7 +61,8 @@ class Job:
     location: str = ""
     # Whether it is on an attached Kubernetes cluster, which tells its own state in a tag.
     kubernetes: bool = False
-    shell_port: int = 0
+    # Where the shells listen that are open beside it, by node.
+    shells: dict[str, int] = field(default_factory=dict)
     # Left by another tool: shown, but never run here.
     left: bool = False
     # What the service says of its status, when a test wants that to be wrong.
@@ -93,6 +94,9 @@ class Job:
         return str(self.properties.get("experimentName") or "Default")
 
 
+_FIELDS = frozenset(one.name for one in fields(Job))
+
+
 class Jobs:
     """Every job. Any thread; `changed` is told of each change, and its lock guards them all."""
 
@@ -103,7 +107,7 @@ class Jobs:
         self.base = ""
         self._jobs: dict[str, Job] = {}
         for kept in shelf.all("job"):
-            job = Job(**kept)
+            job = Job(**{name: value for name, value in kept.items() if name in _FIELDS})
             self._jobs[job.id.lower()] = job
         self._seq = max((job.seq for job in self._jobs.values()), default=0)
 
@@ -156,23 +160,27 @@ class Jobs:
                 job.pids.clear()
             self.save(job)
 
-    def tell_shell(self, job: Job, user: str, port: int) -> None:
-        """Where the job's shell is to be reached; port 0 when it is closed."""
+    def tell_shells(self, job: Job, user: str, ports: dict[int, int]) -> None:
+        """Where the job's shells are to be reached, by node; none when they are closed."""
         with self.changed:
-            job.shell_port = port
-            where = f"{self.base.replace('https', 'wss', 1)}/nodes/ssh/{job.name}"
-            open_now: Json = {"status": "Running", "endpoint": where, "properties": {"ProxyEndpoint": where}}
-            shut: Json = {"status": "Stopped", "endpoint": None, "properties": {}}
+            job.shells = {str(node): port for node, port in ports.items()}
             for service in job.services.values():
                 if service.get("jobServiceType") == "SSH":
-                    told = open_now if port else shut
+                    told = self.shell_service(job, 0)
                     service |= {
                         **told,
                         "properties": {**(service.get("properties") or {}), **told["properties"]},
                     }
-            if job.kubernetes and port:
-                job.tags["ssh"] = f"ssh://{user}@127.0.0.1:{port}"
+            if job.kubernetes and 0 in ports:
+                job.tags["ssh"] = f"ssh://{user}@127.0.0.1:{ports[0]}"
             self.save(job)
+
+    def shell_service(self, job: Job, node: int) -> Json:
+        """How the service of a job's shell stands on one of its nodes."""
+        if str(node) not in job.shells:
+            return {"status": "Stopped", "endpoint": None, "properties": {}}
+        where = f"{self.base.replace('https', 'wss', 1)}/nodes/ssh/{job.name}/{node}"
+        return {"status": "Running", "endpoint": where, "properties": {"ProxyEndpoint": where}}
 
     def save(self, job: Job) -> None:
         with self.changed:

@@ -116,7 +116,7 @@ class Places:
                     "nodeId": name,
                     "privateIpAddress": f"10.0.0.{index + 4}",
                     "publicIpAddress": "127.0.0.1",
-                    "port": (job.shell_port if job else 0) or 50000 + index,
+                    "port": _shell_port(job, name) or 50000 + index,
                     "nodeState": state,
                     "runId": job.name if job else None,
                 }
@@ -157,6 +157,11 @@ class Places:
             for name, series, gpus, description in INSTANCE_TYPES
         ]
         return Answer(body={"value": rows})
+
+
+def _shell_port(job: Job | None, node: str) -> int:
+    """Where the shell on one of the job's nodes listens; 0 without one."""
+    return job.shells.get(str(job.nodes.index(node)), 0) if job else 0
 
 
 def _bare(request: Request) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
 import os
 import shutil
 import signal
@@ -41,13 +40,19 @@ def public_keys(job: Job) -> str:
     return str(words.get("sshPublicKey") or "") if words.get("interactive") else ""
 
 
+def nodes_with_shells(job: Job) -> list[int]:
+    """The first, unless the job wants its service on all of them."""
+    wanted = [one.get("nodes") or {} for one in (job.properties.get("services") or {}).values()]
+    everywhere = any(str(one.get("nodesValueType", "")).lower() == "all" for one in wanted)
+    return list(range(len(job.nodes))) if everywhere else [0]
+
+
 class Shell:
     """From `open_shell` to `close`."""
 
     def __init__(self, child: subprocess.Popen[bytes], port: int) -> None:
         self._child = child
         self.port = port
-        self.user = getpass.getuser()
 
     def close(self) -> None:
         """Sessions end with it."""
