@@ -19,11 +19,11 @@ _FLAGS = """
     -r -y
 """
 _VALUED = """
-    --accelerator --array --as --attempt --columns --cpus --each --env --exclude --experiment --expires
-    --export --filter --from --gpus --grace --group --include --installer --job --jobs --last --launcher
-    --lines --max --name --node --nodes --older-than --out --priority --procs --profile --rank --remove
-    --retries --retry-on --setup --sort --status --sync --tag --tail --target --tenant --time-limit --timeout
-    --user --validator -N -c -e -f -j -n -t
+    --accelerator --array --as --attempt --cloud --columns --cpus --each --env --exclude --experiment
+    --expires --export --filter --from --gpus --grace --group --include --installer --job --jobs --last
+    --launcher --lines --max --name --node --nodes --older-than --out --priority --procs --profile
+    --rank --remove --retries --retry-on --setup --sort --status --sync --tag --tail --target --tenant
+    --time-limit --timeout --user --validator -N -c -e -f -j -n -t
 """
 FLAGS = frozenset(_FLAGS.split())
 VALUED = frozenset(_VALUED.split())

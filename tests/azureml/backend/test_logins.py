@@ -7,9 +7,12 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 import pytest
 from services.azure import Azure
+
+from gofer.testing.azure.tokens import VOUCHER
 
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-logins")]
 _HEAD = """
@@ -28,6 +31,17 @@ try:
 except GoferError as error:
     print(type(error).__name__, error.message)
 """
+OFFICIAL = """
+    import azure.identity
+    whose = {"tenant_id": os.environ["AZURE_TENANT_ID"], "client_id": os.environ["AZURE_CLIENT_ID"]}
+    more = {"authority": cloud.authority, "disable_instance_discovery": True}
+    secret, voucher = (os.environ.get(name) for name in ("AZURE_CLIENT_SECRET", "AZURE_FEDERATED_TOKEN_FILE"))
+    if secret:
+        made = azure.identity.ClientSecretCredential(**whose, client_secret=secret, **more)
+    else:
+        made = azure.identity.WorkloadIdentityCredential(**whose, token_file_path=voucher, **more)
+    made.get_token(cloud.scope)
+""".strip()
 ASK = "print(credential.who, subscriptions())"
 
 
@@ -65,6 +79,66 @@ def test_a_secret_that_is_wrong(person: Person) -> None:
     said = person.run(ASK, AZURE_CLIENT_SECRET="dummy-wrong")
     assert said.startswith("CredentialError the service principal") and "AADSTS7000215" in said
     assert "dummy-wrong" not in said
+
+
+def test_a_principal_that_another_service_vouches_for(person: Person) -> None:
+    person.environ.pop("AZURE_CLIENT_SECRET")
+    voucher = person.folder / "voucher"
+    person.environ["AZURE_FEDERATED_TOKEN_FILE"] = str(voucher)
+    assert person.run(ASK).startswith(f"GoferError `{voucher}` cannot be read: ")
+    voucher.write_text("dummy-of-somebody-else\n")
+    said = person.run(ASK)
+    assert said.startswith("CredentialError the service principal") and "AADSTS700211" in said
+    assert "dummy-of-somebody-else" not in said
+    voucher.write_text(f"{VOUCHER}\n")
+    assert person.run(ASK).startswith("principal ") and person.run(ASK).endswith(" 1")
+
+
+def test_a_principal_with_a_certificate(person: Person) -> None:
+    person.environ.pop("AZURE_CLIENT_SECRET")
+    key = person.folder / "principal.pem"
+    argv = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=dummy"]
+    argv += ["-keyout", f"{key}.key", "-out", f"{key}.crt"]
+    subprocess.run(argv, check=True, capture_output=True, timeout=60)
+    key.write_text(Path(f"{key}.key").read_text() + Path(f"{key}.crt").read_text())
+    said = person.run(ASK, AZURE_CLIENT_CERTIFICATE_PATH=str(key))
+    assert said.startswith("principal ") and said.endswith(" 1")
+
+
+@pytest.mark.parametrize("proof", ["AZURE_CLIENT_SECRET", "AZURE_FEDERATED_TOKEN_FILE"])
+def test_what_is_sent_for_a_principal_is_what_azure_identity_sends(
+    person: Person, azure: Azure, proof: str
+) -> None:
+    """gofer asks by itself, for azure-identity is long to import: it asks for the same, in the same words."""
+    voucher = person.folder / "voucher"
+    voucher.write_text(VOUCHER)
+    if proof == "AZURE_FEDERATED_TOKEN_FILE":
+        person.environ.pop("AZURE_CLIENT_SECRET")
+        person.environ[proof] = str(voucher)
+    forms = []
+    for code in ("credential.token(cloud.scope)", OFFICIAL):
+        azure.admin("POST", "/heard", {})
+        assert person.run(code) == ""
+        heard = [one for one in azure.admin("GET", "/heard")["requests"] if one["method"] == "POST"]
+        (asked,) = [one for one in heard if one["path"].endswith("/token")]
+        forms.append((asked["path"], dict(parse_qsl(asked["body"]))))
+    (ours, theirs) = forms
+    # It asks besides to be told who a person is that signed in: an application is no person.
+    assert theirs[1].pop("client_info", "1") == "1"
+    assert ours == theirs
+
+
+def test_a_service_that_stumbles_is_asked_again(person: Person, azure: Azure) -> None:
+    azure.fault("status", "/oauth2/v2.0/token", status=503, count=2)
+    assert person.run(ASK).endswith(" 1")
+    (person.folder / "azure" / "tokens").rename(person.folder / "tokens-before")
+    azure.fault("drop-after", "/oauth2/v2.0/token", count=2)
+    assert person.run(ASK).endswith(" 1")
+
+
+def test_a_secret_is_not_sent_without_encryption(person: Person) -> None:
+    told = person.run("Credential(folder, authority='http://127.0.0.1:1').token(cloud.scope)")
+    assert told == "CredentialError `127.0.0.1:1` would be sent a secret without encryption"
 
 
 def test_a_managed_identity(person: Person, azure: Azure) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import shutil
 import subprocess
 import sys
 
@@ -28,11 +29,14 @@ def loaded(desk: Desk, *words: str) -> set[str]:
 
 
 def test_what_is_loaded(desk: Desk, azure: Azure) -> None:
-    run = desk.submit("true")
-    azure.wait(run)
-    asked = loaded(desk, "query", run)
-    assert "azure.core.pipeline" in asked
-    assert not {"azure.identity", "azure.ai.ml", "requests", "msal"} & asked
+    runs = {login: desk.submit("true") for login in ("kept", "new")}
+    for login, run in runs.items():
+        azure.wait(run)
+        if login == "new":
+            shutil.rmtree(desk.engine / "azure" / "tokens")
+        asked = loaded(desk, "query", run)
+        assert "azure.core.pipeline" in asked
+        assert not {"azure.identity", "azure.ai.ml", "requests", "msal"} & asked, login
     ended = loaded(desk, "list", "runs")
     assert not [name for name in ended if name.partition(".")[0] == "azure" or "azureml" in name]
     planned = loaded(desk, "submit", "--dry-run", "true")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import secrets
 import threading
+import time
 from urllib.parse import parse_qsl
 
 from gofer.testing.azure.messages import Answer, Json, Request
 from gofer.testing.azure.routes import Route
 from gofer.testing.azure.tenants import named
-from gofer.testing.azure.tokens import CLIENT, SECRET, TENANT, Tokens
+from gofer.testing.azure.tokens import CLIENT, SECRET, TENANT, VOUCHER, Tokens
+
+_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 
 class Identity:
@@ -87,7 +92,10 @@ class Identity:
         form["tenant"] = named(request.parts["tenant"])
         grant = form.get("grant_type", "")
         if grant == "client_credentials":
-            if form.get("client_secret") != SECRET:
+            if form.get("client_assertion_type") == _ASSERTION:
+                if not _vouches(str(form.get("client_assertion")), str(form.get("client_id"))):
+                    return _declined("invalid_client", "AADSTS700211: No matching identity found.", 401)
+            elif form.get("client_secret") != SECRET:
                 return _declined("invalid_client", "AADSTS7000215: Invalid client secret provided.", 401)
             return self._grant(form, form.get("client_id", CLIENT), refresh=False)
         if grant.endswith("device_code"):
@@ -156,6 +164,21 @@ class Identity:
         token, ends = self._tokens.mint(resource, client or "compute-identity")
         body = {"access_token": token, "expires_on": str(ends), "resource": resource, "token_type": "Bearer"}
         return Answer(body={**body, "client_id": client or "compute-identity", "expires_in": str(3600)})
+
+
+def _vouches(assertion: str, client: str) -> bool:
+    """The token of a service that vouches, or one that the client signed for itself with its certificate.
+
+    Whose certificate it was is not looked at.
+    """
+    if assertion == VOUCHER:
+        return True
+    try:
+        body = assertion.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+        return (claims["iss"], claims["sub"]) == (client, client) and time.time() < float(claims["exp"])
+    except (IndexError, KeyError, ValueError, TypeError):
+        return False
 
 
 def _declined(error: str, message: str, status: int = 400) -> Answer:

@@ -14,6 +14,8 @@ TENANT = "11111111-1111-1111-1111-111111111111"
 CLIENT = "22222222-2222-2222-2222-222222222222"
 # A word that opens nothing but a simulator.
 SECRET = "dummy-secret"
+# What a service that vouches for the application gives it.
+VOUCHER = "dummy-federated-token"
 # How far the clock of who minted a token may be ahead. A real service is as lenient with its end; here a test
 # must see it end.
 _SKEW_S = 300.0

@@ -19,7 +19,8 @@ from gofer.transport.azure.tokens import Token, TokenFiles
 if TYPE_CHECKING:
     from azure.core.credentials import AccessToken
 
-_PROOFS = ("AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PATH", "AZURE_FEDERATED_TOKEN_FILE")
+_CERTIFICATE = "AZURE_CLIENT_CERTIFICATE_PATH"
+_PROOFS = ("AZURE_CLIENT_SECRET", _CERTIFICATE, "AZURE_FEDERATED_TOKEN_FILE")
 _MANAGED = ("IDENTITY_ENDPOINT", "MSI_ENDPOINT")
 
 
@@ -115,14 +116,12 @@ class Credential:
         environ = self._environ
         return f" in {folder_of(environ)}\0{environ.get(TENANT_VARIABLE, '')}\0{self._authority}"
 
-    def _principal(self, name: str) -> Way:
-        from gofer.transport.azure import identities
-
+    def _principal(self, proof: str) -> Way:
         environ = self._environ
         who = f"principal {environ['AZURE_CLIENT_ID']} of {environ['AZURE_TENANT_ID']}"
         return Way(
             f"{who}\0{self._authority}",
-            lambda scope, claims: identities.principal(environ, name, self._authority, scope, claims),
+            lambda scope, claims: _principals_token(environ, proof, self._authority, scope, claims),
         )
 
     def _managed(self) -> Way:
@@ -142,6 +141,18 @@ class Credential:
         from gofer.transport.azure import az
 
         return az.token(scope, self._environ)
+
+
+def _principals_token(
+    environ: Mapping[str, str], proof: str, authority: str, scope: str, claims: str | None
+) -> Token:
+    if proof == _CERTIFICATE:
+        from gofer.transport.azure import identities
+
+        return identities.certified(environ, authority, scope, claims)
+    from gofer.transport.azure import grant
+
+    return grant.principal(environ, proof, authority, scope, claims)
 
 
 def device_code(

@@ -1,32 +1,25 @@
-"""Tokens of azure-identity: service principals and managed identities. Loaded when one is needed."""
+"""Tokens of azure-identity: of service principals with a certificate, and of managed identities."""
 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from gofer.errors import CredentialError, GoferError, Unreachable
+from gofer.errors import GoferError, Unreachable
+from gofer.transport.azure.grant import not_let_in
 from gofer.transport.azure.tokens import Token
 
-_CODE = re.compile(r"AADSTS\d+")
 
-
-def principal(environ: Mapping[str, str], name: str, authority: str, scope: str, claims: str | None) -> Token:
-    """By the variable `name`: a secret, a certificate, or a token of another service that vouches for it."""
-    identity = _package()
+def certified(environ: Mapping[str, str], authority: str, scope: str, claims: str | None) -> Token:
+    """Of a service principal, by the certificate that AZURE_CLIENT_CERTIFICATE_PATH names."""
     whose = {"tenant_id": environ["AZURE_TENANT_ID"], "client_id": environ["AZURE_CLIENT_ID"]}
+    proof = {
+        "certificate_path": environ["AZURE_CLIENT_CERTIFICATE_PATH"],
+        "password": environ.get("AZURE_CLIENT_CERTIFICATE_PASSWORD"),
+    }
     more: dict[str, Any] = {"authority": authority, "disable_instance_discovery": True, **_trust(environ)}
-    if name == "AZURE_CLIENT_SECRET":
-        made = identity.ClientSecretCredential(**whose, client_secret=environ[name], **more)
-    elif name == "AZURE_CLIENT_CERTIFICATE_PATH":
-        password = environ.get("AZURE_CLIENT_CERTIFICATE_PASSWORD")
-        made = identity.CertificateCredential(
-            **whose, certificate_path=environ[name], password=password, **more
-        )
-    else:
-        made = identity.WorkloadIdentityCredential(**whose, token_file_path=environ[name], **more)
+    made = _package().CertificateCredential(**whose, **proof, **more)
     return _ask(made, f"the service principal {whose['client_id']}", scope, claims)
 
 
@@ -60,12 +53,7 @@ def _ask(made: Any, whose: str, scope: str, claims: str | None) -> Token:
     try:
         found = made.get_token(scope, **({"claims": claims} if claims else {}))
     except ClientAuthenticationError as error:
-        # Its message is a page, and may repeat what was sent.
-        code = _CODE.search(str(error))
-        raise CredentialError(
-            f"{whose} is not let in{f' ({code[0]})' if code else ''}",
-            hint="look at AZURE_CLIENT_ID, AZURE_TENANT_ID and what goes with them",
-        ) from None
+        raise not_let_in(whose, str(error)) from None
     except AzureError:
         raise Unreachable(f"the service that signs {whose} in does not answer") from None
     except (OSError, ValueError) as error:
