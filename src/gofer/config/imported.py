@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from gofer.config.importers.account import holds_credential, read_account
 from gofer.config.importers.act import take_act
 from gofer.config.importers.draft import Draft, Value, safe_name
-from gofer.config.importers.keys import Keys, Outcome, dotted, leaves
+from gofer.config.importers.key_paths import dotted, leaves
+from gofer.config.importers.keys import Keys, Outcome
 from gofer.config.nodes import Items, Node, Place, Scalar, Table
 from gofer.errors import ConfigError, UnknownName
 

@@ -105,7 +105,10 @@ class Settings:
 
         ConfigError when the file cannot be used.
         """
-        if target in table(self.section("targets")) or self.aml is None or target not in self.aml.names:
+        if target in table(self.section("targets")) or self.aml is None:
+            return None
+        self.aml.check_target(target)
+        if target not in self.aml.names:
             return None
         if target not in self._imported:
             from gofer.config.imported import read_imported

@@ -43,11 +43,12 @@ class Shop:
         self,
         *files: str,
         name: str | None = None,
+        out: Path | None = None,
         kinds: Mapping[str, type[msgspec.Struct]] = WITH,
         **variables: str,
     ) -> Imported:
         paths = [Path(file) for file in files]
-        return plan_import(self.session(**variables), paths, name=name, kinds=kinds)
+        return plan_import(self.session(**variables), paths, name=name, out=out, kinds=kinds)
 
     def bring(self, *files: str, name: str | None = None) -> Settings:
         """Import, write, and load what was written."""

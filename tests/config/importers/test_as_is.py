@@ -184,6 +184,69 @@ def test_a_broken_file_hurts_only_whoever_wants_it(act: Shop) -> None:
     assert found.options.key == "xxxx"
 
 
+BASE = "docker: {image: a/b:1}\ngpu_per_node: 8\n"
+
+
+def test_what_only_others_build_on_is_not_offered(act: Shop) -> None:
+    act.put("aux_data/aml/base.yaml", BASE)
+    act.put("aux_data/aml/half.yaml", "{_base_: base.yaml, aml_config: aux_data/aml/config.json}\n")
+    act.put("aux_data/aml/c1.yaml", "_base_: ./half.yaml\ncompute_target: one\n")
+    act.put("aux_data/aml/c2.yaml", "_base_: half.yaml\ncompute_target: two\n")
+    settings = act.load()
+    assert settings.target_names == ["aml", "c1", "c2", "local"]
+    assert getattr(settings.target("c2").options, "gpus_per_node", 0) == 8
+    assert not [row.key for row in rows(settings) if row.key.startswith(("targets.base.", "targets.half."))]
+    with pytest.raises(ConfigError) as caught:
+        settings.target("base")
+    assert (
+        "base.yaml` is no target by itself: it needs `aml_config` and `compute_target`"
+        in caught.value.message
+    )
+    assert caught.value.hint == "name one that builds on it: `c1`, `c2`"
+
+
+def test_what_others_build_on_is_a_target_when_it_is_whole(act: Shop) -> None:
+    act.put("aux_data/aml/whole.yaml", CLUSTER)
+    act.put("aux_data/aml/c1.yaml", "_base_: whole.yaml\ngpu_per_node: 8\n")
+    settings = act.load()
+    assert settings.target_names == ["aml", "c1", "local", "whole"]
+    assert settings.target("whole").kind == "azureml"
+
+
+def test_an_incomplete_file_that_nobody_builds_on_is_left_to_whoever_wants_it(act: Shop) -> None:
+    act.put("aux_data/aml/draft.yaml", BASE)
+    assert "draft" in act.load().target_names
+
+
+def test_what_is_meant_when_nothing_is_named_stays_so(act: Shop) -> None:
+    """A run must not go to this machine because the file of the cluster is not whole."""
+    act.put("aux_data/aml/aml.yaml", BASE)
+    act.put(
+        "aux_data/aml/c1.yaml", "_base_: aml.yaml\ncompute_target: one\naml_config: {workspace_name: w}\n"
+    )
+    settings = act.load()
+    assert (settings.default_target, settings.target_names) == ("aml", ["aml", "c1", "local"])
+    named = act.put("aux_data/aml/base.yaml", BASE)
+    act.put("aux_data/aml/c1.yaml", "_base_: base.yaml\ncompute_target: one\n")
+    act.environ["AML_CONFIG_PATH"] = str(named)
+    assert "base" in act.load().target_names
+
+
+@pytest.mark.parametrize("text", ["_base_: [\n", "_base_: c3.yaml\n", "_base_: gone.yaml\n", b"_base_: \xff"])
+def test_a_file_that_cannot_be_read_hides_no_other(act: Shop, text: str | bytes) -> None:
+    act.put("aux_data/aml/c3.yaml", text)
+    act.put("aux_data/aml/base.yaml", BASE)
+    act.put("aux_data/aml/c1.yaml", "_base_: base.yaml\ncompute_target: one\n")
+    assert act.load().target_names == ["aml", "c1", "c3", "local"]
+
+
+def test_a_target_of_ones_own_may_be_called_as_a_base(act: Shop) -> None:
+    act.put("aux_data/aml/base.yaml", BASE)
+    act.put("aux_data/aml/c1.yaml", "_base_: base.yaml\ncompute_target: one\n")
+    act.put("gofer.yaml", "targets:\n  base: {kind: local}\n")
+    assert act.load().target("base").kind == "local"
+
+
 def test_the_code_is_that_of_the_folder_with_aux_data(act: Shop) -> None:
     below = act.put("src/deep/a.py", "").parent
     from gofer.ops.session import Session

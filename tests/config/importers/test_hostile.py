@@ -13,7 +13,7 @@ from config.importers import printed
 from config.importers.shop import Shop, fates, text_of
 
 from gofer.config.importers.foreign import read_foreign
-from gofer.config.importers.keys import dotted, leaves
+from gofer.config.importers.key_paths import dotted, leaves
 from gofer.config.nodes import Items, Node, Scalar, Table
 from gofer.errors import ConfigError, UsageError
 

@@ -20,6 +20,19 @@ from gofer.ops.config_import import write_import
 BLOB = "stores:\n  blob: {url: 'az://box', account: acct}\n"
 RUNS = "{url: 'az://runs', account: acct}\n"
 DATA_ONLY = TOOLKIT_2.replace('"target": "data"', '"target": ""')
+LINKS = """\
+# The toolkit had its data below /tmp; these paths lead to where it is now.
+link() {
+  mkdir -p "$(dirname "$2")"
+  [ -e "$2" ] || rm -f "$2"
+  [ "$1" -ef "$2" ] || ln -sT "$(readlink -f "$1")" "$2" || {
+    echo "$2 is something else here: name $1 in the script, and take $2 out of the set-up" >&2
+    exit 1
+  }
+}
+link ./voc /tmp/data/voc
+link ./coco /tmp/data/coco
+"""
 
 
 def test_a_job_of_the_first_format(shop: Shop) -> None:
@@ -53,7 +66,7 @@ def test_its_job_file_is_one(shop: Shop) -> None:
         "multi_process": "false",
         "nodes": "2",
         "name": "first try",
-        "setup": "pip install -r requirements.txt\nnvidia-smi\n",
+        "setup": f"{LINKS}pip install -r requirements.txt\nnvidia-smi\n",
     }
 
 
@@ -112,6 +125,11 @@ def test_the_words_for_regions_and_identities_of_later_releases(shop: Shop) -> N
     assert tree(plan)["targets"]["msroctovc"]["locations"] == ["eastus"]
     assert fates(plan)["cluster.location"].to == "targets.msroctovc.locations"
     assert "`identity`" in fates(plan)["experiment.managed_id"].why
+    whole = "/subscriptions/S/resourceGroups/G/providers/Microsoft.ManagedIdentity/userAssignedIdentities/me"
+    shop.put("job.json", text.replace('"managed_id": "me"', f'"managed_id": "{whole}"'))
+    plan = shop.plan("job.json")
+    assert tree(plan)["targets"]["msroctovc"]["identity"] == whole
+    assert fates(plan)["experiment.managed_id"].to == "targets.msroctovc.identity"
 
 
 def test_a_job_of_the_second_format_and_its_sweep(shop: Shop) -> None:
@@ -227,39 +245,6 @@ def test_the_same_import_twice_changes_nothing(shop: Shop) -> None:
     assert shop.plan("older.json", "job.json").texts == {}
 
 
-@pytest.mark.parametrize(
-    ("subdirs", "folders"),
-    [
-        ("voc; coco", {"voc": "me/data/voc", "coco": "me/data/coco"}),
-        (
-            "train/images;val/images",
-            {"train-images": "me/data/train/images", "val-images": "me/data/val/images"},
-        ),
-        (
-            "a/b;c/b;a-b;a-b",
-            {"a-b-2": "me/data/a/b", "c-b": "me/data/c/b", "a-b": "me/data/a-b"},
-        ),
-        ("x/y/im;x-y/im", {"x-y-im": "me/data/x/y/im", "x-y-im-2": "me/data/x-y/im"}),
-        ("", {"data": "me/data"}),
-    ],
-)
-def test_every_copied_folder_has_a_name_of_its_own(shop: Shop, subdirs: str, folders: dict[str, str]) -> None:
-    shop.put("job.json", TOOLKIT_1.replace("voc; coco", subdirs))
-    plan = shop.plan("job.json")
-    found = tree(plan)["targets"]["msrresrchvc"]["folders"]
-    assert {name: one["path"] for name, one in found.items()} == folders
-    assert {one["mode"] for one in found.values()} == {"copy"}
-    why = fates(plan)["experiment.data_subdir" if subdirs else "experiment.data_dir"].why
-    assert [f"`{path}` is `./{name}`" in why for name, path in folders.items()] == [True] * len(folders)
-
-
-def test_without_a_folder_of_data_none_was_copied(shop: Shop) -> None:
-    shop.put("job.json", TOOLKIT_1.replace("me/data", ""))
-    plan = shop.plan("job.json")
-    assert "folders" not in tree(plan)["targets"]["msrresrchvc"]
-    assert fates(plan)["experiment.data_subdir"].why == "no data was copied"
-
-
 def test_two_jobs_on_one_cluster_are_two_targets_unless_they_are_alike(shop: Shop) -> None:
     shop.put("a.json", TOOLKIT_2)
     shop.put("b.json", TOOLKIT_2.replace("Basic", "Premium"))
@@ -269,6 +254,63 @@ def test_two_jobs_on_one_cluster_are_two_targets_unless_they_are_alike(shop: Sho
     assert fates(plan, "b.json")["cluster.sla_tier"].to == "targets.msroctovc-2.sla"
     assert tree(plan, "sweep-2.yaml")["target"] == "msroctovc-2"
     assert tree(plan, "sweep-3.yaml")["target"] == "msroctovc"
+
+
+def test_notes_call_targets_what_they_are_called_in_the_end(shop: Shop) -> None:
+    text = TOOLKIT_1.replace("msrresrchvc", "itplabrr1cl1")
+    shop.put("a.json", text.replace("ND40_v2g1", "8"))
+    shop.put("b.json", text.replace("ND40_v2g1", "4"))
+    shop.put("c.json", TOOLKIT_2)
+    shop.put("d.json", TOOLKIT_2.replace("Basic", "Premium"))
+    notes = shop.plan("a.json", "b.json", "c.json", "d.json").notes
+    for target in ("itplabrr1cl1", "itplabrr1cl1-2"):
+        assert any(f"which subscription and resource group `{target}` is in" in note for note in notes)
+    assert [
+        "`gofer target show itplabrr1cl1-2` lists" in note for note in notes if "put one with 4" in note
+    ] == [True]
+    for target in ("msroctovc", "msroctovc-2"):
+        assert any(f"where runs on `{target}` could be kept" in note for note in notes)
+    assert len(notes) == len({*notes})
+
+
+def test_what_is_shortened_is_said_to_be(shop: Shop) -> None:
+    shop.put(
+        "job.json", TOOLKIT_1.replace("first try", "x" * 201).replace("ND40_v2g1", "Singularity.ND40_v2g1")
+    )
+    found = fates(shop.plan("job.json"))
+    assert found["experiment.job_name"].why == "its first 200 characters"
+    assert found["cluster.instance_type"].why == "the service's own prefix is left out"
+
+
+def test_a_token_may_be_a_whole_address(shop: Shop) -> None:
+    text = TOOLKIT_1.replace('"account_key": "dummy/account/key==",', '"account_key": "",')
+    shop.put("job.json", text.replace("?sv=1", "https://acct.blob.core.windows.net/box?sv=1"))
+    plan = shop.plan("job.json")
+    assert tree(plan)["stores"]["my-store"]["sas"] == "${secret:my-store-sas}"
+    assert "`stores.my-store.sas` is what stands behind the `?` of the address in `sas_token`" in plan.notes
+    assert "dummysignature" not in repr(plan)
+
+
+TWO = f"{BLOB}  blob2: {{url: 'az://box2', account: acct}}\n"
+
+
+@pytest.mark.parametrize("other", [TOOLKIT_2, TOOLKIT_2.replace("Basic", "Premium")])
+def test_two_jobs_whose_code_lay_apart_stay_two_targets(shop: Shop, other: str) -> None:
+    shop.put("gofer.yaml", TWO)
+    shop.put("a.json", TOOLKIT_2)
+    shop.put("b.json", other.replace('"datastore": "blob"', '"datastore": "blob2"', 1))
+    write_import(shop.plan("a.json", "b.json"))
+    settings = shop.load()
+    assert [settings.target(name).store for name in ("msroctovc", "msroctovc-2")] == ["blob", "blob2"]
+    # What was chosen then is no reason to number them otherwise now.
+    assert shop.plan("a.json", "b.json").texts == {}
+
+
+def test_jobs_whose_code_lay_in_two_folders_of_a_store_are_on_one_target(shop: Shop) -> None:
+    shop.put("gofer.yaml", BLOB)
+    shop.put("a.json", TOOLKIT_2)
+    shop.put("b.json", TOOLKIT_2.replace("me/data", "me/other/data"))
+    assert [*tree(shop.plan("a.json", "b.json"))["targets"]] == ["msroctovc"]
 
 
 def test_one_store_in_two_files_has_one_credential(shop: Shop) -> None:

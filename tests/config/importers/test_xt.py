@@ -39,7 +39,7 @@ def test_the_target_of_the_page_on_singularity(xt: Shop) -> None:
             "time_limit": "7200s",
             "nodes": 2,
             "setup": "conda install -y numpy\npython -m pip install xtlib==0.0.264 'a b'\n",
-            "env": {"MODE": "fast", "HF_TOKEN": "${secret:HF_TOKEN}"},
+            "env": {"MODE": "fast", "HF_TOKEN": "${secret:HF_TOKEN}", "XT_DATA_DIR": "./mnist"},
         },
         "folders": {"mnist": {"store": "xtstorage-data", "path": "mnist", "mode": "copy"}},
     }
@@ -249,37 +249,85 @@ def test_a_local_file_with_a_few_sections(shop: Shop) -> None:
         shop.plan("other.yaml")
 
 
-OVER = """\
-compute-targets:
-    near: {service: "msrresrchws", compute: "othervc", vm-size: "ND12_v2g4", sla: "standard"}
-    aml-low: {compute: "cpu8"}
-xt-services:
-    target: "near"
-general:
-    experiment: "exper2"
-"""
-
-
-def test_files_in_layers_are_one(xt: Shop) -> None:
-    xt.put("over.yaml", OVER)
-    plan = xt.plan("xt_config.yaml", "over.yaml")
-    written = tree(plan)
-    assert written["target"] == "near"
-    near = written["targets"]["near"]
-    assert (near["subscription_id"], near["virtual_cluster"], near["gpus_per_node"]) == (
-        "dummy-sub",
-        "othervc",
-        4,
+def test_shares_that_are_called_alike_are_two_folders(shop: Shop) -> None:
+    text = XT.replace('model-share-path: ""', 'model-share-path: "nets"').replace(
+        'model-action: "none"', 'model-action: "mount"'
     )
-    assert written["targets"]["aml-low"]["compute"] == "cpu8"
-    assert {target.get("experiment") for target in written["targets"].values()} == {"exper2", None}
-    below, above = fates(plan, "xt_config.yaml"), fates(plan, "over.yaml")
-    assert above["compute-targets.near.service"].to == "targets.near.workspace"
-    assert above["compute-targets.aml-low.compute"].to == "targets.aml-low.compute"
-    assert below["general.experiment"].why.endswith("over.yaml:7` says otherwise")
-    assert below["compute-targets.aml-low.service"].to == "targets.aml-low.workspace"
-    # The other way round the team's file is the nearer one.
-    assert tree(xt.plan("over.yaml", "xt_config.yaml"))["target"] == "local"
+    shop.put("xt_config.yaml", text.replace('model-local: ""', 'model-local: "~/nets/mnist/"'))
+    folders = tree(shop.plan("xt_config.yaml"))["targets"]["lab"]["folders"]
+    assert {name: one["path"] for name, one in folders.items()} == {"mnist": "mnist", "mnist-model": "nets"}
+
+
+def test_shares_are_those_of_xts_targets_alone(act: Shop) -> None:
+    act.put("xt_config.yaml", XT)
+    targets = tree(act.plan("aux_data/aml/aml.yaml", "xt_config.yaml"))["targets"]
+    assert "mnist" in targets["lab"]["folders"]
+    assert [*targets["aml"]["folders"]] == ["data", "output"]
+
+
+def test_a_share_without_an_account_says_so(shop: Shop) -> None:
+    shop.put("xt_config.yaml", XT.replace('    storage: "xtstorage"\n', '    storage: "filestorage"\n'))
+    found = fates(shop.plan("xt_config.yaml"))
+    assert "the storage that XT uses names none" in found["data.data-share-path"].why
+    assert found["model.model-action"].why == "no folder is mounted or copied"
+
+
+def test_shares_lie_in_containers_of_their_own(shop: Shop) -> None:
+    text = XT.replace('model-share-path: ""', 'model-share-path: "nets"').replace(
+        'model-action: "none"', 'model-action: "mount"'
+    )
+    shop.put("xt_config.yaml", text)
+    plan = shop.plan("xt_config.yaml")
+    stores = tree(plan)["stores"]
+    assert stores["xtstorage-data"]["url"] == "az://00-share-data"
+    assert stores["xtstorage-model"]["url"] == "az://00-share-models"
+    env = tree(plan)["targets"]["lab"]["job"]["env"]
+    assert (env["XT_DATA_DIR"], env["XT_MODEL_DIR"]) == ("./mnist", "./model")
+    assert "`$XT_DATA_DIR` is `./mnist`" in fates(plan)["data.data-local"].why
+    assert any("`xts-data-xts`: check `stores.xtstorage-data.url`" in note for note in plan.notes)
+
+
+def test_the_name_of_whoever_runs_it_is_written_out(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGNAME", "alice")
+    text = XT.replace('workspace: "ws1"', 'workspace: "ws-$username"').replace("exper1", "$username-${env:X}")
+    text = text.replace('MODE: "fast"', 'MODE: "$username", OTHER: "$usernames"')
+    shop.put("xt_config.yaml", text.replace("me@box-one", "$username@b"))
+    plan = shop.plan("xt_config.yaml")
+    written = tree(plan)
+    assert written["stores"]["xtstorage"]["url"] == "az://ws-alice/gofer"
+    assert written["targets"]["eus-v100"]["experiment"] == "alice-$${env:X}"
+    assert written["targets"]["lab"]["hosts"][0] == "alice@b"
+    assert written["targets"]["lab"]["job"]["env"] == {
+        "MODE": "alice",
+        "OTHER": "$usernames",
+        "HF_TOKEN": "${secret:HF_TOKEN}",
+        "XT_DATA_DIR": "./mnist",
+    }
+    (note,) = [one for one in plan.notes if "`$username`" in one]
+    assert note.startswith("XT's `$username` is written out as `alice`")
+
+
+def test_nodes_of_xt_worked_apart(xt: Shop) -> None:
+    found = fates(xt.plan("xt_config.yaml"))
+    assert found["compute-targets.aml-low.nodes"].outcome is Outcome.CARRIED
+    assert found["compute-targets.eus-v100.nodes"].outcome is Outcome.CHANGED
+    assert "XT ran the script on each by itself" in found["compute-targets.eus-v100.nodes"].why
+
+
+def test_what_there_is_no_target_for_is_known_all_the_same(shop: Shop) -> None:
+    shop.put("xt_config.yaml", "general: {env-vars: {A: b}}\nxt-services: {storage: gone}\n")
+    found = fates(shop.plan("xt_config.yaml"))
+    assert found["general.env-vars.A"].why == "no target is carried"
+    assert found["xt-services.storage"].outcome is Outcome.DROPPED
+    assert "no storage of `external-services`" in found["xt-services.storage"].why
+
+
+def test_without_a_storage_a_note_says_what_a_target_needs(shop: Shop) -> None:
+    shop.put("xt_config.yaml", XT.replace('    storage: "xtstorage"\n', "    storage: null\n"))
+    plan = shop.plan("xt_config.yaml")
+    assert "store" not in tree(plan)["targets"]["eus-v100"]
+    said = [note for note in plan.notes if "begins with `az://`" in note]
+    assert [note.rpartition("into the target ")[2] for note in said] == ["`eus-v100`", "`aml-low`"]
 
 
 NEWER = XT.replace('    storage: "xtstorage"\n', "").replace(

@@ -34,13 +34,17 @@ def take_account(draft: Draft, path: Path) -> str | None:
     return name
 
 
-def runs_store(draft: Draft, account: str, code: str | None) -> str:
-    """The store of a target's runs: gofer's own folder in the account, beside the folder that held the code.
-
-    `code` is the path of the older tool's archive: `me/code/x.zip` gives `me/gofer`.
+def runs_folder(code: str | None) -> str:
+    """Where in an account runs are kept, by the path of the older tool's archive: `me/code/x.zip` gives
+    `me/gofer`.
     """
     folders = (code or "").strip("/").split("/")[:-1]
-    prefix = "/".join([*(folders[:-1] or folders), OWN_FOLDER])
+    return "/".join([*(folders[:-1] or folders), OWN_FOLDER])
+
+
+def runs_store(draft: Draft, account: str, code: str | None) -> str:
+    """The store of a target's runs: gofer's own folder in the account, beside that which held the code."""
+    prefix = runs_folder(code)
     if draft.accounts is not None:
         return f"{account}:{prefix}"
     entry = draft.stores.get(account)
@@ -93,6 +97,8 @@ def _credential(draft: Draft, keys: Keys, store: str) -> None:
             draft.forget(keys, "sas_token", "the key opens the account, and gofer takes the key first")
     elif (keys.text("sas_token") or "").strip():
         entry["sas"] = draft.keep(keys, "sas_token", f"{store}-sas", f"stores.{store}.sas")
+        if "://" in (keys.text("sas_token") or ""):
+            draft.note(f"`stores.{store}.sas` is what stands behind the `?` of the address in `sas_token`")
     else:
         draft.note(f"the store `{store}` has neither key nor token: `az login` opens it")
 

@@ -77,11 +77,6 @@ def take_act(draft: Draft, path: Path, name: str | None = None) -> str:
     return target
 
 
-def names_compute(path: Path) -> bool:
-    """Whether the file, with what it builds on, says where to run: what only others build on need not."""
-    return "compute_target" in Keys(Sheet(join_chain(own_keys(read_chain(path, read_foreign)))))
-
-
 def _drop_rest(keys: Keys) -> None:
     for key, why in _DROPPED.items():
         if key in keys:

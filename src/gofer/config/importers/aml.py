@@ -2,19 +2,21 @@
 
 `_base_: other.yaml`, relative to the file, is what a file builds on; its own values win leaf by leaf. Paths
 are relative to the project, the folder that holds `aux_data`. What the keys mean is said in `act`; a file is
-read when its target is asked for and not before.
+read when its target is asked for and not before, unless one of them builds on another: then it may be that
+one which is no target by itself.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
-from gofer.config.document import display, read_document
+from gofer.config.document import display, read_document, read_text
 from gofer.config.files import find_above
-from gofer.config.nodes import Node, Scalar, Table, merged
+from gofer.config.nodes import Node, Scalar, Table, is_null, merged
 from gofer.errors import ConfigError
 
 FOLDER = Path("aux_data", "aml")
@@ -23,10 +25,15 @@ VARIABLE = "AML_CONFIG_PATH"
 DEFAULT_NAME = "aml"
 _SUFFIX = ".yaml"
 _MOST_BASES = 20
+_BASE = "_base_"
+# Without these a file says nowhere to run. What others build on may well lack them.
+_NEEDED = ("aml_config", "compute_target")
 
 
 class AmlFiles:
-    """The files of one project; nothing is read until a target is asked for."""
+    """The files of one project. For `names` they are looked through for a `_base_`, and no further than that
+    where there is none; one that cannot be read hurts nobody until it is asked for.
+    """
 
     def __init__(self, root: Path, named: Path | None = None, holder: Path | None = None) -> None:
         self.root = root
@@ -41,8 +48,38 @@ class AmlFiles:
         return {**found, **({self._named.stem: self._named} if self._named else {})}
 
     @property
-    def names(self) -> list[str]:
+    def _listed(self) -> list[str]:
         return sorted(name for name in self._paths if name and not name.startswith("."))
+
+    @property
+    def names(self) -> list[str]:
+        """The targets: every file but those that others build on and that cannot stand alone."""
+        return [name for name in self._listed if name not in self._mere_bases]
+
+    @cached_property
+    def _mere_bases(self) -> dict[str, list[str]]:
+        """The files that are no targets by themselves, with the names of those that build on them.
+
+        What is meant when nothing is named is a target whatever it says: a run goes there, or nowhere.
+        """
+        chains = {name: chain for name in self._listed if (chain := _chain_of(self._paths[name]))}
+        found: dict[str, list[str]] = {}
+        for name in self._listed:
+            path = Path(os.path.normpath(self._paths[name]))
+            above = [other for other, chain in chains.items() if path in chain]
+            if above and name != self.default and not _can_stand(path):
+                found[name] = above
+        return found
+
+    def check_target(self, name: str) -> None:
+        """ConfigError for a file that only others build on."""
+        if name in self._mere_bases:
+            path, needed = display(self._paths[name]), " and ".join(f"`{key}`" for key in _NEEDED)
+            above = ", ".join(f"`{one}`" for one in self._mere_bases[name] if one in self.names)
+            raise ConfigError(
+                f"`{path}` is no target by itself: it needs {needed}",
+                hint=f"name one that builds on it: {above}" if above else None,
+            )
 
     @property
     def default(self) -> str | None:
@@ -53,8 +90,8 @@ class AmlFiles:
 
     @property
     def files(self) -> list[Path]:
-        """The variable's file alone, where it is set; else every file."""
-        return [self._named] if self._named else [self._paths[name] for name in self.names]
+        """The variable's file alone, where it is set; else every file, targets or not."""
+        return [self._named] if self._named else [self._paths[name] for name in self._listed]
 
     def path(self, name: str) -> Path:
         """The file of that name; KeyError when there is none."""
@@ -87,10 +124,32 @@ def find_aml(folder: Path, home: Path, environ: Mapping[str, str]) -> AmlFiles |
     return AmlFiles(root or folder, named, holder)
 
 
+def _chain_of(path: Path) -> list[Path]:
+    """What the file builds on, nearest first; nothing where it says none, or cannot be read."""
+    with suppress(ConfigError):
+        if path.is_file() and _BASE in read_text(path):
+            return [*_read_chain(path, read_document)][1:]
+    return []
+
+
+def _can_stand(path: Path) -> bool:
+    """As `stands_alone`; a file that cannot be read is left to whoever asks for it."""
+    try:
+        return stands_alone(path, read_document)
+    except ConfigError:
+        return True
+
+
+def stands_alone(path: Path, read: Callable[[Path], Table]) -> bool:
+    """Whether the file, with what it builds on, says where to run: what only others build on need not."""
+    entries = join_chain(own_keys(read_chain(path, read))).entries
+    return all(key in entries and not is_null(entries[key]) for key in _NEEDED)
+
+
 def own_keys(chain: Iterable[Table]) -> list[Table]:
     """The tables without their word about what they build on."""
     return [
-        Table({key: node for key, node in one.entries.items() if key != "_base_"}, one.place) for one in chain
+        Table({key: node for key, node in one.entries.items() if key != _BASE}, one.place) for one in chain
     ]
 
 
@@ -105,21 +164,24 @@ def join_chain(tables: Sequence[Table]) -> Table:
 
 def read_chain(path: Path, read: Callable[[Path], Table] = read_document) -> list[Table]:
     """The file, what it builds on, what that builds on, and so on; ConfigError for a circle."""
-    chain: list[Path] = []
-    tables: list[Table] = []
+    return [*_read_chain(path, read).values()]
+
+
+def _read_chain(path: Path, read: Callable[[Path], Table]) -> dict[Path, Table]:
+    chain: dict[Path, Table] = {}
     following: Path | None = path
     while following:
         if following in chain or len(chain) == _MOST_BASES:
-            raise ConfigError(f"`_base_` leads from `{display(path)}` in a circle", where=display(chain[-1]))
-        tables.append(read(following))
-        chain.append(following)
-        following = base_of(following, tables[-1])
-    return tables
+            last = display([*chain][-1])
+            raise ConfigError(f"`_base_` leads from `{display(path)}` in a circle", where=last)
+        chain[following] = read(following)
+        following = base_of(following, chain[following])
+    return chain
 
 
 def base_of(path: Path, table: Table) -> Path | None:
     """The file that this one builds on; None when it builds on none."""
-    base = table.entries.get("_base_")
+    base = table.entries.get(_BASE)
     if not isinstance(base, Scalar) or base.is_null:
         return None
     return Path(os.path.normpath(path.parent / os.path.expanduser(base.text)))

@@ -53,6 +53,7 @@ class Draft:
         # Folders that a file maps and gofer cannot have, by target and name: why, and where it says so.
         self.problems: dict[tuple[str, str], tuple[str, Place]] = {}
         self.targets: dict[str, Entry] = {}
+        self._numbered: dict[str, Entry] = {}
         self.stores: dict[str, Entry] = {}
         self.dockers: dict[str, Entry] = {}
         self.ignore: list[Value] = []
@@ -60,6 +61,7 @@ class Draft:
         self.jobs: dict[str, Entry] = {}
         self.secrets: list[Secret] = []
         self.notes: list[str] = []
+        self._open_notes: list[Callable[[str], str]] = []
         self.sheets: list[Sheet] = []
         # Files already taken in because another file named them, and the store that each became, if any.
         self.taken: dict[Path, str | None] = {}
@@ -93,6 +95,14 @@ class Draft:
             )
         self.targets[name] = entry
 
+    def number_target(self, wanted: str, what: Entry) -> str:
+        """The name of a target that is `what`: `wanted`, with a number when another has it; those alike share
+        one. It holds whatever is chosen for the target afterwards, and so does the next import.
+        """
+        name = free_name(wanted, what, {**self.targets, **self._numbered})
+        self._numbered[name] = what
+        return name
+
     def extend_target(self, name: str, entry: Entry) -> None:
         """Give a target more keys; ConfigError when it has one of them with another value."""
         _extend(self.targets.setdefault(name, {}), entry, f"targets.{name}")
@@ -122,6 +132,16 @@ class Draft:
         """Something the person should know that is about no single key; said once."""
         if text not in self.notes:
             self.notes.append(text)
+
+    def note_target(self, text: Callable[[str], str]) -> None:
+        """As `note`, about the target that is being taken in; said when `settle` knows what it is called."""
+        self._open_notes.append(text)
+
+    def settle(self, target: str) -> None:
+        """The name of the target that was taken in is this: another may have had the one that it wanted."""
+        for text in self._open_notes:
+            self.note(text(target))
+        self._open_notes.clear()
 
     def mention(self, text: str) -> None:
         """As `note`, of what is no reason for a target to fail: a file that is read as it is stays silent."""

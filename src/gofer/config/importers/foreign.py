@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 from gofer.config.document import display, parse_document, read_text
-from gofer.config.importers.keys import leaves
+from gofer.config.importers.key_paths import leaves
 from gofer.config.nodes import Table
 from gofer.errors import ConfigError
 

@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
+from gofer.config.importers.key_paths import KeyPath, deepest, dotted, leaves
 from gofer.config.nodes import Items, Node, Place, Scalar, Table, is_null
 from gofer.config.scalars import excerpt
 from gofer.errors import ConfigError
 
-MOST_KEYS = 20_000
 _TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-KeyPath = tuple[str, ...]
 # Between the places of a key that goes to several.
 _AND = ", "
 
@@ -91,8 +90,7 @@ class Sheet:
         for lower in self._under:
             for path, node in leaves(lower):
                 if winners.get(path) != node.place:
-                    nearer = winners.get(path, self.document.place)
-                    found.append(_overruled(path, node, nearer))
+                    found.append(_overruled(path, node, self.document))
         return sorted([*found, *self._more], key=lambda one: (one.place.path or "", one.place.line or 0))
 
     def _finding(self, path: KeyPath, node: Node) -> Finding:
@@ -130,38 +128,13 @@ def is_below(key: str, prefix: str) -> bool:
     return key == prefix or key.startswith(f"{prefix}.")
 
 
-def _overruled(path: KeyPath, node: Node, nearer: Place) -> Finding:
-    return Finding(node.place, dotted(path), Outcome.DROPPED, why=f"`{nearer.where}` says otherwise")
-
-
-def leaves(node: Node) -> Iterator[tuple[KeyPath, Node]]:
-    """Every key that holds no further keys, with where it stands.
-
-    ConfigError when there are more than any person writes: aliases can make billions out of a few lines.
-    """
-    for count, found in enumerate(_walk(node, ()), 1):
-        if count > MOST_KEYS:
-            raise ConfigError(
-                f"the file has more than {MOST_KEYS:,} keys once its aliases are followed",
-                where=node.place.where,
-            )
-        yield found
-
-
-def _walk(node: Node, path: KeyPath) -> Iterator[tuple[KeyPath, Node]]:
-    if isinstance(node, Table) and node.entries:
-        for name, inner in node.entries.items():
-            yield from _walk(inner, (*path, name))
-    elif isinstance(node, Items) and any(isinstance(item, Table) for item in node.items):
-        for at, inner in enumerate(node.items):
-            yield from _walk(inner, (*path[:-1], f"{path[-1]}[{at}]"))
-    elif path:
-        yield path, node
-
-
-def dotted(path: KeyPath) -> str:
-    """The key as a person would name it: `config_param.data_folder.path`."""
-    return ".".join(part if part.isprintable() else ascii(part)[1:-1] for part in path)
+def _overruled(path: KeyPath, node: Node, document: Table) -> Finding:
+    """A key that another value, or something above it, took the place of in the document."""
+    nearer, depth = deepest(path, document)
+    why = f"`{nearer.place.where}` says otherwise"
+    if depth < len(path):
+        why = f"`{nearer.place.where}` stands for all of `{dotted(path[:depth])}`"
+    return Finding(node.place, dotted(path), Outcome.DROPPED, why=why)
 
 
 class Keys:

@@ -157,11 +157,11 @@ def _code_place(keys: Keys, mounts: list[_Mount], folders: dict[str, Entry]) -> 
 
 
 def _store(draft: Draft, keys: Keys, target: str, place: CodePlace | None) -> Entry:
-    entry = take_store(draft, target, place)
-    if entry and place and place.path is not None:
+    taken = take_store(draft, target, place)
+    if taken.is_beside_code:
         why = "gofer's own folder lies beside it; code goes with each run"
         keys.inner("config_param").changed("code_path", f"targets.{target}.store", why)
-    return entry
+    return taken.entry
 
 
 def _folders(keys: Keys, target: str, mounts: list[_Mount]) -> dict[str, Entry]:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from gofer.config.document import display
 from gofer.config.importers.accounts import take_account, take_workspace
-from gofer.config.importers.act import names_compute, take_act
-from gofer.config.importers.aml import base_of
+from gofer.config.importers.act import take_act
+from gofer.config.importers.aml import base_of, stands_alone
 from gofer.config.importers.draft import Draft, Entry, safe_name
 from gofer.config.importers.foreign import read_foreign
 from gofer.config.importers.philly import take_clusters, take_philly
+from gofer.config.importers.project_file import bring_stores
 from gofer.config.importers.recognise import Format, recognise
 from gofer.config.importers.toolkit import take_toolkit
 from gofer.config.importers.xt import take_xt
@@ -35,12 +36,13 @@ def take_files(draft: Draft, files: Sequence[Path], name: str | None = None) -> 
             take_xt(draft, paths, name)
         elif kind is not Format.XT:
             _take_each(draft, kind, paths, name)
+    bring_stores(draft)
 
 
 def _mere_bases(documents: Mapping[Path, Table]) -> list[Path]:
     """The files that others of them build on and that say nothing of where to run."""
     bases = {base_of(path, document) for path, document in documents.items()}
-    return [path for path in documents if path in bases and not names_compute(path)]
+    return [path for path in documents if path in bases and not stands_alone(path, read_foreign)]
 
 
 def _take_each(draft: Draft, kind: Format, paths: Sequence[Path], name: str | None) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gofer.config.importers.draft import Draft, Entry, free_name, safe_name
+from gofer.config.importers.draft import Draft, Entry, safe_name
 from gofer.config.importers.foreign import read_foreign
 from gofer.config.importers.keys import Keys, Sheet
 from gofer.config.importers.sweeps import read_sweep
-from gofer.config.importers.toolkit_data import place_rows, take_data
+from gofer.config.importers.toolkit_copies import copied_data, link_lines
+from gofer.config.importers.toolkit_data import place_rows, runs_facts, take_data, take_runs
 from gofer.errors import ConfigError, UsageError
 
 # The one cluster of the toolkit's first format that was no virtual cluster.
@@ -17,6 +18,7 @@ _ITP = "itplabrr1cl1"
 _ARM = re.compile(
     r"/subscriptions/([^/]+)/resourcegroups/([^/]+)/providers/[^/]+/workspaces/([^/]+)/?", re.IGNORECASE
 )
+_LONGEST_NAME = 200
 _STRICT = "lines of one script; the first that fails ends it, where the toolkit went on"
 
 
@@ -31,12 +33,14 @@ def take_toolkit(draft: Draft, path: Path, name: str | None = None) -> str:
     if experiment.text("name"):
         entry["experiment"] = experiment.text("name") or ""
         experiment.carried("name", f"targets.{target}.experiment")
+    entry |= _identity(experiment, target)
     job = _job(draft, keys, target, _free_job(draft, experiment.text("job_name") or path.stem))
-    entry |= take_data(draft, keys, target)
-    final = free_name(target, entry, draft.targets)
+    data = take_data(draft, keys, target)
+    final = draft.number_target(target, {**entry, **data, **runs_facts(draft, keys)})
     keys.sheet.retarget(f"targets.{target}", f"targets.{final}")
     job["target"] = final
-    draft.targets[final] = entry
+    draft.targets[final] = {**entry, **take_runs(draft, keys, final), **data}
+    draft.settle(final)
     return final
 
 
@@ -60,9 +64,11 @@ def _cluster(draft: Draft, keys: Keys, target: str) -> Entry:
         entry = {"workspace": workspace}
         keys.carried("workspace", f"targets.{target}.workspace")
     if not arm:
-        draft.note(
-            f"the file does not say which subscription and resource group `{target}` is in: add "
-            f"`subscription_id`, `resource_group`{'' if workspace else ' and `workspace`'} to the target"
+        draft.note_target(
+            lambda name: (
+                f"the file does not say which subscription and resource group `{name}` is in: add "
+                f"`subscription_id`, `resource_group`{'' if workspace else ' and `workspace`'} to the target"
+            )
         )
     cluster = keys.text("virtual_cluster")
     is_itp = cluster == _ITP
@@ -81,12 +87,16 @@ def _itp_node(draft: Draft, keys: Keys, target: str) -> Entry:
         return {}
     keys.changed("instance_type", f"targets.{target}.gpus_per_node", "on this cluster it is a count of GPUs")
     if gpus:
-        draft.note(
-            f"the toolkit asked for {gpus} GPUs by their number. A job now names an instance type of the "
-            f"Kubernetes compute, which the file does not, and Azure's default one has no GPU: `gofer target "
-            f"show {target}` lists the compute's; put one with {gpus} GPUs as `instance_type:` of the target"
-        )
+        draft.note_target(lambda name: _without_instance_type(name, gpus))
     return {"gpus_per_node": gpus}
+
+
+def _without_instance_type(target: str, gpus: int) -> str:
+    return (
+        f"the toolkit asked for {gpus} GPUs by their number. A job now names an instance type of the "
+        "Kubernetes compute, which the file does not, and Azure's default one has no GPU: `gofer target "
+        f"show {target}` lists the compute's; put one with {gpus} GPUs as `instance_type:` of the target"
+    )
 
 
 def _instance(keys: Keys, target: str) -> Entry:
@@ -94,7 +104,8 @@ def _instance(keys: Keys, target: str) -> Entry:
     instance, tier = keys.text("instance_type"), keys.text("sla_tier")
     if instance:
         entry["instance_type"] = instance.rpartition(".")[2]
-        keys.carried("instance_type", f"targets.{target}.instance_type")
+        prefixed = "the service's own prefix is left out" if "." in instance else ""
+        keys.shared("instance_type", f"targets.{target}.instance_type", prefixed)
     if tier:
         entry["sla"] = tier.lower()
         keys.changed("sla_tier", f"targets.{target}.sla", "in lower case")
@@ -121,6 +132,21 @@ def _image(keys: Keys, target: str, *, is_itp: bool) -> Entry:
     return {"environment": text if "@" in text or ":" in text else f"{text}@latest"}
 
 
+def _identity(keys: Keys, target: str) -> Entry:
+    """The identity that jobs opened storage by; a bare name does not say which one is meant."""
+    entry: Entry = {}
+    for key in ("managed_id", "managed_identity"):
+        text = keys.text(key) or ""
+        if text.startswith("/subscriptions/"):
+            entry["identity"] = text
+            keys.carried(key, f"targets.{target}.identity")
+        elif text:
+            keys.dropped(
+                key, "a name is not enough: put its resource id or client id as the target's `identity`"
+            )
+    return entry
+
+
 def _job(draft: Draft, keys: Keys, target: str, name: str) -> Entry:
     """The job file, in the draft already; `1` process on each node, as the toolkit starts them."""
     experiment, cluster = keys.inner("experiment"), keys.inner("cluster")
@@ -133,8 +159,9 @@ def _job(draft: Draft, keys: Keys, target: str, name: str) -> Entry:
         cluster.carried("node_count", f"{to}: nodes")
     label = experiment.text("job_name")
     if label:
-        job["name"] = label[:200]
-        experiment.carried("job_name", f"{to}: name")
+        job["name"] = label[:_LONGEST_NAME]
+        shorter = f"its first {_LONGEST_NAME} characters" if len(label) > _LONGEST_NAME else ""
+        experiment.shared("job_name", f"{to}: name", shorter)
     _sweep(experiment, job, to)
     script = place_rows(_lines(experiment, "script"), keys)
     if script:
@@ -142,11 +169,10 @@ def _job(draft: Draft, keys: Keys, target: str, name: str) -> Entry:
         experiment.changed("script", f"{to}: script", _STRICT)
     setup = place_rows(_lines(keys.inner("environment"), "setup_script"), keys)
     if setup:
-        job["setup"] = setup
         keys.inner("environment").changed("setup_script", f"{to}: setup", _STRICT)
-    for key in ("managed_id", "managed_identity"):
-        if key in experiment:
-            experiment.dropped(key, "name it as the target's `identity`, where the kind has one")
+    setup = link_lines(copied_data(keys)) + setup
+    if setup:
+        job["setup"] = setup
     return job
 
 

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from gofer.config.importers.accounts import blob_store
+from gofer.config.importers.accounts import blob_store, runs_folder
 from gofer.config.importers.draft import Draft, Entry, safe_name
 from gofer.config.importers.keys import Keys
 from gofer.config.importers.target_store import CodePlace, take_store
+from gofer.config.importers.toolkit_copies import Copied, copied_data
 
 _MODES = {"ro_mount": "mount", "rw_mount": "mount", "download": "copy", "upload": "upload"}
 _WRITTEN = ("rw_mount", "upload")
@@ -32,7 +34,7 @@ def _code_row(keys: Keys) -> str:
 
 
 def take_data(draft: Draft, keys: Keys, target: str) -> Entry:
-    """`store` and `folders` of the target, whichever the format."""
+    """`folders` of the target, and of the first format its `store`."""
     return _storage(draft, keys, target) if keys.is_table("storage") else _io(draft, keys, target)
 
 
@@ -56,17 +58,27 @@ def _io(draft: Draft, keys: Keys, target: str) -> Entry:
     sync = keys.inner("synchronization")
     sync.dropped("target", _SENT)
     _ignore(draft, sync)
-    return {**_store(draft, keys, target), **_named(folders)}
+    return {"folders": dict(folders)} if folders else {}
 
 
-def _store(draft: Draft, keys: Keys, target: str) -> Entry:
-    place = _written_place(draft, keys)
-    entry = take_store(draft, target, place)
-    if entry and place and place.path is not None:
+def runs_facts(draft: Draft, keys: Keys) -> Entry:
+    """What the second format says of where runs would be kept: jobs that differ in it are on two targets."""
+    place = None if keys.is_table("storage") else _written_place(draft, keys)
+    if place is None:
+        return {}
+    return {"runs": [place.store, runs_folder(place.path) if place.store in draft.stores else ""]}
+
+
+def take_runs(draft: Draft, keys: Keys, target: str) -> Entry:
+    """`store` of a target of the second format, where its runs are kept; the target has its final name."""
+    if keys.is_table("storage"):
+        return {}
+    taken = take_store(draft, target, _written_place(draft, keys))
+    if taken.is_beside_code:
         for row in keys.rows("io"):
             if row.text("name") == _code_row(keys):
                 row.changed("datastore", f"targets.{target}.store", "runs are kept where the code lay")
-    return entry
+    return taken.entry
 
 
 def _drop(row: Keys, why: str) -> None:
@@ -131,48 +143,25 @@ def _storage(draft: Draft, keys: Keys, target: str) -> Entry:
     experiment.dropped("workdir", "a run works in a copy of its own code; `$GOFER_OUTPUT_DIR` is kept")
     experiment.dropped("sync_code", _SENT)
     _ignore(draft, experiment)
-    folders = _copied(experiment, store, target) if experiment.truth("copy_data") else {}
-    if not folders:
+    found = copied_data(keys)
+    if not found:
         for key in ("copy_data", "data_dir", "data_subdir"):
             experiment.dropped(key, "no data was copied")
-    return {"store": store, **_named(folders)}
+        return {"store": store}
+    return {"store": store, "folders": dict(_folders(experiment, store, target, found))}
 
 
-def _copied(keys: Keys, store: str, target: str) -> dict[str, Entry]:
-    base = (keys.text("data_dir") or "").strip("/")
-    if not base:
-        return {}
-    parts = [part.strip(" /") for part in (keys.text("data_subdir") or "").split(";")]
-    named = _folder_names([*dict.fromkeys(part for part in parts if part)])
-    paths = {name: f"{base}/{part}" for name, part in named.items()} or {
-        safe_name(base.rpartition("/")[2]): base
-    }
+def _folders(keys: Keys, store: str, target: str, found: Sequence[Copied]) -> dict[str, Entry]:
     to = f"targets.{target}.folders"
-    where = ", ".join(f"`{path}` is `./{name}`" for name, path in paths.items())
+    where = ", ".join(f"`{one.path}` is `./{one.folder}`" for one in found)
+    links = ", ".join(f"`{one.was}`" for one in found)
     keys.changed("copy_data", to, "`mode: copy`")
-    keys.changed("data_dir", to, f"on the node {where} beside the code, and not below /tmp")
+    keys.changed("data_dir", to, f"on the node {where} beside the code; the set-up lets {links} lead there")
     keys.changed("data_subdir", to, f"each is a folder of its own: {where}")
-    return {name: {"store": store, "path": path, "mode": "copy"} for name, path in paths.items()}
-
-
-def _folder_names(parts: list[str]) -> dict[str, str]:
-    """The paths by the names of their folders: the last of its parts, or all of them where two end alike."""
-    ends = [safe_name(part.rpartition("/")[2]) for part in parts]
-    found: dict[str, str] = {}
-    for part, end in zip(parts, ends, strict=True):
-        wanted = end if ends.count(end) == 1 else safe_name(part.replace("/", "-"))
-        name, number = wanted, 2
-        while name in found or (name != end and name in ends):
-            name, number = f"{wanted}-{number}", number + 1
-        found[name] = part
-    return found
+    return {one.folder: {"store": store, "path": one.path, "mode": "copy"} for one in found}
 
 
 # -- both
-
-
-def _named(folders: dict[str, Entry]) -> Entry:
-    return {"folders": dict(folders)} if folders else {}
 
 
 def _ignore(draft: Draft, keys: Keys) -> None:

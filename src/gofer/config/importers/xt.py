@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from gofer.config.importers.aml import join_chain
-from gofer.config.importers.draft import Draft, Entry, Value, safe_name
+from gofer.config.importers.draft import Draft, Entry, safe_name
 from gofer.config.importers.foreign import named_file, read_foreign
 from gofer.config.importers.keys import Keys, Sheet
 from gofer.config.importers.xt_dockers import VAULT, take_dockers
+from gofer.config.importers.xt_layers import join_layers
 from gofer.config.importers.xt_sections import AML, CODE, DROPPED, GENERAL, SERVICES
+from gofer.config.importers.xt_shares import take_shares
 from gofer.config.importers.xt_targets import Surroundings, take_targets
+from gofer.config.importers.xt_words import name_user
 
 # Runs of gofer lie beside those of XT in the same container, and apart from them.
 _PREFIX = "gofer"
@@ -30,19 +32,18 @@ _SECRET = ("key", "password", "mongo-connection-string", "connection-string")
 def take_xt(draft: Draft, paths: Sequence[Path], name: str | None = None) -> None:
     """Every target of the files that gofer has a kind for, and every storage service as a store.
 
-    The files are one, a later one over those before it, key by key.
+    The files are one, a later one over those before it, as XT has it: see `xt_layers`.
     """
     tables = [read_foreign(path) for path in reversed(paths)]
-    keys = draft.sheet(Sheet(join_chain(tables), tuple(tables[1:])))
+    keys = draft.sheet(Sheet(join_layers(tables), tuple(tables[1:])))
     _services(draft, keys)
     used = _stores(keys)
-    store = _chosen_storage(keys, used)
+    store = _chosen_storage(draft, keys, used)
     job = _job_defaults(keys)
-    experiment = keys.inner("general").text("experiment")
+    experiment = name_user(draft, keys.inner("general").text("experiment") or "")
     _drop_rest(draft, keys)
-    store = store if store in draft.stores else None
-    take_targets(draft, Surroundings(keys, store, experiment, job, name))
-    _shares(draft, keys, store)
+    targets = take_targets(draft, Surroundings(keys, store, experiment, job, name))
+    take_shares(draft, keys, store, targets)
     _default_target(draft, [keys.inner("xt-services"), *([used] if used else [])])
 
 
@@ -82,7 +83,8 @@ def _storage(draft: Draft, record: Keys, name: str, container: str) -> None:
         record.changed("path", f"stores.{store}.url", "a folder of its own beside XT's")
     else:
         account = record.text("name") or name
-        store = draft.add_store(name, {"url": f"az://{container}/{_PREFIX}", "account": account})
+        url = name_user(draft, f"az://{container}/{_PREFIX}")
+        store = draft.add_store(name, {"url": url, "account": account})
         record.carried("name", f"stores.{store}.account")
         record.dropped("path", "it means nothing for this provider")
         draft.note(
@@ -112,16 +114,21 @@ def _stores(keys: Keys) -> Keys | None:
     return used
 
 
-def _chosen_storage(keys: Keys, used: Keys | None) -> str | None:
-    """The storage that XT uses, by the older `xt-services` or the newer `store` and `stores`."""
+def _chosen_storage(draft: Draft, keys: Keys, used: Keys | None) -> str | None:
+    """The storage that XT uses, by the older `xt-services` or the newer `store` and `stores`; else None."""
     services = keys.inner("xt-services")
     chosen = services.text("storage") or (used.text("storage") if used else None)
+    store = safe_name(chosen) if chosen and safe_name(chosen) in draft.stores else None
     for table, key in ((services, "store"), (services, "storage"), (Keys(keys.sheet), "store")):
-        if not table.is_table(key):
+        if table.is_table(key):
+            continue
+        if store:
             table.changed(key, "targets.*.store", "each target names its store")
+        else:
+            table.dropped(key, "it names no storage of `external-services`; give each target a `store`")
     for key in ("mongo", "vault", "database"):
         services.dropped(key, SERVICES[key])
-    return safe_name(chosen) if chosen else None
+    return store
 
 
 def _job_defaults(keys: Keys) -> Entry:
@@ -153,6 +160,7 @@ def _drop_rest(draft: Draft, keys: Keys) -> None:
         general.dropped(key, why)
     general.changed("workspace", "stores", "the container of the store")
     general.dropped("experiment", "no target that is carried has an experiment")
+    general.dropped("env-vars", "no target is carried")
     for key, why in CODE.items():
         code.dropped(key, why)
     omitted = code.texts("code-omit")
@@ -162,48 +170,3 @@ def _drop_rest(draft: Draft, keys: Keys) -> None:
         if name in keys:
             keys.dropped(name, "no target that is carried uses it")
     take_dockers(draft, keys)
-
-
-def _shares(draft: Draft, keys: Keys, store: str | None) -> None:
-    """`data` and `model`: a folder for each target, in the account's container of that share."""
-    for section in ("data", "model"):
-        table = keys.inner(section)
-        path, action = table.text(f"{section}-share-path"), table.text(f"{section}-action") or "none"
-        local = (table.text(f"{section}-local") or "").rstrip("/").rpartition("/")[2]
-        targets = [entry for entry in draft.targets.values() if entry.get("kind") != "local"]
-        account = draft.stores.get(store or "", {}).get("account")
-        if not path or action == "none" or not targets or account is None or store is None:
-            for key in ("local", "upload", "share-path", "action", "omit", "writable"):
-                table.dropped(f"{section}-{key}", "no folder is mounted or copied")
-            continue
-        share: dict[str, Value] = {**draft.stores[store], "url": f"az://{section}"}
-        shared = draft.add_store(f"{store}-{section}", share)
-        name = safe_name(local or section)
-        mode = "copy" if action == "download" else "mount"
-        # XT mounts for reading alone unless told.
-        may_only_read = mode == "mount" and not table.truth(f"{section}-writable")
-        read_only: Entry = {"read_only": True} if may_only_read else {}
-        for target in targets:
-            folders = target.setdefault("folders", {})
-            assert isinstance(folders, dict)
-            folders[name] = {"store": shared, "path": path.strip("/"), "mode": mode, **read_only}
-        _say_shared(table, section, name, mode)
-        draft.note(
-            f"XT's share `{section}` is taken to be the container `{section}`: check `stores.{shared}.url`"
-        )
-
-
-def _say_shared(table: Keys, section: str, name: str, mode: str) -> None:
-    to = f"targets.*.folders.{name}"
-    table.carried(f"{section}-share-path", f"{to}.path")
-    table.changed(f"{section}-action", f"{to}.mode", f"`{mode}`")
-    table.changed(f"{section}-local", to, "the name of the folder, here and on the node")
-    table.dropped(f"{section}-upload", f"`gofer u {name}` sends it")
-    table.dropped(f"{section}-omit", "`gofer u --exclude` leaves files out")
-    writable = f"{section}-writable"
-    if mode == "copy":
-        table.dropped(writable, "a copy is the run's own, and nothing of it goes back to the store")
-    elif table.truth(writable):
-        table.dropped(writable, "true is what gofer does unless told")
-    else:
-        table.changed(writable, f"{to}.read_only", "`true`: runs may only read it")

@@ -7,12 +7,15 @@ from typing import NamedTuple
 
 from gofer.config.importers.draft import Draft, Entry, Value, safe_name
 from gofer.config.importers.keys import Keys
+from gofer.config.importers.target_store import take_store
 from gofer.config.importers.xt_sections import SERVICES, TARGET
+from gofer.config.importers.xt_words import name_user
 from gofer.errors import ConfigError
 from gofer.text import quote_command
 
 _CLOUD = ("aml", "itp", "singularity")
 _HERE = ("localhost", "127.0.0.1", "local")
+_TOGETHER = "one run over all of them; XT ran the script on each by itself, unless told `--distributed`"
 # What XT takes when the target says nothing.
 _SLA = "basic"
 # `ND40_v2g1` is a part of a machine with one GPU; other names do not tell.
@@ -29,8 +32,9 @@ class Surroundings(NamedTuple):
     name: str | None
 
 
-def take_targets(draft: Draft, around: Surroundings) -> None:
+def take_targets(draft: Draft, around: Surroundings) -> list[Entry]:
     """Every target of a kind that there is; of the others every key is dropped, with the reason."""
+    taken: list[Entry] = []
     targets = around.file.inner("compute-targets")
     records = targets.records()
     if around.name is not None and len(records) != 1:
@@ -48,12 +52,19 @@ def take_targets(draft: Draft, around: Surroundings) -> None:
         elif kind in _CLOUD:
             entry = _cloud(draft, keys, around, safe_name(name), kind)
         else:
-            known = SERVICES.get(kind, f"the service `{service}` is not among `external-services`")
-            targets.dropped(written, known)
+            targets.dropped(written, _no_kind(kind, service))
             continue
         if entry:
             _job(draft, keys, around, safe_name(name), entry)
             draft.add_target(safe_name(name), entry)
+            taken.append(entry)
+    return taken
+
+
+def _no_kind(kind: str, service: str) -> str:
+    if not service:
+        return "it names no `service`; XT takes a target whole, from the nearest file that has it"
+    return SERVICES.get(kind, f"the service `{service}` is not among `external-services`")
 
 
 def _type(file: Keys, service: str) -> str:
@@ -70,7 +81,7 @@ def _pool(draft: Draft, keys: Keys, file: Keys, target: str) -> Entry:
     hosts: list[Value] = []
     for name in names:
         box = boxes.inner(name) if boxes.is_table(name) else None
-        address = (box.text("address") if box else None) or name
+        address = name_user(draft, (box.text("address") if box else None) or name)
         hosts.append(address)
         if box:
             to = f"targets.{target}" + ("" if address in _HERE else ".hosts")
@@ -201,7 +212,8 @@ def _job(draft: Draft, keys: Keys, around: Surroundings, target: str, entry: Ent
     nodes = keys.number("nodes")
     if nodes is not None:
         job["nodes"] = nodes
-        keys.carried("nodes", f"targets.{target}.job.nodes")
+        said = "" if nodes < 2 else _TOGETHER
+        keys.shared("nodes", f"targets.{target}.job.nodes", said)
     name = keys.text("setup")
     setups = around.file.inner("setups")
     if name is not None and setups.is_table(name):
@@ -215,9 +227,11 @@ def _job(draft: Draft, keys: Keys, around: Surroundings, target: str, entry: Ent
         keys.dropped(key, why)
     env = draft.environment(around.file.inner("general").inner("env-vars"), target)
     if env:
-        job["env"] = env
+        job["env"] = {name: name_user(draft, str(value)) for name, value in env.items()}
     if around.store and entry["kind"] != "local":
         entry["store"] = around.store
+    elif entry["kind"] == "azureml":
+        entry |= take_store(draft, target, None).entry
     if job:
         entry["job"] = job
 
