@@ -18,7 +18,9 @@ from typing import Any, NamedTuple, TypeVar
 T = TypeVar("T")
 
 # Long enough for a loaded machine; nothing here waits for as long unless something is wrong.
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
+# For a command, which may wait for many runs.
+_COMMAND_S = 300.0
 
 
 class Done(NamedTuple):
@@ -74,7 +76,7 @@ class Home:
             env={**self.environ, **(env or {})},
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=110,
+            timeout=_COMMAND_S,
             check=False,
         )
         out, err = (text.decode("utf-8", "surrogateescape") for text in (done.stdout, done.stderr))
@@ -108,7 +110,9 @@ class Home:
 
     def wait(self, *references: str) -> list[dict[str, Any]]:
         """The runs' JSON once all have ended."""
-        done = self.gofer("wait", "-Q", "--json", "--timeout", "100s", *references, status=None)
+        done = self.gofer(
+            "wait", "-Q", "--json", "--timeout", f"{_COMMAND_S - 20:g}s", *references, status=None
+        )
         found = json.loads(done.out)
         return found if isinstance(found, list) else [found]
 
@@ -202,14 +206,15 @@ class Home:
         """Id and state of the runs in the queue that have not ended."""
         if not (self.engine / "queue.db").exists():
             return []
-        with closing(sqlite3.connect(self.engine / "queue.db", timeout=30)) as queue:
+        with closing(sqlite3.connect(self.engine / "queue.db", timeout=60)) as queue:
             return queue.execute(
                 "SELECT id, state FROM runs WHERE state IN ('queued', 'starting', 'running')"
             ).fetchall()
 
     def kill_all(self) -> None:
         """Every process, as a power cut would. The supervisor first: it acts on the death of others."""
-        for _ in range(500):
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
             living = [pid for pid in (self.supervisor(), *self.processes()) if pid]
             if not living:
                 return
@@ -219,7 +224,7 @@ class Home:
 
     def close(self) -> None:
         """End what is there, then fail if it was more than an idle supervisor with idle agents."""
-        deadline = time.monotonic() + 10.0
+        deadline = time.monotonic() + PATIENCE_S
         while (left := (self.left_over(), self.open_runs())) != ({}, []) and time.monotonic() < deadline:
             time.sleep(0.02)
         self.kill_all()

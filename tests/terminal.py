@@ -30,13 +30,13 @@ class Terminal:
     ) -> None:
         if self._process.poll() is None:
             self._process.kill()
-        self._process.wait(30)
+        self._process.wait(60)
         os.close(self._master)
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
 
-    def until(self, text: str, *, timeout_s: float = 60.0) -> str:
+    def until(self, text: str, *, timeout_s: float = 120.0) -> str:
         """All that was shown, once this is among it; AssertionError when it does not come."""
         deadline = time.monotonic() + timeout_s
         while text not in self.shown:
@@ -45,7 +45,7 @@ class Terminal:
                 assert text in self.shown, f"{text!r} did not come before the end: {self.shown!r}"
         return self.shown
 
-    def end(self, *, timeout_s: float = 60.0) -> int:
+    def end(self, *, timeout_s: float = 120.0) -> int:
         """The exit status, and the rest of what was shown."""
         deadline = time.monotonic() + timeout_s
         while self._process.poll() is None:

@@ -33,7 +33,7 @@ from gofer.agent.objects.base import Objects
 from gofer.agent.objects.facts import ObjectsError
 from gofer.agent.objects.patience import Policy
 
-pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-drill"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-drill"), pytest.mark.timeout(900)]
 WORD = "canary-of-a-test"
 
 
@@ -112,7 +112,7 @@ def test_only_what_a_request_met_is_counted(azure: Azure) -> None:
     assert trouble.suffered() == Counter()
     asking = threading.Thread(target=ask_when_spoiled, args=[azure])
     asking.start()
-    trouble._spoil("503", replace(KINDS["503"], wait_s=5.0), 2)
+    trouble._spoil("503", replace(KINDS["503"], wait_s=20.0), 2)
     asking.join()
     assert trouble.suffered() == Counter({"503": 1})
     azure.fault("status", "^/subscriptions/", status=500)
@@ -128,7 +128,7 @@ def ask_when_spoiled(azure: Azure) -> None:
 
 
 def test_a_mere_delay_is_no_failure(azure: Azure) -> None:
-    slow = replace(KINDS["slow"], rule={**KINDS["slow"].rule, "seconds": 0.1}, wait_s=10.0)
+    slow = replace(KINDS["slow"], rule={**KINDS["slow"].rule, "seconds": 0.1}, wait_s=120.0)
     trouble = ServiceTrouble(azure, {"slow": slow})
     asking = threading.Thread(target=ask_when_spoiled, args=[azure])
     asking.start()
@@ -149,7 +149,7 @@ class Watched(Clock):
     def set(self, offset: str) -> None:
         super().set(offset)
         argv, env = ["date", "+%s"], {**os.environ, **self.variables()}
-        shown = subprocess.run(argv, env=env, capture_output=True, check=True, timeout=30).stdout
+        shown = subprocess.run(argv, env=env, capture_output=True, check=True, timeout=60).stdout
         self.ahead_s.append(int(shown) - time.time())
         self._azure.arm("GET", "/jobs")
 
@@ -168,8 +168,8 @@ def test_a_persons_clock_is_wrong_for_a_while_and_then_right(
     trouble._turn(name, Random(1))
     first, wrong, last = clock.ahead_s
     # What `date` prints has no fraction, and it takes a moment to be started.
-    assert least_s - 5 <= wrong <= most_s
-    assert max(abs(first), abs(last)) < 5
+    assert least_s - 30 <= wrong <= most_s
+    assert max(abs(first), abs(last)) < 30
     assert trouble.suffered() == Counter({name: 1})
 
 
@@ -303,7 +303,7 @@ def test_a_secret_in_the_store_or_a_job_is_seen(canary: Canary, azure: Azure) ->
 
 
 def test_a_secret_on_a_command_line_is_seen(canary: Canary, tmp_path: Path) -> None:
-    argv = [sys.executable, "-c", "import time; time.sleep(60)", WORD]
+    argv = [sys.executable, "-c", "import time; time.sleep(300)", WORD]
     with CommandLines(canary, tmp_path) as lines:
         process = subprocess.Popen(argv, env={**os.environ, "HOME": str(tmp_path)})
         try:

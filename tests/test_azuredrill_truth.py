@@ -14,7 +14,7 @@ from linedrill.course import astray, is_refused, judged
 from services.azure import Azure
 from services.azure import azure as azure
 
-pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-drill-truth"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-drill-truth"), pytest.mark.timeout(900)]
 
 # -- what is judged
 

@@ -225,7 +225,7 @@ def test_a_program_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 def test_a_daemon_s_cpu_and_stay_are_counted(tmp_path: Path) -> None:
     burn = "import time\nwhile time.process_time() < 0.3: pass"
     detached = ["setsid", "--fork", sys.executable, "-c", burn]
-    seen = family.run(detached, env=os.environ, cwd=tmp_path, limits=Limits(timeout_s=30, linger_s=30))
+    seen = family.run(detached, env=os.environ, cwd=tmp_path, limits=Limits(timeout_s=60, linger_s=60))
     assert seen.cpu_s >= 0.3
     assert seen.linger_s > 0
     assert seen.left == ()
@@ -234,7 +234,7 @@ def test_a_daemon_s_cpu_and_stay_are_counted(tmp_path: Path) -> None:
 def test_a_daemon_that_stays_is_named_and_killed(tmp_path: Path) -> None:
     env = {**os.environ, "GOFER_HOME": str(tmp_path)}
     detached = ["setsid", "--fork", "sleep", "321.5"]
-    seen = family.run(detached, env=env, cwd=tmp_path, limits=Limits(timeout_s=30, linger_s=1))
+    seen = family.run(detached, env=env, cwd=tmp_path, limits=Limits(timeout_s=60, linger_s=1))
     assert seen.left == ("sleep 321.5",)
     assert idle.belonging(tmp_path) == []
 
@@ -249,8 +249,8 @@ def test_a_family_that_takes_too_long_is_killed(tmp_path: Path) -> None:
 
 def test_a_launch_sees_the_first_instruction_and_the_return(tmp_path: Path) -> None:
     seen = launch(["env"], os.environ, tmp_path, tmp_path / "fifo")
-    assert 0 < seen.first_instruction_s < 30
-    assert 0 < seen.returned_s < 30
+    assert 0 < seen.first_instruction_s < 300
+    assert 0 < seen.returned_s < 300
 
 
 def test_a_launch_that_fails_says_so(tmp_path: Path) -> None:
@@ -260,11 +260,11 @@ def test_a_launch_that_fails_says_so(tmp_path: Path) -> None:
 
 def test_processes_of_a_home_are_found_and_swept(tmp_path: Path) -> None:
     with subprocess.Popen(
-        ["sleep", "60"], env={**os.environ, "GOFER_HOME": str(tmp_path / "home")}
+        ["sleep", "300"], env={**os.environ, "GOFER_HOME": str(tmp_path / "home")}
     ) as process:
         assert idle.belonging(tmp_path / "home") == [process.pid]
         idle.sweep(tmp_path / "home")
-        assert process.wait(10) == -9
+        assert process.wait(60) == -9
     assert idle.belonging(tmp_path / "home") == []
 
 

@@ -26,7 +26,7 @@ from bench.report import verdict
 from bench.rounds import Outcome
 
 # The first test waits for the workspace and for the runs in it.
-pytestmark = [pytest.mark.net, pytest.mark.xdist_group("bench-azure"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.net, pytest.mark.xdist_group("bench-azure"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -182,7 +182,7 @@ def _ranged(service: Service) -> bytes:
     request = urllib.request.Request(
         f"{service.endpoint}/full/large/one.bin", headers={"x-ms-range": "bytes=5-9"}
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         data = answer.read()
     assert isinstance(data, bytes)
     return data

@@ -40,7 +40,7 @@ def plan(tmp_path: Path) -> Iterator[Plan]:
         array_rows=12,
         slurm_singles=2,
         slurm_settle_s=1.0,
-        slurm_idle_s=10.0,
+        slurm_idle_s=20.0,
     )
     idle.sweep(places.scratch)
 

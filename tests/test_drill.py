@@ -29,6 +29,7 @@ def drilled(folder: Path, *names: str, kills: int = 0) -> Course:
 
 @pytest.mark.drill
 @pytest.mark.slow
+@pytest.mark.usefixtures("kernel_kills")
 def test_kills_at_random_points_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
     course = drilled(tmp_path, "hunt", kills=20)
     assert course.tally.killed >= 20
@@ -44,6 +45,7 @@ def test_a_crowd_and_dying_supervisors_lose_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.drill
 @pytest.mark.slow
+@pytest.mark.usefixtures("kernel_kills")
 def test_torn_files_lost_queues_and_clocks_lose_nothing(tmp_path: Path) -> None:
     names = ("torn", "clock", "queue-lost", "queue-corrupt")
     assert drilled(tmp_path, *names).tally.states.total() > 20
@@ -52,6 +54,7 @@ def test_torn_files_lost_queues_and_clocks_lose_nothing(tmp_path: Path) -> None:
 @pytest.mark.drill
 @pytest.mark.slow
 @pytest.mark.root
+@pytest.mark.usefixtures("kernel_kills")
 def test_a_full_disk_and_a_restart_lose_nothing(tmp_path: Path) -> None:
     assert drilled(tmp_path, *NEEDS_ROOT).tally.rounds == {"disk-full": 1, "reboot": 1}
 

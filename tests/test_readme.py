@@ -53,7 +53,7 @@ def _matches(shown: list[str], output: str) -> bool:
     )
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_the_tour_of_the_readme(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "project" / "examples")
     environ = {
@@ -74,7 +74,7 @@ def test_the_tour_of_the_readme(tmp_path: Path) -> None:
             env=environ,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
         assert done.returncode == step.status, f"$ {step.command}\n{done.stdout}\n{done.stderr}"

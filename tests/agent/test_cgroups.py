@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from home import until
 
 from gofer.agent import cgroups
 
@@ -28,20 +28,14 @@ def group() -> Iterator[str]:
 
 def start_inside(group: str, script: str) -> subprocess.Popen[bytes]:
     one = subprocess.Popen(["sh", "-c", f"echo 0 > {group}/cgroup.procs && {script}"], start_new_session=True)
-    for _ in range(1000):
-        if one.pid in cgroups.members(group):
-            return one
-        time.sleep(0.01)
-    raise AssertionError("the process did not get into the group")
+    until(lambda: one.pid in cgroups.members(group), "the process in the group")
+    return one
 
 
 @pytest.mark.root
 def test_everything_in_the_group_ends_at_once(group: str) -> None:
     one = start_inside(group, "trap '' TERM; setsid sleep 1000 & setsid sleep 1000 & wait")
-    for _ in range(1000):
-        if len(cgroups.members(group)) == 3:
-            break
-        time.sleep(0.01)
+    until(lambda: len(cgroups.members(group)) == 3, "all three in the group")
     assert cgroups.kill(group)
     assert one.wait(timeout=60) == -9
     assert cgroups.members(group) == []

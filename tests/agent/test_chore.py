@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -119,7 +120,7 @@ def test_each_item_is_done_once_and_few_are_held() -> None:
             yield number
 
     def act(number: int) -> None:
-        gate.wait(30)
+        gate.wait(60)
         with lock:
             done.append(number)
             assert taken - len(done) <= 26, "more items are held than threads can do soon"
@@ -150,7 +151,8 @@ def test_an_error_of_the_items_is_raised() -> None:
         each(items(), lambda number: None, at_once=4)
 
 
-def test_the_tally_says_what_is_known_so_far() -> None:
+def test_the_tally_says_what_is_known_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 5.0)
     said: list[dict[str, Any]] = []
     tally = Tally(said.append)
     tally.found(10)

@@ -9,6 +9,7 @@ from gofer.agent import memory
 KILLED = 137
 
 
+@pytest.mark.usefixtures("kernel_kills")
 def test_a_kill_is_for_memory_only_if_the_kernel_counted_one() -> None:
     now = memory.kernel_kills()
     assert memory.explains(KILLED, kills_before=now - 1, tail=[])

@@ -229,7 +229,7 @@ def test_the_third_page_is_fetched_while_the_second_is_read() -> None:
         assert next(listed) == "1"
         assert len(heard) == 1  # who only wants to know whether there is something asks once
         assert next(listed) == "2"
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while len(heard) < 3 and time.monotonic() < deadline:
             time.sleep(0.01)
         assert b"marker=c" in heard[2]

@@ -136,7 +136,7 @@ def test_nothing_is_lost_where_the_store_fails_now_and_then(place: Place) -> Non
 def test_outputs_wait_for_the_end_unless_a_pattern_wants_them(place: Place) -> None:
     outputs, box = folder.outputs_key(RUN), place.outbox(sync=("*.ckpt", "deep/*.bin"))
     for name in ("a.ckpt", "deep/b.ckpt", "deep/c.bin", "c.bin", "x.log", "young.ckpt"):
-        place.write(f"{outputs}/{name}", name.encode(), age_s=0.0 if name.startswith("young") else 60.0)
+        place.write(f"{outputs}/{name}", name.encode(), age_s=-60.0 if name.startswith("young") else 60.0)
     box.outputs.look(RUN)
     sent = [key.removeprefix(f"{outputs}/") for key in place.held()]
     assert sent == ["a.ckpt", "deep/b.ckpt", "deep/c.bin"]

@@ -6,11 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from home import until
 
 from gofer.agent import processes
 from gofer.agent.processes import Identity, Stat
@@ -40,10 +40,7 @@ def test_a_dead_process_that_nobody_collected_is_not_alive(sleeper: subprocess.P
     who = processes.identify(sleeper.pid)
     assert who is not None
     os.kill(sleeper.pid, signal.SIGKILL)
-    for _ in range(500):
-        if not processes.is_alive(who):
-            break
-        time.sleep(0.01)
+    until(lambda: not processes.is_alive(who), "its end")
     assert sleeper.returncode is None  # still not collected
     assert processes.stat(sleeper.pid) is not None
     assert processes.identify(sleeper.pid) is None
@@ -54,10 +51,7 @@ def test_a_name_with_parentheses_does_not_confuse(tmp_path_factory: pytest.TempP
     odd.symlink_to("/bin/sleep")
     one = subprocess.Popen([str(odd), "300"], start_new_session=True)
     try:
-        for _ in range(500):
-            if Path(f"/proc/{one.pid}/comm").read_text() == "a) b (c\n":
-                break
-            time.sleep(0.01)
+        until(lambda: Path(f"/proc/{one.pid}/comm").read_text() == "a) b (c\n", "the new program")
         found = processes.stat(one.pid)
         assert found is not None
         assert (found.parent, found.session) == (os.getpid(), one.pid)
@@ -68,11 +62,7 @@ def test_a_name_with_parentheses_does_not_confuse(tmp_path_factory: pytest.TempP
 
 def test_processes_are_found_by_a_variable(sleeper: subprocess.Popen[bytes]) -> None:
     table = processes.all_processes()
-    for _ in range(500):  # until the new program's environment is in place
-        if sleeper.pid in processes.having_environment("MARK=here", table):
-            break
-        time.sleep(0.01)
-    assert sleeper.pid in processes.having_environment("MARK=here", table)
+    until(lambda: sleeper.pid in processes.having_environment("MARK=here", table), "its environment")
     for other in ("MARK=her", "ARK=here", "MARK=here2", "MARK"):
         assert sleeper.pid not in processes.having_environment(other, table)
 
@@ -93,7 +83,7 @@ def test_a_table_with_a_circle_ends() -> None:
 
 FORKER = """
 import os, time
-end = time.monotonic() + 30
+end = time.monotonic() + 100
 while time.monotonic() < end:  # each process lives for a moment and leaves a child that does the same
     if os.fork():
         os._exit(0)
@@ -109,7 +99,7 @@ def test_even_a_process_that_keeps_forking_is_ended() -> None:
     def members(table: dict[int, Stat]) -> set[int]:
         return {pid for pid, found in table.items() if found.session == session}
 
-    assert processes.kill_until_gone(members) == set()
+    assert processes.kill_until_gone(members, timeout_s=90.0) == set()
     assert not [
         found
         for found in processes.all_processes().values()

@@ -94,8 +94,10 @@ def test_ends_are_exact(watching: Any) -> None:
     assert found == {"ended": [[0, 0, None], [1, 0, None]], "first": None, "cause": None, "failed": False}
 
 
-def test_the_first_failure_stops_the_others(watching: Any) -> None:
-    found = watching("sleep 100", "sleep 0.2; exit 7", "trap 'exit 9' TERM; sleep 100 & wait").outcome()
+def test_the_first_failure_stops_the_others(watching: Any, tmp_path: Path) -> None:
+    last = f"trap 'exit 9' TERM; touch {tmp_path}/up; sleep 100 & wait"
+    fails = f"until [ -e {tmp_path}/up ]; do sleep 0.05; done; exit 7"
+    found = watching("sleep 100", fails, last).outcome()
     assert found["ended"] == [[0, None, signal.SIGTERM], [1, 7, None], [2, 9, None]]
     assert (found["first"], found["cause"], found["failed"]) == (1, None, True)
 

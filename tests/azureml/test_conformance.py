@@ -15,7 +15,7 @@ from gofer.testing.backend_conformance import BackendConformance
 
 
 class OnTheSimulator(BackendConformance):
-    timeout_s = 100.0
+    timeout_s = 200.0
     desk: Desk
 
     @pytest.fixture(autouse=True)
@@ -26,6 +26,10 @@ class OnTheSimulator(BackendConformance):
             monkeypatch.setenv(name, value)
         yield
         self.desk.close()
+
+    @pytest.mark.usefixtures("kernel_kills")
+    def test_signals_are_exact(self) -> None:
+        super().test_signals_are_exact()
 
     def open(self) -> Session:
         return Session(self.desk.folder, self.desk.environ, say=lambda _: None)

@@ -178,7 +178,7 @@ def test_ctrl_c_is_130_without_a_word(tmp_path: Path) -> None:
     process.stdout.readline()
     _wait_until_reading(process.pid)
     process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=30)
+    _, error = process.communicate(timeout=60)
     assert (process.returncode, error) == (130, b"")
 
 
@@ -186,7 +186,7 @@ def _wait_until_reading(pid: int) -> None:
     """Until the process sleeps in a read of its stdin."""
     import time
 
-    for _ in range(500):
+    for _ in range(5000):
         if "pipe" in Path(f"/proc/{pid}/wchan").read_text() or Path(
             f"/proc/{pid}/syscall"
         ).read_text().startswith("0 0x0"):

@@ -9,7 +9,7 @@ from clusters.cells import Cell, call
 from clusters.errors import ClusterError, with_logs
 from clusters.slurm_conf import CLUSTER, RESEARCH_GPUS, Site, slurmdbd_conf
 
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 120.0
 _GRANT = """CREATE DATABASE IF NOT EXISTS slurm_acct_db;
 CREATE USER IF NOT EXISTS slurm@'%' IDENTIFIED BY 'dummy';
 GRANT ALL ON slurm_acct_db.* TO slurm@'%';
@@ -78,5 +78,5 @@ def _listens(control: Cell, port: int) -> bool:
 
 def _sacctmgr(site: Site, *words: str) -> str:
     return call(
-        "sacctmgr", "--immediate", *words, env={**os.environ, "SLURM_CONF": str(site.conf)}, timeout_s=20
+        "sacctmgr", "--immediate", *words, env={**os.environ, "SLURM_CONF": str(site.conf)}, timeout_s=60
     )

@@ -24,7 +24,7 @@ _HERE = Path(__file__).resolve().parent
 FIRST = str(_HERE / "first.py")
 RELAY = str(_HERE / "relay.py")
 _PREFIXES = ("nsenter", "unshare", "setpriv")
-_GONE_TIMEOUT_S = 20.0
+_GONE_TIMEOUT_S = 60.0
 
 # Children of this process that are waited for when their folder is swept.
 _children: list[subprocess.Popen[bytes]] = []
@@ -143,7 +143,7 @@ def sweep(folder: Path) -> int:
     return killed
 
 
-def call(*argv: str, timeout_s: float = 60.0, env: Mapping[str, str] | None = None) -> str:
+def call(*argv: str, timeout_s: float = 120.0, env: Mapping[str, str] | None = None) -> str:
     """Run to the end and return stdout; ClusterError with stderr when it fails or takes too long."""
     try:
         done = subprocess.run(

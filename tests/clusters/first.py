@@ -40,7 +40,7 @@ def reap() -> None:
 
 
 def run(*argv: str) -> None:
-    subprocess.run(argv, check=True, timeout=30, stdout=subprocess.DEVNULL)
+    subprocess.run(argv, check=True, timeout=60, stdout=subprocess.DEVNULL)
 
 
 main()

@@ -1,7 +1,9 @@
-"""The clusters as fixtures, one of each for a worker: `from clusters.fixtures import slurm as slurm`.
+"""The clusters as fixtures, one of each for a module: `from clusters.fixtures import slurm as slurm`.
 
 A test module that uses one sets `pytestmark` to the list beside it, so that one worker gets all tests of a
-cluster and it comes up once. Each test finds the cluster healed, without the jobs of the test before.
+kind of cluster, and there is one of it at a time: to pytest, what several modules import is a fixture of each
+of them, and for a session they would all stay up to its end. Each test finds the cluster healed, without the
+jobs of the test before.
 """
 
 from __future__ import annotations
@@ -23,32 +25,32 @@ ON_SLURM_NAMESPACES = [pytest.mark.root, pytest.mark.xdist_group("slurm-namespac
 ON_SSH_BOXES = [pytest.mark.root, pytest.mark.xdist_group("ssh-boxes")]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def slurm_site() -> Iterator[_slurm.Slurm]:
     """A cluster that forgets a job soon after its end, as sites without accounting do."""
     with running() as site:
         yield site
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def slurm_accounting_site() -> Iterator[_slurm.Slurm]:
     with running(accounting=True) as site:
         yield site
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def slurm_namespaces_site() -> Iterator[_slurm.Slurm]:
     with running(namespaces=True) as site:
         yield site
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ssh_boxes_site() -> Iterator[_ssh.Boxes]:
     with boxed(None) as boxes:
         yield boxes
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def slurm_login_site(slurm_site: _slurm.Slurm) -> Iterator[_ssh.Boxes]:
     with boxed(slurm_site) as boxes:
         yield boxes

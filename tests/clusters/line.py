@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from clusters.cells import RELAY, Cell, first_line, spawn
 
-_TIMEOUT_S = 20.0
+_TIMEOUT_S = 60.0
 FOREVER = -1
 
 

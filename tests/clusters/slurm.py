@@ -25,7 +25,7 @@ from clusters.slurm_site import checked, plan_site, read_site, write_site
 
 _CONTROL = "control"
 _SWITCH = "switch"
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Slurm:
 
     # -- commands
 
-    def call(self, *argv: str, timeout_s: float = 60.0) -> str:
+    def call(self, *argv: str, timeout_s: float = 120.0) -> str:
         """A Slurm command, to its end: stdout; ClusterError when it fails."""
         return call(*argv, env=self.env, timeout_s=timeout_s)
 
@@ -74,7 +74,7 @@ class Slurm:
             cwd=cwd,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         if done.returncode:
@@ -92,8 +92,17 @@ class Slurm:
         return dict(word.partition("=")[::2] for word in text.split() if "=" in word)
 
     def state(self, job: str) -> str:
-        """The job's state in Slurm's long words; empty when the controller has forgotten it."""
-        return self.job(job).get("JobState", "")
+        """The job's state in Slurm's long words; that of its end when the controller has forgotten it."""
+        return self.job(job).get("JobState", "") or self._end(job)
+
+    def _end(self, job: str) -> str:
+        """How it ended, in the controller's own list, which forgets nothing; empty when it has not."""
+        told = self.folder / "logs" / "jobs.txt"
+        for line in reversed(told.read_text().splitlines() if told.exists() else []):
+            facts = dict(word.partition("=")[::2] for word in line.split() if "=" in word)
+            if facts.get("JobId") == job:
+                return facts.get("JobState", "")
+        return ""
 
     def node_state(self, name: str) -> str:
         """Like `idle`, `mixed`, `down*`; a star says that the node does not answer."""
@@ -119,7 +128,7 @@ class Slurm:
     def answers(self) -> bool:
         """Whether slurmctld is there."""
         try:
-            return "is UP" in self.call("scontrol", "ping", timeout_s=20)
+            return "is UP" in self.call("scontrol", "ping", timeout_s=60)
         except ClusterError:
             return False
 

@@ -81,8 +81,8 @@ def slurm_conf(site: Site) -> str:
         f"ProctrackType=proctrack/{'cgroup' if site.cgroups else 'linuxproc'}",
         f"TaskPlugin=task/{'cgroup' if site.cgroups else 'none'}",
         # Nodes that can be cut off are missed quickly, at the price of some patience under load.
-        f"SlurmdTimeout={5 if site.namespaces else 30}",
-        f"MessageTimeout={5 if site.namespaces else 10}",
+        f"SlurmdTimeout={10 if site.namespaces else 60}",
+        f"MessageTimeout={10 if site.namespaces else 15}",
         *_accounting(site),
         *(_node(node) for node in site.nodes),
         *_partitions([node.name for node in site.nodes]),

@@ -27,7 +27,7 @@ BOX_ADDRESSES = {"boxa": "10.99.0.1", "boxb": "10.99.0.2"}
 _LOOPBACK = "127.0.0.1"
 _LOGIN = "login"
 _MARK = "ssh-boxes"
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 120.0
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 
 
@@ -75,7 +75,7 @@ class Boxes:
         """This process's environment with `bin` in front of the search path."""
         return {**os.environ, "PATH": f"{self.bin}{os.pathsep}{os.environ.get('PATH', _SYSTEM_PATH)}"}
 
-    def ssh(self, host: str, *words: str, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
+    def ssh(self, host: str, *words: str, timeout_s: float = 120.0) -> subprocess.CompletedProcess[str]:
         """One command on a host, whatever its end."""
         return subprocess.run(
             ["ssh", "-F", str(self.config), host, *words],

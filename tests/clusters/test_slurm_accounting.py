@@ -42,8 +42,8 @@ def test_a_requeued_job_has_a_row_for_each_attempt(slurm_accounting: Slurm, tmp_
 
 def test_the_limit_of_an_account_holds(slurm_accounting: Slurm, tmp_path: Path) -> None:
     slurm = slurm_accounting
-    slurm.sbatch("sleep 60", "--account=research", "-N2", "--gres=gpu:4", cwd=tmp_path)
-    job = slurm.sbatch("sleep 60", "--account=research", "--gres=gpu:1", cwd=tmp_path)
+    slurm.sbatch("sleep 300", "--account=research", "-N2", "--gres=gpu:4", cwd=tmp_path)
+    job = slurm.sbatch("sleep 300", "--account=research", "--gres=gpu:1", cwd=tmp_path)
     slurm.until(lambda: slurm.job(job)["Reason"] == "AssocGrpGRES", "the limit")
-    free = slurm.sbatch("sleep 60", "--account=root", "--gres=gpu:1", cwd=tmp_path)
+    free = slurm.sbatch("sleep 300", "--account=root", "--gres=gpu:1", cwd=tmp_path)
     slurm.until_state(free, "RUNNING")

@@ -42,7 +42,7 @@ def test_the_job_of_a_node_that_crashed_runs_again_elsewhere(slurm_namespaces: S
     slurm = slurm_namespaces
     job = submit(slurm, tmp_path)
     slurm.kill_node(slurm.nodes[0])
-    slurm.until_state(job, "COMPLETED", timeout_s=90)
+    slurm.until_state(job, "COMPLETED")
     assert said(tmp_path) == [f"attempt {at} on {slurm.nodes[at]}" for at in (0, 1)]
     assert slurm.node_state(slurm.nodes[0]) == "down*"
 
@@ -54,7 +54,7 @@ def test_a_node_that_was_cut_off_loses_its_job_and_comes_back_idle(
     slurm = slurm_namespaces
     job = submit(slurm, tmp_path)
     slurm.cut_node(slurm.nodes[0])
-    slurm.until_state(job, "COMPLETED", timeout_s=90)
+    slurm.until_state(job, "COMPLETED")
     assert slurm.nodes[0] in slurm.pids
     slurm.heal()
     # Until it heard of the controller again, the node ran an attempt that had long been given up.

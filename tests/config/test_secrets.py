@@ -126,7 +126,7 @@ def test_many_writers_at_once_keep_every_secret(path: Path) -> None:
     writers = [
         subprocess.Popen([sys.executable, "-c", code, str(path), str(n)], env=environ) for n in range(6)
     ]
-    assert [writer.wait(timeout=60) for writer in writers] == [0] * 6
+    assert [writer.wait(timeout=120) for writer in writers] == [0] * 6
     assert len(Secrets(path).names()) == 30
     assert json.loads(path.read_bytes())
     assert {file.name for file in path.parent.iterdir()} == {"secrets.json", "secrets.json.lock"}

@@ -17,7 +17,7 @@ from drill.workload import Spec
 if TYPE_CHECKING:
     from drill.course import Course
 
-_PATIENCE_S = 60.0
+_PATIENCE_S = 180.0
 
 
 def alone(course: Course, kills: int) -> Iterator[Round]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _COMPILERS = ("cc", "gcc", "clang", "tcc")
 # Retries wait one and two seconds; an hour would show.
-_LONGEST_S = 90.0
+_LONGEST_S = 900.0
 
 
 def find_compiler() -> str | None:

@@ -91,7 +91,7 @@ def _use(game: Round, disk: Path) -> None:
     retried = [Spec(2, end="once:3", retries=2), Spec(3, end="7", retries=2)]
     for spec in retried:
         game.submit(spec)
-    if not until(lambda: _done(game) >= len(retried), timeout_s=60.0):
+    if not until(lambda: _done(game) >= len(retried), timeout_s=180.0):
         game.violate(f"the first runs did not start: {holding}")
     with filled(disk):
         game.home.release()

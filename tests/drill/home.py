@@ -13,7 +13,7 @@ from pathlib import Path
 
 TARGET = "box"
 _CONFIG = f"targets:\n  {TARGET}: {{kind: local, gpus: 4, gpus_per_node: 2, store: here}}\n"
-_COMMAND_TIMEOUT_S = 150.0
+_COMMAND_TIMEOUT_S = 360.0
 
 
 class Home:

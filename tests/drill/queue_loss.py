@@ -48,7 +48,7 @@ def _lose(course: Course, name: str, damage: Callable[[Round], None], with_super
     for one in (game.submit(Spec(5)), f"{group}-11"):
         game.aborted.add(str(one))
         game.home.run("abort", "--quiet", str(one))
-    if not until(lambda: set(running) <= set(evidence.read_marks(game.home)), timeout_s=60.0):
+    if not until(lambda: set(running) <= set(evidence.read_marks(game.home)), timeout_s=180.0):
         game.violate("the first runs did not start")
     if not with_supervisor:
         game.kill_supervisor()

@@ -23,7 +23,7 @@ _MOUNT = f'mount --bind "$0" {_BOOT_ID} && exec "$@"'
 def restart(home: Home) -> None:
     """Kill all processes of the home, then have its later commands see a machine that was started anew."""
     ids = {path.name for path in (home.store / "runs").glob("*")}
-    for _ in range(20):
+    for _ in range(2000):
         left = prey.left_over(home, ids)
         if not left:
             break
@@ -43,7 +43,7 @@ def reboot(course: Course, kills: int) -> Iterator[Round]:
     game = course.begin("reboot", Home(course.place()))
     running = [game.submit(Spec(1, nap="hold")), game.submit(Spec(2, nap="hold", retries=1))]
     waiting = [game.submit(Spec(3, end="7")), game.submit(Spec(4, rows=5)), game.submit(Spec(5, gpus=4))]
-    if not until(lambda: set(running) <= set(evidence.read_marks(game.home)), timeout_s=60.0):
+    if not until(lambda: set(running) <= set(evidence.read_marks(game.home)), timeout_s=180.0):
         game.violate("the first runs did not start")
     restart(game.home)
     game.home.release()

@@ -13,7 +13,7 @@ from drill.prey import Process
 from drill.tally import Tally, Violation
 from drill.workload import Spec, row_end
 
-WAIT_S = 100
+WAIT_S = 300
 _LAST = 1_000_000
 
 

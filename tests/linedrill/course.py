@@ -17,7 +17,7 @@ from typing import Protocol
 
 from home import Home
 
-_SUBMIT_S = 90
+_SUBMIT_S = 300
 _SETTLE_S = 600.0
 _KILLED = 0.15
 _ENDED = ("succeeded", "failed", "cancelled", "lost")

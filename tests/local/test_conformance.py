@@ -13,7 +13,7 @@ class TestLocal(BackendConformance):
     column = "local"
     target = "here"
     gpus_per_node = 4
-    timeout_s = 100.0
+    timeout_s = 200.0
     home: Home
 
     @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ class TestLocal(BackendConformance):
         self.home = home
         home.configure("targets: {here: {kind: local, gpus: 8, gpus_per_node: 4}}")
 
-    @pytest.mark.xdist_group("kernel-kills")
+    @pytest.mark.usefixtures("kernel_kills")
     def test_signals_are_exact(self) -> None:
         super().test_signals_are_exact()
 

@@ -149,9 +149,10 @@ def test_after_a_power_cut_finished_files_are_not_fetched_again(slow: tuple[Fold
     files = {f"f{number:03d}": os.urandom(1000) for number in range(60)}
     desk.put(files)
     proxy.forget()
-    proxy.faults = lambda request: Fault("slow", seconds=0.3) if "/me/data/f" in request.path else None
+    proxy.faults = lambda request: Fault("hold") if len(reads(proxy)) > 30 else None
     run_id = desk.begin("python", "-c", SHOW)
     until(lambda: len(reads(proxy)) > 30, "half of the files")
+    until(lambda: list(desk.engine.glob("folders/*/tree/*")), "the first of them is here")
     desk.kill_all()
     here = {path.name for path in desk.engine.glob("folders/*/tree/*")}
     assert 0 < len(here) < 60
@@ -166,12 +167,13 @@ def test_after_a_power_cut_finished_files_are_not_fetched_again(slow: tuple[Fold
 def test_an_agent_that_is_killed_while_it_copies_is_replaced(slow: tuple[FolderDesk, Proxy]) -> None:
     desk, proxy = slow
     desk.put({f"f{number}": b"x" for number in range(40)})
-    proxy.faults = lambda request: Fault("slow", seconds=0.3) if "/me/data/f" in request.path else None
+    proxy.faults = lambda request: Fault("hold") if len(reads(proxy)) > 16 else None
     proxy.forget()
     run_id = desk.begin("python", "-c", SHOW)
     agent = int(desk.until_event(run_id, "agent")["pid"])
     until(lambda: len(reads(proxy)) > 16, "the first files")
     os.kill(agent, signal.SIGKILL)
+    proxy.let_go()
     assert desk.wait(run_id)[0]["state"] == "succeeded"
     assert len(json.loads(desk.log(run_id))) == 40
     assert len(desk.told(run_id, "copying")) >= 2
@@ -184,8 +186,10 @@ def test_two_runs_at_once_copy_once_and_the_second_says_that_it_waits(
     files = {f"f{number}": b"x" for number in range(30)}
     desk.put(files)
     proxy.forget()
-    proxy.faults = lambda request: Fault("slow", seconds=0.5) if "/me/data/f" in request.path else None
+    proxy.faults = lambda request: Fault("hold") if "/me/data/f" in request.path else None
     runs = [desk.begin("python", "-c", SHOW) for _ in range(2)]
+    until(lambda: any(desk.told(run_id, "waiting") for run_id in runs), "one of them waits for the other")
+    proxy.let_go()
     assert [one["state"] for one in desk.wait(*runs)] == ["succeeded"] * 2
     assert sorted(reads(proxy)) == sorted(files)
     assert sum(len(desk.told(run_id, "waiting")) for run_id in runs) == 1

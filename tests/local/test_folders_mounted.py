@@ -193,6 +193,7 @@ def test_no_credential_is_in_the_words_of_a_process_or_in_what_a_run_leaves(
     mounting_desk.gofer("abort", run_id)
     mounting_desk.wait(run_id)
     until(lambda: not os.listdir(mounting_desk.engine / "sealed"), "nothing sealed")
+    until(lambda: not mounting_desk.processes(), "every process to leave")
     left = [path for path in mounting_desk.path.rglob("*") if path.is_file()]
     holding = [path for path in left if key.encode() in path.read_bytes() or b"sig=" in path.read_bytes()]
     assert holding == []

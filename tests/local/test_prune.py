@@ -22,6 +22,15 @@ from gofer.ops.session import Session
 DAY_S = 86400.0
 LONG_AGO = time.time() - 60 * DAY_S
 NOW = ("--older-than", "0s")
+# A Python whose files go slowly, so that a removal can be caught in its midst.
+SLOW = """
+import os, time
+plain = os.unlink
+def slow(*words, **more):
+    time.sleep(0.05)
+    plain(*words, **more)
+os.unlink = slow
+"""
 
 
 def age(path: Path, at: float = LONG_AGO) -> None:
@@ -105,13 +114,16 @@ def test_a_run_that_waits_for_a_copy_which_is_removed_makes_another(
 
 def test_a_removal_that_was_killed_is_completed_by_the_next(copied: tuple[FolderDesk, Path]) -> None:
     desk, copy = copied
-    for number in range(30000):
+    for number in range(3000):
         (copy / "tree" / f"f{number}").write_bytes(b"x")
     age(copy)
+    (desk.root / "sitecustomize.py").write_text(SLOW)
+    desk.environ["PYTHONPATH"] = str(desk.root)
     process = desk.start("prune", "--yes")
     until(lambda: (desk.engine / "gone").exists() and any((desk.engine / "gone").iterdir()), "it removes")
     process.send_signal(signal.SIGKILL)
     process.communicate()
+    del desk.environ["PYTHONPATH"]
     assert any((desk.engine / "gone").iterdir())
     assert kinds(pruned(desk)) == ["remains"]
     assert not any((desk.engine / "gone").iterdir()) and pruned(desk)["items"] == []

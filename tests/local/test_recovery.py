@@ -69,7 +69,7 @@ def test_a_run_that_runs_when_the_queue_is_lost_is_not_started_again(home: Home)
     gate, count = home.root / "gate", home.root / "count"
     run = home.submit("sh", "-c", f"echo once >> {count}; until [ -e {gate} ]; do sleep 0.05; done; exit 4")
     home.until_event(run, "started")
-    os.kill(home.supervisor() or 0, signal.SIGKILL)
+    os.kill(until(lambda: home.supervisor() or 0, "its supervisor"), signal.SIGKILL)
     damage_queue(home)
     done = home.gofer("q", run)  # finds that the queue does not know it, and sends it again
     gate.touch()
@@ -85,7 +85,7 @@ def test_a_run_that_waited_when_the_queue_was_lost_is_started_once(home: Home) -
     first = home.submit("--cpus", cores, "sh", "-c", f"until [ -e {gate} ]; do sleep 0.05; done")
     second = home.submit("--cpus", cores, "sh", "-c", f"echo once >> {count}")
     home.until_event(first, "started")
-    os.kill(home.supervisor() or 0, signal.SIGKILL)
+    os.kill(until(lambda: home.supervisor() or 0, "its supervisor"), signal.SIGKILL)
     damage_queue(home)
     gate.touch()
     assert [run["state"] for run in home.wait(first, second)] == ["succeeded", "succeeded"]
@@ -155,8 +155,7 @@ def eating(group: Path) -> str:
     return f"echo 0 > {group}/cgroup.procs; exec {sys.executable} -c '{EAT}'"
 
 
-# The kernel counts its kills for the whole machine, so these tests must not run beside each other.
-ALONE = pytest.mark.xdist_group("kernel-kills")
+ALONE = pytest.mark.usefixtures("kernel_kills")
 
 
 @ALONE

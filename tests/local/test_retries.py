@@ -36,7 +36,7 @@ def test_retries_run_out(home: Home) -> None:
     assert attempts(run) == [(1, "failed", "exit-code", 3), (2, "failed", "exit-code", 3)]
 
 
-@pytest.mark.xdist_group("kernel-kills")
+@pytest.mark.usefixtures("kernel_kills")
 def test_only_the_reasons_that_were_named_are_tried_again(home: Home) -> None:
     words = ["--retries", "2", "--retry-on", "signal,node-failure"]
     assert len(home.finish(*words, "sh", "-c", "exit 3")["attempts"]) == 1
@@ -54,8 +54,9 @@ def test_what_would_only_happen_again_is_not_tried_again(home: Home) -> None:
     assert [(one["state"], one["reason"]) for one in unready["attempts"]] == [("failed", "set-up")]
 
 
+@pytest.mark.slow
 def test_the_time_limit_is_tried_again_when_asked_for(home: Home) -> None:
-    words = ["--retries", "1", "--retry-on", "time-limit", "--time-limit", "0.5s", "--grace", "0"]
+    words = ["--retries", "1", "--retry-on", "time-limit", "--time-limit", "10s", "--grace", "0"]
     run = home.finish(*words, "sh", "-c", '[ "$GOFER_ATTEMPT" = 2 ] || sleep 100')
     assert [one["reason"] for one in run["attempts"]] == ["time-limit", None]
 

@@ -7,8 +7,10 @@ import os
 import pty
 import signal
 import time
+from contextlib import suppress
 from typing import Any
 
+import pytest
 from home import Home, until
 
 CORES = len(os.sched_getaffinity(0))
@@ -19,8 +21,12 @@ def attempts(run: dict[str, Any]) -> list[tuple[int, str, str | None, int | None
 
 
 def test_nothing_is_left_when_nothing_is_to_do_and_it_comes_back_on_demand(home: Home) -> None:
-    home.finish("true")
+    gate = home.root / "gate"
+    run = home.submit("sh", "-c", f"until [ -e {gate} ]; do sleep 0.05; done")
+    home.until_event(run, "started")
     assert home.supervisor() is not None
+    gate.touch()
+    assert home.wait(run)[0]["state"] == "succeeded"
     until(lambda: not home.processes(), "every process to leave")
     assert home.supervisor() is None
     assert home.finish("echo", "again")["state"] == "succeeded"
@@ -76,7 +82,8 @@ def test_a_run_that_ends_while_there_is_no_supervisor_is_recorded_as_it_ended(ho
     while time.monotonic() < deadline:
         pid = home.supervisor()
         if pid is not None:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # of the kill before
+                os.kill(pid, signal.SIGKILL)
     seen = home.wait(run)[0]
     assert (seen["state"], seen["exit_code"], len(seen["attempts"])) == ("failed", 9, 1)
 
@@ -102,9 +109,10 @@ def test_an_abort_reaches_a_run_of_an_earlier_supervisor(home: Home) -> None:
     assert home.view(run)["state"] == "cancelled"
 
 
+@pytest.mark.slow
 def test_an_abort_survives_the_supervisor_that_was_to_do_it(home: Home) -> None:
     run = home.submit(
-        "--grace", "2", "sh", "-c", "trap 'echo asked' TERM; echo up; while :; do sleep 0.05; done"
+        "--grace", "10", "sh", "-c", "trap 'echo asked' TERM; echo up; while :; do sleep 0.05; done"
     )
     home.until_logged(run, "up")
     asking = home.start("abort", run)

@@ -120,6 +120,7 @@ def test_the_rank_that_failed_first_is_named_with_its_last_lines(home: Home) -> 
     )
 
 
+@pytest.mark.usefixtures("kernel_kills")
 @pytest.mark.parametrize(
     ("words", "expected", "step"),
     [

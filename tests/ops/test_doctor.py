@@ -131,11 +131,11 @@ def test_a_process_that_outlived_its_run(desk: Desk) -> None:
         entry.state = "succeeded"
     queue.save(entries)
     queue.close()
-    program = [sys.executable, "-c", "import time; time.sleep(60)"]
+    program = [sys.executable, "-c", "import time; time.sleep(300)"]
     stray = subprocess.Popen(program, env={**os.environ, "GOFER_RUN_ID": "r1-1-a"})
     foreign = subprocess.Popen(program, env={**os.environ, "GOFER_RUN_ID": "r9-9-z"})
     try:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while (found := look(desk.session)["engine"]).ok and found.hint is None:
             assert time.monotonic() < deadline
             time.sleep(0.05)

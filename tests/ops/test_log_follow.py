@@ -72,7 +72,7 @@ def test_a_writing_process(tmp_path: Path) -> None:
     try:
         got = b"".join(Follower(followed(store, lambda _: writer.poll() is not None, []), lines=None))
     finally:
-        writer.wait(30)
+        writer.wait(60)
     assert got == b"".join(b"%d\n" % number for number in range(2000))
 
 
@@ -141,8 +141,11 @@ def test_a_store_that_stays_away_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
     assert 600 < now[0] < 605
 
 
-def test_waits_between_looks() -> None:
+def test_waits_between_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A quiet run is looked at a few times a second at most, and in the end once a second."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: now.append(now.pop() + seconds))
     store = MemoryStore()
     RunFolder(store, RUN).log(b"1\n")
     looks: list[float] = []

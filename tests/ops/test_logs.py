@@ -133,7 +133,6 @@ def test_follow_until_the_run_is_over(desk: Desk) -> None:
         folder.end("succeeded", exit_code=0)
 
     thread = threading.Thread(target=work)
-    began = time.monotonic()
     pieces = logs.follow(desk.session, row, lines=3)
     got = next(pieces)
     thread.start()
@@ -143,7 +142,6 @@ def test_follow_until_the_run_is_over(desk: Desk) -> None:
     assert got == b"early 17\nearly 18\nearly 19\n" + late + b"again\n"
     assert desk.said == ["attempt 1 is over; following attempt 2"]
     assert desk.get(RUN).state == "succeeded"
-    assert time.monotonic() - began < 20
 
 
 def test_follow_all_from_the_first_attempt(desk: Desk) -> None:

@@ -148,6 +148,6 @@ def test_two_copies_at_once_while_the_log_grows(inner: MemoryStore, tmp_path: Pa
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(100)
     mirror(inner, "a", tmp_path)
     assert (tmp_path / "1" / "rank-0.log").read_bytes() == b"".join(b"line %d\n" % n for n in range(400))

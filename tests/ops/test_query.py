@@ -140,7 +140,7 @@ def test_gpus_in_use_with_their_age(desk: Desk) -> None:
     folder.heartbeat(time.time() + 99, [{"index": 5}], node=1)
     first_node, second_node = facts(desk.session, row).usage
     assert (first_node.node, second_node.node) == (0, 1)
-    assert 7 <= first_node.age_s < 30
+    assert 7 <= first_node.age_s < 600
     assert second_node.age_s == 0.0  # a clock ahead of ours
     assert first_node.gpus[0].utilisation == 97
     assert second_node.gpus[0].memory_used_mib is None
@@ -153,7 +153,7 @@ def test_facts_of_a_run(desk: Desk, tmp_path: Path) -> None:
     found = facts(desk.session, row)
     assert found.command == "python train.py 'a  b'"
     assert (found.attempts, found.row.short_id) == (2, "k9qd4x")
-    assert found.elapsed_s is not None and 60 <= found.elapsed_s < 120
+    assert found.elapsed_s is not None and 60 <= found.elapsed_s < 600
     assert [path.read_bytes() for path in found.log_paths] == [b"hello\n"]
     assert facts(desk.session, row, fetched=[tmp_path / "x.log"]).log_paths == [tmp_path / "x.log"]
 

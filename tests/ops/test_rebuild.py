@@ -233,7 +233,7 @@ def test_two_rebuilds_at_once(desk: Desk) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(100)
     assert problems == []
     with desk.open() as session:
         assert all_rows(session) == before

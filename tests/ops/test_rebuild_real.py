@@ -31,9 +31,9 @@ RUNS = [
 def ended(desk: Desk) -> Iterator[Desk]:
     """A desk whose runs have all ended on this machine; afterwards its supervisor has left."""
     ids = [submit(desk.session, request).id for request in RUNS]
-    wait(desk.session, ids, timeout_s=60)
+    wait(desk.session, ids, timeout_s=200)
     yield desk
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while wake.poke(str(desk.session.paths.engine_dir)) and time.monotonic() < deadline:
         time.sleep(0.2)
 

@@ -93,7 +93,7 @@ class Azure:
     def close(self) -> None:
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(20)
+            self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.kill()
 
@@ -176,7 +176,7 @@ class Azure:
         """What the simulator knows of a job, more than ARM tells: history, pids, error."""
         return self.admin("GET", f"/jobs/{name}")
 
-    def wait(self, name: str, *statuses: str, timeout_s: float = 90.0) -> Any:
+    def wait(self, name: str, *statuses: str, timeout_s: float = 180.0) -> Any:
         """The job when it has one of the statuses (an end, unless named); AssertionError if it never has."""
         wanted = statuses or ENDED
         deadline = time.monotonic() + timeout_s

@@ -37,7 +37,8 @@ class Fault(NamedTuple):
 
     `reset` cuts the connection before the server hears of it, `lost` after the server did the work but before
     the answer, `status` answers in the server's stead, `truncate` sends half the answer's body and closes,
-    `drip` sends the body's first 4 KiB slowly, `stall` never answers, `slow` waits first.
+    `drip` sends the body's first 4 KiB slowly, `stall` never answers, `slow` waits first, `hold` waits for
+    `Proxy.let_go`.
     """
 
     kind: str
@@ -83,6 +84,11 @@ class Proxy:
         self.open_connections = 0
         self.most_connections = 0
         self._tasks: set[asyncio.Task[None] | None] = set()
+        self.is_held = True
+
+    def let_go(self) -> None:
+        """What was held goes on, and nothing is held from now on. From any thread."""
+        self.is_held = False
 
     def forget(self) -> None:
         """Count from nothing again."""
@@ -144,6 +150,8 @@ class _Link:
             return await self._refuse(request, fault)
         if fault and fault.kind == "slow":
             await asyncio.sleep(fault.seconds)
+        while fault and fault.kind == "hold" and proxy.is_held:
+            await asyncio.sleep(0.02)
         return await self._forward(head, request, fault)
 
     async def _refuse(self, request: Request, fault: Fault) -> bool:

@@ -64,7 +64,7 @@ class Desk(Home):
             seen = self.view(run_id)
             return seen if all(seen[name] == value for name, value in wanted.items()) else {}
 
-        return until(look, f"{run_id} with {wanted}", timeout_s=100)
+        return until(look, f"{run_id} with {wanted}", timeout_s=200)
 
 
 def _read(path: Path) -> str:

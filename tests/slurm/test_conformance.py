@@ -21,13 +21,17 @@ class TestSlurm(BackendConformance):
     column = "slurm"
     target = "lab"
     gpus_per_node = 4
-    timeout_s = 100.0
+    timeout_s = 200.0
     desk: Desk
 
     @pytest.fixture(autouse=True)
     def _desk(self, tmp_path: Path, slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
         self.desk = Desk(tmp_path, slurm)
         monkeypatch.setenv("SLURM_CONF", slurm.exports["SLURM_CONF"])
+
+    @pytest.mark.usefixtures("kernel_kills")
+    def test_signals_are_exact(self) -> None:
+        super().test_signals_are_exact()
 
     def open(self) -> Session:
         return self.desk.session()

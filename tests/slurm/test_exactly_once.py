@@ -54,7 +54,7 @@ def check(desk: Desk, run: str) -> None:
 
 def request_of(run: str) -> tuple[dict[str, Any], str]:
     """What the site is told of a run that sleeps."""
-    script = f"#!/bin/bash\n#SBATCH --job-name={run} --output=/dev/null\nsleep 60\n"
+    script = f"#!/bin/bash\n#SBATCH --job-name={run} --output=/dev/null\nsleep 300\n"
     return {"id": run, "rows": [], "store": None}, script
 
 
@@ -93,7 +93,7 @@ def test_gofer_killed_beside_sbatch_leaves_a_run_that_the_next_command_completes
     real = f'{REAL} "$@" > /dev/null; ' if when == "after" else ""
     install(desk, sbatch=f"{real}kill -9 $PPID; exit 1")
     process = desk.start("submit", "-Q", "--no-code", *COUNT)
-    assert process.wait(timeout=60) == -9
+    assert process.wait(timeout=120) == -9
     process.communicate()
     run = desk.view("last")["id"]
     check(desk, run)
@@ -102,13 +102,13 @@ def test_gofer_killed_beside_sbatch_leaves_a_run_that_the_next_command_completes
 def test_an_sbatch_that_hangs_is_given_up_and_what_it_sent_is_found(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(desk, sbatch=f'{REAL} "$@" > /dev/null; sleep 60')
+    install(desk, sbatch=f'{REAL} "$@" > /dev/null; sleep 300')
     for name in ("PATH", "SLURM_CONF"):
         monkeypatch.setenv(name, desk.environ[name])
     request, script = request_of("r261116-000000-hanged")
-    job = sending.submit(str(desk.far), request, script, b"{}", 3.0)
+    job = sending.submit(str(desk.far), request, script, b"{}", 10.0)
     assert desk.jobs(request["id"]) == [job]
-    assert sending.submit(str(desk.far), request, script, b"{}", 3.0) == job
+    assert sending.submit(str(desk.far), request, script, b"{}", 10.0) == job
 
 
 def test_a_job_is_found_by_its_name_when_the_site_lost_gofers_folder(
@@ -116,8 +116,8 @@ def test_a_job_is_found_by_its_name_when_the_site_lost_gofers_folder(
 ) -> None:
     monkeypatch.setenv("SLURM_CONF", desk.environ["SLURM_CONF"])
     request, script = request_of("r261116-000000-bereft")
-    first = sending.submit(str(desk.far), request, script, b"{}", 30.0)
-    assert sending.submit(str(desk.root / "elsewhere"), request, script, b"{}", 30.0) == first
+    first = sending.submit(str(desk.far), request, script, b"{}", 60.0)
+    assert sending.submit(str(desk.root / "elsewhere"), request, script, b"{}", 60.0) == first
     assert desk.jobs(request["id"]) == [first]
 
 
@@ -127,10 +127,10 @@ def test_a_controller_that_is_away_is_no_refusal(desk: Desk, monkeypatch: pytest
     desk.finish("true")  # what the site is like is known from then on
     desk.slurm.stop_controller()
     with pytest.raises(SlurmSilent, match="nable to contact slurm controller"):
-        sending.submit(str(desk.far), request, script, b"{}", 30.0)
+        sending.submit(str(desk.far), request, script, b"{}", 60.0)
     desk.slurm.start_controller()
     desk.slurm.until(desk.slurm.answers, "slurmctld")
-    job = sending.submit(str(desk.far), request, script, b"{}", 30.0)
+    job = sending.submit(str(desk.far), request, script, b"{}", 60.0)
     assert desk.jobs(request["id"]) == [job]
 
 
@@ -154,7 +154,7 @@ def test_many_submitters_of_one_run_make_one_job(desk: Desk, monkeypatch: pytest
 def test_two_gofers_that_repair_the_same_run_make_one_job(desk: Desk) -> None:
     install(desk, sbatch="kill -9 $PPID; exit 1")
     process = desk.start("submit", "-Q", "--no-code", *COUNT)
-    process.wait(timeout=60)
+    process.wait(timeout=120)
     process.communicate()
     both = [desk.start("list", "runs", "--json") for _ in range(2)]
     for one in both:

@@ -26,7 +26,7 @@ class TestSlurmOverSsh(BackendConformance):
     column = "slurm over ssh"
     target = "lab"
     gpus_per_node = 4
-    timeout_s = 100.0
+    timeout_s = 200.0
     home: Home
 
     @pytest.fixture(autouse=True)
@@ -41,6 +41,10 @@ class TestSlurmOverSsh(BackendConformance):
         )
         yield
         shutil.rmtree(slurm_login.boxes["login"].home / ".gofer" / "slurm", ignore_errors=True)
+
+    @pytest.mark.usefixtures("kernel_kills")
+    def test_signals_are_exact(self) -> None:
+        super().test_signals_are_exact()
 
     def open(self) -> Session:
         return Session(self.home.folder, self.home.environ, say=lambda _: None)

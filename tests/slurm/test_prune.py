@@ -69,13 +69,13 @@ def test_a_run_that_left_no_record_of_its_end_is_never_sent_again(desk: Desk, tm
     left = {path.name for path in desk.room(run).iterdir()}
     assert "job" in left and not left & {"job.sh", "request.json", "private.json"}
     assert pruned(desk, *NOW) == []
-    until(lambda: not desk.jobs(run), "Slurm forgets it", timeout_s=100)
+    until(lambda: not desk.jobs(run), "Slurm forgets it")
     desk.gofer("ledger", "rebuild")
     desk.gofer("list", "runs")
     assert desk.jobs(run) == [] and len(desk.completed(run)) <= 1
     # As a whole it goes with all that is known of it.
     (desk.folder / "assets").mkdir(exist_ok=True)
-    until(lambda: desk.view(run)["state"] in ("cancelled", "lost"), "it is over again", timeout_s=100)
+    until(lambda: desk.view(run)["state"] in ("cancelled", "lost"), "it is over again")
     assert pruned(desk, *NOW, "--runs") == [("room", run), ("run", run)]
     assert not desk.room(run).exists()
 

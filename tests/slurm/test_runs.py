@@ -51,10 +51,13 @@ def test_ranks_meet_by_the_names_of_their_nodes(desk: Desk) -> None:
 def test_a_secret_is_gone_from_the_site_when_the_run_is(desk: Desk) -> None:
     desk.gofer("secret", "set", "token", "--value", "not-a-real-secret", status=None)
     desk.environ["TOKEN_HERE"] = "not-a-real-secret"
-    run = desk.submit("--env", "TOKEN=${env:TOKEN_HERE}", "sh", "-c", "echo $TOKEN; sleep 3")
+    gate = desk.root / "gate"
+    script = f"echo $TOKEN; until [ -e {gate} ]; do sleep 0.1; done"
+    run = desk.submit("--env", "TOKEN=${env:TOKEN_HERE}", "sh", "-c", script)
     private = desk.room(run) / "private.json"
     until(private.exists, "private values on the site")
     assert private.stat().st_mode & 0o777 == 0o600
+    gate.touch()
     (done,) = desk.wait(run)
     assert (done["state"], desk.log(run)) == ("succeeded", "not-a-real-secret\n")
     until(lambda: not private.exists(), "the end of the private values")
@@ -125,7 +128,7 @@ def test_a_preempted_run_is_started_again(desk: Desk) -> None:
     script = 'echo "attempt $GOFER_ATTEMPT"; [ $GOFER_ATTEMPT = 2 ] || sleep 300'
     run = desk.submit("--nodes", "3", "sh", "-c", script)
     desk.until_logged(run, "attempt 1", rank=2)
-    desk.slurm.call("srun", "-N1", "-pgpu", "true", timeout_s=90)
+    desk.slurm.call("srun", "-N1", "-pgpu", "true")
     (done,) = desk.wait(run)
     told = [(one["number"], one["state"], one["reason"]) for one in done["attempts"]]
     assert told == [(1, "lost", "preempted"), (2, "succeeded", None)]
@@ -137,9 +140,10 @@ def test_a_requeued_run_shows_its_attempts_while_it_waits(desk: Desk) -> None:
     run = desk.submit("sh", "-c", "echo up; [ $GOFER_ATTEMPT = 2 ] || sleep 300")
     desk.until_logged(run, "up")
     desk.until_view(run, state="running")
-    desk.slurm.call("scontrol", "requeue", desk.job(run))
+    desk.slurm.call("scontrol", "requeuehold", desk.job(run))
     seen = desk.until_view(run, state="queued")
     assert [(one["number"], one["reason"]) for one in seen["attempts"]] == [(1, "preempted")]
+    desk.slurm.call("scontrol", "release", desk.job(run))
     (done,) = desk.wait(run)
     assert (done["state"], len(done["attempts"])) == ("succeeded", 2)
 
@@ -148,11 +152,12 @@ def test_a_run_that_may_not_be_requeued_ends_as_preempted(desk: Desk) -> None:
     desk.target("partition: spare, cpus_per_node: 16, requeue: false")
     run = desk.submit("--nodes", "3", *SLEEP)
     desk.until_logged(run, "up", rank=2)
-    desk.slurm.call("srun", "-N1", "-pgpu", "true", timeout_s=90)
+    desk.slurm.call("srun", "-N1", "-pgpu", "true")
     (done,) = desk.wait(run)
     assert (done["state"], done["reason"], len(done["attempts"])) == ("failed", "preempted", 1)
 
 
+@pytest.mark.usefixtures("kernel_kills")
 def test_out_of_memory_is_named(desk: Desk) -> None:
     if not desk.slurm.site.cgroups:
         pytest.skip("no control groups of version 1 that Slurm could use")
@@ -187,7 +192,6 @@ def test_a_job_that_slurm_forgot_is_told_by_its_folder(desk: Desk, tmp_path: Pat
 
 def test_a_job_that_nobody_knows_is_lost_when_patience_is_over(desk: Desk, tmp_path: Path) -> None:
     fill(desk.slurm, tmp_path)
-    desk.target("patience: 3s")
     run = desk.submit(*SLEEP)
     blind = {"PATH": f"{_silent_squeue(tmp_path)}:{desk.environ['PATH']}"}
 
@@ -196,6 +200,7 @@ def test_a_job_that_nobody_knows_is_lost_when_patience_is_over(desk: Desk, tmp_p
         return seen if seen["state"] == "lost" else {}
 
     assert json.loads(desk.gofer("q", "--json", run, env=blind).out)["state"] == "unknown"
+    desk.target("patience: 3s")
     words = str(until(look, "a lost run")["detail"])
     assert words.startswith(f"neither squeue nor sacct knows its job {desk.job(run)} any more")
 
@@ -223,11 +228,13 @@ def test_a_script_that_cannot_find_the_agent_says_where_to_look(desk: Desk) -> N
 
 def test_rows_run_as_many_at_once_as_is_allowed(desk: Desk) -> None:
     desk.target("array_limit: 2")
-    script = "echo up >> $GOFER_RUN_DIR/../{x}.mark; sleep 3"
+    gate = desk.root / "gate"
+    script = f"echo up >> $GOFER_RUN_DIR/../{{x}}.mark; until [ -e {gate} ]; do sleep 0.1; done"
     run = desk.submit("--each", "x=1,2,3,4,5", "sh", "-c", script)
     until(lambda: len(list(desk.store.glob("runs/*.mark"))) >= 2, "the first rows")
     states = [job.split()[1] for job in _rows(desk, run)]
     assert sorted(states) == ["PENDING"] * 3 + ["RUNNING"] * 2
+    gate.touch()
     assert [one["state"] for one in desk.wait(run)] == ["succeeded"]
 
 

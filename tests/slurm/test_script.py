@@ -89,7 +89,7 @@ def test_the_script_is_as_it_was(name: str) -> None:
 def test_bash_can_read_it(name: str) -> None:
     run, options = CASES[name]
     done = subprocess.run(
-        ["bash", "-n"], input=script(run, **options), capture_output=True, text=True, timeout=20, check=False
+        ["bash", "-n"], input=script(run, **options), capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -133,7 +133,7 @@ def test_a_host_that_does_not_answer_or_is_not_there() -> None:
     message, hint = told(lambda: open_store("az://data", nobody).get("k"), StoreError)
     assert "connection refused" in message
     assert "`endpoint`" in hint
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30  # all the tries that a store is worth would take longer
     wrong = StoreOptions("dummyone", key, endpoint="http://no-such-host.invalid")
     message, hint = told(lambda: open_store("az://data", wrong).get("k"), StoreError)
     assert "no address is known for its host" in message

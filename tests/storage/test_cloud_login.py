@@ -55,7 +55,7 @@ store.put("a key", b"data")
 assert store.get("a key") == b"data"
 assert [info.key for info in store.list()] == ["a key"]
 import urllib.request
-print(urllib.request.urlopen(store.sign("a key", expires_s=600), timeout=20).read().decode())
+print(urllib.request.urlopen(store.sign("a key", expires_s=600), timeout=60).read().decode())
 from gofer.agent.objects import open_objects
 print(open_objects(store.node_spec(expires_s=600, write=False)).get("a key").decode())
 """

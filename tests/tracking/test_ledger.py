@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -151,24 +151,35 @@ def test_replace_all_is_all_or_nothing(ledger: Ledger) -> None:
     assert ledger.select(Query(records=True)) == [run()]
 
 
-def test_a_group_of_10000_rows_is_recorded_fast(ledger: Ledger) -> None:
+def steps(ledger: Ledger, act: Callable[[], object]) -> int:
+    """How many instructions SQLite takes for it: the same on every machine, in hundreds."""
+    count = 0
+
+    def tick() -> int:
+        nonlocal count
+        count += 100
+        return 0
+
+    ledger._connection.set_progress_handler(tick, 100)
+    try:
+        act()
+    finally:
+        ledger._connection.set_progress_handler(None, 0)
+    return count
+
+
+def test_a_group_of_10000_rows_is_recorded_in_few_steps(ledger: Ledger) -> None:
     rows = group(GROUP, 10_000, command=["python", "train.py", "--lr", "0.1"], tags={"sweep": "first"})
-    start = time.process_time()
-    ledger.insert(rows)
-    assert time.process_time() - start < 0.5
+    assert steps(ledger, lambda: ledger.insert(rows)) < 200 * 10_000
     assert len(ledger.rows_of(GROUP)) == 10_000
 
 
-def test_the_default_listing_of_10000_runs_takes_no_time(ledger: Ledger) -> None:
+def test_the_default_listing_of_10000_runs_reads_what_it_shows(ledger: Ledger) -> None:
     runs = (run(f"r261116-091233-{i:06}", submitted_at=NOW + i, tags={"lr": "0.1"}) for i in range(10_000))
     ledger.insert([*runs, *group(GROUP, 10_000, submitted_at=NOW)])
-    times = []
-    for _ in range(20):
-        start = time.perf_counter()
-        listed = ledger.select(Query(limit=20))
-        times.append(time.perf_counter() - start)
+    listed = ledger.select(Query(limit=20))
     assert [row.submitted_at for row in listed] == [NOW + 9_999 - i for i in range(20)]
-    assert min(times) < 0.003
+    assert steps(ledger, lambda: ledger.select(Query(limit=20))) < 100 * 20
 
 
 def test_reading_the_ledger_loads_nothing_heavy(tmp_path: Path) -> None:

@@ -133,10 +133,8 @@ def test_a_reader_is_not_stopped_by_a_writer(tmp_path: Path) -> None:
         writer = sqlite3.connect(path, isolation_level=None)
         writer.execute("BEGIN IMMEDIATE")
         writer.execute("DELETE FROM runs")
-        began = time.monotonic()
         assert [row.id for row in ledger.select(Query())] == [run().id]
         with Ledger.open(path) as another:
             assert another.get(run().id) == run()
-        assert time.monotonic() - began < 5
         writer.execute("ROLLBACK")
         writer.close()

@@ -105,7 +105,7 @@ def test_a_thread_waits_while_work_may_still_come_up() -> None:
     thread.join(0.1)
     assert thread.is_alive()
     jobs.ended(attempt, again=True)
-    thread.join(10)
+    thread.join(60)
     assert results == [Attempt(entry("a"), True)]
 
 
@@ -115,7 +115,7 @@ def test_stopping_wakes_those_who_wait() -> None:
     take_attempt(jobs)
     thread, results = in_thread(jobs.take)
     jobs.stop()
-    thread.join(10)
+    thread.join(60)
     assert results == [None]
     assert jobs.take() is None
 
@@ -146,9 +146,9 @@ class Errands:
 
 
 def test_a_crew_grows_while_that_helps() -> None:
-    errands = Errands(3000, 0.03)
+    errands = Errands(300, 0.4)  # so long that what else this machine does is nothing beside it
     Crew(errands.work, lambda: errands.done).run()
-    assert errands.done == 3000
+    assert errands.done == 300
     assert errands.peak >= 32
 
 
@@ -173,7 +173,7 @@ def test_the_budget_bounds_what_is_held() -> None:
     thread.join(0.1)
     assert thread.is_alive()
     budget.release(held[0])
-    thread.join(10)
+    thread.join(60)
     assert results[0] is held[0]
 
 
@@ -183,7 +183,7 @@ def test_what_is_more_than_the_budget_has_it_alone() -> None:
         thread, results = in_thread(lambda: budget.buffer(5 * LARGE))
         thread.join(0.1)
         assert thread.is_alive()
-    thread.join(10)
+    thread.join(60)
     (buffer,) = results
     assert isinstance(buffer, bytearray)
     assert len(buffer) == 5 * LARGE

@@ -23,7 +23,7 @@ def job(azurite: Azurite) -> dict[str, object]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", ["azure", "file"])
 def test_large_files(request: pytest.FixtureRequest, kind: str, folder: Path, tmp_path: Path) -> None:
     folder.mkdir()
@@ -39,7 +39,7 @@ def test_large_files(request: pytest.FixtureRequest, kind: str, folder: Path, tm
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_many_files_just_below_large(azurite: Azurite, folder: Path, tmp_path: Path) -> None:
     data = noise((8 << 20) - 1)
     write(folder, {str(n): data for n in range(60)})
@@ -74,7 +74,7 @@ print(json.dumps([made.files, items, made.skipped, made.deletes, peak]))
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_million_objects() -> None:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", A_MILLION], check=True, capture_output=True, env=env)

@@ -124,7 +124,7 @@ def test_a_part_that_fails_holds_nobody_up(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     shorter = "it became shorter while it was read"
     assert dict(sorted(ended.items())) == {0: "read", 1: "read", 2: shorter, 3: shorter}
     parts.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -43,17 +42,15 @@ def test_a_program_that_is_not_there() -> None:
 
 
 def test_a_program_that_takes_too_long_is_ended(tmp_path: Path) -> None:
-    began = time.monotonic()
-    with pytest.raises(Interrupted, match=r"did not end within 0\.3 s"):
-        run(["sh", "-c", f"echo $$ > {tmp_path / 'pid'}; exec sleep 60"], timeout_s=0.3)
-    assert time.monotonic() - began < 20
+    with pytest.raises(Interrupted, match=r"did not end within 5 s"):
+        run(["sh", "-c", f"echo $$ > {tmp_path / 'pid'}; exec sleep 1000"], timeout_s=5)
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
 def test_leaving_the_block_ends_what_still_runs() -> None:
     with start(
-        [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(60)"]
+        [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(300)"]
     ) as running:
         pid = running._process.pid
         os.kill(pid, 0)

@@ -31,7 +31,9 @@ from gofer.ops.stop import abort
 from gofer.testing.run_conformance import RunConformance
 from gofer.tracking.ledger import RunRow
 
-_PULSE = 'while :; do echo x >> "${PULSE:-$GOFER_OUTPUT_DIR}/pulse-$GOFER_RUN_ID"; sleep 0.1; done'
+_HEARD = '"${PULSE:-$GOFER_OUTPUT_DIR}/pulse-$GOFER_RUN_ID"'
+_PULSE = f"while :; do echo x >> {_HEARD}; sleep 0.1; done"
+_UNTIL_HEARD = f"until [ -s {_HEARD} ]; do sleep 0.1; done"
 _LOOK_S = 0.1
 
 
@@ -87,7 +89,7 @@ class BackendConformance(RunConformance):
     def test_abort_leaves_nothing(self) -> None:
         """Neither the command nor what it started in a session of its own."""
         with self.open() as session:
-            script = f"trap '' TERM HUP; setsid sh -c '{_PULSE}' & echo up; {_PULSE}"
+            script = f"trap '' TERM HUP; setsid sh -c '{_PULSE}' & {_UNTIL_HEARD}; echo up; {_PULSE}"
             row = self.start(session, ["sh", "-c", script], grace_s=0.5, env=self._heard())
             self.until_logged(session, row, b"up")
             abort(session, [row])
@@ -97,7 +99,7 @@ class BackendConformance(RunConformance):
 
     def test_the_end_of_a_run_leaves_nothing(self) -> None:
         with self.open() as session:
-            script = f"setsid sh -c '{_PULSE}' & sleep 0.5"
+            script = f"setsid sh -c '{_PULSE}' & {_UNTIL_HEARD}"
             row = self.finish(session, ["sh", "-c", script], env=self._heard())
             assert row.state == "succeeded"
             before = self.pulse(session, row)

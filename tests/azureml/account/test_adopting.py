@@ -12,7 +12,7 @@ from services.azure import azure as azure
 
 from gofer.testing.azure.world import GROUP, SUBSCRIPTION, WORKSPACE, workspace_id
 
-pytestmark = [pytest.mark.xdist_group("azure-adopting"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.xdist_group("azure-adopting"), pytest.mark.timeout(900)]
 
 OTHER = workspace_id(SUBSCRIPTION, GROUP, "other-ws")
 YAML = """

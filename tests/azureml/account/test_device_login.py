@@ -19,7 +19,7 @@ pytestmark = pytest.mark.xdist_group("azure-device-login")
 
 def approve(azure: Azure, done: threading.Event) -> None:
     """Plays the person: approves whatever waits, until there is nothing more to do."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not done.is_set() and time.monotonic() < deadline:
         azure.admin("POST", "/device/approve", {})
         time.sleep(0.2)

@@ -66,7 +66,7 @@ def test_the_chain_stops_at_the_first_failure(tmp_path: Path) -> None:
     for name in ("installations/singularity/installer.sh", "validations/validator.sh"):
         script = script.replace(f"/opt/microsoft/_singularity/{name}", "true")
     script = script.replace("/var/lib/apt/lists", str(tmp_path / "lists"))
-    done = subprocess.run(["/bin/sh", "-c", script], cwd=tmp_path, timeout=30, check=False)
+    done = subprocess.run(["/bin/sh", "-c", script], cwd=tmp_path, timeout=60, check=False)
     assert done.returncode == 1
     assert (tmp_path / "before").exists()
     assert not (tmp_path / "after").exists()

@@ -65,7 +65,7 @@ class Desk(Home):
             env=self.environ,
             capture_output=True,
             text=True,
-            timeout=110,
+            timeout=300,
             check=False,
         )
         assert done.returncode == 0, done.stderr

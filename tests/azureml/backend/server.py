@@ -59,7 +59,7 @@ class Tls:
         self.stopped.set()
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(10)
+        self._thread.join(60)
 
 
 def _handler(tls: Tls) -> type[BaseHTTPRequestHandler]:

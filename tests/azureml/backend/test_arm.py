@@ -25,7 +25,7 @@ from gofer.transport.azure.credential import Credential
 base = os.environ["BASE"]
 cloud = Cloud("test", base, base, "core.windows.net", base)
 credential = Credential(os.environ["FOLDER"], authority=base)
-arm = Arm(cloud, credential, patience=Patience(tries=3, first_s=0.01, most_s=0.05, silence_s=2.0))
+arm = Arm(cloud, credential, patience=Patience(tries=3, first_s=0.01, most_s=0.05, silence_s=30.0))
 def tell(act):
     try:
         return act()

@@ -54,13 +54,13 @@ def output(desk: Desk, run: str, name: str) -> str:
 def test_preempted_then_killed_and_it_goes_on_each_time(basic: Desk, azure: Azure) -> None:
     """Of the second it hears nothing: what is in the store then is what it sent while it ran."""
     run = basic.submit("-c", "basic", "-n", "1", "python3", "train.py")
-    until(lambda: output(basic, run, "last-0.ckpt") == "3", "the first checkpoint", timeout_s=60)
+    until(lambda: output(basic, run, "last-0.ckpt") == "3", "the first checkpoint")
     azure.admin("POST", f"/jobs/{run}/preempt", {"resume_s": 1})
-    until(lambda: output(basic, run, "last-0.ckpt") == "6", "the second checkpoint", timeout_s=90)
+    until(lambda: output(basic, run, "last-0.ckpt") == "6", "the second checkpoint")
     azure.admin("POST", f"/jobs/{run}/fail-node", {"restart": True})
     azure.wait(run, "Paused")
     azure.admin("POST", f"/jobs/{run}/resume", {})
-    basic.gofer("wait", run, "--timeout", "90")
+    basic.gofer("wait", run, "--timeout", "280")
     found = json.loads(basic.gofer("query", "--json", run).out)
     told = [(one["number"], one["state"], one["reason"]) for one in found["attempts"]]
     assert told == [(1, "lost", "preempted"), (2, "lost", "node-failure"), (3, "succeeded", None)]
@@ -82,11 +82,11 @@ def test_two_nodes_that_are_killed(basic: Desk, azure: Azure) -> None:
         return all(output(basic, run, f"last-{rank}.ckpt") == step for rank in (0, 1))
 
     for step in ("3", "6"):
-        until(lambda: at(step), f"both are at {step}", timeout_s=90)  # noqa: B023
+        until(lambda: at(step), f"both are at {step}")  # noqa: B023
         azure.admin("POST", f"/jobs/{run}/fail-node", {"restart": True})
         azure.wait(run, "Paused")
         azure.admin("POST", f"/jobs/{run}/resume", {})
-    basic.gofer("wait", run, "--timeout", "90")
+    basic.gofer("wait", run, "--timeout", "280")
     assert at("9")
     for rank in ("0", "1"):
         log = basic.log(run, "--attempt", "3", "--rank", rank)
@@ -95,7 +95,7 @@ def test_two_nodes_that_are_killed(basic: Desk, azure: Azure) -> None:
 
 def test_who_does_not_want_it_turns_it_off(basic: Desk, azure: Azure) -> None:
     run = basic.submit("-c", "basic", "-n", "1", "--sync", "", "python3", "train.py")
-    until(lambda: "begins at 0" in basic.log(run), "it runs", timeout_s=60)
-    until(lambda: basic.blobs(f"runs/{run}/attempts/1/node-0/heartbeat.json"), "ten seconds", timeout_s=60)
+    until(lambda: "begins at 0" in basic.log(run), "it runs")
+    until(lambda: basic.blobs(f"runs/{run}/attempts/1/node-0/heartbeat.json"), "ten seconds")
     assert basic.blobs(f"runs/{run}/outputs") == []
     basic.gofer("abort", run)

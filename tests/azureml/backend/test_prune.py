@@ -36,7 +36,7 @@ def put(desk: Desk, name: str, data: bytes) -> None:
 
 def run_of(desk: Desk, *words: str) -> str:
     run = desk.submit(*words)
-    desk.gofer("wait", run, "--timeout", "90", status=None)
+    desk.gofer("wait", run, "--timeout", "280", status=None)
     return run
 
 
@@ -51,7 +51,7 @@ def test_the_room_of_a_run_goes_when_it_has_ended_for_so_long(desk: Desk, azure:
         assert f"me/gofer/agents/{mark()}.zip" in desk.blobs("agents")
     finally:
         azure.admin("POST", "/hold", {"held": False})
-    desk.gofer("wait", going, "--timeout", "90")
+    desk.gofer("wait", going, "--timeout", "280")
     assert "hello" in desk.gofer("logs", over).out
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from azureml.backend.desk import Desk
 from home import until
 from services.azure import Azure
+
+from gofer.backends.polling import SOONEST_S
 
 pytestmark = [pytest.mark.net, pytest.mark.slow, pytest.mark.xdist_group("azure-runs")]
 SECRET = "dummy-secret-value-of-a-test"
@@ -25,7 +28,7 @@ def row(desk: Desk, run: str) -> dict[str, Any]:
 
 
 def ended(desk: Desk, run: str) -> dict[str, Any]:
-    desk.gofer("wait", run, "--timeout", "90", status=None)
+    desk.gofer("wait", run, "--timeout", "280", status=None)
     return row(desk, run)
 
 
@@ -172,14 +175,16 @@ def _named(azure: Azure, group: str) -> list[dict[str, Any]]:
 
 
 def test_asking_often_is_polite(desk: Desk, azure: Azure) -> None:
-    run = desk.submit("sleep", "60")
+    run = desk.submit("sleep", "600")
     azure.wait(run, "Running")
     row(desk, run)
     azure.admin("DELETE", "/counters")
+    began = time.monotonic()
     for _ in range(4):
         desk.gofer("list", "runs")
+    passed = int((time.monotonic() - began) / SOONEST_S)  # an answer is good for so long
     counted = azure.admin("GET", "/counters")["requests"]
-    assert counted.get(f"GET {JOBS}/{{name}}", 0) <= 2
+    assert counted.get(f"GET {JOBS}/{{name}}", 0) <= max(2, 1 + passed)
     desk.gofer("abort", run)
 
 
@@ -199,7 +204,7 @@ except Unreachable as error:
 
 
 def test_a_job_that_somebody_deleted(desk: Desk, azure: Azure) -> None:
-    run = desk.submit("sleep", "60")
+    run = desk.submit("sleep", "600")
     azure.wait(run, "Running")
     arm(azure, "POST", f"/jobs/{run}/cancel")
     azure.wait(run, "Canceled")

@@ -93,7 +93,7 @@ def test_waiting_goes_on_while_nobody_answers(desk: Desk, azure: Azure, tmp_path
     finally:
         azure.admin("DELETE", "/faults")
         go.touch()
-    out, rest = waiting.communicate(timeout=90)
+    out, rest = waiting.communicate(timeout=200)
     assert (waiting.returncode, out) == (0, f"{run} succeeded\n"), said + rest
     assert "there are answers again" in rest
 

@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.net,
     pytest.mark.slow,
     pytest.mark.xdist_group("azure-wire"),
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 MORE = """

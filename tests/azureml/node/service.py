@@ -27,7 +27,7 @@ from gofer.testing.azure import launch
 from gofer.testing.azure.jobs import Job as ServiceJob
 from gofer.transport.bundle import bundle
 
-ENDS_S = 90.0
+ENDS_S = 180.0
 
 
 class Ended(NamedTuple):
@@ -221,7 +221,7 @@ class Service:
             job.kill()
 
 
-def until(see: Callable[[], object], what: str, *, within_s: float = 60.0) -> None:
+def until(see: Callable[[], object], what: str, *, within_s: float = 120.0) -> None:
     """Wait for something to be seen; AssertionError when it is not in time."""
     deadline = time.monotonic() + within_s
     while not see():

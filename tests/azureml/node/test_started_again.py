@@ -81,11 +81,9 @@ def test_what_a_killed_agent_left_running_is_ended_first(service: Service) -> No
     job = service.job(["sh", "-c", FIRST_WAITS + "; echo done"])
     job.start()
     until(lambda: job.log() == "up 1\n", "the rank is up")
-    rank = int(
-        job.read("attempts/1/node-0/events.jsonl.parts/000000000000000")
-        .split('"pids":{"0":')[1]
-        .split("}")[0]
-    )
+    events = "attempts/1/node-0/events.jsonl.parts/000000000000000"
+    until(lambda: job.has(events) and '"pids":{"0":' in job.read(events), "the pid of the rank")
+    rank = int(job.read(events).split('"pids":{"0":')[1].split("}")[0])
     os.kill(job.started[0].pid, signal.SIGKILL)
     job.started[0].wait()
     os.kill(rank, 0)  # it is still there
@@ -148,15 +146,17 @@ def test_retries_are_counted_over_the_lives_of_a_job(service: Service) -> None:
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4])
-def test_told_to_end_at_any_moment_of_its_start(service: Service, delay_s: float) -> None:
+def test_told_to_end_at_any_moment_of_its_start(service: Service, delay_s: float, tmp_path: Path) -> None:
     """It never looks as if the run had succeeded, and the next start makes it."""
-    job = service.job(["sh", "-c", "sleep 2; echo $GOFER_ATTEMPT"])
+    gate = tmp_path / "gate"
+    job = service.job(["sh", "-c", f"until [ -e {gate} ]; do sleep 0.1; done; echo $GOFER_ATTEMPT"])
     job.start()
     time.sleep(delay_s)
     job.terminate()
     (done,) = job.wait()
     assert done.status != 0
     assert not job.has("ends.jsonl")
+    gate.touch()
     (done,) = job.run()
     assert done.status == 0, done.err
     attempts = [(one["number"], one["state"]) for one in job.end()["attempts"]]
@@ -180,7 +180,7 @@ def test_no_attempt_runs_its_command_twice_however_often_it_is_killed(
     service: Service, tmp_path: Path
 ) -> None:
     starts = tmp_path / "starts"
-    script = f"echo $GOFER_ATTEMPT >> {starts}; [ $GOFER_ATTEMPT != 1 ] || sleep 60; sleep 0.7"
+    script = f"echo $GOFER_ATTEMPT >> {starts}; [ $GOFER_ATTEMPT != 1 ] || sleep 300; sleep 0.7"
     job = service.job(["sh", "-c", script])
     job.start()
     until(starts.exists, "the first start")

@@ -15,7 +15,7 @@ from azureml.seeds.layout import OLD_JOB, OLD_LOGS, RANK_0, Stage
 from home import until
 from services.azure import Azure
 
-pytestmark = [pytest.mark.xdist_group("azure-seeds"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.xdist_group("azure-seeds"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture
@@ -126,17 +126,18 @@ def blobs_of(azure: Azure, ending: str) -> list[BlobClient]:
     return found
 
 
-def test_following_a_job_over_dropped_answers(act: Stage) -> None:
-    name = f"follow{time.time_ns()}"
+def test_following_a_job_over_dropped_answers(act: Stage, tmp_path: Path) -> None:
+    name, go = f"follow{time.time_ns()}", tmp_path / "go"
     body = {
         "jobType": "Command",
-        "command": "for n in 1 2 3 4 5 6; do echo line $n; sleep 1; done",
+        "command": f"until [ -e {go} ]; do sleep 1; done; for n in $(seq 6); do echo line $n; sleep 1; done",
         "experimentName": "x",
         "computeId": f"{act.azure.workspace}/computes/cpu-cluster",
         "environmentId": f"{act.azure.workspace}/environments/sklearn-1.5/versions/1",
     }
     act.azure.arm("PUT", f"/jobs/{name}", {"properties": body})
     act.azure.wait(name, "Running")
+    go.touch()
     act.azure.fault("drop-before", r"/details", count=2, skip=1)
     done = act.gofer("logs", "-f", name)
     assert done.out == "".join(f"line {number}\n" for number in range(1, 7))

@@ -14,7 +14,7 @@ from azureml.seeds.layout import Stage
 from home import Done
 from terminal import Terminal
 
-pytestmark = [pytest.mark.xdist_group("azure-seeds"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.xdist_group("azure-seeds"), pytest.mark.timeout(900)]
 
 HERE = Path(__file__).parent
 LINES: list[dict[str, Any]] = tomllib.loads((HERE / "lines.toml").read_text())["line"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from azureml.seeds.layout import Stage
 
-pytestmark = [pytest.mark.xdist_group("azure-seeds"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.xdist_group("azure-seeds"), pytest.mark.timeout(900)]
 
 USE = "import demo, os\nprint('demo', demo.VERSION, 'rank', os.environ['RANK'])\n"
 COMPILE = """\

@@ -138,7 +138,7 @@ def test_nothing_on_its_nodes_outlives_a_job(
     else:
         azure.admin("POST", f"/jobs/{name}/{way}", order)
     azure.wait(name, "Paused", *ENDED)
-    until(lambda: not any(alive(pid) for pid in found), "what the job left is gone", timeout_s=10)
+    until(lambda: not any(alive(pid) for pid in found), "what the job left is gone")
     assert alive(fellow)
 
 

@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.net,
     pytest.mark.slow,
     pytest.mark.xdist_group("azure-witness"),
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(900),
 ]
 HERE = Path(__file__).parent
 LOG = "user_logs/std_log.txt"
@@ -49,7 +49,7 @@ def told(azure: Azure, tmp_path_factory: pytest.TempPathFactory) -> Any:
     env |= {"SIM_NODE_SECRET": (azure.folder / "node.token").read_text()}
     azure.admin("POST", "/identity", {"hasty": True})
     argv = [sys.executable, str(HERE / "witness.py"), *words]
-    done = subprocess.run(argv, env=env, cwd=folder, capture_output=True, text=True, timeout=360, check=False)
+    done = subprocess.run(argv, env=env, cwd=folder, capture_output=True, text=True, timeout=800, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout.splitlines()[-1])
 

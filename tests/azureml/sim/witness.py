@@ -61,7 +61,7 @@ def status_of(name: str) -> str:
 
 
 def ended(name: str) -> str:
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 180
     while (status := status_of(name)) not in ("Completed", "Failed", "Canceled"):
         assert time.monotonic() < deadline, f"{name} stays {status}"
         time.sleep(0.2)
@@ -83,7 +83,7 @@ def streamed(name: str) -> str:
 
 def let_go(before: int) -> None:
     """Once the stream has asked how the job stands, and so has found it at work."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while details_asked() == before and time.monotonic() < deadline:
         time.sleep(0.05)
     (FOLDER / "go").touch()
@@ -234,7 +234,7 @@ def environments() -> Any:
 def services() -> Any:
     keys = SshJobService(ssh_public_keys=(FOLDER / "key.pub").read_text())
     name = run("sleep 600", services={"my_ssh": keys})
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while (found := ML.jobs.show_services(name)) is None or not found["my_ssh"].endpoint:
         assert time.monotonic() < deadline, "no shell was opened"
         time.sleep(0.2)
