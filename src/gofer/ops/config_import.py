@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from gofer.config.document import display, parse_document, read_text
 from gofer.config.files import PROJECT_FILE
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from gofer.ops.session import Session
 
 JOBS_FOLDER = "jobs"
+_WRITTEN = "what would be written"
+T = TypeVar("T")
 _SECTIONS = ("target", "targets", "stores", "dockers", "ignore")
 
 
@@ -64,15 +66,16 @@ def plan_import(
     old = read_text(out) if out.exists() else ""
     there = parse_document(old, source=out.name, path=display(out))
     stores = {*settings.store_names, *table(there.entries.get("stores"))}
-    draft = Draft(session.folder, stores, own_setup=lambda target: _own_setup(settings, there, target))
+    beside = settings if _is_same(out, settings.project_file) else _read_alone(session, out, old, kinds)
+    draft = Draft(session.folder, stores, own_setup=lambda target: _own_setup(beside, there, target))
     take_files(draft, [_absolute(session.folder, file) for file in files or _own(settings)], name)
     if "target" in there.entries and draft.default_target:
         draft.retracted.append(("target", f"`{display(out)}` names a target already"))
         draft.default_target = None
-    known = merged(settings.section("targets"), there.entries.get("targets"))
+    known = merged(beside.section("targets"), there.entries.get("targets"))
     tree, comments = _settle(draft, kinds, table(known))
     text = _joined(out, old, plain(there), tree, comments)
-    _check(session, out, text, kinds)
+    _read_alone(session, out, text, kinds, what=_WRITTEN)
     texts = _changed(draft, out, old, text)
     return Imported(out, texts, draft.findings(), draft.secrets, draft.notes)
 
@@ -210,17 +213,21 @@ def _joined(out: Path, old: str, there: Any, tree: Entry, comments: dict[str, st
     return old + "".join(section(name, tree.get(name, {}), comments) for name in names)
 
 
-def _check(session: Session, out: Path, text: str, kinds: Kinds) -> None:
-    """Load what will be written as the settings of a project; ConfigError as for any file of settings."""
+def _is_same(out: Path, project_file: Path | None) -> bool:
+    return project_file is None or os.path.realpath(out) == os.path.realpath(project_file)
+
+
+def _read_alone(session: Session, out: Path, text: str, kinds: Kinds, *, what: str | None = None) -> Settings:
+    """The text as a project's settings, with those of the user and of no other project."""
     from gofer.config.settings import load
 
-    def read(copy: Path) -> object:
+    def read(copy: Path) -> Settings:
         return load(copy.parent, paths=session.paths, environ=session.environ, kinds=kinds)
 
-    _try(read, PROJECT_FILE, text, display(out))
+    return _try(read, PROJECT_FILE, text, display(out), what=what or f"`{display(out)}`")
 
 
-def _try(read: Callable[[Path], object], name: str, text: str, shown: str) -> None:
+def _try(read: Callable[[Path], T], name: str, text: str, shown: str, *, what: str) -> T:
     """Read a copy of the text the way it will be read; errors name the file that it is for."""
     from tempfile import TemporaryDirectory
 
@@ -228,16 +235,16 @@ def _try(read: Callable[[Path], object], name: str, text: str, shown: str) -> No
         copy = Path(folder, name)
         copy.write_text(text, encoding="utf-8")
         try:
-            read(copy)
+            return read(copy)
         except ConfigError as error:
             message = error.message.replace(str(copy), shown)
-            raise ConfigError(f"what would be written cannot be read: {message}", hint=error.hint) from None
+            raise ConfigError(f"{what} cannot be read: {message}", hint=error.hint) from None
 
 
 def _job(path: Path, text: str) -> dict[Path, str]:
     from gofer.config.job_file import read_job_file
 
-    _try(read_job_file, path.name, text, display(path))
+    _try(read_job_file, path.name, text, display(path), what=_WRITTEN)
     if not path.exists():
         return {path: text}
     if read_text(path) != text:

@@ -69,3 +69,14 @@ def test_stores_of_phillys_folders_come_along(shop: Shop) -> None:
     assert settings.store(settings.target("lab").store).url == "az://box@acct"
     assert folders_of(settings, "lab")["models"].store == "vigeastblob_account"
     assert any("runs on `lab` are kept in the store `vigeastblob_account`" in note for note in plan.notes)
+
+
+def test_a_target_that_only_the_project_has_is_none_elsewhere(shop: Shop) -> None:
+    """Its kind is said in the project's own file, which nobody reads there: it becomes a comment."""
+    shop.put("gofer.yaml", f"targets:\n  lab: {{kind: local}}\n{BLOB}")
+    shop.put("philly_vc.yaml", PHILLY)
+    here = shop.plan("philly_vc.yaml", name="lab")
+    assert "lab" in tree(here)["targets"]
+    there = shop.plan("philly_vc.yaml", name="lab", out=shop.folder.parent / "x.yaml")
+    assert "lab" not in (tree(there, "x.yaml").get("targets") or {})
+    assert any("`targets.lab` is written as a comment: it has no kind yet" in one for one in there.notes)
