@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,6 +74,19 @@ def test_the_words_for_ssh() -> None:
     proxy = next(word for word in bridge if word.startswith("ProxyCommand="))
     assert proxy.endswith("gofer.transport.azure.bridge 'wss://x/%%41 b' /state/azure") and "-t" in bridge
     assert bridge[-2:] == ["--", "u@x"]
+
+
+def test_the_key_that_a_shell_is_opened_with(tmp_path: Path) -> None:
+    """The other half of the one that the job was given: ssh itself does not look into HOME."""
+    folder = tmp_path / ".ssh"
+    folder.mkdir()
+    assert shell.private_key(None, str(tmp_path)) is None
+    for name in ("id_ed25519", "id_rsa", "id_rsa.pub", "own", "own.pub"):
+        (folder / name).write_text("ssh-rsa dummy\n")
+    assert shell.public_key(None, str(tmp_path)) == "ssh-rsa dummy"
+    assert shell.private_key(None, str(tmp_path)) == str(folder / "id_rsa")
+    assert shell.private_key(f"{folder}/own.pub", str(tmp_path)) == str(folder / "own")
+    assert shell.private_key("ssh-ed25519 dummy", str(tmp_path)) is None
 
 
 def test_logs_in_the_order_people_want_them() -> None:

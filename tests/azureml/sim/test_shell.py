@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from home import until
@@ -73,7 +74,7 @@ def way_in(azure: Azure, name: str, key: Path) -> tuple[list[str], int]:
 def test_a_websocket_carries_ssh_for_who_has_a_token(azure: Azure, key: Path) -> None:
     submit(azure, "aml-shell", "sleep 600", services=services(key))
     endpoint = shown(azure, "aml-shell", "Running")["endpoint"]
-    path = endpoint.removeprefix(azure.base.replace("https", "wss"))
+    path = urlsplit(endpoint).path
     assert b" 101 " in _opened(azure, path, azure.token())[0]
     _, line = _opened(azure, path, azure.token())
     opcode, data = read_frame(line)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gofer.agent.states import State
 from gofer.backends.azureml.service import each
-from gofer.backends.azureml.target import AzureTarget
+from gofer.backends.azureml.target import AzureTarget, home
 from gofer.backends.base import JobFilter, NodeFacts, RunRef, ServiceJob, Waiting
 from gofer.errors import CheckFailed, GoferError
 
@@ -112,7 +112,8 @@ class Besides(AzureTarget):
         if door is None:
             raise self._no_door(run.id, job, node)
         login = differing(self._environ, os.environ)
-        here = shell.Here(shell.private_key(self._options.ssh_public_key), self._azure_folder, login)
+        key = shell.private_key(self._options.ssh_public_key, home())
+        here = shell.Here(key, self._azure_folder, login)
         return shell.words(door, run.id, command, here, terminal=terminal)
 
     def _no_door(self, run_id: str, job: dict[str, Any], node: int | None) -> CheckFailed:

@@ -14,6 +14,7 @@ from gofer.text import quote_command
 
 Json = Mapping[str, Any]
 _USER = "azureuser"
+_KINDS = ("ssh-", "ecdsa-", "sk-")
 _KEYS = ("id_ed25519.pub", "id_ecdsa.pub", "id_rsa.pub")
 
 
@@ -90,9 +91,9 @@ def words(door: Door, run_id: str, command: Sequence[str], here: Here, *, termin
 
 def public_key(named: str | None, home: str) -> str:
     """The text of the key that may open shells; CheckFailed when there is none."""
-    if named and named.startswith(("ssh-", "ecdsa-", "sk-")):
+    if named and named.startswith(_KINDS):
         return named.strip()
-    paths = [os.path.expanduser(named)] if named else [os.path.join(home, ".ssh", name) for name in _KEYS]
+    paths = _public_files(named, home)
     for path in paths:
         try:
             with open(path, encoding="utf-8") as file:
@@ -105,9 +106,14 @@ def public_key(named: str | None, home: str) -> str:
     )
 
 
-def private_key(named: str | None) -> str | None:
-    """The file that goes with it, where ssh would not find it by itself."""
-    if not named or named.startswith(("ssh-", "ecdsa-", "sk-")):
+def private_key(named: str | None, home: str) -> str | None:
+    """The file that goes with it; None where the key was given as text, and ssh must find its other half."""
+    if named and named.startswith(_KINDS):
         return None
-    path = os.path.expanduser(named).removesuffix(".pub")
+    public = next((path for path in _public_files(named, home) if named or os.path.exists(path)), "")
+    path = public.removesuffix(".pub")
     return path if os.path.exists(path) else None
+
+
+def _public_files(named: str | None, home: str) -> list[str]:
+    return [os.path.expanduser(named)] if named else [os.path.join(home, ".ssh", name) for name in _KEYS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import threading
 from dataclasses import asdict, dataclass, field, fields
@@ -176,10 +177,15 @@ class Jobs:
             self.save(job)
 
     def shell_service(self, job: Job, node: int) -> Json:
-        """How the service of a job's shell stands on one of its nodes."""
+        """How the service of a job's shell stands on one of its nodes.
+
+        Where the service's nodes have a user `azureuser`, which goes without saying, these have whoever runs
+        the simulator.
+        """
         if str(node) not in job.shells:
             return {"status": "Stopped", "endpoint": None, "properties": {}}
-        where = f"{self.base.replace('https', 'wss', 1)}/nodes/ssh/{job.name}/{node}"
+        host = self.base.partition("://")[2]
+        where = f"wss://{getpass.getuser()}@{host}/nodes/ssh/{job.name}/{node}"
         return {"status": "Running", "endpoint": where, "properties": {"ProxyEndpoint": where}}
 
     def save(self, job: Job) -> None:
