@@ -72,9 +72,10 @@ def test_a_command_lands_inside_the_allocation_word_for_word(desk: Desk) -> None
 
 
 def test_a_shell_on_each_node_of_an_allocation(desk: Desk) -> None:
-    run = desk.submit("-n", "8", "sh", "-c", "echo $SLURMD_NODENAME; exec sleep 600")
-    until(lambda: all(desk.log(run, "--rank", str(rank)) for rank in (0, 4)), "both nodes have begun")
-    hosts = [desk.log(run, "--rank", str(rank)).strip() for rank in (0, 4)]
+    run = desk.submit("-n", "8", "sh", "-c", "echo up $SLURMD_NODENAME; exec sleep 600")
+    for rank in (0, 4):
+        desk.until_logged(run, "up", rank=rank)
+    hosts = [desk.log(run, "--rank", str(rank)).split()[1] for rank in (0, 4)]
     show = ("sh", "-c", "echo $SLURMD_NODENAME")
     assert [desk.gofer("ssh", "--node", str(node), run, *show).out.strip() for node in (0, 1)] == hosts
     assert len(set(hosts)) == 2

@@ -91,8 +91,12 @@ def test_a_run_over_two_machines_meets_and_ends_as_one(pair: Home) -> None:
 
 def test_a_shell_on_each_machine_of_a_run(pair: Home) -> None:
     run = pair.submit("-n", "4", "bash", "-c", "echo $(hostname); exec sleep 600")
-    until(lambda: all(pair.log(run, "--rank", str(rank)) for rank in (0, 2)), "both machines have begun")
-    hosts = [pair.log(run, "--rank", str(rank)).strip() for rank in (0, 2)]
+
+    def logs() -> list[str]:
+        found = [pair.gofer("logs", run, "--rank", rank, status=None).out.strip() for rank in ("0", "2")]
+        return found if all(found) else []
+
+    hosts = until(logs, "both machines have begun")
     show = ("sh", "-c", "echo $(hostname) $RANK")
     seen = [pair.gofer("ssh", "--node", str(node), run, *show).out.split() for node in (0, 1)]
     assert seen == [[hosts[0], "0"], [hosts[1], "2"]]
