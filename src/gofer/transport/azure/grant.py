@@ -70,16 +70,13 @@ def _ask(url: str, body: bytes, whose: str) -> tuple[int, dict[str, Any]]:
             f"`{_host(url)}` would be sent a secret without encryption",
             hint="the address that signs in must begin with https://",
         )
-    pause_s = _FIRST_PAUSE_S
-    for _ in range(_TRIES - 1):
+    status, pauses_s = 0, [_FIRST_PAUSE_S * 2**number for number in range(_TRIES - 1)]
+    for pause_s in (*pauses_s, None):
         status, answer, wanted_s = _ask_once(url, body)
         if 0 < status < 500 and status != 429:
             return status, answer
-        time.sleep(min(max(pause_s, wanted_s), _LONGEST_PAUSE_S))
-        pause_s *= 2
-    status, answer, _ = _ask_once(url, body)
-    if 0 < status < 500 and status != 429:
-        return status, answer
+        if pause_s is not None:
+            time.sleep(min(max(pause_s, wanted_s), _LONGEST_PAUSE_S))
     said = f": it answers {status}" if status else ""
     raise Unreachable(
         f"the service that signs {whose} in does not answer{said}", hint="is there a network? a proxy?"
