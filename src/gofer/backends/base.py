@@ -97,6 +97,24 @@ class Identifies(Protocol):
         """By which they open the stores (see gofer.agent.objects); None where they are lent a signature."""
 
 
+class Credential(NamedTuple):
+    """One thing that opens something for a run: `what` names it without giving it away, `mend` is what to do
+    about its end. Those that never end are not listed.
+    """
+
+    what: str
+    ends_at: float
+    mend: str
+
+
+@runtime_checkable
+class Holds(Protocol):
+    """A backend whose cluster opens things for runs by credentials that gofer did not give it."""
+
+    def held(self) -> list[Credential]:
+        """Those that end, as far as the cluster says it; asks it."""
+
+
 @runtime_checkable
 class ReadsFolder(Protocol):
     """A backend whose cluster knows that a run ended and not how: the run's folder is believed first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -22,6 +23,7 @@ from gofer.text import format_duration
 from gofer.transport.azure.profile import login_command, show_command
 
 if TYPE_CHECKING:
+    from gofer.backends.azureml.names import Workspace
     from gofer.config.targets import Target
     from gofer.ops.doctor_azure_login import Access
 
@@ -188,5 +190,21 @@ def _datastore(access: Access, target: Target) -> Iterator[Check]:
         known = names_in(access, f"{place.id}/datastores", names.DATASTORES_API)
         words = f"the workspace `{place.name}` has no datastore `{name}`"
         yield Check(what, Status.FAIL, words, nearest(str(name), known, "datastores"))
-    else:
-        yield Check(what, Status.OK, str(name))
+        return
+    yield _datastore_end(access, what, place, str(name))
+
+
+def _datastore_end(access: Access, what: str, place: Workspace, name: str) -> Check:
+    from gofer.backends.azureml.datastores import own_end
+    from gofer.ops.lifetimes import Need, moment
+
+    try:
+        ends_at = own_end(access.arm, place, name)
+    except GoferError:
+        return Check(what, Status.OK, f"{name}; who asks may not see what opens it")
+    now = time.time()
+    if ends_at is None or ends_at > now + Need().whole_s:
+        return Check(what, Status.OK, name)
+    words = f"{name}: the SAS in it {'expired' if ends_at <= now else 'ends'} at {moment(ends_at)}"
+    mend = "put another into it, or leave `datastore` out of the target: then gofer makes one"
+    return Check(what, Status.FAIL if ends_at <= now else Status.WARN, words, mend)

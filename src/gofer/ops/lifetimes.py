@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.agent import modes
-from gofer.errors import CredentialError
+from gofer.backends.base import Credential, Holds
+from gofer.errors import CredentialError, GoferError
 from gofer.storage.credentials import Entry
 from gofer.text import format_duration, format_time
 
@@ -25,16 +26,6 @@ RUN_S = 2 * 86400.0
 QUEUE_S = 2 * 86400.0
 # As long as Azure lends anything to who logged in; an account's key lends for any time.
 LOGIN_S = 7 * 86400.0
-
-
-class Credential(NamedTuple):
-    """One thing that opens something for a run: `what` names it without giving it away, `mend` is what to do
-    about its end. Those that never end are not listed.
-    """
-
-    what: str
-    ends_at: float
-    mend: str
 
 
 class Need(NamedTuple):
@@ -85,23 +76,33 @@ def moment(seconds: float) -> str:
 
 
 def check(session: Session, drawn: Draft, *, lent_s: float) -> None:
-    """Say what will expire, once each, on the session's talk; CredentialError for what has. Asks nobody.
+    """Say what will expire, once each, on the session's talk; CredentialError for what has. Asks nobody but
+    a cluster that holds credentials of its own.
 
     `lent_s` is how long gofer lends what it signs itself.
     """
     options = session.settings.target(drawn.target).options
-    if getattr(options, "identity", None):
-        return  # the nodes ask for tokens of their own, as long as they run
-    folders = [folder.store for folder in drawn.job.folders.values() if folder.mode != modes.LINK]
     now = time.time()
-    found = [
-        credential
-        for url in dict.fromkeys([drawn.store, *folders])
-        if (credential := credential_of(session, url, now, lent_s=lent_s)) is not None
-    ]
+    found = _held(session, drawn)
+    if not getattr(options, "identity", None):  # by which nodes ask for tokens, as long as they run
+        folders = [folder.store for folder in drawn.job.folders.values() if folder.mode != modes.LINK]
+        found += [
+            credential
+            for url in dict.fromkeys([drawn.store, *folders])
+            if (credential := credential_of(session, url, now, lent_s=lent_s)) is not None
+        ]
     limit_s = drawn.job.time_limit_s or getattr(options, "time", None)
     for warning in judge(found, need_of(limit_s, retries=drawn.job.retries), now):
         session.say(f"warning: {warning}")
+
+
+def _held(session: Session, drawn: Draft) -> list[Credential]:
+    """Nothing where the cluster cannot be asked: sending the run says that, and why."""
+    backend = session.backend(drawn.target, drawn.placement)
+    try:
+        return backend.held() if isinstance(backend, Holds) else []
+    except GoferError:
+        return []
 
 
 def credential_of(session: Session, url: str, now: float, *, lent_s: float) -> Credential | None:

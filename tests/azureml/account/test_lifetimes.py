@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from services.azurite import Azurite
 from services.fixtures import azurite as azurite
 
+from gofer.backends.base import Credential
 from gofer.errors import CredentialError
-from gofer.ops.lifetimes import QUEUE_S, RUN_S, Credential, Need, judge, need_of
+from gofer.ops.lifetimes import QUEUE_S, RUN_S, Need, judge, need_of
 
 pytestmark = pytest.mark.xdist_group("azure-lifetimes")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
@@ -105,3 +106,56 @@ def test_names_tell_places_apart() -> None:
         datastore_name(store, by_identity=True),
     ]
     assert len({*ways, datastore_name(store._replace(terms="rl"))}) == 4
+
+
+def _own(desk: Desk, azure: Azure, *, container: str = "", days: float | None = None) -> None:
+    """A datastore `mine` of the workspace, opened by a key or a SAS, and a target that names it."""
+    account = azure.account()
+    secrets: dict[str, object] = {"secretsType": "AccountKey", "key": account.key}
+    if days is not None:
+        token = account.container_sas(desk.container, hours=days * 24)
+        secrets = {"secretsType": "Sas", "sasToken": token}
+    kind = {"credentialsType": secrets["secretsType"], "secrets": secrets}
+    place = {"accountName": account.name, "containerName": container or desk.container}
+    body = {"properties": {"datastoreType": "AzureBlob", **place, "credentials": kind}}
+    assert azure.arm("PUT", "/datastores/mine", body)[0] in (200, 201)
+    text = (desk.folder / "gofer.yaml").read_text()
+    named = text if "datastore" in text else text.replace("cpu-cluster,", "cpu-cluster, datastore: mine,")
+    (desk.folder / "gofer.yaml").write_text(named)
+
+
+def test_a_run_by_a_datastore_of_ones_own(desk: Desk, azure: Azure) -> None:
+    _own(desk, azure)
+    run = desk.finish("sh", "-c", "echo by my own")
+    assert run["state"] == "succeeded"
+    assert desk.log(run["id"]) == "by my own\n"
+    inputs = azure.arm("GET", f"/jobs/{run['id']}")[1]["properties"]["inputs"].values()
+    assert {one["uri"].split("/")[3] for one in inputs} == {"mine"}
+
+
+def test_a_datastore_that_opens_something_else(desk: Desk, azure: Azure) -> None:
+    _own(desk, azure, container="elsewhere")
+    done = desk.gofer("submit", "--no-code", "true", status=1)
+    assert "the datastore `mine` is the container `elsewhere` of the account" in done.err
+    assert f"the target's store is `{desk.container}`" in done.err
+    assert desk.view("last")["state"] == "failed"
+
+
+def test_a_datastore_that_is_not_there(desk: Desk, azure: Azure) -> None:
+    _own(desk, azure)
+    text = (desk.folder / "gofer.yaml").read_text()
+    (desk.folder / "gofer.yaml").write_text(text.replace("datastore: mine", "datastore: gone"))
+    assert "has no datastore `gone`" in desk.gofer("submit", "--no-code", "true", status=1).err
+
+
+def test_the_end_of_a_datastore_of_ones_own_is_said_before(desk: Desk, azure: Azure) -> None:
+    _own(desk, azure, days=1)
+    said = desk.gofer("submit", "--no-code", "true").err
+    assert "warning: the SAS of the datastore `mine` ends at " in said
+    assert "leave `datastore` out of the target" in said
+    checks = json.loads(desk.gofer("doctor", "azure", "aml", "--json", status=None).out)
+    (check,) = [one for one in checks if one["name"] == "target aml datastore"]
+    assert check["status"] == "warn" and "the SAS in it ends at" in check["detail"], check
+    _own(desk, azure, days=-1)
+    assert "the SAS of the datastore `mine` expired at" in desk.gofer("submit", "true", status=1).err
+    desk.wait("last")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gofer.agent.states import State
 from gofer.backends.azureml.service import each
 from gofer.backends.azureml.target import AzureTarget, home
-from gofer.backends.base import JobFilter, NodeFacts, RunRef, ServiceJob, Waiting
+from gofer.backends.base import Credential, JobFilter, NodeFacts, RunRef, ServiceJob, Waiting
 from gofer.errors import CheckFailed, GoferError
 
 if TYPE_CHECKING:
@@ -76,6 +76,17 @@ class Besides(AzureTarget):
         from gofer.backends.azureml.jobs import Nodes
 
         return Nodes(compute_id(self._workspace, self._options), self._options.gpus_per_node)
+
+    def held(self) -> list[Credential]:
+        """What opens the target's own datastore; those that gofer makes are lent anew with each run."""
+        name = self._options.datastore
+        if name is None:
+            return []
+        from gofer.backends.azureml.datastores import own_end
+
+        ends_at = own_end(self._service.arm, self._workspace, name)
+        mend = "put another into it, or leave `datastore` out of the target: then gofer makes one"
+        return [] if ends_at is None else [Credential(f"the SAS of the datastore `{name}`", ends_at, mend)]
 
     def native_logs(self, job: str) -> list[str]:
         return self._logs.names(job)

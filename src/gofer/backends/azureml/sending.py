@@ -54,6 +54,9 @@ class Sending:
         except (Rejected, Absent) as error:
             self._notes.update(plan.record.id, rejected=error.message)
             raise self._refused(error) from error
+        except CheckFailed as error:
+            self._notes.update(plan.record.id, rejected=error.message)
+            raise
         self._notes.update(plan.record.id, is_sent=True)
 
     def _send(
@@ -81,6 +84,8 @@ class Sending:
             lambda: self._rooms.put_room(objects, plan.request, told),
         ]
         made = Datastores(self._service, by_identity=by_identity)
+        if self._is_own:
+            acts.append(lambda: made.check_own(self._datastore, self._store))
         for name, (place, spec) in self._datastores(plan, private).items():
             acts.append(lambda name=name, place=place, spec=spec: made.ensure(name, place, spec))  # type: ignore[misc]
         done = each(lambda act: act(), acts)
