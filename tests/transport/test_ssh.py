@@ -14,6 +14,7 @@ from clusters.fixtures import ssh_boxes_site as ssh_boxes_site
 from clusters.line import Fault
 from clusters.ssh import Boxes
 from clusters.ssh_conf import NOISY, Noise
+from home import until
 from pythons import pythons
 
 from gofer.errors import Unreachable
@@ -98,6 +99,16 @@ def test_a_line_that_breaks_is_named_and_the_next_call_connects_again(
         for _ in range(3):
             there.call("machine.facts")
     line.clear()
+    assert there.call("machine.facts").value["host"] == "boxb"
+
+
+def test_a_line_that_was_cut_while_nobody_used_it_is_no_news(there: There, ssh_boxes: Boxes) -> None:
+    there.call("machine.facts")
+    line = there._line
+    assert line is not None
+    for one in ssh_boxes.lines.values():
+        one.cut()
+    until(lambda: not line.is_open, "its ssh has ended")
     assert there.call("machine.facts").value["host"] == "boxb"
 
 

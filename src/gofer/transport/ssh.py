@@ -75,6 +75,8 @@ class There:
 
     def call(self, verb: str, data: bytes = b"", *, wait_s: float = 60.0, **arguments: Any) -> Answer:
         with self._lock:
+            if self._line is not None and not self._line.is_open:
+                self.close()  # it was cut while nobody used it
             line = self._line or self._connect()
             self._line = line
             try:
@@ -178,6 +180,11 @@ class _Line:
                 f"{self._login.host} has Python {word}, and gofer needs 3.8 or newer there",
                 hint="name a newer one in the target: `python: /path/to/python3`",
             )
+
+    @property
+    def is_open(self) -> bool:
+        """False once its `ssh` has ended; one that will be cut with the next word is open still."""
+        return self._process.poll() is None
 
     def ask(self, header: dict[str, Any], data: bytes, wait_s: float) -> tuple[dict[str, Any], bytes]:
         deadline = time.monotonic() + wait_s
