@@ -88,6 +88,27 @@ def test_a_run_that_ends_while_there_is_no_supervisor_is_recorded_as_it_ended(ho
     assert (seen["state"], seen["exit_code"], len(seen["attempts"])) == ("failed", 9, 1)
 
 
+def test_a_run_does_not_end_with_another_whose_agent_called_its_supervisor(home: Home) -> None:
+    """The agent of the first run starts a supervisor when its own is killed, and that one starts the agent of
+    the second. Killed too, it leaves an agent behind that is nobody's stray.
+    """
+    first, second = (home.root / name for name in ("first", "second"))
+    wait = "until [ -e {} ]; do sleep 0.05; done; echo ended"
+    one = home.submit("sh", "-c", wait.format(first))
+    home.until_event(one, "started")
+    for _ in range(2):
+        before = kill_supervisor(home)
+        until(lambda before=before: home.supervisor() not in (None, before), "another supervisor")  # type: ignore[misc]
+        if not home.open_runs()[1:]:
+            two = home.submit("sh", "-c", wait.format(second))
+            home.until_event(two, "started")
+    first.touch()
+    assert home.wait(one)[0]["state"] == "succeeded"
+    second.touch()
+    assert home.wait(two)[0]["state"] == "succeeded"
+    assert home.log(two) == "ended\n"
+
+
 def test_what_waits_goes_on_waiting_and_starts_once(home: Home) -> None:
     gate, order = home.root / "gate", home.root / "order"
     alone = ["--cpus", str(CORES), "sh", "-c"]

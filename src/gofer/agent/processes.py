@@ -37,11 +37,11 @@ class Stat(NamedTuple):
     start: int
 
 
-def adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent ends."""
+def adopt_orphans(adopts: bool = True) -> None:
+    """Become the parent of every descendant whose own parent ends; or no longer."""
     import ctypes  # slow to load, and only an agent needs it
 
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0)
 
 
 def end_with_parent(number: int) -> None:

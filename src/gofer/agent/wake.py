@@ -10,6 +10,9 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from typing import NoReturn
+
+from gofer.agent import processes
 
 _PROGRAM = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); "
@@ -50,6 +53,38 @@ def ensure(engine: str) -> int | None:
     if poke(engine) or "GOFER_RUN_ID" in os.environ:
         return None
     return spawn(engine)
+
+
+def replace(engine: str) -> int | None:
+    """Start a supervisor in place of the caller's own, which has just gone; its pid, if that could be done.
+
+    Whether one listens is not asked: that which is going may seem to, for a moment. And the new one is none
+    of the caller's descendants. An agent adopts what its run leaves behind and ends it: of a supervisor below
+    it, it would adopt the agents when that one is killed, and end the runs of others with its own.
+    """
+    reading, writing = os.pipe()
+    processes.adopt_orphans(False)
+    try:
+        between = os.fork()
+        if between == 0:
+            _be_between(engine, writing)
+        os.waitpid(between, 0)
+        os.set_blocking(reading, False)
+        return int(os.read(reading, 32))
+    except OSError:
+        return None  # this machine starts nothing more; whoever comes next tries again
+    finally:
+        processes.adopt_orphans()
+        os.close(reading)
+        os.close(writing)
+
+
+def _be_between(engine: str, writing: int) -> NoReturn:
+    """Start the supervisor, say its pid, and end: then nobody of this family is its parent."""
+    try:
+        os.write(writing, str(spawn(engine)).encode())
+    finally:
+        os._exit(0)
 
 
 def spawn(engine: str) -> int:

@@ -108,9 +108,9 @@ class Worker:
             pass  # the supervisor is gone; its successor reads the folder
 
     def _on_orphaned(self) -> None:
-        pid = wake.ensure(self.engine)
+        pid = wake.replace(self.engine)
         if pid is not None:
-            self._spared.add(pid)
+            self._spared.add(pid)  # it is in this cgroup until it has left it
 
 
 CGROUP_PREFIX = cgroups.AGENT_PREFIX
