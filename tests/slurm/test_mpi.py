@@ -51,7 +51,7 @@ def test_the_rank_that_fails_is_named(desk: Desk, program: str) -> None:
 
 def test_an_abort_ends_ranks_and_daemons(desk: Desk, program: str) -> None:
     run = desk.submit("-n", "8", "--launcher", "mpi", program, "exit", "99")
-    until(lambda: "sum 28" in desk.log(run, "--rank", "7"), "the last rank is up")
+    desk.until_logged(run, "sum 28", rank=7)
     desk.gofer("abort", run)
     (ended,) = desk.wait(run)
     assert ended["state"] == "cancelled"
