@@ -83,8 +83,12 @@ def _be_between(engine: str, writing: int) -> NoReturn:
     """Start the supervisor, say its pid, and end: then nobody of this family is its parent."""
     try:
         os.write(writing, str(spawn(engine)).encode())
-    finally:
-        os._exit(0)
+    except BaseException:
+        import traceback  # slow to load, and every submission loads this module
+
+        traceback.print_exc()  # into supervisor.log, as all complaints of an agent
+        sys.stderr.flush()
+    os._exit(0)
 
 
 def spawn(engine: str) -> int:

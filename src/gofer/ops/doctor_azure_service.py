@@ -14,7 +14,7 @@ from gofer.agent.objects.facts import ObjectsError
 from gofer.agent.objects.patience import Policy
 from gofer.agent.objects.proxies import proxy_for
 from gofer.agent.objects.wire import Answer
-from gofer.errors import GoferError
+from gofer.errors import CredentialError, GoferError
 from gofer.ops.doctor import guarded
 from gofer.ops.doctor_azure_asking import listed, names_in, nearest, option, place_of
 from gofer.ops.doctor_azure_cluster import virtual_cluster_checks
@@ -195,16 +195,15 @@ def _datastore(access: Access, target: Target) -> Iterator[Check]:
 
 
 def _datastore_end(access: Access, what: str, place: Workspace, name: str) -> Check:
-    from gofer.backends.azureml.datastores import own_end
+    from gofer.backends.azureml.datastores import RENEW, own_end
     from gofer.ops.lifetimes import Need, moment
 
     try:
         ends_at = own_end(access.arm, place, name)
-    except GoferError:
+    except CredentialError:
         return Check(what, Status.OK, f"{name}; who asks may not see what opens it")
     now = time.time()
     if ends_at is None or ends_at > now + Need().whole_s:
         return Check(what, Status.OK, name)
     words = f"{name}: the SAS in it {'expired' if ends_at <= now else 'ends'} at {moment(ends_at)}"
-    mend = "put another into it, or leave `datastore` out of the target: then gofer makes one"
-    return Check(what, Status.FAIL if ends_at <= now else Status.WARN, words, mend)
+    return Check(what, Status.FAIL if ends_at <= now else Status.WARN, words, RENEW)

@@ -159,3 +159,16 @@ def test_the_end_of_a_datastore_of_ones_own_is_said_before(desk: Desk, azure: Az
     _own(desk, azure, days=-1)
     assert "the SAS of the datastore `mine` expired at" in desk.gofer("submit", "true", status=1).err
     desk.wait("last")
+
+
+@pytest.mark.parametrize(("status", "verdict"), [(403, "ok"), (400, "fail")])
+def test_a_doctor_that_may_not_see_what_opens_a_datastore(
+    desk: Desk, azure: Azure, status: int, verdict: str
+) -> None:
+    """Who may run jobs need not be allowed to; any other refusal is told."""
+    _own(desk, azure, days=30)
+    azure.fault("status", "/listSecrets", status=status, count=20)
+    checks = json.loads(desk.gofer("doctor", "azure", "aml", "--json", status=None).out)
+    azure.admin("DELETE", "/faults")
+    found = [one for one in checks if one["name"].startswith("target aml") and "datastore" in str(one)]
+    assert [one["status"] for one in found] == [verdict], checks

@@ -82,11 +82,10 @@ class Besides(AzureTarget):
         name = self._options.datastore
         if name is None:
             return []
-        from gofer.backends.azureml.datastores import own_end
+        from gofer.backends.azureml.datastores import RENEW, own_end
 
         ends_at = own_end(self._service.arm, self._workspace, name)
-        mend = "put another into it, or leave `datastore` out of the target: then gofer makes one"
-        return [] if ends_at is None else [Credential(f"the SAS of the datastore `{name}`", ends_at, mend)]
+        return [] if ends_at is None else [Credential(f"the SAS of the datastore `{name}`", ends_at, RENEW)]
 
     def native_logs(self, job: str) -> list[str]:
         return self._logs.names(job)

@@ -19,6 +19,8 @@ from gofer.transport.azure.arm import Arm
 # So much of what is lent may have passed before it is lent anew.
 _SLACK_S = 3600.0
 _UNTIL = "gofer_until"
+# What to do about the end of a SAS in a datastore of the person's own.
+RENEW = "put another into it, or leave `datastore` out of the target: then gofer makes one"
 
 
 class Own(NamedTuple):
