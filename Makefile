@@ -12,6 +12,7 @@ LINTED := $(wildcard src tests bench examples)
 WORKERS ?= 2
 KILLS ?= 1000
 FAULTS ?= 500
+INPUTS ?= 10000
 # Tests that need root are left out, aloud, for those who are not; those that need PyTorch have a target of their own.
 NOT_ROOT := $(if $(filter-out 0,$(shell id -u)),and not root)
 
@@ -39,7 +40,16 @@ demo: ## train a small model on this machine through gofer
 	@bash scripts/demo.sh
 
 .PHONY: test
-test: check ready ## checks and the whole suite; as root it installs the Debian packages the tests need
+test: check ready ## checks and the tests of gofer; as root it installs the Debian packages the tests need
+	@bash scripts/apt-packages.sh
+	@bash scripts/test-services.sh
+	@$(if $(NOT_ROOT),echo 'not root: the tests marked `root` are left out',:)
+	@echo 'the tests marked `torch` are left out; `make test-torch` runs them'
+	@echo 'the tests of simulators, benches and drills, and some of the conformance columns, are left out; `make test-all` runs them too'
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not torch and not wide $(NOT_ROOT)" --ignore tests/equipment $(ARGS)
+
+.PHONY: test-all
+test-all: check ready ## everything that `make test` runs, all conformance columns, and the tests of simulators, benches and drills
 	@bash scripts/apt-packages.sh
 	@bash scripts/test-services.sh
 	@$(if $(NOT_ROOT),echo 'not root: the tests marked `root` are left out',:)
@@ -47,8 +57,8 @@ test: check ready ## checks and the whole suite; as root it installs the Debian 
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not torch $(NOT_ROOT)" $(ARGS)
 
 .PHONY: test-unit
-test-unit: ready ## the part of the suite that needs neither root nor network
-	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not root and not net and not torch" $(ARGS)
+test-unit: ready ## the pure tests: no processes, no network, under a minute
+	@$(BIN)/pytest -n $(WORKERS) -m "not root" tests/unit $(ARGS)
 
 .PHONY: test-torch
 test-torch: ready ## the tests of DDP; installs PyTorch, about 1 GB, into .venv-torch
@@ -57,12 +67,12 @@ test-torch: ready ## the tests of DDP; installs PyTorch, about 1 GB, into .venv-
 	@GOFER_TEST_TORCH=$(CURDIR)/.venv-torch/bin/python $(BIN)/pytest -m "torch $(NOT_ROOT)" $(ARGS)
 
 .PHONY: check
-check: $(STAMP) ## ruff, mypy --strict, the layers, and the agent's oldest Python
+check: $(STAMP) ## ruff, mypy --strict, the layers, and the nodes' oldest Python
 	@$(BIN)/ruff check --quiet $(LINTED)
 	@$(BIN)/ruff format --check --quiet $(LINTED) || { echo 'hint: `make format`' >&2; exit 1; }
 	@$(BIN)/mypy $(TYPED)
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/vermin --quiet --processes=1 --no-tips --violations --target=3.8- src/gofer/agent
+	@$(BIN)/vermin --quiet --processes=1 --no-tips --violations --target=3.8- $(addprefix src/gofer/,core objects node queue remote)
 
 .PHONY: format
 format: $(STAMP) ## rewrite the code as ruff would have it
@@ -90,6 +100,10 @@ bench-azure: ready ## measure gofer on a simulated Azure ML beside the SDK azure
 .PHONY: drill
 drill: ready ## the whole fault drill: KILLS=1000 kills at random points
 	@PYTHONPATH=tests $(PY) -m drill --kills $(KILLS) $(ARGS)
+
+.PHONY: fuzz
+fuzz: ready ## random and hostile input for the command line: INPUTS=10000 in each area
+	@cd tests && PYTHONPATH=. ../$(PY) -m fuzz --inputs $(INPUTS) $(ARGS)
 
 .PHONY: slurm-up
 slurm-up: ready ## a real Slurm with three nodes in .clusters/slurm; ARGS="--accounting --namespaces"

@@ -19,6 +19,8 @@ from bench.report import Section, Table
 from bench.rounds import Competitor, Outcome, interleave
 
 GOFER = "gofer submit --each"
+GOFER_MANY = "gofer, ten times the rows, 10 files of code"
+HYPERQUEUE_MANY = "HyperQueue, ten times the rows"
 SUBMITIT = "submitit LocalExecutor"
 TSP = "task-spooler, as submitted"
 TSP_QUEUED = "task-spooler, queued first"
@@ -26,6 +28,7 @@ HYPERQUEUE = "HyperQueue, output discarded"
 HYPERQUEUE_FILES = "HyperQueue, output to files"
 SPAWN = "posix_spawn alone"
 CORES = 2
+CODE_FILES = 10
 # More in flight than cores, or its two interpreters a job leave the cores idle in turn.
 SUBMITIT_WINDOW = 8
 
@@ -47,7 +50,8 @@ def section(plan: Plan) -> Section:
     return Section(
         "c",
         f"An array of {plan.array_rows:,} x `true`",
-        f"{plan.array_rounds} rounds in turn (submitit one), everything kept on {CORES} cores. Runs a "
+        f"{plan.array_rounds} rounds in turn, one of submitit and of the cases of {plan.array_rows * 10:,} "
+        f"rows; everything kept on {CORES} cores. Runs a "
         "second from the first start to the last recorded end, best and median round; seconds from asking "
         "to being told that all have ended; CPU of all processes, servers and the runs themselves "
         "included. `posix_spawn alone` is the same command started by a bare loop: the machine's limit.",
@@ -65,6 +69,7 @@ def array_bars(each: Mapping[str, Figure]) -> list[Bar]:
         _ahead(TSP, 3, ours, each.get(TSP)),
         _ahead(TSP_QUEUED, 3, ours, each.get(TSP_QUEUED)),
         _within(HYPERQUEUE, 2, ours, each.get(HYPERQUEUE)),
+        _within(HYPERQUEUE_MANY, 2, each.get(GOFER_MANY), each.get(HYPERQUEUE_MANY)),
     ]
 
 
@@ -97,7 +102,7 @@ def _table(outcome: Outcome[Throughput], each: Mapping[str, Figure]) -> Table:
 
 
 def _competitors(plan: Plan) -> list[Competitor[Throughput]]:
-    rows = str(plan.array_rows)
+    rows, many = str(plan.array_rows), str(plan.array_rows * 10)
     peers = plan.peers
 
     def tsp(way: str) -> Callable[[Path], list[str]]:
@@ -105,9 +110,9 @@ def _competitors(plan: Plan) -> list[Competitor[Throughput]]:
             sys.executable, str(DRIVERS / "tsp_array.py"), peers.program(TASK_SPOOLER, "tsp"), rows, way
         ]  # fmt: skip
 
-    def hyperqueue(output: str) -> Callable[[Path], list[str]]:
+    def hyperqueue(output: str, count: str = rows) -> Callable[[Path], list[str]]:
         script = str(DRIVERS / "hyperqueue_array.py")
-        return lambda folder: [peers.program("hyperqueue", "python"), script, rows, str(folder), output]
+        return lambda folder: [peers.program("hyperqueue", "python"), script, count, str(folder), output]
 
     def submitit(folder: Path) -> list[str]:
         script = str(DRIVERS / "submitit_array.py")
@@ -116,10 +121,12 @@ def _competitors(plan: Plan) -> list[Competitor[Throughput]]:
     return [
         Competitor(SPAWN, _family(plan, lambda _: [sys.executable, str(DRIVERS / "spawn_array.py"), rows])),
         Competitor(GOFER, _family(plan, lambda _: _gofer_argv(rows))),
+        Competitor(GOFER_MANY, _family(plan, lambda _: _gofer_argv(many), files=CODE_FILES), most_rounds=1),
         Competitor(TSP, _family(plan, tsp("submitted"))),
         Competitor(TSP_QUEUED, _family(plan, tsp("queued"))),
         Competitor(HYPERQUEUE, _family(plan, hyperqueue("discard"))),
         Competitor(HYPERQUEUE_FILES, _family(plan, hyperqueue("files"))),
+        Competitor(HYPERQUEUE_MANY, _family(plan, hyperqueue("discard", many)), most_rounds=1),
         Competitor(SUBMITIT, _family(plan, submitit), most_rounds=1),
     ]
 
@@ -128,8 +135,12 @@ def _gofer_argv(rows: str) -> list[str]:
     return [sys.executable, str(DRIVERS / "gofer_array.py"), rows, *gofer_argv()]
 
 
-def _family(plan: Plan, argv_in: Callable[[Path], Sequence[str]]) -> Callable[[], Throughput]:
-    """One sample in a fresh folder, which is also gofer's home and tsp's socket folder."""
+def _family(
+    plan: Plan, argv_in: Callable[[Path], Sequence[str]], *, files: int = 0
+) -> Callable[[], Throughput]:
+    """One sample in a fresh folder, which is also gofer's home and tsp's socket folder; with that many files
+    of code.
+    """
 
     def attempt() -> Throughput:
         folder = plan.places.fresh("array")
@@ -137,6 +148,8 @@ def _family(plan: Plan, argv_in: Callable[[Path], Sequence[str]]) -> Callable[[]
         env.update(TS_SOCKET=str(folder / "socket"), TMPDIR=str(folder), TS_MAXFINISHED="2000")
         work = folder / "work"
         work.mkdir()
+        for index in range(files):
+            (work / f"module_{index}.py").write_text(f"VALUE = {index}\n" * 50)
         seen = family.run(argv_in(folder), env=env, cwd=work, limits=Limits(timeout_s=900, cores=CORES))
         return throughput(seen.output, seen.cpu_s)
 

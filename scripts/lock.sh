@@ -27,3 +27,5 @@ lock() { # lock FILE OPTION...
 step 'lock requirements/dev.txt' lock dev.txt pyproject.toml --group dev
 step 'lock requirements/run.txt' lock run.txt pyproject.toml --group build --constraint requirements/dev.txt
 step 'lock requirements/lock.txt' lock lock.txt --group lock
+# Without PyTorch and its GPU libraries: a machine may offer a build for CPUs.
+step 'lock requirements/torch.txt' lock torch.txt --group torch --override <(echo "torch; python_version < '3'")

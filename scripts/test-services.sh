@@ -22,7 +22,7 @@ install_servers() {
 
 install_programs() {
     rm -rf "$folder/programs"
-    step 'install rclone for the tests' .venv/bin/python -I -m pip install --disable-pip-version-check --no-input \
+    step 'install rclone and uv for the tests' .venv/bin/python -I -m pip install --disable-pip-version-check --no-input \
         --require-hashes --only-binary :all: --target "$folder/programs" -r "$programs"
     cp "$programs" "$folder/programs.lock"
 }

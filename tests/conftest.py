@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import signal
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from home import Home
 from hypothesis import HealthCheck, settings
+
+from gofer.testing.backend_conformance import SMOKE
 
 # A shell that starts the suite in the background, or nohup, has it ignore these, and every command of it too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -24,19 +23,12 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")
 
 
-@pytest.fixture
-def kernel_kills() -> Iterator[None]:
-    """For tests in which the kernel ends a process for lack of memory, or which must not take an end for it.
-
-    It counts such ends for the whole machine, so of these tests one runs at a time, whatever suite it is of.
-    """
-    path = os.path.join(tempfile.gettempdir(), f"gofer-test-kernel-kills-{os.getuid()}")
-    lock = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a conformance class with `smoke = True`, mark the cases beside the smoke as `wide`."""
+    for item in items:
+        is_smoke = getattr(getattr(item, "cls", None), "smoke", False)
+        if is_smoke and getattr(item, "originalname", None) not in SMOKE:
+            item.add_marker("wide")
 
 
 @pytest.fixture

@@ -57,7 +57,8 @@ class Home:
         # A shell that a test opens must not read the start-up files of whoever runs it: one ended in their
         # midst may leave their locks behind.
         user = root / "user"
-        self.environ = {**kept, "HOME": str(user), "GOFER_HOME": str(self.path), "PATH": search}
+        own = {"HOME": str(user), "GOFER_HOME": str(self.path), "GOFER_WORK_DIR": str(root)}
+        self.environ = {**kept, **own, "PATH": search}
         for folder in (user, self.folder):
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -83,6 +84,22 @@ class Home:
         assert "Traceback" not in err, err
         assert status is None or done.returncode == status, f"{words} exited {done.returncode}: {err}{out}"
         return Done(done.returncode, out, err)
+
+    def finish_with_input(self) -> str:
+        """The log of a run that was sent standard input and a secret file: it shows both."""
+        (self.folder / ".env").write_text("SHOWN=abc\nKEY=dummy-key-0\n")
+        words = ["--include", ".env", "sh", "-c", "stat -c %a .env; cat - .env"]
+        done = subprocess.run(
+            self.argv("submit", "-Q", "--wait", "--stdin", *words),
+            cwd=self.folder,
+            env=self.environ,
+            input=b"from here\n",
+            capture_output=True,
+            timeout=_COMMAND_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return self.log(done.stdout.decode().strip())
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         """One command in the background; the test ends it."""
@@ -199,7 +216,7 @@ class Home:
         return {
             pid: words
             for pid, words in self.processes().items()
-            if not ("gofer.agent.supervise" in words and str(self.engine) in words)
+            if not words.rstrip().endswith(f" {self.engine}")  # the last argument of a supervisor
         }
 
     def open_runs(self) -> list[tuple[str, str]]:

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from gofer.transport.bundle import NODE_PACKAGES
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "gofer"
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -99,7 +101,7 @@ def make(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
 
 def test_the_searches_below_have_something_to_search() -> None:
     assert {"pyproject.toml", "Makefile", "src/gofer/_version.py"} <= tracked_texts().keys()
-    assert len(LOCKS) == 3
+    assert len(LOCKS) == 4
     assert len(MODULES) > 1
 
 
@@ -208,9 +210,11 @@ def test_every_type_ignore_names_its_error() -> None:
 def test_the_agent_imports_the_standard_library_and_itself_alone() -> None:
     strangers = [
         f"{path.relative_to(ROOT)}:{number}: {name}"
-        for path in (SOURCE / "agent").rglob("*.py")
+        for package in NODE_PACKAGES
+        for path in (SOURCE / package).rglob("*.py")
         for number, name in imported_modules(path)
-        if name.split(".")[0] not in sys.stdlib_module_names and name.split(".")[:2] != ["gofer", "agent"]
+        if name.split(".")[0] not in sys.stdlib_module_names
+        and not name.startswith(tuple(f"gofer.{package}" for package in NODE_PACKAGES))
     ]
     assert strangers == []
 

@@ -5,27 +5,33 @@
     print(run.state, run.logs())
 
 Every call blocks and may raise gofer.GoferError. A Run keeps nothing open and may be used from any thread.
+What the command line says on stderr goes to the logger `gofer`, which is silent until `logging` is set up.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gofer.config.jobs import JobFlags
-from gofer.ops import find, logs, observe, stop
+from gofer.ops.logs import log_choice
+from gofer.ops.runs import find, observe, stop
+from gofer.ops.runs.freshness import refresh_active, refresh_runs
+from gofer.ops.runs.view import run_json
 from gofer.ops.session import Session
-from gofer.ops.submit import SubmitRequest
-from gofer.ops.submit import submit as submit_run
-from gofer.ops.view import run_json
+from gofer.ops.submission.submit import SubmitRequest
+from gofer.ops.submission.submit import submit as submit_run
 from gofer.text import format_time
 
 if TYPE_CHECKING:
     from gofer.tracking.ledger import RunRow
 
 _Folder = str | os.PathLike[str]
+_logger = logging.getLogger("gofer")
+_logger.addHandler(logging.NullHandler())
 
 
 class Run:
@@ -46,7 +52,10 @@ class Run:
 
     @property
     def state(self) -> str:
-        """Asked anew each time: `queued`, `running`, `succeeded`, `failed`, …"""
+        """Each call asks the cluster: `queued`, `running`, `succeeded`, `failed`, …
+
+        While the cluster cannot be asked, the last state that is known; `info()["observed_at"]` is its time.
+        """
         return self._look().state
 
     @property
@@ -75,16 +84,20 @@ class Run:
         return self
 
     def logs(self, *, rank: int = 0, node: int | None = None, attempt: int | None = None) -> str:
-        """The whole log of one rank of the last attempt, so far; bytes that are not UTF-8 are replaced."""
+        """The log that `gofer logs` prints, so far: of one rank of the last attempt, else the service's own.
+
+        Bytes that are not UTF-8 are replaced.
+        """
+        which = log_choice.Which(rank, node, attempt)
         with _session(self._folder) as session:
-            row = self._refreshed(session)
-            data = b"".join(logs.read(session, row, rank=rank, node=node, attempt=attempt))
+            data = b"".join(log_choice.read(session, find.find(session, self.id), which))
         return data.decode("utf-8", "replace")
 
     def follow(self, *, rank: int = 0) -> Iterator[str]:
-        """Pieces of the log of one rank as they are written, until the run ends."""
+        """Pieces of the log, as `gofer logs -f` prints them, until the run ends."""
         with _session(self._folder) as session:
-            for piece in logs.follow(session, self._refreshed(session), rank=rank, lines=None):
+            row = find.find(session, self.id)
+            for piece in log_choice.follow(session, row, log_choice.Which(rank), lines=None):
                 yield piece.decode("utf-8", "replace")
 
     def abort(self, *, grace_s: float | None = None) -> Run:
@@ -107,10 +120,7 @@ class Run:
             return self._refreshed(session)
 
     def _refreshed(self, session: Session) -> RunRow:
-        row = find.find(session, self.id)
-        if not row.is_final:
-            observe.refresh(session, [row])
-            row = find.find(session, self.id)
+        (row,) = refresh_runs(session, [find.find(session, self.id)])
         return row
 
 
@@ -142,19 +152,25 @@ def submit(
 
 
 def runs(*filters: str, last: int | None = None, folder: _Folder | None = None) -> list[Run]:
-    """Runs of the ledger, newest first: `gofer.runs("state=failed", "age<7d")`."""
+    """Runs of the ledger, newest first: `gofer.runs("state=failed", "age<7d")`.
+
+    Asks the clusters first. A run of a cluster that is away is listed as it was last seen.
+    """
     from gofer.tracking.query import Query, parse_filters
 
     with _session(folder) as session:
-        observe.refresh(session)
+        refresh_active(session)
         found = session.ledger.select(Query(filters=parse_filters(filters), limit=last))
         return [Run(row.id, folder=folder) for row in found]
 
 
 def _session(folder: _Folder | None) -> Session:
-    """A library does not talk on stderr."""
-    return Session(None if folder is None else Path(folder), say=_be_silent)
+    return Session(None if folder is None else Path(folder), say=_log)
 
 
-def _be_silent(_: str) -> None:
-    """What a library makes of talk."""
+def _log(text: str) -> None:
+    """A library does not write to stderr by itself."""
+    level, prefix = logging.INFO, "warning: "
+    if text.startswith(prefix):
+        level, text = logging.WARNING, text[len(prefix) :]
+    _logger.log(level, "%s", text)

@@ -14,6 +14,7 @@
     ├── LedgerError                     the local index of runs
     │   └── LedgerCorrupt
     ├── BackendError                    the cluster refused or is not there
+    │   ├── TargetGone                  no settings say how the target of a run is reached
     │   └── Unreachable
     ├── CredentialError                 missing, expired or too weak
     └── Interrupted                     a bounded wait ran out
@@ -86,6 +87,10 @@ class LedgerCorrupt(LedgerError):
 
 class BackendError(GoferError):
     """The cluster refused, or answered with something gofer does not understand."""
+
+
+class TargetGone(BackendError):
+    """No settings say how the target of a run is reached, so its cluster cannot be asked."""
 
 
 class Unreachable(BackendError):

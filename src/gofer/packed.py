@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gofer.errors import KeyNotFound
-from gofer.transfer.packs.folder import Folder, read_folder
+from gofer.transfer.packs.folder import FolderOfPacks, read_folder
 from gofer.transfer.packs.index import Index
 from gofer.transfer.packs.view import find_packed, join
 
 if TYPE_CHECKING:
-    from gofer.ops.places import Place
+    from gofer.ops.data.places import StorePath
     from gofer.ops.session import Session
     from gofer.storage.base import Store
 
@@ -58,7 +58,7 @@ class _Process:
         """With nothing."""
         self._lock = threading.Lock()
         self._sessions: dict[tuple[str | None, str], Session] = {}
-        self._folders: dict[tuple[str, str], Folder] = {}
+        self._folders: dict[tuple[str, str], FolderOfPacks] = {}
         self._stores: dict[_Where, Store] = {}
 
     def store(self, where: _Where) -> Store:
@@ -67,8 +67,8 @@ class _Process:
             self._stores[where] = self.place(where).store
         return self._stores[where]
 
-    def place(self, where: _Where) -> Place:
-        from gofer.ops.places import resolve
+    def place(self, where: _Where) -> StorePath:
+        from gofer.ops.data.places import resolve
         from gofer.ops.session import Session
 
         with self._lock:
@@ -78,7 +78,7 @@ class _Process:
                 self._sessions[where[1:]] = session
             return resolve(session, where.path, where.target)
 
-    def known(self, place: Place) -> tuple[Folder, str] | None:
+    def known(self, place: StorePath) -> tuple[FolderOfPacks, str] | None:
         """The packed folder that was read before and has the file, and the file's name there."""
         parts = place.key.split("/")
         for length in range(len(parts) - 1, -1, -1):
@@ -88,7 +88,7 @@ class _Process:
                 return folder, name
         return None
 
-    def keep(self, store: Store, folder: Folder) -> None:
+    def keep(self, store: Store, folder: FolderOfPacks) -> None:
         self._folders[store.url, folder.root] = folder
 
 
@@ -119,7 +119,7 @@ def open(path: _PathLike, *, target: str | None = None, folder: _PathLike | None
         name = place.key[len(packs.root) :].lstrip("/")
         if found.size(name) is not None:
             return _open(place.store, found, name)
-    from gofer.ops.listing import missing
+    from gofer.ops.data.list import missing
 
     raise missing(place)
 
@@ -139,7 +139,7 @@ class PackedFolder(Mapping[str, bytes]):
         place = _process.place(self._where)
         self._folder, self._inside = _find_folder(place)
         if next(self._folder.names(self._inside), None) is None and not place.is_whole:
-            from gofer.ops.listing import missing
+            from gofer.ops.data.list import missing
 
             raise missing(place)
         if self._folder.generation:
@@ -197,10 +197,10 @@ class PackedFolder(Mapping[str, bytes]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         root, generation, index, loose = state["folder"]
         self._where, self._inside, self._names = _Where(*state["where"]), state["inside"], None
-        self._folder = Folder(root, generation, Index.decode(index, repr(root)), loose)
+        self._folder = FolderOfPacks(root, generation, Index.decode(index, repr(root)), loose)
 
 
-def _find_folder(place: Place) -> tuple[Folder, str]:
+def _find_folder(place: StorePath) -> tuple[FolderOfPacks, str]:
     """The folder itself, or the packed one that it lies in and its path there."""
     folder = read_folder(place.store, place.key)
     if folder.generation:
@@ -211,7 +211,7 @@ def _find_folder(place: Place) -> tuple[Folder, str]:
     return read_folder(place.store, packs.root), place.key[len(packs.root) :].lstrip("/")
 
 
-def _open(store: Store, folder: Folder, name: str) -> io.BufferedReader:
+def _open(store: Store, folder: FolderOfPacks, name: str) -> io.BufferedReader:
     size = folder.size(name)
     assert size is not None, "looked up before"
     return _buffered(size, lambda start, length: folder.read_range(store, name, start, length))

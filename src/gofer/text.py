@@ -14,6 +14,8 @@ _SAFE_WORD = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|m|s|w|ms)", re.IGNORECASE)
 _SECONDS = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(i?)b?", re.IGNORECASE)
+# Times and durations beyond this, and what is no number, come only from a damaged or forged record.
+_MOST_SECONDS = 1e11
 _SIZE_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 
@@ -29,8 +31,27 @@ def quote_command(argv: Sequence[str]) -> str:
     return " ".join(quote_word(word) for word in argv)
 
 
+def printable(text: str) -> str:
+    """`text` with everything that could move the cursor or hide itself written as an escape.
+
+    Format and bidirectional marks count as hiding; bytes that are no UTF-8 are shown as `\\udcXX`.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
+    )
+
+
 def parse_duration_s(text: str) -> float:
     """Seconds from `90`, `90s`, `1h30m`, `2d`, `01:30:00` or `1-12:00:00`; UsageError otherwise."""
+    found = _parse_duration_s(text)
+    if found >= _MOST_SECONDS:
+        raise UsageError(f"`{text[:40]}` is too long a duration", hint="write at most 3,000 years")
+    return found
+
+
+def _parse_duration_s(text: str) -> float:
     value = text.strip()
     if re.fullmatch(r"\d+(\.\d+)?", value):
         return float(value)
@@ -47,8 +68,8 @@ def parse_duration_s(text: str) -> float:
 
 
 def format_duration(seconds: float | None) -> str:
-    """`0.4s`, `12s`, `3m12s`, `5h03m`, `2d04h`; `-` when unknown."""
-    if seconds is None:
+    """`0.4s`, `12s`, `3m12s`, `5h03m`, `2d04h`; `-` when unknown or not a possible duration."""
+    if seconds is None or not abs(seconds) < _MOST_SECONDS:
         return "-"
     if seconds < 10:
         return f"{max(seconds, 0.0):.1f}s"
@@ -82,9 +103,14 @@ def format_size(size: int) -> str:
     return f"{value:.1f} TiB"
 
 
+def count_files(files: int) -> str:
+    """`1 file`, `12,000 files`."""
+    return "1 file" if files == 1 else f"{files:,} files"
+
+
 def format_time(seconds: float | None) -> str | None:
-    """RFC 3339 in UTC with microseconds, the form of every time in gofer's JSON."""
-    if seconds is None:
+    """RFC 3339 in UTC with microseconds, as every time in gofer's JSON; None for an impossible time."""
+    if seconds is None or not abs(seconds) < _MOST_SECONDS:
         return None
     # Five times as fast as strftime, which long listings notice.
     from datetime import UTC, datetime  # not loaded by commands that show no moment
@@ -94,7 +120,7 @@ def format_time(seconds: float | None) -> str | None:
 
 def format_local_time(seconds: float | None) -> str:
     """The time as a person at this machine reads it: `2026-03-01 14:05:09`."""
-    if seconds is None:
+    if seconds is None or not abs(seconds) < _MOST_SECONDS:
         return "-"
     from datetime import datetime
 
@@ -107,7 +133,7 @@ def parse_time(text: str) -> float:
 
     try:
         return datetime.fromisoformat(text.strip().replace("Z", "+00:00")).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         raise UsageError(
             f"`{text}` is not a time", hint="write it like `2026-03-01` or `2026-03-01 14:05`"
         ) from None

@@ -28,7 +28,7 @@ class Group(NamedTuple):
     device: Any
 
 
-class Place(NamedTuple):
+class RankPlace(NamedTuple):
     """What the environment says of this process, whoever set it."""
 
     rank: int
@@ -58,19 +58,24 @@ def init_process_group(backend: str | None = None, **options: Any) -> Group:
     return Group(place.rank, place.world_size, place.local_rank, device)
 
 
-def find_place(environ: Mapping[str, str]) -> Place:
-    """From the variables of gofer, torchrun or mpirun; one process alone when there are none. Pure."""
+def find_place(environ: Mapping[str, str]) -> RankPlace:
+    """From the variables of gofer, torchrun or mpirun; one process alone when there are none. Pure.
+
+    Under `gofer submit --single` on several nodes, the process of each node is one rank.
+    """
     if "RANK" in environ and "WORLD_SIZE" in environ:
         names = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"]
     elif f"{_MPI}RANK" in environ:
         names = [f"{_MPI}{name}" for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")]
+    elif "NODE_RANK" in environ and "NNODES" in environ:
+        return RankPlace(int(environ["NODE_RANK"]), int(environ["NNODES"]), 0, 1)
     else:
-        return Place(0, 1, 0, 1)
+        return RankPlace(0, 1, 0, 1)
     rank, size = (int(environ[name]) for name in names[:2])
-    return Place(rank, size, int(environ.get(names[2], rank)), int(environ.get(names[3], size)))
+    return RankPlace(rank, size, int(environ.get(names[2], rank)), int(environ.get(names[3], size)))
 
 
-def _meeting(torch: Any, place: Place, environ: Mapping[str, str]) -> dict[str, Any]:
+def _meeting(torch: Any, place: RankPlace, environ: Mapping[str, str]) -> dict[str, Any]:
     """How the processes find each other."""
     if "MASTER_ADDR" in environ and "MASTER_PORT" in environ:
         return {"init_method": "env://"}
@@ -85,11 +90,11 @@ def _meeting(torch: Any, place: Place, environ: Mapping[str, str]) -> dict[str, 
     return {"init_method": f"tcp://{environ.get('MASTER_ADDR', _HERE)}:{port}"}
 
 
-def _has_gpu_each(torch: Any, place: Place) -> bool:
+def _has_gpu_each(torch: Any, place: RankPlace) -> bool:
     return bool(torch.cuda.is_available() and torch.cuda.device_count() >= place.local_world_size)
 
 
-def _device(torch: Any, place: Place) -> Any:
+def _device(torch: Any, place: RankPlace) -> Any:
     """Processes that are more than the GPUs share them."""
     if not torch.cuda.is_available():
         return torch.device("cpu")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from home import until
 
-from gofer.agent import cgroups
+from gofer.node import cgroups
 
 PARENT = cgroups.find_parent()
 

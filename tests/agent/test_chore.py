@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from gofer.agent.abreast import Tally, each
+from gofer.core.parallel import ProgressTally, each
 
 
 def run(script: str, *words: str) -> str:
     """What a script says that has `chore`, `keep_on` and `heard`; a process of its own, since chores fork."""
     lead = """
         import os, select, signal, sys, time
-        from gofer.agent import chore
+        from gofer.node import cancellable_task as chore
         heard = []
         def keep_on(fd):
             select.select([fd], [], [], 10)
@@ -154,7 +154,7 @@ def test_an_error_of_the_items_is_raised() -> None:
 def test_the_tally_says_what_is_known_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "monotonic", lambda: 5.0)
     said: list[dict[str, Any]] = []
-    tally = Tally(said.append)
+    tally = ProgressTally(said.append)
     tally.found(10)
     tally.found(5)
     tally.moved(10)
@@ -167,7 +167,7 @@ def test_the_tally_says_what_is_known_so_far(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_an_agent_waits_for_a_descriptor_or_a_request() -> None:
     said = run(f"""
-        from gofer.agent.watch import Watch
+        from gofer.node.watch import Watch
         watch = Watch(-1, lambda: None)
         watch.begin()
         reader, writer = os.pipe()

@@ -8,9 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from gofer.agent.objects import open_objects
-from gofer.agent.objects.azure import AzureObjects
-from gofer.agent.objects.facts import NotCopied
+from gofer.objects import open_objects
+from gofer.objects.azure import AzureObjects
+from gofer.objects.facts import NotCopied
 
 
 class Service:

@@ -16,10 +16,10 @@ from services.azurite import Azurite
 from services.moto import Moto
 from services.proxy import Fault, Proxy, Request, proxied
 
-from gofer.agent.objects import open_objects
-from gofer.agent.objects.base import Objects
-from gofer.agent.objects.facts import Changed, Exists, ObjectsError
-from gofer.agent.objects.patience import Policy
+from gofer.objects import open_objects
+from gofer.objects.base import ObjectService
+from gofer.objects.facts import Exists, ObjectsError, VersionMismatch
+from gofer.objects.patience import Policy
 
 PASSING = [
     Fault("reset"),
@@ -37,7 +37,9 @@ SILENCE_IN_TESTS_OF_IT_S = 2.0
 
 
 @pytest.fixture(params=["azure", "s3"])
-def objects(request: pytest.FixtureRequest, azurite: Azurite, moto: Moto) -> Iterator[tuple[Objects, Proxy]]:
+def objects(
+    request: pytest.FixtureRequest, azurite: Azurite, moto: Moto
+) -> Iterator[tuple[ObjectService, Proxy]]:
     """Objects of either service behind a proxy."""
     with proxied(
         azurite.port if request.param == "azure" else int(moto.endpoint.rpartition(":")[2])
@@ -47,7 +49,7 @@ def objects(request: pytest.FixtureRequest, azurite: Azurite, moto: Moto) -> Ite
 
 def open_behind(
     kind: str, proxy: Proxy, azurite: Azurite, moto: Moto, *, timeout_s: float = SILENCE_S, **options: Any
-) -> Objects:
+) -> ObjectService:
     here = f"http://127.0.0.1:{proxy.port}"
     spec = {"kind": kind, "prefix": "a prefix", "timeout_s": timeout_s}
     if kind == "azure":
@@ -57,7 +59,7 @@ def open_behind(
     else:
         spec.update(endpoint=here, bucket=moto.new_bucket(), access_key="dummy-id", secret_key="dummy-secret")
     found = open_objects(spec, **options)
-    assert isinstance(found, Objects)
+    assert isinstance(found, ObjectService)
     return found
 
 
@@ -68,7 +70,7 @@ def once(proxy: Proxy, fault: Fault) -> None:
 
 
 @pytest.mark.parametrize("fault", PASSING, ids=lambda fault: f"{fault.kind}-{fault.status}")
-def test_each_verb_outlives_each_fault(objects: tuple[Objects, Proxy], fault: Fault) -> None:
+def test_each_verb_outlives_each_fault(objects: tuple[ObjectService, Proxy], fault: Fault) -> None:
     each_verb_outlives(*objects, fault)
 
 
@@ -81,7 +83,7 @@ def test_each_verb_outlives_a_silence(azurite: Azurite, moto: Moto, kind: str) -
         each_verb_outlives(store, proxy, Fault("stall", seconds=60))
 
 
-def each_verb_outlives(store: Objects, proxy: Proxy, fault: Fault) -> None:
+def each_verb_outlives(store: ObjectService, proxy: Proxy, fault: Fault) -> None:
     data = os.urandom(200_000)
     once(proxy, fault)
     store.put("a/k", data)
@@ -100,7 +102,7 @@ def each_verb_outlives(store: Objects, proxy: Proxy, fault: Fault) -> None:
     assert proxy.injected == 1
 
 
-def test_a_new_object_whose_answer_was_lost_is_ours(objects: tuple[Objects, Proxy]) -> None:
+def test_a_new_object_whose_answer_was_lost_is_ours(objects: tuple[ObjectService, Proxy]) -> None:
     store, proxy = objects
     once(proxy, Fault("lost"))
     store.put("k", b"ours", new=True)
@@ -110,7 +112,7 @@ def test_a_new_object_whose_answer_was_lost_is_ours(objects: tuple[Objects, Prox
         store.put("k", b"ours", new=True)
 
 
-def test_a_commit_whose_answer_was_lost_is_done(objects: tuple[Objects, Proxy]) -> None:
+def test_a_commit_whose_answer_was_lost_is_done(objects: tuple[ObjectService, Proxy]) -> None:
     store, proxy = objects
     data = os.urandom(6 << 20)
     upload = store.begin_upload("k")
@@ -123,7 +125,7 @@ def test_a_commit_whose_answer_was_lost_is_done(objects: tuple[Objects, Proxy]) 
     assert store.get("k") == data
 
 
-def test_a_stream_is_resumed_where_it_broke(objects: tuple[Objects, Proxy]) -> None:
+def test_a_stream_is_resumed_where_it_broke(objects: tuple[ObjectService, Proxy]) -> None:
     store, proxy = objects
     data = os.urandom(5_000_000)
     store.put("k", data)
@@ -134,19 +136,19 @@ def test_a_stream_is_resumed_where_it_broke(objects: tuple[Objects, Proxy]) -> N
     assert ranges == ["", "bytes=2500000-", "bytes=3750000-", "bytes=4375000-"]
 
 
-def test_a_stream_of_an_object_that_is_replaced_meanwhile(objects: tuple[Objects, Proxy]) -> None:
+def test_a_stream_of_an_object_that_is_replaced_meanwhile(objects: tuple[ObjectService, Proxy]) -> None:
     store, proxy = objects
     store.put("k", os.urandom(5_000_000))
     once(proxy, Fault("truncate"))
     stream = store.get_stream("k")
     next(stream)
     store.put("k", b"another")
-    with pytest.raises(Changed):
+    with pytest.raises(VersionMismatch):
         list(stream)
 
 
 @pytest.mark.parametrize("form", ["seconds", "date"])
-def test_retry_after_is_waited_for(objects: tuple[Objects, Proxy], form: str) -> None:
+def test_retry_after_is_waited_for(objects: tuple[ObjectService, Proxy], form: str) -> None:
     store, proxy = objects
     store.put("k", b"data")
     for status in (429, 503):
@@ -190,7 +192,7 @@ def test_two_writers_of_a_new_object_that_meet_in_s3(azurite: Azurite, moto: Mot
         assert store.get("k") == b"data"
 
 
-def test_what_will_not_pass_is_not_tried_again(objects: tuple[Objects, Proxy]) -> None:
+def test_what_will_not_pass_is_not_tried_again(objects: tuple[ObjectService, Proxy]) -> None:
     store, proxy = objects
     for status in (400, 403, 404, 409, 411):
         once(proxy, Fault("status", status, body=b"<Error><Code>Odd</Code></Error>"))
@@ -210,7 +212,7 @@ def test_connections_that_died_while_idle_are_replaced(azurite: Azurite, moto: M
             assert store.get(f"k{i}") == b"data"
 
 
-def test_many_faults_under_many_threads(objects: tuple[Objects, Proxy]) -> None:
+def test_many_faults_under_many_threads(objects: tuple[ObjectService, Proxy]) -> None:
     store, proxy = objects
     dice = random.Random(7)
     kinds = [
@@ -237,7 +239,7 @@ def test_many_faults_under_many_threads(objects: tuple[Objects, Proxy]) -> None:
     assert [info.key for info in store.list()] == sorted(wanted)
 
 
-def test_a_child_has_connections_of_its_own(objects: tuple[Objects, Proxy]) -> None:
+def test_a_child_has_connections_of_its_own(objects: tuple[ObjectService, Proxy]) -> None:
     store, _ = objects
     for i in range(20):
         store.put(f"k{i}", b"%d" % i)

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from gofer.agent.objects import open_objects
-from gofer.agent.objects.ahead import Ahead
-from gofer.agent.objects.base import Objects
-from gofer.agent.objects.link import Cut
-from gofer.agent.objects.proxies import proxy_for
-from gofer.agent.objects.wire import Wire
+from gofer.objects import open_objects
+from gofer.objects.base import ObjectService
+from gofer.objects.link import Cut
+from gofer.objects.proxies import proxy_for
+from gofer.objects.read_ahead import Ahead
+from gofer.objects.wire import Wire
 
 
 @contextmanager
@@ -209,7 +209,7 @@ def test_a_block_has_an_md5_where_the_way_is_not_safe(far: bool, monkeypatch: py
         host = "storage.example" if far else f"127.0.0.1:{port}"
         spec = {"kind": "azure", "endpoint": f"http://{host}", "container": "c", "sas": "sig=dummy"}
         objects = open_objects(spec)
-        assert isinstance(objects, Objects)
+        assert isinstance(objects, ObjectService)
         objects.put_block("k", "upload", 0, b"abc")
     assert (b"\r\nContent-MD5: kAFQmDzST7DWlj99KOF/cg==\r\n" in heard[0]) is far
 
@@ -224,7 +224,7 @@ def test_the_third_page_is_fetched_while_the_second_is_read() -> None:
     with server(listing_page(1, "b"), listing_page(2, "c"), listing_page(3, "")) as (port, heard):
         spec = {"kind": "azure", "endpoint": f"http://127.0.0.1:{port}", "container": "c", "sas": "sig=dummy"}
         objects = open_objects(spec)
-        assert isinstance(objects, Objects)
+        assert isinstance(objects, ObjectService)
         listed = objects.list_folders()
         assert next(listed) == "1"
         assert len(heard) == 1  # who only wants to know whether there is something asks once

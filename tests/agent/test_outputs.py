@@ -20,14 +20,17 @@ from services.fixtures import moto as moto
 from services.moto import Moto
 from services.proxy import Fault, proxied
 
-from gofer.agent import folder, past
-from gofer.agent.objects import open_objects
-from gofer.agent.objects.files import FileObjects
-from gofer.agent.outbox import Outbox
-from gofer.agent.outputs import Outputs
+from gofer.core import run_layout
+from gofer.node.kept import records
+from gofer.node.kept.records import KeptFile
+from gofer.node.uploader import restore
+from gofer.node.uploader.outputs import Outputs
+from gofer.node.uploader.run_folder import Outbox
+from gofer.objects import open_objects
+from gofer.objects.files import FileObjects
 
 RUN = "r261116-091233-k9qd4x"
-OUTPUTS = folder.outputs_key(RUN)
+OUTPUTS = run_layout.outputs_key(RUN)
 # Each version is the digest of what follows, and that; written in place, with rests of about two seconds.
 _WRITER = """
 import hashlib, os, random, sys, time
@@ -42,15 +45,15 @@ for number in range(8):
 """
 _BRING = """
 import json, select, sys
-from gofer.agent.mapped import FolderFailed, FolderStopped
-from gofer.agent.past import Past
+from gofer.node.folders.mapped import FolderFailed, FolderStopped
+from gofer.node.uploader.restore import Past
 spec, spool, run = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3]
 keep_on, alone = sys.argv[4] == "1", sys.argv[5] == "1"
 def wait(fd):
     select.select([fd], [], [], 0.1)
     return keep_on
 try:
-    Past(spec, spool, run, alone).bring(spool + "/log", lambda *_, **__: None, wait)
+    Past(spec, spool, run, alone, 0, 2).bring(spool + "/log", lambda *_, **__: None, wait)
     print(open(spool + "/log").read(), end="")
 except (FolderFailed, FolderStopped) as error:
     print(type(error).__name__, error)
@@ -160,7 +163,7 @@ def test_a_file_that_never_holds_still_is_named_at_the_end_and_all_else_is_sent(
     (tmp_path / "store").mkdir()
     path = write(tmp_path / "spool", "d/restless", b"x" * 2_000_000)
     write(tmp_path / "spool", "calm", b"1")
-    log = tmp_path / "spool" / folder.node_key(RUN, 1, 0) / "rank-0.log"
+    log = tmp_path / "spool" / run_layout.node_key(RUN, 1, 0) / "rank-0.log"
     log.parent.mkdir(parents=True)
     log.write_text("words\n")
     box = Outbox(str(tmp_path / "spool"), Touching(str(tmp_path / "store"), path))
@@ -319,6 +322,36 @@ def test_what_one_node_sent_another_has_as_it_was(spec: dict[str, Any], tmp_path
     assert bring(spec, two) == words  # a second attempt in place brings nothing
 
 
+def test_kept_files_come_with_their_list_and_without_links(azurite: Azurite, tmp_path: Path) -> None:
+    """Files that end in `.log` or `.tmp` are whole objects too. A link is in the list alone."""
+    spec, one, two = blobs(azurite), tmp_path / "one", tmp_path / "two"
+    files = one / run_layout.files_key(RUN)
+    for name in ("ck/step", "train.log", "x.tmp", "node-1/own"):
+        (files / name).parent.mkdir(parents=True, exist_ok=True)
+        (files / name).write_text(name)
+    (files / "latest").symlink_to("/etc/hostname")
+    listed = one / run_layout.node_key(RUN, 1, 0) / run_layout.FILE_LIST
+    listed.parent.mkdir(parents=True)
+    listed.write_bytes(records.encode_list([KeptFile("files", "ck/step", "f", 7, 1, 0o600)]))
+    objects = open_objects(spec)
+    assert Outbox(str(one), objects).finish(RUN) is None
+    top = run_layout.run_key(RUN)
+    assert {info.key.removeprefix(f"{top}/") for info in objects.list(top)} == {
+        *("files/ck/step", "files/train.log", "files/x.tmp", "files/node-1/own"),
+        "attempts/1/node-0/files.jsonl",
+    }
+    bring(spec, two)
+    brought = two / run_layout.files_key(RUN)
+    assert (brought / "ck/step").read_text() == "ck/step"
+    assert (brought / "node-1/own").read_text() == "node-1/own"
+    assert (two / run_layout.FILE_LIST).read_bytes() == listed.read_bytes()
+    outputs = Outputs(str(two), objects, ())
+    assert not outputs.is_behind(RUN)
+    (brought / "train.log").unlink()
+    outputs.finish(RUN)
+    assert f"{top}/files/train.log" not in {info.key for info in objects.list(top)}
+
+
 def test_what_was_brought_is_sent_only_if_it_changed(azurite: Azurite, tmp_path: Path) -> None:
     spec, one, two = blobs(azurite), tmp_path / "one", tmp_path / "two"
     for name in ("kept", "changed", "replaced"):
@@ -346,7 +379,7 @@ def test_what_was_brought_is_sent_only_if_it_changed(azurite: Azurite, tmp_path:
 
 def test_nothing_to_bring(azurite: Azurite, tmp_path: Path) -> None:
     assert "brought back 0 files of the outputs, 0 bytes" in bring(blobs(azurite), tmp_path / "spool")
-    assert past.read(str(tmp_path / "spool")) == (True, {})
+    assert restore.read(str(tmp_path / "spool")) == (True, {})
 
 
 def test_interrupted_before_it_took_its_place(azurite: Azurite, tmp_path: Path) -> None:
@@ -373,7 +406,7 @@ def test_a_store_that_refuses_is_a_failure_and_no_empty_folder(azurite: Azurite,
             "FolderFailed the outputs of earlier attempts could not be brought from the store"
         )
         assert "`last.ckpt`" in words
-        assert past.read(str(tmp_path / "two")) is None
+        assert restore.read(str(tmp_path / "two")) is None
 
 
 def test_a_store_that_is_away_is_waited_for(azurite: Azurite, tmp_path: Path) -> None:
@@ -391,4 +424,4 @@ def test_a_store_that_is_away_is_waited_for(azurite: Azurite, tmp_path: Path) ->
 def test_who_wants_it_to_stop_is_heard(azurite: Azurite, tmp_path: Path) -> None:
     words = bring(blobs(azurite), tmp_path / "spool", keep_on=False)
     assert words == "FolderStopped while the outputs of earlier attempts were brought\n"
-    assert past.read(str(tmp_path / "spool")) is None
+    assert restore.read(str(tmp_path / "spool")) is None

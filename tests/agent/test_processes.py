@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from home import until
 
-from gofer.agent import processes
-from gofer.agent.processes import Identity, Stat
+from gofer.core import processes
+from gofer.core.processes import ProcessIdentity, Stat
 
 
 @pytest.fixture
@@ -28,8 +28,8 @@ def test_a_process_is_known_by_pid_and_start(sleeper: subprocess.Popen[bytes]) -
     who = processes.identify(sleeper.pid)
     assert who is not None
     assert processes.is_alive(who)
-    assert not processes.is_alive(Identity(who.pid, who.start + 1))
-    assert not processes.send(Identity(who.pid, who.start + 1), signal.SIGKILL)
+    assert not processes.is_alive(ProcessIdentity(who.pid, who.start + 1))
+    assert not processes.send(ProcessIdentity(who.pid, who.start + 1), signal.SIGKILL)
     assert sleeper.poll() is None
     assert processes.send(who, signal.SIGKILL)
     assert sleeper.wait() == -signal.SIGKILL

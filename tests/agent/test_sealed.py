@@ -7,33 +7,33 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gofer.agent import sealed
+from gofer.core.secrets import run_secrets
 
-VALUES = sealed.Private(
-    {"TOKEN": "not-a-real-token", "ODD": "a\udcff\n'\""}, {"kind": "file", "root": "/nowhere"}, {}
+VALUES = run_secrets.Private(
+    {"TOKEN": "not-a-real-token", "ODD": "a\udcff\n'\""}, {"kind": "file", "root": "/nowhere"}, {}, ["TOKEN"]
 )
 
 
 def test_values_are_there_until_the_run_has_ended(tmp_path: Path) -> None:
     engine = str(tmp_path / "engine")
-    assert sealed.read(engine, "r1") == sealed.NOTHING
-    sealed.write(engine, "r1", VALUES)
-    sealed.write(engine, "r10", VALUES._replace(store=None))
-    sealed.confirm(engine, "r1")
-    sealed.confirm(engine, "r1")
-    assert sealed.read(engine, "r1") == VALUES
+    assert run_secrets.read(engine, "r1") == run_secrets.NOTHING
+    run_secrets.write(engine, "r1", VALUES)
+    run_secrets.write(engine, "r10", VALUES._replace(store=None))
+    run_secrets.confirm(engine, "r1")
+    run_secrets.confirm(engine, "r1")
+    assert run_secrets.read(engine, "r1") == VALUES
     for run in ("r1", "r1", "r10"):
-        sealed.remove(engine, run)
-    assert sealed.read(engine, "r1") == sealed.NOTHING
+        run_secrets.remove(engine, run)
+    assert run_secrets.read(engine, "r1") == run_secrets.NOTHING
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_nobody_else_may_read_them(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
-        sealed.write(str(tmp_path), "r1", VALUES)
+        run_secrets.write(str(tmp_path), "r1", VALUES)
         modes = {path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_file()}
-        sealed.confirm(str(tmp_path), "r1")
+        run_secrets.confirm(str(tmp_path), "r1")
     finally:
         os.umask(old)
     assert modes == {0o600}
@@ -42,9 +42,11 @@ def test_nobody_else_may_read_them(tmp_path: Path) -> None:
 
 
 def test_what_a_dead_process_sealed_and_did_not_confirm_is_found(tmp_path: Path) -> None:
-    words = "import sys; from gofer.agent import sealed; sealed.write(sys.argv[1], 'r1', sealed.NOTHING)"
+    words = (
+        "import sys; from gofer.core.secrets import run_secrets as s; s.write(sys.argv[1], 'r1', s.NOTHING)"
+    )
     subprocess.run([sys.executable, "-c", words, str(tmp_path)], check=True, timeout=60)
-    sealed.write(str(tmp_path), "r2", VALUES)
-    found = sealed.abandoned(str(tmp_path))
+    run_secrets.write(str(tmp_path), "r2", VALUES)
+    found = run_secrets.abandoned(str(tmp_path))
     assert list(found.values()) == ["r1"]
     assert all(Path(path).is_file() for path in found)

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from gofer.agent.slurm import room
-from gofer.agent.slurm.calls import SlurmError
-from gofer.agent.slurm.stopping import cancel
+from gofer.node.slurm import handoff
+from gofer.node.slurm.calls import SlurmError
+from gofer.remote.slurm.stop import cancel
 
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a run that Slurm has, and a `scancel` that exits with the number in the file `status`."""
-    place = Path(room.path_of(str(tmp_path), "r1"))
+    place = Path(handoff.path_of(str(tmp_path), "r1"))
     place.mkdir(parents=True)
-    (place / room.JOB).write_text("7")
+    (place / handoff.JOB).write_text("7")
     program = tmp_path / "bin" / "scancel"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\nexit $(cat {tmp_path}/status)\n")
@@ -30,7 +30,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_job_that_ends_meanwhile_is_passed_over(site: Path, status: int) -> None:
     (site / "status").write_text(str(status))
     cancel(str(site), {"r1": None}, None)
-    assert room.Room(room.path_of(str(site), "r1")).stop_order(None) == {"grace_s": None}
+    assert handoff.Room(handoff.path_of(str(site), "r1")).stop_order(None) == {"grace_s": None}
 
 
 def test_any_other_silence_is_an_error(site: Path) -> None:

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from gofer.agent import spawn
+from gofer.node import spawn
 
 ENVIRON = {"PATH": os.environ.get("PATH", os.defpath), "X": "a  b"}
 
 
-def command(log: Path, *argv: str, fenced: bool = True) -> spawn.Command:
-    return spawn.Command(list(argv), ENVIRON, str(log), fenced)
+def command(log: Path, *argv: str, fenced: bool = True) -> spawn.RankCommand:
+    return spawn.RankCommand(list(argv), ENVIRON, str(log), fenced)
 
 
-def finish(one: spawn.Command) -> int:
+def finish(one: spawn.RankCommand) -> int:
     """The wait status of the started process."""
     _, status = os.waitpid(spawn.start(one), 0)
     return status
@@ -77,7 +77,7 @@ def test_the_search_path_is_the_commands_own(tmp_path: Path) -> None:
     (tmp_path / "first" / "tool").mkdir(parents=True)  # a folder of that name is no program
     log = tmp_path / "log"
     environ = {"PATH": f"{tmp_path / 'first'}:{tool.parent}:/usr/bin:/bin"}
-    assert finish(spawn.Command(["tool"], environ, str(log), True)) == 0
+    assert finish(spawn.RankCommand(["tool"], environ, str(log), True)) == 0
     assert log.read_text() == "mine\n"
 
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from gofer.agent import watch
+from gofer.node import watch
 
 # Starts the scripts it is given, watches them like an agent, and prints the outcome.
 HARNESS = """
 import json, os, sys, time
-from gofer.agent import processes
-from gofer.agent.watch import Watch
+from gofer.core import processes
+from gofer.node.watch import Watch
 given = json.loads(sys.argv[1])
 processes.adopt_orphans()
 ours, theirs = os.pipe()

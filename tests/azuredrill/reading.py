@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from gofer.agent.folder import outputs_key
-from gofer.ops import logs
-from gofer.ops.mirror import mirror
+from gofer.core.run_layout import outputs_key
+from gofer.ops.logs import logs
+from gofer.ops.logs.mirror import mirror
 from gofer.ops.session import Session
 from gofer.tracking.ledger import RunRow
 from gofer.tracking.query import Query

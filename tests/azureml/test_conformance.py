@@ -27,10 +27,6 @@ class OnTheSimulator(BackendConformance):
         yield
         self.desk.close()
 
-    @pytest.mark.usefixtures("kernel_kills")
-    def test_signals_are_exact(self) -> None:
-        super().test_signals_are_exact()
-
     def open(self) -> Session:
         return Session(self.desk.folder, self.desk.environ, say=lambda _: None)
 
@@ -45,6 +41,7 @@ class TestAml(OnTheSimulator):
 @pytest.mark.xdist_group("azure-itp")
 class TestItp(OnTheSimulator):
     column = "itp"
+    smoke = True
     target = "itp"
     gpus_per_node = 4
 
@@ -52,5 +49,6 @@ class TestItp(OnTheSimulator):
 @pytest.mark.xdist_group("azure-singularity")
 class TestSingularity(OnTheSimulator):
     column = "singularity"
+    smoke = True
     target = "vc"
     gpus_per_node = 1

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli.runs import a_run
+from unit.cli.runs import a_run
 
 import gofer
-from gofer.cli.completing import candidates, script
+from gofer.cli.completion_words import candidates, script
 from gofer.config.paths import Paths
 from gofer.tracking.ledger import Ledger
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cli.runs import a_group, a_run
+from unit.cli.runs import a_group, a_run
 
 from gofer.config.paths import Paths
 from gofer.tracking.ledger import Ledger
@@ -110,6 +110,20 @@ def test_json_is_an_array_of_runs(home: Path) -> None:
     # The store of these runs is away: what the ledger knows is printed all the same.
     assert runs[0]["logs"] is None
     assert "the store file:///store is not there" in talk
+
+
+def test_json_of_very_many_runs_is_written_run_by_run_and_looks_the_same(home: Path) -> None:
+    few = "\n".join(_list(home, "--json", "--last", "2")[0])
+    at = time.time() - 5000
+    with Ledger.open(Paths.from_environment({"GOFER_HOME": str(home)}).ledger_file) as ledger:
+        ledger.insert(
+            [a_run(id=f"r260901-1{number:05d}-bcdfgh", submitted_at=at - number) for number in range(150)]
+        )
+    many = "\n".join(_list(home, "--json", "--all")[0])
+    runs = json.loads(many)
+    assert len(runs) == SOME + 1 + 150
+    assert many == json.dumps(runs, indent=2, ensure_ascii=False)
+    assert many.startswith(few[: few.rindex("}")])
 
 
 def test_export_writes_every_run(home: Path, tmp_path: Path) -> None:

@@ -44,6 +44,14 @@ class Box:
     def home(self) -> Path:
         return self.folder / "home"
 
+    def let_in(self, other: Box, key: Path) -> None:
+        """From now on, processes here log in to the other machine with this key."""
+        keys = self.home / ".ssh"
+        keys.mkdir(mode=0o700, exist_ok=True)
+        shutil.copy(key, keys / "id_ed25519")
+        host_key = (other.folder / "host_key.pub").read_text()
+        (keys / "known_hosts").write_text(f"{other.name},{BOX_ADDRESSES[other.name]} {host_key}")
+
     def say(self, noise: Noise) -> None:
         """From the next login on; `Noise()` is silence."""
         (self.folder / "banner").write_text(noise.banner)
@@ -97,7 +105,9 @@ class Boxes:
         wire = find(self.folder).get(f"{name}-wire")
         binds = {f"/etc/{file}": box.folder / file for file in ("passwd", "shadow", "hosts")}
         # sshd wants /run/sshd; a /run of its own leaves the system's alone.
-        setup = Setup(hostname=name, binds=binds, empty=["/run"])
+        # The homes of the other machines are not to be seen.
+        others = [str(other.home) for other in self.boxes.values() if other.name != name]
+        setup = Setup(hostname=name, binds=binds, empty=["/run", *others])
         cell = open_cell(self.folder, name, setup, wire=wire, tied=self.tied)
         cell.call("mkdir", "/run/sshd")
         log = self.folder / "logs" / f"{name}.out"

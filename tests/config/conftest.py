@@ -1,13 +1,3 @@
-"""The desk every test of the settings works at."""
+"""The fixtures of tests/unit/config."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
-import pytest
-from config.desk import Desk
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+from unit.config.conftest import desk as desk

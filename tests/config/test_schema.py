@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 import yaml
-from config.desk import KINDS, Desk
 from jsonschema import Draft202012Validator
+from unit.config.desk import KINDS, Desk
 
 from gofer.backends.local.options import LocalOptions
 from gofer.config.job_file import read_job_file
@@ -198,6 +198,7 @@ def test_the_page_names_every_variable() -> None:
         "GOFER_TARGET",
         "GOFER_AZURE_PROFILE",
         "GOFER_HOME",
+        "GOFER_WORK_DIR",
         "GOFER_DEBUG",
     }
 

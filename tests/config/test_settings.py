@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from config.desk import Desk, LabKind, LocalKind
+from unit.config.desk import Desk, LabKind, LocalKind
 
 from gofer.config.settings import Settings, load
 from gofer.errors import ConfigError, UnknownName

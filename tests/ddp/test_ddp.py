@@ -61,13 +61,27 @@ def test_two_nodes_of_two_processes_train_one_model(desk: Home, python: str, lau
     check_run(desk, desk.gofer(*words, status=None).out.strip(), 4)
 
 
-def test_torchrun_inside_a_run(desk: Home, python: str) -> None:
-    torchrun = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "train.py"]
-    run = desk.gofer("submit", "-Q", "--wait", "--single", *torchrun, status=None).out.strip()
-    log = desk.log(run)
+def check_logs(desk: Home, run: str, nodes: int, ranks: int) -> None:
+    """The workers of a node share its log; all of them ended with the same weights."""
+    log = "".join(desk.log(run, "--node", str(node)) for node in range(nodes))
     assert desk.view(run)["state"] == "succeeded", log
-    assert "rank 1 of 2 on cpu" in log
+    assert all(f"rank {rank} of {ranks} on cpu" in log for rank in range(ranks)), log
     assert len(set(re.findall(r"weights ([0-9a-f]{12})", log))) == 1
+
+
+def test_torchrun_inside_a_run(desk: Home, python: str) -> None:
+    """Once a node; on two nodes it meets by the variables that gofer fills."""
+    torchrun = [python, "-m", "torch.distributed.run", "--nproc-per-node=2"]
+    alone = desk.gofer("submit", "-Q", "--wait", *torchrun, "--standalone", "train.py", status=None)
+    check_logs(desk, alone.out.strip(), 1, 2)
+    both = desk.gofer("submit", "-Q", "--wait", "-N", "2", *torchrun, "train.py", status=None)
+    check_logs(desk, both.out.strip(), 2, 4)
+
+
+def test_torchrun_as_the_launcher(desk: Home, python: str) -> None:
+    shape = ("-N", "2", "--procs", "2", "--launcher", "torchrun")
+    done = desk.gofer("submit", "-Q", "--wait", *shape, python, "train.py", status=None)
+    check_logs(desk, done.out.strip(), 2, 4)
 
 
 def test_one_process_without_a_launcher(desk: Home, python: str) -> None:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from gofer.torch import Place, find_place
+from gofer.torch import RankPlace, find_place
 
 
 @pytest.mark.parametrize(
     ("environ", "place"),
     [
-        ({}, Place(0, 1, 0, 1)),
-        ({"RANK": "3"}, Place(0, 1, 0, 1)),
+        ({}, RankPlace(0, 1, 0, 1)),
+        ({"RANK": "3"}, RankPlace(0, 1, 0, 1)),
+        ({"NODE_RANK": "1", "NNODES": "2"}, RankPlace(1, 2, 0, 1)),
         (
             {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"},
-            Place(5, 8, 1, 4),
+            RankPlace(5, 8, 1, 4),
         ),
-        ({"RANK": "1", "WORLD_SIZE": "2"}, Place(1, 2, 1, 2)),
+        ({"RANK": "1", "WORLD_SIZE": "2"}, RankPlace(1, 2, 1, 2)),
         (
             {
                 "OMPI_COMM_WORLD_RANK": "5",
@@ -24,15 +25,15 @@ from gofer.torch import Place, find_place
                 "OMPI_COMM_WORLD_LOCAL_RANK": "1",
                 "OMPI_COMM_WORLD_LOCAL_SIZE": "4",
             },
-            Place(5, 8, 1, 4),
+            RankPlace(5, 8, 1, 4),
         ),
         (
             {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "OMPI_COMM_WORLD_RANK": "0"},
-            Place(5, 8, 1, 8),
+            RankPlace(5, 8, 1, 8),
         ),
     ],
 )
-def test_the_place_is_what_the_launcher_says(environ: dict[str, str], place: Place) -> None:
+def test_the_place_is_what_the_launcher_says(environ: dict[str, str], place: RankPlace) -> None:
     assert find_place(environ) == place
 
 

@@ -75,7 +75,6 @@ def stray_files(home: Home) -> Iterator[str]:
     for path in sorted(paths):
         if path.suffix in (".tmp", ".part") or path.parent.name == ".gofer-tmp":
             yield f"LEFT: {path}"
-    for name in ("sealed", "work"):
-        folder = home.engine / name
+    for folder in (home.engine / "sealed", home.engine / "work", home.gofer_home / "w"):
         if folder.is_dir():
-            yield from (f"LEFT: {name}/{path.name}" for path in folder.iterdir())
+            yield from (f"LEFT: {folder.name}/{path.name}" for path in folder.iterdir())

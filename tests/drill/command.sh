@@ -3,7 +3,7 @@
 # drill lets go. `once:` before END is for the first attempt alone.
 # Its first act is the mark that is counted; `done` is its last before it ends as it was told to.
 # The marks lie beside this script, so that a start is counted even if the run has lost its environment.
-mark="${0%/*}/marks/$GOFER_RUN_ID.$GOFER_ATTEMPT.$RANK"
+mark="${0%/*}/marks/$GOFER_RUN_ID.$GOFER_ATTEMPT.$GOFER_RANK"
 echo start >>"$mark"
 [ "$DRILL_SEAL" = kept ] || exit 99
 case $3 in

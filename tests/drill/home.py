@@ -56,7 +56,8 @@ class Home:
     @property
     def environ(self) -> dict[str, str]:
         own = {name: value for name, value in os.environ.items() if not name.startswith("GOFER_")}
-        return {**own, "GOFER_HOME": str(self.gofer_home), "DRILL_SEAL": "kept", **self.extra}
+        places = {"GOFER_HOME": str(self.gofer_home), "GOFER_WORK_DIR": str(self.root)}
+        return {**own, **places, "DRILL_SEAL": "kept", **self.extra}
 
     def release(self) -> None:
         """Let every command go on that holds, from now on."""

@@ -56,7 +56,7 @@ def all_pids() -> list[int]:
 def runs_engine(pid: int, home: Home) -> bool:
     """Whether its command line is that of a supervisor (or an agent, its fork) of this home."""
     words = read_proc(pid, "cmdline").rstrip(b"\0").split(b"\0")
-    return words[-1] == os.fsencode(home.engine) and b"gofer.agent" in b" ".join(words)
+    return words[-1] == os.fsencode(home.engine) and b"gofer.queue" in b" ".join(words)
 
 
 def supervisor(home: Home) -> Process | None:

@@ -145,7 +145,7 @@ class Course:
 
     def _submit(self, rng: Random) -> None:
         """Each rank makes a file of its own at each start: a second start of an attempt shows."""
-        mark = f"f={self.marks}/$GOFER_RUN_ID.$GOFER_ATTEMPT.$RANK; n=1"
+        mark = f"f={self.marks}/$GOFER_RUN_ID.$GOFER_ATTEMPT.$GOFER_RANK; n=1"
         script = f"{mark}; until mkdir $f.$n 2>/dev/null; do n=$((n+1)); done; {self.ground.tail}"
         words = ["submit", "-Q", *self.ground.words(rng), "sh", "-c", script]
         kill_after_s = rng.uniform(0.0, 2.0) if rng.random() < _KILLED else None

@@ -5,13 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 from home import Home, until
+from unit.cli.runs import a_run
 
 import gofer
+from gofer.config.paths import Paths
 from gofer.errors import CheckFailed, Interrupted, UnknownName
+from gofer.tracking.ledger import Ledger
 
 
 @pytest.fixture
@@ -78,6 +82,22 @@ def test_finding_runs(here: Home) -> None:
     assert [run.id for run in gofer.runs("state=failed")] == [bad.id]
     assert gofer.Run.find("last").id == bad.id
     assert gofer.Run.find(good.id[-6:]).id == good.id
+
+
+def test_runs_of_a_cluster_that_is_away_are_those_last_seen(
+    here: Home, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    ended = gofer.submit(["true"], code=False).wait()
+    lost = a_run(id="r360921-150000-qqqqq2", state="running", backend="none-such", target="gone")
+    with Ledger.open(Paths.from_environment({"GOFER_HOME": str(here.path)}).ledger_file) as ledger:
+        store, now = ledger.resolve(ended.id).store, time.time()
+        ledger.insert([lost._replace(store=store, submitted_at=now, observed_at=now - 7200)])
+    assert [run.id for run in gofer.runs()] == [lost.id, ended.id]
+    assert [run.state for run in gofer.runs("state=running")] == ["running"]
+    assert gofer.Run(lost.id).info()["observed_at"] is not None
+    assert capfd.readouterr() == ("", "")
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
+    assert all(record.message.endswith("the answer is 2h00m old") for record in caplog.records)
 
 
 def test_errors_are_raised_and_nothing_is_printed(here: Home, capfd: pytest.CaptureFixture[str]) -> None:

@@ -21,9 +21,5 @@ class TestLocal(BackendConformance):
         self.home = home
         home.configure("targets: {here: {kind: local, gpus: 8, gpus_per_node: 4}}")
 
-    @pytest.mark.usefixtures("kernel_kills")
-    def test_signals_are_exact(self) -> None:
-        super().test_signals_are_exact()
-
     def open(self) -> Session:
         return Session(self.home.folder, self.home.environ, say=lambda _: None)

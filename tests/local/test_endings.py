@@ -43,7 +43,6 @@ def test_all_exit_codes_of_an_array_are_exact(home: Home) -> None:
     assert [row["state"] for row in rows if not row["exit_code"]] == ["succeeded"]
 
 
-@pytest.mark.usefixtures("kernel_kills")
 @pytest.mark.parametrize(
     "name", ["SIGKILL", "SIGTERM", "SIGINT", "SIGSEGV", "SIGABRT", "SIGUSR1", "SIGHUP", "SIGPIPE"]
 )
@@ -156,3 +155,45 @@ def test_waiting_with_a_limit_gives_up_and_changes_nothing(home: Home, state: st
 
 def cores() -> int:
     return len(os.sched_getaffinity(0))
+
+
+def test_processes_left_behind_are_named(home: Home) -> None:
+    """Background work that ends with its script is named wherever the end of the run is shown."""
+    (home.folder / "train.py").write_text("import time\ntime.sleep(600)\n")
+    (home.folder / "run.sh").write_text("nohup python train.py --token SECRET-TOKEN &\necho started\n")
+    words = "1 process was still running and was ended: `train.py`; end run.sh with `wait`"
+    done = home.gofer("submit", "-f", "bash", "run.sh")
+    assert words in done.err
+    view = home.view("last")
+    assert (view["state"], view["detail"], view["why"]) == ("succeeded", words, words)
+    assert words in home.gofer("q", "last").out
+    assert words in home.gofer("why", "last").out
+    (event,) = [one for one in home.events(view["id"]) if one["event"] == "left-running"]
+    assert (event["names"], event["count"]) == (["train.py"], 1)
+    told = done.err + json.dumps(view) + json.dumps(home.events(view["id"])[1:])
+    assert "SECRET-TOKEN" not in told
+
+
+def test_what_was_not_left_behind_by_the_command_is_not_named(home: Home) -> None:
+    """A service of set-up, what a stop ended, and a failure, which has no need for `wait`."""
+    served = home.finish("--setup", "sleep 600 >/dev/null 2>&1 &", "true")
+    assert (served["state"], served["detail"]) == ("succeeded", None)
+    late = home.finish("--time-limit", "1s", "--grace", "0s", "sh", "-c", "setsid sleep 600 & wait")
+    assert "still running" not in late["why"]
+    failed = home.finish("sh", "-c", "sleep 600 & sleep 601 & exit 3")
+    assert failed["why"] == ("exited with 3; 2 processes were still running and were ended: `sleep` (2)")
+    across = home.finish("-N", "2", "sh", "-c", '[ "$NODE_RANK" = 0 ] || sleep 600 & true')
+    assert "was ended: `sleep`; end the command with `wait`" in across["why"]
+
+
+def test_following_shows_the_rank_that_failed_first(home: Home) -> None:
+    """Its last lines come before the last line of all, and rank 0's own log is not repeated."""
+    script = 'echo "here is $RANK"; [ "$RANK" = 0 ] && exec sleep 600; echo "ValueError: boom"; exit 3'
+    done = home.gofer("submit", "-f", "--no-code", "--procs", "2", "sh", "-c", script, status=3)
+    assert done.out == "here is 0\n"
+    tail = ["rank 1 on node 0 failed first; its last lines:", "  here is 1", "  ValueError: boom"]
+    lines = done.err.splitlines()
+    assert lines[-5:-2] == tail
+    assert lines[-1].endswith("failed (exit-code): rank 1 exited with 3")
+    alone = home.gofer("submit", "-f", "--no-code", "sh", "-c", "echo boom; exit 3", status=3)
+    assert "boom" not in alone.err

@@ -20,8 +20,8 @@ from services.proxy import Fault, proxied
 
 from gofer.errors import ConfigError
 from gofer.model.job import JobFolder
-from gofer.ops import mapped
 from gofer.ops.session import Session
+from gofer.ops.submission import mapped_folders
 
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("folders")]
 
@@ -213,7 +213,7 @@ def test_the_folders_of_the_older_tools_files_are_mounted_on_their_clusters(file
     write_cluster(file_desk.folder, "eu", "acct")
     write_account(file_desk.folder, "acct", account)
     (file_desk.folder / "data").mkdir()
-    found = mapped.of_target(Session(file_desk.folder, file_desk.environ), "eu", local=False)
+    found = mapped_folders.of_target(Session(file_desk.folder, file_desk.environ), "eu", local=False)
     assert found == {
         "data": JobFolder(store="az://box@acct", path="path/to/data", mode="mount"),
         "output": JobFolder(store="az://box@acct", path="path/to/output", mode="mount"),
@@ -228,7 +228,7 @@ def test_a_name_that_would_leave_the_code_is_refused(file_desk: FolderDesk) -> N
     )
     session = Session(file_desk.folder, file_desk.environ)
     with pytest.raises(ConfigError, match=r"`\.\./data` cannot stand beside the code"):
-        mapped.of_target(session, "eu", local=False)
+        mapped_folders.of_target(session, "eu", local=False)
 
 
 def remote(desk: FolderDesk) -> None:

@@ -102,11 +102,13 @@ def test_a_file_that_a_command_spoilt_is_fetched_again(file_desk: FolderDesk) ->
 
 def test_what_another_run_reads_is_not_removed_under_it(file_desk: FolderDesk) -> None:
     file_desk.put({"x": b"1", "y": b"2"})
-    reader = file_desk.begin("sh", "-c", "until [ -e data/new ]; do sleep 0.05; done; cat data/x")
+    gate = file_desk.root / "gate"
+    reader = file_desk.begin("sh", "-c", f"until [ -e '{gate}' ]; do sleep 0.05; done; cat data/x")
     file_desk.until_event(reader, "started")
     file_desk.blob.delete(["me/data/x"])
     file_desk.put({"new": b"3"})
     assert file_desk.run("true")["state"] == "succeeded"
+    gate.touch()
     assert file_desk.wait(reader)[0]["state"] == "succeeded"
     assert file_desk.log(reader) == "1"
     assert seen(file_desk)[1] == digests({"y": b"2", "new": b"3"})
@@ -127,7 +129,7 @@ def test_one_large_file_in_little_memory(azurite: Azurite, azure_desk: FolderDes
     spec = azure_desk.blob.node_spec("me/data", expires_s=3600.0, write=True)  # type: ignore[attr-defined]
     azure_desk.blob.put_stream("me/data/large", (piece for _ in range(200)))  # type: ignore[attr-defined]
     script = (
-        "import json, re, sys; from gofer.agent.copying import copy;"
+        "import json, re, sys; from gofer.node.folders.copy import copy;"
         "copy(json.load(sys.stdin), sys.argv[1], {}, lambda message: None);"
         "print(re.search(r'VmHWM:\\s+(\\d+) kB', open('/proc/self/status').read())[1])"
     )

@@ -22,7 +22,7 @@ from services.azurite import Azurite
 from services.moto import Moto
 from services.proxy import Fault, Proxy, proxied
 
-from gofer.agent import unmounting
+from gofer.node.folders import unmount
 
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("folders")]
 
@@ -168,7 +168,7 @@ def test_what_a_killed_agent_had_not_sent_is_kept(watched: tuple[FolderDesk, Pro
     os.kill(desk.agent(run_id), signal.SIGKILL)
     assert desk.wait(run_id)[0]["state"] == "lost"
     until(lambda: not os.listdir(desk.engine / "work"), "no work folder")
-    kept = desk.engine / "unsent" / f"{run_id}.code-1-0.data"
+    kept = desk.engine / "unsent" / f"{run_id}.1-0.data"
     assert [path.read_text() for path in kept.glob("vfs/**/result")] == ["precious\n"]
 
 
@@ -263,12 +263,12 @@ def test_nothing_is_ever_deleted_through_a_mount(tmp_path: Path) -> None:
     (state / "at").mkdir(parents=True)
     subprocess.run(["mount", "--bind", precious, state / "at"], check=True)
     try:
-        unmounting.remove(str(state))  # as if the unmounting before it had failed
+        unmount.remove(str(state))  # as if the unmounting before it had failed
         assert (precious / "file").read_text() == "x"
-        assert unmounting.is_mounted(str(state / "at"))
+        assert unmount.is_mounted(str(state / "at"))
     finally:
         subprocess.run(["umount", state / "at"], check=True)
-    unmounting.clear(str(tmp_path / "engine"), "request")
+    unmount.clear(str(tmp_path / "engine"), "request")
     assert not state.exists()
     assert (precious / "file").read_text() == "x"
 
@@ -282,9 +282,9 @@ def test_a_mount_that_an_agent_holds_is_left_alone(tmp_path: Path) -> None:
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:  # fmt: skip
         assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
         subprocess.run(["mount", "-t", "tmpfs", "none", state / "at"], check=True)
-        unmounting.clear(str(tmp_path / "engine"), "request")
-        assert unmounting.is_mounted(str(state / "at"))
+        unmount.clear(str(tmp_path / "engine"), "request")
+        assert unmount.is_mounted(str(state / "at"))
         holder.communicate(b"")
-    unmounting.clear(str(tmp_path / "engine"), "request")
-    assert not unmounting.is_mounted(str(state / "at"))
+    unmount.clear(str(tmp_path / "engine"), "request")
+    assert not unmount.is_mounted(str(state / "at"))
     assert not state.exists()

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from home import Home
 
+from gofer.core.launch import RANK_VARIABLES
+
 FOUR_A_NODE = "targets: {big: {kind: local, gpus: 8, gpus_per_node: 4}}"
 SHOW = ["python", "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
 
@@ -89,16 +91,35 @@ def test_every_variable_of_the_contract(big: Home) -> None:
 
 def test_the_contract_wins_over_the_callers_variables(big: Home) -> None:
     done = big.gofer(
-        "submit", "--no-code", "-t", "big", "-n", "1", "--wait", "--json", "-e", "WORLD_SIZE=77", *SHOW,
+        "submit", "--no-code", "-t", "big", "-n", "2", "--wait", "--json", "-e", "WORLD_SIZE=77", *SHOW,
         env={"RANK": "99", "CUDA_VISIBLE_DEVICES": "7", "GOFER_TAGS": "old"},
     )  # fmt: skip
     one = environments(big, json.loads(done.out))[0]
     assert (one["RANK"], one["WORLD_SIZE"], one["CUDA_VISIBLE_DEVICES"], one["GOFER_TAGS"]) == (
         "0",
-        "1",
-        "0",
+        "2",
+        "0,1",
         "",
     )
+
+
+def test_one_process_is_told_of_no_others_unless_it_asks(home: Home) -> None:
+    """The person's own variables stay; those of a run that submits another do not."""
+    told = {"GOFER_RANK_VARIABLES": "always"}
+    shell = {"MASTER_PORT": "77"}
+    inside = {"RANK": "3", "WORLD_SIZE": "8", "MASTER_ADDR": "h", "GOFER_RUN_ID": "another"}
+    words = ("submit", "--no-code", "--wait", "--json", *SHOW)
+    found = [
+        environments(home, json.loads(home.gofer(*words, env=env).out))[0] for env in (shell, inside, told)
+    ]
+    known = [{name: one[name] for name in RANK_VARIABLES if name in one} for one in found]
+    assert known[:2] == [shell, {}]
+    assert set(known[2]) == set(RANK_VARIABLES) and (known[2]["RANK"], known[2]["WORLD_SIZE"]) == ("0", "1")
+    home.configure("job: {rank_variables: always}")
+    run = home.finish("--procs", "2", "--rank-variables", "never", *SHOW)
+    assert not set(RANK_VARIABLES) & set(environments(home, run)[1])
+    refused = home.gofer("submit", "--rank-variables", "sometimes", "true", status=2).err
+    assert "rank_variables" in refused and "always" in refused
 
 
 def test_a_run_without_gpus_on_a_gpu_target_sees_none(big: Home) -> None:
@@ -116,8 +137,8 @@ def test_a_target_without_gpus_leaves_the_callers_choice_alone(home: Home) -> No
 def test_single_is_one_process_for_each_node(big: Home) -> None:
     run = big.finish("-t", "big", "-n", "8", "--single", *SHOW)
     found = environments(big, run)
-    assert column(found, "RANK") == ["0", "1"]
-    assert column(found, "LOCAL_WORLD_SIZE") == ["1", "1"]
+    assert column(found, "NODE_RANK") == column(found, "GOFER_RANK") == ["0", "1"]
+    assert set(found[1]) & set(RANK_VARIABLES) == {"NODE_RANK", "NNODES", "MASTER_ADDR", "MASTER_PORT"}
     assert column(found, "CUDA_VISIBLE_DEVICES") == ["0,1,2,3", "4,5,6,7"]
 
 
@@ -184,7 +205,7 @@ def test_what_is_left_in_the_output_folder_stays(home: Home) -> None:
     assert (home.run_folder(run["id"]) / "outputs" / "answer.txt").read_text() == "result\n"
     # Without code the command runs in an empty folder, which is gone afterwards.
     (folder,) = home.log(run["id"]).splitlines()
-    assert folder.startswith(str(home.engine))
+    assert folder.startswith(str(home.engine.parents[1]))
     assert not os.path.exists(folder)
 
 

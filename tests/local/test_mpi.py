@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from home import Home, until
 
-from gofer.agent import mpi
+from gofer.node import mpi
 
 SOURCE = Path(__file__).with_name("allreduce.c")
 TWO_A_NODE = "targets: {two: {kind: local, gpus: 8, gpus_per_node: 2}}"
@@ -159,13 +159,8 @@ def test_rows_of_an_array_have_an_mpirun_each(desk: Home, program: str) -> None:
         assert "mpi rank 1 of 2 sum 1" in desk.log(f"{group}-{row}", "--rank", "1")
 
 
-def test_torchrun_is_refused(desk: Home) -> None:
-    done = desk.gofer("submit", "--no-code", "--launcher", "torchrun", "true", status=1)
-    assert "cannot start processes by `launcher: torchrun`" in done.err
-
-
 def test_hosts_are_named_with_their_room_in_order() -> None:
-    words = mpi.render(mpi.Command(["b2", "a1"], 4, "r1", 2), as_root=False)
+    words = mpi.render(mpi.MpiCommand(["b2", "a1"], 4, "r1", 2), as_root=False)
     assert words[: words.index("-np") + 2] == [
         *("mpirun", "--bind-to", "none", "--map-by", "ppr:4:node:oversubscribe", "--rank-by", "slot"),
         *("--host", "b2:4,a1:4", "-np", "8"),
@@ -174,6 +169,6 @@ def test_hosts_are_named_with_their_room_in_order() -> None:
 
 
 def test_nodes_on_one_machine_are_one_host_and_root_is_allowed() -> None:
-    words = mpi.render(mpi.Command(["127.0.0.1"] * 3, 2, "r1", 1), as_root=True)
+    words = mpi.render(mpi.MpiCommand(["127.0.0.1"] * 3, 2, "r1", 1), as_root=True)
     assert words[1] == "--allow-run-as-root"
     assert words[words.index("--host") + 1] == "localhost:6"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from services.fixtures import moto as moto
 from services.moto import Moto
 from services.proxy import Fault, proxied
 
-from gofer.agent import folder
+from gofer.core import run_layout
 from gofer.ops.session import Session
 from gofer.storage.base import Store, Streams
 
@@ -36,7 +35,7 @@ class Desk(Home):
         return Session(self.folder, self.environ).store("blob")
 
     def keys(self, run_id: str) -> list[str]:
-        return [info.key for info in self.blobs().list(folder.run_key(run_id))]
+        return [info.key for info in self.blobs().list(run_layout.run_key(run_id))]
 
     def text(self, key: str) -> str:
         return self.blobs().get(key).decode()
@@ -69,9 +68,30 @@ def elsewhere(desk: Desk, stores: str) -> Desk:
     return other
 
 
+def test_a_run_goes_on_from_another(desk: Desk) -> None:
+    """Files, links and outputs come from the store to the node; extract gives them back as they were."""
+    script = (
+        "cat ck/step $0/step latest 2>/dev/null; mkdir -p ck empty; echo step >> ck/step; chmod 750 ck/step; "
+        "echo step >> $0/step; ln -sf ck/step latest; truncate -s 8M hole"
+    )
+    first = desk.finish("sh", "-c", script, "{output}")
+    assert desk.log(first["id"]) == ""
+    new = desk.gofer("resubmit", "-Q", "--continue", first["id"]).out.strip()
+    desk.gofer("wait", "-Q", new)
+    assert desk.log(new) == "step\n" * 3
+    desk.gofer("extract", new, "out")
+    out = desk.folder / "out"
+    assert (out / "files/ck/step").read_text() == (out / "outputs/step").read_text() == "step\nstep\n"
+    assert os.readlink(out / "files/latest") == "ck/step"
+    assert (out / "files/ck/step").stat().st_mode & 0o777 == 0o750
+    assert (out / "files/empty").is_dir()
+    assert (out / "files/hole").stat().st_blocks * 512 < 1 << 20
+    assert "step" in desk.gofer("cat", f"{new}:ck/step").out
+
+
 def until_text(desk: Desk, run_id: str, text: str) -> None:
     """Until the run's first log in the store, whole or in parts, holds this."""
-    key = f"{folder.node_key(run_id, 1, 0)}/{folder.rank_log(0)}"
+    key = f"{run_layout.node_key(run_id, 1, 0)}/{run_layout.rank_log(0)}"
 
     def look() -> bool:
         return text in "".join(desk.text(one) for one in desk.keys(run_id) if one.startswith(key))
@@ -91,6 +111,24 @@ def test_code_logs_and_outputs_go_through_the_store(desk: Desk, stores: str) -> 
     there = desk.root / "there"
     desk.gofer("extract", run["id"], str(there))
     assert (there / "outputs/d/x").read_text() == "7\n"
+
+
+def test_files_beside_the_code_go_to_the_store_and_back_for_a_retry(desk: Desk) -> None:
+    script = (
+        "read n 2>/dev/null < ck/step || n=0; echo from $n; mkdir -p ck; echo $((n + 1)) > ck/step; "
+        "ln -sf ck/step latest; echo x > train.log; rm -f only-$n; [ $n = 1 ] || { touch only-1; exit 1; }"
+    )
+    run = desk.finish("--retries", "2", "sh", "-c", script)
+    assert run["state"] == "succeeded"
+    assert desk.log(run["id"]) == "from 1\n"
+    top = run_layout.files_key(run["id"])
+    assert {key for key in desk.keys(run["id"]) if key.startswith(top)} == {
+        f"{top}/ck/step",
+        f"{top}/train.log",
+    }
+    assert desk.text(f"{top}/ck/step") == "2\n"
+    listed = desk.text(f"{run_layout.node_key(run['id'], 2, 0)}/{run_layout.FILE_LIST}")
+    assert '"latest","l"' in listed
 
 
 def test_a_running_run_is_seen_from_another_home(desk: Desk, stores: str) -> None:
@@ -130,7 +168,7 @@ def test_sync_patterns_are_sent_while_the_run_runs(desk: Desk) -> None:
         f"cd $GOFER_OUTPUT_DIR; echo 1 > a.ckpt; echo 2 > b.txt; while [ ! -e {flag} ]; do sleep 0.1; done"
     )
     run_id = desk.submit("--sync", "*.ckpt", "bash", "-c", script)
-    outputs = folder.outputs_key(run_id)
+    outputs = run_layout.outputs_key(run_id)
     until(lambda: f"{outputs}/a.ckpt" in desk.keys(run_id), "a.ckpt in the store")
     assert f"{outputs}/b.txt" not in desk.keys(run_id)
     flag.touch()
@@ -158,7 +196,7 @@ def test_everything_may_be_killed_and_arrives_all_the_same(desk: Desk) -> None:
 
 
 def desk_agent(desk: Desk, run_id: str) -> int:
-    from gofer.agent import attempts
+    from gofer.core import attempts
 
     who = attempts.agent_of(str(desk.engine / "spool" / run_id), run_id, 1, 0)
     assert who is not None
@@ -172,7 +210,7 @@ def test_many_outputs_do_not_wait_for_each_other(tmp_path: Path, azurite: Azurit
         run = desk.finish("bash", "-c", "cd $GOFER_OUTPUT_DIR; for i in $(seq 300); do echo $i > $i; done")
         assert run["state"] == "succeeded"
         assert line.most_connections > 8
-        outputs = folder.outputs_key(run["id"])
+        outputs = run_layout.outputs_key(run["id"])
         assert len([key for key in desk.keys(run["id"]) if key.startswith(outputs)]) == 300
 
 
@@ -225,7 +263,7 @@ def test_the_tail_of_a_large_log_costs_little(tmp_path: Path, azurite: Azurite) 
         endpoint = account.endpoint.replace(f":{azurite.port}/", f":{line.port}/")
         desk = by_sas(tmp_path, account, container, endpoint)
         run_id = desk.finish("true")["id"]
-        log = f"{folder.node_key(run_id, 1, 0)}/{folder.rank_log(0)}"
+        log = f"{run_layout.node_key(run_id, 1, 0)}/{run_layout.rank_log(0)}"
         block = b"".join(b"%063d\n" % number for number in range(1 << 16))
         assert direct.put_stream(log, (block for _ in range(256))) == 1 << 30
         expected = block[-6400:].decode()
@@ -234,7 +272,7 @@ def test_the_tail_of_a_large_log_costs_little(tmp_path: Path, azurite: Azurite) 
         assert line.bytes_down < 2 << 20, line.bytes_down
         direct.delete([log])
         for number in range(256):
-            direct.put(folder.part_key(log, number << 22), block)
+            direct.put(run_layout.part_key(log, number << 22), block)
         line.forget()
         assert desk.log(run_id, "--tail", "100") == expected
         assert line.bytes_down < 2 << 20, line.bytes_down
@@ -243,7 +281,7 @@ def test_the_tail_of_a_large_log_costs_little(tmp_path: Path, azurite: Azurite) 
 def test_an_array_ends_with_one_list_of_ends(desk: Desk) -> None:
     group = desk.submit("--each", "n=" + ",".join(str(number) for number in range(20)), "echo", "{n}")
     assert desk.wait(group)[0]["counts"] == {"succeeded": 20}
-    ends = desk.text(folder.ends_key(group)).splitlines()
+    ends = desk.text(run_layout.ends_key(group)).splitlines()
     assert len(ends) == 20
     assert not [key for key in desk.keys(group) if ".parts/" in key]
     assert desk.log(f"{group}-7") == "7\n"
@@ -259,8 +297,42 @@ def test_nothing_stays_behind(desk: Desk) -> None:
 def test_no_credential_is_written_down(desk: Desk) -> None:
     run_id = desk.submit("--dry-run", "true")
     desk.finish("sh", "-c", "env; sleep 0.1")
-    time.sleep(0.1)
+    until(lambda: not desk.processes(), "no process that could write")
     secret = desk.environ["DUMMY_KEY"]
     assert secret not in run_id
     log = (desk.engine / "supervisor.log").read_text()
     assert secret not in log and "sig=" not in log
+
+
+def test_a_secret_that_a_command_prints_never_reaches_the_store(desk: Desk) -> None:
+    desk.environ["CANARY"] = "canary-77-not-a-real-secret"
+    gate = desk.root / "gate"
+    script = f'echo "with $TOKEN"; until [ -e {gate} ]; do sleep 0.1; done; echo "$TOKEN"; exit 3'
+    run = desk.submit("-e", "TOKEN=${env:CANARY}", "sh", "-c", script)
+    until_text(desk, run, "with ****")
+    gate.touch()
+    desk.wait(run)
+    texts = {key: desk.text(key) for key in desk.keys(run)}
+    assert [key for key, text in texts.items() if desk.environ["CANARY"] in text] == []
+    assert desk.log(run) == f"with {'*' * 27}\n{'*' * 27}\n"
+
+
+def test_a_run_is_read_and_stopped_from_any_folder(desk: Desk, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    run_id = desk.submit("bash", "-c", "echo there; exec sleep 600")
+    until_text(desk, run_id, "there")
+    assert desk.gofer("logs", run_id, cwd=elsewhere).out == "there\n"
+    assert "there" in desk.gofer("q", run_id, cwd=elsewhere).out
+    # The ledger has the store's address and the references to what opens it, and no key.
+    desk.configure("")
+    desk.gofer("tag", run_id, "x=1", cwd=elsewhere)
+    assert desk.gofer("abort", "--grace", "0s", run_id, cwd=elsewhere).out == f"{run_id} cancelled\n"
+    desk.gofer("extract", run_id, str(elsewhere / "out"), cwd=elsewhere)
+    assert desk.environ["DUMMY_KEY"] not in (desk.path / "ledger.db").read_bytes().decode("latin-1")
+    again = desk.gofer("resubmit", "-Q", run_id, cwd=elsewhere).out.strip()
+    assert desk.gofer("abort", "--grace", "0s", again, cwd=elsewhere).out == f"{again} cancelled\n"
+
+
+def test_standard_input_and_a_secret_file_reach_the_node(desk: Desk) -> None:
+    assert desk.finish_with_input() == "600\nfrom here\nSHOWN=abc\nKEY=***********\n"

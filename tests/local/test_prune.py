@@ -314,6 +314,15 @@ def test_what_is_left_of_a_run_whose_record_is_gone_goes_after_a_day(home: Home)
     assert list((home.store / "runs").iterdir()) == []
 
 
+def test_an_empty_folder_of_a_removal_that_was_killed_goes(home: Home) -> None:
+    run = home.submit("true")
+    home.wait(run)
+    kept, empty = home.run_folder(run), home.store / "runs/r200101-000000-aaaaaa"
+    (empty / "attempts/1").mkdir(parents=True)
+    assert kinds(pruned(home, "--older-than", "30d", "--runs")) == ["run remains"]
+    assert kept.exists() and not empty.exists()
+
+
 def test_killed_anywhere_it_is_completed_and_nothing_runs_twice(home: Home) -> None:
     ran = home.root / "ran.txt"
     runs = [home.submit("sh", "-c", f"echo x >> {ran}") for _ in range(6)]
@@ -375,7 +384,9 @@ def test_old_code_that_is_taken_up_again_while_it_is_removed(home: Home) -> None
         run = submitting.communicate(timeout=100)[0].decode().strip()
         removing.communicate(timeout=100)
         assert (submitting.returncode, removing.returncode) == (0, 0)
-        assert home.wait(run)[0]["state"] == "succeeded" and home.log(run) == "1\n"
+        (done,) = home.wait(run)
+        assert (done["state"], done["detail"]) == ("succeeded", None), done["attempts"]
+        assert home.log(run) == "1\n"
 
 
 def test_ended_tokens_and_those_of_profiles_that_are_gone_go(home: Home) -> None:

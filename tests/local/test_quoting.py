@@ -34,7 +34,7 @@ def words_of(text: str) -> list[str]:
 
 
 def test_blanks_and_variables_in_a_shell_command(home: Home) -> None:
-    done = home.gofer("submit", "--no-code", "--follow", "sh", "-c", 'echo "$RANK a  b"')
+    done = home.gofer("submit", "--no-code", "--follow", "sh", "-c", 'echo "$GOFER_RANK a  b"')
     assert done.out == "0 a  b\n"
 
 
@@ -78,7 +78,8 @@ def test_bytes_in_the_callers_environment_that_are_no_text_stay_as_they_are(home
 
 def test_a_script_runs_under_a_strict_bash(home: Home) -> None:
     job = home.folder / "job.yaml"
-    job.write_text('script: |\n  echo "one  $RANK"\n  x=\'a b\'\n  echo "$x"\n  false | true\n  echo never\n')
+    script = 'script: |\n  echo "one  $GOFER_RANK"\n  x=\'a b\'\n  echo "$x"\n  false | true\n  echo never\n'
+    job.write_text(script)
     run = home.finish("--job", str(job))
     assert (run["state"], run["reason"], run["exit_code"]) == ("failed", "exit-code", 1)
     assert home.log(run["id"]) == "one  0\na b\n"

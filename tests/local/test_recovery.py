@@ -6,13 +6,14 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from home import Home, until
+from memory_group import eating
+from memory_group import small_group as small_group
 
 
 def rewrite_boot(home: Home) -> None:
@@ -94,71 +95,7 @@ def test_a_run_that_waited_when_the_queue_was_lost_is_started_once(home: Home) -
 
 # -- memory
 
-EAT = """
-import sys, time
-hoard = []
-while True:
-    hoard.append(bytearray(b"x") * (1 << 22))
-"""
 
-
-@pytest.fixture
-def small_group() -> Iterator[Path]:
-    """A cgroup with 64 MiB, for a command to move itself into."""
-    found = _make_group(64 << 20)
-    if found is None:
-        pytest.skip("no memory cgroup can be made here")
-    yield found
-    for _ in range(500):
-        try:
-            found.rmdir()
-            break
-        except OSError:
-            until(lambda: not (found / "cgroup.procs").read_text(), "the group to be empty")
-
-
-def _make_group(limit: int) -> Path | None:
-    for kind, controllers, mount in _memory_mounts():
-        own = next(line.split(":", 2)[2] for line in Path("/proc/self/cgroup").read_text().splitlines()
-                   if line.split(":", 2)[1] == controllers)  # fmt: skip
-        group = Path(mount) / own.lstrip("/") / f"gofer-test-{os.getpid()}"
-        try:
-            if kind == "cgroup2":
-                (group.parent / "cgroup.subtree_control").write_text("+memory")
-            group.mkdir()
-            names = (
-                ["memory.max", "memory.swap.max"]
-                if kind == "cgroup2"
-                else ["memory.limit_in_bytes", "memory.swappiness"]
-            )
-            (group / names[0]).write_text(str(limit))
-            if (group / names[1]).exists():
-                (group / names[1]).write_text("0")
-        except OSError:
-            if group.exists():
-                group.rmdir()
-            continue
-        return group
-    return None
-
-
-def _memory_mounts() -> Iterator[tuple[str, str, str]]:
-    for line in Path("/proc/mounts").read_text().splitlines():
-        _, mount, kind, options = line.split()[:4]
-        if kind == "cgroup" and "memory" in options.split(","):
-            yield kind, "memory", mount
-        if kind == "cgroup2":
-            yield kind, "", mount
-
-
-def eating(group: Path) -> str:
-    return f"echo 0 > {group}/cgroup.procs; exec {sys.executable} -c '{EAT}'"
-
-
-ALONE = pytest.mark.usefixtures("kernel_kills")
-
-
-@ALONE
 @pytest.mark.root
 def test_a_command_that_the_kernel_ends_for_lack_of_memory(home: Home, small_group: Path) -> None:
     run = home.finish("sh", "-c", eating(small_group))
@@ -166,7 +103,6 @@ def test_a_command_that_the_kernel_ends_for_lack_of_memory(home: Home, small_gro
     assert "out of memory" in home.gofer("q", run["id"]).out
 
 
-@ALONE
 @pytest.mark.root
 def test_a_child_that_the_kernel_ends_for_lack_of_memory(home: Home, small_group: Path) -> None:
     """The shell in between says 137 and is no signal's victim itself."""
@@ -174,7 +110,6 @@ def test_a_child_that_the_kernel_ends_for_lack_of_memory(home: Home, small_group
     assert (run["state"], run["reason"], run["exit_code"]) == ("failed", "out-of-memory", 137)
 
 
-@ALONE
 @pytest.mark.root
 def test_the_lack_of_memory_is_named_however_long_the_other_ranks_take_to_stop(
     home: Home, small_group: Path
@@ -193,7 +128,21 @@ def test_the_lack_of_memory_is_named_however_long_the_other_ranks_take_to_stop(
     assert run["first_failure"]["rank"] == 1
 
 
-@ALONE
+@pytest.mark.root
+@pytest.mark.parametrize("kill", ["kill -9 $$", "sh -c 'kill -9 $$'; exit $?"], ids=["rank", "child"])
+def test_a_kill_is_a_signal_while_the_kernel_ends_another_process_for_lack_of_memory(
+    home: Home, small_group: Path, tmp_path: Path, kill: str
+) -> None:
+    up, gate = tmp_path / "up", tmp_path / "gate"
+    run = home.submit("sh", "-c", f"touch {up}; until [ -e {gate} ]; do sleep 0.02; done; {kill}")
+    until(up.exists, "the run to be up")
+    other = subprocess.run(["sh", "-c", eating(small_group)], timeout=60, check=False)
+    gate.touch()
+    (ended,) = home.wait(run)
+    assert other.returncode == -signal.SIGKILL
+    assert (ended["reason"], ended["exit_code"]) == ("signal" if "exit" not in kill else "exit-code", 137)
+
+
 def test_a_plain_kill_is_not_taken_for_a_lack_of_memory(home: Home) -> None:
     run = home.finish("sh", "-c", "kill -9 $$")
     assert (run["reason"], run["exit_code"]) == ("signal", 137)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,9 @@ def test_what_a_run_changes_in_its_code_changes_nothing_here(project: Home) -> N
     assert finish(project, "python", "say.py")["state"] == "succeeded"
 
 
-def test_each_node_and_each_attempt_has_a_fresh_copy(project: Home) -> None:
-    script = '[ ! -e mark ] || exit 9; touch mark; sleep 0.3; [ "$GOFER_ATTEMPT" = 2 ]'
+def test_each_node_has_a_copy_of_its_own_and_finds_its_files_again_in_the_next_attempt(project: Home) -> None:
+    first = "[ ! -e mark ] || exit 9; echo $NODE_RANK > mark; sleep 0.3; exit 1"
+    script = f'if [ "$GOFER_ATTEMPT" = 1 ]; then {first}; fi; [ "$(cat mark)" = "$NODE_RANK" ]'
     run = finish(project, "-N", "2", "--retries", "1", "sh", "-c", script)
     assert [one["exit_code"] for one in run["attempts"]] == [1, 0]
 
@@ -75,6 +77,44 @@ def test_a_bare_python_script_is_run_by_python(project: Home) -> None:
     run = finish(project, "say.py")
     assert run["command"] == ["python", "say.py"]
     assert project.log(run["id"]) == "first\n"
+
+
+def test_which_python_files_run_under_python(project: Home) -> None:
+    """The same answer on the command line and from Python."""
+    (project.folder / "own.py").write_text("#!/bin/sh\necho shell\n")
+    (project.folder / "own.py").chmod(0o755)
+    tools = project.root / "tools"
+    tools.mkdir()
+    (tools / "tool.py").write_text("#!/bin/sh\necho tool\n")
+    (tools / "tool.py").chmod(0o755)
+    project.environ["PATH"] = f"{tools}:{project.environ['PATH']}"
+    assert command_of(project, "say.py") == ["python", "say.py"]
+    assert command_of(project, "./say.py") == ["python", "./say.py"]
+    assert command_of(project, "own.py") == ["python", "own.py"]
+    assert command_of(project, "./own.py") == ["./own.py"]
+    assert command_of(project, "tool.py") == ["tool.py"]
+
+
+def command_of(project: Home, word: str) -> list[str]:
+    """The command of a run that is submitted on the command line, and from Python: equal."""
+    code = f"import gofer; print(gofer.submit(['{word}']).id)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=project.folder,
+        env=project.environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    found = [project.view(one)["command"] for one in (done.stdout.strip(), submit(project, word))]
+    assert found[0] == found[1]
+    return list(found[0])
+
+
+def test_a_script_that_does_not_exist_is_refused(project: Home) -> None:
+    done = project.gofer("submit", "sya.py", status=1)
+    assert "the script `sya.py` is not in" in done.err
 
 
 def test_a_script_that_an_ignore_rule_leaves_out_is_refused(project: Home) -> None:

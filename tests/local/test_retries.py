@@ -36,7 +36,6 @@ def test_retries_run_out(home: Home) -> None:
     assert attempts(run) == [(1, "failed", "exit-code", 3), (2, "failed", "exit-code", 3)]
 
 
-@pytest.mark.usefixtures("kernel_kills")
 def test_only_the_reasons_that_were_named_are_tried_again(home: Home) -> None:
     words = ["--retries", "2", "--retry-on", "signal,node-failure"]
     assert len(home.finish(*words, "sh", "-c", "exit 3")["attempts"]) == 1

@@ -112,3 +112,38 @@ def test_a_secret_that_is_not_there_is_refused_before_anything_is_written(home: 
     assert not list(home.path.glob("store/runs/*"))
     assert not list(home.path.glob("engine/*/seal*/*"))
     assert json.loads(home.gofer("list", "runs", "--json").out) == []
+
+
+def test_a_command_that_prints_its_secret_shows_stars(home: Home) -> None:
+    store_secret(home)
+    script = 'echo "token $TOKEN" ; echo "$TOKEN" >&2; exit 3'
+    words = ("submit", "--no-code", "-e", "TOKEN=${secret:token}", "sh", "-c", script)
+    followed = home.gofer(words[0], "-f", *words[1:], status=3)
+    assert f"token {'*' * len(CANARY)}\n" in followed.out
+    shown = [followed, *(home.gofer(*one) for one in (["logs", "last"], ["q", "last"], ["why", "last"]))]
+    shown += [
+        home.gofer("q", "--json", "last"),
+        home.gofer("logs", "-f", "last"),
+        home.gofer("logs", "--tail", "1", "last"),
+    ]
+    assert [one for one in shown if CANARY in one.out + one.err] == []
+    held = {place for place in places(home) if not place.endswith(("rank-0.log", "secrets.json"))}
+    assert held == set(), "of the run folder, only the log that the command wrote itself holds it"
+
+
+def test_values_of_a_secret_file_are_masked_in_all_that_gofer_prints_of_a_log(home: Home) -> None:
+    (home.folder / ".env").write_text(f"export TOKEN='{CANARY}'\nMODE=fast\n")
+    script = f'. ./.env; test "$TOKEN" = {CANARY} && echo "$MODE: got $TOKEN"; exit 3'
+    (home.folder / "show.sh").write_text(script)
+    run = home.gofer("submit", "-Q", "--include", ".env", "sh", "show.sh").out.strip()
+    assert home.wait(run)[0]["exit_code"] == 3
+    elsewhere = home.root / "elsewhere"
+    elsewhere.mkdir()
+    masked = f"fast: got {'*' * len(CANARY)}\n"
+    for words in (["logs", run], ["logs", "-f", run], ["q", run], ["why", run]):
+        shown = home.gofer(*words, cwd=elsewhere, status=None).out
+        assert masked in shown, words
+        assert CANARY not in shown
+    record = json.loads((home.run_folder(run) / "attempts/1/node-0/exit.json").read_text())
+    assert masked.strip() in json.dumps(record)
+    assert CANARY not in json.dumps(record)

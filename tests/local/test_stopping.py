@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from home import Home, until
 
-from gofer.agent import cgroups
+from gofer.node import cgroups
 
 # A daemon in the old way: forked twice, in a session of its own, at the root, and deaf to all it may ignore.
 DAEMON = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Any
 
 import pytest
@@ -120,7 +121,6 @@ def test_the_rank_that_failed_first_is_named_with_its_last_lines(home: Home) -> 
     )
 
 
-@pytest.mark.usefixtures("kernel_kills")
 @pytest.mark.parametrize(
     ("words", "expected", "step"),
     [
@@ -135,6 +135,25 @@ def test_what_killed_it_and_what_to_do(home: Home, words: list[str], expected: s
     found = why(home, run["id"])
     assert found["why"] == expected
     assert any(step in one for one in found["next"]), found["next"]
+
+
+def test_after_a_time_limit_the_last_lines_and_the_same_run(home: Home) -> None:
+    """A bar drawn with `\\r` is one line at its last state, in every tail; the log itself stays as it was."""
+    script = 'printf "start\\n  0%%\\r 50%%\\r 99%%\\nwaiting\\n"; sleep 600'
+    options = ["--procs", "2", "--cpus", "1", "-e", "FOO=a b", "--setup", "true", "--tag", "a=1"]
+    run = home.finish(*options, "--time-limit", "2s", "sh", "-c", script)
+    found = why(home, run["id"])
+    assert found["last_lines"] == ["start", " 99%", "waiting"]
+    (line,) = found["next"]
+    sent = ["-t", "local", "--procs", "2", "--cpus", "1", "--setup", "true", "-e", "FOO=a b", "--tag", "a=1"]
+    assert shlex.split(line) == [
+        *["gofer", "submit", *sent, "--no-code", "--time-limit", "LONGER", "sh", "-c", script]
+    ]
+    assert "its last lines:\n  start\n   99%\n  waiting\n" in home.gofer("why", run["id"]).out
+    assert home.log(run["id"], "--tail", "2") == " 99%\nwaiting\n"
+    assert home.gofer("q", run["id"], "--lines", "2").out.startswith(" 99%\nwaiting\n")
+    assert home.log(run["id"], "--tail", "2", "-f") == " 99%\nwaiting\n"
+    assert "  0%\r 50%\r 99%\n" in home.log(run["id"])
 
 
 def test_a_run_that_succeeded_is_one_line(home: Home) -> None:

@@ -1,16 +1,3 @@
-"""What the tests of use cases share."""
+"""The fixtures of tests/unit/ops."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-from ops.desk import Desk
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    made = Desk(tmp_path)
-    with made.session:
-        yield made
+from unit.ops.conftest import desk as desk

@@ -9,13 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
-from ops.desk import Desk
-from ops.run_folders import make_record
+from unit.ops.desk import Desk
+from unit.ops.run_folders import make_record
 
-from gofer.agent.queue import Queue
-from gofer.ops import doctor
-from gofer.ops.doctor import Check, Status
+from gofer.ops.doctor import doctor
+from gofer.ops.doctor.doctor import Check, Status
 from gofer.ops.session import Session
+from gofer.queue.database import Queue
 
 
 def look(session: Session) -> dict[str, Check]:

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ops.counting_store import CountingStore
-from ops.run_folders import RunFolder
+from unit.ops.counting_store import CountingStore
+from unit.ops.run_folders import RunFolder
 
 from gofer.errors import StoreError
-from gofer.ops.log_follow import Followed, Follower
-from gofer.ops.logs import list_logs
+from gofer.ops.logs.log_follow import Followed, Follower, SetupView
+from gofer.ops.logs.logs import list_logs
 from gofer.storage.base import Store
 from gofer.storage.file import FileStore
 from gofer.storage.memory import MemoryStore
@@ -101,6 +101,47 @@ def test_set_up_is_shown_of_an_attempt_that_never_started() -> None:
     folder.log(b"trained\n", attempt=2)
     got = b"".join(Follower(followed(store, lambda _: True, []), lines=None))
     assert got == b"pip: no such package\ntrained\n"
+
+
+def with_setup(what: Followed, shown: list[bytes]) -> Followed:
+    def locate(number: int) -> str | None:
+        return next((log.key for log in list_logs(what.store, RUN, number) if log.kind == "setup"), None)
+
+    def show(data: bytes, is_last: bool) -> None:
+        shown.extend([data] if data else [])
+
+    return what._replace(setup=SetupView(locate, show))
+
+
+def test_set_up_is_shown_while_it_runs_and_the_log_after_it() -> None:
+    store = MemoryStore()
+    folder = RunFolder(store, RUN)
+    shown: list[bytes] = []
+    steps: list[Callable[[], object]] = [
+        lambda: folder.setup_log(b"collecting\ninstal", attempt=1),
+        lambda: folder.setup_log(b"ling\nlast", attempt=1),
+        lambda: (folder.setup_log(b" line\n", attempt=1), folder.log(b"trained\n", attempt=1)),
+    ]
+    seen: list[bytes] = []
+
+    def is_over(_: int) -> bool:
+        seen.append(b"".join(shown))
+        if steps:
+            steps.pop(0)()
+        return len(seen) > 4
+
+    got = b"".join(Follower(with_setup(followed(store, is_over, []), shown), lines=None))
+    assert got == b"trained\n"
+    assert seen[1:4] == [b"collecting\n", b"collecting\ninstalling\n", b"collecting\ninstalling\nlast line\n"]
+    assert shown == [b"collecting\n", b"installing\n", b"last line\n"]
+
+
+def test_a_set_up_that_failed_is_not_shown_twice() -> None:
+    store = MemoryStore()
+    RunFolder(store, RUN).setup_log(b"pip: no such package\ntorn", attempt=1)
+    shown: list[bytes] = []
+    got = b"".join(Follower(with_setup(followed(store, lambda _: True, []), shown), lines=None))
+    assert (shown, got) == ([b"pip: no such package\n"], b"torn")
 
 
 def test_a_run_that_never_logged_ends_quietly() -> None:

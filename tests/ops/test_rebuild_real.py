@@ -6,14 +6,14 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from ops.desk import Desk
+from unit.ops.desk import Desk
 
-from gofer.agent import wake
 from gofer.config.jobs import JobFlags
-from gofer.ops.observe import wait
-from gofer.ops.rebuild import rebuild
+from gofer.ops.maintenance.rebuild import rebuild
+from gofer.ops.runs.observe import wait
 from gofer.ops.session import Session
-from gofer.ops.submit import SubmitRequest, submit
+from gofer.ops.submission.submit import SubmitRequest, submit
+from gofer.queue import wake
 from gofer.tracking.ledger import RunRow
 from gofer.tracking.query import Query
 

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from clusters.ports import free_ports
+
 # Long enough for a loaded machine; both servers are up in a second or two on an idle one.
 START_TIMEOUT_S = 120.0
 _TRIES = 3
+_LISTEN = "0A"  # the state in /proc/net/tcp
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listened on a moment ago."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
+    """A port that nobody listened on a moment ago."""
+    return free_ports(1)[0]
 
 
 @contextmanager
@@ -55,14 +54,25 @@ def _start(argv: Sequence[str], log: Path, env: Mapping[str, str]) -> tuple[subp
 
 
 def _comes_up(process: subprocess.Popen[bytes], port: int) -> bool:
+    """Whether this very process listens on the port, and not a server of another test."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while process.poll() is None and time.monotonic() < deadline:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        if _listens(process.pid, port):
             return True
-        except OSError:
-            time.sleep(0.05)
+        time.sleep(0.05)
     return False
+
+
+def _listens(pid: int, port: int) -> bool:
+    try:
+        held = {os.readlink(entry.path) for entry in os.scandir(f"/proc/{pid}/fd")}
+        lines = [line.split() for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
+    except OSError:
+        return False
+    return any(
+        int(local.rpartition(":")[2], 16) == port and state == _LISTEN and f"socket:[{inode}]" in held
+        for local, state, inode in ((line[1], line[3], line[9]) for line in lines)
+    )
 
 
 def _words(log: Path) -> str:

@@ -23,7 +23,7 @@ from clusters.slurm import Slurm
 REAL = "/usr/bin/sbatch"
 SUBMIT = """
 import sys
-from gofer.agent.slurm import sending
+from gofer.remote.slurm import submission as sending
 folder, run = sys.argv[1:3]
 script = f"#!/bin/bash\\n#SBATCH --job-name={run} --output=/dev/null\\ntrue\\n"
 print(sending.submit(folder, {"id": run, "rows": [], "store": None}, script, b"{}", float(sys.argv[3])))

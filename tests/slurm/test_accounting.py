@@ -73,17 +73,17 @@ def book(desk: Desk, run: str) -> str:
 def test_a_lost_answer_is_found_in_the_books(
     desk: Desk, forgetful: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gofer.agent.slurm import sending
+    from gofer.remote.slurm import submission
 
     monkeypatch.setenv("SLURM_CONF", desk.environ["SLURM_CONF"])
     job = desk.slurm.sbatch("true", "--job-name=r261116-000000-booked", "--output=/dev/null", cwd=desk.root)
     desk.slurm.until_state(job, "COMPLETED")
     monkeypatch.setenv("PATH", forgetful["PATH"])
     until(
-        lambda: sending.find("r261116-000000-booked", in_accounting=True, is_patient=False) == job,
+        lambda: submission.find("r261116-000000-booked", in_accounting=True, is_patient=False) == job,
         "the books",
     )
-    assert sending.find("r261116-000000-booked", in_accounting=False, is_patient=False) is None
+    assert submission.find("r261116-000000-booked", in_accounting=False, is_patient=False) is None
 
 
 def test_why_a_run_waits_for_its_accounts_limit(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

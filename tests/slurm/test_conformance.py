@@ -29,9 +29,5 @@ class TestSlurm(BackendConformance):
         self.desk = Desk(tmp_path, slurm)
         monkeypatch.setenv("SLURM_CONF", slurm.exports["SLURM_CONF"])
 
-    @pytest.mark.usefixtures("kernel_kills")
-    def test_signals_are_exact(self) -> None:
-        super().test_signals_are_exact()
-
     def open(self) -> Session:
         return self.desk.session()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gofer.agent.slurm.room import Room
+from gofer.node.slurm.handoff import Room
 
 REQUEST: dict[str, Any] = {
     "id": "r261116-091233-k9qd4x",
@@ -43,7 +43,7 @@ def end(
     room: Room, *, status: int = 0, told: int = 0, restarts: int = 0
 ) -> tuple[int, dict[str, Any] | None]:
     """The program's own status, and the line that it wrote."""
-    argv = [sys.executable, "-m", "gofer.agent.slurm.end", room.path, str(status), str(told)]
+    argv = [sys.executable, "-m", "gofer.node.slurm.end", room.path, str(status), str(told)]
     environ = {
         "SLURM_JOB_ID": "7",
         "SLURM_RESTART_COUNT": str(restarts),

@@ -15,9 +15,9 @@ from clusters.slurm import Slurm
 from home import until
 from slurm.desk import Desk
 
-from gofer.agent.slurm import sending
-from gofer.agent.slurm.calls import SlurmSilent
 from gofer.backends.polling import SOONEST_S
+from gofer.node.slurm.calls import SlurmSilent
+from gofer.remote.slurm import submission
 
 pytestmark = ON_SLURM
 
@@ -106,9 +106,9 @@ def test_an_sbatch_that_hangs_is_given_up_and_what_it_sent_is_found(
     for name in ("PATH", "SLURM_CONF"):
         monkeypatch.setenv(name, desk.environ[name])
     request, script = request_of("r261116-000000-hanged")
-    job = sending.submit(str(desk.far), request, script, b"{}", 10.0)
+    job = submission.submit(str(desk.far), request, script, b"{}", 10.0)
     assert desk.jobs(request["id"]) == [job]
-    assert sending.submit(str(desk.far), request, script, b"{}", 10.0) == job
+    assert submission.submit(str(desk.far), request, script, b"{}", 10.0) == job
 
 
 def test_a_job_is_found_by_its_name_when_the_site_lost_gofers_folder(
@@ -116,8 +116,8 @@ def test_a_job_is_found_by_its_name_when_the_site_lost_gofers_folder(
 ) -> None:
     monkeypatch.setenv("SLURM_CONF", desk.environ["SLURM_CONF"])
     request, script = request_of("r261116-000000-bereft")
-    first = sending.submit(str(desk.far), request, script, b"{}", 60.0)
-    assert sending.submit(str(desk.root / "elsewhere"), request, script, b"{}", 60.0) == first
+    first = submission.submit(str(desk.far), request, script, b"{}", 60.0)
+    assert submission.submit(str(desk.root / "elsewhere"), request, script, b"{}", 60.0) == first
     assert desk.jobs(request["id"]) == [first]
 
 
@@ -127,10 +127,10 @@ def test_a_controller_that_is_away_is_no_refusal(desk: Desk, monkeypatch: pytest
     desk.finish("true")  # what the site is like is known from then on
     desk.slurm.stop_controller()
     with pytest.raises(SlurmSilent, match="nable to contact slurm controller"):
-        sending.submit(str(desk.far), request, script, b"{}", 60.0)
+        submission.submit(str(desk.far), request, script, b"{}", 60.0)
     desk.slurm.start_controller()
     desk.slurm.until(desk.slurm.answers, "slurmctld")
-    job = sending.submit(str(desk.far), request, script, b"{}", 60.0)
+    job = submission.submit(str(desk.far), request, script, b"{}", 60.0)
     assert desk.jobs(request["id"]) == [job]
 
 
@@ -140,7 +140,7 @@ def test_many_submitters_of_one_run_make_one_job(desk: Desk, monkeypatch: pytest
     found: list[str] = []
     threads = [
         threading.Thread(
-            target=lambda: found.append(sending.submit(str(desk.far), request, script, b"{}", 60.0))
+            target=lambda: found.append(submission.submit(str(desk.far), request, script, b"{}", 60.0))
         )
         for _ in range(5)
     ]

@@ -42,6 +42,17 @@ def test_eight_ranks_on_two_nodes_meet(desk: Desk, program: str) -> None:
     ]
 
 
+def test_mpirun_as_the_command_starts_once_and_reaches_both_nodes(desk: Desk, program: str) -> None:
+    """Its daemons go by srun inside the allocation; how many ranks a node has is in the hostfile."""
+    words = ("mpirun", "--allow-run-as-root", "-np", "8", "sh", "-c", f"hostname; {program}")
+    done = desk.finish("-n", "8", *words)
+    assert (done["state"], done["nodes"], done["procs"]) == ("succeeded", 2, 1), desk.log(done["id"])
+    said = desk.log(done["id"]).splitlines()
+    assert len([line for line in said if "of 8 sum 28" in line]) == 8
+    hosts = [line for line in said if "sum" not in line]
+    assert sorted(hosts.count(host) for host in set(hosts)) == [4, 4]
+
+
 def test_the_rank_that_fails_is_named(desk: Desk, program: str) -> None:
     done = desk.finish("-n", "8", "--launcher", "mpi", program, "exit", "5")
     failure = done["first_failure"]

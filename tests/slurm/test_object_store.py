@@ -14,7 +14,7 @@ from services.azurite import Azurite
 from services.fixtures import azurite as azurite
 from slurm.desk import Desk
 
-from gofer.agent import folder
+from gofer.core import run_layout
 
 pytestmark = [*ON_SLURM, pytest.mark.net]
 
@@ -39,10 +39,10 @@ def test_logs_outputs_and_the_end_are_in_the_store(desk: Desk) -> None:
     assert (seen["state"], seen["exit_code"], seen["first_failure"]["node"]) == ("failed", 1, 1)
     assert desk.log(run, "--rank", "1") == "sent\n"
     store = desk.session().store("fs")
-    keys = [info.key for info in store.list(folder.run_key(run))]
+    keys = [info.key for info in store.list(run_layout.run_key(run))]
     assert not [key for key in keys if ".parts/" in key]
-    assert store.get(f"{folder.outputs_key(run)}/rank-1") == b"1\n"
-    assert f"{folder.run_key(run)}/ends.jsonl" in keys
+    assert store.get(f"{run_layout.outputs_key(run)}/rank-1") == b"1\n"
+    assert f"{run_layout.run_key(run)}/ends.jsonl" in keys
 
 
 def test_a_log_is_in_the_store_while_the_run_runs(desk: Desk) -> None:
@@ -77,6 +77,6 @@ sleep 300
     assert (done["state"], len(done["attempts"])) == ("succeeded", 2)
     assert desk.log(run, "--attempt", "2") == "attempt 2 at 7\n"
     store = desk.session().store("fs")
-    words = store.get(f"{folder.node_key(run, 2, 0)}/{folder.SETUP_LOG}").decode()
+    words = store.get(f"{run_layout.node_key(run, 2, 0)}/{run_layout.SETUP_LOG}").decode()
     assert "brought back 2 files of the outputs, 7 bytes" in words
-    assert store.head(f"{folder.node_key(run, 1, 0)}/{folder.SETUP_LOG}") is None
+    assert store.head(f"{run_layout.node_key(run, 1, 0)}/{run_layout.SETUP_LOG}") is None

@@ -14,7 +14,7 @@ from clusters.fixtures import slurm_login_site as slurm_login_site
 from clusters.fixtures import slurm_site as slurm_site
 from clusters.slurm import Slurm
 from clusters.ssh import Boxes
-from home import Home
+from home import Home, until
 
 from gofer.ops.session import Session
 from gofer.testing.backend_conformance import BackendConformance
@@ -24,6 +24,7 @@ pytestmark = ON_SLURM
 
 class TestSlurmOverSsh(BackendConformance):
     column = "slurm over ssh"
+    smoke = True
     target = "lab"
     gpus_per_node = 4
     timeout_s = 200.0
@@ -42,9 +43,18 @@ class TestSlurmOverSsh(BackendConformance):
         yield
         shutil.rmtree(slurm_login.boxes["login"].home / ".gofer" / "slurm", ignore_errors=True)
 
-    @pytest.mark.usefixtures("kernel_kills")
-    def test_signals_are_exact(self) -> None:
-        super().test_signals_are_exact()
-
     def open(self) -> Session:
         return Session(self.home.folder, self.home.environ, say=lambda _: None)
+
+
+def test_a_run_is_reached_from_any_folder(tmp_path: Path, slurm: Slurm, slurm_login: Boxes) -> None:
+    home = Home(tmp_path)
+    home.environ["PATH"] = f"{slurm_login.bin}:{home.environ['PATH']}"
+    home.environ.pop("SLURM_CONF", None)
+    home.configure(f"targets: {{lab: {{kind: slurm, login: login-jump, scratch: {tmp_path}}}}}\n")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    run = home.submit("-c", "lab", "bash", "-c", "echo there; exec sleep 600")
+    (home.folder / "gofer.yaml").unlink()
+    until(lambda: home.gofer("logs", run, cwd=elsewhere).out == "there\n", "its log")
+    assert home.gofer("abort", run, cwd=elsewhere).out == f"{run} cancelled\n"

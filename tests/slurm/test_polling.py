@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gofer.agent.states import Reason, State
 from gofer.backends.base import RunRef
 from gofer.backends.polling import LATEST_S, SOONEST_S, Polling, Rows, Said
-from gofer.backends.slurm.reading import Reading
+from gofer.backends.slurm.status_parse import SlurmStatus
+from gofer.core.states import Reason, State
 
 NAME = "r261116-091233-k9qd4x"
 RUNS: dict[str, Rows] = {NAME: None}
@@ -121,7 +121,7 @@ def test_a_damaged_file_is_asked_anew(tmp_path: Path) -> None:
 
 
 def read(said: Said, *, now: float = 1000.0, run: RunRef | None = None) -> Any:
-    reading = Reading(said, folder="~/.gofer", patience_s=120.0, now=now)
+    reading = SlurmStatus(said, folder="~/.gofer", patience_s=120.0, now=now)
     return reading.of([run or RunRef(NAME)]).get(NAME if run is None else run.id)
 
 
@@ -159,3 +159,12 @@ def test_a_forgotten_job_is_unknown_and_then_lost() -> None:
 def test_the_last_attempt_in_the_books_counts() -> None:
     said = Said(gone={NAME: gone(book=[job("NODE_FAIL"), job("OUT_OF_MEMORY", exit="0:125")])})
     assert (read(said).state, read(said).reason) == (State.FAILED, Reason.OUT_OF_MEMORY)
+
+
+def test_an_answer_with_lone_surrogates_is_kept(tmp_path: Path) -> None:
+    polling = Polling(str(tmp_path), "lab", "slurm")
+    end = {"id": NAME, "state": "failed", "detail": "\udcff", "\ud800": 1}
+    polling.ask(RUNS, lambda runs: {"jobs": [job("RUNNING")], "gone": {}, "ends": {NAME: end}})
+    slurm = Slurm()
+    assert polling.ask(RUNS, slurm).ends == {NAME: end}
+    assert slurm.asked == 0

@@ -82,12 +82,12 @@ def test_a_run_that_left_no_record_of_its_end_is_never_sent_again(desk: Desk, tm
 
 def test_agents_go_when_no_job_will_start_them(desk: Desk) -> None:
     desk.finish("true")
-    old, needed = put_agent(desk.far, "0" * 16), put_agent(desk.far, "1" * 16)
+    old, needed = put_agent(desk.far, os.urandom(8).hex()), put_agent(desk.far, os.urandom(8).hex())
     waiting = desk.far / "slurm" / "r260101-000000-bbbbbb"
     waiting.mkdir()
-    (waiting / "job.sh").write_text(f'agent="${{room%/slurm/*}}/agent/{"1" * 16}"\n')
+    (waiting / "job.sh").write_text(f'agent="${{room%/slurm/*}}/agent/{needed.name}"\n')
     gone = pruned(desk, *NOW)
-    assert ("agent", "0" * 16) in gone and ("agent", "1" * 16) not in gone
+    assert ("agent", old.name) in gone and ("agent", needed.name) not in gone
     assert not old.exists() and needed.exists() and waiting.exists()
     assert (desk.far / "agent" / mark()).exists()
 
@@ -100,8 +100,8 @@ def test_it_works_through_the_login_node(tmp_path: Path, slurm: Slurm, slurm_log
     home.configure(f"targets:\n  lab: {{{options}}}\ntarget: lab\n")
     run = home.finish("true")["id"]
     far = slurm_login.boxes["login"].home / ".gofer"
-    old = put_agent(far, "2" * 16)
-    assert {("room", run), ("agent", "2" * 16)} <= set(pruned(home, "-t", "lab", *NOW))
+    old = put_agent(far, os.urandom(8).hex())
+    assert {("room", run), ("agent", old.name)} <= set(pruned(home, "-t", "lab", *NOW))
     assert not (far / "slurm" / run).exists() and not old.exists()
     assert ("run", run) in pruned(home, "-t", "lab", *NOW, "--runs")
     assert not (far / "store" / "runs" / run).exists()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gofer.agent.states import Reason, State
+from gofer.core.states import Reason, State
 from gofer.model.run import Attempt, Observation
-from gofer.ops.derive import AttemptFacts, RunFacts, Standing, derive
-from gofer.ops.run_folder import ExitRecord
-from gofer.ops.settle import joined
+from gofer.ops.runs.merged_status import joined
+from gofer.ops.runs.run_folder import ExitRecord
+from gofer.ops.runs.run_status import AttemptFacts, RunFacts, Standing, derive
 
 PREEMPTED = ExitRecord(state=State.LOST, reason=Reason.PREEMPTED, ended_at=160.0, started_at=100.0)
 FAILED = ExitRecord(state=State.FAILED, reason=Reason.EXIT_CODE, ended_at=160.0, exit_code=3)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gofer.agent.slurm.looking import expand
-from gofer.agent.states import Reason, State
 from gofer.backends.slurm.reasons import explain
 from gofer.backends.slurm.states import exit_code_of, meaning_of
+from gofer.backends.slurm.status_parse import from_end
+from gofer.core.states import Reason, State
+from gofer.remote.slurm.status import expand
 
 # JOB STATE CODES of squeue(1) and sacct(1) of Slurm 22.05, and what later versions added.
 STATES = {
@@ -99,3 +100,37 @@ def test_reasons_in_plain_words(reason: str, words: str) -> None:
 def test_rows_are_told_apart() -> None:
     assert expand("0-2,4,10-20:5") == [0, 1, 2, 4, 10, 15, 20]
     assert expand("") == expand("N/A") == []
+
+
+@pytest.mark.parametrize("text", ["²", "1:²", "²:0", "9" * 5000 + ":0", "1:" + "9" * 5000])
+def test_an_exit_code_that_is_none(text: str) -> None:
+    assert exit_code_of(text) is None
+
+
+def test_rows_that_no_array_has_are_not_counted() -> None:
+    assert expand("1-3:0") == [1, 2, 3]
+    assert expand("²,9" + "9" * 5000) == []
+    assert len(expand("0-999999999")) == 4_000_001
+
+
+ODD_ENDS: list[dict[str, object]] = [
+    {"id": "x", "state": "no state"},
+    {"id": "x", "state": "failed", "attempts": 5},
+    {"id": "x", "state": "failed", "attempts": [{"number": "x"}]},
+    {"id": "x", "state": "failed", "ended_at": 1e300},
+    {"id": "x", "state": "failed", "exit_code": 10**24},
+    {"id": "x"},
+]
+
+
+@pytest.mark.parametrize("end", ODD_ENDS)
+def test_an_end_that_no_job_writes_says_nothing(end: dict[str, object]) -> None:
+    assert from_end("x", end) is None
+
+
+def test_an_end_is_an_observation() -> None:
+    found = from_end(
+        "x", {"id": "x", "row": None, "state": "failed", "attempts": [{"number": 1, "state": "lost"}]}
+    )
+    assert found is not None
+    assert (found.state, found.attempts[0].state) == (State.FAILED, State.LOST)

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from gofer.snapshot import Snapshot, load, restore, take
+from gofer.snapshot.rules import SnapshotChoice
 from gofer.storage.file import FileStore
 
 # Long enough ago that the cache may trust it: see statcache.
@@ -35,7 +36,12 @@ class Desk:
                 os.utime(path, (LONG_AGO_S, LONG_AGO_S))
 
     def take(self, *ignore: str, folder: Path | None = None) -> Snapshot:
-        return take(folder or self.project, self.store, cache_dir=self.cache, ignore=ignore)
+        return take(
+            folder or self.project,
+            self.store,
+            cache_dir=self.cache,
+            choice=SnapshotChoice(ignore=tuple(ignore)),
+        )
 
     def restore(self, snapshot_id: str) -> Path:
         """The snapshot in a new folder."""

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gofer.agent.naming import compute_id, decode_name
+from gofer.core.snapshot_names import compute_id, decode_name
 
 Rows = list[Any]
 

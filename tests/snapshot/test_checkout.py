@@ -16,8 +16,8 @@ import pytest
 from snapshot.desk import Desk, describe
 from snapshot.forge import Forge, Rows, sha
 
-from gofer.agent.checkout import CheckoutError, restore
-from gofer.agent.packs import CHUNK_BYTES
+from gofer.core.packs import CHUNK_BYTES
+from gofer.node.checkout import CheckoutError, restore
 
 DATA = b"content"
 FILE = ["f", len(DATA), sha(DATA)]
@@ -216,7 +216,7 @@ def test_modes_follow_the_umask(desk: Desk) -> None:
 
 RESTORE = """
 import sys
-from gofer.agent.checkout import restore
+from gofer.node.checkout import restore
 print("ready", flush=True)
 print(restore(*sys.argv[1:]).reused)
 """

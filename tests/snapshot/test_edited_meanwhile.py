@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from snapshot.desk import Desk, describe
 
-from gofer.agent.packs import CHUNK_BYTES
+from gofer.core.packs import CHUNK_BYTES
 from gofer.snapshot import Snapshot, take
 
 WRITER = """

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gofer.snapshot.rules import Tracked, top_rules
+from gofer.snapshot.rules import SnapshotChoice, Tracked, top_rules
 from gofer.snapshot.walk import walk
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="compares with git")
@@ -72,7 +72,7 @@ def ask_git(root: bytes) -> set[bytes]:
 
 
 def ask_gofer(root: bytes) -> set[bytes]:
-    folders, _ = walk(os.fsdecode(root), top_rules((), (), Tracked.of(())), {})
+    folders, _ = walk(os.fsdecode(root), top_rules(SnapshotChoice(), (), Tracked.of(())), {})
     return {os.path.join(os.fsencode(one.path), os.fsencode(name)) for one in folders for name in one.files}
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from snapshot.desk import LONG_AGO_S, Desk, describe
 
-from gofer.agent.packs import CHUNK_BYTES
+from gofer.core.packs import CHUNK_BYTES
 from gofer.errors import SnapshotError, StoreError
 from gofer.snapshot import differences, load, take
 from gofer.storage.file import FileStore

@@ -105,11 +105,16 @@ def test_a_shell_on_each_machine_of_a_run(pair: Home) -> None:
 
 
 def test_a_failure_on_one_machine_ends_the_run_on_the_other(pair: Home) -> None:
-    script = "if [ $RANK = 3 ]; then sleep 1; exit 7; fi; sleep 300"
+    """Rank 3 fails once rank 0, on the other machine, can be told to stop."""
+    up = pair.root / "up"
+    script = (
+        f"if [ $RANK = 3 ]; then until [ -e {up} ]; do sleep 0.05; done; exit 7; fi; "
+        f"trap 'echo stopped; exit 0' TERM; [ $RANK = 0 ] && touch {up}; sleep 300 & wait"
+    )
     run = pair.finish("-n", "4", "bash", "-c", script)
     assert (run["state"], run["reason"], run["exit_code"]) == ("failed", "exit-code", 7)
     assert run["first_failure"]["rank"] == 3
-    assert run["elapsed_s"] < 300
+    assert pair.log(run["id"], "--rank", "0") == "stopped\n"
 
 
 def test_a_run_over_two_machines_is_tried_again_as_one(pair: Home) -> None:

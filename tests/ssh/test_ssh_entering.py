@@ -40,7 +40,7 @@ def test_a_command_runs_beside_the_run_on_its_machine(held: tuple[Home, str]) ->
     host, found, told = json.loads(home.gofer("ssh", run, "python3", "-c", program, *words).out)
     assert (host, told) == ("boxb", words)
     wanted = {
-        "RANK": "0",
+        "GOFER_RANK": "0",
         "GOFER_RUN_ID": run,
         "TOKEN": "dummy-not-a-secret",
         "CUDA_VISIBLE_DEVICES": "0,1,2",

@@ -45,7 +45,7 @@ def put_agent(boxes: Boxes, host: str, name: str) -> Path:
 
 def test_old_agents_and_copies_go_on_every_machine(home: Home, ssh_boxes: Boxes) -> None:
     assert home.finish("true")["state"] == "succeeded"
-    agents = [put_agent(ssh_boxes, host, "0" * 16) for host in ("boxa", "boxb")]
+    agents = [put_agent(ssh_boxes, host, os.urandom(8).hex()) for host in ("boxa", "boxb")]
     copy = ssh_boxes.boxes["boxb"].home / ".gofer" / "engine" / "boxb" / "folders" / "abc"
     (copy / "tree").mkdir(parents=True)
     (copy / "tree" / "big").write_bytes(b"x" * 4000)
@@ -73,7 +73,7 @@ def test_agents_stay_while_a_run_goes_on_there(home: Home, ssh_boxes: Boxes) -> 
     home.configure(BOTH.replace("boxa, ", ""))
     run = home.submit("sleep", "100")
     until(lambda: home.view(run)["state"] == "running", "it runs")
-    agent = put_agent(ssh_boxes, "boxb", "1" * 16)
+    agent = put_agent(ssh_boxes, "boxb", os.urandom(8).hex())
     assert pruned(home)["items"] == [] and agent.exists()
     home.gofer("abort", run)
     home.wait(run)
@@ -82,7 +82,7 @@ def test_agents_stay_while_a_run_goes_on_there(home: Home, ssh_boxes: Boxes) -> 
 
 def test_a_machine_that_is_away_is_named_and_the_other_is_done(home: Home, ssh_boxes: Boxes) -> None:
     assert home.finish("true")["state"] == "succeeded"
-    agent = put_agent(ssh_boxes, "boxa", "2" * 16)
+    agent = put_agent(ssh_boxes, "boxa", os.urandom(8).hex())
     ssh_boxes.lines["boxb"].cut()
     ssh_boxes.lines["boxb"].set(Fault("refuse"))
     answer = pruned(home, status=1)

@@ -18,10 +18,10 @@ from services.process import free_port
 from services.proxy import Fault, Proxy, proxied
 from storage.clouds import azure_by_key, azure_by_sas
 
-from gofer.agent.objects.azure_auth import sas_fields
 from gofer.config.secrets import Secrets
 from gofer.config.stores import StoreOptions
 from gofer.errors import GoferError
+from gofer.objects.azure_auth import sas_fields
 from gofer.storage.base import Store
 from gofer.storage.open import open_store
 

@@ -14,8 +14,8 @@ from services.azurite import Azurite
 from services.moto import Moto
 from storage.clouds import azure_by_key, azure_by_sas, s3
 
-from gofer.agent.objects import open_objects
 from gofer.errors import CredentialError
+from gofer.objects import open_objects
 
 KEYS = ["plain.txt", "a folder/näme with 'quotes' & +%41?#.bin", "日本/😀"]
 

@@ -13,6 +13,7 @@ from gofer.errors import StoreError
 from gofer.storage.base import Store
 from gofer.testing.storage_capabilities import (
     BlocksConformance,
+    ComparesAndSwapsConformance,
     CopiesFromConformance,
     HashesConformance,
     ListsBeginningsConformance,
@@ -32,6 +33,7 @@ class Everything(
     ReadsIntoConformance,
     CopiesFromConformance,
     ListsBeginningsConformance,
+    ComparesAndSwapsConformance,
 ):
     """All that a store over REST can do."""
 

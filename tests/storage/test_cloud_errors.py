@@ -213,3 +213,53 @@ def test_addresses_and_entries_that_cannot_be(url: str, options: StoreOptions) -
     with pytest.raises((UsageError, ConfigError)) as caught:
         open_store(url, options)
     assert "dummy-sig" not in str(caught.value)
+
+
+NOT_OF_A_STORE = [
+    b"<html><body>Please sign in<br></body></html>",
+    b"<html><body>Please sign in</body></html>",
+    b"",
+    b"{}",
+    b"\xff\xfe",
+    b"<ListBucketResult><Contents><Key>a</Key><Size>many</Size></Contents></ListBucketResult>",
+    b"<EnumerationResults><Blobs><Blob><Name>a</Name><Properties><Content-Length>many</Content-Length>"
+    b"</Properties></Blob></Blobs></EnumerationResults>",
+]
+
+
+@pytest.mark.parametrize("body", NOT_OF_A_STORE)
+@pytest.mark.parametrize("scheme", ["s3", "az"])
+def test_a_page_that_is_no_listing_is_named_and_is_no_empty_folder(scheme: str, body: bytes) -> None:
+    with proxied(1) as proxy:
+        proxy.faults = lambda request: Fault("status", 200, body=body)
+        message, _ = told(lambda: list(answered_by(scheme, proxy.port).list_folders()), StoreError)
+        assert "the answer is not one of such a service" in message
+        assert len(proxy.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("scheme", "body"),
+    [
+        (
+            "s3",
+            b"<ListBucketResult><IsTruncated>true</IsTruncated>"
+            b"<NextContinuationToken>again</NextContinuationToken></ListBucketResult>",
+        ),
+        ("az", b"<EnumerationResults><Blobs /><NextMarker>again</NextMarker></EnumerationResults>"),
+    ],
+)
+def test_a_service_that_lists_one_page_for_ever_is_left(scheme: str, body: bytes) -> None:
+    with proxied(1) as proxy:
+        proxy.faults = lambda request: Fault("status", 200, body=body)
+        message, _ = told(lambda: list(answered_by(scheme, proxy.port).list_folders()), StoreError)
+        assert "lists the same page again and again" in message
+        assert len(proxy.requests) == 2
+
+
+def answered_by(scheme: str, port: int) -> Store:
+    endpoint = f"http://127.0.0.1:{port}"
+    if scheme == "s3":
+        return open_store(
+            "s3://data", StoreOptions(endpoint=endpoint, access_key="dummy", secret_key="dummy")
+        )
+    return open_store("az://data", StoreOptions("dummyone", key="ZHVtbXk=", endpoint=f"{endpoint}/dummyone"))

@@ -56,7 +56,7 @@ assert store.get("a key") == b"data"
 assert [info.key for info in store.list()] == ["a key"]
 import urllib.request
 print(urllib.request.urlopen(store.sign("a key", expires_s=600), timeout=60).read().decode())
-from gofer.agent.objects import open_objects
+from gofer.objects import open_objects
 print(open_objects(store.node_spec(expires_s=600, write=False)).get("a key").decode())
 """
 WITHOUT_IDENTITY = "import sys; sys.modules['azure.identity'] = None\n"

@@ -14,14 +14,14 @@ from clusters.ssh import Boxes
 from gofer.errors import StoreError, UsageError
 from gofer.storage.base import Store
 from gofer.storage.open import open_store
-from gofer.storage.ssh import Address
-from gofer.testing.storage_capabilities import StreamsConformance
+from gofer.storage.ssh import SshAddress
+from gofer.testing.storage_capabilities import ComparesAndSwapsConformance, StreamsConformance
 from gofer.testing.storage_conformance import AppendsConformance
 
 pytestmark = ON_SSH_BOXES
 
 
-class TestSshStore(AppendsConformance, StreamsConformance):
+class TestSshStore(AppendsConformance, StreamsConformance, ComparesAndSwapsConformance):
     @pytest.fixture(autouse=True)
     def _boxes(self, ssh_boxes: Boxes, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", ssh_boxes.env["PATH"])
@@ -40,11 +40,11 @@ def test_a_folder_that_is_not_there_is_named(ssh_boxes: Boxes, monkeypatch: pyte
 @pytest.mark.parametrize("url", ["ssh://", "ssh://host", "ssh://host/", "ssh:///folder"])
 def test_what_is_no_folder_on_a_machine(url: str) -> None:
     with pytest.raises(UsageError, match="is no folder on a machine"):
-        Address.parse(url)
+        SshAddress.parse(url)
 
 
 def test_an_address_is_itself_again() -> None:
     for url in ("ssh://me@host/a/b", "ssh://host/~/a"):
-        assert Address.parse(url).url() == url
-    assert Address.parse("ssh://host/~/a").folder == "~/a"
-    assert Address.parse("ssh://host/a/").folder == str(Path("/a"))
+        assert SshAddress.parse(url).url() == url
+    assert SshAddress.parse("ssh://host/~/a").folder == "~/a"
+    assert SshAddress.parse("ssh://host/a/").folder == str(Path("/a"))

@@ -1,14 +1,3 @@
-from __future__ import annotations
+"""The fixtures of tests/unit/tracking."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
-from gofer.tracking.ledger import Ledger
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger.open(tmp_path / "state" / "ledger.db") as opened:
-        yield opened
+from unit.tracking.conftest import ledger as ledger

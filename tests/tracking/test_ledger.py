@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tracking.build import NOW, group, run
+from unit.tracking.build import NOW, group, run
 
 from gofer.errors import LedgerError, UnknownName
 from gofer.tracking.ledger import Event, Ledger

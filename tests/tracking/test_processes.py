@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tracking.build import run
+from unit.tracking.build import run
 
 from gofer.tracking.ledger import Ledger
 from gofer.tracking.query import Query
@@ -24,7 +24,7 @@ import sys
 sys.path.insert(0, {str(TESTS)!r})
 from pathlib import Path
 from types import SimpleNamespace
-from tracking.build import group, run
+from unit.tracking.build import group, run
 from gofer.tracking.ledger import Ledger
 path, me = Path(sys.argv[1]), sys.argv[2]
 def seen(run_id, state):

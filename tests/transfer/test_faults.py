@@ -17,7 +17,7 @@ from transfer.trees import many, noise, read, write
 
 from gofer.errors import CredentialError, StoreError
 from gofer.storage.base import Store
-from gofer.transfer import LocalEnd, Options, StoreEnd
+from gofer.transfer import LocalEnd, StoreEnd, TransferOptions
 
 FAULTS = (
     Fault("reset"),
@@ -74,7 +74,7 @@ def test_a_file_that_fails_stops_no_other(azurite: Azurite, folder: Path) -> Non
     with proxied(azurite.port) as proxy:
         store = azure_store(azurite.one, port=proxy.port)
         proxy.faults = lambda request: _if(request.method == "PUT" and "f00003" in request.path, 400)
-        result = up(folder, store, options=Options(delete=True))
+        result = up(folder, store, options=TransferOptions(delete=True))
         assert counts(result) == (29, 0, 0, 1)
         ((path, why),) = result.failed
         assert path == "d3/e0/f00003"
@@ -106,7 +106,7 @@ def test_nothing_is_deleted_after_a_failure(azurite: Azurite, folder: Path) -> N
         store = azure_store(azurite.one, port=proxy.port)
         store.put("data/extra", b"1")
         proxy.faults = lambda request: _if(request.path.partition("?")[0].endswith("/bad"), 400)
-        result = up(folder, store, options=Options(delete=True))
+        result = up(folder, store, options=TransferOptions(delete=True))
         assert counts(result) == (1, 0, 0, 1)
         assert result.kept == 1
         assert [info.key for info in store.list()] == ["data/extra", "data/good"]

@@ -15,7 +15,7 @@ from transfer.trees import LONG_AGO_S, many, noise, read, write
 from gofer.errors import KeyNotFound, UsageError
 from gofer.storage.base import Hashes, Store
 from gofer.testing.storage_conformance import ODD_NAMES
-from gofer.transfer import LocalEnd, Options, Progress, StoreEnd, plan, run
+from gofer.transfer import LocalEnd, StoreEnd, TransferOptions, TransferProgress, plan, run
 
 LARGE = noise((9 << 20) + 12345, seed=9)
 
@@ -104,7 +104,7 @@ def test_checksum_tells_what_times_do_not(store: Store, folder: Path, tmp_path: 
     write(folder, {"other": b"2"})  # of the same age and size
     assert counts(up(folder, store)) == (0, 2, 0, 0)
     able = isinstance(store, Hashes) or hasattr(store, "path")  # else all is sent
-    assert counts(up(folder, store, options=Options(checksum=True))) == (
+    assert counts(up(folder, store, options=TransferOptions(checksum=True))) == (
         (1, 1, 0, 0) if able else (2, 0, 0, 0)
     )
     assert store.get("data/other") == b"2"
@@ -112,7 +112,7 @@ def test_checksum_tells_what_times_do_not(store: Store, folder: Path, tmp_path: 
     later = time.time() + 100
     write(tmp_path / "back", {"other": b"3"}, age_s=0)
     os.utime(tmp_path / "back/other", (later, later))
-    result = down(store, tmp_path / "back", options=Options(checksum=True))
+    result = down(store, tmp_path / "back", options=TransferOptions(checksum=True))
     assert counts(result) == ((1, 1, 0, 0) if able else (2, 0, 0, 0))
     assert read(tmp_path / "back") == {"same": b"1", "other": b"2"}
 
@@ -158,11 +158,11 @@ def test_checksum_knows_large_objects(
     store = open_kind(kind)
     write(folder, {"large": LARGE})
     up(folder, store)
-    assert counts(up(folder, store, options=Options(checksum=True))) == (0, 1, 0, 0)
+    assert counts(up(folder, store, options=TransferOptions(checksum=True))) == (0, 1, 0, 0)
     down(store, tmp_path / "back")
-    assert counts(down(store, tmp_path / "back", options=Options(checksum=True))) == (0, 1, 0, 0)
+    assert counts(down(store, tmp_path / "back", options=TransferOptions(checksum=True))) == (0, 1, 0, 0)
     write(folder, {"large": LARGE[:-1] + b"x"})
-    assert counts(up(folder, store, options=Options(checksum=True))) == (1, 0, 0, 0)
+    assert counts(up(folder, store, options=TransferOptions(checksum=True))) == (1, 0, 0, 0)
 
 
 @pytest.mark.parametrize("target", KINDS)
@@ -199,7 +199,7 @@ def test_deletion_is_asked_for_and_stays_below_the_prefix(store: Store, folder: 
     os.unlink(folder / "a/b/go")
     os.unlink(folder / "go")
     assert counts(up(folder, store)) == (0, 1, 0, 0)
-    planned = plan(LocalEnd(folder), StoreEnd(store, "data"), Options(delete=True))
+    planned = plan(LocalEnd(folder), StoreEnd(store, "data"), TransferOptions(delete=True))
     assert (planned.deletes, planned.delete_bytes) == (2, 2)
     assert [info.key for info in store.list("data")] == ["data/a/b/go", "data/go", "data/keep"]
     assert counts(run(planned)) == (0, 1, 2, 0)
@@ -211,18 +211,18 @@ def test_deletion_is_asked_for_and_stays_below_the_prefix(store: Store, folder: 
         "other/data/x",
     ]
     assert counts(down(store, tmp_path / "back")) == (0, 1, 0, 0)
-    assert counts(down(store, tmp_path / "back", options=Options(delete=True))) == (0, 1, 2, 0)
+    assert counts(down(store, tmp_path / "back", options=TransferOptions(delete=True))) == (0, 1, 2, 0)
     assert os.listdir(tmp_path / "back") == ["keep"]
 
 
 def test_patterns_hold_on_both_sides(store: Store, folder: Path, tmp_path: Path) -> None:
     write(folder, {"a.jpg": b"1", "a.txt": b"1", "b/c.jpg": b"1", "skip/d.jpg": b"1"})
-    options = Options(include=("*.jpg",), exclude=("skip/",), delete=True)
+    options = TransferOptions(include=("*.jpg",), exclude=("skip/",), delete=True)
     store.put("data/other.txt", b"not chosen, not deleted")
     store.put("data/old.jpg", b"chosen, deleted")
     assert counts(up(folder, store, options=options)) == (2, 0, 1, 0)
     assert [info.key for info in store.list()] == ["data/a.jpg", "data/b/c.jpg", "data/other.txt"]
-    down(store, tmp_path / "back", options=Options(include=("/b/",)))
+    down(store, tmp_path / "back", options=TransferOptions(include=("/b/",)))
     assert read(tmp_path / "back") == {"b/c.jpg": b"1"}
 
 
@@ -234,7 +234,7 @@ def test_nothing_is_there(store: Store, folder: Path, tmp_path: Path) -> None:
     folder.mkdir()
     assert counts(up(folder, store)) == (0, 0, 0, 0)
     store.put("data/x", b"1")
-    assert counts(down(store, folder, options=Options(include=("nothing",)))) == (0, 0, 0, 0)
+    assert counts(down(store, folder, options=TransferOptions(include=("nothing",)))) == (0, 0, 0, 0)
 
 
 def test_an_empty_source_with_delete_empties_the_destination_and_a_missing_one_does_not(
@@ -242,16 +242,16 @@ def test_an_empty_source_with_delete_empties_the_destination_and_a_missing_one_d
 ) -> None:
     store.put("data/x", b"1")
     with pytest.raises(UsageError):
-        up(folder, store, options=Options(delete=True))
+        up(folder, store, options=TransferOptions(delete=True))
     assert store.get("data/x") == b"1"
     folder.mkdir()
-    assert counts(up(folder, store, options=Options(delete=True))) == (0, 0, 1, 0)
+    assert counts(up(folder, store, options=TransferOptions(delete=True))) == (0, 0, 1, 0)
 
 
 def test_the_numbers_add_up(store: Store, folder: Path) -> None:
     files = {**many(15), "large": LARGE}
     write(folder, files)
-    progress = Progress()
+    progress = TransferProgress()
     planned = plan(LocalEnd(folder), StoreEnd(store, "data"), progress=progress)
     assert progress.read().looked_at == 16
     assert (planned.files, planned.bytes) == (16, sum(map(len, files.values())))

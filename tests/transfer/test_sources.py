@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from services.azurite import Azurite
+from services.moto import Moto
 from services.proxy import Fault, Request, proxied
-from transfer.conftest import azure_store
+from transfer.conftest import azure_store, s3_store
 from transfer.moving import counts, up
 from transfer.trees import noise, read, write
 
@@ -21,10 +22,10 @@ from gofer.storage.file import FileStore
 from gofer.storage.memory import MemoryStore
 from gofer.transfer import LocalEnd, StoreEnd, plan, run
 from gofer.transfer.budget import Budget
-from gofer.transfer.choice import Choice
-from gofer.transfer.entries import Entry
+from gofer.transfer.choice import FileSelection
+from gofer.transfer.entries import FileEntry
 from gofer.transfer.files import TICK_S, FileParts, read_small
-from gofer.transfer.mover import Changed
+from gofer.transfer.mover import SourceChanged
 
 
 class Rewriting:
@@ -72,15 +73,15 @@ def test_a_file_that_is_written_to_is_never_read_torn(tmp_path: Path, pause_s: f
         for _ in range(20):
             since = time.monotonic()
             try:
-                data, _entry = read_small(str(path), Entry("file", 1, 1))
-            except Changed:
+                data, _entry = read_small(str(path), FileEntry("file", 1, 1))
+            except SourceChanged:
                 noticed += 1
             else:
                 if data not in wholes:
                     torn.append((since, time.monotonic()))
     assert all(writer.took_long_between(*one) for one in torn)
     assert noticed or pause_s > 0.001
-    assert read_small(str(path), Entry("file", 1, 1))[0] in wholes
+    assert read_small(str(path), FileEntry("file", 1, 1))[0] in wholes
 
 
 def test_parts_are_hashed_in_order_whoever_reads_them(tmp_path: Path) -> None:
@@ -88,7 +89,7 @@ def test_parts_are_hashed_in_order_whoever_reads_them(tmp_path: Path) -> None:
 
     data = noise(1_000_003)
     path = write(tmp_path, {"file": data}) / "file"
-    parts = FileParts(str(path), Entry("file", 1, 1))
+    parts = FileParts(str(path), FileEntry("file", 1, 1))
     budget = Budget(100_000)
     sizes = [min(50_000, len(data) - start) for start in range(0, len(data), 50_000)]
 
@@ -108,7 +109,7 @@ def test_parts_are_hashed_in_order_whoever_reads_them(tmp_path: Path) -> None:
 
 def test_a_part_that_fails_holds_nobody_up(tmp_path: Path) -> None:
     path = write(tmp_path, {"file": noise(200_000)}) / "file"
-    parts = FileParts(str(path), Entry("file", 1, 1))
+    parts = FileParts(str(path), FileEntry("file", 1, 1))
     os.truncate(path, 120_000)
     budget = Budget(100_000)
     ended: dict[int, str] = {}
@@ -117,7 +118,7 @@ def test_a_part_that_fails_holds_nobody_up(tmp_path: Path) -> None:
         try:
             budget.release(parts.read(number, number * 50_000, 50_000, budget))
             ended[number] = "read"
-        except Changed as error:
+        except SourceChanged as error:
             ended[number] = error.message
 
     threads = [threading.Thread(target=take, args=[number], daemon=True) for number in (3, 1, 2, 0)]
@@ -145,7 +146,7 @@ def test_a_look_does_not_lose_the_md5_of_the_listing() -> None:
     store = Terse()
     store.put("k", b"first")
     end = StoreEnd(store)
-    (entry,) = end.entries(Choice())
+    (entry,) = end.entries(FileSelection())
     assert entry.md5 is not None
     assert end.look_again(entry).md5 == entry.md5
     store.put("k", b"other")
@@ -215,13 +216,13 @@ def test_files_that_vanish_or_grow_after_the_plan(folder: Path) -> None:
 
 
 def test_odd_files_are_named_and_keep_deletions_back(folder: Path) -> None:
-    from gofer.transfer import Options
+    from gofer.transfer import TransferOptions
 
     write(folder, {"file": b"1"})
     os.mkfifo(folder / "pipe")
     store = MemoryStore()
     store.put("data/extra", b"1")
-    result = up(folder, store, options=Options(delete=True))
+    result = up(folder, store, options=TransferOptions(delete=True))
     assert counts(result) == (1, 0, 0, 1)
     assert list(result.odd) == [("pipe", "is a pipe")]
     assert result.kept == 1
@@ -236,3 +237,15 @@ def test_a_store_that_takes_nothing_ends_it(folder: Path, tmp_path: Path) -> Non
     with pytest.raises(StoreError, match="50 files in a row failed, the last: cannot write"):
         up(folder, store)
     assert read(tmp_path / "store") == {"data": b"in the way"}
+
+
+def test_a_name_with_an_escaped_zero_byte_fails_alone_and_forges_nothing(moto: Moto, folder: Path) -> None:
+    """Somebody else chooses names in the bucket: one that would end a record early, with facts behind it."""
+    bucket = moto.new_bucket()
+    forged = "zz\u201b00" + "".join(f"\u201b{byte:02X}" for byte in b"(\x00\x87\x93\x03")
+    for name in ("plain", "a\u201b00b", forged):
+        moto.client().put_object(Bucket=bucket, Key=f"some/folder/data/{name}", Body=b"content")
+    result = run(plan(StoreEnd(s3_store(moto, bucket=bucket), "data"), LocalEnd(folder)))
+    assert counts(result) == (1, 0, 0, 2)
+    assert (folder / "plain").read_bytes() == b"content"
+    assert not (folder / "zz").exists()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from transfer.trees import write
 
 from gofer.testing.storage_conformance import ODD_NAMES
-from gofer.transfer.choice import Choice
+from gofer.transfer.choice import FileSelection
 from gofer.transfer.notes import Notes
 from gofer.transfer.walk import Walk
 
@@ -22,7 +22,7 @@ from gofer.transfer.walk import Walk
 def walk(root: Path, *, follow: bool = True, **choice: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
     """The paths in the order they came, and what was told."""
     notes = Notes()
-    found = Walk(os.fsencode(root), Choice(**choice), notes.add, follow).entries()
+    found = Walk(os.fsencode(root), FileSelection(**choice), notes.add, follow).entries()
     return [entry.path for entry in found], dict(notes)
 
 
@@ -36,7 +36,7 @@ def test_size_time_and_mode(tmp_path: Path) -> None:
     write(tmp_path, {"plain": b"12345", "program": b""})
     (tmp_path / "program").chmod(0o755)
     os.utime(tmp_path / "plain", ns=(1, 1_234_567_890_123_456_789))
-    plain, program = Walk(os.fsencode(tmp_path), Choice(), Notes().add, True).entries()
+    plain, program = Walk(os.fsencode(tmp_path), FileSelection(), Notes().add, True).entries()
     assert (plain.size, plain.mtime_ns, plain.executable) == (5, 1_234_567_890_123_456_789, False)
     assert plain.recorded
     assert program.executable
@@ -129,7 +129,7 @@ def test_a_root_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 def test_unfinished_downloads_are_no_files(tmp_path: Path) -> None:
     write(tmp_path, {"a/file": b"", "a/.gofer-part-1": b"half"})
     parts: list[str] = []
-    found = Walk(os.fsencode(tmp_path), Choice(), Notes().add, True, parts.append).entries()
+    found = Walk(os.fsencode(tmp_path), FileSelection(), Notes().add, True, parts.append).entries()
     assert [entry.path for entry in found] == ["a/file"]
     assert parts == ["a/.gofer-part-1"]
 
@@ -165,7 +165,7 @@ def test_a_listing_is_chosen_from_as_a_walk_is(
     folders = {path[:at] for path in paths for at in range(len(path)) if path[at] == "/"}
     files = sorted(set(paths) - folders, key=os.fsencode)
     root = write(tmp_path_factory.mktemp("tree"), dict.fromkeys(files, b""))
-    choice = Choice(include, exclude)
+    choice = FileSelection(include, exclude)
     assert walk(root, include=tuple(include), exclude=tuple(exclude))[0] == [
         path for path in files if choice.takes(os.fsencode(path))
     ]

@@ -15,7 +15,7 @@ from typing import Any
 
 from gofer.config.stores import StoreOptions
 from gofer.storage.open import open_store
-from gofer.transfer import End, LocalEnd, Options, StoreEnd, plan, run
+from gofer.transfer import End, LocalEnd, StoreEnd, TransferOptions, plan, run
 
 
 def start(job: dict[str, Any]) -> subprocess.Popen[str]:
@@ -44,7 +44,7 @@ def _main(job: dict[str, Any]) -> None:
     far = StoreEnd(open_store(url, StoreOptions(**options), create=True), job["prefix"])
     near = LocalEnd(Path(job["folder"]))
     ends: tuple[End, End] = (near, far) if job["verb"] == "up" else (far, near)
-    planned = plan(*ends, Options(jobs=job.get("jobs", 0)))
+    planned = plan(*ends, TransferOptions(jobs=job.get("jobs", 0)))
     print("begun", flush=True)
     result = run(planned, state=Path(job["state"]) if job.get("state") else None)
     failed = [*result.failed, *result.changed]

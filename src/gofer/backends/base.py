@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from gofer.agent.objects.facts import ObjectInfo
-from gofer.agent.sealed import Private
-from gofer.agent.states import State
+from gofer.core.secrets.run_secrets import Private
+from gofer.core.states import State
 from gofer.model.job import Job
 from gofer.model.layout import Layout
 from gofer.model.run import Observation, RunRecord
+from gofer.objects.facts import ObjectInfo
 
 
 class Plan(Protocol):
@@ -62,6 +62,15 @@ class Backend(Protocol):
 
 
 @runtime_checkable
+class HidesGpus(Protocol):
+    """A backend on which a run that asks for no GPU sees none, though the nodes have some."""
+
+    @property
+    def gpus_per_node(self) -> int:
+        """GPUs that a node of the target has; 0 for none, or where nobody says it."""
+
+
+@runtime_checkable
 class Chooses(Protocol):
     """A backend of several machines, to one or more of which a run is given."""
 
@@ -94,10 +103,10 @@ class Identifies(Protocol):
 
     @property
     def node_identity(self) -> dict[str, str | None] | None:
-        """By which they open the stores (see gofer.agent.objects); None where they are lent a signature."""
+        """By which they open the stores (see gofer.objects); None where they are lent a signature."""
 
 
-class Credential(NamedTuple):
+class RunCredential(NamedTuple):
     """One thing that opens something for a run: `what` names it without giving it away, `mend` is what to do
     about its end. Those that never end are not listed.
     """
@@ -111,8 +120,17 @@ class Credential(NamedTuple):
 class Holds(Protocol):
     """A backend whose cluster opens things for runs by credentials that gofer did not give it."""
 
-    def held(self) -> list[Credential]:
+    def held(self) -> list[RunCredential]:
         """Those that end, as far as the cluster says it; asks it."""
+
+
+@runtime_checkable
+class SeesEnvironment(Protocol):
+    """A backend whose nodes may see the environment of the submitting shell, and so its Python packages."""
+
+    @property
+    def sees_environment(self) -> bool:
+        """Whether they do: unless a job says otherwise, no packages are built for it then."""
 
 
 @runtime_checkable
@@ -131,6 +149,14 @@ class DecidesGrace(Protocol):
     @property
     def decides_grace(self) -> bool:
         """Whether it is so."""
+
+
+@runtime_checkable
+class Stalls(Protocol):
+    """A backend whose queue is worked on by a process that may be missing."""
+
+    def stalled(self) -> str | None:
+        """Why nobody works on the queue now, in words that say what to do; None when somebody does."""
 
 
 @runtime_checkable
@@ -294,7 +320,7 @@ class Prunable(NamedTuple):
     why: str
 
 
-class Ended(NamedTuple):
+class RunEnd(NamedTuple):
     """When a run, or the last of a group, ended. `is_recorded` says that its own record in the store says so,
     and so whoever finds the run anew finds it ended.
     """
@@ -323,7 +349,7 @@ class PruneBounds(NamedTuple):
 
     before: float
     unused_since: float
-    ended: Callable[[Collection[str], bool], Mapping[str, Ended]]
+    ended: Callable[[Collection[str], bool], Mapping[str, RunEnd]]
     store: KeptObjects
     whole: frozenset[str] = frozenset()
 

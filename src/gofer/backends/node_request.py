@@ -9,7 +9,9 @@ import msgspec
 from gofer.config.references import holds_reference
 from gofer.model.job import JobFolder
 from gofer.model.layout import Layout
-from gofer.model.run import RunRecord
+from gofer.model.run import CodeOrigin, RestoreFrom, RunRecord
+from gofer.node.packages.package_files import AUTO, NONE
+from gofer.text import parse_size
 
 
 class NodeRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,46 +20,75 @@ class NodeRequest(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     target: str
     snapshot: str | None
+    code: CodeOrigin | None
     workdir: str
+    stdin: int | None
     folders: dict[str, JobFolder]
     command: tuple[str, ...]
     launcher: str
+    multi_process: bool
+    procs: int | None
+    command_launcher: str | None
+    rank_variables: str
     env: dict[str, str]
     setup: str | None
+    packages: str
+    wheels: str | None
     tags: dict[str, str]
     sync: tuple[str, ...]
+    keep_bytes: int
+    keep_group_bytes: int
+    keep_most_bytes: int
+    outputs: tuple[str, ...]
     layout: Layout
     time_limit_s: float | None
     grace_s: float
     retries: int
     retry_on: tuple[str, ...]
+    restore_from: RestoreFrom | None = None
 
 
 # Outputs that go to the store while a run runs whose nodes may be taken back, where the job does not say.
 _ALL = ("*",)
 
 
-def common_fields(record: RunRecord, *, takes_nodes_back: bool = False) -> dict[str, Any]:
+def common_fields(
+    record: RunRecord, *, takes_nodes_back: bool = False, packages: str = AUTO
+) -> dict[str, Any]:
     """The fields of NodeRequest. Values with references are left out of `env`: they are private.
 
     With `takes_nodes_back` the cluster may take the nodes of this run for others, and give it new ones later.
+    `packages` holds where the job does not choose.
     """
     job = record.job
     return {
         "id": record.id,
         "target": record.target,
         "snapshot": record.snapshot,
+        "code": record.code,
         "workdir": job.workdir,
+        "stdin": job.stdin,
         "folders": job.folders,
         "command": job.command,
         "launcher": job.launcher,
+        "multi_process": job.multi_process,
+        "procs": job.resources.procs,
+        "command_launcher": job.command_launcher,
+        "rank_variables": job.rank_variables,
         "env": {name: value for name, value in job.env.items() if not holds_reference(value)},
         "setup": job.setup,
+        "packages": (job.packages or packages) if record.snapshot else NONE,
+        "wheels": job.wheels,
         "tags": job.tags,
         "sync": (_ALL if takes_nodes_back else ()) if job.sync is None else job.sync,
+        "keep_bytes": 0 if job.keep == "none" else parse_size(job.keep),
+        "keep_group_bytes": parse_size(job.keep_group),
+        "keep_most_bytes": parse_size(job.keep_most),
+        "outputs": job.outputs,
         "layout": record.layout,
         "time_limit_s": job.time_limit_s,
         "grace_s": job.grace_s,
         "retries": job.retries,
         "retry_on": tuple(reason.value for reason in job.retry_on),
+        "restore_from": record.restore_from,
     }

@@ -17,6 +17,8 @@ from typing import Any
 
 import msgspec
 
+from gofer.model.decode import decode
+
 SOONEST_S = 2.0
 LATEST_S = 30.0
 _GROWTH = 1.5
@@ -92,14 +94,15 @@ class Polling:
     def _read(self) -> Said:
         try:
             with open(self._path, "rb") as file:
-                return msgspec.json.decode(file.read(), type=Said)
-        except (FileNotFoundError, msgspec.DecodeError):
+                return decode(file.read(), Said) or Said()
+        except FileNotFoundError:
             return Said()
 
     def _write(self, said: Said) -> None:
-        from gofer.agent import files
+        from gofer.core import files
 
-        files.write_whole(self._path, msgspec.json.encode(said), mode=0o600)
+        # ASCII: what a run's folder says may hold lone surrogates, which msgspec cannot encode.
+        files.write_whole(self._path, files.encode(msgspec.to_builtins(said)), mode=0o600)
 
 
 def _covers(said: Said, runs: Mapping[str, Rows]) -> bool:

@@ -44,12 +44,13 @@ def _nowhere(url: str) -> BlobPlace | None:
     return None
 
 
-class Surroundings(NamedTuple):
+class BackendContext(NamedTuple):
     """What a backend is given besides its options: the folder of this machine's queue and the target's
     store. `store_path` is where the runs find the store as a folder, None where they do not; `is_lent` says
     that they can be given access to it otherwise. `machine` is where the cluster is asked; a session always
     gives one. `place_of` says where in Azure's blob storage a store's URL is, None where it is not there.
     `environ` is the environment of the login that the service is asked by; without it, that of the process.
+    `placement` names the machines of one run, between commas, where a target has several: "" is all of them.
     """
 
     target: str
@@ -60,6 +61,7 @@ class Surroundings(NamedTuple):
     machine: Machine | None = None
     place_of: Callable[[str], BlobPlace | None] = _nowhere
     environ: Mapping[str, str] | None = None
+    placement: str = ""
 
 
 class Kind(NamedTuple):
@@ -70,12 +72,12 @@ class Kind(NamedTuple):
     """
 
     options: type[msgspec.Struct]
-    make: Callable[[msgspec.Struct, Surroundings], Backend]
+    make: Callable[[msgspec.Struct, BackendContext], Backend]
     login: Callable[[msgspec.Struct, str], Login | None] = _nowhere_else
     has_jobs: bool = False
 
 
-def check_reach(around: Surroundings) -> None:
+def check_reach(around: BackendContext) -> None:
     """UsageError when the runs of a target could not reach its store."""
     if around.store_path is None and not around.is_lent:
         raise UsageError(

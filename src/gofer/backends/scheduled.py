@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gofer.agent import files, sealed
-from gofer.agent.sealed import Private
-from gofer.agent.states import Reason, State
+from gofer.core import files
+from gofer.core.secrets import run_secrets
+from gofer.core.secrets.run_secrets import Private
+from gofer.core.states import Reason, State
 from gofer.errors import CheckFailed
 from gofer.model.job import Job
 from gofer.model.layout import Layout, lay_out
@@ -15,7 +16,7 @@ from gofer.model.run import Observation
 
 def lay_out_on_nodes(job: Job, *, gpus_per_node: int, target: str) -> Layout:
     """CheckFailed for launchers that the agents do not know, and for GPUs of nobody knows how many a node."""
-    if job.launcher not in ("spawn", "mpi"):
+    if job.launcher not in ("spawn", "mpi", "torchrun"):
         raise CheckFailed(
             f"the target `{target}` cannot start processes by `launcher: {job.launcher}`",
             hint="leave `launcher` out: gofer starts them, with the variables that launchers set",
@@ -35,15 +36,15 @@ class SealsBeside:
     _seals: str
 
     def seal(self, run_id: str, values: Private) -> None:
-        sealed.write(self._seals, run_id, values)
+        run_secrets.write(self._seals, run_id, values)
 
     def drop_seals(self, is_recorded: Callable[[str], bool]) -> None:
-        for path, run_id in sealed.abandoned(self._seals).items():
+        for path, run_id in run_secrets.abandoned(self._seals).items():
             if not is_recorded(run_id):
                 files.remove(path)
 
     def unseal(self, run_id: str) -> None:
-        sealed.remove(self._seals, run_id)
+        run_secrets.remove(self._seals, run_id)
 
 
 def forgotten(run_id: str, words: str, *, for_s: float, patience_s: float, now: float) -> Observation:

@@ -44,7 +44,7 @@ class LazyGroup(click.Group):
         module, help, _ = self.table[name]
         if not module:
             return LazyGroup(name, NOUNS[name], _group_help(name, help))
-        command = import_module(f"gofer.cli.{module}").command
+        command = import_module(f"gofer.cli.commands.{module}").command
         assert isinstance(command, click.Command)
         return command
 
@@ -62,7 +62,7 @@ class LazyGroup(click.Group):
             formatter.write_dl(rows)
 
     def _no_such(self, ctx: click.Context, word: str) -> UsageError:
-        from gofer.cli.older import NEAREST
+        from gofer.cli.legacy_words import NEAREST
 
         nearest = NEAREST.get(f"{ctx.command_path} {word}".removeprefix("gofer "))
         if nearest is not None:

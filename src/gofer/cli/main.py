@@ -16,6 +16,7 @@ _INTERRUPTED = 130
 def entry() -> None:
     """Run the command line of this process and leave with its exit status."""
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Paths and commands may hold bytes that are no UTF-8: they leave as they came.
         utf8 = sys.stdout.encoding.lower() in ("utf-8", "utf8")
@@ -24,7 +25,7 @@ def entry() -> None:
     try:
         sys.stdout.flush()
     except OSError as error:
-        status = _cannot_write(error)
+        status = _cannot_write(error, status)
     gc.freeze()  # the interpreter need not search for cycles in what the system is about to take back
     sys.exit(status)
 
@@ -40,14 +41,33 @@ def main(argv: list[str]) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except Exception as error:
-        from gofer.cli.failure import explain
+        from gofer.cli.output.done import noted
+        from gofer.cli.output.failure import explain
 
-        return explain(error, debug="debug" in notes or os.environ.get("GOFER_DEBUG", "0") not in ("", "0"))
+        if noted() and isinstance(error, OSError) and error.filename is None:
+            return _cannot_write(error)
+        status = explain(error, debug="debug" in notes or os.environ.get("GOFER_DEBUG", "0") not in ("", "0"))
+        if found := noted():
+            from gofer.cli.output.screen import say
+
+            say(f"{found.words}; repeating the command would do it again")
+        return status
+
+
+def _open_closed_streams() -> None:
+    """A stream that the caller closed (`>&-`) is /dev/null: nothing else may take its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            os.dup2(opened, number)
+            if opened != number:
+                os.close(opened)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8", closefd=False))
 
 
 def _run(argv: list[str], notes: dict[str, object]) -> int:
     if argv in (["version"], ["--version"]):
-        from gofer.cli.version import show
+        from gofer.cli.commands.settings.version import show
 
         return show()
     import gofer.cli.quick_click  # noqa: F401  (before anything that imports click)
@@ -56,17 +76,17 @@ def _run(argv: list[str], notes: dict[str, object]) -> int:
     import click
 
     from gofer.cli.lazy import root
-    from gofer.cli.leading import rearrange, remark
+    from gofer.cli.option_order import rearrange, remark
 
     if "_GOFER_COMPLETE" in os.environ:
-        from gofer.cli.completing import complete
+        from gofer.cli.completion_words import complete
 
         return complete(os.environ)
     group = root()
     words = rearrange(argv)
     said = remark(argv)
     if said:
-        from gofer.cli.screen import say
+        from gofer.cli.output.screen import say
 
         say(said)
     try:
@@ -77,11 +97,19 @@ def _run(argv: list[str], notes: dict[str, object]) -> int:
     return status if isinstance(status, int) else 0
 
 
-def _cannot_write(error: OSError) -> int:
-    """A reader that left is nothing to talk about, a full disk is; and nothing more is written at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _cannot_write(error: OSError, status: int | None = None) -> int:
+    """A reader that left is nothing to talk about, a full disk is; and nothing more is written at exit.
+
+    A command that has had its effect says what it did, and exits with `status`, if it came to its end: one
+    that is repeated for a failure would do it twice.
+    """
+    from gofer.cli.output.done import give_up_stdout, noted
+
+    give_up_stdout(error)
+    if found := noted():
+        return found.status if status is None else status
     if isinstance(error, BrokenPipeError):
         return _PIPE_CLOSED
-    from gofer.cli.failure import explain
+    from gofer.cli.output.failure import explain
 
     return explain(error, debug=False)

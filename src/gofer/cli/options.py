@@ -65,19 +65,19 @@ def _note_debug(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     notes = ctx.find_object(dict)
     if asked and notes is not None:
         notes["debug"] = True
-        from gofer.cli.request_log import show_requests
+        from gofer.cli.output.request_log import show_requests
 
         show_requests()
 
 
 def _targets(ctx: click.Context, _: click.Parameter, start: str) -> list[CompletionItem]:
-    from gofer.cli.completing import target_names
+    from gofer.cli.completion_words import target_names
 
     return target_names(start)
 
 
 def _runs(ctx: click.Context, _: click.Parameter, start: str) -> list[CompletionItem]:
-    from gofer.cli.completing import run_references
+    from gofer.cli.completion_words import run_references
 
     return run_references(start)
 

@@ -20,7 +20,12 @@ stale.
 
 stdout is data, stderr is talk. The exit status is 0, 1 for a failure, 2 for words that gofer cannot take, 130
 after Ctrl-C; `wait`, `submit --wait` and `submit -f` exit as the run did. A run is named by any unique
-beginning or end of its id, or `last`.
+beginning or end of its id, or `last`, the newest of this project.
+
+A command that has had its effect does not fail because its output cannot be written: when stdout is full, or
+its reader has left, `submit`, `resubmit`, `abort` and `tag` say on stderr what was done and exit as usual,
+`submit -f` with 141. So a script that repeats a failed command does not send a run twice. A closed stdout
+(`>&-`) is /dev/null. Commands that only read exit with 1 when stdout is full.
 
 `--debug` or `GOFER_DEBUG=1` shows requests to Azure, without what is private in them, and a traceback of what
 fails. `NO_COLOR` turns colours off.

@@ -12,21 +12,26 @@ from gofer.text import parse_duration_s
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from gofer.ops.submit import SubmitRequest
+    from gofer.ops.submission.submit import SubmitRequest
 
-_AS_GIVEN = ("name", "gpus", "nodes", "procs", "cpus", "setup", "retries", "priority", "launcher")
+_AS_GIVEN = (
+    *("name", "gpus", "nodes", "procs", "cpus", "setup", "retries", "priority"),
+    *("launcher", "rank_variables", "keep", "packages", "wheels"),
+)
 
 
 def build_request(given: Mapping[str, Any]) -> SubmitRequest:
     """The request; UsageError for a value that cannot be read. Nothing is checked against a target here."""
     from gofer.config.jobs import JobFlags
-    from gofer.ops.submit import SubmitRequest
+    from gofer.ops.submission.standard_input import read_all
+    from gofer.ops.submission.submit import SubmitRequest
 
     flags = JobFlags(
         **{name: given[name] for name in _AS_GIVEN},
         env=read_environment(given["env"], os.environ),
         tags=read_tags(given["tags"]),
         sync=tuple(pattern for pattern in given["sync"] if pattern) if given["sync"] else None,
+        outputs=tuple(given["outputs"]) or None,
         time_limit_s=_duration(given["time_limit"]),
         grace_s=_duration(given["grace"]),
         retry_on=_words(given["retry_on"]),
@@ -34,20 +39,17 @@ def build_request(given: Mapping[str, Any]) -> SubmitRequest:
     )
     return SubmitRequest(
         flags=flags,
-        command=_command(tuple(given["command"])),
+        command=tuple(given["command"]),
         target=given["target"],
         job_file=Path(given["job"]) if given["job"] else None,
         each=tuple(given["each"]),
         array_file=Path(given["array"]) if given["array"] else None,
         code=not given["no_code"],
+        include=tuple(given["include"]),
+        stdin=read_all() if given["stdin"] else None,
+        with_git=given["with_git"],
+        code_folder=Path(given["code_folder"]) if given["code_folder"] else None,
     )
-
-
-def _command(words: tuple[str, ...]) -> tuple[str, ...]:
-    """A Python file at the front that is no program itself runs under python."""
-    if not words or not words[0].endswith(".py") or os.access(words[0], os.X_OK):
-        return words
-    return ("python", *words)
 
 
 def read_tags(texts: Iterable[str]) -> dict[str, str]:

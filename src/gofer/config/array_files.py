@@ -73,6 +73,8 @@ def _json_lines(path: Path) -> Grid:
     columns: tuple[str, ...] = ()
     rows = []
     for where, entry in _objects(path):
+        if not entry:
+            raise UsageError(f"{where}: a line must name at least one column")
         columns = columns or tuple(entry)
         if set(entry) != set(columns):
             odd = sorted(set(entry) ^ set(columns))[0]

@@ -12,16 +12,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gofer.agent import rows
-from gofer.agent.launch import argument_environment
 from gofer.config.array_files import Grid, read_grid
 from gofer.config.scalars import check_text
+from gofer.core import output_word, rows
+from gofer.core.launch import argument_environment
 from gofer.errors import UnknownName, UsageError
+from gofer.model.bounds import MOST_ROWS
 from gofer.model.job import Array
 from gofer.text import did_you_mean
 
-MOST_ROWS = 100_000
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(\d+))?")
+_MOST_DIGITS = 18
 _COLUMN = re.compile(rows.NAME)
 
 
@@ -110,7 +111,8 @@ def _items(text: str, column: str) -> Iterable[tuple[str, bool]]:
 
 
 def _range(match: re.Match[str], column: str) -> list[str]:
-    first, last, step = int(match[1]), int(match[2]), int(match[3] or 1)
+    is_long = any(len(part or "") > _MOST_DIGITS for part in match.groups())
+    first, last, step = (0, 0, 0) if is_long else (int(match[1]), int(match[2]), int(match[3] or 1))
     if step == 0 or abs(last - first) // step >= MOST_ROWS:
         raise UsageError(
             f"the range `{match[0]}` of `{column}` has too many values", hint=f"at most {MOST_ROWS:,}"
@@ -138,8 +140,13 @@ def check_columns(columns: Sequence[str]) -> None:
 
 
 def check_placeholders(command: Sequence[str], columns: Sequence[str]) -> None:
-    """UnknownName when the command has a `{name}` that is no column; a column used nowhere is fine."""
-    for name in rows.placeholders(command):
+    """UnknownName when the command has a `{name}` that is no column; a column used nowhere is fine.
+
+    `{output}` is the folder of outputs where gofer.core.output_word says so.
+    """
+    free = [word for word in command if not output_word.is_output_word(word)]
+    inner = [name for name in rows.placeholders(command) if name != output_word.NAME]
+    for name in [*inner, *rows.placeholders(free)]:
         if name not in columns:
             known = ", ".join(f"`{column}`" for column in columns)
             near = did_you_mean(name, columns)
@@ -151,8 +158,8 @@ def check_placeholders(command: Sequence[str], columns: Sequence[str]) -> None:
 
 
 def substitute(command: Sequence[str], columns: Sequence[str], row: Sequence[str]) -> tuple[str, ...]:
-    """The command of one row."""
-    return tuple(rows.substitute(command, dict(zip(columns, row, strict=True))))
+    """The command of one row; `{output}` stays, since only the node knows the folder."""
+    return tuple(output_word.show(command, dict(zip(columns, row, strict=True))))
 
 
 def grid_of(tables: Sequence[Mapping[str, str]]) -> Grid:

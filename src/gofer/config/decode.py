@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import inspect
 
-from gofer.config.nodes import Items, Node, Place, Scalar, Table, is_null
+from gofer.config.nodes import Items, Node, Scalar, Table, ValueOrigin, is_null
 from gofer.config.references import holds_reference, references
 from gofer.config.scalars import bare, excerpt, read_scalar, wrong_type
 from gofer.errors import ConfigError
@@ -25,7 +25,7 @@ _MAPS = (inspect.StructType, inspect.DictType)
 _LISTS = (inspect.VarTupleType, inspect.ListType)
 
 
-def unknown_key(name: str, place: Place, *, inside: str, known: Iterable[str]) -> ConfigError:
+def unknown_key(name: str, place: ValueOrigin, *, inside: str, known: Iterable[str]) -> ConfigError:
     """The error for a key that is not one of `known`."""
     names = sorted(known)
     hint = did_you_mean(name, names) or f"the keys are {', '.join(f'`{one}`' for one in names)}"
@@ -69,7 +69,9 @@ class Decoder:
             return self._scalar(node, annotated, key)
         raise wrong_type(node, annotated, key)
 
-    def struct(self, entries: Mapping[str, Node], kind: inspect.StructType, key: str, place: Place) -> Any:
+    def struct(
+        self, entries: Mapping[str, Node], kind: inspect.StructType, key: str, place: ValueOrigin
+    ) -> Any:
         """An instance of the Struct; None when only checking and a value could not be known."""
         values = self.fields(entries, kind, key, place)
         if self._deferred or self._partial:
@@ -80,7 +82,7 @@ class Decoder:
             raise ConfigError(f"`{key}`: {error}", where=place.where) from None
 
     def fields(
-        self, entries: Mapping[str, Node], kind: inspect.StructType, key: str, place: Place
+        self, entries: Mapping[str, Node], kind: inspect.StructType, key: str, place: ValueOrigin
     ) -> dict[str, Any]:
         """The values of the keys that are there; unknown and missing keys are errors."""
         known = {field.encode_name: field for field in kind.fields}
@@ -130,7 +132,7 @@ class Decoder:
         return read_scalar(Scalar(text, node.place), annotated, key)
 
 
-def check_name(name: str, kind: inspect.DictType, key: str, place: Place) -> None:
+def check_name(name: str, kind: inspect.DictType, key: str, place: ValueOrigin) -> None:
     """ConfigError when `name` cannot be a name in that map."""
     rule, _ = bare(kind.key_type)
     pattern, longest = getattr(rule, "pattern", None), getattr(rule, "max_length", None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gofer.config.nodes import Items, Node, Place, Scalar, Table
+from gofer.config.nodes import Items, Node, Scalar, Table, ValueOrigin
 from gofer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,11 +36,13 @@ def parse_document(text: str, *, source: str, path: str | None = None) -> Table:
         node = _Builder(_events(text), source, path).document()
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise _broken(str(error.problem), text, Place(source, mark.line + 1 if mark else 1, path)) from None
+        raise _broken(
+            str(error.problem), text, ValueOrigin(source, mark.line + 1 if mark else 1, path)
+        ) from None
     except YAMLError as error:
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
         reason = getattr(error, "reason", "it cannot be read")
-        raise _broken(str(reason), text, Place(source, line, path)) from None
+        raise _broken(str(reason), text, ValueOrigin(source, line, path)) from None
     if isinstance(node, Scalar) and node.is_null:
         return Table({}, node.place)
     if not isinstance(node, Table):
@@ -86,7 +88,7 @@ def _events(text: str) -> Iterator[Event]:
     return iter(yaml.parse(text, Loader=loader))
 
 
-def _broken(problem: str, text: str, place: Place) -> ConfigError:
+def _broken(problem: str, text: str, place: ValueOrigin) -> ConfigError:
     line = text.split("\n")[(place.line or 1) - 1 :][:1]
     hint = None
     if line and line[0][: len(line[0]) - len(line[0].lstrip())].count("\t"):
@@ -110,7 +112,7 @@ class _Builder:
     def document(self) -> Node:
         from yaml import DocumentEndEvent, DocumentStartEvent, StreamEndEvent, StreamStartEvent
 
-        root: Node = Scalar("", Place(self._source, 1, self._path))
+        root: Node = Scalar("", ValueOrigin(self._source, 1, self._path))
         documents = 0
         for event in self._events:
             if isinstance(event, DocumentStartEvent):
@@ -121,8 +123,8 @@ class _Builder:
                 root = self._node(event, MOST_DEPTH)
         return root
 
-    def _place(self, event: Event) -> Place:
-        return Place(self._source, (event.start_mark.line if event.start_mark else 0) + 1, self._path)
+    def _place(self, event: Event) -> ValueOrigin:
+        return ValueOrigin(self._source, (event.start_mark.line if event.start_mark else 0) + 1, self._path)
 
     def _node(self, event: Event, depth: int) -> Node:
         from yaml import AliasEvent, MappingStartEvent, ScalarEvent
@@ -150,7 +152,7 @@ class _Builder:
             self._anchors[anchor] = node
         return node
 
-    def _alias(self, event: Event, place: Place) -> Node:
+    def _alias(self, event: Event, place: ValueOrigin) -> Node:
         name = str(getattr(event, "anchor", ""))
         if name not in self._anchors:
             raise ConfigError(f"the alias `*{name}` names no anchor above it", where=place.where)
@@ -159,7 +161,7 @@ class _Builder:
             raise ConfigError(f"the alias `*{name}` stands inside its own anchor", where=place.where)
         return node
 
-    def _items(self, place: Place, depth: int) -> Items:
+    def _items(self, place: ValueOrigin, depth: int) -> Items:
         from yaml import SequenceEndEvent
 
         items: list[Node] = []
@@ -169,7 +171,7 @@ class _Builder:
             items.append(self._node(event, depth))
         return Items(tuple(items), place)
 
-    def _table(self, place: Place, depth: int) -> Table:
+    def _table(self, place: ValueOrigin, depth: int) -> Table:
         from yaml import MappingEndEvent
 
         own: dict[str, Node] = {}
@@ -193,7 +195,7 @@ class _Builder:
         return Table(inherited | own, place)
 
 
-def _merge_key(value: Node, place: Place) -> dict[str, Node]:
+def _merge_key(value: Node, place: ValueOrigin) -> dict[str, Node]:
     """The entries a `<<` brings in; of several tables the first to name a key wins."""
     tables = value.items if isinstance(value, Items) else (value,)
     entries: dict[str, Node] = {}

@@ -25,7 +25,7 @@ def find_above(folder: Path, home: Path, name: str) -> Path | None:
     """
     folder = Path(os.path.abspath(folder))
     for candidate in (folder, *folder.parents):
-        if candidate != folder and _is_common_ground(candidate, home):
+        if candidate != folder and is_common_ground(candidate, home):
             return None
         if os.path.lexists(candidate / name):
             return candidate / name
@@ -34,7 +34,8 @@ def find_above(folder: Path, home: Path, name: str) -> Path | None:
     return None
 
 
-def _is_common_ground(folder: Path, home: Path) -> bool:
+def is_common_ground(folder: Path, home: Path) -> bool:
+    """Whether it is the home folder, `/`, or a folder that everybody may write to."""
     if folder in (home, Path(folder.anchor)):
         return True
     try:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.agent import modes
-from gofer.config.nodes import BUILT_IN, Node, Place, Scalar, Table, merged, table
+from gofer.config.nodes import BUILT_IN, Node, Scalar, Table, ValueOrigin, merged, table
+from gofer.core import folder_modes
 from gofer.errors import ConfigError
 
 if TYPE_CHECKING:
     from gofer.config.settings import Settings
 
 
-class Folder(NamedTuple):
+class MappedFolder(NamedTuple):
     """One mapped folder of one target. `root` is the project's folder, so `root / name` is the local side.
 
     `mode` is None where none is written: what a run does then depends on where it runs. `read_only` is about
@@ -29,18 +29,18 @@ class Folder(NamedTuple):
     path: str
     mode: str | None
     root: Path
-    place: Place
+    place: ValueOrigin
     problem: str | None = None
     read_only: bool = False
 
-    def check(self) -> Folder:
+    def check(self) -> MappedFolder:
         """The folder itself; ConfigError when what was written about it cannot be used."""
         if self.problem:
             raise ConfigError(self.problem, where=self.place.where)
         return self
 
 
-def folders_of(settings: Settings, target: str) -> dict[str, Folder]:
+def folders_of(settings: Settings, target: str) -> dict[str, MappedFolder]:
     """The folders of a target by name; UnknownName when there is no such target."""
     found = settings.target(target)
     mapped = {
@@ -53,7 +53,7 @@ def folders_of(settings: Settings, target: str) -> dict[str, Folder]:
     theirs = table(imported.node.entries.get("folders"))
     mapped |= {name: mapped[name]._replace(root=imported.root) for name in theirs}
     bad = {
-        name: Folder(name, "", "", None, imported.root, place, problem)
+        name: MappedFolder(name, "", "", None, imported.root, place, problem)
         for name, (problem, place) in imported.problems.items()
     }
     return {**mapped, **bad}
@@ -67,13 +67,13 @@ def _joined(settings: Settings, target: str) -> Node | None:
     return Table({**table(shared), **table(own)}, own.place if own else BUILT_IN)
 
 
-def _folder(settings: Settings, name: str, node: Node, store: str) -> Folder:
+def _folder(settings: Settings, name: str, node: Node, store: str) -> MappedFolder:
     entries = table(node)
     mode, read_only = _word(entries.get("mode")), _is_true(entries.get("read_only"))
     problem = None
-    if read_only and mode == modes.UPLOAD:
+    if read_only and mode == folder_modes.UPLOAD:
         problem = f"the folder `{name}` is `read_only`, and `mode: upload` writes to it; leave one out"
-    return Folder(
+    return MappedFolder(
         name,
         _word(entries.get("store")) or store,
         settings.resolve(_word(entries.get("path")) or "").strip("/"),

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.config.importers.account import holds_credential, read_account
 from gofer.config.importers.act import take_act
-from gofer.config.importers.draft import Draft, Value, safe_name
+from gofer.config.importers.draft import ImportDraft, Value, safe_name
 from gofer.config.importers.key_paths import dotted, leaves
-from gofer.config.importers.keys import Keys, Outcome
-from gofer.config.nodes import Items, Node, Place, Scalar, Table
+from gofer.config.importers.keys import KeyOutcome, SheetKeys
+from gofer.config.nodes import Items, Node, Scalar, Table, ValueOrigin
 from gofer.errors import ConfigError, UnknownName
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ class ImportedTarget(NamedTuple):
 
     node: Table
     root: Path
-    problems: Mapping[str, tuple[str, Place]]
+    problems: Mapping[str, tuple[str, ValueOrigin]]
     accounts: tuple[Path, ...]
     unused: tuple[Unused, ...]
     notes: tuple[str, ...] = ()
 
 
-class _Live(Draft):
+class _Live(ImportDraft):
     """A draft of one file that is read and not written. `kept` holds credentials: never show it."""
 
     def __init__(self, files: AmlFiles, target: str, taken: list[str]) -> None:
@@ -68,7 +68,7 @@ class _Live(Draft):
     def mention(self, text: str) -> None:
         """Nothing: there is nobody to read it."""
 
-    def keep(self, keys: Keys, key: str, name: str, to: str) -> str:
+    def keep(self, keys: SheetKeys, key: str, name: str, to: str) -> str:
         from gofer.config.redact import remember
 
         text = keys.text(key) or ""
@@ -86,7 +86,7 @@ def read_imported(files: AmlFiles, name: str, taken: list[str]) -> ImportedTarge
     draft = _take(files, name, taken)
     ((target, entry),) = draft.targets.items()
     places = {one.to: one.place for one in draft.findings() if one.to}
-    file = Place(files.path(name).name, None, str(files.path(name)))
+    file = ValueOrigin(files.path(name).name, None, str(files.path(name)))
     node = _node(draft.inert(entry), f"targets.{target}", places, file)
     assert isinstance(node, Table)
     problems = {folder: problem for (_, folder), problem in draft.problems.items()}
@@ -111,7 +111,7 @@ def _take(files: AmlFiles, name: str, taken: list[str]) -> _Live:
     return draft
 
 
-def _node(value: Value, key: str, places: Mapping[str, Place], file: Place) -> Node:
+def _node(value: Value, key: str, places: Mapping[str, ValueOrigin], file: ValueOrigin) -> Node:
     """Plain data as a tree of nodes, each with the place of what it was made of, as far as that is known."""
     place = places.get(key, file)
     if isinstance(value, dict):
@@ -125,12 +125,12 @@ def _node(value: Value, key: str, places: Mapping[str, Place], file: Place) -> N
     return Scalar(str(value), place, plain=not isinstance(value, str))
 
 
-def _unused(draft: Draft) -> Iterator[Unused]:
+def _unused(draft: ImportDraft) -> Iterator[Unused]:
     for sheet in draft.sheets:
         nodes = {(dotted(path), node.place): node for path, node in leaves(sheet.document)}
         for one in sheet.findings():
             node = nodes.get((one.key, one.place))
-            if node is not None and one.outcome in (Outcome.DROPPED, Outcome.UNKNOWN):
+            if node is not None and one.outcome in (KeyOutcome.DROPPED, KeyOutcome.UNKNOWN):
                 yield Unused(one.key, node, one.why)
 
 

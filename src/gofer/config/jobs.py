@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from gofer.config.decode import Decoder, struct_type
-from gofer.config.nodes import BUILT_IN, Items, Node, Place, Scalar, Table, is_null, merged, table
+from gofer.config.nodes import BUILT_IN, Items, Node, Scalar, Table, ValueOrigin, is_null, merged, table
 from gofer.config.scalars import check_text, excerpt
 from gofer.config.sections import JobSection
 from gofer.config.settings import Settings
@@ -39,6 +39,10 @@ class JobFlags(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     env: dict[str, str] = {}
     tags: dict[str, str] = {}
     sync: tuple[str, ...] | None = None
+    keep: str | None = None
+    keep_group: str | None = None
+    keep_most: str | None = None
+    outputs: tuple[str, ...] | None = None
     setup: str | None = None
     time_limit_s: float | None = None
     grace_s: float | None = None
@@ -46,7 +50,10 @@ class JobFlags(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     retry_on: tuple[str, ...] | None = None
     priority: int | None = None
     multi_process: bool | None = None
+    rank_variables: str | None = None
     launcher: str | None = None
+    packages: str | None = None
+    wheels: str | None = None
 
 
 class JobValue(NamedTuple):
@@ -125,12 +132,12 @@ def flag_layer(flags: JobFlags) -> Table:
     for field in struct_type(JobSection).fields:
         value = getattr(flags, _RENAMED.get(field.name, field.name))
         if value is not None and value != {}:
-            place = Place(f"flag {_FLAGS.get(field.name, '--' + field.name.replace('_', '-'))}")
+            place = ValueOrigin(f"flag {_FLAGS.get(field.name, '--' + field.name.replace('_', '-'))}")
             entries[field.name] = _node(value, place)
-    return Table(entries, Place("flags"))
+    return Table(entries, ValueOrigin("flags"))
 
 
-def _node(value: object, place: Place) -> Node:
+def _node(value: object, place: ValueOrigin) -> Node:
     if isinstance(value, Mapping):
         return Table({str(name): _node(one, place) for name, one in value.items()}, place)
     if isinstance(value, (list, tuple)):
@@ -172,12 +179,19 @@ def built_in(key: str) -> Any:
     raise KeyError(key)
 
 
+def _texts(value: object) -> list[str]:
+    """All text in the value of a field: itself, or what a map or a list holds."""
+    if isinstance(value, str):
+        return [value]
+    held = [*value, *value.values()] if isinstance(value, dict) else value
+    return [one for one in held if isinstance(one, str)] if isinstance(held, (list, tuple)) else []
+
+
 def _checked(value: Any, key: str, node: Node) -> Any:
     """What types cannot say: text that no process could be given, names that would break a listing."""
     try:
-        for text in value.values() if isinstance(value, dict) else [value]:
-            if isinstance(text, str):
-                check_text(text, f"`{key}`")
+        for text in _texts(value):
+            check_text(text, f"`{key}`")
     except UsageError as error:
         raise ConfigError(error.message, where=node.place.where) from None
     if key == "name" and not value.isprintable():

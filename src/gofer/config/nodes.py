@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
-class Place(NamedTuple):
+class ValueOrigin(NamedTuple):
     """Where a value was written. `origin` is for listings, `where` for errors."""
 
     source: str
@@ -33,7 +33,7 @@ class Scalar(NamedTuple):
     """One value exactly as written: `no`, `0.10` and `01:30` are those characters and nothing else."""
 
     text: str
-    place: Place
+    place: ValueOrigin
     plain: bool = True
 
     @property
@@ -46,19 +46,19 @@ class Items(NamedTuple):
     """A list."""
 
     items: tuple[Node, ...]
-    place: Place
+    place: ValueOrigin
 
 
 class Table(NamedTuple):
     """A map; an entry's place is the line of its key."""
 
     entries: dict[str, Node]
-    place: Place
+    place: ValueOrigin
 
 
 Node: TypeAlias = Scalar | Items | Table
 
-BUILT_IN = Place("built-in")
+BUILT_IN = ValueOrigin("built-in")
 
 
 def is_null(node: Node) -> bool:

@@ -19,6 +19,7 @@ _TOKEN = re.compile(r"\$\$\{|\$\{(env|file|secret):([^}]*)(\}?)")
 # Slips of the pen that would otherwise travel to the node as text.
 _NEAR = re.compile(r"(?<!\$)\$\{(envs|environ|environment|files|secrets|Env|ENV|File|FILE|Secret|SECRET):")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SECRET_WORD = re.compile(r"key|token|secret|passw|credential|(^|_)sas(_|$)", re.IGNORECASE)
 SECRET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 
@@ -47,6 +48,19 @@ def references(text: str) -> Iterator[Reference]:
 def holds_reference(text: str) -> bool:
     """Whether `text` would read differently once resolved."""
     return _TOKEN.search(text) is not None
+
+
+def is_secret(variable: str, text: str) -> bool:
+    """Whether a variable of a job has a value that no log may show.
+
+    It refers to a secret or a file, or to another variable and one of the two names says that it is secret.
+    `-e NAME` refers to a variable of any name, and most of these hold nothing secret.
+    """
+    found = list(references(text))
+    words = [variable, *(one.name for one in found)]
+    return any(one.kind != "env" for one in found) or (
+        bool(found) and any(_SECRET_WORD.search(word) for word in words)
+    )
 
 
 def _parsed(match: re.Match[str]) -> Reference:

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import inspect
 
-from gofer.config.nodes import Items, Node, Place, Scalar, is_null
+from gofer.config.nodes import Items, Node, Scalar, ValueOrigin, is_null
 from gofer.errors import ConfigError, UsageError
 from gofer.text import did_you_mean, parse_duration_s
 
@@ -115,7 +115,7 @@ def read_scalar(node: Scalar, annotated: inspect.Type, key: str) -> Any:
     return value
 
 
-def check_limits(value: Any, kind: inspect.Type, key: str, place: Place) -> None:
+def check_limits(value: Any, kind: inspect.Type, key: str, place: ValueOrigin) -> None:
     """ConfigError when `value`, already of the type, is outside the type's limits."""
     if value == "" and getattr(kind, "min_length", None):
         raise ConfigError(f"`{key}` must not be empty", where=place.where)

@@ -17,7 +17,15 @@ from msgspec import inspect
 
 from gofer.config.decode import struct_type
 from gofer.config.scalars import bare, choices
-from gofer.config.sections import ENTRIES, FOLDERS, IGNORE, FileSection, JobFileSection, JobSection
+from gofer.config.sections import (
+    DEFAULT_GPUS,
+    ENTRIES,
+    FOLDERS,
+    IGNORE,
+    FileSection,
+    JobFileSection,
+    JobSection,
+)
 
 Schema = dict[str, Any]
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -64,6 +72,9 @@ def _of_target(kind: str, options: inspect.StructType) -> Schema:
         "job": _or_null({"$ref": "#/$defs/job"}),
         "folders": _or_null({"$ref": "#/$defs/folders"}),
         "ignore": _or_null({"$ref": "#/$defs/ignore"}),
+        "default_gpus": _or_null(
+            {"description": "GPUs of a run that does not say how many"} | schema_of(DEFAULT_GPUS)
+        ),
         **own["properties"],
     }
     return own

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gofer.config.references import SECRET_NAME
+from gofer.core.json_text import parse_json
 from gofer.errors import CredentialError, UnknownName, UsageError
 from gofer.text import did_you_mean
 
@@ -77,7 +78,7 @@ class Secrets:
         except OSError as error:
             raise CredentialError(f"cannot read `{self._path}`: {error.strerror}") from None
         try:
-            values = json.loads(data)
+            values = parse_json(data)
         except ValueError:
             values = None
         if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):

@@ -12,9 +12,9 @@ import msgspec
 import msgspec.inspect
 from msgspec import Meta
 
-from gofer.agent.states import Reason
+from gofer.core.states import Reason
 
-NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$(?!\n)"
 
 Gpus: TypeAlias = Annotated[int, Meta(ge=0, le=100_000)]
 Nodes: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
@@ -29,14 +29,22 @@ Script: TypeAlias = Annotated[str, Meta(min_length=1, extra={"verbatim": True})]
 SomeText: TypeAlias = Annotated[str, Meta(min_length=1)]
 # A credential: what says where it is kept may stand in a file, the value itself may not.
 Kept: TypeAlias = Annotated[str, Meta(min_length=1, extra={"reference": True})]
-ImageName: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][^\s@]*$", max_length=500)]
-Digest: TypeAlias = Annotated[str, Meta(pattern=r"^(sha256:)?[0-9a-f]{64}$", extra={"verbatim": True})]
+ImageName: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][^\s@]*$(?!\n)", max_length=500)]
+Digest: TypeAlias = Annotated[str, Meta(pattern=r"^(sha256:)?[0-9a-f]{64}$(?!\n)", extra={"verbatim": True})]
 Address: TypeAlias = Annotated[str, Meta(pattern=r"://")]
+RankVariables: TypeAlias = Literal["auto", "always", "never", "mpirun"]
 Launcher: TypeAlias = Literal["spawn", "mpi", "torchrun"]
+KeepSize: TypeAlias = Annotated[
+    str, Meta(pattern=r"^(none|[0-9]+(\.[0-9]+)? ?([kKmMgGtT]i?)?[bB]?)$(?!\n)", max_length=40)
+]
+SomeSize: TypeAlias = Annotated[
+    str, Meta(pattern=r"^[0-9]+(\.[0-9]+)? ?([kKmMgGtT]i?)?[bB]?$(?!\n)", max_length=40)
+]
+Packages: TypeAlias = Literal["none", "auto", "uv", "pip", "conda"]
 Mode: TypeAlias = Literal["mount", "copy", "upload"]
 
-VariableName: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=255)]
-TagName: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]+$", max_length=100)]
+VariableName: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$(?!\n)", max_length=255)]
+TagName: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]+$(?!\n)", max_length=100)]
 EntryName: TypeAlias = Annotated[str, Meta(pattern=NAME_PATTERN, max_length=100)]
 # A name set to nothing removes what a farther file set.
 Variables: TypeAlias = dict[VariableName, str | None]
@@ -77,8 +85,50 @@ class JobSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             "told, all of them on targets that may take nodes back, else none"
         ),
     ] = None
+    keep: Annotated[
+        KeepSize | None,
+        Meta(
+            description="How much is kept of what the command writes beside its code, as `10GiB`; `none` "
+            "keeps only outputs; `2GiB`"
+        ),
+    ] = None
+    keep_group: Annotated[
+        SomeSize | None, Meta(description="How much of that the rows of a group keep together; `20GiB`")
+    ] = None
+    keep_most: Annotated[
+        SomeSize | None,
+        Meta(
+            description="Where the node's disk goes with the run: how much is kept of one that writes more "
+            "than `keep`, outputs first, then the newest files; `50GiB`"
+        ),
+    ] = None
+    outputs: Annotated[
+        Words | None,
+        Meta(description="Patterns of files beside the code that are kept whatever their size"),
+    ] = None
     multi_process: Annotated[bool | None, Meta(description="One process per GPU, or one per node")] = None
+    rank_variables: Annotated[
+        RankVariables | None,
+        Meta(
+            description="Whether processes find RANK, WORLD_SIZE, MASTER_ADDR and the like: `auto` sets them "
+            "for runs of several processes, `mpirun` as ACT's `mpirun` did"
+        ),
+    ] = None
     launcher: Annotated[Launcher | None, Meta(description="What starts the processes on a node")] = None
+    packages: Annotated[
+        Packages | None,
+        Meta(
+            description="What installs the Python packages that the code lists, once per node, before "
+            "`setup`; by default `none` where the node sees the submitting environment, else `auto`"
+        ),
+    ] = None
+    wheels: Annotated[
+        Line | None,
+        Meta(
+            description="A folder of wheels, of the code or of the node, from which packages come instead of "
+            "the Internet"
+        ),
+    ] = None
 
 
 class StoreSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -203,6 +253,9 @@ class FileSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         dict[EntryName, DockerSection] | None, Meta(description="Container images by name")
     ] = None
     job: Annotated[JobSection | None, Meta(description="Defaults for every job")] = None
+    include: Annotated[
+        Words | None, Meta(description="What goes into snapshots although it is ignored, as in `.gitignore`")
+    ] = None
     ignore: Annotated[Words | None, Meta(description="What stays out of snapshots, as in `.gitignore`")] = (
         None
     )
@@ -210,6 +263,7 @@ class FileSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 FOLDERS = msgspec.inspect.type_info(dict[EntryName, FolderSection])
 IGNORE = msgspec.inspect.type_info(Words)
+DEFAULT_GPUS = msgspec.inspect.type_info(Gpus)
 # What a name in `targets` may look like, for the decoder.
 ENTRIES = msgspec.inspect.DictType(
     key_type=msgspec.inspect.StrType(pattern=NAME_PATTERN, max_length=100),

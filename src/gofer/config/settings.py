@@ -12,9 +12,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from gofer.config.code_folder import CodeFolder, FindRepository, find_code_folder
 from gofer.config.files import PROJECT_FILE, find_project_file, read_file
 from gofer.config.layers import DEFAULT_STORE, DEFAULT_TARGET, built_in, join_targets
-from gofer.config.nodes import BUILT_IN, Items, Node, Place, Scalar, Table, merged, table
+from gofer.config.nodes import BUILT_IN, Items, Node, Scalar, Table, ValueOrigin, merged, table
 from gofer.config.paths import Paths, home_folder
 from gofer.config.stores import StoreEntry as StoreEntry
 from gofer.config.stores import nearest_entry, read_options, whole_address
@@ -41,15 +42,27 @@ class Settings:
         self.user_file = sources.user_file
         self._kinds = kinds
         self._layers = sources.layers
+        self._repository = sources.repository
         self._resolver: Resolver | None = None
         self._imported: dict[str, ImportedTarget] = {}
 
     @property
     def root(self) -> Path:
-        """The folder that holds the code: that of `gofer.yaml`, else of `aux_data`, else of the command."""
-        if self.project_file:
-            return self.project_file.parent
-        return self.aml.holder if self.aml and self.aml.holder else self.folder
+        """The folder that holds the code, see `code_folder`."""
+        return self.code_folder.path
+
+    @cached_property
+    def code_folder(self) -> CodeFolder:
+        """The project around the folder of the command, and what makes it the project."""
+        return find_code_folder(self.folder, home_folder(self.environ), self._marked, self._repository)
+
+    @property
+    def _marked(self) -> CodeFolder | None:
+        """The nearest folder with `gofer.yaml` or `aux_data/aml`."""
+        found = [CodeFolder(self.project_file.parent, PROJECT_FILE)] if self.project_file else []
+        if self.aml and self.aml.holder:
+            found.append(CodeFolder(self.aml.holder, "aux_data/aml"))
+        return max(found, key=lambda marked: len(marked.path.parts), default=None)
 
     def section(self, name: str) -> Node | None:
         """A key at the top of the files, all layers joined; None when nobody set it."""
@@ -75,7 +88,7 @@ class Settings:
         # Inside a run GOFER_TARGET says where that run is, in the words of whoever submitted it.
         named = None if inside_run else self.environ.get("GOFER_TARGET")
         if named:
-            return Scalar(named, Place("env GOFER_TARGET"))
+            return Scalar(named, ValueOrigin("env GOFER_TARGET"))
         return self.section("target") or self._usual_target
 
     @property
@@ -84,7 +97,7 @@ class Settings:
         name = self.aml.default if self.aml else None
         if self.aml is None or name is None:
             return Scalar(DEFAULT_TARGET, BUILT_IN)
-        return Scalar(name, Place(self.aml.path(name).name))
+        return Scalar(name, ValueOrigin(self.aml.path(name).name))
 
     def choose_target(self, flag: str | None = None, job_file: str | None = None) -> str:
         """The name of the target to use: the flag's, the environment's, the job file's, else the default."""
@@ -179,6 +192,11 @@ class Settings:
         """Patterns of files that stay out of a snapshot: the user's first, then the project's."""
         return tuple(one for layer in self._layers for one in _texts(layer.entries.get("ignore")))
 
+    @property
+    def include(self) -> tuple[str, ...]:
+        """Patterns of files that go into a snapshot although an ignore rule leaves them out."""
+        return tuple(one for layer in self._layers for one in _texts(layer.entries.get("include")))
+
     def ignored(self, target: str) -> tuple[str, ...]:
         """As `ignore`, for code that goes to a target: its own patterns come last."""
         return (*self.ignore, *_texts(table(self.target_node(target)).get("ignore")))
@@ -193,7 +211,10 @@ class Settings:
         layers = [job_variables(self.environ)]
         own = [Table(table(layer.entries.get("job")), layer.place) for layer in reversed(self._layers)]
         if target is not None:
-            entries = dict(table(table(self.target_node(target)).get("job")))
+            known = table(self.target_node(target))
+            entries = dict(table(known.get("job")))
+            if "default_gpus" in known:
+                entries.setdefault("gpus", known["default_gpus"])
             if self.imported(target) and any("setup" in layer.entries for layer in own):
                 entries.pop("setup", None)
             layers.append(Table(entries, BUILT_IN))
@@ -250,12 +271,21 @@ class Sources(NamedTuple):
     project_file: Path | None
     user_file: Path | None
     layers: tuple[Table, ...]
+    repository: FindRepository | None = None
 
 
-def load(folder: Path, *, paths: Paths, environ: Mapping[str, str], kinds: Kinds) -> Settings:
+def load(
+    folder: Path,
+    *,
+    paths: Paths,
+    environ: Mapping[str, str],
+    kinds: Kinds,
+    repository: FindRepository | None = None,
+) -> Settings:
     """The settings for a command given in `folder`; ConfigError for anything wrong in a file, used or not.
 
     `kinds` maps each kind of target to the Struct of its options, and is not touched while no file exists.
+    `repository` finds the git repository around a folder, and is called when the code folder is first used.
     """
     folder = Path(os.path.abspath(folder))
     user = paths.config_file if os.path.lexists(paths.config_file) else None
@@ -263,7 +293,7 @@ def load(folder: Path, *, paths: Paths, environ: Mapping[str, str], kinds: Kinds
     if project == user:
         project = None
     files = [read_file(path) for path in (user, project) if path]
-    sources = Sources(paths, folder, environ, project, user, (built_in(paths), *files))
+    sources = Sources(paths, folder, environ, project, user, (built_in(paths), *files), repository)
     settings = Settings(sources, kinds)
     if files:
         from gofer.config.layers import check_joined

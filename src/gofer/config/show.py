@@ -37,9 +37,11 @@ def rows(settings: Settings) -> list[Shown]:
     for section in ("targets", "stores", "folders", "dockers"):
         shown += _node_rows(section, settings.section(section))
     shown += _imported_rows(settings)
-    patterns = settings.section("ignore")
-    origin = patterns.place.origin if patterns else BUILT_IN.origin
-    return [*shown, Shown("ignore", ", ".join(settings.ignore), origin)]
+    for section, values in (("include", settings.include), ("ignore", settings.ignore)):
+        patterns = settings.section(section)
+        origin = patterns.place.origin if patterns else BUILT_IN.origin
+        shown.append(Shown(section, ", ".join(values), origin))
+    return shown
 
 
 def _job_rows(settings: Settings) -> Iterator[Shown]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.config.nodes import Node, Place, Scalar, is_null, table
+from gofer.config.nodes import Node, Scalar, ValueOrigin, is_null, table
 from gofer.errors import ConfigError
 from gofer.text import did_you_mean
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Kinds = Mapping[str, type[msgspec.Struct]]
 
-OWN_KEYS = ("kind", "store", "job", "folders", "ignore")
+OWN_KEYS = ("kind", "store", "job", "folders", "ignore", "default_gpus")
 
 
 class Target(NamedTuple):
@@ -28,7 +28,7 @@ class Target(NamedTuple):
     store: str
     options: msgspec.Struct
     job: Node | None
-    place: Place
+    place: ValueOrigin
 
 
 def read_target(name: str, node: Node, kinds: Kinds, resolve: Callable[[str], str] | None = None) -> Target:
@@ -37,7 +37,7 @@ def read_target(name: str, node: Node, kinds: Kinds, resolve: Callable[[str], st
     Without `resolve` it is only checked, and `options` may be missing.
     """
     from gofer.config.decode import Decoder, struct_type
-    from gofer.config.sections import FOLDERS, IGNORE, JobSection
+    from gofer.config.sections import DEFAULT_GPUS, FOLDERS, IGNORE, JobSection
 
     key, entries = f"targets.{name}", table(node)
     kind = _kind(key, node, kinds)
@@ -45,7 +45,13 @@ def read_target(name: str, node: Node, kinds: Kinds, resolve: Callable[[str], st
     shape = struct_type(kinds[kind])
     _check_keys(known, shape, key)
     options = Decoder(resolve).struct(known, shape, key, node.place)
-    for word, kind_of_it in (("job", struct_type(JobSection)), ("folders", FOLDERS), ("ignore", IGNORE)):
+    shapes = {
+        "job": struct_type(JobSection),
+        "folders": FOLDERS,
+        "ignore": IGNORE,
+        "default_gpus": DEFAULT_GPUS,
+    }
+    for word, kind_of_it in shapes.items():
         given = entries.get(word)
         if given is not None and not is_null(given):
             Decoder().value(given, kind_of_it, f"{key}.{word}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gofer.config.nodes import Items, Node, Place, Scalar, Table
+from gofer.config.nodes import Items, Node, Scalar, Table, ValueOrigin
 from gofer.text import did_you_mean
 
 _PREFIX = "GOFER_"
@@ -22,13 +22,34 @@ JOB_VARIABLES = (
     "retry_on",
     "priority",
     "sync",
+    "keep",
+    "keep_group",
+    "keep_most",
+    "outputs",
     "multi_process",
+    "rank_variables",
     "launcher",
+    "packages",
+    "wheels",
 )
-_LISTS = ("retry_on", "sync")
+_LISTS = ("retry_on", "sync", "outputs")
 _TRUTHS = {"1": "true", "0": "false"}
 # What gofer itself reads, and what it tells the command of a run.
-_OTHERS = ("HOME", "DEBUG", "AZURE_PROFILE", "TARGET", "RUN_ID", "ATTEMPT", "RUN_DIR", "OUTPUT_DIR", "TAGS")
+_OTHERS = (
+    *(
+        "HOME",
+        "WORK_DIR",
+        "DEBUG",
+        "AZURE_PROFILE",
+        "TARGET",
+        "RUN_ID",
+        "ATTEMPT",
+        "RUN_DIR",
+        "OUTPUT_DIR",
+        "TAGS",
+    ),
+    *("RANK", "NODE_RANK", "HOSTFILE", "PACKAGES_FILE"),
+)
 
 
 def job_variables(environ: Mapping[str, str]) -> Table:
@@ -39,12 +60,12 @@ def job_variables(environ: Mapping[str, str]) -> Table:
         text = environ.get(variable)
         if not text:
             continue
-        place = Place(f"env {variable}")
+        place = ValueOrigin(f"env {variable}")
         if key in _LISTS:
             entries[key] = Items(tuple(Scalar(part.strip(), place) for part in text.split(",")), place)
         else:
             entries[key] = Scalar(_TRUTHS.get(text, text) if key == "multi_process" else text, place)
-    return Table(entries, Place("environment"))
+    return Table(entries, ValueOrigin("environment"))
 
 
 def misspelt(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import msgspec
 
-from gofer.agent.states import RETRIED_BY_DEFAULT, Reason
+from gofer.core.command_launcher import SPANNING
+from gofer.core.states import RETRIED_BY_DEFAULT, Reason
+from gofer.model.bounds import MOST_ROWS, Count, Seconds
 
 
 class Resources(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What a job asks for. `gpus` counts the whole run; `procs` is per node, `cpus` per process."""
 
-    gpus: int = 0
-    nodes: int | None = None
-    procs: int | None = None
-    cpus: int | None = None
+    gpus: Count = 0
+    nodes: Count | None = None
+    procs: Count | None = None
+    cpus: Count | None = None
 
 
 class JobFolder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -35,30 +37,64 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True,
 
     Values of `env` may be references such as `${secret:NAME}`, and are kept as references. Outputs that fit
     a pattern of `sync` go to the store while the run runs, all others at its end; where it is None, the
-    target decides: all of them where nodes may be taken back, else none. `folders` are by the names they have
-    beside the code.
+    target decides: all of them where nodes may be taken back, else none. `keep` is how much is kept of what
+    the command writes beside its code, `none` or a size; files that fit a pattern of `outputs` always are.
+    `keep_group` is the same for all rows of a group, `keep_most` for a run that passes `keep` where the disk
+    of its node goes with it.
+    `folders` are by the names they have beside the code. `sbatch` is None unless the command is a Slurm batch
+    script, which starts once, on the first node; then it holds the script's options for `sbatch`, by their
+    long names.
+    `command_launcher` names the launcher that the command itself is, such as `torchrun`. `include` are
+    patterns, from `workdir`, of ignored files that go along with the code.
+    `packages` is None where nobody chose: the target decides, see gofer.node.packages. `stdin` is the length
+    in bytes of the standard input that was sent along, which lies in the run's folder.
     """
 
     command: tuple[str, ...]
     name: str | None = None
     resources: Resources = Resources()
     multi_process: bool = True
+    rank_variables: str = "auto"
     env: dict[str, str] = {}
     setup: str | None = None
-    time_limit_s: float | None = None
-    grace_s: float = 10.0
-    retries: int = 0
+    time_limit_s: Seconds | None = None
+    grace_s: Seconds = 10.0
+    retries: Count = 0
     retry_on: tuple[Reason, ...] = RETRIED_BY_DEFAULT
-    priority: int = 0
+    priority: Count = 0
     tags: dict[str, str] = {}
     sync: tuple[str, ...] | None = None
+    keep: str = "2GiB"
+    keep_group: str = "20GiB"
+    keep_most: str = "50GiB"
+    outputs: tuple[str, ...] = ()
     launcher: str = "spawn"
+    command_launcher: str | None = None
+    packages: str | None = None
+    wheels: str | None = None
     workdir: str = "."
     folders: dict[str, JobFolder] = {}
+    sbatch: tuple[str, ...] | None = None
+    include: tuple[str, ...] = ()
+    stdin: int | None = None
+
+    @property
+    def starts_once(self) -> bool:
+        """Whether the command starts on the first node alone, since it reaches the others by itself."""
+        return self.sbatch is not None or self.command_launcher in SPANNING
 
 
 class Array(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Many runs of one job: `{column}` in the command is replaced by the row's value."""
+    """Many runs of one job: `{column}` in the command is replaced by the row's value.
+
+    ValueError when a row has not one value for each column, or there are more than MOST_ROWS.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+    def __post_init__(self) -> None:
+        if len(self.rows) > MOST_ROWS:
+            raise ValueError(f"{len(self.rows):,} rows, and {MOST_ROWS:,} are the most")
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise ValueError(f"a row has not {len(self.columns)} values, one for each column")

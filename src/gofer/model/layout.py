@@ -5,20 +5,27 @@ from __future__ import annotations
 import msgspec
 
 from gofer.errors import CheckFailed
+from gofer.model.bounds import Count
 from gofer.model.job import Job
 
 
-class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """The shape of one attempt; the same on every node."""
+class Layout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The shape of one attempt; the same on every node.
 
-    nodes: int
-    gpus_per_node: int
-    procs_per_node: int
-    cpus_per_proc: int
+    With `first_node_only` the first node alone has processes of the run, which may use the others.
+    `unseen_gpus` are GPUs of a node that the run did not ask for, and so does not see.
+    """
+
+    nodes: Count
+    gpus_per_node: Count
+    procs_per_node: Count
+    cpus_per_proc: Count
+    first_node_only: bool = False
+    unseen_gpus: Count = 0
 
     @property
     def world_size(self) -> int:
-        return self.nodes * self.procs_per_node
+        return self.procs_per_node if self.first_node_only else self.nodes * self.procs_per_node
 
 
 def lay_out(job: Job, *, gpus_per_node: int, target: str) -> Layout:
@@ -27,7 +34,16 @@ def lay_out(job: Job, *, gpus_per_node: int, target: str) -> Layout:
     nodes = _count_nodes(asked.gpus, asked.nodes, gpus_per_node, target)
     on_node = asked.gpus // nodes
     procs = (asked.procs or max(on_node, 1)) if job.multi_process else 1
-    return Layout(nodes=nodes, gpus_per_node=on_node, procs_per_node=procs, cpus_per_proc=asked.cpus or 1)
+    cpus = asked.cpus or 1
+    if job.launcher == "torchrun":  # gofer starts one torchrun a node, and torchrun the others
+        procs, cpus = 1, cpus * procs
+    return Layout(
+        nodes=nodes,
+        gpus_per_node=on_node,
+        procs_per_node=procs,
+        cpus_per_proc=cpus,
+        first_node_only=nodes > 1 and job.starts_once,
+    )
 
 
 def _count_nodes(gpus: int, nodes: int | None, per_node: int, target: str) -> int:

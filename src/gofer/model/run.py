@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from gofer.agent.states import Reason, State
+from gofer.core import output_word
+from gofer.core.states import Reason, State
+from gofer.model.bounds import Count, Seconds
 from gofer.model.job import Array, Job
 from gofer.model.layout import Layout
 
@@ -12,12 +14,35 @@ RECORD_VERSION = 1
 
 
 class CodeOrigin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where the snapshot's files came from; `commit` and `dirty` only in a git work tree."""
+    """Where the snapshot's files came from; `commit` and `dirty` only in a git work tree.
+
+    With `file_times`, the run's folder has the times and permission bits of the files. `environments` are
+    Python environments of the folder that stay where they are, `imports` folders of the code that the run is
+    to import from, `versions` variables that tell the version of a project that asks git for it. With `git`,
+    the run's folder has a small git repository for the copy. `secret_files` are the paths of the files that
+    went along as secrets of the run.
+    """
 
     folder: str
     commit: str | None = None
     branch: str | None = None
     dirty: bool | None = None
+    file_times: bool = False
+    environments: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
+    versions: dict[str, str] = {}
+    git: bool = False
+    secret_files: tuple[str, ...] = ()
+
+
+class RestoreFrom(msgspec.Struct, frozen=True, kw_only=True):
+    """The run, or group of runs, in the same store whose files a run starts with.
+
+    `rows` has for each row of an array the index of the row that it continues; None without an array.
+    """
+
+    run: str
+    rows: tuple[int, ...] | None = None
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,7 +61,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     backend: str
     job: Job
     layout: Layout
-    submitted_at: float
+    submitted_at: Seconds
     submitted_by: str
     gofer: str
     recorder: str = ""
@@ -45,21 +70,32 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: CodeOrigin | None = None
     array: Array | None = None
     resubmit_of: str | None = None
-    version: int = RECORD_VERSION
+    restore_from: RestoreFrom | None = None
+    version: Count = RECORD_VERSION
+
+    def __post_init__(self) -> None:
+        """ValueError for a command with a `{column}` that the array does not have."""
+        if self.array is None:
+            return
+        values = dict.fromkeys(self.array.columns, "")
+        try:
+            output_word.show(self.job.command, values)
+        except KeyError as error:
+            raise ValueError(f"the array has no column {error}") from None
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One start of a run on the cluster."""
 
-    number: int
+    number: Count
     state: State
     reason: Reason | None = None
     detail: str | None = None
-    exit_code: int | None = None
-    started_at: float | None = None
-    ended_at: float | None = None
-    elapsed_s: float | None = None
-    gpus: tuple[tuple[int, ...], ...] = ()
+    exit_code: Count | None = None
+    started_at: Seconds | None = None
+    ended_at: Seconds | None = None
+    elapsed_s: Seconds | None = None
+    gpus: tuple[tuple[Count, ...], ...] = ()
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,8 +105,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     state: State
     reason: Reason | None = None
     detail: str | None = None
-    exit_code: int | None = None
-    started_at: float | None = None
-    ended_at: float | None = None
-    elapsed_s: float | None = None
+    exit_code: Count | None = None
+    started_at: Seconds | None = None
+    ended_at: Seconds | None = None
+    elapsed_s: Seconds | None = None
     attempts: tuple[Attempt, ...] = ()

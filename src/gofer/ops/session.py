@@ -4,32 +4,38 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gofer.config.paths import Paths
-from gofer.errors import LedgerCorrupt, UsageError
+from gofer.errors import LedgerCorrupt, LedgerError, TargetGone, UsageError
+from gofer.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
 
     import msgspec
 
     from gofer.backends.base import Backend
-    from gofer.backends.registry import BlobPlace, Surroundings
+    from gofer.backends.registry import BackendContext, BlobPlace
     from gofer.config.settings import Settings
     from gofer.config.stores import StoreEntry
+    from gofer.config.targets import Target
     from gofer.storage.base import Store
     from gofer.tracking.ledger import Ledger, RunRow
     from gofer.transport.ssh import Login
+
+T = TypeVar("T")
 
 
 class Session:
     """The context of one command, for one thread. Making one costs nothing; close it, or use it as a context.
 
-    `say` is for talk (stderr unless replaced); `target` is the name given on the command line, if any.
+    `say` is for talk (stderr unless replaced); `target` is the name given on the command line, if any. `ask`
+    puts a question with yes or no to the person; None where nobody can answer.
     """
 
     def __init__(
@@ -38,13 +44,16 @@ class Session:
         environ: Mapping[str, str] | None = None,
         target: str | None = None,
         say: Callable[[str], None] | None = None,
+        ask: Callable[[str], bool] | None = None,
     ) -> None:
         self.folder = Path.cwd() if folder is None else folder
         self.environ = dict(os.environ) if environ is None else environ
         self.target = target
         self.say = say or _say
+        self.ask = ask
         self._stores: dict[str, Store] = {}
-        self._backends: dict[tuple[str, str], Backend] = {}
+        self._backends: dict[tuple[str, str, str], Backend] = {}
+        self._others: dict[tuple[str, ...], Session] = {}
 
     def __enter__(self) -> Session:
         return self
@@ -58,6 +67,9 @@ class Session:
         ledger = self.__dict__.pop("ledger", None)
         if ledger is not None:
             ledger.close()
+        for other in self._others.values():
+            if other is not self:
+                other.close()
 
     @cached_property
     def paths(self) -> Paths:
@@ -66,7 +78,7 @@ class Session:
     @cached_property
     def engine_id(self) -> str:
         """Names this machine's queue; recorded with every run."""
-        from gofer.agent.engine import identity
+        from gofer.core.queue_home import identity
 
         return identity(str(self.paths.engine_dir))
 
@@ -75,7 +87,14 @@ class Session:
         from gofer.backends.registry import Kinds
         from gofer.config.settings import load
 
-        return load(self.folder, paths=self.paths, environ=self.environ, kinds=Kinds())
+        return load(
+            self.folder, paths=self.paths, environ=self.environ, kinds=Kinds(), repository=self._repository_of
+        )
+
+    def _repository_of(self, folder: Path) -> Path | None:
+        from gofer.snapshot.git import find_root
+
+        return find_root(folder, self.environ)
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -85,25 +104,92 @@ class Session:
         try:
             return Ledger.open(self.paths.ledger_file)
         except LedgerCorrupt as error:
-            from gofer.ops.rebuild import replace_damaged
+            from gofer.ops.maintenance.rebuild import replace_damaged
 
             return replace_damaged(self, error)
 
     def store(self, name_or_url: str) -> Store:
         """The store of that name, or at that URL with what opens it by the settings. One object for each URL.
 
-        The built-in store's folder is made when absent.
+        A URL that these settings do not have is opened as the settings of the project do whose runs are
+        there. The built-in store's folder is made when absent.
         """
         if name_or_url in self._stores:
             return self._stores[name_or_url]
+        if "://" in name_or_url and not self._knows(name_or_url):
+            for other in self._sessions_at(name_or_url):
+                self._stores[name_or_url] = other.store(name_or_url)
+                return self._stores[name_or_url]
         entry = self._entry(name_or_url)
         if entry.url not in self._stores:
             self._stores[entry.url] = self._open(entry)
         return self._stores[entry.url]
 
+    def _knows(self, url: str) -> bool:
+        """Whether the settings have exactly this address, or it needs nothing of them."""
+        if url.startswith(("file://", "memory://")):
+            return True
+        with suppress(UsageError):  # opening the store raises it again
+            if url.startswith("ssh://"):
+                host = url.removeprefix("ssh://").partition("/")[0]
+                return any(self.store_url_of(name, host) == url for name, _ in self._logins(host))
+            entry = self.settings.store_at(url)
+            return entry is not None and self.settings.store(entry.name).url == url
+        return False
+
+    def _sessions_at(self, url: str) -> Iterator[Session]:
+        """A session for each definition of a target whose runs are in that store."""
+        from gofer.ops.runs.run_origin import settings_of_definition
+
+        for key in self._definitions_at(url):
+            if (key, url) not in self._others:
+                sessions = (self._with(settings) for settings in settings_of_definition(self, key))
+                found = next((one for one in sessions if one is not self and one._knows(url)), None)
+                if found is None:
+                    continue
+                self._others[key, url] = found
+            yield self._others[key, url]
+
+    def _with(self, settings: Settings) -> Session:
+        """A session of other settings, with the same ledger; this one when they are its own."""
+        if settings is self.settings:
+            return self
+        other = Session(settings.folder, self.environ, self.target, self.say, self.ask)
+        other.__dict__["settings"] = settings
+        if "ledger" in self.__dict__:
+            other.__dict__["ledger"] = self.ledger
+        return other
+
+    def of_run(self, row: RunRow) -> Session:
+        """The session of the project that a run came from; TargetGone when no settings have its target."""
+        from gofer.ops.runs.run_origin import settings_of_run
+
+        key = (row.origin, row.target, row.backend)
+        if key not in self._others:
+            self._others[key] = self._with(settings_of_run(self, row))
+        return self._others[key]
+
+    def definition(self, key: str) -> str | None:
+        """The definition of a target in the ledger. Does not need `ledger`, which may be under repair."""
+        return self._ask_ledger(lambda ledger: ledger.definition(key), None)
+
+    def _definitions_at(self, url: str) -> list[str]:
+        return self._ask_ledger(lambda ledger: ledger.definitions_at(url), [])
+
+    def _ask_ledger(self, ask: Callable[[Ledger], T], otherwise: T) -> T:
+        from gofer.tracking.ledger import Ledger
+
+        if "ledger" in self.__dict__:
+            return ask(self.ledger)
+        try:
+            with Ledger.open(self.paths.ledger_file) as ledger:
+                return ask(ledger)
+        except LedgerError:
+            return otherwise
+
     def runs_in(self, name_or_url: str) -> Store:
         """The store as a place of run folders: what is in it in parts is read as one."""
-        from gofer.ops.joined import JoinedStore
+        from gofer.ops.logs.joined_parts import JoinedStore
         from gofer.storage.base import OnDisk
 
         store = self.store(name_or_url)
@@ -137,15 +223,19 @@ class Session:
 
     def _login_to(self, url: str) -> Login | None:
         """As a target says that its machine is reached; None when no target has that machine."""
+        host = url.removeprefix("ssh://").partition("/")[0]
+        logins = [login for _, login in self._logins(host)]
+        return next((login for login in logins if _own_store(login) == url), logins[0] if logins else None)
+
+    def _logins(self, host: str) -> list[tuple[str, Login]]:
+        """The targets that have that machine, each with how it reaches the machine."""
         from gofer.backends import registry
         from gofer.config.nodes import table
 
-        host = url.removeprefix("ssh://").partition("/")[0]
         names = table(self.settings.section("targets"))  # no file of another tool describes such a machine
         targets = (self.settings.target(name) for name in names)
-        found = [registry.find(one.kind).login(one.options, host) for one in targets]
-        logins = [login for login in found if login is not None and login.host == host]
-        return next((login for login in logins if _own_store(login) == url), logins[0] if logins else None)
+        found = [(one.name, registry.find(one.kind).login(one.options, host)) for one in targets]
+        return [(name, login) for name, login in found if login is not None and login.host == host]
 
     def store_url_of(self, target: str, placement: str = "") -> str:
         """Where the runs of a target are kept; a folder is one of the machine its cluster is asked from.
@@ -170,7 +260,7 @@ class Session:
         """
         found = self.settings.target(target)
         try:
-            return self._make(target, found.kind, found.options, self.store_url_of(target, placement))
+            return self._make(found, self.store_url_of(target, placement), placement)
         except UsageError as error:
             imported = self.settings.imported(target)
             if imported and imported.notes:
@@ -178,38 +268,53 @@ class Session:
             raise
 
     def backend_of(self, row: RunRow) -> Backend:
-        """The backend that has this run: its target's options as they are now, its store as it was then."""
+        """The backend that has this run, whatever the folder: see `gofer.ops.runs.run_origin`. TargetGone
+        when no settings say how its target is reached. Its store is the one that it was sent to.
+        """
+        try:
+            own = self.of_run(row)
+        except TargetGone:
+            if row.backend != "local":
+                raise
+            # The queue of this machine is the same whatever its target is called.
+            return self._make(self._usual_target(row), row.store)
+        # Where each machine keeps the store of its own runs, the store's address names the machine.
+        host = row.store.removeprefix("ssh://").partition("/")[0] if row.store.startswith("ssh://") else ""
+        return own._make(own.settings.target(row.target), row.store, host)
+
+    def _usual_target(self, row: RunRow) -> Target:
+        from gofer.backends import registry
+        from gofer.config.nodes import BUILT_IN
+        from gofer.config.targets import Target
+
+        options = registry.find(row.backend).options()
+        return Target(row.target, row.backend, "default", options, None, BUILT_IN)
+
+    def _make(self, target: Target, store_url: str, placement: str = "") -> Backend:
         from gofer.backends import registry
 
-        if row.target in self.settings.target_names:
-            found = self.settings.target(row.target)
-            if found.kind == row.backend:
-                return self._make(row.target, found.kind, found.options, row.store)
-        # The target was renamed or removed since; what its kind needs at the least is its defaults.
-        return self._make(row.target, row.backend, registry.find(row.backend).options(), row.store)
-
-    def _make(self, target: str, kind: str, options: msgspec.Struct, store_url: str) -> Backend:
-        from gofer.backends import registry
-
-        if (target, store_url) not in self._backends:
+        key = (target.name, store_url, placement)
+        if key not in self._backends:
+            options = target.options
             if getattr(options, "image", None):
-                from gofer.ops.image_use import with_image
+                from gofer.ops.submission.image_use import with_image
 
                 options = with_image(self, options)
-            around = self._around(target, kind, options, store_url)
-            self._backends[target, store_url] = registry.find(kind).make(options, around)
-        return self._backends[target, store_url]
+            around = self._around(target.name, target.kind, options, store_url)
+            around = around._replace(placement=placement)
+            self._backends[key] = registry.find(target.kind).make(options, around)
+        return self._backends[key]
 
-    def _around(self, target: str, kind: str, options: msgspec.Struct, store_url: str) -> Surroundings:
+    def _around(self, target: str, kind: str, options: msgspec.Struct, store_url: str) -> BackendContext:
         from gofer.backends import registry
         from gofer.storage.base import Delegates, OnDisk, OnMachine
-        from gofer.transport.machine import Here
+        from gofer.transport.machine import LocalMachine
         from gofer.transport.ssh import reach
 
         store = self.store(store_url)
         host = store_url.removeprefix("ssh://").partition("/")[0] if store_url.startswith("ssh://") else ""
         login = registry.find(kind).login(options, host)
-        machine = Here() if login is None else reach(login)
+        machine = LocalMachine() if login is None else reach(login)
         path = None
         if login is None and isinstance(store, OnDisk):
             path = str(store.path("runs").parent)
@@ -218,7 +323,7 @@ class Session:
         environ = self.environ
         if kind == "azureml":
             environ = self.azure_environ(f"the target `{target}`", getattr(options, "profile", None))
-        return registry.Surroundings(
+        return registry.BackendContext(
             target,
             str(self.paths.engine_dir),
             store_url,
@@ -240,7 +345,7 @@ class Session:
         """The environment of the Azure login that `owner` works with, `named` being the profile that the
         settings give it. UnknownName when that is gone.
         """
-        from gofer.ops.azure_profiles import Profiles
+        from gofer.ops.accounts.azure_profiles import Profiles
 
         return Profiles.of(self.environ).environ_for(owner, named)
 
@@ -263,4 +368,9 @@ def _owner(entry: StoreEntry) -> str:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(text + "\n")
+    """Messages quote names and answers of others, which a terminal must not obey.
+
+    A stderr that cannot be written ends no command.
+    """
+    with suppress(OSError):
+        print("\n".join(printable(line) for line in text.split("\n")), file=sys.stderr, flush=True)

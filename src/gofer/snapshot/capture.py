@@ -7,24 +7,27 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gofer.agent.naming import compute_id
+from gofer.core.snapshot_names import compute_id
 from gofer.errors import SnapshotError
 from gofer.snapshot import statcache
 from gofer.snapshot.git import Git
 from gofer.snapshot.patterns import escape
 from gofer.snapshot.recent import Recent
-from gofer.snapshot.rules import top_rules
+from gofer.snapshot.remainder import SnapshotSurvey, find_remainder, list_files
+from gofer.snapshot.rules import NO_CHOICE, SnapshotChoice, Tracked, top_rules
 from gofer.snapshot.statcache import BIGGEST, FolderCache, Record
 from gofer.snapshot.summary import Listings, Snapshot
-from gofer.snapshot.walk import Folder, walk
+from gofer.snapshot.times import encode_times
+from gofer.snapshot.walk import WalkedFolder, walk
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gofer.core.file_times import Stamp
+    from gofer.snapshot.extent import OutsideLimit
     from gofer.snapshot.stores import ObjectStore
 
 # Called with (bytes read, bytes to read).
@@ -39,43 +42,82 @@ def take(
     store: ObjectStore,
     *,
     cache_dir: Path,
-    ignore: Sequence[str] = (),
+    choice: SnapshotChoice = NO_CHOICE,
     progress: Progress | None = None,
+    limit: OutsideLimit | None = None,
 ) -> Snapshot:
     """Put the folder as it is now into the store. Blocks; several at once on a folder or a store are safe.
 
-    Unchanged, it is a walk and a few questions to the store. `ignore` are more patterns as in `.goferignore`,
-    with the last word. `progress` is called with (bytes read, bytes to read). SnapshotError when something
-    that belongs to the folder cannot be read or the folder is no code folder; StoreError from the store.
+    Unchanged, it is a walk and a few questions to the store. `choice` is what the caller leaves
+    out and takes along besides. `progress` is called with (bytes read, bytes to read). `limit` is asked while
+    the folder is walked, unless the whole folder was sent from here before. SnapshotError when something that
+    belongs to the folder cannot be read or the folder is no code folder; StoreError from the store.
     """
     began = time.perf_counter()
     root = _check_folder(folder)
-    capture = _Capture(root, store, os.fspath(cache_dir))
+    capture = _Capture(root, store, os.fspath(cache_dir), limit)
     try:
-        patterns = [*ignore, *_own_folders(root, store, cache_dir)]
-        return capture.run(patterns, progress or _silent, began)
+        own = choice._replace(private=(*choice.private, *_own_folders(root, store, cache_dir)))
+        return capture.run(own, progress or _silent, began)
     finally:
         capture.git.close()
 
 
-class _Capture:
+def survey(folder: Path, *, cache_dir: Path, choice: SnapshotChoice = NO_CHOICE) -> SnapshotSurvey:
+    """What `take` would send and what would stay behind. Blocks, writes nothing; SnapshotError as there."""
+    looked = _Look(_check_folder(folder), os.fspath(cache_dir), None)
+    try:
+        folders = looked.walk(choice)
+    finally:
+        looked.git.close()
+    return SnapshotSurvey(
+        tuple(list_files(folders)), find_remainder(looked.root, folders, looked.tracked.files)
+    )
+
+
+class _Look:
+    """What is remembered of a folder, and what is there now."""
+
+    def __init__(self, root: str, cache_dir: str, limit: OutsideLimit | None) -> None:
+        self.root = root
+        self.cache = statcache.load(cache_dir, root)
+        self.limit = limit if not self.cache.records else None
+        self.git = Git(os.fsencode(root), self.cache.git, os.environ)
+        self.tracked = Tracked.of(())
+
+    def walk(self, choice: SnapshotChoice) -> list[WalkedFolder]:
+        """Walk by what git said last time, and again if it says otherwise now."""
+        assumed = self.git.assumed_tracked()
+        found, rules = self._walk_by(choice, assumed)
+        self.tracked = self.git.tracked(rules)
+        if self.tracked != assumed:
+            found, _ = self._walk_by(choice, self.tracked)
+        return found
+
+    def _walk_by(self, choice: SnapshotChoice, tracked: Tracked) -> tuple[list[WalkedFolder], bytes]:
+        if self.limit:
+            self.limit.begin()
+        watch = self.limit.add if self.limit else None
+        return walk(self.root, top_rules(choice, self.git.layers, tracked), self.cache.records, watch)
+
+
+class _Capture(_Look):
     """One call of `take`: what it remembers and what it has found so far."""
 
-    def __init__(self, root: str, store: ObjectStore, cache_dir: str) -> None:
+    def __init__(self, root: str, store: ObjectStore, cache_dir: str, limit: OutsideLimit | None) -> None:
         self.began_ns = time.time_ns()
-        self.root = root
+        super().__init__(root, cache_dir, limit)
         self.store = store
         self.cache_dir = cache_dir
-        self.cache = statcache.load(cache_dir, root)
-        self.git = Git(os.fsencode(root), self.cache.git, os.environ)
         self.listings: dict[bytes, bytes] | None = None
         self.recent = Recent(store, cache_dir)
         self.sent_files = 0
         self.sent_bytes = 0
         self.changed: tuple[str, ...] = ()
+        self.stamps: dict[str, list[Stamp]] = {}
 
-    def run(self, patterns: Sequence[str], progress: Progress, began: float) -> Snapshot:
-        folders = self._walk(patterns)
+    def run(self, choice: SnapshotChoice, progress: Progress, began: float) -> Snapshot:
+        folders = self.walk(choice)
         records = {folder.path: folder.record for folder in folders if folder.unchanged and folder.record}
         snapshot_id = _id_of(records) if len(records) == len(folders) else None
         if snapshot_id is None or not self.recent.is_there(snapshot_id):
@@ -97,31 +139,28 @@ class _Capture:
             skipped=_odd(records),
             elapsed_s=time.perf_counter() - began,
             listings=Listings({path: record.digest for path, record in records.items()}, self._load_listings),
+            remainder=lambda: find_remainder(self.root, folders, self.tracked.files),
+            encode_times=lambda: encode_times(snapshot_id, folders, records, self.stamps),
         )
 
-    def _walk(self, patterns: Sequence[str]) -> list[Folder]:
-        """Walk by what git said last time, and again if it says otherwise now."""
-        assumed = self.git.assumed_tracked()
-        found, rules = walk(self.root, top_rules(patterns, self.git.layers, assumed), self.cache.records)
-        tracked = self.git.tracked(rules)
-        if tracked != assumed:
-            found, _ = walk(self.root, top_rules(patterns, self.git.layers, tracked), self.cache.records)
-        return found
+    def _send(self, folders: list[WalkedFolder], progress: Progress) -> tuple[str, dict[str, Record]]:
+        from gofer.snapshot.sender import PacksGone, SnapshotSender  # not needed when nothing has changed
 
-    def _send(self, folders: list[Folder], progress: Progress) -> tuple[str, dict[str, Record]]:
-        from gofer.snapshot.sending import PacksGone, Sending  # not needed when nothing has changed
-
+        gone: set[str] = set()
         for _ in range(_TRIES):
-            with suppress(PacksGone):
-                sent = Sending(self.root, self.store, self.cache_dir).send(folders, self.began_ns, progress)
+            try:
+                sending = SnapshotSender(self.root, self.store, self.cache_dir, gone)
+                sent = sending.send(folders, self.began_ns, progress)
                 break
+            except PacksGone as error:
+                gone.update(error.packs)
         else:
             raise SnapshotError(
                 f"code in {self.store.url} is removed again and again while it is sent",
                 hint="end the `gofer prune --code` that does it",
             )
         self.sent_files, self.sent_bytes, self.changed = sent.files, sent.size, sent.changed
-        self.listings = sent.listings
+        self.listings, self.stamps = sent.listings, sent.stamps
         self.recent.add(sent.id, sent.packs)
         return sent.id, sent.records
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from gofer.errors import SnapshotError, StoreError
 
 if TYPE_CHECKING:
-    from gofer.agent.checkout import Restored
-    from gofer.agent.manifest import Differences, Manifest
+    from gofer.core.manifest import Differences, Manifest
+    from gofer.node.checkout import Restored
     from gofer.snapshot.stores import ObjectStore
 
 
 def load(store: ObjectStore, snapshot_id: str) -> Manifest:
     """What the snapshot holds, without contents; SnapshotError when the store has it not, or not whole."""
-    from gofer.agent import manifest
-    from gofer.agent.naming import ManifestError
+    from gofer.core import manifest
+    from gofer.core.snapshot_names import ManifestError
 
     try:
         return manifest.load(store.get_range, snapshot_id)
@@ -26,17 +26,23 @@ def load(store: ObjectStore, snapshot_id: str) -> Manifest:
 
 def differences(store: ObjectStore, old: str, new: str) -> Differences:
     """Which files two snapshots in one store do not share."""
-    from gofer.agent import manifest
+    from gofer.core import manifest
 
     return manifest.differences(load(store, old), load(store, new))
 
 
-def restore(store: ObjectStore, snapshot_id: str, destination: str | os.PathLike[str]) -> Restored:
-    """Put the files into `destination` as gofer.agent.checkout.restore does; SnapshotError when it cannot."""
-    from gofer.agent import checkout
+def restore(
+    store: ObjectStore,
+    snapshot_id: str,
+    destination: str | os.PathLike[str],
+    *,
+    times_key: str | None = None,
+) -> Restored:
+    """Put the files into `destination` as gofer.node.checkout.restore does; SnapshotError when it cannot."""
+    from gofer.node import checkout
 
     try:
-        return checkout.restore(store.get_range, snapshot_id, destination)
+        return checkout.restore(store.get_range, snapshot_id, destination, times_key=times_key)
     except StoreError as error:
         raise _unsound(store, snapshot_id, error) from error
     except checkout.CheckoutError as error:

@@ -8,8 +8,10 @@ import json
 import os
 from collections.abc import Callable
 
-from gofer.agent.naming import decode_name, encode_name
-from gofer.snapshot.reading import Reading, Row
+from gofer.core.file_times import Stamp
+from gofer.core.snapshot_names import decode_name, encode_name
+from gofer.snapshot.encode import to_json
+from gofer.snapshot.file_reader import FileReading, Row
 from gofer.snapshot.statcache import (
     BIGGEST,
     FIELDS,
@@ -22,16 +24,16 @@ from gofer.snapshot.statcache import (
     unpack_signatures,
     unpack_values,
 )
-from gofer.snapshot.walk import Folder, odd_kind
-from gofer.snapshot.writing import to_json
+from gofer.snapshot.times import in_listing_order
+from gofer.snapshot.walk import WalkedFolder, odd_kind
 
 
-class Draft:
+class FolderDraft:
     """Rows and signatures of one folder by name. `unread` are the names whose contents must be read."""
 
     __slots__ = ("_odd", "_rows", "_signatures", "folder", "unread")
 
-    def __init__(self, folder: Folder, listing: bytes | None, has: Callable[[str], bool]) -> None:
+    def __init__(self, folder: WalkedFolder, listing: bytes | None, has: Callable[[str], bool]) -> None:
         """Last time's rows in `listing` stay where the file is unchanged and the store `has` its contents."""
         self.folder = folder
         record = folder.record
@@ -55,7 +57,7 @@ class Draft:
         """What was read of the file, or known of it; None when nothing is."""
         return self._rows.get(name)
 
-    def set(self, name: str, reading: Reading) -> None:
+    def set(self, name: str, reading: FileReading) -> None:
         """Take what was read; without a row the name is dropped."""
         if reading.row is None or reading.signature is None:
             self._rows.pop(name, None)
@@ -66,6 +68,11 @@ class Draft:
     def blobs(self) -> list[str]:
         """The hashes of all contents."""
         return [str(blob) for row in self._rows.values() if row[0] != "l" for blob in row[2:]]
+
+    def stamps(self) -> list[Stamp]:
+        """Modification time and mode of each file and link, in the order of the listing."""
+        signed = ((name, self._signatures[name]) for name in self._rows)
+        return in_listing_order((name, (signature[0], signature[4])) for name, signature in signed)
 
     def listing(self) -> bytes:
         """The folder's listing, in the order of the names' bytes."""

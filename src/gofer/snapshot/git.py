@@ -1,4 +1,5 @@
-"""What git knows of the code folder: commit, branch, whether it differs, files tracked although ignored.
+"""What git knows of the code folder: commit, branch, whether it differs, files tracked although ignored or
+secret.
 
 Git is asked in the background and only when what it said last time may have changed. Without git, or when it
 refuses, everything works but `dirty` is unknown and no ignored file is rescued.
@@ -9,18 +10,27 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.errors import GoferError
 from gofer.snapshot.ignorefiles import outside_layers
-from gofer.snapshot.repository import Head, find_repository, global_ignore, index_mark, read_head
+from gofer.snapshot.repository import GitHead, find_repository, global_ignore, index_mark, read_head
 from gofer.snapshot.rules import Layer, Tracked
 
 if TYPE_CHECKING:
-    from gofer.transport.process import Running
+    from gofer.transport.process import RunningProgram
 
 _TIMEOUT_S = 120.0
-_TRACKED_BUT_IGNORED = ("ls-files", "-z", "-c", "-i", "--exclude-standard")
+# Also tracked files that look like secrets, whatever the case of their names.
+_SECRETS = (".env*", "*.pem", "*.key", "id_*", ".netrc", ".aws/", "*credentials*")
+_SECRET_PATTERNS = tuple(
+    "".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in pattern) for pattern in _SECRETS
+)
+_TRACKED_BUT_IGNORED = (
+    *("ls-files", "-z", "-c", "-i", "--exclude-standard"),
+    *(word for pattern in _SECRET_PATTERNS for word in ("-x", pattern)),
+)
 _CHANGES = ("status", "--porcelain", "-z", "--untracked-files=normal", "--", ".")
 _MOST_DIRTY = 16
 _LEADING_ASTRAY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_LITERAL_PATHSPECS")
@@ -42,18 +52,30 @@ class Memory(NamedTuple):
     global_file: bytes = b""
 
 
+def find_root(folder: Path, environ: Mapping[str, str]) -> Path | None:
+    """The root of the git work tree that holds `folder`; None without one, or when git ignores `folder`."""
+    path = os.fsencode(folder)
+    repository = find_repository(path)
+    if repository is None or repository.root == path:
+        return None if repository is None else folder
+    plain = _own_environment(environ)
+    usual, text = global_ignore(repository, plain)
+    file = usual if text is None else _configured_ignore(path, plain) or usual
+    _, is_ignored = outside_layers(repository, path, file)
+    return None if is_ignored else Path(os.fsdecode(repository.root))
+
+
 class Git:
     """One folder's questions to git; `close` ends those still open."""
 
     def __init__(self, folder: bytes, memory: Memory, environ: Mapping[str, str]) -> None:
         self._folder = folder
-        self._environ = {name: value for name, value in environ.items() if name not in _LEADING_ASTRAY}
-        self._environ.update(LC_ALL="C", GIT_OPTIONAL_LOCKS="0")
+        self._environ = _own_environment(environ)
         self._memory = memory
-        self._listing: Running | None = None
-        self._status: Running | None = None
+        self._listing: RunningProgram | None = None
+        self._status: RunningProgram | None = None
         self._layers: tuple[Layer, ...] = ()
-        self.head = Head(None, None)
+        self.head = GitHead(None, None)
         repository = find_repository(folder)
         self._index = index_mark(repository) if repository else b""
         if repository:
@@ -77,7 +99,7 @@ class Git:
         return self._layers
 
     def assumed_tracked(self) -> Tracked:
-        """The tracked files that are ignored, as of last time; `tracked` tells whether that still holds."""
+        """The tracked files that are ignored or look like secrets, as of last time; see `tracked`."""
         return Tracked.of(self._memory.tracked if self._inside and self._index else ())
 
     def tracked(self, rules: bytes) -> Tracked:
@@ -134,28 +156,43 @@ class Git:
         settings = hashlib.sha256(text).digest() if text else b""
         if settings and settings == self._memory.settings:
             return self._memory.global_file
-        output = _finish(self._start("config", "--type=path", "-z", "--get", "core.excludesFile"))
-        path = (output or b"").rstrip(b"\0") or usual
+        path = _configured_ignore(self._folder, self._environ) or usual
         self._memory = self._memory._replace(settings=settings, global_file=path)
         return path
 
-    def _ask_head(self, head: Head) -> Head:
+    def _ask_head(self, head: GitHead) -> GitHead:
         if head.known:
             return head
         commit = _finish(self._start("rev-parse", "--verify", "-q", "HEAD"))
         branch = _finish(self._start("symbolic-ref", "-q", "--short", "HEAD"))
-        return Head(_word(commit), _word(branch))
+        return GitHead(_word(commit), _word(branch))
 
-    def _start(self, *words: str) -> Running | None:
-        from gofer.transport import process  # loads slowly, and mostly git is not asked
-
-        try:
-            return process.start(["git", *words], cwd=self._folder, env=self._environ)
-        except GoferError:
-            return None
+    def _start(self, *words: str) -> RunningProgram | None:
+        return _start(self._folder, self._environ, *words)
 
 
-def _finish(running: Running | None) -> bytes | None:
+def _own_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment for git: without variables that name another repository."""
+    own = {name: value for name, value in environ.items() if name not in _LEADING_ASTRAY}
+    return {**own, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
+
+
+def _configured_ignore(folder: bytes, environ: Mapping[str, str]) -> bytes | None:
+    """The person's global ignore file by git's settings; None when they name none. Waits for git."""
+    output = _finish(_start(folder, environ, "config", "--type=path", "-z", "--get", "core.excludesFile"))
+    return (output or b"").rstrip(b"\0") or None
+
+
+def _start(folder: bytes, environ: Mapping[str, str], *words: str) -> RunningProgram | None:
+    from gofer.transport import process  # loads slowly, and mostly git is not asked
+
+    try:
+        return process.start(["git", *words], cwd=folder, env=dict(environ))
+    except GoferError:
+        return None
+
+
+def _finish(running: RunningProgram | None) -> bytes | None:
     """What git wrote; None when it is not there, failed or took too long."""
     if running is None:
         return None

@@ -44,16 +44,18 @@ def outside_layers(
     """
     lead = folder[len(repository.root) :].strip(b"/")
     lead = lead + b"/" if lead else b""
-    everywhere = _layer(read_file(global_file), lead)
-    excluded = _layer(read_file(os.path.join(repository.common_dir, b"info", b"exclude")), lead)
+    everywhere = _layer(read_file(global_file), lead, os.fsdecode(global_file))
+    excluded = _layer(
+        read_file(os.path.join(repository.common_dir, b"info", b"exclude")), lead, ".git/info/exclude"
+    )
     layers = [*_above(repository.root, lead), *excluded, *everywhere]
     if lead and _is_ignored(layers, lead):
         return tuple(everywhere), True
     return tuple(layers), False
 
 
-def _layer(text: bytes | None, lead: bytes) -> list[Layer]:
-    return [Layer(PatternList(text), lead, 0)] if text else []
+def _layer(text: bytes | None, lead: bytes, source: str) -> list[Layer]:
+    return [Layer(PatternList(text), lead, 0, source)] if text else []
 
 
 def _above(root: bytes, lead: bytes) -> list[Layer]:
@@ -61,7 +63,8 @@ def _above(root: bytes, lead: bytes) -> list[Layer]:
     layers: list[Layer] = []
     at = root
     while lead:
-        layers = _layer(read_rules(os.path.join(os.fsdecode(at), GIT_FILE)), lead) + layers
+        file = os.path.join(os.fsdecode(at), GIT_FILE)
+        layers = _layer(read_rules(file), lead, file) + layers
         name, _, lead = lead.partition(b"/")
         at = os.path.join(at, name)
     return layers

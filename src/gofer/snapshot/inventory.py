@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from gofer.agent.naming import ManifestError, index_key, pack_key
-from gofer.agent.packs import parse_index
+from gofer.core.packs import parse_index
+from gofer.core.snapshot_names import ManifestError, index_key, pack_key
 from gofer.errors import StoreError
 from gofer.snapshot import cachefile
 from gofer.snapshot.recent import YOUNG_S
@@ -101,9 +101,13 @@ class Inventory:
         if len(small) > _MOST_SMALL:
             self._there.update(dict.fromkeys(small, False))
 
-    def is_whole(self, packs: Iterable[str]) -> bool:
-        """Whether those of the packs that are old enough to be removed, and were there before, still are."""
-        return all(self._store.head(pack_key(pack)) is not None for pack in packs if pack in self._old)
+    def forget(self, packs: Iterable[str]) -> None:
+        """Take these packs for removed, whatever the store says of them."""
+        self._there.update(dict.fromkeys(packs, False))
+
+    def old(self, packs: Iterable[str]) -> list[str]:
+        """Those of the packs that were there before and are old enough to be removed."""
+        return [pack for pack in packs if pack in self._old]
 
     def save(self) -> None:
         """Remember; never fails."""

@@ -6,11 +6,11 @@ import hashlib
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.agent.naming import index_key, pack_key
-from gofer.agent.packs import CHUNK_BYTES
+from gofer.core.packs import CHUNK_BYTES
+from gofer.core.snapshot_names import index_key, pack_key
 from gofer.errors import KeyExists
+from gofer.snapshot.encode import to_json
 from gofer.snapshot.inventory import Inventory
-from gofer.snapshot.writing import to_json
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor

@@ -36,9 +36,10 @@ class Pattern:
     One of `literal` (the whole), `ending` (by name only) and `source` (a regular expression) is set.
     """
 
-    __slots__ = ("by_name", "ending", "folders_only", "ignores", "literal", "source")
+    __slots__ = ("by_name", "ending", "folders_only", "ignores", "line", "literal", "source")
 
-    def __init__(self, ignores: bool, folders_only: bool, by_name: bool) -> None:
+    def __init__(self, line: bytes, ignores: bool, folders_only: bool, by_name: bool) -> None:
+        self.line = line
         self.ignores = ignores
         self.folders_only = folders_only
         self.by_name = by_name
@@ -64,6 +65,11 @@ class PatternList:
 
     def verdict(self, name: bytes, path: bytes, is_folder: bool) -> bool | None:
         """Whether the last line that matches ignores; None when none does. `path` starts at the list."""
+        found = self.find(name, path, is_folder)
+        return None if found is None else found.ignores
+
+    def find(self, name: bytes, path: bytes, is_folder: bool) -> Pattern | None:
+        """The last line that matches."""
         if self._patterns is None:
             self._patterns = self._prepare()
         if not (
@@ -76,7 +82,7 @@ class PatternList:
             return None
         for pattern in self._patterns:
             if (is_folder or not pattern.folders_only) and pattern.matches(name, path):
-                return pattern.ignores
+                return pattern
         return None
 
     def _prepare(self) -> list[Pattern]:
@@ -121,7 +127,7 @@ def _trim(line: bytes) -> bytes:
 def _parse_line(line: bytes) -> Pattern | None:
     ignores = not line.startswith(b"!")
     glob = line if ignores else line[1:]
-    pattern = Pattern(ignores, glob.endswith(b"/"), b"/" not in glob.removesuffix(b"/"))
+    pattern = Pattern(line, ignores, glob.endswith(b"/"), b"/" not in glob.removesuffix(b"/"))
     glob = glob.removesuffix(b"/").removeprefix(b"/")
     special = _SPECIAL.search(glob)
     if not special:

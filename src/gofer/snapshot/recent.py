@@ -6,16 +6,17 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gofer.agent.naming import manifest_key, pack_key
+from gofer.core.snapshot_names import manifest_key, pack_key
 from gofer.errors import KeyNotFound
 from gofer.snapshot import cachefile
+from gofer.snapshot.removal_notice import is_being_removed
 
 if TYPE_CHECKING:
     from gofer.snapshot.stores import ObjectStore
 
 _KIND = "recent 1"
 _MOST = 64
-# Less than the day that code which no run needs is kept: see gofer.ops.prune_code.
+# Less than the day that code which no run needs is kept: see gofer.ops.prune.code.
 YOUNG_S = 12 * 3600.0
 
 
@@ -44,12 +45,17 @@ class Recent:
         self._packs: dict[str, dict[str, int]] = cachefile.load(self._path, _KIND) or {}
 
     def is_there(self, snapshot_id: str) -> bool:
-        """Whether this snapshot is known and the store still has its manifest and every pack, whole."""
+        """Whether this snapshot is known and the store still has its manifest and every pack, whole.
+
+        False also when any of them is being removed.
+        """
         packs = self._packs.get(snapshot_id)
         if packs is None or not keep_young(self._store, snapshot_id):
             return False
         infos = ((self._store.head(pack_key(pack)), size) for pack, size in packs.items())
-        return all(info is not None and info.size == size for info, size in infos)
+        if not all(info is not None and info.size == size for info, size in infos):
+            return False
+        return not is_being_removed(self._store, (manifest_key(snapshot_id), *map(pack_key, packs)))
 
     def add(self, snapshot_id: str, packs: Mapping[str, int]) -> None:
         """Remember a snapshot with its packs and their sizes; never fails."""

@@ -24,7 +24,7 @@ class Repository(NamedTuple):
     common_dir: bytes
 
 
-class Head(NamedTuple):
+class GitHead(NamedTuple):
     """`known` is false when the commit cannot be told from the files."""
 
     commit: str | None
@@ -57,19 +57,19 @@ def _git_dir(path: bytes) -> bytes | None:
     return path if os.path.exists(os.path.join(path, b"HEAD")) else None
 
 
-def read_head(repository: Repository) -> Head:
+def read_head(repository: Repository) -> GitHead:
     """What is checked out. No commit on a branch that has none yet."""
     text = (read_file(os.path.join(repository.git_dir, b"HEAD")) or b"").strip()
     if _COMMIT.fullmatch(text):
-        return Head(text.decode(), None)
+        return GitHead(text.decode(), None)
     if not text.startswith(b"ref: " + _BRANCH):
-        return Head(None, None, known=False)
+        return GitHead(None, None, known=False)
     ref = text[5:]
     branch = os.fsdecode(ref[len(_BRANCH) :])
     if branch == ".invalid":  # references are kept in tables
-        return Head(None, None, known=False)
+        return GitHead(None, None, known=False)
     commit = _read_ref(repository, ref)
-    return Head(commit.decode() if commit else None, branch)
+    return GitHead(commit.decode() if commit else None, branch)
 
 
 def _read_ref(repository: Repository, ref: bytes) -> bytes | None:

@@ -1,18 +1,23 @@
 """Which entries of a folder belong to a snapshot: ignore files one above the other, and what git tracks.
 
-From the strongest: `.git` is never taken; the caller's patterns; `.goferignore` files, the deepest first;
-files that git tracks although a pattern ignores them; `.gitignore` files, the deepest first; the repository's
-own exclude file; the person's global one; gofer's built-in list. In each file the last line that matches
-decides. Pure: texts come from `walk` and `ignorefiles`.
+From the strongest: `.git` and the caller's private files are never taken; files that look like secrets,
+unless git tracks them; the caller's `include`; its `ignore`; `.goferignore` files, the deepest first; files
+that git tracks although a pattern ignores them; `.gitignore` files, the deepest first; the repository's own
+exclude file; the person's global one; gofer's built-in list. In each file the last line that matches decides.
+Pure: texts come from `walk` and `ignorefiles`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from gofer.snapshot.patterns import PatternList
+from gofer.core import junk
+from gofer.core.secrets.file_names import looks_like_secret
+from gofer.snapshot.include import Includes
+from gofer.snapshot.patterns import Pattern, PatternList
 
 GIT_FILE = ".gitignore"
 OWN_FILE = ".goferignore"
@@ -20,35 +25,59 @@ OWN_FILE = ".goferignore"
 SKIP, KEEP, ONLY_TRACKED = 0, 1, 2
 
 # What is never code: caches, editors' droppings, the history of other tools, and the logs gofer fetched.
-BUILT_IN = b"""\
-__pycache__/
-*.pyc
-*.pyo
-.ipynb_checkpoints/
-.mypy_cache/
-.pytest_cache/
-.ruff_cache/
-.hypothesis/
-.hg/
-.svn/
-.DS_Store
-/assets/r[0-9][0-9][0-9][0-9][0-9][0-9]-[0-9][0-9][0-9][0-9][0-9][0-9]-*/
-"""
+BUILT_IN = "".join(
+    [
+        *(f"{name}/\n" for name in junk.FOLDERS),
+        *(f"*{ending}\n" for ending in junk.ENDINGS),
+        *(f"{name}\n" for name in junk.FILES),
+        "**/assets/r[0-9][0-9][0-9][0-9][0-9][0-9]-[0-9][0-9][0-9][0-9][0-9][0-9]-*/\n",
+    ]
+).encode()
+
+# Where the lines of the settings' `ignore` come from, for people.
+IGNORE_KEY = "ignore:"
+SECRET = "looks like a secret"
 
 Judge = Callable[[bytes, bool], int]
-_Verdict = Callable[[bytes, bytes, bool], bool | None]
 
 
 class Layer(NamedTuple):
-    """The lines of one file and how a path in the snapshot is seen from there: `lead + path[cut:]`."""
+    """The lines of one file and how a path in the snapshot is seen from there: `lead + path[cut:]`.
+
+    `source` is how people know the file.
+    """
 
     patterns: PatternList
     lead: bytes
     cut: int
+    source: str = ""
+
+    def seen(self, prefix: bytes) -> RuleLayer:
+        """The layer as the entries of the folder `prefix` (empty, or ending with `/`) are seen from it."""
+        return RuleLayer(self, self.lead + prefix[self.cut :])
+
+
+class RuleLayer(NamedTuple):
+    """A layer, and what comes before the name of an entry there."""
+
+    layer: Layer
+    lead: bytes
+
+    def find(self, name: bytes, is_folder: bool) -> Pattern | None:
+        return self.layer.patterns.find(name, self.lead + name, is_folder)
+
+
+class IgnoreReason(NamedTuple):
+    """Why an entry is left out: the line of an ignore file. `source` is SECRET, without a line, for a file
+    that looks like a secret.
+    """
+
+    source: str
+    line: str = ""
 
 
 class Tracked(NamedTuple):
-    """Files that git tracks although they are ignored, and the folders above them."""
+    """Files that git tracks although they are ignored or look like secrets, and the folders above them."""
 
     files: frozenset[bytes]
     folders: frozenset[bytes]
@@ -63,74 +92,150 @@ class Tracked(NamedTuple):
         return cls(paths, frozenset(folders))
 
 
-class Rules:
-    """The rules in force in one folder. Two with equal fingerprints judge alike."""
+class SnapshotChoice(NamedTuple):
+    """What the caller says about the files of a snapshot, as lines of an ignore file.
 
-    __slots__ = ("fingerprint", "git", "only_tracked", "own", "tracked")
+    `private` are files that never go along, whatever else is said; `ignore` has the last word over ignore
+    files; `include` takes along what any of those leave out.
+    """
+
+    private: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    include: Includes = Includes()
+
+    def layers(self) -> tuple[Layer, Layer]:
+        return _layer(self.private, ""), _layer(self.ignore, IGNORE_KEY)
+
+
+NO_CHOICE = SnapshotChoice()
+
+
+class Rules:
+    """The rules in force in one folder. Two with equal fingerprints judge alike.
+
+    In a folder with `only_tracked` everything is ignored, `because` of the line that ignores the folder
+    itself; from an `included` folder nothing is left out but what is never code.
+    """
+
+    __slots__ = (
+        "because",
+        "fingerprint",
+        "git",
+        "include",
+        "included",
+        "only_tracked",
+        "own",
+        "private",
+        "tracked",
+    )
 
     def __init__(
         self,
+        private: Layer,
+        include: Includes,
         own: tuple[Layer, ...],
         git: tuple[Layer, ...],
         tracked: Tracked,
         fingerprint: bytes,
-        *,
-        only_tracked: bool = False,
     ) -> None:
+        self.private = private
+        self.include = include
         self.own = own
         self.git = git
         self.tracked = tracked
         self.fingerprint = fingerprint
-        self.only_tracked = only_tracked
+        self.because: IgnoreReason | None = None
+        self.only_tracked = False
+        self.included = False
 
     def enter(self, folder: bytes, git_text: bytes | None, own_text: bytes | None) -> Rules:
         """With the ignore files found in `folder`; these very rules when there are none."""
         if git_text is None and own_text is None:
             return self
+        above = os.fsdecode(folder + b"/" if folder else b"")
         cut = len(folder) + 1 if folder else 0
-        own, git = self.own, self.git
+        inside = self._changed(_fingerprint(self.fingerprint, folder, git_text, own_text))
         if own_text is not None:  # the caller's patterns stay first
-            own = (own[0], Layer(PatternList(own_text), b"", cut), *own[1:])
+            own = Layer(PatternList(own_text), b"", cut, above + OWN_FILE)
+            inside.own = (self.own[0], own, *self.own[1:])
         if git_text is not None:
-            git = (Layer(PatternList(git_text), b"", cut), *git)
-        mark = _fingerprint(self.fingerprint, folder, git_text, own_text)
-        return Rules(own, git, self.tracked, mark, only_tracked=self.only_tracked)
+            inside.git = (Layer(PatternList(git_text), b"", cut, above + GIT_FILE), *self.git)
+        return inside
 
-    def for_child(self, verdict: int) -> Rules:
-        """The rules for a folder that was judged `verdict`."""
-        only = verdict == ONLY_TRACKED
-        if only == self.only_tracked:
+    def for_child(self, folder: bytes, name: bytes, *, only: bool) -> Rules:
+        """The rules for the folder `name` in `folder`; `only` says that it was judged ONLY_TRACKED."""
+        path = folder + b"/" + name if folder else name
+        included = self.included or self.include.takes(name, path, True)
+        if included == self.included and only == self.only_tracked:
             return self
-        mark = _fingerprint(self.fingerprint, b"only" if only else b"all")
-        return Rules(self.own, self.git, self.tracked, mark, only_tracked=only)
+        inside = self._changed(_fingerprint(self.fingerprint, b"%d%d" % (included, only)))
+        inside.included, inside.only_tracked = included, only
+        inside.because = self.reason(folder, name, True) if only else None
+        return inside
+
+    def _changed(self, fingerprint: bytes) -> Rules:
+        """A copy with another fingerprint."""
+        copy = Rules(self.private, self.include, self.own, self.git, self.tracked, fingerprint)
+        copy.because, copy.only_tracked, copy.included = self.because, self.only_tracked, self.included
+        return copy
 
     def judge(self, folder: bytes) -> Judge:
         """A function of (name, is a folder) for the entries of `folder`: SKIP, KEEP or ONLY_TRACKED."""
         prefix = folder + b"/" if folder else b""
-        own = [(layer.patterns.verdict, layer.lead + prefix[layer.cut :]) for layer in self.own]
-        git = [(layer.patterns.verdict, layer.lead + prefix[layer.cut :]) for layer in self.git]
+        private, own = self.private.seen(prefix), [layer.seen(prefix) for layer in self.own]
+        git = [layer.seen(prefix) for layer in (self.git[-1:] if self.included else self.git)]
 
         def judged(name: bytes, is_folder: bool) -> int:
-            if name == b".git":
+            if name == b".git" or private.find(name, is_folder):
                 return SKIP
-            for verdict, lead in own:
-                found = verdict(name, lead + name, is_folder)
-                if found is not None:
-                    return SKIP if found else KEEP
-            ignored = self.only_tracked or _first(git, name, is_folder)
-            return self._rescue(prefix + name, is_folder) if ignored else KEEP
+            path = prefix + name
+            if not is_folder and looks_like_secret(os.fsdecode(path)):
+                is_code = path in self.tracked.files and not self._ignores([*own, *git], name, False)
+                return KEEP if is_code else SKIP
+            if self.include.takes(name, path, is_folder):
+                return KEEP
+            found = None if self.included else _first(own, name, is_folder)
+            if found is not None and not found.ignores:
+                return KEEP
+            if found is None and not self._ignores(git, name, is_folder):
+                return KEEP
+            if is_folder and self.include.leads_to(path):
+                return ONLY_TRACKED
+            return SKIP if found is not None else self._rescue(path, is_folder)
 
         return judged
+
+    def reason(self, folder: bytes, name: bytes, is_folder: bool) -> IgnoreReason | None:
+        """Why an entry of `folder` that was judged SKIP or ONLY_TRACKED is left out; None for what is never
+        code and for private files.
+        """
+        prefix = folder + b"/" if folder else b""
+        if name == b".git" or self.private.seen(prefix).find(name, is_folder):
+            return None
+        layers = [layer.seen(prefix) for layer in (*self.own, *self.git)]
+        found = next(((seen, line) for seen in layers if (line := seen.find(name, is_folder))), None)
+        if found is not None and found[1].ignores:
+            source = found[0].layer.source
+            return IgnoreReason(source, os.fsdecode(found[1].line)) if source else None
+        if self.because is None and not is_folder and looks_like_secret(os.fsdecode(prefix + name)):
+            return IgnoreReason(SECRET)
+        return self.because
 
     def names(self, folder: bytes) -> bool:
         """Whether a line says outright that this folder is wanted."""
         above, _, name = folder.rpartition(b"/")
-        for layer in (*self.own, *self.git):
-            path = layer.lead + (above + b"/" if above else b"")[layer.cut :] + name
-            found = layer.patterns.verdict(name, path, True)
-            if found is not None:
-                return not found
-        return False
+        if self.include.takes(name, folder, True):
+            return True
+        found = _first(
+            [layer.seen(above + b"/" if above else b"") for layer in (*self.own, *self.git)], name, True
+        )
+        return found is not None and not found.ignores
+
+    def _ignores(self, layers: Sequence[RuleLayer], name: bytes, is_folder: bool) -> bool:
+        if self.only_tracked:
+            return True
+        found = _first(layers, name, is_folder)
+        return found is not None and found.ignores
 
     def _rescue(self, path: bytes, is_folder: bool) -> int:
         if is_folder:
@@ -138,21 +243,27 @@ class Rules:
         return KEEP if path in self.tracked.files else SKIP
 
 
-def top_rules(patterns: Sequence[str], git: Sequence[Layer], tracked: Tracked) -> Rules:
+def top_rules(choice: SnapshotChoice, git: Sequence[Layer], tracked: Tracked) -> Rules:
     """The rules before any file in the folder is read. `git` is what lies outside, the strongest first."""
-    extra = "\n".join(patterns).encode("utf-8", "surrogateescape")
+    private, ignore = choice.layers()
     texts = [part for layer in git for part in (layer.lead, layer.patterns.text)]
-    mark = _fingerprint(b"%d" % len(git), BUILT_IN, extra, *texts, *sorted(tracked.files))
+    own = (private.patterns.text, ignore.patterns.text, choice.include.fingerprint)
+    mark = _fingerprint(b"%d" % len(git), BUILT_IN, *own, *texts, *sorted(tracked.files))
     built_in = Layer(PatternList(BUILT_IN), b"", 0)
-    return Rules((Layer(PatternList(extra), b"", 0),), (*git, built_in), tracked, mark)
+    return Rules(private, choice.include, (ignore,), (*git, built_in), tracked, mark)
 
 
-def _first(layers: Sequence[tuple[_Verdict, bytes]], name: bytes, is_folder: bool) -> bool:
-    for verdict, lead in layers:
-        found = verdict(name, lead + name, is_folder)
+def _layer(patterns: Sequence[str], source: str) -> Layer:
+    return Layer(PatternList("\n".join(patterns).encode("utf-8", "surrogateescape")), b"", 0, source)
+
+
+def _first(layers: Iterable[RuleLayer], name: bytes, is_folder: bool) -> Pattern | None:
+    """The line that decides."""
+    for seen in layers:
+        found = seen.find(name, is_folder)
         if found is not None:
             return found
-    return False
+    return None
 
 
 def _fingerprint(*parts: bytes | None) -> bytes:

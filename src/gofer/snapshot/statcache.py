@@ -19,7 +19,7 @@ FIELDS = 5
 # How many of the largest files of each folder are kept in mind.
 BIGGEST = 5
 
-_KIND = "folder 1"
+_KIND = "folder 2"
 _LISTINGS_KIND = "listings 1"
 _NEVER_NS = -1
 # The coarsest clock of a file system still met (FAT, some network shares), in ns.

@@ -33,3 +33,9 @@ class ObjectStore(Protocol):
     def head(self, key: str) -> Info | None: ...
 
     def list(self, prefix: str = "") -> Iterable[Info]: ...
+
+
+class DeletableStore(ObjectStore, Protocol):
+    """An object store whose objects may be deleted."""
+
+    def delete(self, keys: Iterable[str]) -> int: ...

@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from gofer.agent.naming import encode_name
+from gofer.core.snapshot_names import encode_name
+from gofer.snapshot.remainder import Remainder
 
 
 class Listings:
@@ -42,6 +43,9 @@ def _kind(listing: bytes, name: str) -> str | None:
     return next((row[1] for row in json.loads(listing) if row[0] == encoded), None)
 
 
+_Encode = Callable[[], bytes]  # in Snapshot, `bytes` is a field
+
+
 class Snapshot(NamedTuple):
     """A code folder in a store.
 
@@ -49,7 +53,8 @@ class Snapshot(NamedTuple):
     on top. `changed` names files that were edited or removed while they were being read: the snapshot holds
     what was read last. `biggest` are the five largest files. `skipped` are sockets, pipes and devices, each
     with what it is. `commit`, `branch` and `dirty` are None outside a git work tree; `dirty` also when git
-    cannot tell.
+    cannot tell. `encode_times` gives the times and permission bits of the files, as gofer.core.file_times
+    reads them. `remainder` finds what stays behind; it looks at the folder again.
     """
 
     id: str
@@ -65,6 +70,8 @@ class Snapshot(NamedTuple):
     skipped: tuple[tuple[str, str], ...]
     elapsed_s: float
     listings: Listings
+    remainder: Callable[[], Remainder]
+    encode_times: _Encode
 
     def has(self, path: str) -> bool:
         """Whether the snapshot holds this path, given from its top and normalised. Reads a cache."""

@@ -10,11 +10,12 @@ import errno
 import hashlib
 import os
 import stat
+from collections.abc import Callable
 
 from gofer.errors import SnapshotError
 from gofer.snapshot.ignorefiles import read_rules
 from gofer.snapshot.patterns import escape
-from gofer.snapshot.rules import GIT_FILE, KEEP, ONLY_TRACKED, OWN_FILE, SKIP, Rules
+from gofer.snapshot.rules import GIT_FILE, ONLY_TRACKED, OWN_FILE, SKIP, Rules
 from gofer.snapshot.statcache import Record, join_names, pack_signatures, split_names
 
 # A folder that holds one of these is a Python environment: large, and of no use on another machine.
@@ -25,24 +26,27 @@ _REMOVED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # or replaced, since its 
 _ODD = {stat.S_IFSOCK: "a socket", stat.S_IFIFO: "a pipe", stat.S_IFBLK: "a device", stat.S_IFCHR: "a device"}
 
 
-class Folder:
+class WalkedFolder:
     """One folder as the walk saw it. `values` are the signatures of `files`, one after the other.
 
     `incoming` and `rules` are the fingerprints of the rules above it and in it. `skipped` maps each ignored
-    name to whether it is a folder; `only` are the folders entered for tracked files alone. `record` is last
-    time's, and `unchanged` says that it still holds in everything: then `files` and `values` are empty, since
-    the record has them.
+    name to whether it is a folder, and `inside` are the rules that say so; `only` are the folders entered for
+    a part of their files alone. `record` is last time's, and `unchanged` says that it still holds in
+    everything: then `files` and `values` are empty, since the record has them. `stamp` is the folder's own
+    modification time and mode.
     """
 
     __slots__ = (
         "files",
         "folders",
         "incoming",
+        "inside",
         "only",
         "path",
         "record",
         "rules",
         "skipped",
+        "stamp",
         "unchanged",
         "values",
     )
@@ -58,14 +62,19 @@ class Folder:
         self.skipped: dict[str, bool] = {}
         self.only: list[str] = []
         self.unchanged = False
+        self.stamp = (0, 0)
+        self.inside: Rules | None = None
 
 
-def walk(root: str, rules: Rules, records: dict[str, Record]) -> tuple[list[Folder], bytes]:
+def walk(
+    root: str, rules: Rules, records: dict[str, Record], watch: Callable[[WalkedFolder], None] | None = None
+) -> tuple[list[WalkedFolder], bytes]:
     """Look at every folder that is not ignored; SnapshotError for one that cannot be read.
 
     The folders come in the order of their paths, with the fingerprint of all git's rules that were met.
+    `watch` is called with each folder as it is found; what it raises ends the walk.
     """
-    found: list[Folder] = []
+    found: list[WalkedFolder] = []
     texts: list[tuple[str, bytes]] = []
     stack = [("", rules)]
     while stack:
@@ -80,11 +89,16 @@ def walk(root: str, rules: Rules, records: dict[str, Record]) -> tuple[list[Fold
             continue
         folder, inside = looked
         found.append(folder)
+        if folder.skipped:
+            folder.inside = inside
+        if watch:
+            watch(folder)
         if inside.git is not incoming.git:
             texts.append((path, inside.git[0].patterns.text))
         prefix = path + "/" if path else ""
         for name in folder.folders:
-            stack.append((prefix + name, inside.for_child(ONLY_TRACKED if name in folder.only else KEEP)))
+            only = name in folder.only
+            stack.append((prefix + name, inside.for_child(os.fsencode(path), os.fsencode(name), only=only)))
     found.sort(key=lambda folder: os.fsencode(folder.path))
     digest = hashlib.sha256(b"".join(layer.patterns.text for layer in rules.git))
     for path, text in sorted(texts):
@@ -105,30 +119,32 @@ def odd_kind(mode: int) -> str | None:
     return _ODD.get(stat.S_IFMT(mode))
 
 
-def _look(root: str, path: str, incoming: Rules, record: Record | None) -> tuple[Folder, Rules] | None:
+def _look(root: str, path: str, incoming: Rules, record: Record | None) -> tuple[WalkedFolder, Rules] | None:
     """The folder and the rules in it; None when it is left out as a whole, and so has no record."""
     # Names relative to an open folder spare the kernel the way down for each of them.
     where = os.open(f"{root}/{path}", _OPEN)
     try:
+        status = os.fstat(where)
+        looked = None
         if record and record.incoming == incoming.fingerprint:
-            again = _look_again(where, path, incoming, record)
-            if again:
-                return again
-        folder, inside = _look_anew(where, path, incoming, record)
+            looked = _look_again(where, path, incoming, record)
+        is_known = looked is not None
+        folder, inside = looked or _look_anew(where, path, incoming, record)
     finally:
         os.close(where)
-    return None if _is_left_out(folder, incoming) else (folder, inside)
+    folder.stamp = (status.st_mtime_ns, status.st_mode)
+    return None if not is_known and _is_left_out(folder, incoming) else (folder, inside)
 
 
-def _is_left_out(folder: Folder, incoming: Rules) -> bool:
+def _is_left_out(folder: WalkedFolder, incoming: Rules) -> bool:
     """Python environments, and a folder that holds nothing but logs gofer fetched."""
-    if folder.path == _FETCHED:
+    if os.path.basename(folder.path) == _FETCHED:
         return bool(folder.skipped) and not folder.files and not folder.folders
     marked = any(mark in folder.files or mark in folder.folders for mark in _ENVIRONMENT_MARKS)
     return marked and folder.path != "" and not incoming.names(os.fsencode(folder.path))
 
 
-def _look_again(where: int, path: str, incoming: Rules, record: Record) -> tuple[Folder, Rules] | None:
+def _look_again(where: int, path: str, incoming: Rules, record: Record) -> tuple[WalkedFolder, Rules] | None:
     """The folder with last time's verdicts; None when its names or rules are not what they were."""
     skipped = dict.fromkeys(split_names(record.skipped), False)
     skipped.update(dict.fromkeys(split_names(record.skipped_folders), True))
@@ -144,7 +160,7 @@ def _look_again(where: int, path: str, incoming: Rules, record: Record) -> tuple
     inside = _enter(where, path, incoming, f"{names}/{record.skipped}")
     if inside.fingerprint != record.rules:
         return None
-    folder = Folder(path, incoming.fingerprint, inside.fingerprint, record)
+    folder = WalkedFolder(path, incoming.fingerprint, inside.fingerprint, record)
     folder.folders, folder.skipped, folder.only = folders, skipped, split_names(record.only)
     folder.unchanged = pack_signatures(values) == record.signatures
     if not folder.unchanged:  # else they would only be most of the memory
@@ -177,12 +193,12 @@ def _scan_known(
     return None if left else values
 
 
-def _look_anew(where: int, path: str, incoming: Rules, record: Record | None) -> tuple[Folder, Rules]:
+def _look_anew(where: int, path: str, incoming: Rules, record: Record | None) -> tuple[WalkedFolder, Rules]:
     """The folder with every entry judged."""
     with os.scandir(where) as scanned:
         entries = list(scanned)
     inside = _enter(where, path, incoming, join_names([entry.name for entry in entries]))
-    folder = Folder(path, incoming.fingerprint, inside.fingerprint, record)
+    folder = WalkedFolder(path, incoming.fingerprint, inside.fingerprint, record)
     judge = inside.judge(os.fsencode(path))
     for entry in entries:
         is_folder = entry.is_dir(follow_symlinks=False)

@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from gofer.agent.objects import open_azure
-from gofer.agent.objects.azure_auth import Bearer, Sas, SasTerms, SharedKey, make_sas
-from gofer.agent.objects.client import Signer
-from gofer.agent.objects.names import azure_name
 from gofer.config.redact import remember
 from gofer.errors import CredentialError, KeyNotFound
+from gofer.objects import open_azure
+from gofer.objects.azure_auth import Bearer, Sas, SasTerms, SharedKey, make_sas
+from gofer.objects.client import Signer
+from gofer.objects.names import azure_name
 from gofer.storage.base import Store
 from gofer.storage.cloud import CloudStore
 from gofer.storage.credentials import (
-    Entry,
+    OpenedStore,
     azure_account,
     azure_endpoint,
     check_key,
@@ -41,7 +41,7 @@ class AzureStore(CloudStore):
     `environ` is the environment of the login, for a store that one opens; by default the process's own.
     """
 
-    def __init__(self, entry: Entry, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(self, entry: OpenedStore, environ: Mapping[str, str] | None = None) -> None:
         around = os.environ if environ is None else environ
         self._profile = name_of(around)
         address = read_address(entry.url)
@@ -163,7 +163,7 @@ class AzureStore(CloudStore):
             )
         return self._signer.token
 
-    def _facts(self, entry: Entry) -> Circumstances:
+    def _facts(self, entry: OpenedStore) -> Circumstances:
         signer = self._signer
         way = "key" if isinstance(signer, SharedKey) else "sas" if isinstance(signer, Sas) else "login"
         return Circumstances(
@@ -183,7 +183,7 @@ def _default_endpoint(account: str, environ: Mapping[str, str]) -> str:
     return default_endpoint(account, environ)
 
 
-def _signer(entry: Entry, account: str, environ: Mapping[str, str]) -> Signer:
+def _signer(entry: OpenedStore, account: str, environ: Mapping[str, str]) -> Signer:
     if entry.options.key:
         return SharedKey(account, check_key(entry))
     if entry.options.sas:

@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable, Mapping
 from xml.etree import ElementTree
 
-from gofer.agent.objects.azure_auth import VERSION, SasTerms, signature, utc
-from gofer.agent.objects.client import Client, Request
-from gofer.agent.objects.names import in_query
-from gofer.agent.objects.wire import Answer
 from gofer.config.paths import Paths
 from gofer.config.redact import remember
 from gofer.errors import CredentialError
-from gofer.storage.credentials import Entry
+from gofer.objects.azure_auth import VERSION, SasTerms, signature, utc
+from gofer.objects.client import Client, HttpRequest
+from gofer.objects.names import in_query
+from gofer.objects.wire import HttpResponse
+from gofer.storage.credentials import OpenedStore
 from gofer.transport.azure.cloud import find_cloud
-from gofer.transport.azure.credential import Credential, NobodySignedIn
+from gofer.transport.azure.credential import AzureCredential, NobodySignedIn
 from gofer.transport.azure.profile import DEFAULT, login_command
 
 _SCOPE = "https://storage.azure.com/.default"
@@ -35,7 +35,7 @@ def _folder(environ: Mapping[str, str]) -> str:
     return str(Paths.from_environment(environ).engine_dir / "azure")
 
 
-def token_source(entry: Entry, environ: Mapping[str, str]) -> Callable[[], Token]:
+def token_source(entry: OpenedStore, environ: Mapping[str, str]) -> Callable[[], Token]:
     """A function that gets a token and the time of its end; CredentialError when nobody is signed in."""
 
     folder = _folder(environ)
@@ -43,7 +43,7 @@ def token_source(entry: Entry, environ: Mapping[str, str]) -> Callable[[], Token
 
     def fetch() -> Token:
         authority = find_cloud(environ, folder).authority
-        credential = Credential(folder, environ, authority=authority, remember=remember)
+        credential = AzureCredential(folder, environ, authority=authority, remember=remember)
         try:
             token = credential.token(_SCOPE)
             if token.value in given:  # the service did not take it
@@ -80,11 +80,11 @@ _KEY_FIELDS = ("SignedOid", "SignedTid", "SignedStart", "SignedExpiry", "SignedS
 def _delegation_key(client: Client, path: str, starts: str, ends: str) -> dict[str, str]:
     body = f"<KeyInfo><Start>{starts}</Start><Expiry>{ends}</Expiry></KeyInfo>".encode()
     query = {"restype": "service", "comp": "userdelegationkey"}
-    text = client.call(Request("POST", path or "/", query, {}, body), Answer.read)
+    text = client.call(HttpRequest("POST", path or "/", query, {}, body), HttpResponse.read)
     return {child.tag: child.text or "" for child in ElementTree.fromstring(text)}
 
 
-def _nobody(entry: Entry, error: NobodySignedIn) -> CredentialError:
+def _nobody(entry: OpenedStore, error: NobodySignedIn) -> CredentialError:
     sign_in = "`az login`" if error.profile == DEFAULT else login_command(error.profile)
     return CredentialError(
         f"nothing opens the store {entry.label}: it has no `key` or `sas`, and {error.message}",

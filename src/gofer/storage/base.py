@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
-from gofer.agent.objects.facts import Block as Block
-from gofer.agent.objects.facts import BlockRules as BlockRules
-from gofer.agent.objects.facts import ObjectInfo as ObjectInfo
+from gofer.objects.facts import Block as Block
+from gofer.objects.facts import BlockRules as BlockRules
+from gofer.objects.facts import ObjectInfo as ObjectInfo
 
 if TYPE_CHECKING:
     from gofer.transport.machine import Machine
@@ -64,6 +64,17 @@ class Appends(Protocol):
 
     def append(self, key: str, data: bytes) -> None:
         """Add bytes at the end, creating the object if need be."""
+
+
+@runtime_checkable
+class ComparesAndSwaps(Protocol):
+    """A store in which two writers of one object cannot undo each other's change."""
+
+    def compare_and_swap(self, key: str, old: bytes | None, new: bytes) -> bool:
+        """Write `new` if the object still has the bytes `old`, or with None if there is none.
+
+        False, and nothing done, when not. Atomic between writers; blocks.
+        """
 
 
 @runtime_checkable
@@ -199,7 +210,7 @@ class Delegates(Protocol):
     def node_spec(
         self, prefix: str = "", *, expires_s: float, write: bool, identity: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """What `gofer.agent.objects.open_objects` takes to see the folder `prefix` and no more, if possible.
+        """What `gofer.objects.open_objects` takes to see the folder `prefix` and no more, if possible.
 
         It holds a credential: only ever through a private channel. With `identity`, which the machine has of
         its service, and in a store of the same service, it holds none, and the machine asks for its own.

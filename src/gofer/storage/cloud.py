@@ -1,4 +1,4 @@
-"""The stores of the clouds: keys are checked, errors explained; the rest is `gofer.agent.objects`.
+"""The stores of the clouds: keys are checked, errors explained; the rest is `gofer.objects`.
 
 One client serves laptop and node. It costs more CPU than obstore 0.12 and has what that lacks and the
 promises need: the service's check of each MD5, MD5 and metadata in listings, Retry-After, errors without
@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias, TypeVar
 
-from gofer.agent.objects.base import Objects
-from gofer.agent.objects.facts import ObjectsError
-from gofer.errors import StoreError
+from gofer.errors import KeyExists, KeyNotFound, StoreError
+from gofer.objects.base import ObjectService
+from gofer.objects.facts import ObjectsError, VersionMismatch
 from gofer.storage.base import Block, BlockRules, Bytes, ObjectInfo
 from gofer.storage.explain import Circumstances, Deed, explain
 from gofer.storage.keys import check_key, check_prefix
@@ -29,7 +29,7 @@ class CloudStore:
     `circumstances` is asked when something goes wrong. Its repr shows the URL and nothing more.
     """
 
-    def __init__(self, url: str, objects: Objects, circumstances: Callable[[], Circumstances]) -> None:
+    def __init__(self, url: str, objects: ObjectService, circumstances: Callable[[], Circumstances]) -> None:
         self.url = url
         self._objects = objects
         self._circumstances = circumstances
@@ -69,6 +69,26 @@ class CloudStore:
     def put(self, key: str, data: Bytes, *, new: bool = False) -> None:
         with self._explained("create" if new else "write", check_key(key)):
             self._objects.put(key, data, new=new)
+
+    def compare_and_swap(self, key: str, old: bytes | None, new: bytes) -> bool:
+        info = self.head(key)
+        try:
+            if info is None or old is None:
+                if info is not None or old is not None:
+                    return False
+                self.put(key, new, new=True)
+                return True
+            # First the version, then the bytes: the write notices a change between the two.
+            if self.get(key) != old:
+                return False
+        except (KeyExists, KeyNotFound):
+            return False
+        with self._explained("write", key):
+            try:
+                self._objects.put(key, new, etag=info.etag)
+            except VersionMismatch:
+                return False
+        return True
 
     def put_hashed(
         self, key: str, data: Bytes, *, md5: bytes | None = None, metadata: Mapping[str, str] | None = None

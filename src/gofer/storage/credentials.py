@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from gofer.agent.objects.azure_auth import bare_token, sas_fields
-from gofer.agent.objects.wire import Server
 from gofer.config.redact import remember
 from gofer.config.stores import SECRET_KEYS, StoreOptions
 from gofer.errors import ConfigError, CredentialError, UsageError
+from gofer.objects.azure_auth import bare_token, sas_fields
+from gofer.objects.wire import ServerAddress
 from gofer.text import parse_time
 
 _ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
@@ -33,7 +33,7 @@ _PERMISSIONS = {
 }
 
 
-class Entry(NamedTuple):
+class OpenedStore(NamedTuple):
     """How a store came to be opened: address, options, its name in the settings, the options as written.
 
     Its repr shows no secret.
@@ -68,7 +68,7 @@ _MEND = {
 }
 
 
-class Address(NamedTuple):
+class StoreAddress(NamedTuple):
     """`scheme://container@account/prefix`, taken apart."""
 
     container: str
@@ -97,7 +97,7 @@ class SasFacts(NamedTuple):
         return ", ".join(_PERMISSIONS.get(letter, letter) for letter in self.permissions) or "none it names"
 
 
-def read_address(url: str) -> Address:
+def read_address(url: str) -> StoreAddress:
     """The parts of the URL of a cloud's store; UsageError when it is none."""
     scheme, _, rest = url.partition("://")
     if "?" in rest or "#" in rest:
@@ -115,10 +115,10 @@ def read_address(url: str) -> Address:
         raise UsageError(
             f"`{url}` does not name a {kind}", hint=f"write `{scheme}://{kind}` or `{scheme}://{kind}/folder`"
         )
-    return Address(container, account or None, prefix)
+    return StoreAddress(container, account or None, prefix)
 
 
-def azure_endpoint(entry: Entry, account: str) -> str | None:
+def azure_endpoint(entry: OpenedStore, account: str) -> str | None:
     """The URL of the account's blob service, as far as the store says it; on an emulator the account stands
     in the path.
     """
@@ -132,20 +132,20 @@ def azure_endpoint(entry: Entry, account: str) -> str | None:
     return f"{parts.scheme}://{parts.netloc}{path}"
 
 
-def read_endpoint(entry: Entry) -> str | None:
+def read_endpoint(entry: OpenedStore) -> str | None:
     """The `endpoint` with its scheme, or None without one; ConfigError when it is not an address."""
     given = entry.options.endpoint
     if not given:
         return None
     whole = given if "://" in given else f"https://{given}"
     try:
-        Server.of(whole)
+        ServerAddress.of(whole)
         return whole
     except ValueError as error:
         raise ConfigError(f"the `endpoint` of the store {entry.label} cannot be: {error}") from None
 
 
-def azure_account(entry: Entry, address: Address) -> str:
+def azure_account(entry: OpenedStore, address: StoreAddress) -> str:
     """The account's name: the option's, the URL's, or that of the SAS when it is a whole URL."""
     signed = urlsplit(_url_of(entry.options.sas) or "").hostname or ""
     named = signed.partition(".")[0] if signed.endswith((".net", ".com", ".cn", ".us", ".de")) else None
@@ -163,7 +163,7 @@ def azure_account(entry: Entry, address: Address) -> str:
     return account
 
 
-def check_key(entry: Entry) -> str:
+def check_key(entry: OpenedStore) -> str:
     """The account's key; CredentialError when it cannot be one."""
     import base64
 
@@ -178,7 +178,7 @@ def check_key(entry: Entry) -> str:
     return key
 
 
-def read_sas(entry: Entry) -> str:
+def read_sas(entry: OpenedStore) -> str:
     """The bare token; CredentialError when it has no signature."""
     token = bare_token(entry.options.sas or "")
     fields = sas_fields(token)
@@ -215,7 +215,7 @@ def remember_secrets(options: StoreOptions) -> None:
             remember(value.strip())
 
 
-def s3_keys(entry: Entry, environ: Mapping[str, str]) -> tuple[str, str, str | None]:
+def s3_keys(entry: OpenedStore, environ: Mapping[str, str]) -> tuple[str, str, str | None]:
     """Access key, secret key and token: the entry's, else the variables of AWS, else its file of profiles."""
     options = entry.options
     if options.access_key and options.secret_key:
@@ -234,7 +234,7 @@ def s3_keys(entry: Entry, environ: Mapping[str, str]) -> tuple[str, str, str | N
     return (*found, token)
 
 
-def _profile(entry: Entry, environ: Mapping[str, str]) -> tuple[tuple[str, str], str | None]:
+def _profile(entry: OpenedStore, environ: Mapping[str, str]) -> tuple[tuple[str, str], str | None]:
     import configparser
     import os
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from gofer.agent.objects.facts import Absent, Changed, Exists, NotCopied, ObjectsError
 from gofer.errors import CredentialError, GoferError, KeyExists, StoreError
-from gofer.storage.credentials import Entry, SasFacts
+from gofer.objects.facts import Exists, NotCopied, ObjectNotFound, ObjectsError, VersionMismatch
+from gofer.storage.credentials import OpenedStore, SasFacts
 from gofer.storage.keys import no_such_key
 from gofer.text import format_duration, format_time
 from gofer.transport.azure.profile import DEFAULT, in_profile, login_command
@@ -20,7 +20,7 @@ _LETTERS = {"read": "r", "write": "wc", "create": "cw", "delete": "d", "list": "
 class Circumstances(NamedTuple):
     """What a store knows of itself that an answer does not say."""
 
-    entry: Entry
+    entry: OpenedStore
     container: str
     account: str
     way: str
@@ -46,11 +46,11 @@ class Deed(NamedTuple):
 
 def explain(error: ObjectsError, deed: Deed, found: Circumstances) -> GoferError:
     """The error to raise instead."""
-    if isinstance(error, Absent):
+    if isinstance(error, ObjectNotFound):
         return no_such_key(found.entry.url, deed.key)
     if isinstance(error, Exists):
         return KeyExists(f"the store {found.entry.url} already has an object {deed.key!r}")
-    if isinstance(error, Changed):
+    if isinstance(error, VersionMismatch):
         return StoreError(f"{deed.key!r} in the store {found.entry.label} was replaced while it was read")
     what = f"cannot {deed.words} the store {found.entry.label}: "
     if isinstance(error, NotCopied):
@@ -100,7 +100,9 @@ def _refused(what: str, error: ObjectsError, deed: Deed, found: Circumstances) -
     )
 
 
-def _refused_sas(what: str, error: ObjectsError, deed: Deed, entry: Entry, sas: SasFacts) -> CredentialError:
+def _refused_sas(
+    what: str, error: ObjectsError, deed: Deed, entry: OpenedStore, sas: SasFacts
+) -> CredentialError:
     now = time.time()
     mend = entry.mend("sas")
     if sas.expires_at is not None and sas.expires_at <= now:

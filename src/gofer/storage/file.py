@@ -15,9 +15,9 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from gofer.errors import KeyExists, StoreError
+from gofer.storage.atomic_write import TEMP_FOLDER, WholeFile, sweep, write_all
 from gofer.storage.base import ObjectInfo
 from gofer.storage.keys import check_key, check_prefix, no_such_key
-from gofer.storage.whole import TEMP_FOLDER, WholeFile, sweep, write_all
 from gofer.text import quote_word
 
 _Entries = list[os.DirEntry[str]]
@@ -64,6 +64,12 @@ class FileStore:
         with self._explained("write", key), WholeFile(self.root) as whole:
             whole.write(data)
             self._place(whole, path, key, new=new)
+
+    def compare_and_swap(self, key: str, old: bytes | None, new: bytes) -> bool:
+        from gofer.objects.compare_and_swap import compare_and_swap, old_md5  # few commands need it
+
+        with self._explained("write", check_key(key)):
+            return compare_and_swap(str(self.root), key, old_md5(old), new)
 
     def get_stream(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
         """The file as it was when opened: one that replaces it meanwhile is not seen."""

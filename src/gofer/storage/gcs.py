@@ -5,7 +5,6 @@ Only its blocking calls are used: its asynchronous ones can abort the interprete
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,10 +21,11 @@ from obstore.exceptions import (
 )
 from obstore.store import GCSStore
 
-from gofer.agent.objects.names import key_of, s3_name
+from gofer.core.json_text import parse_json
 from gofer.errors import ConfigError, CredentialError, GoferError, KeyExists, StoreError
+from gofer.objects.names import key_of, s3_name
 from gofer.storage.base import Bytes, ObjectInfo
-from gofer.storage.credentials import Entry, read_address
+from gofer.storage.credentials import OpenedStore, read_address
 from gofer.storage.keys import check_key, check_prefix, no_such_key
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _ADDRESS = re.compile(r"https?://\S+")
 class GcsStore:
     """The objects of one bucket under a prefix. Opening it asks nobody. Its repr shows the URL alone."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: OpenedStore) -> None:
         address = read_address(entry.url)
         self.url = entry.url
         self._entry = entry
@@ -196,7 +196,7 @@ class GcsStore:
 _HINT = "`gcloud auth application-default login`, or give the store `key: ${file:service-account.json}`"
 
 
-def _open(entry: Entry, bucket: str) -> GCSStore:
+def _open(entry: OpenedStore, bucket: str) -> GCSStore:
     """By the service account in `key`, else by what Google's tools left on this machine."""
     config: dict[str, Any] = {"client_options": dict(_CLIENT), "retry_config": _RETRY}
     if entry.options.endpoint:
@@ -204,7 +204,7 @@ def _open(entry: Entry, bucket: str) -> GCSStore:
         config["client_options"]["allow_http"] = entry.options.endpoint.startswith("http://")
     if entry.options.key:
         try:
-            json.loads(entry.options.key)
+            parse_json(entry.options.key)
         except ValueError:
             raise ConfigError(
                 f"the `key` of the store {entry.label} is not the JSON of a service account",

@@ -126,6 +126,14 @@ class MemoryStore:
     def abort_upload(self, key: str, upload: str) -> None:
         self._uploads.pop((check_key(key), upload), None)
 
+    def compare_and_swap(self, key: str, old: bytes | None, new: bytes) -> bool:
+        with self._lock:
+            held = self._objects.get(check_key(key))
+            if (None if held is None else held[0]) != old:
+                return False
+            self._objects[key] = (bytes(new), _info(key, new, None))
+        return True
+
     # -- within
 
     def _keep(

@@ -11,7 +11,7 @@ from gofer.errors import UsageError
 
 if TYPE_CHECKING:
     from gofer.storage.base import Store
-    from gofer.storage.credentials import Entry
+    from gofer.storage.credentials import OpenedStore
     from gofer.storage.memory import MemoryStore
     from gofer.transport.ssh import Login
 
@@ -52,21 +52,21 @@ def open_store(
 
         return _memories.setdefault(rest, MemoryStore(rest))
     if mark and scheme == "ssh":
-        from gofer.storage.ssh import Address, SshStore
+        from gofer.storage.ssh import SshAddress, SshStore
         from gofer.transport.ssh import Login, reach
 
-        address = Address.parse(url)
+        address = SshAddress.parse(url)
         return SshStore(reach(login or Login(address.host)), address, create=create)
     if mark and scheme in ("az", "s3", "gs"):
-        from gofer.storage.credentials import Entry
+        from gofer.storage.credentials import OpenedStore
 
-        return _cloud(scheme, Entry(url, options or _NOTHING, name, written or _NOTHING), environ)
+        return _cloud(scheme, OpenedStore(url, options or _NOTHING, name, written or _NOTHING), environ)
     if not mark:
         raise UsageError(f"`{url}` is not a store's URL", hint=f"the kinds are {_KINDS}")
     raise UsageError(f"no store speaks `{scheme}://`, asked for by `{url}`", hint=f"the kinds are {_KINDS}")
 
 
-def _cloud(scheme: str, entry: Entry, environ: Mapping[str, str] | None) -> Store:
+def _cloud(scheme: str, entry: OpenedStore, environ: Mapping[str, str] | None) -> Store:
     from gofer.storage.credentials import remember_secrets
 
     remember_secrets(entry.options)

@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from gofer.agent.objects import open_s3, s3_url
-from gofer.agent.objects.s3_auth import SigV4
 from gofer.errors import CredentialError
+from gofer.objects import open_s3, s3_url
+from gofer.objects.s3_auth import SigV4
 from gofer.storage.base import Store
 from gofer.storage.cloud import CloudStore
-from gofer.storage.credentials import Entry, read_address, read_endpoint, s3_keys
+from gofer.storage.credentials import OpenedStore, read_address, read_endpoint, s3_keys
 from gofer.storage.explain import Circumstances
 from gofer.storage.keys import no_such_key
 
@@ -22,7 +22,7 @@ _LONGEST_S = 7 * 86400
 class S3Store(CloudStore):
     """The objects of one bucket under a prefix. Opening it asks nobody."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: OpenedStore) -> None:
         address = read_address(entry.url)
         access_key, secret_key, token = s3_keys(entry, os.environ)
         self._spec = {
@@ -71,7 +71,7 @@ class S3Store(CloudStore):
     def _door(self) -> tuple[Any, ...]:
         return tuple(self._spec[name] for name in ("endpoint", "region", "access_key", "secret_key"))
 
-    def _facts(self, entry: Entry) -> Circumstances:
+    def _facts(self, entry: OpenedStore) -> Circumstances:
         return Circumstances(entry, str(self._spec["bucket"]), "", "s3", None, self.clock_ahead_s)
 
 

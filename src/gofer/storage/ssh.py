@@ -9,25 +9,26 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from gofer.agent.far.answer import Answer
 from gofer.errors import KeyExists, KeyNotFound, StoreError, Unreachable, UsageError
+from gofer.objects.facts import Exists, ObjectNotFound
+from gofer.remote.answer import Answer
 from gofer.storage.base import ObjectInfo
 from gofer.storage.keys import check_key, check_prefix
-from gofer.transport.machine import Failed, Machine
+from gofer.transport.machine import Machine, RemoteFailure
 
 # Larger than this, an object is fetched in pieces, so that others get a turn on the line.
 _PIECE = 4 << 20
 _STEP = 1 << 20
 
 
-class Address(NamedTuple):
+class SshAddress(NamedTuple):
     """The two halves of a URL."""
 
     host: str
     folder: str
 
     @classmethod
-    def parse(cls, url: str) -> Address:
+    def parse(cls, url: str) -> SshAddress:
         """UsageError when it names no host or no folder."""
         host, slash, folder = url.removeprefix("ssh://").partition("/")
         if not host or not slash or not folder.strip("/"):
@@ -42,7 +43,7 @@ class Address(NamedTuple):
 class SshStore:
     """The Store contract over a machine's verbs; one thread at a time has the line."""
 
-    def __init__(self, machine: Machine, address: Address, *, create: bool = False) -> None:
+    def __init__(self, machine: Machine, address: SshAddress, *, create: bool = False) -> None:
         self.machine = machine
         self.url = address.url()
         self.folder = address.folder
@@ -80,6 +81,11 @@ class SshStore:
 
     def put(self, key: str, data: bytes, *, new: bool = False) -> None:
         self._ask("objects.put", key, data, new=new)
+
+    def compare_and_swap(self, key: str, old: bytes | None, new: bytes) -> bool:
+        from gofer.objects.compare_and_swap import old_md5
+
+        return bool(self._ask("objects.compare_and_swap", key, new, old_md5=old_md5(old)).value)
 
     def head(self, key: str) -> ObjectInfo | None:
         found = self._ask("objects.head", key).value
@@ -164,10 +170,10 @@ class SshStore:
         """KeyError and FileExistsError for what the caller can name better."""
         try:
             return self.machine.call(verb, data, **arguments)
-        except Failed as error:
-            if error.kind == "Absent":
+        except RemoteFailure as error:
+            if error.kind == ObjectNotFound.__name__:
                 raise KeyError from error
-            if error.kind == "Exists":
+            if error.kind == Exists.__name__:
                 raise FileExistsError from error
             raise StoreError(f"the store {self.url} failed: {error.words}") from error
         except Unreachable as error:

@@ -20,17 +20,35 @@ import time
 
 import msgspec
 
-from gofer.agent import folder as names
 from gofer.backends.base import RunRef
+from gofer.core import run_layout as names
 from gofer.model.run import RunRecord
-from gofer.ops.observe import refresh
-from gofer.ops.resubmit import resubmit
+from gofer.ops.runs.merged_status import settled
+from gofer.ops.runs.observe import refresh
+from gofer.ops.runs.stop import abort
 from gofer.ops.session import Session
-from gofer.ops.settle import settled
-from gofer.ops.stop import abort
+from gofer.ops.submission.resubmit import resubmit
 from gofer.testing.run_conformance import RunConformance
 from gofer.tracking.ledger import RunRow
 
+# The cases in which backends differ by how they reach their nodes. A backend that shares the rest with
+# another one may run these alone.
+SMOKE = frozenset(
+    {
+        "test_a_secret_reaches_the_command_and_no_record",
+        "test_the_launch_contract_on_every_rank",
+        "test_rank_variables_are_only_for_ranks",
+        "test_code_is_there_as_it_was_at_submit",
+        "test_a_log_can_be_followed_to_its_end",
+        "test_files_beside_the_code_are_kept_and_in_place_for_a_retry",
+        "test_the_first_failing_rank_is_named",
+        "test_the_time_limit_is_the_reason",
+        "test_abort_leaves_nothing",
+        "test_submitting_the_same_plan_again_starts_nothing",
+        "test_an_array_is_a_run_for_each_row",
+        "test_one_row_is_stopped_and_then_the_group",
+    }
+)
 _HEARD = '"${PULSE:-$GOFER_OUTPUT_DIR}/pulse-$GOFER_RUN_ID"'
 _PULSE = f"while :; do echo x >> {_HEARD}; sleep 0.1; done"
 _UNTIL_HEARD = f"until [ -s {_HEARD} ]; do sleep 0.1; done"
@@ -160,6 +178,18 @@ class BackendConformance(RunConformance):
             assert [row.exit_code for row in rows] == [0, 1, 0, 1]
             assert (group.state, group.counts) == ("failed", {"succeeded": 2, "failed": 2})
             assert self.log(session, rows[1]) == b"a  b 1 a  b\n"
+
+    def test_every_row_has_a_folder_of_its_own(self) -> None:
+        script = "ls; cat code; echo {x} > code; touch mark{x}; sleep 0.3; cat code"
+        with self.open() as session:
+            (session.folder / "code").write_text("sent\n")
+            group = self.start(session, ["sh", "-c", script], each=["x=1,2,3"], code=True)
+            self.ended(session, group)
+            for row in session.ledger.rows_of(group.id):
+                number = row.args["x"].encode()
+                lines = self.log(session, row).split()
+                assert lines[-2:] == [b"sent", number] and not any(one.startswith(b"mark") for one in lines)
+                assert session.store(row.store).get(f"{names.files_key(row.id)}/code") == number + b"\n"
 
     def test_one_row_is_stopped_and_then_the_group(self) -> None:
         with self.open() as session:

@@ -6,19 +6,20 @@ but a POSIX shell. Nothing here imports pytest.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 from unittest import SkipTest
 
-from gofer.agent import folder as names
-from gofer.agent.launch import Place, rank_environment
 from gofer.backends.base import Seals
 from gofer.config.jobs import JobFlags
-from gofer.ops import logs
-from gofer.ops.observe import wait
-from gofer.ops.query import facts
+from gofer.core import run_layout as names
+from gofer.core.launch import RANK_VARIABLES, Contract, NodePlace, rank_environment
+from gofer.ops.logs import logs
+from gofer.ops.runs.observe import wait
+from gofer.ops.runs.query import facts
 from gofer.ops.session import Session
-from gofer.ops.submit import SubmitRequest, plan, submit
+from gofer.ops.submission.submit import SubmitRequest, plan, submit
 from gofer.tracking.ledger import RunRow
 
 HOSTILE = (
@@ -97,8 +98,9 @@ class RunConformance:
                 raise SkipTest("this backend keeps no private values")
             session.settings.secrets.set("conformance", "not-a-real-secret")
             env = {"TOKEN": "${secret:conformance}"}
-            row = self.finish(session, ["sh", "-c", _SHOW_VARIABLES, "sh", "TOKEN"], env=env)
-            assert self.log(session, row) == b"not-a-real-secret\0"
+            script = 'printf %s "$TOKEN" | cksum; printf %s "$TOKEN"'
+            row = self.finish(session, ["sh", "-c", script], env=env)
+            assert self.log(session, row) == b"2039203516 17\n" + b"*" * 17
             flags = JobFlags(env=env)
             shown = plan(
                 session, SubmitRequest(flags=flags, command=("true",), target=self.target, code=False)
@@ -107,8 +109,8 @@ class RunConformance:
             assert "not-a-real-secret" not in shown + kept
 
     def test_the_launch_contract_on_every_rank(self) -> None:
-        shape = Place(run_id="", attempt=1, node=0, nodes=2, procs=2, gpus=None, hosts=[""], port=0)
-        exact = [name for name in rank_environment(shape, 0) if name not in _SHARED]
+        shape = NodePlace(run_id="", attempt=1, node=0, nodes=2, procs=2, gpus=None, hosts=[""], port=0)
+        exact = [name for name in rank_environment(shape, 0, Contract()) if name not in _SHARED]
         wanted = [*exact, *_SHARED, "GOFER_TARGET", "GOFER_TAGS"]
         with self.open() as session:
             command = ["sh", "-c", _SHOW_VARIABLES, "sh", *wanted]
@@ -116,7 +118,8 @@ class RunConformance:
             found = [self.variables(session, row, rank, wanted) for rank in range(4)]
         for rank, seen in enumerate(found):
             place = shape._replace(run_id=row.id, node=rank // 2)
-            due = {**rank_environment(place, rank), "GOFER_TARGET": self.target, "GOFER_TAGS": "a=b,c"}
+            due = rank_environment(place, rank, Contract())
+            due.update(GOFER_TARGET=self.target, GOFER_TAGS="a=b,c")
             assert {name: seen[name] for name in wanted if name not in _SHARED} == {
                 name: due[name] for name in wanted if name not in _SHARED
             }
@@ -125,6 +128,24 @@ class RunConformance:
         assert found[0]["MASTER_ADDR"] not in ("", "unset")
         assert 0 < int(found[0]["MASTER_PORT"]) < 65536
         assert len(found[0]["AZ_BATCH_HOST_LIST"].split(",")) == 2
+
+    def test_rank_variables_are_only_for_ranks(self) -> None:
+        own = ["GOFER_RANK", "GOFER_NODE_RANK"]
+        # A service may list its hosts under its own name for them.
+        wanted = [*own, *(name for name in RANK_VARIABLES if not name.startswith("AZ_BATCH_"))]
+        with self.open() as session:
+            command = ["sh", "-c", _SHOW_VARIABLES, "sh", *wanted]
+            row = self.finish(session, command, env={"WORLD_SIZE": "of the person"})
+            alone = self.variables(session, row, 0, wanted)
+            row = self.finish(session, command, nodes=2, multi_process=False)
+            nodes = [self.variables(session, row, rank, wanted) for rank in range(2)]
+        known = {name: value for name, value in alone.items() if value != "unset"}
+        assert known == {"GOFER_RANK": "0", "GOFER_NODE_RANK": "0", "WORLD_SIZE": "of the person"}
+        shared = ("MASTER_ADDR", "MASTER_PORT")
+        for number, seen in enumerate(nodes):
+            known = {name: value for name, value in seen.items() if value != "unset" and name not in shared}
+            assert known == {"NNODES": "2", **dict.fromkeys([*own, "NODE_RANK"], str(number))}
+        assert len({seen[name] for seen in nodes for name in shared}) == 2
 
     def test_each_gpu_of_a_node_is_a_rank_that_sees_all_of_them(self) -> None:
         if not self.gpus_per_node:
@@ -137,10 +158,15 @@ class RunConformance:
 
     def test_code_is_there_as_it_was_at_submit(self) -> None:
         with self.open() as session:
-            (session.folder / "file with blanks.txt").write_text("before")
-            row = self.start(session, ["sh", "-c", "cat *.txt"], code=True)
+            (session.folder / "file with blanks.txt").write_text("before ")
+            for name, seconds in (("key", 1_600_000_002), ("newer", 1_600_000_002), ("older", 1_600_000_001)):
+                (session.folder / name).write_text("")
+                os.utime(session.folder / name, (seconds, seconds))
+            (session.folder / "key").chmod(0o600)
+            show = "cat *.txt; [ newer -nt older ] && echo in order; ls -l key | cut -c 1-10"
+            row = self.start(session, ["sh", "-c", show], code=True)
             (session.folder / "file with blanks.txt").write_text("after")
-            assert self.log(session, self.ended(session, row)) == b"before"
+            assert self.log(session, self.ended(session, row)) == b"before in order\n-rw-------\n"
 
     def test_set_up_runs_once_on_each_node_before_the_command(self) -> None:
         with self.open() as session:
@@ -171,6 +197,20 @@ class RunConformance:
         with self.open() as session:
             row = self.finish(session, ["sh", "-c", 'echo result > "$GOFER_OUTPUT_DIR/answer"'])
             assert session.store(row.store).get(f"{names.outputs_key(row.id)}/answer") == b"result\n"
+
+    def test_files_beside_the_code_are_kept_and_in_place_for_a_retry(self) -> None:
+        script = (
+            "cat ck/step 2>/dev/null; cat code; mkdir -p ck; echo $GOFER_ATTEMPT > ck/step; "
+            "echo changed >> code; [ $GOFER_ATTEMPT = 2 ]"
+        )
+        with self.open() as session:
+            (session.folder / "code").write_text("sent\n")
+            row = self.finish(session, ["sh", "-c", script], retries=1, code=True)
+            assert row.state == "succeeded"
+            assert self.log(session, row) == b"1\nsent\nchanged\n"
+            store, top = session.store(row.store), names.files_key(row.id)
+            assert store.get(f"{top}/ck/step") == b"2\n"
+            assert store.get(f"{top}/code") == b"sent\nchanged\nchanged\n"
 
     def test_exit_codes_are_exact(self) -> None:
         with self.open() as session:

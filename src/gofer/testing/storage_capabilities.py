@@ -16,7 +16,16 @@ import os
 from collections.abc import Iterator
 
 from gofer.errors import GoferError, KeyNotFound, StoreError
-from gofer.storage.base import Blocks, CopiesFrom, Hashes, ListsBeginnings, ReadsInto, Store, Streams
+from gofer.storage.base import (
+    Blocks,
+    ComparesAndSwaps,
+    CopiesFrom,
+    Hashes,
+    ListsBeginnings,
+    ReadsInto,
+    Store,
+    Streams,
+)
 from gofer.testing.storage_conformance import BAD_KEYS, raises
 
 _MIB = 1 << 20
@@ -25,6 +34,43 @@ _MIB = 1 << 20
 def pieces(data: bytes, size: int = 300_001) -> Iterator[bytes]:
     """The bytes in pieces that fit no block."""
     return (data[at : at + size] for at in range(0, len(data), size))
+
+
+class ComparesAndSwapsConformance:
+    """`gofer.storage.base.ComparesAndSwaps`."""
+
+    def open(self) -> Store:
+        """An empty store; called once in each test."""
+        raise NotImplementedError
+
+    def test_only_the_bytes_that_were_read_are_replaced(self) -> None:
+        store = self.open()
+        assert isinstance(store, ComparesAndSwaps)
+        assert not store.compare_and_swap("a/k", b"none", b"1")
+        assert store.compare_and_swap("a/k", None, b"1")
+        assert not store.compare_and_swap("a/k", None, b"2")
+        assert not store.compare_and_swap("a/k", b"0", b"2")
+        assert store.get("a/k") == b"1"
+        assert store.compare_and_swap("a/k", b"1", b"2")
+        assert store.get("a/k") == b"2"
+
+    def test_writers_at_once_lose_nothing(self) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        store = self.open()
+        assert isinstance(store, ComparesAndSwaps)
+        swaps = store.compare_and_swap
+        store.put("k", b"")
+
+        def add(number: int) -> None:
+            while True:
+                old = store.get("k")
+                if swaps("k", old, old + bytes([number])):
+                    return
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(add, range(16)))
+        assert sorted(store.get("k")) == list(range(16))
 
 
 class StreamsConformance:

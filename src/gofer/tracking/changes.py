@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from gofer.agent.states import State
+from gofer.core.states import State
 from gofer.tracking.rows import FINAL, RunRow, plain
 
 _T = TypeVar("_T")

@@ -9,13 +9,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from gofer.core import private_folder
 from gofer.errors import LedgerCorrupt, LedgerError
+from gofer.tracking.rows import DamagedLine
 from gofer.tracking.schema import is_current, migrate
 
 BUSY_TIMEOUT_S = 30.0
 
 _ELSEWHERE = "free space or mend the permissions, or set GOFER_HOME to a folder you can write"
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+# What SQLite and the sqlite3 module say of text that gofer did not write.
+_NOT_TEXT = ("Could not decode to UTF-8", "malformed JSON")
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 _UNWRITABLE = {
     sqlite3.SQLITE_READONLY,
@@ -49,8 +53,12 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _explain(path, error) from error
+    except DamagedLine as error:
+        raise _damaged(path, error) from error
     except OSError as error:
-        raise LedgerError(f"cannot open the ledger {path}: {error.strerror}", hint=_ELSEWHERE) from error
+        raise LedgerError(
+            f"cannot open the ledger {path}: {error.strerror or error}", hint=_ELSEWHERE
+        ) from error
 
 
 @contextmanager
@@ -72,8 +80,8 @@ def transaction(connection: sqlite3.Connection, path: Path, *, durable: bool) ->
 
 
 def _make_file(path: Path) -> None:
+    private_folder.make(str(path.parent))
     if not path.exists():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
@@ -94,8 +102,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 def _explain(path: Path, error: sqlite3.Error) -> LedgerError:
     code = _code(error)
-    if code in _CORRUPT:
-        return LedgerCorrupt(f"the ledger {path} is damaged: {error}", hint="`gofer ledger rebuild`")
+    if code in _CORRUPT or str(error).startswith(_NOT_TEXT):
+        return _damaged(path, error)
     if code in _BUSY:
         return LedgerError(
             f"the ledger {path} was held by another process for {BUSY_TIMEOUT_S:.0f} s",
@@ -104,6 +112,10 @@ def _explain(path: Path, error: sqlite3.Error) -> LedgerError:
     if code in _UNWRITABLE:
         return LedgerError(f"cannot write the ledger {path}: {error}", hint=_ELSEWHERE)
     return LedgerError(f"the ledger {path} failed: {error}")
+
+
+def _damaged(path: Path, error: Exception) -> LedgerCorrupt:
+    return LedgerCorrupt(f"the ledger {path} is damaged: {error}", hint="`gofer ledger rebuild`")
 
 
 def _code(error: sqlite3.Error) -> int:

@@ -8,15 +8,25 @@ means that the file must be set aside and rebuilt from the stores.
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gofer.errors import LedgerCorrupt, LedgerError, UnknownName
 from gofer.tracking.connection import connect, explained, transaction
 from gofer.tracking.query import Query
-from gofer.tracking.rows import ACTIVE, SELECT_BARE, SELECT_FULL, Event, RunRow, decode, marks, plain, to_json
+from gofer.tracking.rows import (
+    ACTIVE,
+    SELECT_BARE,
+    SELECT_FULL,
+    Event,
+    RunRow,
+    decode,
+    decode_event,
+    marks,
+    plain,
+    to_json,
+)
 from gofer.tracking.sql import Statement, compile_count, compile_select
 
 if TYPE_CHECKING:
@@ -73,17 +83,19 @@ class Ledger:
                 raise LedgerError(f"the ledger already has the run {self._clash(rows)}") from error
             raise
 
-    def replace_all(self, rows: Iterable[RunRow]) -> None:
+    def replace_all(self, rows: Iterable[RunRow], *, since: Mapping[str, RunRow] | None = None) -> None:
         """Make the ledger hold these runs and no others; readers see the old or the new whole.
 
-        Events are kept for the runs that stay.
+        `since` is the ledger as it was when `rows` were gathered. A line that another process wrote, changed
+        or removed after that stays as it is now. Events are kept for the runs that stay.
         """
         from gofer.tracking import writes
 
         with self._write(durable=True):
+            now = {} if since is None else {row.id: row for row in self._rows(SELECT_FULL, ())}
             self._connection.execute("DELETE FROM runs")
             self._connection.execute("DELETE FROM records")
-            writes.add(self._connection, list(rows))
+            writes.add(self._connection, writes.newest_of(list(rows), since or {}, now))
             self._connection.execute("DELETE FROM events WHERE run_id NOT IN (SELECT id FROM runs)")
 
     def apply(self, observations: Iterable[Observed], observed_at: float) -> list[str]:
@@ -118,6 +130,40 @@ class Ledger:
         if len(ids) > 1:
             raise references.ambiguous(word, found, len(ids))
         return found[0]
+
+    def newest(self, *, project: str | None = None, target: str | None = None, most: int = 1) -> list[RunRow]:
+        """The newest runs and groups of a project, or of all, newest first; by an index."""
+        from gofer.tracking import references
+
+        with explained(self.path):
+            ids = references.newest(self._connection, project=project, target=target, most=most)
+        return [row for run_id in ids if (row := self.get(run_id))]
+
+    def define(self, store: str, data: str) -> str:
+        """Keep the definition of a target whose runs are in `store`; its id. Idempotent.
+
+        `data` holds no secret. Definitions come only from submissions of this person, never from a store.
+        """
+        import hashlib
+
+        key = hashlib.sha256(f"{store}\0{data}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        if self.definition(key) is None:
+            with self._write(durable=True):
+                sql = "INSERT OR IGNORE INTO definitions (id, store, data) VALUES (?, ?, ?)"
+                self._connection.execute(sql, [key, plain(store), data])
+        return key
+
+    def definition(self, key: str) -> str | None:
+        """The definition of that id; None when there is none."""
+        found = self._run(
+            Statement("SELECT data FROM definitions WHERE id = ?", (key,)), lambda line: str(line[0])
+        )
+        return found[0] if found else None
+
+    def definitions_at(self, store: str) -> list[str]:
+        """The ids of the definitions of targets whose runs are in that store."""
+        sql = "SELECT id FROM definitions WHERE store = ? ORDER BY id"
+        return self._run(Statement(sql, (plain(store),)), lambda line: str(line[0]))
 
     def select(self, query: Query) -> list[RunRow]:
         """The runs that match, in the query's order; without their records unless it asks for them."""
@@ -159,9 +205,7 @@ class Ledger:
     def events(self, run_id: str) -> list[Event]:
         """What gofer did and saw about a run, in the order it was written."""
         sql = "SELECT at, event, data FROM events WHERE run_id = ? ORDER BY rowid"
-        with explained(self.path):
-            lines = self._connection.execute(sql, [run_id]).fetchall()
-        return [Event(at, event, json.loads(data)) for at, event, data in lines]
+        return self._run(Statement(sql, (run_id,)), decode_event)
 
     def add_event(self, run_id: str, at: float, event: str, data: Mapping[str, Any]) -> None:
         """Note something gofer did about a run; `data` is plain JSON without secrets."""
@@ -172,6 +216,7 @@ class Ledger:
 
     def check(self) -> None:
         """Read the whole file; LedgerCorrupt when any of it is damaged. Slow on a large ledger."""
+        self._run(Statement(SELECT_FULL, ()), decode)
         with explained(self.path):
             answer = self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
         if answer != "ok":
@@ -186,10 +231,19 @@ class Ledger:
         return self._run(Statement(sql, tuple(values)), decode)
 
     def _run(self, statement: Statement, read: Callable[[Sequence[Any]], _T]) -> list[_T]:
-        with explained(self.path):
+        with explained(self.path), _limited(statement):
             for function in statement.functions:
                 self._connection.create_function(*function, deterministic=True)
             return [read(line) for line in self._connection.execute(statement.sql, statement.values)]
 
     def _clash(self, rows: list[RunRow]) -> str:
         return next((f"`{row.id}`" for row in rows if self.get(row.id)), "that was to be added twice")
+
+
+def _limited(statement: Statement) -> AbstractContextManager[None]:
+    """A limit on the time of a statement that evaluates regular expressions."""
+    if not statement.functions:
+        return nullcontext()
+    from gofer.tracking.pattern_limit import limited
+
+    return limited()

@@ -27,8 +27,16 @@ def moment(text: str, now: float) -> tuple[float, float]:
         value = (datetime.fromtimestamp(now).date() - timedelta(days=_DAYS_BACK[value])).isoformat()
     start = parse_time(value)
     if _DAY.fullmatch(value):
-        return start, parse_time((date.fromisoformat(value) + timedelta(days=1)).isoformat())
+        return start, _next_day(value)
     for form, step_s in _STEPS_S:
         if form.fullmatch(value):
             return start, start + step_s
     return start, math.nextafter(start, math.inf)
+
+
+def _next_day(day: str) -> float:
+    """The first instant after a day; that of the last day that a date can name is the end of time."""
+    try:
+        return parse_time((date.fromisoformat(day) + timedelta(days=1)).isoformat())
+    except OverflowError:
+        return math.inf

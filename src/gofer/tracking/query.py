@@ -133,15 +133,17 @@ def _check_pattern(found: Filter, kind: str) -> None:
         raise UsageError(f"`{found.field}` is not text, so `~` has no meaning for it", hint=_hint(kind))
     try:
         re.compile(found.values[0])
-    except re.error as error:
+    except (re.error, RecursionError, OverflowError) as error:
+        text = found.values[0]
+        shown = text if len(text) < 100 else f"{text[:100]}…"
         raise UsageError(
-            f"`{found.values[0]}` is not a regular expression: {error}",
+            f"`{shown}` is not a regular expression: {error}",
             hint="put a backslash before ( ) [ * + ?",
         ) from None
 
 
 def _check_word(kind: str, value: str) -> None:
-    from gofer.agent.states import Reason, State
+    from gofer.core.states import Reason, State
 
     known = [str(word) for word in (State if kind == "state" else Reason)]
     if value not in known:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sqlite3
 
 from gofer.errors import UnknownName, UsageError
-from gofer.tracking.rows import RunRow, plain
+from gofer.tracking.rows import DamagedLine, RunRow, plain
 
+LAST = "last"
 MOST_SHOWN = 10
 _COMMAND_WIDTH = 60
 
@@ -27,8 +28,8 @@ def candidates(connection: sqlite3.Connection, word: str, target: str | None) ->
     Rows of arrays answer only to their full id or to `<end of the group's id>-<i>`, so that a group's own
     name is never ambiguous with its rows.
     """
-    if word == "last":
-        return _ids(connection, "group_id IS NULL", [], target)[:1]
+    if word == LAST:
+        return newest(connection, target=target, most=1)
     exact = _ids(connection, "id = ?", [word], target)
     if exact:
         return exact
@@ -41,9 +42,19 @@ def candidates(connection: sqlite3.Connection, word: str, target: str | None) ->
     return found + _rows(connection, word, target)
 
 
+def newest(
+    connection: sqlite3.Connection, *, project: str | None = None, target: str | None = None, most: int
+) -> list[str]:
+    """The ids of the newest runs and groups of a project, or of all projects, newest first."""
+    where, values = "group_id IS NULL", list[str | int]()
+    if project is not None:
+        where, values = f"{where} AND project = ?", [plain(project) or ""]
+    return _ids(connection, where, values, target, most=most)
+
+
 def unknown(reference: str, target: str | None) -> UnknownName:
     """The error for a reference that fits no run."""
-    if reference == "last":
+    if reference == LAST:
         return UnknownName("no run was submitted yet", hint="`gofer submit COMMAND`")
     where = f" on the target `{target}`" if target else ""
     return UnknownName(
@@ -73,9 +84,18 @@ def _rows(connection: sqlite3.Connection, word: str, target: str | None) -> list
 
 
 def _ids(
-    connection: sqlite3.Connection, where: str, values: list[str | int], target: str | None
+    connection: sqlite3.Connection,
+    where: str,
+    values: list[str | int],
+    target: str | None,
+    *,
+    most: int = -1,
 ) -> list[str]:
     sql = f"SELECT id FROM runs WHERE {where}"
     if target is not None:
         sql, values = f"{sql} AND target = ?", [*values, plain(target) or ""]
-    return [row[0] for row in connection.execute(f"{sql} ORDER BY submitted_at DESC, id DESC", values)]
+    sql = f"{sql} ORDER BY submitted_at DESC, id DESC LIMIT ?"
+    found = [row[0] for row in connection.execute(sql, [*values, most])]
+    if not all(isinstance(one, str) for one in found):
+        raise DamagedLine("an id is not text")
+    return found

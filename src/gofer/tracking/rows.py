@@ -9,7 +9,8 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gofer.agent.states import FINAL_STATES, State
+from gofer.core.json_text import parse_json
+from gofer.core.states import FINAL_STATES, State
 from gofer.model.ids import short_id
 
 FINAL = frozenset(str(state) for state in FINAL_STATES)
@@ -24,6 +25,8 @@ class RunRow(NamedTuple):
     A row of a group has kind `run`, the group's id and its index. `record` is the JSON of the run's record;
     it is empty in the rows of a group, and in what `Ledger.select` returns unless the query asks for records.
     `observed_at` is when the cluster was last asked; for an unchanged row of a group, look at the group's.
+    `project` is the folder that this person submitted it from, `definition` the id of its target's definition
+    (see `Ledger.define`); both are empty for a run found in a store, and `project` for rows of a group.
     """
 
     id: str
@@ -56,10 +59,17 @@ class RunRow(NamedTuple):
     record: bytes
     submitter: str
     observed_at: float | None
+    project: str = ""
+    definition: str = ""
 
     @property
     def short_id(self) -> str:
         return short_id(self.id)
+
+    @property
+    def origin(self) -> str:
+        """Equal for runs whose targets are reached by the same settings."""
+        return self.definition or self.project or self.group_id or ""
 
     @property
     def is_final(self) -> bool:
@@ -78,8 +88,9 @@ class Event(NamedTuple):
 COLUMNS = tuple(field for field in RunRow._fields if field != "record")
 _RECORD_AT = RunRow._fields.index("record")
 _JSON_AT = tuple(RunRow._fields.index(field) for field in ("command", "args", "attempts", "tags", "counts"))
-_PLAIN_AT = tuple(RunRow._fields.index(field) for field in ("name", "target", "store", "detail", "submitter"))
-_EMPTY = {"[]": list, "{}": dict}
+_PLAIN_AT = tuple(
+    RunRow._fields.index(field) for field in ("name", "target", "store", "detail", "submitter", "project")
+)
 
 SELECT_BARE = "SELECT " + ", ".join("x''" if f == "record" else f for f in RunRow._fields) + " FROM runs"
 SELECT_FULL = SELECT_BARE.replace(
@@ -117,9 +128,88 @@ def encode(row: RunRow) -> list[Any]:
 
 
 def decode(values: Sequence[Any]) -> RunRow:
-    """The row of a line that SELECT_BARE or SELECT_FULL gave."""
+    """The row of a line that SELECT_BARE or SELECT_FULL gave; DamagedLine for one that gofer cannot have
+    written: SQLite keeps any type in any column, and notices few changed bytes.
+    """
     fields = list(values)
+    types = tuple(map(type, fields))
+    if types not in _sound:
+        _check_types(types)
+        _sound.add(types)
     for at in _JSON_AT:
-        text = fields[at]
-        fields[at] = _EMPTY[text]() if text in _EMPTY else json.loads(text)
+        fields[at] = _decode_json(fields[at], at)
     return RunRow._make(fields)
+
+
+class DamagedLine(ValueError):
+    """A line of the ledger that gofer cannot have written."""
+
+
+# The types of each column; text where nothing else stands here.
+_TYPES: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("gpus", "nodes", "procs", "priority", "size"), (int,)),
+    **dict.fromkeys(("row_index", "exit_code"), (int, type(None))),
+    **dict.fromkeys(("group_id", "reason", "detail", "snapshot"), (str, type(None))),
+    **dict.fromkeys(("started_at", "ended_at", "elapsed_s", "observed_at"), (float, int, type(None))),
+    "submitted_at": (float, int),
+    "record": (bytes,),
+}
+# The types of the columns of lines that were found to be in order: a few, whatever the number of lines.
+_sound: set[tuple[type, ...]] = set()
+
+
+def _check_types(types: tuple[type, ...]) -> None:
+    for field, found in zip(RunRow._fields, types, strict=True):
+        if found not in _TYPES.get(field, (str,)):
+            raise DamagedLine(f"a line has no sound `{field}`")
+
+
+# For each JSON column: the text of the empty value, its type, the types of what a value holds.
+_SHAPES: dict[int, tuple[str, type, frozenset[type]]] = {
+    at: shape
+    for at, shape in zip(
+        _JSON_AT,
+        (
+            ("[]", list, frozenset({str})),
+            ("{}", dict, frozenset({str})),
+            ("[]", list, frozenset({dict})),
+            ("{}", dict, frozenset({str})),
+            ("{}", dict, frozenset({int})),
+        ),
+        strict=True,
+    )
+}
+
+
+_ATTEMPTS_AT = RunRow._fields.index("attempts")
+
+
+def _is_attempt(value: dict[str, Any]) -> bool:
+    return type(value.get("number")) is int and isinstance(value.get("state"), str)
+
+
+def _decode_json(text: str, at: int) -> Any:
+    empty, outer, inner = _SHAPES[at]
+    if text == empty:  # most are
+        return outer()
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    held = value.values() if type(value) is dict else value
+    is_sound = type(value) is outer and inner.issuperset(map(type, held))
+    if not is_sound or (at == _ATTEMPTS_AT and not all(map(_is_attempt, value))):
+        raise DamagedLine(f"a line has no sound `{RunRow._fields[at]}`")
+    return value
+
+
+def decode_event(values: Sequence[Any]) -> Event:
+    """The event of a line (time, word, JSON); DamagedLine for one that gofer cannot have written."""
+    at, event, text = values
+    try:
+        data = parse_json(text)
+    except (ValueError, TypeError):
+        data = None
+    if not isinstance(at, int | float) or not isinstance(event, str) or not isinstance(data, dict):
+        raise DamagedLine("an event is not sound")
+    return Event(at, event, data)

@@ -1,7 +1,7 @@
 """The tables of the ledger, one migration after the other, and how a file is brought up to date.
 
 A migration that has been released is never edited: add the next one, and keep the old schema as a golden file
-in tests/tracking.
+in tests/unit/tracking.
 """
 
 from __future__ import annotations
@@ -36,7 +36,26 @@ _V1 = (
     f"PRAGMA application_id = {APPLICATION_ID}",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1,)
+# The project of a run is the folder that it was submitted from; a run found in a store has none, and neither
+# has a row of a group. Only lines that this person's submissions wrote are believed: `submitter` of the
+# others begins with `@`. A folder whose name is not UTF-8 stands in a record as an escape, of which SQLite
+# would make text that cannot be read again; such an old run has no project.
+_V2 = (
+    "ALTER TABLE runs ADD COLUMN project TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE runs ADD COLUMN definition TEXT NOT NULL DEFAULT ''",
+    "CREATE TABLE definitions (id TEXT NOT NULL PRIMARY KEY, store TEXT NOT NULL, data TEXT NOT NULL) "
+    "WITHOUT ROWID",
+    """
+    UPDATE runs SET project = coalesce((
+        SELECT json_extract(CAST(record AS TEXT), '$.code.folder') FROM records
+        WHERE records.id = runs.id AND json_valid(CAST(record AS TEXT))
+            AND instr(CAST(record AS TEXT), '\\udc') = 0
+    ), '') WHERE group_id IS NULL AND submitter NOT LIKE '@%'
+    """,
+    "CREATE INDEX runs_by_project ON runs (project, submitted_at, id) WHERE group_id IS NULL",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2)
 
 
 def is_current(

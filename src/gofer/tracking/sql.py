@@ -23,13 +23,15 @@ _NUMBER = "CAST(? AS NUMERIC)"
 _IS_NUMBER = "{} <= CAST('9e999' AS REAL)"  # against a number SQLite sorts every text that is not one higher
 _SHORT_ID_AT = 16  # the first two parts of an id have a fixed width
 # The first one is the order of the index runs_by_time. Under a group stand its rows, from the first.
+# SQLite counts no further.
+_MOST_LINES = 2**63 - 1
 _NEWEST = "submitted_at DESC, id DESC"
 _NEWEST_WITH_ROWS = "submitted_at DESC, coalesce(group_id, id) DESC, row_index"
 _OLDEST = "submitted_at, id"
 _OLDEST_WITH_ROWS = "submitted_at, coalesce(group_id, id), row_index"
 
 
-class Part(NamedTuple):
+class SqlPart(NamedTuple):
     """A piece of SQL and the values of its question marks, in order."""
 
     sql: str
@@ -50,22 +52,22 @@ def compile_select(query: Query) -> Statement:
     newest = _NEWEST_WITH_ROWS if _has_rows(query) else _NEWEST
     select = SELECT_FULL if query.records else SELECT_BARE
     tail = f"WHERE {where.sql} ORDER BY {newest} LIMIT ?"
-    limit = -1 if query.limit is None else query.limit
+    limit = -1 if query.limit is None else min(query.limit, _MOST_LINES)
     if query.sort is None and not query.reverse:
-        return _statement(Part(f"{select} {tail}", (*where.values, limit)))
+        return _statement(SqlPart(f"{select} {tail}", (*where.values, limit)))
     order = _order(query, newest)
     inner = f"(SELECT * FROM runs {tail}) AS runs"
     sql = f"{select.removesuffix('runs')}{inner} ORDER BY {order.sql}"
-    return _statement(Part(sql, (*where.values, limit, *order.values)))
+    return _statement(SqlPart(sql, (*where.values, limit, *order.values)))
 
 
 def compile_count(query: Query) -> Statement:
     """The statement that gives one number: how many runs match, without the limit."""
     where = _where(query)
-    return _statement(Part(f"SELECT count(*) FROM runs WHERE {where.sql}", where.values))
+    return _statement(SqlPart(f"SELECT count(*) FROM runs WHERE {where.sql}", where.values))
 
 
-def _statement(part: Part) -> Statement:
+def _statement(part: SqlPart) -> Statement:
     known = (("gofer_command", 1, _command), ("gofer_matches", 2, _matches))
     return Statement(part.sql, part.values, tuple(entry for entry in known if entry[0] in part.sql))
 
@@ -74,80 +76,82 @@ def _has_rows(query: Query) -> bool:
     return query.include_rows or any(f.field == "group" or f.field.startswith("arg.") for f in query.filters)
 
 
-def _where(query: Query) -> Part:
+def _where(query: Query) -> SqlPart:
     now = time.time() if query.now is None else query.now
-    parts = [] if _has_rows(query) else [Part("group_id IS NULL")]
+    parts = [] if _has_rows(query) else [SqlPart("group_id IS NULL")]
     if set(query.kinds) != {"run", "group"}:
-        parts.append(Part(f"kind IN ({marks(query.kinds)})", query.kinds))
+        parts.append(SqlPart(f"kind IN ({marks(query.kinds)})", query.kinds))
     parts += [_condition(condition, now) for condition in query.filters]
-    return _join(" AND ", parts) if parts else Part("1")
+    return _join(" AND ", parts) if parts else SqlPart("1")
 
 
-def _join(word: str, parts: list[Part]) -> Part:
-    return Part(word.join(f"({part.sql})" for part in parts), tuple(v for part in parts for v in part.values))
+def _join(word: str, parts: list[SqlPart]) -> SqlPart:
+    return SqlPart(
+        word.join(f"({part.sql})" for part in parts), tuple(v for part in parts for v in part.values)
+    )
 
 
-def _condition(condition: Filter, now: float) -> Part:
+def _condition(condition: Filter, now: float) -> SqlPart:
     """`!=` is the exact opposite of `=`, so it holds for runs without a value; the rest never do."""
     if condition.op == "!=":
         part = _condition(condition._replace(op="="), now)
-        return Part(f"({part.sql}) IS NOT TRUE", part.values)
+        return SqlPart(f"({part.sql}) IS NOT TRUE", part.values)
     return _join(" OR ", [_compare(condition.field, condition.op, value, now) for value in condition.values])
 
 
-def _compare(field: str, op: str, value: str, now: float) -> Part:
+def _compare(field: str, op: str, value: str, now: float) -> SqlPart:
     kind = field_kind(field)
     if kind == "loose":
         return _compare_keyed(field, op, value)
     expression = _expression(field, now)
     if op == "=" and value == NONE:
-        return Part(f"{expression.sql} IS NULL", expression.values)
+        return SqlPart(f"{expression.sql} IS NULL", expression.values)
     if kind == "time":
         return _compare_time(expression, op, value, now)
     right = _right(kind, op, value)
     if op == "~":
-        return Part(
+        return SqlPart(
             f"gofer_matches({right.sql}, CAST({expression.sql} AS BLOB))", right.values + expression.values
         )
-    compared = Part(f"{expression.sql} {op} {right.sql}", expression.values + right.values)
+    compared = SqlPart(f"{expression.sql} {op} {right.sql}", expression.values + right.values)
     if kind == "id" and op == "=":
-        short = Part(f"substr({expression.sql}, {_SHORT_ID_AT}) = ?", right.values)
+        short = SqlPart(f"substr({expression.sql}, {_SHORT_ID_AT}) = ?", right.values)
         return _join(" OR ", [compared, short])
     return compared
 
 
-def _right(kind: str, op: str, value: str) -> Part:
+def _right(kind: str, op: str, value: str) -> SqlPart:
     if kind == "duration" and op != "~":
         from gofer.text import parse_duration_s
 
-        return Part("?", (parse_duration_s(value),))
-    return Part(_NUMBER if kind == "number" else "?", (plain(value),))
+        return SqlPart("?", (parse_duration_s(value),))
+    return SqlPart(_NUMBER if kind == "number" else "?", (plain(value),))
 
 
-def _compare_time(expression: Part, op: str, value: str, now: float) -> Part:
+def _compare_time(expression: SqlPart, op: str, value: str, now: float) -> SqlPart:
     """A day or a minute is an interval: `=` is inside it, `>` after all of it."""
     from gofer.tracking.moments import moment
 
     start, end = moment(value, now)
     if op == "=":
-        return Part(f"{expression.sql} >= ? AND {expression.sql} < ?", (start, end))
+        return SqlPart(f"{expression.sql} >= ? AND {expression.sql} < ?", (start, end))
     edge = {"<": ("<", start), "<=": ("<", end), ">": (">=", end), ">=": (">=", start)}[op]
-    return Part(f"{expression.sql} {edge[0]} ?", (edge[1],))
+    return SqlPart(f"{expression.sql} {edge[0]} ?", (edge[1],))
 
 
-def _compare_keyed(field: str, op: str, value: str) -> Part:
+def _compare_keyed(field: str, op: str, value: str) -> SqlPart:
     """Tags and array values are text; they compare as numbers when both sides are numbers."""
     source, key = _keyed(field)
     inside = f"SELECT 1 FROM json_each({source}) WHERE key = ?"
     if op == "=" and value == NONE:
-        return Part(f"NOT EXISTS ({inside})", (key,))
+        return SqlPart(f"NOT EXISTS ({inside})", (key,))
     if op == "~":
-        test = Part("gofer_matches(?, CAST(value AS BLOB))", (plain(value),))
+        test = SqlPart("gofer_matches(?, CAST(value AS BLOB))", (plain(value),))
     elif is_number(value):
-        test = Part(f"value {op} {_NUMBER} AND {_IS_NUMBER.format('value')}", (value,))
+        test = SqlPart(f"value {op} {_NUMBER} AND {_IS_NUMBER.format('value')}", (value,))
     else:
-        test = Part(f"value {op} ?", (plain(value),))
-    return Part(f"EXISTS ({inside} AND {test.sql})", (key, *test.values))
+        test = SqlPart(f"value {op} ?", (plain(value),))
+    return SqlPart(f"EXISTS ({inside} AND {test.sql})", (key, *test.values))
 
 
 def _keyed(field: str) -> tuple[str, str | None]:
@@ -155,28 +159,28 @@ def _keyed(field: str) -> tuple[str, str | None]:
     return {"tag": "tags", "arg": "args"}[prefix], plain(key)
 
 
-def _expression(field: str, now: float) -> Part:
+def _expression(field: str, now: float) -> SqlPart:
     if field == "age":
-        return Part("(? - submitted_at)", (now,))
+        return SqlPart("(? - submitted_at)", (now,))
     if field == "elapsed":
-        return Part("coalesce(elapsed_s, ended_at - started_at, ? - started_at)", (now,))
-    return Part(_COLUMNS.get(field, field))
+        return SqlPart("coalesce(elapsed_s, ended_at - started_at, ? - started_at)", (now,))
+    return SqlPart(_COLUMNS.get(field, field))
 
 
-def _order(query: Query, newest: str) -> Part:
+def _order(query: Query, newest: str) -> SqlPart:
     down = "DESC" if query.reverse else "ASC"
     if query.sort is None:
-        return Part(_OLDEST_WITH_ROWS if _has_rows(query) else _OLDEST)
+        return SqlPart(_OLDEST_WITH_ROWS if _has_rows(query) else _OLDEST)
     now = time.time() if query.now is None else query.now
     if field_kind(query.sort) != "loose":
         value = _expression(query.sort, now)
-        return Part(f"{value.sql} IS NULL, {value.sql} {down}, {newest}", value.values * 2)
+        return SqlPart(f"{value.sql} IS NULL, {value.sql} {down}, {newest}", value.values * 2)
     source, key = _keyed(query.sort)
-    value = Part(f"(SELECT value FROM json_each({source}) WHERE key = ?)", (key,))
+    value = SqlPart(f"(SELECT value FROM json_each({source}) WHERE key = ?)", (key,))
     number = _IS_NUMBER.format(value.sql)
     keys = [f"{value.sql} IS NULL", f"{number} {'ASC' if query.reverse else 'DESC'}"]
     keys += [f"CASE WHEN {number} THEN CAST({value.sql} AS REAL) END {down}", f"{value.sql} {down}", newest]
-    return Part(", ".join(keys), value.values * 5)
+    return SqlPart(", ".join(keys), value.values * 5)
 
 
 def _command(text: str) -> str:

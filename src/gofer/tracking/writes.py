@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gofer.tracking.changes import Observed, Span, after, group_after
 from gofer.tracking.rows import INSERT, SELECT_BARE, Event, RunRow, decode, encode, marks, to_json
@@ -26,6 +26,12 @@ def add(connection: sqlite3.Connection, rows: Sequence[RunRow]) -> None:
     touched = dict.fromkeys(row.group_id or row.id for row in rows if row.group_id or row.kind == "group")
     for group in _by_id(connection, [*touched]):
         _update(connection, [_summed(connection, group)[1]], group.observed_at)
+
+
+def newest_of(rows: Sequence[RunRow], since: Mapping[str, RunRow], now: Mapping[str, RunRow]) -> list[RunRow]:
+    """`rows`, but for lines that differ between `since` and `now`: those are as they are now. Pure."""
+    changed = {key for key in {*since, *now} if since.get(key) != now.get(key)}
+    return [row for row in rows if row.id not in changed] + [now[key] for key in changed if key in now]
 
 
 def apply(connection: sqlite3.Connection, observations: Iterable[Observed], observed_at: float) -> list[str]:

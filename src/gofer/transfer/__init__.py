@@ -3,25 +3,25 @@
 `plan` compares two ends, `run` does what the plan says. Nothing here draws or asks.
 """
 
-from gofer.transfer.ends import End, LocalEnd, StoreEnd
-from gofer.transfer.notes import Note, Notes
-from gofer.transfer.options import Options
-from gofer.transfer.planning import Plan, plan
-from gofer.transfer.progress import Numbers, Progress
-from gofer.transfer.result import Result
-from gofer.transfer.running import run
+from gofer.transfer.endpoints import End, LocalEnd, StoreEnd
+from gofer.transfer.notes import FileNote, Notes
+from gofer.transfer.options import TransferOptions
+from gofer.transfer.planner import TransferPlan, plan
+from gofer.transfer.progress import Numbers, TransferProgress
+from gofer.transfer.result import TransferResult
+from gofer.transfer.runner import run
 
 __all__ = [
     "End",
+    "FileNote",
     "LocalEnd",
-    "Note",
     "Notes",
     "Numbers",
-    "Options",
-    "Plan",
-    "Progress",
-    "Result",
     "StoreEnd",
+    "TransferOptions",
+    "TransferPlan",
+    "TransferProgress",
+    "TransferResult",
     "plan",
     "run",
 ]

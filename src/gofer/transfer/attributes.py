@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from datetime import datetime
 
-from gofer.transfer.entries import Entry
+from gofer.transfer.entries import FileEntry
 
 _SECOND_NS = 1_000_000_000
 _EXECUTABLE = 0o100
@@ -18,7 +18,7 @@ _STAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\
 _SECONDS = re.compile(r"(\d{1,11})(?:\.(\d{1,9}))?")
 
 
-def to_metadata(entry: Entry) -> dict[str, str]:
+def to_metadata(entry: FileEntry) -> dict[str, str]:
     """Nothing of a time that no file bears, such as that before the epoch."""
     words: dict[str, str] = {}
     if entry.mtime_ns >= 0 and entry.recorded:

@@ -12,9 +12,9 @@ from typing import NamedTuple, Protocol
 from gofer.storage.base import Block, BlockRules, Blocks
 from gofer.transfer.attributes import to_metadata
 from gofer.transfer.budget import Budget
-from gofer.transfer.entries import Entry
+from gofer.transfer.entries import FileEntry
 from gofer.transfer.journal import claim
-from gofer.transfer.mover import LARGE, Arrived, Changed
+from gofer.transfer.mover import LARGE, Arrived, SourceChanged
 
 _MIB = 1 << 20
 
@@ -22,7 +22,7 @@ _MIB = 1 << 20
 class Parts(Protocol):
     """Where the bytes come from. `identity` differs whenever the content may."""
 
-    entry: Entry
+    entry: FileEntry
     size: int
     identity: str
 
@@ -30,13 +30,13 @@ class Parts(Protocol):
         """A buffer of the budget's with these bytes."""
 
     def md5(self) -> bytes | None:
-        """The MD5 of the whole after it was read, if known; Changed when it is not one state of it."""
+        """The MD5 of the whole after it was read, if known; SourceChanged when it is not one state of it."""
 
     def close(self) -> None:
         """After the last part."""
 
 
-class Place(NamedTuple):
+class BlockDestination(NamedTuple):
     """Where the object goes; `url` names it among all stores, `state` is the folder for notes."""
 
     store: Blocks
@@ -48,7 +48,7 @@ class Place(NamedTuple):
 class BlockUpload:
     """One object on its way; see `mover.InParts`."""
 
-    def __init__(self, source: Parts, place: Place, budget: Budget, arrived: Arrived) -> None:
+    def __init__(self, source: Parts, place: BlockDestination, budget: Budget, arrived: Arrived) -> None:
         self._source = source
         self._place = place
         self._budget = budget
@@ -84,7 +84,7 @@ class BlockUpload:
             self._place.store.commit_blocks(
                 self._place.key, self._upload, blocks, md5=md5, metadata=self._metadata
             )
-        except Changed:
+        except SourceChanged:
             self._place.store.abort_upload(self._place.key, self._upload)
             self._forget()
             raise

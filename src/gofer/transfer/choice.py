@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from gofer.snapshot.patterns import PatternList
 
 
-class Choice:
+class FileSelection:
     """A file is chosen when a line of `include`, if there are any, names it or a folder above it, and no
     line of `exclude` does."""
 

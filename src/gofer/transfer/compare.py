@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gofer.transfer.entries import Entry, from_record, order, to_record
+from gofer.transfer.entries import FileEntry, from_record, order, to_record
 from gofer.transfer.spool import in_order
 
 SEND, SAME, UNSURE = "send", "same", "unsure"
@@ -17,8 +17,8 @@ class OutOfOrder(Exception):
 
 
 def pair(
-    source: Iterable[Entry], destination: Iterable[Entry]
-) -> Iterator[tuple[Entry | None, Entry | None]]:
+    source: Iterable[FileEntry], destination: Iterable[FileEntry]
+) -> Iterator[tuple[FileEntry | None, FileEntry | None]]:
     """Every entry once, beside the one of the same path on the other side; OutOfOrder when that is seen."""
     left, right = _strictly(source), _strictly(destination)
     here, there = next(left, None), next(right, None)
@@ -35,12 +35,12 @@ def pair(
             here, there = next(left, None), next(right, None)
 
 
-def sort(entries: Iterable[Entry]) -> Iterator[Entry]:
+def sort(entries: Iterable[FileEntry]) -> Iterator[FileEntry]:
     """The entries in order, with bounded memory."""
     return map(from_record, in_order(map(to_record, entries)))
 
 
-def judge(source: Entry, destination: Entry | None, *, checksum: bool) -> str:
+def judge(source: FileEntry, destination: FileEntry | None, *, checksum: bool) -> str:
     """SEND, SAME, or UNSURE when only the contents can tell.
 
     Files of one size are the same when they were made at the same time, or, where the store knows only when
@@ -71,13 +71,13 @@ def _one_moment(one_ns: int, other_ns: int) -> bool:
     return one_ns // coarse_ns == other_ns // coarse_ns
 
 
-def _within_a_second(source: Entry, destination: Entry) -> bool:
+def _within_a_second(source: FileEntry, destination: FileEntry) -> bool:
     """Whether a store that counts in seconds leaves open which came first."""
     counts_seconds = not destination.recorded and destination.mtime_ns % _SECOND_NS == 0
     return counts_seconds and destination.mtime_ns // _SECOND_NS == source.mtime_ns // _SECOND_NS
 
 
-def _strictly(entries: Iterable[Entry]) -> Iterator[tuple[bytes, Entry]]:
+def _strictly(entries: Iterable[FileEntry]) -> Iterator[tuple[bytes, FileEntry]]:
     previous: bytes | None = None
     for entry in entries:
         current = order(entry.path)

@@ -9,15 +9,15 @@ from pathlib import Path
 
 from gofer.storage.base import Blocks, OnDisk
 from gofer.transfer.blocks import block_size
-from gofer.transfer.ends import End, LocalEnd, StoreEnd
-from gofer.transfer.entries import Entry
+from gofer.transfer.endpoints import End, LocalEnd, StoreEnd
+from gofer.transfer.entries import FileEntry
 
 _CHUNK = 1 << 20
 # S3's tag of an object that came in parts: the MD5 of their MD5s, and how many there were.
 _IN_PARTS = re.compile(r'"?([0-9a-f]{32})-(\d+)"?')
 
 
-def are_equal(source: End, destination: End, entry: Entry, other: Entry) -> bool:
+def are_equal(source: End, destination: End, entry: FileEntry, other: FileEntry) -> bool:
     """By MD5. False also when an end knows none of the object and cannot read it here: then it is sent.
 
     OSError, StoreError.
@@ -33,7 +33,7 @@ def are_equal(source: End, destination: End, entry: Entry, other: Entry) -> bool
     return False
 
 
-def md5_of(end: End, entry: Entry) -> bytes | None:
+def md5_of(end: End, entry: FileEntry) -> bytes | None:
     """The MD5 of the content; None when only reading the object from afar could tell. OSError, StoreError."""
     if isinstance(end, LocalEnd):
         return md5_of_file(_path(end, entry))
@@ -52,7 +52,7 @@ def md5_of_file(path: Path) -> bytes:
         return _md5(file.fileno(), file.seek(0, os.SEEK_END), 0)
 
 
-def _is_in_parts(path: Path, end: StoreEnd, entry: Entry) -> bool:
+def _is_in_parts(path: Path, end: StoreEnd, entry: FileEntry) -> bool:
     """Whether the file in the parts that gofer makes gives the tag of the object."""
     found = _IN_PARTS.fullmatch(entry.etag or "")
     if not found or not isinstance(end.store, Blocks):
@@ -74,5 +74,5 @@ def _md5(file: int, size: int, start: int) -> bytes:
     return digest.digest()
 
 
-def _path(end: LocalEnd, entry: Entry) -> Path:
+def _path(end: LocalEnd, entry: FileEntry) -> Path:
     return end.path / entry.path if entry.path else end.path

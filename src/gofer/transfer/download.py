@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from gofer.storage.base import ReadsInto
+from gofer.transfer.atomic_download import FolderInTheWay, Landing, remove_left
 from gofer.transfer.budget import Budget
-from gofer.transfer.ends import LocalEnd, StoreEnd
-from gofer.transfer.entries import Entry
-from gofer.transfer.landing import Landing, remove_left
-from gofer.transfer.mover import LARGE, MIDDLING, Arrived, Changed, InParts
+from gofer.transfer.endpoints import LocalEnd, StoreEnd
+from gofer.transfer.entries import FileEntry
+from gofer.transfer.mover import LARGE, MIDDLING, Arrived, InParts, SourceChanged
 from gofer.transfer.objects import damaged
 from gofer.transfer.ranges import RangeDownload
 
@@ -31,7 +31,7 @@ class Download:
         self._left = left
         self._kept: set[str] = set()
 
-    def small(self, entry: Entry) -> None:
+    def small(self, entry: FileEntry) -> None:
         if not entry.size:
             self._empty(entry)
         elif entry.size < MIDDLING or not isinstance(self._store, ReadsInto):
@@ -39,17 +39,17 @@ class Download:
         else:
             self._write_buffered(entry, self._store)
 
-    def _write_buffered(self, entry: Entry, store: ReadsInto) -> None:
+    def _write_buffered(self, entry: FileEntry, store: ReadsInto) -> None:
         buffer = self._budget.buffer(LARGE)
         try:
             got = store.read_into(self._source.key(entry.path), 0, memoryview(buffer))
             if got == len(buffer):
-                raise Changed("it was replaced by a larger one")
+                raise SourceChanged("it was replaced by a larger one")
             self._write(entry, memoryview(buffer)[:got])
         finally:
             self._budget.release(buffer)
 
-    def _write(self, entry: Entry, data: bytes | memoryview) -> None:
+    def _write(self, entry: FileEntry, data: bytes | memoryview) -> None:
         """Put it in place, when it is what the listing said, or else what the object is by now."""
         if not _is_right(data, entry):
             entry = self._source.look_again(entry)
@@ -57,14 +57,14 @@ class Download:
                 raise damaged(entry.path)
         self._landing.write(entry.path, data, entry.mtime_ns, executable=entry.executable)
 
-    def large(self, entry: Entry, arrived: Arrived) -> InParts:
+    def large(self, entry: FileEntry, arrived: Arrived) -> InParts:
         now = self._source.look_again(entry)
         key = self._source.key(entry.path)
         file = RangeDownload(self._store, key, now, self._landing, self._budget, arrived)
         self._kept.add(file.part_name)
         return file
 
-    def delete(self, entries: list[Entry]) -> None:
+    def delete(self, entries: list[FileEntry]) -> None:
         for entry in entries:
             with suppress(FileNotFoundError):
                 os.unlink(os.path.join(self._root, entry.path))
@@ -77,9 +77,9 @@ class Download:
             if part not in self._kept:
                 remove_left(part)
 
-    def _empty(self, entry: Entry) -> None:
-        """An empty object needs no request; where a folder has its name, it is but the mark of it."""
-        if not os.path.isdir(self._landing.target(entry.path)):
+    def _empty(self, entry: FileEntry) -> None:
+        """Write an empty file without a request. An empty object named like a folder marks the folder."""
+        with suppress(FolderInTheWay):
             self._landing.write(entry.path, b"", entry.mtime_ns, executable=entry.executable)
 
     def _remove_empty(self, folder: str) -> None:
@@ -91,7 +91,7 @@ class Download:
             folder = os.path.dirname(folder)
 
 
-def _is_right(data: bytes | memoryview, entry: Entry) -> bool:
+def _is_right(data: bytes | memoryview, entry: FileEntry) -> bool:
     if len(data) != entry.size:
         return False
     return entry.md5 is None or hashlib.md5(data, usedforsecurity=False).digest() == entry.md5

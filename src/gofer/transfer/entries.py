@@ -6,12 +6,12 @@ Bytes that are not UTF-8 stand in them the way Python reads them from the file s
 
 from __future__ import annotations
 
-import marshal
 import os
+import struct
 from typing import NamedTuple
 
 
-class Entry(NamedTuple):
+class FileEntry(NamedTuple):
     """What a walk or a listing says of a file.
 
     `mtime_ns` is when its content was made where that is `recorded`, as it is for a file; else when it came
@@ -32,11 +32,28 @@ def order(path: str) -> bytes:
     return os.fsencode(path)
 
 
-def to_record(entry: Entry) -> bytes:
-    """Bytes that sort as the paths do, since no path holds a zero byte."""
-    return os.fsencode(entry.path) + b"\0" + marshal.dumps(entry[1:])
+# Size, seconds and nanoseconds of the time, the two flags, whether MD5 and ETag are known, the MD5's length.
+_FACTS = struct.Struct("<QqI????B")
+_SECOND_NS = 1_000_000_000
+# A service may list a name with a zero byte. No store takes such a key, so under this name the object cannot
+# be read, and the transfer reports that one object as failed.
+_ZERO = "\u201b00"
 
 
-def from_record(record: bytes) -> Entry:
+def to_record(entry: FileEntry) -> bytes:
+    """Bytes that sort as the paths do, since the path in a record holds no zero byte."""
+    path = os.fsencode(entry.path.replace("\0", _ZERO))
+    md5, etag = entry.md5 or b"", (entry.etag or "").encode("utf-8", "surrogateescape")
+    known = (entry.recorded, entry.executable, entry.md5 is not None, entry.etag is not None)
+    facts = _FACTS.pack(entry.size, *divmod(entry.mtime_ns, _SECOND_NS), *known, len(md5))
+    return b"".join((path, b"\0", facts, md5, etag))
+
+
+def from_record(record: bytes) -> FileEntry:
+    """What `to_record` was given."""
     path, _, rest = record.partition(b"\0")
-    return Entry(os.fsdecode(path), *marshal.loads(rest))
+    size, seconds, rest_ns, recorded, executable, has_md5, has_etag, length = _FACTS.unpack_from(rest)
+    end = _FACTS.size + length
+    md5 = rest[_FACTS.size : end] if has_md5 else None
+    etag = rest[end:].decode("utf-8", "surrogateescape") if has_etag else None
+    return FileEntry(os.fsdecode(path), size, seconds * _SECOND_NS + rest_ns, recorded, executable, md5, etag)

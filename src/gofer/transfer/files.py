@@ -8,9 +8,9 @@ import stat
 import time
 
 from gofer.transfer.budget import Budget
-from gofer.transfer.entries import Entry
-from gofer.transfer.mover import LARGE, Changed
-from gofer.transfer.turns import Turns
+from gofer.transfer.entries import FileEntry
+from gofer.transfer.mover import LARGE, SourceChanged
+from gofer.transfer.ordered_gate import Turns
 from gofer.transfer.walk import describe
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # not blocking, should it have become a pipe
@@ -22,10 +22,12 @@ class Grown(Exception):
     """A file that was small when it was looked at is large now."""
 
 
-def read_small(path: str, entry: Entry, into: bytearray | None = None) -> tuple[bytes | memoryview, Entry]:
+def read_small(
+    path: str, entry: FileEntry, into: bytearray | None = None
+) -> tuple[bytes | memoryview, FileEntry]:
     """The bytes, in the buffer of LARGE bytes if there is one, and what the file is now.
 
-    Changed when it was written to meanwhile; Grown; OSError.
+    SourceChanged when it was written to meanwhile; Grown; OSError.
     """
     file = os.open(path, _READ)
     try:
@@ -37,7 +39,7 @@ def read_small(path: str, entry: Entry, into: bytearray | None = None) -> tuple[
         if len(data) != size:
             data = _read_on(file, data, memoryview(bytearray(LARGE) if into is None else into)[: size + 1])
         if len(data) != size or mark(os.fstat(file)) != mark(before):
-            raise Changed("it was written to while it was read")
+            raise SourceChanged("it was written to while it was read")
     finally:
         os.close(file)
     return data, describe(entry.path, before)
@@ -53,15 +55,15 @@ def _read_on(file: int, begun: bytes | memoryview, into: memoryview) -> memoryvi
 
 
 def _look(file: int) -> os.stat_result:
-    """What the file is, at a moment when any later write would show in its time; Changed when none comes."""
+    """The status of the file at a moment after which any write changes its time; else SourceChanged."""
     for _ in range(_LOOKS):
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode):
-            raise Changed("it is no file any more")
+            raise SourceChanged("it is no longer a file")
         if not 0 <= time.time() - found.st_mtime < TICK_S:
             return found
         time.sleep(TICK_S)
-    raise Changed("it is being written to")
+    raise SourceChanged("it is being written to")
 
 
 def mark(found: os.stat_result) -> tuple[int, int, int, int]:
@@ -72,7 +74,7 @@ def mark(found: os.stat_result) -> tuple[int, int, int, int]:
 class FileParts:
     """A file read in parts by many threads, while its MD5 is computed on the way."""
 
-    def __init__(self, path: str, entry: Entry) -> None:
+    def __init__(self, path: str, entry: FileEntry) -> None:
         self._file = os.open(path, _READ)
         try:
             self._seen = _look(self._file)
@@ -115,13 +117,13 @@ class FileParts:
         while done < len(into):
             got = os.preadv(self._file, [into[done:]], start + done)
             if not got:
-                raise Changed("it became shorter while it was read")
+                raise SourceChanged("it became shorter while it was read")
             done += got
 
     def md5(self) -> bytes | None:
-        """The MD5 of the whole, once every part was read; Changed when it was written to meanwhile."""
+        """The MD5 of the whole, once every part was read; SourceChanged when it was written to meanwhile."""
         if mark(os.fstat(self._file)) != mark(self._seen):
-            raise Changed("it was written to while it was read")
+            raise SourceChanged("it was written to while it was read")
         return self._digest.digest()
 
     def close(self) -> None:

@@ -10,23 +10,23 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gofer.transfer.entries import Entry
+from gofer.transfer.entries import FileEntry
 from gofer.transfer.mover import InParts
 
 _COMING_AGAIN = 10_000
 
 
-class Attempt(NamedTuple):
+class FileMove(NamedTuple):
     """A file to move; `last` when a failure is final."""
 
-    entry: Entry
+    entry: FileEntry
     last: bool
 
 
 class Underway:
     """A large file whose parts are handed out one after the other."""
 
-    def __init__(self, attempt: Attempt, file: InParts) -> None:
+    def __init__(self, attempt: FileMove, file: InParts) -> None:
         self.attempt = attempt
         self.file = file
         self.error: Exception | None = None
@@ -34,26 +34,26 @@ class Underway:
         self.done = 0
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """One part of a large file."""
 
     underway: Underway
     number: int
 
 
-class Jobs:
-    """Any thread takes jobs; None ends it. Every Attempt is answered by `ended`, one on a large file by
+class MoveQueue:
+    """Any thread takes jobs; None ends it. Every FileMove is answered by `ended`, one on a large file by
     `opened` first, if it gets so far."""
 
-    def __init__(self, items: Iterator[Entry]) -> None:
+    def __init__(self, items: Iterator[FileEntry]) -> None:
         self._items = items
-        self._again: deque[Entry] = deque()
+        self._again: deque[FileEntry] = deque()
         self._open: deque[Underway] = deque()
         self._unsettled = 0  # attempts that may still bring parts, or come again
         self._change = threading.Condition()
         self._stopped = False
 
-    def take(self) -> Attempt | Part | None:
+    def take(self) -> FileMove | FilePart | None:
         """The next job; waits while one may still come up. None when there is no more, or after `stop`."""
         with self._change:
             while not self._stopped:
@@ -71,7 +71,7 @@ class Jobs:
             self._open.append(underway)
             self._change.notify_all()
 
-    def done(self, part: Part, error: Exception | None) -> bool:
+    def done(self, part: FilePart, error: Exception | None) -> bool:
         """The part is over; an error ends the file. Whether the file has ended with it."""
         underway = part.underway
         with self._change:
@@ -80,7 +80,7 @@ class Jobs:
             given_up = underway.error is not None or self._stopped
             return underway.done == underway.given and (given_up or underway.given == underway.file.parts)
 
-    def ended(self, attempt: Attempt, *, again: bool = False) -> bool:
+    def ended(self, attempt: FileMove, *, again: bool = False) -> bool:
         """The attempt is over. With `again` it comes once more; False when it cannot."""
         with self._change:
             self._unsettled -= 1
@@ -101,16 +101,16 @@ class Jobs:
     def stopped(self) -> bool:
         return self._stopped
 
-    def _part(self) -> Part | None:
+    def _part(self) -> FilePart | None:
         while self._open:
             first = self._open[0]
             if first.given < first.file.parts and not first.error:
                 first.given += 1
-                return Part(first, first.given - 1)
+                return FilePart(first, first.given - 1)
             self._open.popleft()
         return None
 
-    def _attempt(self) -> Attempt | None:
+    def _attempt(self) -> FileMove | None:
         entry = next(self._items, None)
         last = entry is None
         if last and self._again:
@@ -118,4 +118,4 @@ class Jobs:
         if entry is None:
             return None
         self._unsettled += 1
-        return Attempt(entry, last)
+        return FileMove(entry, last)

@@ -13,10 +13,12 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from gofer.core.json_text import parse_json
+
 _STALE_S = 14 * 86400.0  # the services forget unfinished uploads before
 
 
-class Note:
+class TransferJournal:
     """The note of one destination, held by one process at a time. Raises OSError."""
 
     def __init__(self, path: Path, file: int) -> None:
@@ -26,7 +28,7 @@ class Note:
     def read(self, identity: str) -> str | None:
         """The upload that was noted for this very content; None when there is none."""
         try:
-            found = json.loads(os.pread(self._file, 1 << 16, 0))
+            found = parse_json(os.pread(self._file, 1 << 16, 0))
             upload = found["upload"] if found["identity"] == identity else None
         except (ValueError, KeyError, TypeError):  # empty, torn, or from another version
             return None
@@ -45,7 +47,7 @@ class Note:
         os.close(self._file)
 
 
-def claim(folder: Path | None, place: str) -> Note | None:
+def claim(folder: Path | None, place: str) -> TransferJournal | None:
     """The note for the destination `place`; None without a folder, or while someone else holds it."""
     if folder is None:
         return None
@@ -56,7 +58,7 @@ def claim(folder: Path | None, place: str) -> Note | None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.stat(path).st_ino == os.fstat(file).st_ino:
-            return Note(path, file)
+            return TransferJournal(path, file)
     except (BlockingIOError, FileNotFoundError):  # held, or finished and forgotten just now
         pass
     os.close(file)

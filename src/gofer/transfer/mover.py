@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from gofer.errors import StoreError
-from gofer.transfer.entries import Entry
+from gofer.transfer.entries import FileEntry
 
 # From here on a file goes in parts.
 LARGE = 8 << 20
@@ -17,7 +17,7 @@ MIDDLING = 1 << 20
 Arrived = Callable[[int], None]
 
 
-class Changed(StoreError):
+class SourceChanged(StoreError):
     """The source changed while it was read, and nothing of it was put in place."""
 
 
@@ -30,7 +30,7 @@ class InParts(Protocol):
         """Move one part."""
 
     def finish(self) -> None:
-        """Put the whole in place, after every part was done. Changed when it would be torn."""
+        """Put the whole in place, after every part was done. SourceChanged when it would be torn."""
 
     def abandon(self) -> None:
         """Let go after a failure; what can be resumed later stays."""
@@ -50,13 +50,13 @@ def in_one_thread(file: InParts) -> None:
 class Mover(Protocol):
     """Moves single files. Any thread; raises OSError and the StoreError family."""
 
-    def small(self, entry: Entry) -> None:
+    def small(self, entry: FileEntry) -> None:
         """Move a file of less than LARGE bytes."""
 
-    def large(self, entry: Entry, arrived: Arrived) -> InParts:
+    def large(self, entry: FileEntry, arrived: Arrived) -> InParts:
         """Begin, or go on with, a larger one."""
 
-    def delete(self, entries: list[Entry]) -> None:
+    def delete(self, entries: list[FileEntry]) -> None:
         """Remove files of the destination."""
 
     def close(self) -> None:

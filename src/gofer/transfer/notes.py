@@ -9,7 +9,7 @@ from typing import NamedTuple
 _NAMED = 1000
 
 
-class Note(NamedTuple):
+class FileNote(NamedTuple):
     """A file and what about it; `path` is relative to the source."""
 
     path: str
@@ -22,16 +22,16 @@ class Notes:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._count = 0
-        self._named: list[Note] = []
+        self._named: list[FileNote] = []
 
     def add(self, path: str, why: str) -> None:
         with self._lock:
             self._count += 1
             if len(self._named) < _NAMED:
-                self._named.append(Note(path, why))
+                self._named.append(FileNote(path, why))
 
     def __len__(self) -> int:
         return self._count
 
-    def __iter__(self) -> Iterator[Note]:
+    def __iter__(self) -> Iterator[FileNote]:
         return iter(self._named)

@@ -8,15 +8,15 @@ from collections.abc import Iterable
 from gofer.errors import StoreError
 from gofer.storage.base import ReadsInto, Store, Streams
 from gofer.transfer.budget import Budget
-from gofer.transfer.ends import to_entry
-from gofer.transfer.entries import Entry
-from gofer.transfer.mover import Changed
+from gofer.transfer.endpoints import to_entry
+from gofer.transfer.entries import FileEntry
+from gofer.transfer.mover import SourceChanged
 
 
 class ObjectParts:
     """See `blocks.Parts`. `entry` is what the object was when it was looked at last."""
 
-    def __init__(self, store: Store, key: str, entry: Entry) -> None:
+    def __init__(self, store: Store, key: str, entry: FileEntry) -> None:
         self.entry = entry
         self.size = entry.size
         self._store = store
@@ -36,11 +36,11 @@ class ObjectParts:
         return buffer
 
     def md5(self) -> bytes | None:
-        """As the store knows it. Changed when the object was replaced while it was read."""
+        """As the store knows it. SourceChanged when the object was replaced while it was read."""
         if self._reads is None:
             info = self._store.head(self._key)
             if info is None or not _is_version(to_entry("", info), self.entry):
-                raise Changed("it was replaced while it was read")
+                raise SourceChanged("it was replaced while it was read")
         return self.entry.md5
 
     def close(self) -> None:
@@ -52,7 +52,7 @@ class ObjectParts:
         else:
             got = self._fill_in_pieces(start, into)
         if got != len(into):
-            raise Changed("it became shorter while it was read")
+            raise SourceChanged("it became shorter while it was read")
 
     def _fill_in_pieces(self, start: int, into: memoryview) -> int:
         pieces: Iterable[bytes]
@@ -72,7 +72,7 @@ def damaged(path: str) -> StoreError:
     return StoreError(f"{path!r} did not arrive as the store has it")
 
 
-def _is_version(found: Entry, known: Entry) -> bool:
+def _is_version(found: FileEntry, known: FileEntry) -> bool:
     if known.etag:
         return found.etag == known.etag
     return (found.mtime_ns, found.size) == (known.mtime_ns, known.size)

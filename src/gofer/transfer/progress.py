@@ -26,7 +26,7 @@ class Numbers(NamedTuple):
     left_s: float | None
 
 
-class Progress:
+class TransferProgress:
     """Counters that any thread may add to and any thread may read. The phases are `looking`, `moving`,
     `deleting`, `done`."""
 

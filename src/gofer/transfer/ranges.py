@@ -6,9 +6,9 @@ import os
 import stat
 
 from gofer.storage.base import Store
+from gofer.transfer.atomic_download import Landing, place
 from gofer.transfer.budget import Budget
-from gofer.transfer.entries import Entry
-from gofer.transfer.landing import Landing, place
+from gofer.transfer.entries import FileEntry
 from gofer.transfer.mover import LARGE, Arrived
 from gofer.transfer.objects import ObjectParts, damaged
 from gofer.transfer.partfile import PartFile
@@ -18,7 +18,7 @@ class RangeDownload:
     """One file on its way down; see `mover.InParts`."""
 
     def __init__(
-        self, store: Store, key: str, entry: Entry, landing: Landing, budget: Budget, arrived: Arrived
+        self, store: Store, key: str, entry: FileEntry, landing: Landing, budget: Budget, arrived: Arrived
     ) -> None:
         self._object = ObjectParts(store, key, entry)
         self._entry = entry

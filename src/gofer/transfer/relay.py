@@ -7,10 +7,10 @@ from pathlib import Path
 
 from gofer.storage.base import Blocks, CopiesFrom, Hashes
 from gofer.transfer.attributes import to_metadata
-from gofer.transfer.blocks import BlockUpload, Place
+from gofer.transfer.blocks import BlockDestination, BlockUpload
 from gofer.transfer.budget import Budget
-from gofer.transfer.ends import StoreEnd
-from gofer.transfer.entries import Entry
+from gofer.transfer.endpoints import StoreEnd
+from gofer.transfer.entries import FileEntry
 from gofer.transfer.mover import Arrived, InParts
 from gofer.transfer.objects import ObjectParts, damaged
 from gofer.transfer.stream import StreamUpload
@@ -29,7 +29,7 @@ class Relay:
         self._budget = budget
         self._state = state
 
-    def small(self, entry: Entry) -> None:
+    def small(self, entry: FileEntry) -> None:
         if self._by_the_service(entry):
             return
         data = self._source.store.get(self._source.key(entry.path))
@@ -44,7 +44,7 @@ class Relay:
         else:
             self._store.put(key, data)
 
-    def large(self, entry: Entry, arrived: Arrived) -> InParts:
+    def large(self, entry: FileEntry, arrived: Arrived) -> InParts:
         if self._by_the_service(entry):
             arrived(entry.size)
             return _Copied()
@@ -54,15 +54,17 @@ class Relay:
         if not isinstance(self._store, Blocks):
             return StreamUpload(source, self._store, key, self._budget, arrived)
         url = f"{self._store.url}\n{key}"
-        return BlockUpload(source, Place(self._store, key, url, self._state), self._budget, arrived)
+        return BlockUpload(
+            source, BlockDestination(self._store, key, url, self._state), self._budget, arrived
+        )
 
-    def delete(self, entries: list[Entry]) -> None:
+    def delete(self, entries: list[FileEntry]) -> None:
         self._store.delete([self._end.key(entry.path) for entry in entries])
 
     def close(self) -> None:
         pass
 
-    def _by_the_service(self, entry: Entry) -> bool:
+    def _by_the_service(self, entry: FileEntry) -> bool:
         source, key = self._source.key(entry.path), self._end.key(entry.path)
         if self._within:
             self._store.copy(source, key)
@@ -74,7 +76,7 @@ class Relay:
         return False
 
 
-def _dated(entry: Entry) -> Entry:
+def _dated(entry: FileEntry) -> FileEntry:
     """When the object came to the first store is the best that is known of its content's age."""
     return entry._replace(recorded=True)
 

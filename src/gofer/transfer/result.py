@@ -7,7 +7,7 @@ from typing import NamedTuple
 from gofer.transfer.notes import Notes
 
 
-class Result(NamedTuple):
+class TransferResult(NamedTuple):
     """What was done and what was not.
 
     `failed` files could not be moved, `changed` ones were written to while they were read, `odd` ones are not

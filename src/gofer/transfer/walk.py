@@ -10,8 +10,8 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from gofer.transfer.choice import Choice
-from gofer.transfer.entries import Entry
+from gofer.transfer.choice import FileSelection
+from gofer.transfer.entries import FileEntry
 from gofer.transfer.spool import in_order
 
 # Downloads grow under such a name, beside the one they will have.
@@ -37,12 +37,12 @@ class Walk(NamedTuple):
     """
 
     root: bytes
-    choice: Choice
+    choice: FileSelection
     tell: Tell
     follow: bool
     part: Callable[[str], None] = lambda path: None
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[FileEntry]:
         """OSError when `root` itself cannot be read."""
         levels = [self._enter(b"", ())]
         while levels:
@@ -86,7 +86,7 @@ class Walk(NamedTuple):
                 elif self.follow or not entry.is_symlink():
                     yield entry.name + b"/"
 
-    def _file(self, name: bytes, path: bytes) -> Entry | None:
+    def _file(self, name: bytes, path: bytes) -> FileEntry | None:
         if name.startswith(PART_PREFIX):
             self.part(os.fsdecode(path))
             return None
@@ -115,9 +115,9 @@ class _Loop(Exception):
     """A folder inside itself."""
 
 
-def describe(path: str, found: os.stat_result) -> Entry:
+def describe(path: str, found: os.stat_result) -> FileEntry:
     """The entry of a file that was looked at."""
-    return Entry(path, found.st_size, found.st_mtime_ns, executable=bool(found.st_mode & _EXECUTABLE))
+    return FileEntry(path, found.st_size, found.st_mtime_ns, executable=bool(found.st_mode & _EXECUTABLE))
 
 
 def _is_folder(entry: os.DirEntry[bytes]) -> bool:

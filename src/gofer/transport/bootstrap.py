@@ -8,7 +8,7 @@ NEEDED = "needed"
 READY = "ready"
 
 # The greeting comes from the agent itself once it listens. An old Python says its version instead. The time
-# of the agent's folder says when it was last called: see gofer.agent.pruning.
+# of the agent's folder says when it was last called: see gofer.core.prune.
 _PROGRAM = """
 import os, sys
 nonce, mark, folder = sys.argv[1:4]
@@ -37,7 +37,7 @@ if not os.path.isdir(agent):
     except OSError:
         shutil.rmtree(part)
 sys.path.insert(0, agent)
-from gofer.agent.far.serving import serve
+from gofer.remote.server import serve
 serve(nonce + " ready")
 """
 

@@ -1,6 +1,6 @@
 """The agent as one file that can be sent to a machine with nothing but Python: its sources, zipped.
 
-Python can also run the file itself: see gofer.agent.unpacking.
+Python can also run the file itself: see gofer.node.zip_program.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-_AGENT = Path(__file__).resolve().parents[1] / "agent"
+_GOFER = Path(__file__).resolve().parents[1]
+# The packages that run on nodes: standard library only, and nothing else of gofer.
+NODE_PACKAGES = ("core", "objects", "node", "queue", "remote")
 _MARK_LENGTH = 16
 # The one file that the mark does not cover. Pythons before 3.8 do not run archives with a comment.
 MARK = "mark"
@@ -19,7 +21,7 @@ MARK = "mark"
 _MAIN = b"""import sys
 if sys.version_info < (3, 8):
     sys.exit("gofer: this node has Python %d.%d; gofer needs 3.8 or later" % sys.version_info[:2])
-from gofer.agent.unpacking import main
+from gofer.node.zip_program import main
 main()
 """
 
@@ -42,7 +44,7 @@ def mark() -> str:
 
 
 def bundle() -> Bundle:
-    """A zip file with `gofer/agent` and a `gofer` that holds nothing else, and the mark."""
+    """A zip file with the packages of the node side, a `gofer` that holds nothing else, and the mark."""
     import zipfile  # only when a machine does not have the agent yet
 
     packed = io.BytesIO()
@@ -56,6 +58,7 @@ def bundle() -> Bundle:
 @cache
 def _sources() -> list[tuple[str, bytes]]:
     found = [("__main__.py", _MAIN), ("gofer/__init__.py", b"")]
-    for path in sorted(_AGENT.rglob("*.py")):
-        found.append((f"gofer/agent/{path.relative_to(_AGENT).as_posix()}", path.read_bytes()))
+    for package in NODE_PACKAGES:
+        for path in sorted((_GOFER / package).rglob("*.py")):
+            found.append((f"gofer/{path.relative_to(_GOFER).as_posix()}", path.read_bytes()))
     return found

@@ -1,6 +1,6 @@
 """A machine that can be asked to do something: this one, or one at the other end of a line.
 
-What can be asked are the verbs of gofer.agent.far.verbs. A backend or a store that speaks to a machine works
+What can be asked are the verbs of gofer.remote.verbs. A backend or a store that speaks to a machine works
 the same wherever that machine is.
 """
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from gofer.errors import BackendError
 
 if TYPE_CHECKING:
-    from gofer.agent.far.answer import Answer
+    from gofer.remote.answer import Answer
 
 
-class Failed(BackendError):
+class RemoteFailure(BackendError):
     """The machine was asked and something went wrong there; `kind` is the error's own name."""
 
     def __init__(self, machine: str, verb: str, error: dict[str, Any]) -> None:
@@ -33,7 +33,7 @@ class Machine(Protocol):
         """For messages: `this machine`, or what ssh was told."""
 
     def call(self, verb: str, data: bytes = b"", *, wait_s: float = 60.0, **arguments: Any) -> Answer:
-        """Have a verb done. Failed with what went wrong there.
+        """Have a verb done. RemoteFailure with what went wrong there.
 
         Unreachable when the machine did not answer, and then it may have done it all the same: whoever asks
         for something that must not happen twice looks first whether it did.
@@ -43,7 +43,7 @@ class Machine(Protocol):
         """Hang up. A later call connects again."""
 
 
-class Ran(NamedTuple):
+class ProgramResult(NamedTuple):
     """How a program ended on a machine; `status` is None for one that took too long and was ended."""
 
     status: int | None
@@ -51,19 +51,19 @@ class Ran(NamedTuple):
     complaints: str
 
 
-class Here:
+class LocalMachine:
     """This machine: the verbs are done in this process."""
 
     name = "this machine"
 
     def call(self, verb: str, data: bytes = b"", *, wait_s: float = 60.0, **arguments: Any) -> Answer:
-        from gofer.agent.far.serving import describe
-        from gofer.agent.far.verbs import find
+        from gofer.remote.server import describe
+        from gofer.remote.verbs import find
 
         try:
             return find(verb)(data, **arguments)
         except Exception as error:
-            raise Failed(self.name, verb, describe(error)) from error
+            raise RemoteFailure(self.name, verb, describe(error)) from error
 
     def close(self) -> None:
         """Nothing is open."""
@@ -76,13 +76,13 @@ def run(
     stdin: bytes = b"",
     env: dict[str, str] | None = None,
     timeout_s: float = 60.0,
-) -> Ran:
+) -> ProgramResult:
     """Run a program there to its end; whatever status it ends with is the caller's to judge.
 
-    Failed (kind `FileNotFoundError`) when there is no such program.
+    RemoteFailure (kind `FileNotFoundError`) when there is no such program.
     """
     done = machine.call(
         "machine.run", stdin, wait_s=timeout_s + 15.0, argv=argv, env=env, timeout_s=timeout_s
     )
     text = done.data.decode("utf-8", "replace")
-    return Ran(done.value["status"], text, str(done.value["complaints"]))
+    return ProgramResult(done.value["status"], text, str(done.value["complaints"]))

@@ -27,7 +27,7 @@ class Finished(NamedTuple):
     stderr: bytes
 
 
-class Running:
+class RunningProgram:
     """A started program. Leaving the `with` block kills and reaps what has not finished."""
 
     def __init__(self, argv: Sequence[str], process: subprocess.Popen[bytes]) -> None:
@@ -51,7 +51,7 @@ class Running:
             self._process.kill()
             self._process.communicate()
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> RunningProgram:
         return self
 
     def __exit__(
@@ -60,7 +60,9 @@ class Running:
         self.kill()
 
 
-def start(argv: Sequence[str], *, cwd: Folder | None = None, env: Mapping[str, str] | None = None) -> Running:
+def start(
+    argv: Sequence[str], *, cwd: Folder | None = None, env: Mapping[str, str] | None = None
+) -> RunningProgram:
     """Start a program without waiting, its input closed; GoferError when it cannot be started.
 
     Output beyond what a pipe holds makes the program wait until `finish` is called.
@@ -81,7 +83,7 @@ def start(argv: Sequence[str], *, cwd: Folder | None = None, env: Mapping[str, s
         raise GoferError(
             f"cannot start `{argv[0]}`: {reason}", hint=f"is it installed? try `command -v {argv[0]}`"
         ) from error
-    return Running(argv, process)
+    return RunningProgram(argv, process)
 
 
 def run(

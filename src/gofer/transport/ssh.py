@@ -17,13 +17,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
+from gofer.core.json_text import parse_json
 from gofer.errors import CheckFailed, Unreachable
-from gofer.transport.machine import Failed
+from gofer.transport.machine import RemoteFailure
 
 if TYPE_CHECKING:
     import subprocess
 
-    from gofer.agent.far.answer import Answer
+    from gofer.remote.answer import Answer
 
 _CONNECT_S = 20
 _GREETING_S = 60.0
@@ -60,7 +61,7 @@ def sockets_folder(environ: Mapping[str, str]) -> Path:
     return folder
 
 
-class There:
+class SshMachine:
     """The machine that `ssh HOST` reaches."""
 
     def __init__(self, login: Login, *, sockets: Path) -> None:
@@ -85,10 +86,10 @@ class There:
                 # An answer that was not read would be taken for that to the next question.
                 self.close()
                 raise
-        from gofer.agent.far.answer import Answer
+        from gofer.remote.answer import Answer
 
         if "error" in header:
-            raise Failed(self.name, verb, header["error"])
+            raise RemoteFailure(self.name, verb, header["error"])
         return Answer(header["value"], found)
 
     def close(self) -> None:
@@ -123,13 +124,13 @@ def ssh_argv(host: str, sockets: Path) -> list[str]:
     return ["ssh", "-T", *words, "--", host]
 
 
-_reached: dict[Login, There] = {}
+_reached: dict[Login, SshMachine] = {}
 
 
-def reach(login: Login) -> There:
+def reach(login: Login) -> SshMachine:
     """The machine, the same object for the same login within the process, so that its line is shared."""
     if login not in _reached:
-        _reached[login] = There(login, sockets=sockets_folder(os.environ))
+        _reached[login] = SshMachine(login, sockets=sockets_folder(os.environ))
     return _reached[login]
 
 
@@ -189,7 +190,7 @@ class _Line:
     def ask(self, header: dict[str, Any], data: bytes, wait_s: float) -> tuple[dict[str, Any], bytes]:
         deadline = time.monotonic() + wait_s
         self._write(json.dumps({**header, "size": len(data)}).encode() + b"\n" + data, deadline)
-        answer: dict[str, Any] = json.loads(self._read_line(deadline))
+        answer: dict[str, Any] = parse_json(self._read_line(deadline))
         return answer, self._read_bytes(answer["size"], deadline)
 
     def close(self) -> None:

@@ -162,7 +162,7 @@ def test_a_secret_read_from_stdin(desk: Home, az: Program) -> None:
 
 PROBE = """
 import os, sys
-from gofer.ops.azure_account import token_folder
+from gofer.ops.accounts.azure_account import token_folder
 from gofer.ops.session import Session
 from gofer.transport.azure.cloud import find_cloud
 from gofer.transport.azure.credential import Credential
@@ -226,3 +226,22 @@ def test_completion_knows_profiles_and_images(desk: Home, az: Program) -> None:
     assert completed("account", "use", "w") == ["work"]
     assert completed("image", "wrap", "m") == ["mine"]
     assert completed("doctor", "a") == ["azure"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"subscriptions": [{"id": "x", "user": "me"}]}',
+        '{"subscriptions": [{"id": "x", "user": [1]}]}',
+        '{"subscriptions": [5]}',
+        '{"subscriptions": {"a": 1}}',
+        "\x00",
+    ],
+)
+def test_a_profile_that_another_program_wrote_is_no_trouble(desk: Home, az: Program, text: str) -> None:
+    folder = desk.path / "azure" / "work"
+    folder.mkdir(parents=True, mode=0o700)
+    (folder / "azureProfile.json").write_text(text)
+    rows = json.loads(desk.gofer("account", "list", "--json").out)
+    assert [(row["profile"], row["user"] or "") for row in rows][1:] == [("work", "")]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from services.azurite import Azurite
 from services.fixtures import azurite as azurite
 
-from gofer.backends.base import Credential
+from gofer.backends.base import RunCredential
 from gofer.errors import CredentialError
-from gofer.ops.lifetimes import QUEUE_S, RUN_S, Need, judge, need_of
+from gofer.ops.submission.credential_lifetimes import QUEUE_S, RUN_S, ExpectedDuration, judge, need_of
 
 pytestmark = pytest.mark.xdist_group("azure-lifetimes")
 
@@ -22,8 +22,8 @@ HOUR = 3600.0
 DAY = 24 * HOUR
 
 
-def sas(ends_in_s: float, what: str = "the SAS of the store `blob`") -> Credential:
-    return Credential(what, NOW + ends_in_s, "`gofer secret set blob-sas` takes another")
+def sas(ends_in_s: float, what: str = "the SAS of the store `blob`") -> RunCredential:
+    return RunCredential(what, NOW + ends_in_s, "`gofer secret set blob-sas` takes another")
 
 
 def test_the_words() -> None:
@@ -39,7 +39,7 @@ def test_the_words() -> None:
 def test_long_enough_is_not_worth_a_word() -> None:
     assert judge([sas(QUEUE_S + RUN_S)], need_of(None), NOW) == []
     assert judge([sas(QUEUE_S + HOUR)], need_of(HOUR), NOW) == []
-    assert judge([], Need(), NOW) == []
+    assert judge([], ExpectedDuration(), NOW) == []
 
 
 def test_every_attempt_counts() -> None:
@@ -64,8 +64,8 @@ def test_a_warning_comes_exactly_when_it_may_end_before_the_run(
     left: float, queue: float, run: float
 ) -> None:
     ends_at = NOW + left
-    need = Need(queue, run, False)
-    assert bool(judge([Credential("x", ends_at, "")], need, NOW)) == (ends_at < NOW + need.whole_s)
+    need = ExpectedDuration(queue, run, False)
+    assert bool(judge([RunCredential("x", ends_at, "")], need, NOW)) == (ends_at < NOW + need.whole_s)
 
 
 # -- before a run is sent, on a real store

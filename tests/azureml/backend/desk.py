@@ -30,7 +30,7 @@ _HEAD = """
 import json, os, sys, time
 from pathlib import Path
 from gofer.backends.base import JobFilter, RunRef
-from gofer.agent.states import State
+from gofer.core.states import State
 from gofer.ops.session import Session
 session = Session()
 def say(value):

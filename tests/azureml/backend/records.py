@@ -8,7 +8,7 @@ from typing import Any
 from gofer.backends.azureml.backend import AzureBackend
 from gofer.backends.azureml.make import make
 from gofer.backends.azureml.options import AzureOptions
-from gofer.backends.registry import BlobPlace, Surroundings
+from gofer.backends.registry import BackendContext, BlobPlace
 from gofer.model.job import Array, Job
 from gofer.model.run import RunRecord
 
@@ -28,7 +28,7 @@ def target(engine: str = "/nonexistent", **options: Any) -> AzureBackend:
     known: dict[str, Any] = {**WHERE, "compute": "cpu", "image": "ubuntu:22.04"}
     if options.get("platform") == "singularity":
         known |= {"compute": None, "virtual_cluster": "vc", "instance_type": "ND40_v2g1"}
-    around = Surroundings("eus", engine, STORE, None, True, None, PLACES.get)
+    around = BackendContext("eus", engine, STORE, None, True, None, PLACES.get)
     return make(AzureOptions(**{**known, **options}), around)
 
 

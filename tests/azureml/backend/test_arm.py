@@ -214,9 +214,9 @@ def test_what_a_refusal_says(client: Client) -> None:
         "/subscriptions/s/resourceGroups/g/providers/Microsoft.MachineLearningServices/workspaces/w/jobs/r1"
     )
     kind, message, _ = client.run(f"tell(lambda: arm.put({path!r}, '1', {{}}))")
-    assert (kind, message) == ("Rejected", "PUT w/jobs/r1: No such compute (ComputeNotFound)")
+    assert (kind, message) == ("RequestRejected", "PUT w/jobs/r1: No such compute (ComputeNotFound)")
     client.server.replies = [Reply(404, {"error": {"code": "NotFound", "message": "no"}})]
-    assert client.run("[tell(lambda: arm.get('/x'))[0], arm.find('/x')]") == ["Absent", None]
+    assert client.run("[tell(lambda: arm.get('/x'))[0], arm.find('/x')]") == ["ResourceNotFound", None]
 
 
 def test_requests_can_be_told_aloud(client: Client) -> None:

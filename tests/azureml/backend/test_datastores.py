@@ -11,14 +11,14 @@ from azureml.backend.desk import Desk
 from azureml.backend.records import PLACES, STORE
 from services.azure import Azure
 
-from gofer.agent.objects.azure_auth import utc
 from gofer.backends.azureml.datastores import datastore_body, sas_end
 from gofer.backends.azureml.names import datastore_name
 from gofer.backends.registry import BlobPlace
+from gofer.objects.azure_auth import utc
 
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-datastores")]
 _CODE = """
-from gofer.agent.objects.azure_auth import utc
+from gofer.objects.azure_auth import utc
 from gofer.backends.azureml.datastores import Datastores
 from gofer.backends.azureml.names import DATASTORES_API
 from gofer.backends.azureml.notes import Known

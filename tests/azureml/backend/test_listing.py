@@ -11,10 +11,10 @@ from azure.ai.ml._restclient.runhistory.models import PaginatedRunList, QueryPar
 from azureml.backend.desk import Desk
 from services.azure import Azure
 
-from gofer.agent.states import State
 from gofer.backends.azureml.run_query import filter_of
 from gofer.backends.azureml.states import statuses_of
 from gofer.backends.base import JobFilter
+from gofer.core.states import State
 
 pytestmark = [pytest.mark.net, pytest.mark.slow, pytest.mark.xdist_group("azure-listing")]
 

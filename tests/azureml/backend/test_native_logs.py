@@ -104,7 +104,7 @@ def test_nobody_sleeps_between_full_pieces(scene: Scene) -> None:
     scene.desk.gofer("q", "--no-logs", "followed")
     found = scene.desk.python("""
 import hashlib
-from gofer.ops import native_logs
+from gofer.ops.logs import service_logs as native_logs
 slept, got = [], hashlib.sha256()
 row = session.ledger.get("followed")
 for piece in native_logs.follow(session, row, lines=None, sleep=slept.append):

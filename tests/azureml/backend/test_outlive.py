@@ -17,7 +17,7 @@ BASIC = """  basic: {{kind: azureml, platform: singularity, {where}, virtual_clu
 # As docs/azureml.md has it: three steps in each attempt, nine in all.
 TRAIN = """
 import os, time
-folder, rank = os.environ["GOFER_OUTPUT_DIR"], os.environ["RANK"]
+folder, rank = os.environ["GOFER_OUTPUT_DIR"], os.environ["GOFER_RANK"]
 last = os.path.join(folder, f"last-{rank}.ckpt")
 step = int(open(last).read()) if os.path.exists(last) else 0
 print("begins at", step, "with", sorted(os.listdir(folder)), flush=True)

@@ -12,7 +12,7 @@ from gofer.backends.azureml.backend import AzureBackend
 from gofer.backends.azureml.body import duration
 from gofer.backends.azureml.make import make
 from gofer.backends.azureml.options import AzureOptions
-from gofer.backends.registry import Surroundings
+from gofer.backends.registry import BackendContext
 from gofer.errors import CheckFailed, UsageError
 from gofer.model.job import Array, Job, JobFolder, Resources
 from gofer.transport.bundle import mark
@@ -84,8 +84,8 @@ def test_what_cannot_run_there() -> None:
         target().lay_out(Job(command=("x",), resources=Resources(gpus=1)))
     with pytest.raises(CheckFailed, match="6 GPUs do not divide into nodes of 4"):
         target(gpus_per_node=4).lay_out(Job(command=("x",), resources=Resources(gpus=6)))
-    with pytest.raises(CheckFailed, match="launcher: torchrun"):
-        target().lay_out(Job(command=("x",), launcher="torchrun"))
+    with pytest.raises(CheckFailed, match="launcher: hydra"):
+        target().lay_out(Job(command=("x",), launcher="hydra"))
 
 
 def test_shells_need_a_key(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_what_means_nothing_on_a_platform_is_refused(
 def test_a_store_that_jobs_cannot_reach() -> None:
     options = AzureOptions(subscription_id="s", resource_group="g", workspace="w", compute="c")
     with pytest.raises(UsageError, match="cannot reach the store `s3://bucket`"):
-        make(options, Surroundings("eus", "/nonexistent", "s3://bucket", None, True))
+        make(options, BackendContext("eus", "/nonexistent", "s3://bucket", None, True))
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ pytestmark = [pytest.mark.net, pytest.mark.slow, pytest.mark.xdist_group("azure-
 NOW = ("--older-than", "0s")
 # Removes as one would two days from now: the service gives objects their times.
 LATER = """
-from gofer.ops.observe import refresh
-from gofer.ops.prune import Wanted, remove, survey
+from gofer.ops.runs.observe import refresh
+from gofer.ops.prune.prune import Wanted, remove, survey
 refresh(session)
 found = survey(session, Wanted(older_than_s=0.0, target="aml", code=True), now=time.time() + 2 * 86400)
 assert not found.silent, found.silent

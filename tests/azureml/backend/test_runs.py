@@ -276,3 +276,19 @@ def test_an_identity_instead_of_a_signature(tmp_path: Path, azure: Azure) -> Non
     ]
     assert [one["credentials"]["credentialsType"] for one in mine] == ["None"]
     desk.close()
+
+
+def test_a_run_is_read_and_stopped_from_any_folder(desk: Desk, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    run = desk.submit("sh", "-c", "echo there; exec sleep 600")
+    until(lambda: row(desk, run)["state"] == "running", "it runs", timeout_s=280)
+    until(lambda: "there" in desk.gofer("logs", run, cwd=elsewhere).out, "its log", timeout_s=280)
+    (desk.folder / "gofer.yaml").unlink()
+    listed = desk.gofer("list", "runs", cwd=elsewhere)
+    assert "running" in listed.out and "warning" not in listed.err
+    assert desk.gofer("abort", run, cwd=elsewhere).out == f"{run} cancelled\n"
+
+
+def test_standard_input_and_a_secret_file_reach_the_node(desk: Desk) -> None:
+    assert desk.finish_with_input() == "600\nfrom here\nSHOWN=abc\nKEY=***********\n"

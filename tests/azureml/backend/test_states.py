@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from gofer.agent.states import Reason, State
 from gofer.backends.azureml.notes import RunNote
-from gofer.backends.azureml.reading import Reading, error_of, from_job, stamp, trim
 from gofer.backends.azureml.states import meaning_of, reason_of
+from gofer.backends.azureml.status_parse import AzureStatus, error_of, from_job, stamp, trim
 from gofer.backends.base import RunRef
 from gofer.backends.polling import Said
+from gofer.core.states import Reason, State
 
 RUN = "r261116-091233-k9qd4x"
 
@@ -139,7 +139,7 @@ def test_a_time_limit_of_the_service_is_no_cancel() -> None:
 
 def reading(note: RunNote | None, *, missing_s: float = 0.0) -> Any:
     said = Said(gone={RUN: {"rows": [None]}}, missing={RUN: 1000.0 - missing_s})
-    return Reading(said, {RUN: note}, patience_s=600.0, now=1000.0).of([RunRef(RUN)]).get(RUN)
+    return AzureStatus(said, {RUN: note}, patience_s=600.0, now=1000.0).of([RunRef(RUN)]).get(RUN)
 
 
 def test_a_run_that_the_service_does_not_have() -> None:
@@ -157,7 +157,7 @@ def test_a_run_that_the_service_does_not_have() -> None:
 
 
 def test_a_run_that_could_not_be_asked_about_is_left_out() -> None:
-    found = Reading(Said(), {RUN: RunNote(is_sent=True)}, patience_s=1.0, now=1000.0).of([RunRef(RUN)])
+    found = AzureStatus(Said(), {RUN: RunNote(is_sent=True)}, patience_s=1.0, now=1000.0).of([RunRef(RUN)])
     assert found == {}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gofer.errors import CredentialError
-from gofer.transport.azure.credential import Credential, NobodySignedIn, sign_out
+from gofer.transport.azure.credential import AzureCredential, NobodySignedIn, sign_out
 from gofer.transport.azure.tokens import Token, TokenFiles
 
 AUTHORITY = "https://login.microsoftonline.com"
@@ -46,9 +46,9 @@ def around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return found
 
 
-def credential_of(folder: Path, around: dict[str, str], **more: Any) -> Credential:
+def credential_of(folder: Path, around: dict[str, str], **more: Any) -> AzureCredential:
     """What is kept of it lies under `folder`."""
-    return Credential(str(folder / "kept"), around, authority=AUTHORITY, **more)
+    return AzureCredential(str(folder / "kept"), around, authority=AUTHORITY, **more)
 
 
 def only_file(tmp_path: Path) -> Path:

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from gofer.agent.states import State
 from gofer.backends.azureml import facts, shell
 from gofer.backends.azureml.jobs import Nodes, read_job
 from gofer.backends.azureml.logs import order
-from gofer.backends.azureml.looking import made_at
 from gofer.backends.azureml.names import Workspace, environment_of_image
 from gofer.backends.azureml.options import AzureOptions
 from gofer.backends.azureml.portal import run_page, target_page
-from gofer.backends.azureml.shell import Door, Here
+from gofer.backends.azureml.shell import Door, SshClientFiles
+from gofer.backends.azureml.status import made_at
+from gofer.core.states import State
 from gofer.transport.azure.cloud import find_cloud
 
 RUN = "r261116-091233-k9qd4x"
@@ -65,7 +65,7 @@ def test_the_node_of_a_run() -> None:
 
 
 def test_the_words_for_ssh() -> None:
-    here = Here("/keys/id", "/state/azure")
+    here = SshClientFiles("/keys/id", "/state/azure")
     words = shell.words(Door("10.0.0.1", 2222, "me"), RUN, ["echo", "a b; c"], here, terminal=False)
     assert words[-3:] == ["--", "me@10.0.0.1", "echo 'a b; c'"]
     assert words[words.index("-i") : words.index("-i") + 2] == ["-i", "/keys/id"]

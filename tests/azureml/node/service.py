@@ -20,11 +20,11 @@ from uuid import uuid4
 from services.azurite import Account
 from services.process import free_port
 
-from gofer.agent import folder
-from gofer.agent.objects import open_objects
-from gofer.agent.objects.base import Objects
+from gofer.core import run_layout
+from gofer.objects import open_objects
+from gofer.objects.base import ObjectService
 from gofer.testing.azure import launch
-from gofer.testing.azure.jobs import Job as ServiceJob
+from gofer.testing.azure.jobs import SimulatedJob as ServiceJob
 from gofer.transport.bundle import bundle
 
 ENDS_S = 180.0
@@ -77,7 +77,9 @@ def _as_the_service_has_it(name: str, nodes: int) -> ServiceJob:
 class Job:
     """One job of the service: a room in the store and on each node's disk, and processes."""
 
-    def __init__(self, place: Path, objects: Objects, told: dict[str, Any], private: dict[str, Any]) -> None:
+    def __init__(
+        self, place: Path, objects: ObjectService, told: dict[str, Any], private: dict[str, Any]
+    ) -> None:
         self.objects = objects
         self.request = told
         self.id = str(told["id"])
@@ -160,7 +162,7 @@ class Job:
         return (self._place / f"node-{node}" / what).read_text()
 
     def key(self, name: str, run: str = "") -> str:
-        return f"{folder.run_key(run or self.id)}/{name}"
+        return f"{run_layout.run_key(run or self.id)}/{name}"
 
     def read(self, name: str, run: str = "") -> str:
         """A file of the run's folder in the store."""
@@ -178,7 +180,7 @@ class Job:
         """A log as it is in the store, whole or in parts."""
         key = self.key(f"attempts/{attempt}/node-{node}/rank-{rank}.log", run)
         found = {info.key: info for info in self.objects.list_beginning(key)}
-        parts = sorted(one for one in found if folder.parse_part(one))
+        parts = sorted(one for one in found if run_layout.parse_part(one))
         return "".join(self.objects.get(one).decode() for one in ([key] if key in found else parts))
 
     def exit_record(self, attempt: int = 1, node: int = 0) -> dict[str, Any]:
@@ -200,7 +202,7 @@ class Service:
         where = {"endpoint": account.endpoint, "container": self.container, "prefix": prefix}
         self.spec = {"kind": "azure", **where, "sas": account.container_sas(self.container, "rwdlc")}
         opened = open_objects({"kind": "azure", **where, "account": account.name, "key": account.key})
-        assert isinstance(opened, Objects)
+        assert isinstance(opened, ObjectService)
         self.objects = opened
         self.jobs: list[Job] = []
 

@@ -19,10 +19,10 @@ from services.az import unsigned_token
 from services.azurite import azurite as start_azurite
 from services.certificates import Certificates, make_certificates
 
-from gofer.agent.objects.azure_auth import Bearer
-from gofer.agent.objects.client import Request
-from gofer.agent.objects.facts import ObjectsError
-from gofer.agent.objects.identity import question, token_source
+from gofer.objects.azure_auth import Bearer
+from gofer.objects.client import HttpRequest
+from gofer.objects.facts import ObjectsError
+from gofer.objects.identity import question, token_source
 
 pytestmark = pytest.mark.xdist_group("azure-identity")
 
@@ -138,7 +138,7 @@ def test_a_token_is_kept_until_five_minutes_before_its_end(
     monkeypatch.setenv("IDENTITY_ENDPOINT", identity.url)
     monkeypatch.setenv("IDENTITY_HEADER", "dummy")
     signer = Bearer(token_source({}))
-    request = Request("GET", "/c/k")
+    request = HttpRequest("GET", "/c/k")
     identity.answer = {"expires_on": str(int(time.time()) + 290)}
     signer.sign(request)
     identity.answer = {

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from azure.storage.filedatalake import generate_directory_sas
 
-from gofer.agent.objects.azure_auth import VERSION, SharedKey, make_sas, sas_fields, signature
-from gofer.agent.objects.azure_auth import SasTerms as Terms
 from gofer.config.stores import StoreOptions
-from gofer.ops.lending import lent_s
+from gofer.objects.azure_auth import VERSION, SharedKey, make_sas, sas_fields, signature
+from gofer.objects.azure_auth import SasTerms as Terms
 from gofer.ops.session import Session
-from gofer.ops.submit import SubmitRequest, _private, draft
+from gofer.ops.submission.credential_period import lent_s
+from gofer.ops.submission.submit import SubmitRequest, _private, draft
 from gofer.storage.azure import AzureStore
 from gofer.storage.open import open_store
 

@@ -8,14 +8,14 @@ from azureml.node.service import Service
 
 
 def test_a_command_that_succeeds(service: Service) -> None:
-    job = service.job(["sh", "-c", "echo hello; echo $RANK of $WORLD_SIZE > $GOFER_OUTPUT_DIR/rank"])
+    job = service.job(["sh", "-c", "echo hello; echo $GOFER_RANK of $GOFER_RUN_ID > $GOFER_OUTPUT_DIR/rank"])
     (done,) = job.run()
     assert done.status == 0, done.err
     end = job.end()
     assert (end["id"], end["state"], end["exit_code"], end["row"]) == (job.id, "succeeded", 0, None)
     assert [(one["number"], one["state"]) for one in end["attempts"]] == [(1, "succeeded")]
     assert job.log() == "hello\n"
-    assert job.read("outputs/rank") == "0 of 1\n"
+    assert job.read("outputs/rank") == f"0 of {job.id}\n"
     assert "hello\n" in done.out
     assert job.rooms() == ["over.json", "request.json"]
 
@@ -65,7 +65,8 @@ def test_what_the_command_finds_in_its_environment(service: Service) -> None:
         environment={"TOKEN": "dummy-private-token"},
         tags={"a": "b"},
     )
-    job.environ |= {"SITE": "of the image", "AZURE_ML_INPUT_gofer_run": "/somewhere", "RANK": "9"}
+    job.environ |= {"SITE": "of the image", "AZURE_ML_INPUT_gofer_run": "/somewhere"}
+    job.environ |= {"RANK": "9", "MASTER_ADDR": "10.0.0.4"}
     (done,) = job.run()
     assert done.status == 0, done.err
     found = dict(line.partition("=")[::2] for line in job.read("outputs/env").split("\0") if line)
@@ -74,7 +75,9 @@ def test_what_the_command_finds_in_its_environment(service: Service) -> None:
         "dummy-private-token",
         "of the image",
     )
-    assert (found["AZUREML_RUN_ID"], found["RANK"], found["GOFER_TAGS"]) == ("changed", "0", "a=b")
+    assert (found["AZUREML_RUN_ID"], found["GOFER_RANK"], found["GOFER_TAGS"]) == ("changed", "0", "a=b")
+    assert not {"RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"} & set(found)
+    assert found["AZ_BATCH_HOST_LIST"] == "127.0.0.1"
     assert (found["IDENTITY_HEADER"], found["MSI_SECRET"]) == ("dummy-node-secret",) * 2
     assert "AZURE_ML_INPUT_gofer_run" not in found
 

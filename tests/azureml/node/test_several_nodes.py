@@ -41,6 +41,16 @@ def test_the_node_that_fails_is_named_and_the_others_are_stopped(service: Servic
     assert not [*job.objects.list_beginning(f"told/{job.id}/")]
 
 
+def test_a_command_on_the_first_node_only_and_the_other_waits(service: Service) -> None:
+    job = service.job(["mpirun", "--version"], nodes=2, command_launcher="mpirun")
+    job.request["layout"]["first_node_only"] = True
+    (job.room / "request.json").write_text(json.dumps(job.request))
+    done = job.run()
+    assert [one.status for one in done] == [0, 0], [one.err for one in done]
+    assert "Open MPI" in job.log() and job.end()["state"] == "succeeded"
+    assert job.exit_record(node=1)["ranks"] == []
+
+
 def test_nothing_comes_and_goes_in_the_room(service: Service) -> None:
     """The service brings it to nodes while others are at work, and fails when a file of it is gone."""
     job = service.job(["sleep", "300"], nodes=2)

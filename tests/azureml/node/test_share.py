@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from azureml.node.service import request
 
-from gofer.agent.azure.node import read_words
-from gofer.agent.azure.share import own_environment, read_share
+from gofer.node.azure.program import read_words
+from gofer.node.azure.share import own_environment, read_share
 
 PYTORCH = {"NODE_RANK": "1", "RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.4", "MASTER_PORT": "6105"}
 MPI = {
@@ -77,7 +77,7 @@ def test_the_environment_of_the_command_has_nothing_of_the_services_process() ->
     }
     given |= {"AZURE_ML_INPUT_DATA": "/d", "MSI_SECRET": "dummy"}
     assert set(own_environment(given)) == {
-        *("MASTER_ADDR", "MASTER_PORT", "AZ_BATCH_MASTER_NODE", "AZ_BATCH_HOST_LIST", "PATH"),
+        *("AZ_BATCH_MASTER_NODE", "AZ_BATCH_HOST_LIST", "PATH"),
         *("AZURE_ML_INPUT_DATA", "MSI_SECRET"),
     }
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from gofer.agent import ending
-from gofer.agent.attempts import Facts
-from gofer.agent.states import Reason, State
+from gofer.core import retries
+from gofer.core.attempts import AttemptRecords
+from gofer.core.states import Reason, State
 from gofer.model.run import Observation
-from gofer.ops.derive import AttemptFacts, RunFacts, derive
-from gofer.ops.run_folder import ExitRecord
-from gofer.ops.settle import joined
+from gofer.ops.runs.merged_status import joined
+from gofer.ops.runs.run_folder import ExitRecord
+from gofer.ops.runs.run_status import AttemptFacts, RunFacts, derive
 
 TOLD = ExitRecord(state=State.LOST, reason=Reason.PREEMPTED, ended_at=160.0, started_at=100.0, exit_code=143)
 FAILED = ExitRecord(state=State.FAILED, reason=Reason.EXIT_CODE, ended_at=160.0, exit_code=3)
@@ -65,7 +65,7 @@ def test_a_failure_that_its_agent_could_not_write_down_is_the_services_to_tell()
 def test_the_nodes_and_the_readers_of_a_folder_come_to_the_same_words() -> None:
     record = {"state": "lost", "reason": "preempted", "detail": "d", "exit_code": None, "started_at": 1.0}
     record |= {"ended_at": 2.0, "elapsed_s": 1.0}
-    told = ending.earlier(1, Facts([record, None], True), 1.0, "the service started it again")
+    told = retries.earlier(1, AttemptRecords([record, None], True), 1.0, "the service started it again")
     assert (told["state"], told["reason"], told["detail"]) == (
         "lost",
         "preempted",
@@ -78,4 +78,4 @@ def test_the_nodes_and_the_readers_of_a_folder_come_to_the_same_words() -> None:
     [("succeeded", 0, 0), ("failed", 7, 7), ("failed", None, 1), ("lost", 143, 143), ("failed", 300, 1)],
 )
 def test_the_status_that_stands_for_a_run(state: str, code: int | None, status: int) -> None:
-    assert ending.status(state, code) == status
+    assert retries.status(state, code) == status

@@ -209,7 +209,7 @@ def ended_well(job: Job, nodes: int) -> None:
 
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_a_success_whose_files_went_with_the_node_is_made_again(service: Service, nodes: int) -> None:
-    job = service.job(["sh", "-c", 'echo $GOFER_ATTEMPT > "$GOFER_OUTPUT_DIR/$RANK"'], nodes=nodes)
+    job = service.job(["sh", "-c", 'echo $GOFER_ATTEMPT > "$GOFER_OUTPUT_DIR/$GOFER_RANK"'], nodes=nodes)
     ended_well(job, nodes)
     assert [done.status for done in job.run()] == [0] * nodes
     assert [job.read(f"outputs/{rank}") for rank in range(nodes)] == ["2\n"] * nodes

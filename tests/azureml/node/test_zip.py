@@ -13,7 +13,7 @@ import pytest
 from azureml.node.service import Service
 from pythons import pythons
 
-from gofer.agent.unpacking import unpack
+from gofer.node.zip_program import unpack
 from gofer.transport.bundle import bundle, mark
 
 TOO_OLD = pythons("3.6", "3.7")
@@ -49,7 +49,7 @@ def test_the_mark_names_all_that_is_in_it() -> None:
     with zipfile.ZipFile(io.BytesIO(bundle().data)) as packed:
         assert packed.read("mark").decode() == mark() == bundle().mark
         names = packed.namelist()
-    assert {"__main__.py", "gofer/__init__.py", "gofer/agent/azure/node.py"} <= set(names)
+    assert {"__main__.py", "gofer/__init__.py", "gofer/node/azure/program.py"} <= set(names)
 
 
 def test_many_processes_unpack_it_at_once(tmp_path: Path) -> None:
@@ -77,4 +77,4 @@ def test_a_folder_of_somebody_elses_is_not_used(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 1
-    assert "is not this user's" in done.stderr
+    assert "is a link and not this user's own folder" in done.stderr

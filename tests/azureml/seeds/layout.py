@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from config.importers.printed import CLUSTERS, PHILLY
 from data.seeds import CLUSTER, write_account, write_cluster
 from home import Home
 from services.azure import Azure
+from unit.config.importers.printed import CLUSTERS, PHILLY
 
 from gofer.testing.azure.world import GROUP, SUBSCRIPTION, WORKSPACE
 

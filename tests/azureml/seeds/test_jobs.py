@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -100,6 +101,17 @@ def test_every_verb_works_on_a_job_that_was_adopted(act: Stage) -> None:
     assert act.gofer("abort", "e2fc7").err.count("had ended before") == 1
     act.gofer("ledger", "rebuild")
     assert OLD_JOB in act.gofer("list", "runs").out
+
+
+@pytest.mark.parametrize("reading", ["run.logs()", "''.join(run.follow())"], ids=["read", "follow"])
+def test_python_reads_the_log_that_the_command_line_prints(act: Stage, reading: str) -> None:
+    act.need("old job")
+    code = f"import gofer; run = gofer.Run.find('{OLD_JOB}'); print({reading}, end='')"
+    argv = [sys.executable, "-c", code]
+    done = subprocess.run(
+        argv, cwd=act.folder, env=act.environ, capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout == OLD_LOGS[RANK_0]
 
 
 def test_only_what_is_new_of_a_log_is_read(act: Stage) -> None:

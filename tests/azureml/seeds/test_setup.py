@@ -71,6 +71,25 @@ def test_a_package_of_requirements_txt_can_be_imported(act: Stage, interpreter: 
     assert "Successfully installed demo-1.0" in said
 
 
+def test_packages_take_the_place_of_the_requirements_step(act: Stage) -> None:
+    """Without `interpreter_path` the list is built once and fetched later; the compile script runs inside."""
+    act.write("requirements.txt", write_wheel(act.folder) + "\n")
+    act.write("use.py", USE)
+    act.write("compile.aml.sh", "python -c 'import demo; print(\"compiled with\", demo.VERSION)'\n")
+    first = act.gofer("submit", "--wait", "python", "use.py")
+    assert "packages: requirements.txt (pip)" in first.err
+    assert act.log(first.out.strip()) == "demo 1.0 rank 0\n"
+    said = set_up_log(act, first.out.strip())
+    assert said.count("pip install") == 1
+    assert said.index("the packages are ready") < said.index("compiled with 1.0")
+    again = act.gofer("submit", "--wait", "python", "use.py").out.strip()
+    assert act.log(again) == "demo 1.0 rank 0\n"
+    said = set_up_log(act, again)
+    assert "pip install" not in said
+    assert "from the store" in said
+    assert "compiled with 1.0" in said
+
+
 @pytest.mark.parametrize(
     ("options", "compiled"), [((), "from the file|"), (("-ca", "with 'two words'"), "with 'two words'|")]
 )

@@ -1,21 +1,4 @@
-from __future__ import annotations
+"""The fixtures of tests/unit/config/importers."""
 
-from pathlib import Path
-
-import pytest
-from config.importers.printed import ACCOUNT, CLUSTER, WORKSPACE
-from config.importers.shop import Shop
-
-
-@pytest.fixture
-def shop(tmp_path: Path) -> Shop:
-    return Shop(tmp_path)
-
-
-@pytest.fixture
-def act(shop: Shop) -> Shop:
-    """The files that ACT's document prints, where it says they are."""
-    shop.put("aux_data/aml/aml.yaml", CLUSTER)
-    shop.put("aux_data/aml/config.json", WORKSPACE)
-    shop.put("aux_data/configs/vigeastblob_account.yaml", ACCOUNT)
-    return shop
+from unit.config.importers.conftest import act as act
+from unit.config.importers.conftest import shop as shop

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from config.importers.printed import ACCOUNT, CLUSTER, CLUSTERS, PHILLY, TOOLKIT_1, WORKSPACE, XT
 from data.project import Project
+from unit.config.importers.printed import ACCOUNT, CLUSTER, CLUSTERS, PHILLY, TOOLKIT_1, WORKSPACE, XT
 
 KEY = "ZHVtbXkta2V5LXRoYXQtb3BlbnMtbm90aGluZw=="
 SAS = "?sv=2024-01-01&sp=rl&sig=ZHVtbXktc2lnbmF0dXJl%3D"

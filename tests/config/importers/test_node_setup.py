@@ -115,3 +115,10 @@ def test_an_interpreter_that_is_not_there(node: Node) -> None:
     status, said = node.run(node_setup("compile.aml.sh", "/no where/python", as_root=True))
     assert status == 127
     assert said.splitlines()[-1] == "/no where/python failed; `gofer submit --setup ''` runs without it"
+
+
+def test_packages_that_are_built_are_not_installed_again(node: Node) -> None:
+    node.write("requirements.txt", "six\n")
+    node.write("compile.sh", "echo compiled")
+    status, said = node.run(node_setup("compile.sh", as_root=True), GOFER_PACKAGES_FILE="requirements.txt")
+    assert (status, said.count("pip:"), said.count("compiled")) == (0, 0, 1)

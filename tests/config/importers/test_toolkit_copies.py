@@ -10,8 +10,8 @@ from subprocess import CompletedProcess
 from uuid import uuid4
 
 import pytest
-from config.importers.printed import TOOLKIT_1
-from config.importers.shop import Shop, fates, tree
+from unit.config.importers.printed import TOOLKIT_1
+from unit.config.importers.shop import Shop, fates, tree
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ room="$SLURM_SUBMIT_DIR"
 agent="${room%/slurm/*}/agent/0123456789abcdef"
 GOFER_HOSTS="$(scontrol show hostnames "$SLURM_JOB_NODELIST")"
 export GOFER_HOSTS
+GOFER_SLURM="$(env -0 | grep -z '^SLURM_' | tr '\0' '\n')"
+export GOFER_SLURM
 cd "$agent" || exit 1
-srun --ntasks-per-node=1 --cpus-per-task=4 --mpi=none --kill-on-bad-exit=0 --wait=0 --export=ALL python3 -E -s -m gofer.agent.slurm.node "$room"
-python3 -E -s -m gofer.agent.slurm.end "$room" "$?" "$told"
+srun --overlap --mem=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=4 --mpi=none --kill-on-bad-exit=0 --wait=0 --export=ALL python3 -E -s -m gofer.node.slurm.node "$room"
+python3 -E -s -m gofer.node.slurm.end "$room" "$?" "$told"

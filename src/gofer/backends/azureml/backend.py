@@ -6,17 +6,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from gofer.agent import sealed
 from gofer.backends.azureml import environments, names
 from gofer.backends.azureml.besides import Besides
-from gofer.backends.azureml.body import Given, room_uri
-from gofer.backends.azureml.folders import brought
+from gofer.backends.azureml.body import BodyInput, room_uri
+from gofer.backends.azureml.folders import brought, folders_of_run
 from gofer.backends.azureml.plan import AzurePlan
-from gofer.backends.azureml.reading import Reading
 from gofer.backends.azureml.request import make_request
 from gofer.backends.azureml.service import each
+from gofer.backends.azureml.status_parse import AzureStatus
 from gofer.backends.base import KeptPlace, Plan, RunRef
 from gofer.backends.scheduled import SealsBeside, lay_out_on_nodes
+from gofer.core.secrets import run_secrets
 from gofer.errors import CheckFailed, GoferError, Unreachable
 from gofer.model.job import Job
 from gofer.model.layout import Layout
@@ -40,8 +40,8 @@ class AzureBackend(SealsBeside, Besides):
         store, options = self._store, self._options
         environment = environments.choose(options, self._workspace)
         datastore = self._datastore_of(store)
-        folders = brought(record.job.folders, self._around.place_of, self._datastore_of)
-        given = Given(
+        folders = brought(folders_of_run(record), self._around.place_of, self._datastore_of)
+        given = BodyInput(
             self._workspace,
             options,
             environment.id,
@@ -66,7 +66,7 @@ class AzureBackend(SealsBeside, Besides):
     def drop_seals(self, is_recorded: Callable[[str], bool]) -> None:
         """Also those of runs that ended while their store could not be reached."""
         super().drop_seals(is_recorded)
-        for request_id in sealed.kept(self._seals):
+        for request_id in run_secrets.kept(self._seals):
             note = self._notes.read(request_id)
             if note is not None and len(note.ended) >= note.runs:
                 self._let_go(request_id)
@@ -79,7 +79,7 @@ class AzureBackend(SealsBeside, Besides):
         self._let_go(run_id)
 
     def kept_places(self) -> list[KeptPlace]:
-        from gofer.backends.azureml.pruning import AzurePlace
+        from gofer.backends.azureml.prune import AzurePlace
 
         return [AzurePlace(self._around.store_url)]
 
@@ -87,14 +87,14 @@ class AzureBackend(SealsBeside, Besides):
 
     def submit(self, plan: Plan) -> None:
         """CheckFailed when the service refuses the job; BackendError when it cannot be asked."""
-        from gofer.backends.azureml.sending import Sending
+        from gofer.backends.azureml.submit import AzureSubmitter
 
         made = cast(AzurePlan, plan)
         own = self._options.datastore is not None
-        sending = Sending(
+        sending = AzureSubmitter(
             self._service, self._rooms, self._notes, self._store, self._datastore_of(self._store), own=own
         )
-        private = sealed.read(self._seals, made.record.id)
+        private = run_secrets.read(self._seals, made.record.id)
         try:
             sending.send(made, private, by_identity=self._options.identity is not None)
         except CheckFailed:
@@ -105,14 +105,14 @@ class AzureBackend(SealsBeside, Besides):
             self._polling.poke()
 
     def observe(self, runs: Sequence[RunRef]) -> dict[str, Observation]:
-        from gofer.backends.azureml.looking import Look
+        from gofer.backends.azureml.status import Look
 
         if not runs:
             return {}
         look = Look(self._service)
         said = self._polling.ask({run.id: None for run in runs}, look)
         notes = {name: self._notes.read(name) for name in {run.group or run.id for run in runs}}
-        reading = Reading(said, notes, patience_s=self._options.patience, now=time.time())
+        reading = AzureStatus(said, notes, patience_s=self._options.patience, now=time.time())
         found = reading.of(runs)
         self._clear_up(runs, found)
         if look.problem is not None:
@@ -148,10 +148,10 @@ class AzureBackend(SealsBeside, Besides):
                 self._let_go(request_id)
 
     def _let_go(self, request_id: str) -> None:
-        private = sealed.read(self._seals, request_id)
+        private = run_secrets.read(self._seals, request_id)
         if private.store is not None:
             try:
                 self._rooms.empty(private.store, request_id)
             except GoferError:
                 return  # the next submission does it, see `drop_seals`
-        sealed.remove(self._seals, request_id)
+        run_secrets.remove(self._seals, request_id)

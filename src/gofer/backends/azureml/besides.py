@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gofer.agent.states import State
 from gofer.backends.azureml.service import each
 from gofer.backends.azureml.target import AzureTarget, home
-from gofer.backends.base import Credential, JobFilter, NodeFacts, RunRef, ServiceJob, Waiting
+from gofer.backends.base import JobFilter, NodeFacts, RunCredential, RunRef, ServiceJob, Waiting
+from gofer.core.states import State
 from gofer.errors import CheckFailed, GoferError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Besides(AzureTarget):
 
     def waiting(self, run: RunRef) -> Waiting | None:
         from gofer.backends.azureml import facts
-        from gofer.backends.azureml.reading import trim
+        from gofer.backends.azureml.status_parse import trim
 
         job = self._service.job(run.id)
         if job is None:
@@ -77,7 +77,7 @@ class Besides(AzureTarget):
 
         return Nodes(compute_id(self._workspace, self._options), self._options.gpus_per_node)
 
-    def held(self) -> list[Credential]:
+    def held(self) -> list[RunCredential]:
         """What opens the target's own datastore; those that gofer makes are lent anew with each run."""
         name = self._options.datastore
         if name is None:
@@ -85,7 +85,9 @@ class Besides(AzureTarget):
         from gofer.backends.azureml.datastores import RENEW, own_end
 
         ends_at = own_end(self._service.arm, self._workspace, name)
-        return [] if ends_at is None else [Credential(f"the SAS of the datastore `{name}`", ends_at, RENEW)]
+        return (
+            [] if ends_at is None else [RunCredential(f"the SAS of the datastore `{name}`", ends_at, RENEW)]
+        )
 
     def native_logs(self, job: str) -> list[str]:
         return self._logs.names(job)
@@ -109,7 +111,7 @@ class Besides(AzureTarget):
         self, run: RunRef, command: Sequence[str], *, terminal: bool, node: int | None = None
     ) -> list[str]:
         from gofer.backends.azureml import shell
-        from gofer.backends.azureml.reading import from_job, trim
+        from gofer.backends.azureml.status_parse import from_job, trim
         from gofer.transport.azure.profile import differing
 
         job = self._service.job(run.id)
@@ -123,7 +125,7 @@ class Besides(AzureTarget):
             raise self._no_door(run.id, job, node)
         login = differing(self._environ, os.environ)
         key = shell.private_key(self._options.ssh_public_key, home())
-        here = shell.Here(key, self._azure_folder, login)
+        here = shell.SshClientFiles(key, self._azure_folder, login)
         return shell.words(door, run.id, command, here, terminal=terminal)
 
     def _no_door(self, run_id: str, job: dict[str, Any], node: int | None) -> CheckFailed:

@@ -10,12 +10,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from gofer.agent.rows import substitute
 from gofer.backends.azureml import names
-from gofer.backends.azureml.folders import Brought
+from gofer.backends.azureml.folders import FolderBinding
 from gofer.backends.azureml.names import Workspace
 from gofer.backends.azureml.options import AzureOptions
-from gofer.backends.azureml.request import Request
+from gofer.backends.azureml.request import AzureRequest
+from gofer.core import output_word
 from gofer.model.ids import row_id
 from gofer.model.run import RunRecord
 from gofer.text import quote_command, quote_word
@@ -26,7 +26,7 @@ _MOST_DESCRIPTION = 1000
 TAG = "gofer"
 
 
-class Given(NamedTuple):
+class BodyInput(NamedTuple):
     """What a body is made of besides the record: where things lie, and the key for shells."""
 
     workspace: Workspace
@@ -34,11 +34,13 @@ class Given(NamedTuple):
     environment: str
     agent: str
     room: str
-    folders: tuple[Brought, ...] = ()
+    folders: tuple[FolderBinding, ...] = ()
     ssh_key: str | None = None
 
 
-def job_body(record: RunRecord, request: Request, given: Given, row: int | None = None) -> dict[str, Any]:
+def job_body(
+    record: RunRecord, request: AzureRequest, given: BodyInput, row: int | None = None
+) -> dict[str, Any]:
     """For a run, or for a row of an array."""
     inputs = {
         "gofer_agent": {"uri": given.agent, "mode": "Download", "jobInputType": "uri_file"},
@@ -70,7 +72,7 @@ def job_name(record: RunRecord, row: int | None) -> str:
     return record.id if row is None else row_id(record.id, row)
 
 
-def visible_command(given: Given, row: int | None) -> str:
+def visible_command(given: BodyInput, row: int | None) -> str:
     """What the service runs, and the portal shows. The person's command is in the room."""
     words = [quote_word(given.options.python), "-E", "-s", "${{inputs.gofer_agent}}", "${{inputs.gofer_run}}"]
     words += [] if row is None else ["--row", str(row)]
@@ -115,10 +117,10 @@ def _git(record: RunRecord) -> dict[str, str]:
 def _command_of(record: RunRecord, row: int | None) -> list[str]:
     array = record.array
     values = {} if array is None or row is None else dict(zip(array.columns, array.rows[row], strict=True))
-    return substitute(record.job.command, values)
+    return output_word.show(record.job.command, values)
 
 
-def _environment(request: Request, options: AzureOptions) -> dict[str, str]:
+def _environment(request: AzureRequest, options: AzureOptions) -> dict[str, str]:
     """Singularity is told of a user-assigned identity by a variable."""
     identity = options.identity or ""
     if options.platform == "singularity" and identity.startswith("/"):
@@ -126,7 +128,7 @@ def _environment(request: Request, options: AzureOptions) -> dict[str, str]:
     return dict(request.env)
 
 
-def _resources(request: Request, given: Given) -> dict[str, Any]:
+def _resources(request: AzureRequest, given: BodyInput) -> dict[str, Any]:
     options = given.options
     found: dict[str, Any] = {"instanceCount": request.layout.nodes, "properties": {}}
     if options.instance_type:
@@ -145,7 +147,7 @@ def _resources(request: Request, given: Given) -> dict[str, Any]:
     return found
 
 
-def _supercomputer(given: Given) -> dict[str, Any]:
+def _supercomputer(given: BodyInput) -> dict[str, Any]:
     options = given.options
     said = {
         "interactive": options.interactive,
@@ -166,7 +168,7 @@ def _supercomputer(given: Given) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value is not None}
 
 
-def _when_needed(request: Request, given: Given) -> dict[str, Any]:
+def _when_needed(request: AzureRequest, given: BodyInput) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if request.launcher == "mpi":
         procs = request.layout.procs_per_node

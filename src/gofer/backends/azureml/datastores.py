@@ -6,13 +6,13 @@ import time
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from gofer.agent.objects.azure_auth import bare_token, sas_fields
 from gofer.backends.azureml import names
 from gofer.backends.azureml.names import Workspace
 from gofer.backends.azureml.service import Service
 from gofer.backends.registry import BlobPlace
 from gofer.config.redact import remember
 from gofer.errors import CheckFailed
+from gofer.objects.azure_auth import bare_token, sas_fields
 from gofer.text import parse_time
 from gofer.transport.azure.arm import Arm
 

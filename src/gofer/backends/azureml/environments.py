@@ -9,7 +9,7 @@ from gofer.backends.azureml.names import Workspace
 from gofer.backends.azureml.options import AzureOptions
 from gofer.backends.azureml.service import Service
 from gofer.errors import CheckFailed
-from gofer.transport.azure.problems import Rejected
+from gofer.transport.azure.problems import RequestRejected
 
 # Where a target names none: they hold Python and MPI. Singularity takes any where an image version is given.
 _PLAIN = "mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu22.04"
@@ -67,7 +67,7 @@ def ensure(service: Service, environment: Environment) -> str:
         return environment.id
     try:
         service.arm.put(environment.id, names.ENVIRONMENTS_API, environment_body(environment.image))
-    except Rejected as error:
+    except RequestRejected as error:
         if error.status != _CONFLICT:  # a version is made once, and its name says what is in it
             raise
     service.known.put("environments", environment.id, True)

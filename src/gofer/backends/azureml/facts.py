@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gofer.agent.states import State
 from gofer.backends.azureml.options import AzureOptions
 from gofer.backends.azureml.states import meaning_of
 from gofer.backends.base import NodeFacts, Waiting
+from gofer.core.states import State
 
 Json = Mapping[str, Any]
 _COUNTS = {

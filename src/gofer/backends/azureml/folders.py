@@ -6,17 +6,20 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from gofer.agent import modes
+import msgspec
+
 from gofer.backends.azureml import names
 from gofer.backends.registry import BlobPlace
+from gofer.core import folder_modes
 from gofer.model.job import JobFolder
+from gofer.model.run import RunRecord
 
 # A mount is read and written, unless it is to be read only; a copy is made before the start, an upload at the
 # end. What is only read is an input of the job.
-_MODES = {modes.MOUNT: "ReadWriteMount", modes.COPY: "Download", modes.UPLOAD: "Upload"}
+_MODES = {folder_modes.MOUNT: "ReadWriteMount", folder_modes.COPY: "Download", folder_modes.UPLOAD: "Upload"}
 
 
-class Brought(NamedTuple):
+class FolderBinding(NamedTuple):
     """One folder: `port` is the name of its input or output, `datastore` where it lies."""
 
     name: str
@@ -27,13 +30,21 @@ class Brought(NamedTuple):
     place: BlobPlace
 
 
+def folders_of_run(record: RunRecord) -> dict[str, JobFolder]:
+    """The folders, with the id of the run, or of the whole array, for `{run}` in their paths."""
+    return {
+        name: msgspec.structs.replace(folder, path=folder_modes.path_of_run(folder.path, record.id))
+        for name, folder in record.job.folders.items()
+    }
+
+
 def brought(
     folders: Mapping[str, JobFolder],
     place_of: Callable[[str], BlobPlace | None],
     datastore_of: Callable[[BlobPlace, bool], str],
-) -> tuple[Brought, ...]:
+) -> tuple[FolderBinding, ...]:
     """Those of the folders that lie in Azure, in their order; the agent brings the others."""
-    found: list[Brought] = []
+    found: list[FolderBinding] = []
     for at, (name, folder) in enumerate(folders.items()):
         place = place_of(folder.store)
         if place is not None and folder.mode in _MODES:
@@ -45,9 +56,9 @@ def brought(
 
 def _brought(
     name: str, port: str, folder: JobFolder, place: BlobPlace, datastore_of: Callable[[BlobPlace, bool], str]
-) -> Brought:
+) -> FolderBinding:
     mode = _MODES[folder.mode]
-    if folder.mode == modes.MOUNT and folder.read_only:
+    if folder.mode == folder_modes.MOUNT and folder.read_only:
         mode = "ReadOnlyMount"
     is_output = mode in ("ReadWriteMount", "Upload")
     if place.scope:  # each folder is opened on its own there
@@ -59,4 +70,4 @@ def _brought(
         "mode": mode,
         kind: "uri_folder",
     }
-    return Brought(name, port, is_output, body, datastore, place)
+    return FolderBinding(name, port, is_output, body, datastore, place)

@@ -7,10 +7,10 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
-from gofer.agent.objects.wire import Wire
 from gofer.backends.azureml.service import Service
 from gofer.backends.base import NATIVE_PIECE
 from gofer.errors import CredentialError, Unreachable
+from gofer.objects.wire import Wire
 
 # The addresses are signed for hours; a new one is asked for well before that, and when one is refused.
 _FRESH_S = 120.0

@@ -8,11 +8,11 @@ import msgspec
 
 from gofer.backends.azureml.backend import AzureBackend
 from gofer.backends.azureml.options import AzureOptions, misplaced
-from gofer.backends.registry import Kind, Surroundings
+from gofer.backends.registry import BackendContext, Kind
 from gofer.errors import UsageError
 
 
-def make(options: msgspec.Struct, around: Surroundings) -> AzureBackend:
+def make(options: msgspec.Struct, around: BackendContext) -> AzureBackend:
     """UsageError when the target does not say where its jobs go, says what means nothing there, or
     its store is none that they can read.
     """

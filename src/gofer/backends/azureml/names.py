@@ -59,7 +59,7 @@ def room_key(request_id: str, name: str = "") -> str:
 
 
 def told_key(request_id: str) -> str:
-    """Below which the nodes of its runs tell each other things; see gofer.agent.azure.told."""
+    """Below which the nodes of its runs tell each other things; see gofer.node.azure.peer_messages."""
     return f"told/{request_id}"
 
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import msgspec
 
-from gofer.agent import files
+from gofer.core import files
+from gofer.model.decode import decode
 
 _KEPT_S = 90 * 86400.0
 
@@ -40,8 +41,8 @@ class RunNotes:
     def read(self, request_id: str) -> RunNote | None:
         try:
             with open(self._path(request_id), "rb") as file:
-                return msgspec.json.decode(file.read(), type=RunNote)
-        except (OSError, msgspec.DecodeError):
+                return decode(file.read(), RunNote)
+        except OSError:
             return None
 
     def update(self, request_id: str, **changes: Any) -> None:
@@ -111,9 +112,6 @@ class Known:
     def _read(self) -> dict[str, dict[str, Any]]:
         try:
             with open(self._path, "rb") as file:
-                found: dict[str, dict[str, Any]] = msgspec.json.decode(
-                    file.read(), type=dict[str, dict[str, Any]]
-                )
-        except (OSError, msgspec.DecodeError):
+                return decode(file.read(), dict[str, dict[str, Any]]) or {}
+        except OSError:
             return {}
-        return found

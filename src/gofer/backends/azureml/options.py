@@ -11,11 +11,11 @@ from gofer.config.sections import NAME_PATTERN
 
 
 def _text(description: str, **more: Any) -> Any:
-    return Meta(min_length=1, pattern=r"^[^\n]*$", description=description, **more)
+    return Meta(min_length=1, pattern=r"^[^\n]*$(?!\n)", description=description, **more)
 
 
-_NAME = r"^[^\s/?#%\\]+$"
-_ID = r"^(/subscriptions/[^\s?#]+|[^\s/?#%\\]+)$"
+_NAME = r"^[^\s/?#%\\]+$(?!\n)"
+_ID = r"^(/subscriptions/[^\s?#]+|[^\s/?#%\\]+)$(?!\n)"
 
 
 class Scale(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -115,13 +115,13 @@ class AzureOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     ) = None
     datastore: (
         Annotated[
-            str, Meta(pattern=r"^\w+$", description="A datastore of the workspace to use for the store")
+            str, Meta(pattern=r"^\w+$(?!\n)", description="A datastore of the workspace to use for the store")
         ]
         | None
     ) = None
     python: Annotated[str, _text("Python 3.8 or newer in the image")] = "python3"
     shm_size: (
-        Annotated[str, Meta(pattern=r"^[0-9]+[bkmgBKMG]$", description="Shared memory: `64g`")] | None
+        Annotated[str, Meta(pattern=r"^[0-9]+[bkmgBKMG]$(?!\n)", description="Shared memory: `64g`")] | None
     ) = None
     docker_args: Annotated[str, _text("More arguments of `docker run`")] | None = None
     enable_azml_int: Annotated[bool, Meta(description="Singularity: `enableAzmlInt`")] | None = None

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from gofer.backends.azureml.body import Given, job_body, job_name
+from gofer.backends.azureml.body import BodyInput, job_body, job_name
 from gofer.backends.azureml.names import JOBS_API
-from gofer.backends.azureml.request import Request
+from gofer.backends.azureml.request import AzureRequest
 from gofer.model.run import RunRecord
 
 
@@ -17,8 +17,8 @@ class AzurePlan(msgspec.Struct, frozen=True, kw_only=True):
     """All that goes to the service but the private values."""
 
     record: RunRecord
-    request: Request
-    given: Given
+    request: AzureRequest
+    given: BodyInput
     image: str | None
 
     @property

@@ -7,7 +7,7 @@ from gofer.backends.node_request import NodeRequest, common_fields
 from gofer.model.run import RunRecord
 
 
-class Request(NodeRequest, frozen=True, kw_only=True):
+class AzureRequest(NodeRequest, frozen=True, kw_only=True):
     """Row i of an array has the values `rows[i]` of `columns`; a single run has no rows.
 
     What the nodes write is always carried to a store: `store`, a folder that they see, is None.
@@ -19,11 +19,11 @@ class Request(NodeRequest, frozen=True, kw_only=True):
     rows: tuple[tuple[str, ...], ...]
 
 
-def make_request(record: RunRecord, options: AzureOptions) -> Request:
+def make_request(record: RunRecord, options: AzureOptions) -> AzureRequest:
     """The same request for the same record and target."""
     array = record.array
     common = common_fields(record, takes_nodes_back=takes_nodes_back(options))
-    return Request(
+    return AzureRequest(
         **{**common, "time_limit_s": limit_s(record, options)},
         columns=() if array is None else array.columns,
         rows=() if array is None else array.rows,

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gofer.backends.azureml.reading import error_of, from_job, stamp
 from gofer.backends.azureml.service import Service, each
 from gofer.backends.azureml.states import statuses_of
+from gofer.backends.azureml.status_parse import error_of, from_job, stamp
 from gofer.backends.base import JobFilter
 from gofer.errors import GoferError
-from gofer.transport.azure.problems import Absent, Rejected
+from gofer.transport.azure.problems import RequestRejected, ResourceNotFound
 
 Run = Mapping[str, Any]
 _MOST_EXPERIMENTS = 50
@@ -33,7 +33,7 @@ def find(service: Service, wanted: JobFilter) -> list[Run] | None:
         del query["filter"]
     try:
         found = _asked(service, wanted, query)
-    except Rejected:
+    except RequestRejected:
         return None  # a service that does not take such a filter
     if found is None or (wanted.user and not found):
         return None
@@ -64,7 +64,7 @@ def _asked(service: Service, wanted: JobFilter, query: dict[str, Any]) -> list[R
     if wanted.experiment:
         try:
             return _of(service, "experiments", wanted.experiment, wanted, query)
-        except Absent:
+        except ResourceNotFound:
             return []
     names = service.experiments(_MOST_EXPERIMENTS + 1)
     if len(names) > _MOST_EXPERIMENTS:

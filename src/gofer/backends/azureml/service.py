@@ -11,7 +11,7 @@ from gofer.backends.azureml.names import Workspace
 from gofer.backends.azureml.notes import Known
 from gofer.errors import CredentialError, GoferError, Unreachable
 from gofer.transport.azure.arm import Arm, Json
-from gofer.transport.azure.problems import Absent, Rejected
+from gofer.transport.azure.problems import RequestRejected, ResourceNotFound
 
 AT_ONCE = 16
 _MOST_PAGES = 50
@@ -30,7 +30,7 @@ class Service:
     # -- jobs
 
     def put_job(self, name: str, body: Json) -> None:
-        """Rejected when the service will not have it. One that is there already is no other.
+        """RequestRejected when the service refuses the job. An existing job of that name stays as it is.
 
         A job that is to act as whoever sends it brings a token of theirs, as the official SDK does.
         """
@@ -40,7 +40,7 @@ class Service:
             headers = {"x-azureml-token": token.value}
         try:
             self.arm.put(self.workspace.job(name), names.JOBS_API, body, headers=headers)
-        except Rejected:
+        except RequestRejected:
             if self.job(name) is None:
                 raise
 
@@ -56,7 +56,7 @@ class Service:
         """Ended or unknown jobs are passed over."""
         try:
             self.arm.post(f"{self.workspace.job(name)}/cancel", names.JOBS_API)
-        except (Absent, Rejected):
+        except (ResourceNotFound, RequestRejected):
             return
 
     def details(self, name: str) -> Json | None:
@@ -79,7 +79,8 @@ class Service:
 
     def runs(self, kind: str, experiment: str, query: Json) -> Iterator[list[Json]]:
         """Runs of an experiment, named by `kind` (`experiments`: its name, `experimentids`: its id), by the
-        SDK's QueryParams. Absent without such an experiment, Rejected for a filter it does not take.
+        SDK's QueryParams. ResourceNotFound without such an experiment, RequestRejected for a filter that the
+        service does not accept.
         """
         return self._queried(f"{self._history()}/{kind}/{quote(experiment, safe='')}/runs:query", query)
 

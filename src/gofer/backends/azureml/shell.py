@@ -55,7 +55,7 @@ def _end(service: Json) -> str:
     return str((service.get("properties") or {}).get("ProxyEndpoint") or service.get("endpoint") or "")
 
 
-class Here(NamedTuple):
+class SshClientFiles(NamedTuple):
     """What ssh is told of this side: the file of the key, the folder that gofer keeps for Azure, and the
     variables that name the target's login where the environment of the process does not.
     """
@@ -65,7 +65,9 @@ class Here(NamedTuple):
     login: Mapping[str, str] = MappingProxyType({})
 
 
-def words(door: Door, run_id: str, command: Sequence[str], here: Here, *, terminal: bool) -> list[str]:
+def words(
+    door: Door, run_id: str, command: Sequence[str], here: SshClientFiles, *, terminal: bool
+) -> list[str]:
     """For ssh here. The token for a bridge is read by the bridge itself, and stands on no command line.
 
     Nodes come and go behind the same addresses, and a run may go from node to node: a host's key is that of

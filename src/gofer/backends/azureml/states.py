@@ -6,10 +6,10 @@ import re
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from gofer.agent.states import Reason, State
+from gofer.core.states import Reason, State
 
 
-class Meaning(NamedTuple):
+class AzureStateMeaning(NamedTuple):
     """`words` say what the service's word means where gofer's own words do not."""
 
     state: State
@@ -19,33 +19,35 @@ class Meaning(NamedTuple):
 
 # All of JobStatus in the REST reference.
 _MEANINGS = {
-    "NotStarted": Meaning(State.QUEUED),
-    "Queued": Meaning(State.QUEUED),
-    "Scheduled": Meaning(State.QUEUED),
-    "Starting": Meaning(State.STARTING),
-    "Provisioning": Meaning(State.STARTING, None, "nodes are being made"),
-    "Preparing": Meaning(State.STARTING, None, "its environment is being prepared"),
-    "Running": Meaning(State.RUNNING),
-    "Finalizing": Meaning(State.RUNNING, None, "its outputs are being written"),
-    "CancelRequested": Meaning(State.RUNNING, None, "it was asked to stop"),
-    "Paused": Meaning(State.PAUSED, None, "paused by the service; it goes on when there is room"),
-    "Completed": Meaning(State.SUCCEEDED),
-    "Failed": Meaning(State.FAILED, Reason.EXIT_CODE),
-    "Canceled": Meaning(State.CANCELLED, Reason.USER, "cancelled on the service"),
-    "NotResponding": Meaning(State.UNKNOWN, None, "the service does not hear from its nodes"),
-    "Unknown": Meaning(State.UNKNOWN, None, "the service does not know"),
+    "NotStarted": AzureStateMeaning(State.QUEUED),
+    "Queued": AzureStateMeaning(State.QUEUED),
+    "Scheduled": AzureStateMeaning(State.QUEUED),
+    "Starting": AzureStateMeaning(State.STARTING),
+    "Provisioning": AzureStateMeaning(State.STARTING, None, "nodes are being made"),
+    "Preparing": AzureStateMeaning(State.STARTING, None, "its environment is being prepared"),
+    "Running": AzureStateMeaning(State.RUNNING),
+    "Finalizing": AzureStateMeaning(State.RUNNING, None, "its outputs are being written"),
+    "CancelRequested": AzureStateMeaning(State.RUNNING, None, "the service is stopping it"),
+    "Paused": AzureStateMeaning(State.PAUSED, None, "paused by the service until nodes are free"),
+    "Completed": AzureStateMeaning(State.SUCCEEDED),
+    "Failed": AzureStateMeaning(State.FAILED, Reason.EXIT_CODE),
+    "Canceled": AzureStateMeaning(State.CANCELLED, Reason.USER, "cancelled on the service"),
+    "NotResponding": AzureStateMeaning(State.UNKNOWN, None, "the service does not hear from its nodes"),
+    "Unknown": AzureStateMeaning(State.UNKNOWN, None, "the service does not know"),
 }
 KUBERNETES_STATUS = "amlk8s status"
 
 
-def meaning_of(status: str, tags: Mapping[str, str] | None = None) -> Meaning:
+def meaning_of(status: str, tags: Mapping[str, str] | None = None) -> AzureStateMeaning:
     """Also of Kubernetes jobs, whose tag knows better than the status; a new word is `unknown`."""
     told = (tags or {}).get(KUBERNETES_STATUS, "").strip().lower()
     if told == "running" and status == "Queued":
         return _MEANINGS["Running"]
     if told in ("killing", "failed") and status == "Canceled":
-        return Meaning(State.FAILED, Reason.NODE_FAILURE, f"ended by the cluster, which says `{told}`")
-    return _MEANINGS.get(status) or Meaning(State.UNKNOWN, None, f"the service says `{status}`")
+        return AzureStateMeaning(
+            State.FAILED, Reason.NODE_FAILURE, f"ended by the cluster, which says `{told}`"
+        )
+    return _MEANINGS.get(status) or AzureStateMeaning(State.UNKNOWN, None, f"the service says `{status}`")
 
 
 def statuses_of(states: Collection[State]) -> tuple[str, ...]:

@@ -12,19 +12,19 @@ from gofer.backends.azureml.notes import Known, RunNotes
 from gofer.backends.azureml.options import AzureOptions
 from gofer.backends.azureml.service import Service
 from gofer.backends.polling import Polling
-from gofer.backends.registry import BlobPlace, Surroundings
+from gofer.backends.registry import BackendContext, BlobPlace
 from gofer.config.redact import remember
 from gofer.transport.azure.cloud import find_cloud, in_cloud
 
 if TYPE_CHECKING:
+    from gofer.backends.azureml.handoff import Rooms
     from gofer.backends.azureml.logs import Logs
-    from gofer.backends.azureml.rooms import Rooms
 
 
 class AzureTarget:
     """Asks nobody when it is made."""
 
-    def __init__(self, options: AzureOptions, around: Surroundings) -> None:
+    def __init__(self, options: AzureOptions, around: BackendContext) -> None:
         self.target = around.target
         self._options = options
         self._around = around
@@ -68,17 +68,17 @@ class AzureTarget:
     @cached_property
     def _service(self) -> Service:
         from gofer.transport.azure.arm import Arm
-        from gofer.transport.azure.credential import Credential
+        from gofer.transport.azure.credential import AzureCredential
 
         cloud = find_cloud(self._environ, self._azure_folder)
-        credential = Credential(
+        credential = AzureCredential(
             self._azure_folder, self._environ, authority=cloud.authority, remember=remember
         )
         return Service(Arm(cloud, credential), self._workspace, Known(self._seals, self._workspace.id))
 
     @cached_property
     def _rooms(self) -> Rooms:
-        from gofer.backends.azureml.rooms import Rooms
+        from gofer.backends.azureml.handoff import Rooms
 
         return Rooms(lambda scope: self._service.arm.credential.token(scope).value)
 

@@ -8,35 +8,37 @@ from typing import cast
 
 import msgspec
 
-from gofer.agent import gpus as driver
-from gofer.agent.active import spool_folder
-from gofer.agent.sealed import Private
 from gofer.backends.base import KeptPlace, NodeFacts, Plan, RunRef, Waiting
-from gofer.backends.engine_queue import EngineQueue, no_process
 from gofer.backends.local import launchers, nodes
 from gofer.backends.local.options import LocalOptions
 from gofer.backends.local.request import LocalPlan, make_plan
-from gofer.backends.registry import Surroundings
+from gofer.backends.queue_client import EngineQueue, no_process
+from gofer.backends.registry import BackendContext
+from gofer.core import gpus as driver
+from gofer.core.secrets.run_secrets import Private
 from gofer.errors import CheckFailed
 from gofer.model.job import Job
 from gofer.model.layout import Layout, lay_out
 from gofer.model.run import Observation, RunRecord
-from gofer.transport.machine import Here
+from gofer.node.packages.package_files import NONE
+from gofer.queue.active import spool_folder
+from gofer.transport.machine import LocalMachine
 
 
 class LocalBackend:
     """One local target. All local targets of a user share one queue, and so the same GPUs and CPUs."""
 
     kind = "local"
+    sees_environment = True
 
-    def __init__(self, options: LocalOptions, around: Surroundings) -> None:
+    def __init__(self, options: LocalOptions, around: BackendContext) -> None:
         self.target = around.target
         self.engine = around.engine
         self._store = around.store_path
         self._store_url = around.store_url
         self._options = options
         self._gpus: int | None = None
-        self._queue = EngineQueue(Here(), around.engine, inherit=False)
+        self._queue = EngineQueue(LocalMachine(), around.engine, inherit=False)
 
     @property
     def gpus(self) -> int:
@@ -81,7 +83,13 @@ class LocalBackend:
         remote = None if self._store else self._store_url
         leased = driver.count() > 0
         return make_plan(
-            record, store=store, remote=remote, gpus=self.gpus, block=self.gpus_per_node, leased=leased
+            record,
+            store=store,
+            remote=remote,
+            gpus=self.gpus,
+            block=self.gpus_per_node,
+            leased=leased,
+            packages=NONE,
         )
 
     def seal(self, run_id: str, values: Private) -> None:
@@ -104,6 +112,9 @@ class LocalBackend:
         facts = self._queue.facts()
         return nodes.summary(facts, nodes.this_machine(facts, self.gpus), self.gpus_per_node)
 
+    def stalled(self) -> str | None:
+        return self._queue.stalled()
+
     def waiting(self, run: RunRef) -> Waiting | None:
         return self._queue.waiting(run.id)
 
@@ -120,6 +131,6 @@ class LocalBackend:
         return words
 
     def kept_places(self) -> list[KeptPlace]:
-        from gofer.backends.engine_pruning import EnginePlace
+        from gofer.backends.queue_prune import EnginePlace
 
-        return [EnginePlace(Here.name, Here(), engine=self.engine)]
+        return [EnginePlace(LocalMachine.name, LocalMachine(), engine=self.engine)]

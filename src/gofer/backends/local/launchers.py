@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-from gofer.agent.spawn import locate
+from gofer.core.programs import locate
 from gofer.errors import CheckFailed
 
 
 def check(launcher: str, target: str) -> None:
     """CheckFailed when processes cannot be started so here."""
-    if launcher not in ("spawn", "mpi"):
+    if launcher not in ("spawn", "mpi", "torchrun"):
         raise CheckFailed(
             f"the target `{target}` cannot start processes by `launcher: {launcher}`",
             hint="leave `launcher` out: gofer starts them, with the variables that launchers set",

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from gofer.backends.local.options import LocalOptions
-from gofer.backends.registry import Kind, Surroundings, check_reach
+from gofer.backends.registry import BackendContext, Kind, check_reach
 
 if TYPE_CHECKING:
     from gofer.backends.local.backend import LocalBackend
 
 
-def make(options: msgspec.Struct, around: Surroundings) -> LocalBackend:
+def make(options: msgspec.Struct, around: BackendContext) -> LocalBackend:
     """UsageError when runs could not reach the target's store."""
     from gofer.backends.local.backend import LocalBackend  # most commands only read the options
 

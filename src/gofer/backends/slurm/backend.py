@@ -9,22 +9,24 @@ from typing import Any, cast
 
 import msgspec
 
-from gofer.agent import files, folder, sealed
 from gofer.backends.base import KeptPlace, NodeFacts, Plan, RunRef, Waiting
 from gofer.backends.polling import Polling
-from gofer.backends.registry import Surroundings
+from gofer.backends.registry import BackendContext
 from gofer.backends.scheduled import SealsBeside, lay_out_on_nodes
 from gofer.backends.slurm import facts
 from gofer.backends.slurm.options import SlurmOptions
 from gofer.backends.slurm.plan import SlurmPlan
-from gofer.backends.slurm.reading import Reading, from_end
-from gofer.backends.slurm.request import make_request
+from gofer.backends.slurm.request import make_request, sees_environment
 from gofer.backends.slurm.script import render
+from gofer.backends.slurm.status_parse import SlurmStatus, from_end
+from gofer.core import files, run_layout
+from gofer.core.secrets import run_secrets
 from gofer.errors import BackendError, CheckFailed, Unreachable
 from gofer.model.job import Job
 from gofer.model.layout import Layout
 from gofer.model.run import Observation, RunRecord
-from gofer.transport.machine import Failed, Here, Machine
+from gofer.remote.slurm.submission import JobRejected
+from gofer.transport.machine import LocalMachine, Machine, RemoteFailure
 from gofer.transport.ssh import Login
 
 _SUBMIT_S = 120.0
@@ -38,17 +40,28 @@ class SlurmBackend(SealsBeside):
     kind = "slurm"
     reads_folder = True
 
-    def __init__(self, options: SlurmOptions, around: Surroundings) -> None:
+    def __init__(self, options: SlurmOptions, around: BackendContext) -> None:
         self.target = around.target
-        self.machine: Machine = around.machine or Here()
+        self.machine: Machine = around.machine or LocalMachine()
         self._options = options
         self._store = around.store_path
         self._seals = os.path.join(around.engine, "slurm")
         site = "\n".join([options.login or os.environ.get("SLURM_CONF", ""), options.folder])
         self._polling = Polling(around.engine, site, "slurm")
 
+    @property
+    def sees_environment(self) -> bool:
+        return sees_environment(self._options)
+
+    @property
+    def gpus_per_node(self) -> int:
+        return self._options.gpus_per_node
+
     def lay_out(self, job: Job) -> Layout:
-        return lay_out_on_nodes(job, gpus_per_node=self._options.gpus_per_node, target=self.target)
+        """A batch script may itself say how many GPUs a node has."""
+        own = job.resources.gpus // (job.resources.nodes or 1) if job.sbatch is not None else 0
+        gpus_per_node = self._options.gpus_per_node or own
+        return lay_out_on_nodes(job, gpus_per_node=gpus_per_node, target=self.target)
 
     def plan(self, record: RunRecord) -> SlurmPlan:
         from gofer.transport.bundle import mark
@@ -65,7 +78,7 @@ class SlurmBackend(SealsBeside):
         from gofer.transport.bundle import bundle, mark
 
         made = cast(SlurmPlan, plan)
-        private = msgspec.json.encode(sealed.read(self._seals, made.record.id)._asdict())
+        private = msgspec.json.encode(run_secrets.read(self._seals, made.record.id)._asdict())
         asked = {
             "folder": self._options.folder,
             "agent": mark(),
@@ -79,11 +92,11 @@ class SlurmBackend(SealsBeside):
                 self._call("install", bundle().data, folder=self._options.folder, name=mark())
                 job = self._call("submit", private, wait_s=_SUBMIT_S + 60, **asked)
         except CheckFailed:
-            sealed.remove(self._seals, made.record.id)
+            run_secrets.remove(self._seals, made.record.id)
             raise
         finally:
             self._polling.poke()
-        sealed.remove(self._seals, made.record.id)
+        run_secrets.remove(self._seals, made.record.id)
 
     def observe(self, runs: Sequence[RunRef]) -> dict[str, Observation]:
         found = self._ended_here(runs) if len(runs) <= _MOST_LOOKED_FOR else {}
@@ -93,7 +106,7 @@ class SlurmBackend(SealsBeside):
         asked: dict[str, Any] = {"folder": self._options.folder, "store": self._store}
         said = self._polling.ask(_by_name(left), lambda runs: self._call("look", runs=runs, **asked))
         patience_s = self._options.patience
-        reading = Reading(said, folder=self._options.folder, patience_s=patience_s, now=time.time())
+        reading = SlurmStatus(said, folder=self._options.folder, patience_s=patience_s, now=time.time())
         return {**found, **reading.of(left)}
 
     def cancel(self, runs: Sequence[RunRef], *, grace_s: float | None = None) -> None:
@@ -105,17 +118,18 @@ class SlurmBackend(SealsBeside):
 
     def _ended_here(self, runs: Iterable[RunRef]) -> dict[str, Observation]:
         """Runs whose end is written in a folder that this machine sees; Slurm need not be asked for them."""
-        if self._store is None or not isinstance(self.machine, Here):
+        if self._store is None or not isinstance(self.machine, LocalMachine):
             return {}
-        found = {}
+        found: dict[str, Observation] = {}
         for run in runs:
             try:
-                with open(os.path.join(self._store, folder.ends_key(run.id)), "rb") as file:
+                with open(os.path.join(self._store, run_layout.ends_key(run.id)), "rb") as file:
                     ends = [one for one in files.read_lines(file.read()) if one.get("id") == run.id]
             except OSError:
                 continue
-            if ends:
-                found[run.id] = from_end(run.id, ends[-1])
+            end = from_end(run.id, ends[-1]) if ends else None
+            if end is not None:
+                found[run.id] = end
         return found
 
     # -- what it can do besides
@@ -148,7 +162,7 @@ class SlurmBackend(SealsBeside):
         return shell_argv(login, words, terminal=terminal)
 
     def kept_places(self) -> list[KeptPlace]:
-        from gofer.backends.slurm.pruning import SlurmPlace
+        from gofer.backends.slurm.prune import SlurmPlace
 
         folder = self._options.folder
         return [SlurmPlace(self.machine, folder)]
@@ -156,12 +170,12 @@ class SlurmBackend(SealsBeside):
     def _call(self, verb: str, data: bytes = b"", *, wait_s: float = 120.0, **arguments: Any) -> Any:
         try:
             return self.machine.call(f"slurm.{verb}", data, wait_s=wait_s, **arguments).value
-        except Failed as error:
+        except RemoteFailure as error:
             raise self._explained(error) from error
 
-    def _explained(self, error: Failed) -> BackendError | CheckFailed:
-        where = "" if isinstance(self.machine, Here) else f" on {self.machine.name}"
-        if error.kind == "Rejected":
+    def _explained(self, error: RemoteFailure) -> BackendError | CheckFailed:
+        where = "" if isinstance(self.machine, LocalMachine) else f" on {self.machine.name}"
+        if error.kind == JobRejected.__name__:
             return CheckFailed(
                 f"Slurm{where} refused the job: {error.words}",
                 hint=f"`gofer target show {self.target}` says what there is; the run is recorded as failed",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gofer.agent.states import State
 from gofer.backends.base import NodeFacts, Waiting
 from gofer.backends.slurm.reasons import explain
 from gofer.backends.slurm.states import meaning_of
+from gofer.core.states import State
 
 _FREE = ("idle",)
 _MIXED = ("mixed",)

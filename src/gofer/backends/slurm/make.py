@@ -6,14 +6,14 @@ from typing import cast
 
 import msgspec
 
-from gofer.backends.registry import Kind, Surroundings
+from gofer.backends.registry import BackendContext, Kind
 from gofer.backends.slurm.backend import SlurmBackend, login_of
 from gofer.backends.slurm.options import SlurmOptions
 from gofer.errors import UsageError
 from gofer.transport.ssh import Login
 
 
-def make(options: msgspec.Struct, around: Surroundings) -> SlurmBackend:
+def make(options: msgspec.Struct, around: BackendContext) -> SlurmBackend:
     """UsageError when runs could not reach the target's store."""
     if around.store_path is None and not around.is_lent:
         raise UsageError(

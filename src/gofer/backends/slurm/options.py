@@ -9,11 +9,11 @@ from msgspec import Meta
 
 
 def _text(description: str, **more: Any) -> Any:
-    return Meta(min_length=1, pattern=r"^[^\n]*$", description=description, **more)
+    return Meta(min_length=1, pattern=r"^[^\n]*$(?!\n)", description=description, **more)
 
 
-_SIZE = r"^[0-9]+[KMGT]?$"
-_WORD = r"^[^\s,;|&<>'\"\\]+$"
+_SIZE = r"^[0-9]+[KMGT]?$(?!\n)"
+_WORD = r"^[^\s,;|&<>'\"\\]+$(?!\n)"
 
 
 class SlurmOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -24,7 +24,7 @@ class SlurmOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             str,
             Meta(
                 min_length=1,
-                pattern=r"^[^\s/-][^\s/]*$",
+                pattern=r"^[^\s/-][^\s/]*$(?!\n)",
                 description="The login node, as `ssh` is told; by default this machine is one",
             ),
         ]
@@ -34,7 +34,7 @@ class SlurmOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         str, _text("A folder that login and compute nodes share, for gofer's own files there")
     ] = "~/.gofer"
     python: Annotated[str, _text("Python 3.8 or newer on login and compute nodes")] = "python3"
-    partition: Annotated[str, Meta(pattern=r"^[\w.,-]+$", description="`--partition`")] | None = None
+    partition: Annotated[str, Meta(pattern=r"^[\w.,-]+$(?!\n)", description="`--partition`")] | None = None
     account: Annotated[str, Meta(pattern=_WORD, description="`--account`")] | None = None
     qos: Annotated[str, Meta(pattern=_WORD, description="`--qos`")] | None = None
     constraint: Annotated[str, _text("`--constraint`: features that the nodes must have")] | None = None
@@ -42,7 +42,7 @@ class SlurmOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         int, Meta(ge=0, le=1024, description="GPUs of one node; 0 is a site without")
     ] = 0
     gpu_type: (
-        Annotated[str, Meta(pattern=r"^[\w.-]+$", description="The type in `--gres=gpu:TYPE:N`")] | None
+        Annotated[str, Meta(pattern=r"^[\w.-]+$(?!\n)", description="The type in `--gres=gpu:TYPE:N`")] | None
     ) = None
     gres: (
         Annotated[str, Meta(pattern=_WORD, description="More of `--gres` for each node, beside GPUs")] | None
@@ -72,7 +72,7 @@ class SlurmOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         Annotated[
             str,
             Meta(
-                pattern=r"^(SIG)?(USR1|USR2|HUP)@[0-9]+$",
+                pattern=r"^(SIG)?(USR1|USR2|HUP)@[0-9]+$(?!\n)",
                 description="`USR1@120`: a signal to every rank so many seconds before the time limit",
             ),
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gofer.backends.slurm.request import Request
+from gofer.backends.slurm.request import SlurmRequest
 from gofer.model.run import RunRecord
 
 
@@ -12,7 +12,7 @@ class SlurmPlan(msgspec.Struct, frozen=True, kw_only=True):
     """All that goes to the site but the private values."""
 
     record: RunRecord
-    request: Request
+    request: SlurmRequest
     script: str
 
     def render(self) -> str:

@@ -4,35 +4,69 @@ from __future__ import annotations
 
 from gofer.backends.node_request import NodeRequest, common_fields
 from gofer.backends.slurm.options import SlurmOptions
+from gofer.config.batch_script import find_option, parse_signal
+from gofer.model.job import Job
 from gofer.model.run import RunRecord
+from gofer.node.packages.package_files import AUTO, NONE
+
+# gofer's limit comes so much before Slurm's where a batch script names Slurm's, so that gofer can name it.
+_BEFORE_SLURM_S = 5.0
 
 
-class Request(NodeRequest, frozen=True, kw_only=True):
+class SlurmRequest(NodeRequest, frozen=True, kw_only=True):
     """`store` is a folder that the nodes see, None where what they write is carried to a store.
 
-    Row i of an array has the values `rows[i]` of `columns`; a single run has no rows.
+    Row i of an array has the values `rows[i]` of `columns`; a single run has no rows. `sbatch` are the
+    options of a batch script, None for other commands; `batch_signal` is a signal for the script alone, and
+    how long after the start it comes. Signals from Slurm reach the command where `passes_signals`.
     """
 
     store: str | None
     scratch: str | None
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    name: str
+    sbatch: tuple[str, ...] | None
+    batch_signal: tuple[str, float] | None
+    passes_signals: bool
 
 
-def make_request(record: RunRecord, options: SlurmOptions, *, store: str | None) -> Request:
+def make_request(record: RunRecord, options: SlurmOptions, *, store: str | None) -> SlurmRequest:
     """The same request for the same record and target."""
     array = record.array
-    return Request(
-        **{**common_fields(record), "time_limit_s": limit_s(record, options)},
+    packages = NONE if sees_environment(options) else AUTO
+    return SlurmRequest(
+        **{**common_fields(record, packages=packages), "time_limit_s": limit_s(record, options)},
         store=store,
         scratch=options.scratch,
         columns=() if array is None else array.columns,
         rows=() if array is None else array.rows,
+        name=record.name,
+        sbatch=record.job.sbatch,
+        batch_signal=_batch_signal(record.job),
+        passes_signals=find_option(record.job.sbatch or (), "signal") is None,
     )
+
+
+def sees_environment(options: SlurmOptions) -> bool:
+    """Jobs have the environment of the shell that called `sbatch`: this one, unless a login is in between."""
+    return options.login is None and options.container is None
 
 
 def limit_s(record: RunRecord, options: SlurmOptions) -> float | None:
     """The job's own limit, or the target's."""
-    if record.job.time_limit_s is not None:
-        return record.job.time_limit_s
-    return options.time
+    own_s = record.job.time_limit_s
+    if own_s is None:
+        return options.time
+    if find_option(record.job.sbatch or (), "time") is None:
+        return own_s
+    return max(own_s - _BEFORE_SLURM_S, own_s / 2)
+
+
+def _batch_signal(job: Job) -> tuple[str, float] | None:
+    """A signal that Slurm would send to the batch script; gofer's agent sends it to the command instead."""
+    text = find_option(job.sbatch or (), "signal")
+    if text is None or job.time_limit_s is None:
+        return None
+    to_batch, name, before_s = parse_signal(text)
+    return (name, max(job.time_limit_s - before_s, 0.0)) if to_batch else None

@@ -10,14 +10,31 @@ import math
 from collections.abc import Iterator
 
 from gofer.backends.slurm.options import SlurmOptions
-from gofer.backends.slurm.request import Request
+from gofer.backends.slurm.request import SlurmRequest
+from gofer.config.batch_script import GPU_OPTIONS, find_option
+from gofer.config.sbatch_options import parse_array
 from gofer.text import quote_command, quote_word
 
 # gofer's own limit comes first, and there must be time to say so.
 _MARGIN_S = 60.0
+# What `srun` reads as options. A batch script's are for the steps of the script, not for that of the agent.
+_OF_STEPS = (
+    *("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE", "SLURM_DISTRIBUTION"),
+    *("SLURM_NTASKS_PER_CORE", "SLURM_NTASKS_PER_GPU", "SLURM_NTASKS_PER_SOCKET", "SLURM_THREADS_PER_CORE"),
+    *(
+        "SLURM_CPUS_PER_TASK",
+        "SLURM_CPUS_PER_GPU",
+        "SLURM_GPUS",
+        "SLURM_GPUS_PER_NODE",
+        "SLURM_GPUS_PER_TASK",
+    ),
+    *("SLURM_GPUS_PER_SOCKET", "SLURM_GPU_BIND", "SLURM_TRES_PER_TASK", "SLURM_EXCLUSIVE", "SLURM_HINT"),
+    *("SLURM_MEM_PER_CPU", "SLURM_MEM_PER_GPU", "SLURM_MEM_PER_NODE"),
+)
+_BATCH_VARIABLES = """GOFER_SLURM="$(env -0 | grep -z '^SLURM_' | tr '\\0' '\\n')\""""
 
 
-def render(request: Request, options: SlurmOptions, *, agent: str, cpus_asked: bool) -> str:
+def render(request: SlurmRequest, options: SlurmOptions, *, agent: str, cpus_asked: bool) -> str:
     """`agent` names the agent's folder; `cpus_asked` says that the job itself names a number of CPUs."""
     lines = ["#!/bin/bash"]
     lines += [f"#SBATCH {one}" for one in _directives(request, options, cpus_asked=cpus_asked)]
@@ -26,36 +43,72 @@ def render(request: Request, options: SlurmOptions, *, agent: str, cpus_asked: b
     lines += [f"module load {quote_word(one)}" for one in options.modules]
     lines += options.prelude.splitlines()
     lines += ['GOFER_HOSTS="$(scontrol show hostnames "$SLURM_JOB_NODELIST")"', "export GOFER_HOSTS"]
+    # srun changes Slurm's variables for its step. Commands get them as they are here.
+    lines += [_BATCH_VARIABLES, "export GOFER_SLURM"]
+    if _starts_steps(request):
+        lines += [f"unset {' '.join(_OF_STEPS)}"]
     # Ignores PYTHONPATH and its kin, which are for the command and not for the agent.
     python = f"{quote_word(options.python)} -E -s -m"
     lines += ['cd "$agent" || exit 1']
-    lines += [f'{_step(request, options, cpus_asked=cpus_asked)} {python} gofer.agent.slurm.node "$room"']
-    lines += [f'{python} gofer.agent.slurm.end "$room" "$?" "$told"']
+    lines += [f'{_step(request, options, cpus_asked=cpus_asked)} {python} gofer.node.slurm.node "$room"']
+    lines += [f'{python} gofer.node.slurm.end "$room" "$?" "$told"']
     return "\n".join(lines) + "\n"
 
 
-def _directives(request: Request, options: SlurmOptions, *, cpus_asked: bool) -> Iterator[str]:
+def _directives(request: SlurmRequest, options: SlurmOptions, *, cpus_asked: bool) -> Iterator[str]:
+    given = _given(request)
     yield f"--job-name={request.id}"
     yield "--output=slurm-%A_%a.out" if request.rows else "--output=slurm-%j.out"
     yield "--open-mode=append"
-    yield "--requeue" if options.requeue else "--no-requeue"
+    if not given & {"requeue", "no-requeue"}:
+        yield "--requeue" if options.requeue else "--no-requeue"
     if request.rows:
-        limit = "" if options.array_limit is None else f"%{options.array_limit}"
-        yield f"--array=0-{len(request.rows) - 1}{limit}"
+        yield f"--array=0-{len(request.rows) - 1}{_rows_at_once(request, options)}"
     yield f"--nodes={request.layout.nodes}"
-    yield "--ntasks-per-node=1"
-    yield f"--cpus-per-task={_cpus(request, options, cpus_asked=cpus_asked)}"
-    yield from _gres(request, options)
-    yield from _memory(request, options)
-    yield from _times(request, options)
+    if not given & {"ntasks", "ntasks-per-node"}:
+        tasks = request.layout.gpus_per_node or 1 if request.command_launcher == "srun" else 1
+        yield f"--ntasks-per-node={tasks}"
+        if not given & {"cpus-per-task", "cpus-per-gpu"}:
+            yield f"--cpus-per-task={max(_cpus(request, options, cpus_asked=cpus_asked) // tasks, 1)}"
+    if not given.intersection(GPU_OPTIONS):
+        yield from _gres(request, options)
+    if not given & {"mem", "mem-per-cpu", "mem-per-gpu"}:
+        yield from _memory(request, options)
+    if "time" not in given:
+        yield from _times(request, options)
     for name in ("partition", "account", "qos", "constraint", "reservation", "nodelist", "exclude"):
         value = getattr(options, name)
-        if value is not None:
+        if value is not None and name not in given:
             yield f"--{name}={quote_word(value)}"
     yield from options.extra
+    yield from _of_script(request)
 
 
-def _cpus(request: Request, options: SlurmOptions, *, cpus_asked: bool) -> int:
+def _starts_steps(request: SlurmRequest) -> bool:
+    """Whether the command has steps of its own for the tasks of the job: a batch script, or `srun` itself."""
+    return request.sbatch is not None or request.command_launcher == "srun"
+
+
+def _given(request: SlurmRequest) -> set[str]:
+    """Names of the options that a batch script has itself, which come before the target's."""
+    return {word[2:].partition("=")[0] for word in request.sbatch or ()}
+
+
+def _of_script(request: SlurmRequest) -> Iterator[str]:
+    """A batch script's own options, but for those that gofer sees to."""
+    for word in request.sbatch or ():
+        name, equals, value = word[2:].partition("=")
+        if name != "array" and not (name == "signal" and request.batch_signal is not None):
+            yield f"--{name}={quote_word(value)}" if equals else f"--{name}"
+
+
+def _rows_at_once(request: SlurmRequest, options: SlurmOptions) -> str:
+    script = find_option(request.sbatch or (), "array")
+    limit = options.array_limit if script is None else parse_array(script).at_once
+    return "" if limit is None else f"%{limit}"
+
+
+def _cpus(request: SlurmRequest, options: SlurmOptions, *, cpus_asked: bool) -> int:
     """Of each node: as the job says, else as the target says, else one for each process."""
     layout = request.layout
     if not cpus_asked and layout.gpus_per_node and options.cpus_per_gpu:
@@ -65,7 +118,7 @@ def _cpus(request: Request, options: SlurmOptions, *, cpus_asked: bool) -> int:
     return layout.procs_per_node * layout.cpus_per_proc
 
 
-def _gres(request: Request, options: SlurmOptions) -> Iterator[str]:
+def _gres(request: SlurmRequest, options: SlurmOptions) -> Iterator[str]:
     count = request.layout.gpus_per_node
     kind = f"{options.gpu_type}:" if options.gpu_type else ""
     words = [f"gpu:{kind}{count}"] if count else []
@@ -74,14 +127,14 @@ def _gres(request: Request, options: SlurmOptions) -> Iterator[str]:
         yield f"--gres={','.join(words)}"
 
 
-def _memory(request: Request, options: SlurmOptions) -> Iterator[str]:
+def _memory(request: SlurmRequest, options: SlurmOptions) -> Iterator[str]:
     if request.layout.gpus_per_node and options.mem_per_gpu:
         yield f"--mem-per-gpu={options.mem_per_gpu}"
     elif options.mem_per_node:
         yield f"--mem={options.mem_per_node}"
 
 
-def _times(request: Request, options: SlurmOptions) -> Iterator[str]:
+def _times(request: SlurmRequest, options: SlurmOptions) -> Iterator[str]:
     """Slurm counts in minutes. Its limit is the second to come; the signal is before the first."""
     limit_s = request.time_limit_s
     late_s = 0.0
@@ -94,13 +147,22 @@ def _times(request: Request, options: SlurmOptions) -> Iterator[str]:
         yield f"--signal={name}@{int(before) + math.ceil(late_s)}"
 
 
-def _step(request: Request, options: SlurmOptions, *, cpus_asked: bool) -> str:
-    """One agent a node, whatever the site's MPI; how an agent ends is told by the agents themselves."""
+def _step(request: SlurmRequest, options: SlurmOptions, *, cpus_asked: bool) -> str:
+    """One agent a node, whatever the site's MPI; how an agent ends is told by the agents themselves.
+
+    The step uses what the job has and reserves none of it, so that `srun` in a run can use it too.
+    `--overlap` covers CPUs, and from Slurm 22.05 on GPUs and memory; `--mem=0` covers memory in older ones.
+    """
     words = [
         "srun",
+        "--overlap",
+        "--mem=0",
+        "--nodes=" + str(request.layout.nodes),
+        "--ntasks=" + str(request.layout.nodes),
         "--ntasks-per-node=1",
-        f"--cpus-per-task={_cpus(request, options, cpus_asked=cpus_asked)}",
     ]
+    if not _starts_steps(request):
+        words += [f"--cpus-per-task={_cpus(request, options, cpus_asked=cpus_asked)}"]
     words += ["--mpi=none", "--kill-on-bad-exit=0", "--wait=0", "--export=ALL"]
     if options.container is None:
         return quote_command(words)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gofer.agent.states import Reason, State
+from gofer.core.numerals import parse_count
+from gofer.core.states import Reason, State
 
 
-class Meaning(NamedTuple):
+class SlurmStateMeaning(NamedTuple):
     """`words` say what Slurm's word means where gofer's own words do not."""
 
     state: State
@@ -17,47 +18,48 @@ class Meaning(NamedTuple):
 
 # All of JOB STATE CODES in squeue(1) and sacct(1), up to Slurm 24.
 _MEANINGS = {
-    "PENDING": Meaning(State.QUEUED),
-    "REQUEUED": Meaning(State.QUEUED),
-    "REQUEUE_FED": Meaning(State.QUEUED),
-    "REQUEUE_HOLD": Meaning(State.QUEUED, None, "held by Slurm after it was requeued"),
-    "RESV_DEL_HOLD": Meaning(State.QUEUED, None, "held: its reservation was deleted"),
-    "SPECIAL_EXIT": Meaning(State.QUEUED, None, "held by Slurm after it failed"),
-    "EXPEDITING": Meaning(State.QUEUED),
-    "CONFIGURING": Meaning(State.STARTING),
-    "POWER_UP_NODE": Meaning(State.STARTING),
-    "RUNNING": Meaning(State.RUNNING),
-    "COMPLETING": Meaning(State.RUNNING),
-    "RESIZING": Meaning(State.RUNNING),
-    "SIGNALING": Meaning(State.RUNNING),
-    "STAGE_OUT": Meaning(State.RUNNING),
-    "UPDATE_DB": Meaning(State.RUNNING),
-    "SUSPENDED": Meaning(State.PAUSED, None, "suspended by Slurm"),
-    "STOPPED": Meaning(State.PAUSED, None, "stopped by Slurm, its CPUs still held"),
-    "COMPLETED": Meaning(State.SUCCEEDED),
-    "CANCELLED": Meaning(State.CANCELLED, Reason.USER, "cancelled in Slurm"),
-    "FAILED": Meaning(State.FAILED, Reason.EXIT_CODE, "its job failed"),
-    "TIMEOUT": Meaning(State.FAILED, Reason.TIME_LIMIT, "stopped at Slurm's time limit"),
-    "DEADLINE": Meaning(State.FAILED, Reason.TIME_LIMIT, "stopped at Slurm's deadline"),
-    "OUT_OF_MEMORY": Meaning(State.FAILED, Reason.OUT_OF_MEMORY, "out of the memory Slurm gave it"),
-    "PREEMPTED": Meaning(State.FAILED, Reason.PREEMPTED, "preempted, and not started again"),
-    "NODE_FAIL": Meaning(State.FAILED, Reason.NODE_FAILURE, "a node of it failed"),
-    "BOOT_FAIL": Meaning(State.FAILED, Reason.NODE_FAILURE, "a node of it did not boot"),
-    "LAUNCH_FAILED": Meaning(State.FAILED, Reason.NODE_FAILURE, "Slurm could not launch it"),
-    "RECONFIG_FAIL": Meaning(State.FAILED, Reason.NODE_FAILURE, "a node of it could not be set up"),
-    "REVOKED": Meaning(State.UNKNOWN, None, "another cluster of the federation has it"),
+    "PENDING": SlurmStateMeaning(State.QUEUED),
+    "REQUEUED": SlurmStateMeaning(State.QUEUED),
+    "REQUEUE_FED": SlurmStateMeaning(State.QUEUED),
+    "REQUEUE_HOLD": SlurmStateMeaning(State.QUEUED, None, "held by Slurm after it was requeued"),
+    "RESV_DEL_HOLD": SlurmStateMeaning(State.QUEUED, None, "held: its reservation was deleted"),
+    "SPECIAL_EXIT": SlurmStateMeaning(State.QUEUED, None, "held by Slurm after it failed"),
+    "EXPEDITING": SlurmStateMeaning(State.QUEUED),
+    "CONFIGURING": SlurmStateMeaning(State.STARTING),
+    "POWER_UP_NODE": SlurmStateMeaning(State.STARTING),
+    "RUNNING": SlurmStateMeaning(State.RUNNING),
+    "COMPLETING": SlurmStateMeaning(State.RUNNING),
+    "RESIZING": SlurmStateMeaning(State.RUNNING),
+    "SIGNALING": SlurmStateMeaning(State.RUNNING),
+    "STAGE_OUT": SlurmStateMeaning(State.RUNNING),
+    "UPDATE_DB": SlurmStateMeaning(State.RUNNING),
+    "SUSPENDED": SlurmStateMeaning(State.PAUSED, None, "suspended by Slurm"),
+    "STOPPED": SlurmStateMeaning(State.PAUSED, None, "stopped by Slurm, its CPUs still held"),
+    "COMPLETED": SlurmStateMeaning(State.SUCCEEDED),
+    "CANCELLED": SlurmStateMeaning(State.CANCELLED, Reason.USER, "cancelled in Slurm"),
+    "FAILED": SlurmStateMeaning(State.FAILED, Reason.EXIT_CODE, "its job failed"),
+    "TIMEOUT": SlurmStateMeaning(State.FAILED, Reason.TIME_LIMIT, "stopped at Slurm's time limit"),
+    "DEADLINE": SlurmStateMeaning(State.FAILED, Reason.TIME_LIMIT, "stopped at Slurm's deadline"),
+    "OUT_OF_MEMORY": SlurmStateMeaning(State.FAILED, Reason.OUT_OF_MEMORY, "out of the memory Slurm gave it"),
+    "PREEMPTED": SlurmStateMeaning(State.FAILED, Reason.PREEMPTED, "preempted, and not started again"),
+    "NODE_FAIL": SlurmStateMeaning(State.FAILED, Reason.NODE_FAILURE, "a node of it failed"),
+    "BOOT_FAIL": SlurmStateMeaning(State.FAILED, Reason.NODE_FAILURE, "a node of it did not boot"),
+    "LAUNCH_FAILED": SlurmStateMeaning(State.FAILED, Reason.NODE_FAILURE, "Slurm could not launch it"),
+    "RECONFIG_FAIL": SlurmStateMeaning(State.FAILED, Reason.NODE_FAILURE, "a node of it could not be set up"),
+    "REVOKED": SlurmStateMeaning(State.UNKNOWN, None, "another cluster of the federation has it"),
 }
 
 
-def meaning_of(word: str) -> Meaning:
+def meaning_of(word: str) -> SlurmStateMeaning:
     """Also of `CANCELLED by 0` and `CANCELLED+`; a word that is not known is `unknown`, with the word."""
     first = word.strip().partition(" ")[0].rstrip("+").upper()
-    return _MEANINGS.get(first) or Meaning(State.UNKNOWN, None, f"Slurm says `{word.strip()}`")
+    return _MEANINGS.get(first) or SlurmStateMeaning(State.UNKNOWN, None, f"Slurm says `{word.strip()}`")
 
 
 def exit_code_of(text: str | None) -> int | None:
     """`CODE:SIGNAL` of accounting, as a shell would say it."""
-    code, colon, signal = (text or "").partition(":")
-    if not colon or not code.isdigit() or not signal.isdigit():
+    first, _, second = (text or "").partition(":")
+    code, signal = parse_count(first), parse_count(second)
+    if code is None or signal is None:
         return None
-    return 128 + int(signal) if int(signal) else int(code)
+    return 128 + signal if signal else code

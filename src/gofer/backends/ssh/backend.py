@@ -7,18 +7,18 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from gofer.agent.active import spool_folder
-from gofer.agent.far.queue_verbs import AS_SHOWN
-from gofer.agent.sealed import Private
 from gofer.backends.base import KeptPlace, NodeFacts, Plan, RunRef, Waiting
-from gofer.backends.engine_queue import EngineQueue, no_process
 from gofer.backends.local.request import LocalPlan, make_plan
-from gofer.backends.registry import Surroundings
+from gofer.backends.queue_client import EngineQueue, no_process
+from gofer.backends.registry import BackendContext
 from gofer.backends.ssh.options import SshOptions, login_to
+from gofer.core.secrets.run_secrets import Private
 from gofer.errors import CheckFailed, Unreachable
 from gofer.model.job import Job
 from gofer.model.layout import Layout, lay_out
 from gofer.model.run import Observation, RunRecord
+from gofer.queue.active import spool_folder
+from gofer.remote.queue_verbs import AS_SHOWN
 from gofer.transport.ssh import reach
 from gofer.transport.ssh_shell import shell_argv
 
@@ -28,13 +28,14 @@ T = TypeVar("T")
 class SshBackend:
     """One target. Each machine has one queue for each person, whatever target its runs came by.
 
-    The machines of a run are chosen before it is recorded; where the store is a folder of one machine, that
-    is the one. A run of several nodes has one on each of several machines, which share the store's folder.
+    The machines of a run are chosen before it is recorded. Where each machine has a store of its own, `only`
+    is the one that has the run, and None before it is chosen. A run of several nodes has one on each of
+    several machines, which share the store's folder.
     """
 
     kind = "ssh"
 
-    def __init__(self, options: SshOptions, around: Surroundings, *, only: str | None) -> None:
+    def __init__(self, options: SshOptions, around: BackendContext, *, only: str | None) -> None:
         self.target = around.target
         self.patience_s = options.patience
         self._options = options
@@ -42,7 +43,7 @@ class SshBackend:
         self._store_url = around.store_url
         self._hosts = (only,) if only else options.hosts
         self._facts: dict[str, dict[str, Any]] = {}
-        self._chosen: tuple[str, ...] = ()
+        self._chosen: tuple[str, ...] = tuple(around.placement.split(",")) if around.placement else ()
         self._queues = {host: self._queue(host) for host in self._hosts}
 
     def _queue(self, host: str) -> EngineQueue:
@@ -68,7 +69,7 @@ class SshBackend:
         return ",".join(self._chosen)
 
     def lay_out(self, job: Job) -> Layout:
-        if job.launcher != "spawn":
+        if job.launcher not in ("spawn", "torchrun"):
             raise CheckFailed(
                 f"the target `{self.target}` cannot start processes by `launcher: {job.launcher}`",
                 hint="leave `launcher` out: gofer starts them, with the variables that launchers set",
@@ -80,6 +81,10 @@ class SshBackend:
                 hint="give the target a store `file:///folder` that is the same on all, and `shared: true`",
             )
         return layout
+
+    @property
+    def gpus_per_node(self) -> int:
+        return self._gpus()
 
     def _gpus(self) -> int:
         if self._options.gpus_per_node is not None:
@@ -134,8 +139,17 @@ class SshBackend:
         return found
 
     def cancel(self, runs: Sequence[RunRef], *, grace_s: float | None = None) -> None:
+        """Unreachable when a machine does not answer that may have one of the runs; the others were asked."""
+        problem: Unreachable | None = None
         for queue in self._queues.values():
-            queue.cancel([run.id for run in runs], grace_s)
+            try:
+                queue.cancel([run.id for run in runs], grace_s)
+            except Unreachable as error:
+                problem = error
+        if problem is not None:
+            seen = self.observe(runs)
+            if not all(run.id in seen or run.size for run in runs):
+                raise problem
 
     def describe(self) -> dict[str, object]:
         facts = self._ask_all(EngineQueue.facts)
@@ -174,8 +188,23 @@ class SshBackend:
             gpus_free=free,
         )
 
+    def stalled(self) -> str | None:
+        found = self._ask_all(EngineQueue.stalled, none_is_fine=True)
+        return next((words for words in found.values() if words and len(self._queues) == 1), None)
+
     def waiting(self, run: RunRef) -> Waiting | None:
-        return next((found for queue in self._queues.values() if (found := queue.waiting(run.id))), None)
+        problem: Unreachable | None = None
+        for queue in self._queues.values():
+            try:
+                found = queue.waiting(run.id)
+            except Unreachable as error:
+                problem = error
+                continue
+            if found is not None:
+                return found
+        if problem is not None:
+            raise problem
+        return None
 
     def shell(
         self, run: RunRef, command: Sequence[str], *, terminal: bool, node: int | None = None
@@ -193,7 +222,7 @@ class SshBackend:
         raise problem or no_process(run, node)
 
     def kept_places(self) -> list[KeptPlace]:
-        from gofer.backends.engine_pruning import EnginePlace
+        from gofer.backends.queue_prune import EnginePlace
 
         folder = self._options.folder
         return [

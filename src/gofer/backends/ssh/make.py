@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from gofer.backends.registry import Kind, Surroundings, check_reach
+from gofer.backends.registry import BackendContext, Kind, check_reach
 from gofer.backends.ssh.options import SshOptions, login_to
 
 if TYPE_CHECKING:
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from gofer.transport.ssh import Login
 
 
-def make(options: msgspec.Struct, around: Surroundings) -> SshBackend:
+def make(options: msgspec.Struct, around: BackendContext) -> SshBackend:
     """UsageError when runs could not reach the target's store."""
     from gofer.backends.ssh.backend import SshBackend  # most commands only read the options
 
     said = cast(SshOptions, options)
     check_reach(around)
-    is_one = around.store_path is not None and not said.shared
-    return SshBackend(said, around, only=around.store_url.split("/")[2] if is_one else None)
+    is_one = around.store_path is not None and not said.shared and around.placement
+    return SshBackend(said, around, only=around.placement if is_one else None)
 
 
 def login(options: msgspec.Struct, placement: str) -> Login:

@@ -10,7 +10,7 @@ from msgspec import Meta
 if TYPE_CHECKING:
     from gofer.transport.ssh import Login
 
-Host = Annotated[str, Meta(min_length=1, pattern=r"^[^\s/-][^\s/]*$")]
+Host = Annotated[str, Meta(min_length=1, pattern=r"^[^\s/-][^\s/]*$(?!\n)")]
 
 
 class SshOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -29,7 +29,9 @@ class SshOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     shared: Annotated[bool, Meta(description="The target's store, a folder, is the same on all machines")] = (
         False
     )
-    python: Annotated[str, Meta(min_length=1, description="Python 3.8 or newer there")] = "python3"
+    python: Annotated[
+        str, Meta(min_length=1, pattern=r"^[^\n]*$(?!\n)", description="Python 3.8 or newer there")
+    ] = "python3"
     folder: Annotated[str, Meta(min_length=1, description="Where gofer keeps its own files there")] = (
         "~/.gofer"
     )

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from gofer.config.document import display
 from gofer.config.importers.account import near_file
-from gofer.config.importers.draft import Draft, Entry
+from gofer.config.importers.draft import Entry, ImportDraft
 from gofer.config.importers.foreign import read_foreign
-from gofer.config.importers.keys import Keys, Sheet
+from gofer.config.importers.keys import Sheet, SheetKeys
 from gofer.errors import ConfigError
 from gofer.text import did_you_mean
 
@@ -21,7 +21,7 @@ WORKSPACE_KEYS = {
 }
 
 
-def take_account(draft: Draft, path: Path) -> str | None:
+def take_account(draft: ImportDraft, path: Path) -> str | None:
     """The store that the account file becomes; None when there is no such file. A file is taken in once."""
     if draft.accounts is not None:
         return draft.accounts(path)
@@ -42,7 +42,7 @@ def runs_folder(code: str | None) -> str:
     return "/".join([*(folders[:-1] or folders), OWN_FOLDER])
 
 
-def runs_store(draft: Draft, account: str, code: str | None) -> str:
+def runs_store(draft: ImportDraft, account: str, code: str | None) -> str:
     """The store of a target's runs: gofer's own folder in the account, beside that which held the code."""
     prefix = runs_folder(code)
     if draft.accounts is not None:
@@ -53,7 +53,7 @@ def runs_store(draft: Draft, account: str, code: str | None) -> str:
     return draft.add_store(f"{account}-{OWN_FOLDER}", {**entry, "url": f"{entry['url']}/{prefix}"})
 
 
-def blob_store(draft: Draft, keys: Keys, wanted: str) -> str:
+def blob_store(draft: ImportDraft, keys: SheetKeys, wanted: str) -> str:
     """A store out of `account_name`, `container_name` and what opens them; ConfigError when one is missing.
 
     With a key and a token the token is dropped, since gofer takes the key, and a reference that nobody set
@@ -85,7 +85,7 @@ def blob_store(draft: Draft, keys: Keys, wanted: str) -> str:
 _ACCOUNT_KEYS = ("account_name", "account_key", "sas_token", "container_name", "endpoint")
 
 
-def _credential(draft: Draft, keys: Keys, store: str) -> None:
+def _credential(draft: ImportDraft, keys: SheetKeys, store: str) -> None:
     entry = draft.stores[store]
     if "key" in entry or "sas" in entry:
         for key in ("account_key", "sas_token"):
@@ -103,13 +103,13 @@ def _credential(draft: Draft, keys: Keys, store: str) -> None:
         draft.note(f"the store `{store}` has neither key nor token: `az login` opens it")
 
 
-def take_workspace(draft: Draft, path: Path, target: str) -> Entry:
+def take_workspace(draft: ImportDraft, path: Path, target: str) -> Entry:
     """Subscription, resource group and workspace out of the `config.json` that Azure ML gives away."""
     draft.taken[path] = None
     return workspace(draft.sheet(Sheet(read_foreign(path))), target)
 
 
-def workspace(keys: Keys, target: str) -> Entry:
+def workspace(keys: SheetKeys, target: str) -> Entry:
     """As `take_workspace`, out of a table."""
     entry: Entry = {}
     for key, ours in WORKSPACE_KEYS.items():

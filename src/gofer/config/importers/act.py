@@ -13,11 +13,12 @@ from gofer.config.document import display
 from gofer.config.importers.accounts import missing_file, take_workspace, workspace
 from gofer.config.importers.act_folders import take_folders
 from gofer.config.importers.aml import DEFAULT_NAME, join_chain, own_keys, read_chain
-from gofer.config.importers.draft import Draft, Entry, Value, safe_name
+from gofer.config.importers.draft import Entry, ImportDraft, Value, safe_name
 from gofer.config.importers.foreign import named_file, project_of, read_foreign
-from gofer.config.importers.keys import Finding, Keys, Outcome, Sheet
+from gofer.config.importers.keys import Finding, KeyOutcome, Sheet, SheetKeys
 from gofer.config.importers.node_setup import COMPILE_ARGS, node_setup
 from gofer.config.importers.zip_patterns import ZipPatterns, read_zip_options
+from gofer.core.launch import MPIRUN
 from gofer.errors import ConfigError
 
 PLATFORMS = ("aml", "itp", "singularity")
@@ -46,7 +47,7 @@ _DROPPED = {
 }
 
 
-def take_act(draft: Draft, path: Path, name: str | None = None) -> str:
+def take_act(draft: ImportDraft, path: Path, name: str | None = None) -> str:
     """The target that the file becomes, called `name` or as the file is; ConfigError for a wrong value."""
     keys = draft.sheet(_sheet(path))
     target = safe_name(name or path.stem)
@@ -77,7 +78,7 @@ def take_act(draft: Draft, path: Path, name: str | None = None) -> str:
     return target
 
 
-def _drop_rest(keys: Keys) -> None:
+def _drop_rest(keys: SheetKeys) -> None:
     for key, why in _DROPPED.items():
         if key in keys:
             keys.dropped(key, why)
@@ -90,11 +91,11 @@ def _sheet(path: Path) -> Sheet:
     for one in chain:
         base = one.entries.get("_base_")
         if base is not None:
-            sheet.add(Finding(base.place, "_base_", Outcome.CHANGED, why="both files are joined here"))
+            sheet.add(Finding(base.place, "_base_", KeyOutcome.CHANGED, why="both files are joined here"))
     return sheet
 
 
-def _workspace(draft: Draft, keys: Keys, target: str, root: Path) -> Entry:
+def _workspace(draft: ImportDraft, keys: SheetKeys, target: str, root: Path) -> Entry:
     if keys.is_table("aml_config"):
         return workspace(keys.inner("aml_config"), target)
     name = keys.text("aml_config")
@@ -109,7 +110,7 @@ def _workspace(draft: Draft, keys: Keys, target: str, root: Path) -> Entry:
     return take_workspace(draft, path, target)
 
 
-def _place(draft: Draft, keys: Keys, target: str) -> Entry:
+def _place(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
     """The platform, and what on it."""
     platform = _platform(keys, target)
     entry: Entry = {} if platform == "aml" else {"platform": platform}
@@ -142,14 +143,14 @@ def _place(draft: Draft, keys: Keys, target: str) -> Entry:
     return entry
 
 
-def _carry(keys: Keys, key: str, to: str, why: str) -> None:
+def _carry(keys: SheetKeys, key: str, to: str, why: str) -> None:
     if why:
         keys.changed(key, to, why)
     else:
         keys.carried(key, to)
 
 
-def _platform(keys: Keys, target: str) -> str:
+def _platform(keys: SheetKeys, target: str) -> str:
     legacy = keys.truth("aks_compute")
     platform = keys.text("platform") or ("itp" if legacy else "aml")
     if platform not in PLATFORMS:
@@ -167,7 +168,7 @@ def _platform(keys: Keys, target: str) -> str:
     return platform
 
 
-def _mention_instance_type(draft: Draft, target: str, gpus: Value) -> None:
+def _mention_instance_type(draft: ImportDraft, target: str, gpus: Value) -> None:
     """The older tool asked Kubernetes for GPUs by their number; now a job names an instance type."""
     draft.mention(
         f"the target `{target}` names no instance type, and Azure's default one has no GPU: "
@@ -176,7 +177,7 @@ def _mention_instance_type(draft: Draft, target: str, gpus: Value) -> None:
     )
 
 
-def _image(draft: Draft, keys: Keys, target: str, platform: str) -> Entry:
+def _image(draft: ImportDraft, keys: SheetKeys, target: str, platform: str) -> Entry:
     docker = keys.inner("docker")
     why = "the service pulls images with the workspace's own login; attach the registry to the workspace"
     docker.dropped("username", why)
@@ -202,8 +203,8 @@ def _image(draft: Draft, keys: Keys, target: str, platform: str) -> Entry:
     return {"image": image}
 
 
-def _job(draft: Draft, keys: Keys, target: str) -> Entry:
-    job: Entry = {}
+def _job(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
+    job: Entry = {"rank_variables": MPIRUN}
     many = keys.truth("multi_process")
     if many is not None:
         job["multi_process"] = many
@@ -219,11 +220,14 @@ def _job(draft: Draft, keys: Keys, target: str) -> Entry:
         keys.changed("compile_args", to, f"`{COMPILE_SCRIPT}` gets it as its one argument")
     if env:
         job["env"] = env
-    draft.add_setup(target, job, node_setup(COMPILE_SCRIPT, keys.text("interpreter_path"), as_root=True))
+    python = keys.text("interpreter_path")
+    if python:
+        job["packages"] = "none"  # its commands name that Python, which does not see an environment of ours
+    draft.add_setup(target, job, node_setup(COMPILE_SCRIPT, python, as_root=True))
     return job
 
 
-def _ignore(draft: Draft, keys: Keys, target: str) -> list[str]:
+def _ignore(draft: ImportDraft, keys: SheetKeys, target: str) -> list[str]:
     """What stays out of the code: what the tool never sent, and what the file leaves out."""
     to = f"targets.{target}.ignore"
     draft.mention(

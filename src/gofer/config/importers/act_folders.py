@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gofer.config.importers.accounts import missing_file, runs_store, take_account
-from gofer.config.importers.draft import Draft, Entry, safe_name
+from gofer.config.importers.draft import Entry, ImportDraft, safe_name
 from gofer.config.importers.foreign import named_file
-from gofer.config.importers.keys import Keys
+from gofer.config.importers.keys import SheetKeys
 
 _CODE = "code_path"
 _ACCOUNT = "azure_blob_config_file"
@@ -30,8 +30,8 @@ class _Param(NamedTuple):
     """
 
     key: str
-    more: Keys
-    holder: Keys
+    more: SheetKeys
+    holder: SheetKeys
     at: str
 
     @property
@@ -39,7 +39,7 @@ class _Param(NamedTuple):
         return self.holder.text(self.at)
 
 
-def _params(keys: Keys) -> Iterator[_Param]:
+def _params(keys: SheetKeys) -> Iterator[_Param]:
     params = keys.inner("config_param")
     for key in params:
         if params.is_table(key):
@@ -48,7 +48,7 @@ def _params(keys: Keys) -> Iterator[_Param]:
             yield _Param(key, params.besides(key), params, key)
 
 
-def take_folders(draft: Draft, keys: Keys, target: str, root: Path) -> Entry:
+def take_folders(draft: ImportDraft, keys: SheetKeys, target: str, root: Path) -> Entry:
     """The store of the target, in the account that held its code, and its mapped folders."""
     if keys.text(_ACCOUNT):
         keys.dropped(_ACCOUNT, "every folder names its own account")
@@ -82,7 +82,7 @@ def _folder_name(key: str) -> str | None:
     return name if name and name != key else None
 
 
-def _account(draft: Draft, keys: Keys, one: _Param, root: Path) -> tuple[str | None, str]:
+def _account(draft: ImportDraft, keys: SheetKeys, one: _Param, root: Path) -> tuple[str | None, str]:
     """The store of one value of `config_param`; None, and why, when it cannot be had."""
     where, name = f"config_param.{one.key}", _folder_name(one.key)
     kind = one.more.text("storage_type")
@@ -101,7 +101,7 @@ def _account(draft: Draft, keys: Keys, one: _Param, root: Path) -> tuple[str | N
     return store, why
 
 
-def _store(draft: Draft, keys: Keys, about: str, root: Path) -> tuple[str | None, str] | None:
+def _store(draft: ImportDraft, keys: SheetKeys, about: str, root: Path) -> tuple[str | None, str] | None:
     """The store of the account file that the table names; None when it names none."""
     named = keys.text(_ACCOUNT)
     if not named:

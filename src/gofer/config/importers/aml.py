@@ -127,7 +127,7 @@ def find_aml(folder: Path, home: Path, environ: Mapping[str, str]) -> AmlFiles |
 def _chain_of(path: Path) -> list[Path]:
     """What the file builds on, nearest first; nothing where it says none, or cannot be read."""
     with suppress(ConfigError):
-        if path.is_file() and _BASE in read_text(path):
+        if os.path.isfile(path) and _BASE in read_text(path):
             return [*_read_chain(path, read_document)][1:]
     return []
 

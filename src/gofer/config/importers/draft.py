@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from gofer.config.importers.account import mask_token
-from gofer.config.importers.keys import Finding, Keys, Sheet, without
-from gofer.config.nodes import Place
+from gofer.config.importers.keys import Finding, Sheet, SheetKeys, without
+from gofer.config.nodes import ValueOrigin
 from gofer.config.redact import MASK, is_sensitive
 from gofer.config.references import holds_reference
 from gofer.config.sections import NAME_PATTERN
@@ -33,7 +33,7 @@ class Secret(NamedTuple):
     where: str
 
 
-class Draft:
+class ImportDraft:
     """The settings and job files so far, with the sheets they came from.
 
     With `accounts`, account files are stores as they are, under the names it gives, and are not taken in.
@@ -51,7 +51,7 @@ class Draft:
         self.accounts = accounts
         self._own_setup = own_setup
         # Folders that a file maps and gofer cannot have, by target and name: why, and where it says so.
-        self.problems: dict[tuple[str, str], tuple[str, Place]] = {}
+        self.problems: dict[tuple[str, str], tuple[str, ValueOrigin]] = {}
         self.targets: dict[str, Entry] = {}
         self._numbered: dict[str, Entry] = {}
         self.stores: dict[str, Entry] = {}
@@ -71,10 +71,10 @@ class Draft:
         self._meant: set[str] = set()
         self.retracted: list[tuple[str, str]] = []
 
-    def sheet(self, sheet: Sheet) -> Keys:
+    def sheet(self, sheet: Sheet) -> SheetKeys:
         """Take a file in; its keys."""
         self.sheets.append(sheet)
-        return Keys(sheet)
+        return SheetKeys(sheet)
 
     def has_store(self, name: str) -> bool:
         return name in self.stores or name in self._known_stores
@@ -147,7 +147,7 @@ class Draft:
         """As `note`, of what is no reason for a target to fail: a file that is read as it is stays silent."""
         self.note(text)
 
-    def keep(self, keys: Keys, key: str, name: str, to: str) -> str:
+    def keep(self, keys: SheetKeys, key: str, name: str, to: str) -> str:
         """A reference instead of the secret under `key`, which is masked from now on and never copied."""
         text = keys.text(key) or ""
         if self.means(keys, text):
@@ -164,7 +164,7 @@ class Draft:
         keys.shared(key, to, f"the value stays out of the file: `gofer secret set {secret}`")
         return f"${{secret:{secret}}}"
 
-    def means(self, keys: Keys, text: str) -> bool:
+    def means(self, keys: SheetKeys, text: str) -> bool:
         """Whether the text holds references, in a file that gofer itself reads, where they are meant."""
         if not keys.sheet.has_references or not holds_reference(text):
             return False
@@ -182,7 +182,7 @@ class Draft:
         self.means_text(f"${{secret:{name}}}")
         return f"${{secret:{name}}}"
 
-    def forget(self, keys: Keys, key: str, why: str) -> None:
+    def forget(self, keys: SheetKeys, key: str, why: str) -> None:
         """Drop a key whose value is a secret: it is masked all the same."""
         text = keys.text(key)
         if text is not None and not self.means(keys, text):
@@ -225,7 +225,7 @@ class Draft:
             return [self.inert(inner, path) for inner in value]
         return _REFERENCE.sub("$${", value) if isinstance(value, str) else value
 
-    def environment(self, keys: Keys, target: str) -> Entry:
+    def environment(self, keys: SheetKeys, target: str) -> Entry:
         """A map of variables as `job.env`."""
         found: Entry = {}
         for name in keys:

@@ -1,8 +1,8 @@
 """The keys of another tool's file, and what becomes of each.
 
-An importer reads through `Keys` and says of every key whether it is carried, changed or dropped. What it says
-nothing of comes out of `Sheet.findings` as unknown, so that nothing can be lost in silence. A word about a
-table holds for all that is in it, unless a key in it has its own.
+An importer reads through `SheetKeys` and says of every key whether the key is carried, changed or dropped. A
+key that the importer says nothing of comes out of `Sheet.findings` as unknown, so that no key is lost in
+silence. What is said of a table holds for all keys in it, unless something else is said of a key.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from gofer.config.importers.key_paths import KeyPath, deepest, dotted, leaves
-from gofer.config.nodes import Items, Node, Place, Scalar, Table, is_null
+from gofer.config.nodes import Items, Node, Scalar, Table, ValueOrigin, is_null
 from gofer.config.scalars import excerpt
 from gofer.errors import ConfigError
 
@@ -21,7 +21,7 @@ _TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "
 _AND = ", "
 
 
-class Outcome(StrEnum):
+class KeyOutcome(StrEnum):
     """What became of a key."""
 
     CARRIED = "carried"
@@ -35,15 +35,15 @@ class Finding(NamedTuple):
     empty where there is none.
     """
 
-    place: Place
+    place: ValueOrigin
     key: str
-    outcome: Outcome
+    outcome: KeyOutcome
     to: str = ""
     why: str = ""
 
 
 class _Mark(NamedTuple):
-    outcome: Outcome
+    outcome: KeyOutcome
     to: str
     why: str
 
@@ -63,11 +63,11 @@ class Sheet:
         self._marks: dict[KeyPath, _Mark] = {}
         self._more: list[Finding] = []
 
-    def mark(self, path: KeyPath, outcome: Outcome, to: str = "", why: str = "") -> None:
+    def mark(self, path: KeyPath, outcome: KeyOutcome, to: str = "", why: str = "") -> None:
         """Say what becomes of a key; the last word holds."""
         self._marks[path] = _Mark(outcome, to, why)
 
-    def share(self, path: KeyPath, outcome: Outcome, to: str, why: str = "") -> None:
+    def share(self, path: KeyPath, outcome: KeyOutcome, to: str, why: str = "") -> None:
         """As `mark`, for a key that goes to several places: this one beside those named before."""
         known = self._marks.get(path)
         places = known.to.split(_AND) if known and known.to else []
@@ -99,11 +99,11 @@ class Sheet:
             if mark:
                 return Finding(node.place, dotted(path), *mark)
         if is_null(node):
-            return Finding(node.place, dotted(path), Outcome.DROPPED, why="it says nothing")
+            return Finding(node.place, dotted(path), KeyOutcome.DROPPED, why="it says nothing")
         if _is_empty(node):
-            return Finding(node.place, dotted(path), Outcome.DROPPED, why="it is empty")
+            return Finding(node.place, dotted(path), KeyOutcome.DROPPED, why="it is empty")
         return Finding(
-            node.place, dotted(path), Outcome.UNKNOWN, why="gofer does not know this key of the tool"
+            node.place, dotted(path), KeyOutcome.UNKNOWN, why="gofer does not know this key of the tool"
         )
 
 
@@ -120,7 +120,7 @@ def without(found: Finding, prefix: str, why: str) -> Finding:
     left = [one for one in found.to.split(_AND) if not is_below(one, prefix)]
     if left:
         return found._replace(to=_AND.join(left))
-    return found._replace(outcome=Outcome.DROPPED, to="", why=why)
+    return found._replace(outcome=KeyOutcome.DROPPED, to="", why=why)
 
 
 def is_below(key: str, prefix: str) -> bool:
@@ -134,10 +134,10 @@ def _overruled(path: KeyPath, node: Node, document: Table) -> Finding:
     why = f"`{nearer.place.where}` says otherwise"
     if depth < len(path):
         why = f"`{nearer.place.where}` stands for all of `{dotted(path[:depth])}`"
-    return Finding(node.place, dotted(path), Outcome.DROPPED, why=why)
+    return Finding(node.place, dotted(path), KeyOutcome.DROPPED, why=why)
 
 
-class Keys:
+class SheetKeys:
     """A table of a sheet. Reading a key is not a word about it; a key set to nothing reads as absent."""
 
     def __init__(self, sheet: Sheet, table: Table | None = None, path: KeyPath = ()) -> None:
@@ -146,7 +146,7 @@ class Keys:
         self._table = sheet.document if table is None else table
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ValueOrigin:
         return self._table.place
 
     def __iter__(self) -> Iterator[str]:
@@ -204,22 +204,24 @@ class Keys:
             raise self._wrong(key, node, "a list of texts")
         return found
 
-    def records(self) -> dict[str, Keys]:
+    def records(self) -> dict[str, SheetKeys]:
         """The tables in this one by name; what is no table is left out."""
         return {key: self.inner(key) for key in self if self.is_table(key)}
 
-    def inner(self, key: str) -> Keys:
+    def inner(self, key: str) -> SheetKeys:
         """The table under the key; an empty one when there is none, ConfigError for anything else."""
         node = self._table.entries.get(key)
         if node is not None and not is_null(node) and not isinstance(node, Table):
             raise self._wrong(key, node, "a map")
-        return Keys(self.sheet, node if isinstance(node, Table) else Table({}, self.place), (*self.path, key))
+        return SheetKeys(
+            self.sheet, node if isinstance(node, Table) else Table({}, self.place), (*self.path, key)
+        )
 
-    def besides(self, key: str) -> Keys:
+    def besides(self, key: str) -> SheetKeys:
         """An empty table where the key holds a single value: for values that may be either."""
-        return Keys(self.sheet, Table({}, self._table.entries[key].place), (*self.path, key))
+        return SheetKeys(self.sheet, Table({}, self._table.entries[key].place), (*self.path, key))
 
-    def rows(self, key: str) -> list[Keys]:
+    def rows(self, key: str) -> list[SheetKeys]:
         """The tables of a list of tables; ConfigError for anything else."""
         node = self._table.entries.get(key)
         if node is None or is_null(node):
@@ -228,23 +230,23 @@ class Keys:
         tables = [item for item in items if isinstance(item, Table)]
         if not isinstance(node, Items) or len(tables) != len(items):
             raise self._wrong(key, node, "a list of maps")
-        return [Keys(self.sheet, one, (*self.path, f"{key}[{at}]")) for at, one in enumerate(tables)]
+        return [SheetKeys(self.sheet, one, (*self.path, f"{key}[{at}]")) for at, one in enumerate(tables)]
 
     # -- what becomes of a key
 
     def carried(self, key: str, to: str) -> None:
-        self.sheet.mark((*self.path, key), Outcome.CARRIED, to)
+        self.sheet.mark((*self.path, key), KeyOutcome.CARRIED, to)
 
     def changed(self, key: str, to: str, why: str) -> None:
-        self.sheet.mark((*self.path, key), Outcome.CHANGED, to, why)
+        self.sheet.mark((*self.path, key), KeyOutcome.CHANGED, to, why)
 
     def shared(self, key: str, to: str, why: str = "") -> None:
         """Carried, or with `why` changed, to this place beside those that were named before."""
-        outcome = Outcome.CHANGED if why else Outcome.CARRIED
+        outcome = KeyOutcome.CHANGED if why else KeyOutcome.CARRIED
         self.sheet.share((*self.path, key), outcome, to, why)
 
     def dropped(self, key: str, why: str) -> None:
-        self.sheet.mark((*self.path, key), Outcome.DROPPED, "", why)
+        self.sheet.mark((*self.path, key), KeyOutcome.DROPPED, "", why)
 
     def _wrong(self, key: str, node: Node, wanted: str) -> ConfigError:
         if isinstance(node, Scalar):

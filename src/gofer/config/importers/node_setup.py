@@ -2,7 +2,8 @@
 
 They installed `requirements.txt` and ran a compile script, each where there was one, and went on when that
 failed. Here a failure ends the run, and its last line says how to do without: code that runs without what it
-needs fails later, and says less.
+needs fails later, and says less. Where `packages` of the job has installed the list, only the compile script
+is left to run.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _SCRIPT = """\
 failed() {
   status=$?; echo "$1 failed; \\`gofer submit --setup ''\\` runs without it" >&2; exit "$status"
 }
-if [ -f requirements.txt ]; then
+if [ -f requirements.txt ] && [ -z "${GOFER_PACKAGES_FILE:-}" ]; then
   python=<python>
   where='import sysconfig; print(sysconfig.get_path("purelib"))'
   packages=$("$python" -c "$where") || failed "$python"

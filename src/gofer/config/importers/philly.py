@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gofer.config.importers.accounts import missing_file, take_account
-from gofer.config.importers.draft import Draft, Entry, safe_name
+from gofer.config.importers.draft import Entry, ImportDraft, safe_name
 from gofer.config.importers.foreign import named_file, project_of, read_foreign
-from gofer.config.importers.keys import Keys, Sheet
+from gofer.config.importers.keys import Sheet, SheetKeys
 from gofer.config.importers.node_setup import node_setup
-from gofer.config.importers.target_store import CodePlace, take_store
+from gofer.config.importers.target_store import CodeArchive, take_store
+from gofer.core.launch import MPIRUN
 from gofer.errors import ConfigError
 
 COMPILE_SCRIPT = "compile.philly.sh"
@@ -39,7 +40,7 @@ _FOLDERS = {"model_folder": "models"}
 class _Mount(NamedTuple):
     """Where an account was mounted. `row` is what the file says of it."""
 
-    row: Keys
+    row: SheetKeys
     point: str
     store: str | None
     problem: str
@@ -53,7 +54,7 @@ class _Mount(NamedTuple):
         return path.removeprefix(self.point.rstrip("/")).strip("/")
 
 
-def take_philly(draft: Draft, path: Path, name: str | None) -> str:
+def take_philly(draft: ImportDraft, path: Path, name: str | None) -> str:
     """Folders, a store and defaults of jobs for the target `name`, its kind left open.
 
     ConfigError without a name.
@@ -70,7 +71,7 @@ def take_philly(draft: Draft, path: Path, name: str | None) -> str:
     folders = _folders(keys, target, mounts)
     entry: Entry = {"folders": dict(folders)} if folders else {}
     entry |= _store(draft, keys, target, _code_place(keys, mounts, folders))
-    job: Entry = {}
+    job: Entry = {"rank_variables": MPIRUN}
     many, gpus = keys.truth("multi_process"), keys.number("num_gpu")
     if many is not None:
         job["multi_process"] = many
@@ -92,7 +93,7 @@ def take_philly(draft: Draft, path: Path, name: str | None) -> str:
     return target
 
 
-def take_clusters(draft: Draft, path: Path) -> None:
+def take_clusters(draft: ImportDraft, path: Path) -> None:
     """A list of Philly's clusters: nothing of it can be carried."""
     keys = draft.sheet(Sheet(read_foreign(path)))
     keys.dropped("clusters", f"{_GONE}; a job goes to the target that `-c` names")
@@ -101,7 +102,7 @@ def take_clusters(draft: Draft, path: Path) -> None:
     )
 
 
-def _drop(draft: Draft, keys: Keys) -> None:
+def _drop(draft: ImportDraft, keys: SheetKeys) -> None:
     for key, why in _DROPPED.items():
         if key in keys:
             keys.dropped(key, why)
@@ -112,7 +113,7 @@ def _drop(draft: Draft, keys: Keys) -> None:
             keys.dropped(key, f"the image lay in Philly's own registry. {_GONE}; name another as `image`")
 
 
-def _mounts(draft: Draft, keys: Keys, root: Path) -> list[_Mount]:
+def _mounts(draft: ImportDraft, keys: SheetKeys, root: Path) -> list[_Mount]:
     """The mount points, the longest first, with their stores."""
     rows = [*keys.rows("blob_mount_info"), *([keys] if "blob_mount_point" in keys else [])]
     found = []
@@ -146,17 +147,17 @@ def _mount_of(path: str, mounts: list[_Mount]) -> _Mount | None:
     return next((one for one in mounts if one.holds(path)), None)
 
 
-def _code_place(keys: Keys, mounts: list[_Mount], folders: dict[str, Entry]) -> CodePlace | None:
+def _code_place(keys: SheetKeys, mounts: list[_Mount], folders: dict[str, Entry]) -> CodeArchive | None:
     """Where the code lay, else the account of a folder that runs wrote to."""
     code = keys.inner("config_param").text("code_path")
     mount = _mount_of(code, mounts) if code else None
     if code and mount and mount.store:
-        return CodePlace(mount.store, mount.inner(code))
+        return CodeArchive(mount.store, mount.inner(code))
     written = [one for one in folders.values() if not one.get("read_only")]
-    return CodePlace(str(written[0]["store"])) if written else None
+    return CodeArchive(str(written[0]["store"])) if written else None
 
 
-def _store(draft: Draft, keys: Keys, target: str, place: CodePlace | None) -> Entry:
+def _store(draft: ImportDraft, keys: SheetKeys, target: str, place: CodeArchive | None) -> Entry:
     taken = take_store(draft, target, place)
     if taken.is_beside_code:
         why = "gofer's own folder lies beside it; code goes with each run"
@@ -164,7 +165,7 @@ def _store(draft: Draft, keys: Keys, target: str, place: CodePlace | None) -> En
     return taken.entry
 
 
-def _folders(keys: Keys, target: str, mounts: list[_Mount]) -> dict[str, Entry]:
+def _folders(keys: SheetKeys, target: str, mounts: list[_Mount]) -> dict[str, Entry]:
     params = keys.inner("config_param")
     folders: dict[str, Entry] = {}
     for key in params:
@@ -183,7 +184,7 @@ def _folders(keys: Keys, target: str, mounts: list[_Mount]) -> dict[str, Entry]:
     return folders
 
 
-def _folder(params: Keys, key: str, to: str, mount: _Mount) -> Entry:
+def _folder(params: SheetKeys, key: str, to: str, mount: _Mount) -> Entry:
     folder: Entry = {"store": mount.store or "", "path": mount.inner(params.text(key) or "") or "/"}
     why = f"a store and a path in it instead of a path below `{mount.point}`"
     if mount.read_only:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gofer.config.document import read_document
 from gofer.config.files import find_project_file
-from gofer.config.importers.draft import Draft
+from gofer.config.importers.draft import ImportDraft
 from gofer.config.nodes import Node, Scalar, table
 from gofer.config.paths import home_folder
 
@@ -41,7 +41,7 @@ def read_project_file(folder: Path) -> ProjectFile:
     return ProjectFile(path, dict(read_document(path).entries) if path else {})
 
 
-def bring_stores(draft: Draft) -> None:
+def bring_stores(draft: ImportDraft) -> None:
     """Write the project's stores that the targets name along with them; such an entry holds references and no
     secret itself.
     """
@@ -58,7 +58,7 @@ def _text(node: Node | None) -> str | None:
     return node.text if isinstance(node, Scalar) and not node.is_null else None
 
 
-def _named(draft: Draft) -> Iterator[str]:
+def _named(draft: ImportDraft) -> Iterator[str]:
     """The stores that targets keep their runs in, and those of their folders."""
     for target in draft.targets.values():
         folders = target.get("folders")

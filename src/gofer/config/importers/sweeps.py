@@ -10,8 +10,8 @@ from typing import NamedTuple, TypeAlias
 
 from gofer.config.scalars import excerpt
 from gofer.errors import UsageError
+from gofer.model.bounds import MOST_ROWS
 
-MOST_ROWS = 100_000
 _TOKEN = re.compile(
     r"""[^\S\n]*(?:(?P<quoted>'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*")|(?P<mark>[(),:\n])|(?P<word>[^\s,:()]+))"""
 )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gofer.config.document import display
 from gofer.config.importers.accounts import runs_store
-from gofer.config.importers.draft import Draft, Entry
+from gofer.config.importers.draft import Entry, ImportDraft
 from gofer.config.importers.project_file import ProjectFile, read_project_file
 from gofer.config.layers import DEFAULT_STORE
 from gofer.config.nodes import Scalar
@@ -17,7 +17,7 @@ from gofer.config.nodes import Scalar
 _AZURE = "azureml"
 
 
-class CodePlace(NamedTuple):
+class CodeArchive(NamedTuple):
     """Where a tool had the code: a store, and in it the path of the archive; None where only data was."""
 
     store: str
@@ -31,7 +31,7 @@ class TakenStore(NamedTuple):
     is_beside_code: bool = False
 
 
-def take_store(draft: Draft, target: str, place: CodePlace | None) -> TakenStore:
+def take_store(draft: ImportDraft, target: str, place: CodeArchive | None) -> TakenStore:
     """The store that the target has already, else gofer's own folder beside the code. Without a place that
     Azure ML can reach, nothing, and a note.
     """

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gofer.config.importers.draft import Draft, Entry, safe_name
+from gofer.config.importers.draft import Entry, ImportDraft, safe_name
 from gofer.config.importers.foreign import read_foreign
-from gofer.config.importers.keys import Keys, Sheet
+from gofer.config.importers.keys import Sheet, SheetKeys
 from gofer.config.importers.sweeps import read_sweep
 from gofer.config.importers.toolkit_copies import copied_data, link_lines
 from gofer.config.importers.toolkit_data import place_rows, runs_facts, take_data, take_runs
@@ -22,7 +22,7 @@ _LONGEST_NAME = 200
 _STRICT = "lines of one script; the first that fails ends it, where the toolkit went on"
 
 
-def take_toolkit(draft: Draft, path: Path, name: str | None = None) -> str:
+def take_toolkit(draft: ImportDraft, path: Path, name: str | None = None) -> str:
     """The target that the file's cluster becomes; its script becomes the job file of the same name."""
     keys = draft.sheet(Sheet(read_foreign(path)))
     cluster, experiment = keys.inner("cluster"), keys.inner("experiment")
@@ -44,7 +44,7 @@ def take_toolkit(draft: Draft, path: Path, name: str | None = None) -> str:
     return final
 
 
-def _free_job(draft: Draft, wanted: str) -> str:
+def _free_job(draft: ImportDraft, wanted: str) -> str:
     # A name may hold `${{column}}` of a sweep.
     plain = safe_name(re.sub(r"\$\{\{[^}]*\}\}", "", wanted).strip("-_. "))
     name, number = plain, 2
@@ -53,7 +53,7 @@ def _free_job(draft: Draft, wanted: str) -> str:
     return name
 
 
-def _cluster(draft: Draft, keys: Keys, target: str) -> Entry:
+def _cluster(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
     entry: Entry = {}
     workspace = keys.text("workspace") or ""
     arm = _ARM.fullmatch(workspace)
@@ -80,7 +80,7 @@ def _cluster(draft: Draft, keys: Keys, target: str) -> Entry:
     return entry | (_itp_node(draft, keys, target) if is_itp else _instance(keys, target))
 
 
-def _itp_node(draft: Draft, keys: Keys, target: str) -> Entry:
+def _itp_node(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
     keys.dropped("sla_tier", "the cluster has no tiers")
     gpus = keys.number("instance_type")
     if gpus is None:
@@ -99,7 +99,7 @@ def _without_instance_type(target: str, gpus: int) -> str:
     )
 
 
-def _instance(keys: Keys, target: str) -> Entry:
+def _instance(keys: SheetKeys, target: str) -> Entry:
     entry: Entry = {}
     instance, tier = keys.text("instance_type"), keys.text("sla_tier")
     if instance:
@@ -116,7 +116,7 @@ def _instance(keys: Keys, target: str) -> Entry:
     return entry
 
 
-def _image(keys: Keys, target: str, *, is_itp: bool) -> Entry:
+def _image(keys: SheetKeys, target: str, *, is_itp: bool) -> Entry:
     """What the command runs in: an image of a registry, else what the service itself has by that name."""
     key = "docker_image" if "docker_image" in keys else "image"
     text = (keys.text(key) or "").strip()
@@ -132,7 +132,7 @@ def _image(keys: Keys, target: str, *, is_itp: bool) -> Entry:
     return {"environment": text if "@" in text or ":" in text else f"{text}@latest"}
 
 
-def _identity(keys: Keys, target: str) -> Entry:
+def _identity(keys: SheetKeys, target: str) -> Entry:
     """The identity that jobs opened storage by; a bare name does not say which one is meant."""
     entry: Entry = {}
     for key in ("managed_id", "managed_identity"):
@@ -147,7 +147,7 @@ def _identity(keys: Keys, target: str) -> Entry:
     return entry
 
 
-def _job(draft: Draft, keys: Keys, target: str, name: str) -> Entry:
+def _job(draft: ImportDraft, keys: SheetKeys, target: str, name: str) -> Entry:
     """The job file, in the draft already; `1` process on each node, as the toolkit starts them."""
     experiment, cluster = keys.inner("experiment"), keys.inner("cluster")
     job: Entry = {"target": target, "multi_process": False}
@@ -176,7 +176,7 @@ def _job(draft: Draft, keys: Keys, target: str, name: str) -> Entry:
     return job
 
 
-def _lines(keys: Keys, key: str) -> str:
+def _lines(keys: SheetKeys, key: str) -> str:
     text = "\n".join(keys.texts(key)).strip("\n")
     return f"{text}\n" if text.strip() else ""
 
@@ -188,7 +188,7 @@ def _with_columns(script: str, sweeps: bool) -> str:
     return re.sub(r"\$\{\{\s*([^{}]*?)\s*\}\}", r"{\1}", script)
 
 
-def _sweep(keys: Keys, job: Entry, to: str) -> None:
+def _sweep(keys: SheetKeys, job: Entry, to: str) -> None:
     lines = [line for line in keys.texts("arg_sweep") if line.strip()]
     if not lines:
         return

@@ -12,7 +12,7 @@ from shlex import quote
 from typing import NamedTuple
 
 from gofer.config.importers.draft import safe_name
-from gofer.config.importers.keys import Keys
+from gofer.config.importers.keys import SheetKeys
 
 _ROOT = "/tmp"
 # The copies of a machine are shared by its runs, so that those of one job find the link they would make.
@@ -29,7 +29,7 @@ link() {
 """
 
 
-class Copied(NamedTuple):
+class ToolkitCopy(NamedTuple):
     """A folder beside the code, its path in the store, and the path below /tmp that the toolkit gave it."""
 
     folder: str
@@ -37,7 +37,7 @@ class Copied(NamedTuple):
     was: str
 
 
-def copied_data(keys: Keys) -> list[Copied]:
+def copied_data(keys: SheetKeys) -> list[ToolkitCopy]:
     """What the file has copied; nothing for the second format, which names its data in the script."""
     experiment = keys.inner("experiment")
     base = (experiment.text("data_dir") or "").strip("/")
@@ -47,11 +47,11 @@ def copied_data(keys: Keys) -> list[Copied]:
     parts = [part.strip(" /") for part in (experiment.text("data_subdir") or "").split(";")]
     named = _folder_names([*dict.fromkeys(part for part in parts if part)])
     if not named:
-        return [Copied(safe_name(end), base, f"{_ROOT}/{end}")]
-    return [Copied(name, f"{base}/{part}", f"{_ROOT}/{end}/{part}") for name, part in named.items()]
+        return [ToolkitCopy(safe_name(end), base, f"{_ROOT}/{end}")]
+    return [ToolkitCopy(name, f"{base}/{part}", f"{_ROOT}/{end}/{part}") for name, part in named.items()]
 
 
-def link_lines(found: Sequence[Copied]) -> str:
+def link_lines(found: Sequence[ToolkitCopy]) -> str:
     """Lines of a set-up that let the older paths lead to the folders; none without any."""
     lines = [f"link {quote(f'./{one.folder}')} {quote(one.was)}\n" for one in found]
     return _LINK + "".join(lines) if lines else ""

@@ -9,10 +9,10 @@ import re
 from collections.abc import Sequence
 
 from gofer.config.importers.accounts import blob_store, runs_folder
-from gofer.config.importers.draft import Draft, Entry, safe_name
-from gofer.config.importers.keys import Keys
-from gofer.config.importers.target_store import CodePlace, take_store
-from gofer.config.importers.toolkit_copies import Copied, copied_data
+from gofer.config.importers.draft import Entry, ImportDraft, safe_name
+from gofer.config.importers.keys import SheetKeys
+from gofer.config.importers.target_store import CodeArchive, take_store
+from gofer.config.importers.toolkit_copies import ToolkitCopy, copied_data
 
 _MODES = {"ro_mount": "mount", "rw_mount": "mount", "download": "copy", "upload": "upload"}
 _WRITTEN = ("rw_mount", "upload")
@@ -21,7 +21,7 @@ _SENT = "gofer sends the code of each run to the target's store by itself"
 _HOLE = re.compile(r"\$\{\{\s*([^{}]*?)\s*\}\}")
 
 
-def place_rows(script: str, keys: Keys) -> str:
+def place_rows(script: str, keys: SheetKeys) -> str:
     """The script with its `${{row}}` as they are in a run: `./row`, or `.` for the row that held the code."""
     code = _code_row(keys)
     names = [row.text("name") for row in keys.rows("io")]
@@ -29,11 +29,11 @@ def place_rows(script: str, keys: Keys) -> str:
     return _HOLE.sub(lambda match: places.get(match[1], match[0]), script)
 
 
-def _code_row(keys: Keys) -> str:
+def _code_row(keys: SheetKeys) -> str:
     return keys.inner("synchronization").text("target") or ""
 
 
-def take_data(draft: Draft, keys: Keys, target: str) -> Entry:
+def take_data(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
     """`folders` of the target, and of the first format its `store`."""
     return _storage(draft, keys, target) if keys.is_table("storage") else _io(draft, keys, target)
 
@@ -41,7 +41,7 @@ def take_data(draft: Draft, keys: Keys, target: str) -> Entry:
 # -- 2.x
 
 
-def _io(draft: Draft, keys: Keys, target: str) -> Entry:
+def _io(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
     """Rows of inputs and outputs as folders; the file does not say where their datastores are."""
     code, folders = _code_row(keys), dict[str, Entry]()
     for row in keys.rows("io"):
@@ -61,7 +61,7 @@ def _io(draft: Draft, keys: Keys, target: str) -> Entry:
     return {"folders": dict(folders)} if folders else {}
 
 
-def runs_facts(draft: Draft, keys: Keys) -> Entry:
+def runs_facts(draft: ImportDraft, keys: SheetKeys) -> Entry:
     """What the second format says of where runs would be kept: jobs that differ in it are on two targets."""
     place = None if keys.is_table("storage") else _written_place(draft, keys)
     if place is None:
@@ -69,7 +69,7 @@ def runs_facts(draft: Draft, keys: Keys) -> Entry:
     return {"runs": [place.store, runs_folder(place.path) if place.store in draft.stores else ""]}
 
 
-def take_runs(draft: Draft, keys: Keys, target: str) -> Entry:
+def take_runs(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
     """`store` of a target of the second format, where its runs are kept; the target has its final name."""
     if keys.is_table("storage"):
         return {}
@@ -81,12 +81,12 @@ def take_runs(draft: Draft, keys: Keys, target: str) -> Entry:
     return taken.entry
 
 
-def _drop(row: Keys, why: str) -> None:
+def _drop(row: SheetKeys, why: str) -> None:
     for key in _ROW:
         row.dropped(key, why)
 
 
-def _held_code(draft: Draft, row: Keys, name: str) -> None:
+def _held_code(draft: ImportDraft, row: SheetKeys, name: str) -> None:
     hole = f"${{{{{name}}}}}"
     _drop(row, f"the code lay there, which gofer brings into the working folder itself: `{hole}` is `.`")
     draft.note(
@@ -95,7 +95,7 @@ def _held_code(draft: Draft, row: Keys, name: str) -> None:
     )
 
 
-def _unknown(draft: Draft, keys: Keys, row: Keys, name: str, store: str) -> None:
+def _unknown(draft: ImportDraft, keys: SheetKeys, row: SheetKeys, name: str, store: str) -> None:
     _drop(row, f"the file does not say where the datastore `{store}` is; add a store of that name first")
     text = (
         f"the file does not say where the datastore `{store}` of `{name}` is: put `{store}: {{url: "
@@ -106,7 +106,7 @@ def _unknown(draft: Draft, keys: Keys, row: Keys, name: str, store: str) -> None
     draft.note(text)
 
 
-def _folder(row: Keys, store: str, to: str) -> Entry:
+def _folder(row: SheetKeys, store: str, to: str) -> Entry:
     theirs = row.text("mode") or "rw_mount"
     mode = _MODES.get(theirs, "mount")
     folder: Entry = {"store": store, "path": (row.text("path") or "").strip("/") or "/", "mode": mode}
@@ -120,21 +120,21 @@ def _folder(row: Keys, store: str, to: str) -> Entry:
     return folder
 
 
-def _written_place(draft: Draft, keys: Keys) -> CodePlace | None:
+def _written_place(draft: ImportDraft, keys: SheetKeys) -> CodeArchive | None:
     """The row of the code, else one that jobs wrote to, of those whose store is known."""
     code = _code_row(keys)
     known = [row for row in keys.rows("io") if draft.has_store(row.text("datastore") or "")]
     for row in known:
         if row.text("name") and row.text("name") == code:
-            return CodePlace(row.text("datastore") or "", f"{(row.text('path') or '').strip('/')}/code")
+            return CodeArchive(row.text("datastore") or "", f"{(row.text('path') or '').strip('/')}/code")
     written = [row for row in known if row.text("name") and (row.text("mode") or "rw_mount") in _WRITTEN]
-    return CodePlace(written[0].text("datastore") or "") if written else None
+    return CodeArchive(written[0].text("datastore") or "") if written else None
 
 
 # -- 1.x
 
 
-def _storage(draft: Draft, keys: Keys, target: str) -> Entry:
+def _storage(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
     """An account, where the code lay and, with `copy_data`, the data to copy to the node."""
     storage, experiment = keys.inner("storage"), keys.inner("experiment")
     wanted = storage.text("datastore_name") or storage.text("account_name") or target
@@ -151,7 +151,7 @@ def _storage(draft: Draft, keys: Keys, target: str) -> Entry:
     return {"store": store, "folders": dict(_folders(experiment, store, target, found))}
 
 
-def _folders(keys: Keys, store: str, target: str, found: Sequence[Copied]) -> dict[str, Entry]:
+def _folders(keys: SheetKeys, store: str, target: str, found: Sequence[ToolkitCopy]) -> dict[str, Entry]:
     to = f"targets.{target}.folders"
     where = ", ".join(f"`{one.path}` is `./{one.folder}`" for one in found)
     links = ", ".join(f"`{one.was}`" for one in found)
@@ -164,7 +164,7 @@ def _folders(keys: Keys, store: str, target: str, found: Sequence[Copied]) -> di
 # -- both
 
 
-def _ignore(draft: Draft, keys: Keys) -> None:
+def _ignore(draft: ImportDraft, keys: SheetKeys) -> None:
     folders = [part.strip().strip("/") for part in (keys.text("ignore_dir") or "").split(";")]
     draft.add_ignore([f"{folder}/" for folder in folders if folder])
     keys.changed("ignore_dir", "ignore", "patterns as in `.gitignore`")

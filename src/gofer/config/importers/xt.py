@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from gofer.config.importers.draft import Draft, Entry, safe_name
+from gofer.config.importers.draft import Entry, ImportDraft, safe_name
 from gofer.config.importers.foreign import named_file, read_foreign
-from gofer.config.importers.keys import Keys, Sheet
+from gofer.config.importers.keys import Sheet, SheetKeys
 from gofer.config.importers.xt_dockers import VAULT, take_dockers
 from gofer.config.importers.xt_layers import join_layers
 from gofer.config.importers.xt_sections import AML, CODE, DROPPED, GENERAL, SERVICES
 from gofer.config.importers.xt_shares import take_shares
-from gofer.config.importers.xt_targets import Surroundings, take_targets
+from gofer.config.importers.xt_targets import XtContext, take_targets
 from gofer.config.importers.xt_words import name_user
 
 # Runs of gofer lie beside those of XT in the same container, and apart from them.
@@ -29,7 +29,7 @@ _UNUSED = {"registry": "no image that is carried is in it"}
 _SECRET = ("key", "password", "mongo-connection-string", "connection-string")
 
 
-def take_xt(draft: Draft, paths: Sequence[Path], name: str | None = None) -> None:
+def take_xt(draft: ImportDraft, paths: Sequence[Path], name: str | None = None) -> None:
     """Every target of the files that gofer has a kind for, and every storage service as a store.
 
     The files are one, a later one over those before it, as XT has it: see `xt_layers`.
@@ -42,12 +42,12 @@ def take_xt(draft: Draft, paths: Sequence[Path], name: str | None = None) -> Non
     job = _job_defaults(keys)
     experiment = name_user(draft, keys.inner("general").text("experiment") or "")
     _drop_rest(draft, keys)
-    targets = take_targets(draft, Surroundings(keys, store, experiment, job, name))
+    targets = take_targets(draft, XtContext(keys, store, experiment, job, name))
     take_shares(draft, keys, store, targets)
     _default_target(draft, [keys.inner("xt-services"), *([used] if used else [])])
 
 
-def _default_target(draft: Draft, holders: Sequence[Keys]) -> None:
+def _default_target(draft: ImportDraft, holders: Sequence[SheetKeys]) -> None:
     """The first that is named: newer builds have it with the store that is in use."""
     for holder in holders:
         chosen = holder.text("target")
@@ -61,7 +61,7 @@ def _default_target(draft: Draft, holders: Sequence[Keys]) -> None:
         return
 
 
-def _services(draft: Draft, keys: Keys) -> None:
+def _services(draft: ImportDraft, keys: SheetKeys) -> None:
     for name, record in keys.inner("external-services").records().items():
         kind = record.text("type") or ""
         if kind == "storage":
@@ -75,7 +75,7 @@ def _services(draft: Draft, keys: Keys) -> None:
                 record.dropped(key, why)
 
 
-def _storage(draft: Draft, record: Keys, name: str, container: str) -> None:
+def _storage(draft: ImportDraft, record: SheetKeys, name: str, container: str) -> None:
     """One storage service; a key that is in a vault is asked for by name all the same."""
     if record.text("provider") == _FILE_STORE:
         path = record.text("path") or "~/.xt/file_store"
@@ -100,7 +100,7 @@ def _storage(draft: Draft, record: Keys, name: str, container: str) -> None:
     record.changed("provider", f"stores.{store}.url", "the address says it")
 
 
-def _stores(keys: Keys) -> Keys | None:
+def _stores(keys: SheetKeys) -> SheetKeys | None:
     """The record of the store that is in use, as newer builds have them; None without."""
     services, used = keys.inner("xt-services"), None
     for name, record in keys.inner("stores").records().items():
@@ -114,12 +114,12 @@ def _stores(keys: Keys) -> Keys | None:
     return used
 
 
-def _chosen_storage(draft: Draft, keys: Keys, used: Keys | None) -> str | None:
+def _chosen_storage(draft: ImportDraft, keys: SheetKeys, used: SheetKeys | None) -> str | None:
     """The storage that XT uses, by the older `xt-services` or the newer `store` and `stores`; else None."""
     services = keys.inner("xt-services")
     chosen = services.text("storage") or (used.text("storage") if used else None)
     store = safe_name(chosen) if chosen and safe_name(chosen) in draft.stores else None
-    for table, key in ((services, "store"), (services, "storage"), (Keys(keys.sheet), "store")):
+    for table, key in ((services, "store"), (services, "storage"), (SheetKeys(keys.sheet), "store")):
         if table.is_table(key):
             continue
         if store:
@@ -131,7 +131,7 @@ def _chosen_storage(draft: Draft, keys: Keys, used: Keys | None) -> str | None:
     return store
 
 
-def _job_defaults(keys: Keys) -> Entry:
+def _job_defaults(keys: SheetKeys) -> Entry:
     options = keys.inner("aml-options")
     for key, why in AML.items():
         options.dropped(key, why)
@@ -151,7 +151,7 @@ def _job_defaults(keys: Keys) -> Entry:
     return job
 
 
-def _drop_rest(draft: Draft, keys: Keys) -> None:
+def _drop_rest(draft: ImportDraft, keys: SheetKeys) -> None:
     for key, why in DROPPED.items():
         if key in keys:
             keys.dropped(key, why)

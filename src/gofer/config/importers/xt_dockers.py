@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from gofer.config.importers.draft import Draft, Entry, safe_name
-from gofer.config.importers.keys import Keys
+from gofer.config.importers.draft import Entry, ImportDraft, safe_name
+from gofer.config.importers.keys import SheetKeys
 
 _DIGEST = re.compile(r"(sha256:)?[0-9a-fA-F]{64}")
 _NAME = re.compile(r"[A-Za-z0-9][^\s@]*")
@@ -14,7 +14,7 @@ VAULT = "$vault"
 _SIGNS_IN = "`username` and `password` say whether to sign in"
 
 
-def take_dockers(draft: Draft, file: Keys) -> None:
+def take_dockers(draft: ImportDraft, file: SheetKeys) -> None:
     """Every record that names an image; call it when the services have been taken in."""
     for written, keys in file.inner("dockers").records().items():
         name = safe_name(written)
@@ -30,7 +30,7 @@ def take_dockers(draft: Draft, file: Keys) -> None:
         draft.dockers[name] = entry
 
 
-def _registry(draft: Draft, file: Keys, keys: Keys, name: str, entry: Entry) -> None:
+def _registry(draft: ImportDraft, file: SheetKeys, keys: SheetKeys, name: str, entry: Entry) -> None:
     """The server of the service that the record names, and who pushes to it."""
     wanted = keys.text("registry")
     if wanted is None:
@@ -53,7 +53,7 @@ def _registry(draft: Draft, file: Keys, keys: Keys, name: str, entry: Entry) -> 
     _login(draft, record, wanted, to, entry)
 
 
-def _login(draft: Draft, record: Keys, registry: str, to: str, entry: Entry) -> None:
+def _login(draft: ImportDraft, record: SheetKeys, registry: str, to: str, entry: Entry) -> None:
     user = record.text("username")
     if not user:
         record.dropped("password", "no `username` says whose it is")
@@ -68,7 +68,7 @@ def _login(draft: Draft, record: Keys, registry: str, to: str, entry: Entry) -> 
         entry["password"] = draft.keep(record, "password", f"{registry}-password", f"{to}.password")
 
 
-def _wrapping(keys: Keys, name: str, entry: Entry) -> None:
+def _wrapping(keys: SheetKeys, name: str, entry: Entry) -> None:
     digest, steps, wrap = keys.text("sha256"), keys.texts("post_sing_steps"), keys.truth("sing_wrap")
     if digest is not None and _DIGEST.fullmatch(digest):
         entry["sha256"] = digest.lower()

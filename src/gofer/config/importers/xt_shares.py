@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gofer.config.importers.draft import Draft, Entry, safe_name
-from gofer.config.importers.keys import Keys
+from gofer.config.importers.draft import Entry, ImportDraft, safe_name
+from gofer.config.importers.keys import SheetKeys
 from gofer.config.importers.xt_words import name_user
 
 
@@ -26,7 +26,7 @@ _SHARES = (
 _KEYS = ("local", "upload", "share-path", "action", "omit", "writable")
 
 
-def take_shares(draft: Draft, keys: Keys, store: str | None, targets: Sequence[Entry]) -> None:
+def take_shares(draft: ImportDraft, keys: SheetKeys, store: str | None, targets: Sequence[Entry]) -> None:
     """A folder for each target, in the account of the store; of a section that asks for none, every key is
     dropped.
     """
@@ -44,7 +44,9 @@ def take_shares(draft: Draft, keys: Keys, store: str | None, targets: Sequence[E
         _add(draft, table, share, store, name, remote)
 
 
-def _obstacle(draft: Draft, table: Keys, section: str, store: str | None, targets: Sequence[Entry]) -> str:
+def _obstacle(
+    draft: ImportDraft, table: SheetKeys, section: str, store: str | None, targets: Sequence[Entry]
+) -> str:
     """Why there is no folder; empty where there is one."""
     if not table.text(f"{section}-share-path") or (table.text(f"{section}-action") or "none") == "none":
         return "no folder is mounted or copied"
@@ -55,14 +57,16 @@ def _obstacle(draft: Draft, table: Keys, section: str, store: str | None, target
     return ""
 
 
-def _folder_name(table: Keys, section: str, taken: Sequence[str]) -> str:
+def _folder_name(table: SheetKeys, section: str, taken: Sequence[str]) -> str:
     """As the local folder is called; both may be called the same."""
     local = (table.text(f"{section}-local") or "").rstrip("/").rpartition("/")[2]
     name = safe_name(local or section)
     return f"{name}-{section}" if name in taken else name
 
 
-def _add(draft: Draft, table: Keys, share: _Share, store: str, name: str, targets: Sequence[Entry]) -> None:
+def _add(
+    draft: ImportDraft, table: SheetKeys, share: _Share, store: str, name: str, targets: Sequence[Entry]
+) -> None:
     section = share.section
     shared = draft.add_store(f"{store}-{section}", {**draft.stores[store], "url": f"az://{share.container}"})
     path = name_user(draft, (table.text(f"{section}-share-path") or "").strip("/"))
@@ -87,7 +91,7 @@ def _inner(entry: Entry, key: str) -> Entry:
     return found
 
 
-def _report(table: Keys, share: _Share, name: str, mode: str) -> None:
+def _report(table: SheetKeys, share: _Share, name: str, mode: str) -> None:
     section = share.section
     to = f"targets.*.folders.{name}"
     table.carried(f"{section}-share-path", f"{to}.path")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from gofer.config.importers.draft import Draft, Entry, Value, safe_name
-from gofer.config.importers.keys import Keys
+from gofer.config.importers.draft import Entry, ImportDraft, Value, safe_name
+from gofer.config.importers.keys import SheetKeys
 from gofer.config.importers.target_store import take_store
 from gofer.config.importers.xt_sections import SERVICES, TARGET
 from gofer.config.importers.xt_words import name_user
@@ -22,17 +22,17 @@ _SLA = "basic"
 _GPUS = re.compile(r"(?<=\d)g(\d{1,3})$")
 
 
-class Surroundings(NamedTuple):
+class XtContext(NamedTuple):
     """What all targets share: the file, the store that holds their runs, the defaults of their jobs."""
 
-    file: Keys
+    file: SheetKeys
     store: str | None
     experiment: str | None
     job: Entry
     name: str | None
 
 
-def take_targets(draft: Draft, around: Surroundings) -> list[Entry]:
+def take_targets(draft: ImportDraft, around: XtContext) -> list[Entry]:
     """Every target of a kind that there is; of the others every key is dropped, with the reason."""
     taken: list[Entry] = []
     targets = around.file.inner("compute-targets")
@@ -67,14 +67,14 @@ def _no_kind(kind: str, service: str) -> str:
     return SERVICES.get(kind, f"the service `{service}` is not among `external-services`")
 
 
-def _type(file: Keys, service: str) -> str:
+def _type(file: SheetKeys, service: str) -> str:
     if service == "pool":
         return "pool"
     services = file.inner("external-services")
     return (services.inner(service).text("type") or "") if services.is_table(service) else ""
 
 
-def _pool(draft: Draft, keys: Keys, file: Keys, target: str) -> Entry:
+def _pool(draft: ImportDraft, keys: SheetKeys, file: SheetKeys, target: str) -> Entry:
     """Boxes become machines reached by SSH; the one that is this machine, the kind `local`."""
     boxes = file.inner("boxes")
     names = keys.texts("boxes")
@@ -102,7 +102,7 @@ def _pool(draft: Draft, keys: Keys, file: Keys, target: str) -> Entry:
     return {"kind": "ssh", "hosts": hosts}
 
 
-def _cloud(draft: Draft, keys: Keys, around: Surroundings, target: str, kind: str) -> Entry:
+def _cloud(draft: ImportDraft, keys: SheetKeys, around: XtContext, target: str, kind: str) -> Entry:
     service = keys.text("service") or ""
     record = around.file.inner("external-services").inner(service)
     entry: Entry = {"kind": "azureml"}
@@ -144,7 +144,7 @@ _WHERE = {
 }
 
 
-def _where(keys: Keys, entry: Entry, target: str) -> None:
+def _where(keys: SheetKeys, entry: Entry, target: str) -> None:
     known = _WHERE[str(entry.get("platform", "aml"))]
     for key in _WHERE["singularity"]:
         ours = known.get(key)
@@ -163,7 +163,7 @@ def _where(keys: Keys, entry: Entry, target: str) -> None:
     _preemption(keys, entry, target)
 
 
-def _preemption(keys: Keys, entry: Entry, target: str) -> None:
+def _preemption(keys: SheetKeys, entry: Entry, target: str) -> None:
     if not keys.truth("low-pri"):
         keys.dropped("low-pri", "false is what gofer does unless told")
     elif entry.get("platform") == "itp":
@@ -177,7 +177,7 @@ def _preemption(keys: Keys, entry: Entry, target: str) -> None:
         )
 
 
-def _gpus(draft: Draft, keys: Keys, entry: Entry, target: str) -> None:
+def _gpus(draft: ImportDraft, keys: SheetKeys, entry: Entry, target: str) -> None:
     """The GPUs of a node, where the name of the instance type says how many there are."""
     found = _GPUS.search(str(entry.get("instance_type", "")))
     if found:
@@ -191,7 +191,7 @@ def _gpus(draft: Draft, keys: Keys, entry: Entry, target: str) -> None:
     )
 
 
-def _image(draft: Draft, keys: Keys, entry: Entry, target: str) -> None:
+def _image(draft: ImportDraft, keys: SheetKeys, entry: Entry, target: str) -> None:
     name = keys.text("docker")
     if name is not None and name != "none" and safe_name(name) in draft.dockers:
         entry["image"] = safe_name(name)
@@ -207,7 +207,7 @@ def _image(draft: Draft, keys: Keys, entry: Entry, target: str) -> None:
         )
 
 
-def _job(draft: Draft, keys: Keys, around: Surroundings, target: str, entry: Entry) -> None:
+def _job(draft: ImportDraft, keys: SheetKeys, around: XtContext, target: str, entry: Entry) -> None:
     job: Entry = dict(around.job)
     nodes = keys.number("nodes")
     if nodes is not None:
@@ -236,7 +236,7 @@ def _job(draft: Draft, keys: Keys, around: Surroundings, target: str, entry: Ent
         entry["job"] = job
 
 
-def _setup(keys: Keys, target: str) -> str:
+def _setup(keys: SheetKeys, target: str) -> str:
     """The lines of a set-up in the order of XT: what comes before the packages, they, what comes after."""
     to = f"targets.{target}.job.setup"
     other = keys.inner("other-cmds") if keys.is_table("other-cmds") else None
@@ -257,7 +257,7 @@ def _setup(keys: Keys, target: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _lines(keys: Keys | None, key: str, to: str) -> list[str]:
+def _lines(keys: SheetKeys | None, key: str, to: str) -> list[str]:
     """The commands under the key; none when it holds a map, or the table is not there."""
     if keys is None or key not in keys or keys.is_table(key):
         return []

@@ -6,12 +6,12 @@ import os
 import re
 from getpass import getuser
 
-from gofer.config.importers.draft import Draft
+from gofer.config.importers.draft import ImportDraft
 
 _USER = re.compile(r"\$username\b")
 
 
-def name_user(draft: Draft, text: str) -> str:
+def name_user(draft: ImportDraft, text: str) -> str:
     """The text with the person's name for `$username`; one without that word comes back as it is."""
     if not _USER.search(text):
         return text

@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 
 from gofer.testing.azure.admin import describe
-from gofer.testing.azure.app import Options, Simulator
+from gofer.testing.azure.app import Simulator, SimulatorOptions
 from gofer.testing.azure.attempt import Habits
 from gofer.testing.azure.certificates import make_certificates
 
@@ -29,7 +29,7 @@ def main() -> int:
     folder.chmod(0o700)
     habits = Habits(given.grace, given.peer_grace)
     accounts = json.loads(given.accounts.read_text())
-    options = Options(
+    options = SimulatorOptions(
         folder, given.blobs.rstrip("/"), accounts, make_certificates(folder), given.port, given.page, habits
     )
     ended = threading.Event()

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gofer.testing.azure.assets import Assets
-from gofer.testing.azure.attempt import Setting
+from gofer.testing.azure.attempt import SimulatedAttemptContext
 from gofer.testing.azure.clock import Clock
 from gofer.testing.azure.faults import Faults, read_fault
 from gofer.testing.azure.heard import Heard
-from gofer.testing.azure.identity import Identity
-from gofer.testing.azure.jobs import ACTIVE, ENDED, Job
+from gofer.testing.azure.identity import LoginService
+from gofer.testing.azure.jobs import ACTIVE, ENDED, SimulatedJob
 from gofer.testing.azure.left import leave
-from gofer.testing.azure.messages import Answer, Json, Refused, Request, not_found
+from gofer.testing.azure.messages import Json, Refused, SimulatedRequest, SimulatedResponse, not_found
 from gofer.testing.azure.routes import Route
 from gofer.testing.azure.scheduler import Scheduler
 from gofer.testing.azure.tokens import Tokens
@@ -32,10 +32,10 @@ from gofer.testing.azure.world import (
 class Admin:
     """Everything of the simulator that a test may turn."""
 
-    setting: Setting
+    setting: SimulatedAttemptContext
     scheduler: Scheduler
     assets: Assets
-    identity: Identity
+    identity: LoginService
     tokens: Tokens
     faults: Faults
     heard: Heard
@@ -43,7 +43,7 @@ class Admin:
     token: str
 
     def routes(self) -> list[Route]:
-        table: dict[str, Callable[[Request], Json | None]] = {
+        table: dict[str, Callable[[SimulatedRequest], Json | None]] = {
             "POST /_sim/faults": self._add_fault,
             "DELETE /_sim/faults": lambda request: self.faults.clear(),
             "GET /_sim/counters": lambda request: self.faults.report(),
@@ -73,40 +73,42 @@ class Admin:
             made.append(Route(method, path, self._guarded(action), open=True))
         return made
 
-    def _guarded(self, action: Callable[[Request], Json | None]) -> Callable[[Request], Answer]:
-        def answered(request: Request) -> Answer:
+    def _guarded(
+        self, action: Callable[[SimulatedRequest], Json | None]
+    ) -> Callable[[SimulatedRequest], SimulatedResponse]:
+        def answered(request: SimulatedRequest) -> SimulatedResponse:
             if request.headers.get("authorization") != f"Bearer {self.token}":
                 raise Refused(
                     403, "NotAdmin", "The admin API needs the word in the simulator's file admin.token."
                 )
-            return Answer(body=action(request) or {})
+            return SimulatedResponse(body=action(request) or {})
 
         return answered
 
-    def _add_fault(self, request: Request) -> None:
+    def _add_fault(self, request: SimulatedRequest) -> None:
         self.faults.add(read_fault(request.json()))
 
-    def _set_clock(self, request: Request) -> None:
+    def _set_clock(self, request: SimulatedRequest) -> None:
         body = request.json()
         self.clock.skew_s = float(body.get("skew_s", self.clock.skew_s))
         self.tokens.lifetime_s = float(body.get("token_lifetime_s", self.tokens.lifetime_s))
 
-    def _approve(self, request: Request) -> Json:
+    def _approve(self, request: SimulatedRequest) -> Json:
         return {"approved": self.identity.approve(str(request.json().get("user_code", "")))}
 
-    def _set_identity(self, request: Request) -> None:
+    def _set_identity(self, request: SimulatedRequest) -> None:
         body = request.json()
         self.identity.hasty = bool(body.get("hasty", self.identity.hasty))
         self.identity.signed_out = bool(body.get("signed_out", self.identity.signed_out))
         self.identity.node_clients = set(body.get("node_clients", self.identity.node_clients))
 
-    def _hold(self, request: Request) -> None:
+    def _hold(self, request: SimulatedRequest) -> None:
         jobs = self.setting.jobs
         with jobs.changed:
             self.scheduler.held = bool(request.json().get("held", True))
             jobs.changed.notify_all()
 
-    def _workspace(self, request: Request) -> Json:
+    def _workspace(self, request: SimulatedRequest) -> Json:
         body = request.json()
         known = {name: str(body[name]) for name in WorkspaceSpec._fields if name in body}
         setting = self.setting
@@ -116,7 +118,7 @@ class Admin:
             add_compute(setting.shelf, at, wanted)
         return {"id": at}
 
-    def _compute(self, request: Request) -> Json:
+    def _compute(self, request: SimulatedRequest) -> Json:
         """Makes a compute, or changes the number of nodes of one: `nodes`, `unusable` (names)."""
         body = request.json()
         at = str(body.get("workspace") or workspace_id(*WorkspaceSpec()[:3]))
@@ -132,7 +134,7 @@ class Admin:
             jobs.changed.notify_all()
         return {"id": kept["id"]}
 
-    def _container(self, request: Request) -> None:
+    def _container(self, request: SimulatedRequest) -> None:
         """A container of one of the storage accounts; one that exists stays."""
         body, storage = request.json(), self.setting.storage
         account = str(body.get("account") or next(iter(storage.accounts)))
@@ -140,30 +142,30 @@ class Admin:
             raise not_found("storage account", account)
         storage.own(account, str(body["name"])).create()
 
-    def _cluster(self, request: Request) -> Json:
+    def _cluster(self, request: SimulatedRequest) -> Json:
         jobs = self.setting.jobs
         with jobs.changed:
             made = add_virtual_cluster(self.setting.shelf, request.json())
             jobs.changed.notify_all()
         return {"id": made["id"]}
 
-    def _find(self, request: Request) -> Job:
+    def _find(self, request: SimulatedRequest) -> SimulatedJob:
         job = self.setting.jobs.named(request.parts["name"])
         if job is None:
             raise not_found("job", request.parts["name"])
         return job
 
-    def _jobs(self, request: Request) -> Json:
+    def _jobs(self, request: SimulatedRequest) -> Json:
         return {"value": [self._shown(job) for job in self.setting.jobs.all()]}
 
-    def _job(self, request: Request) -> Json:
+    def _job(self, request: SimulatedRequest) -> Json:
         return self._shown(self._find(request))
 
-    def _shown(self, job: Job) -> Json:
+    def _shown(self, job: SimulatedJob) -> Json:
         with self.setting.jobs.changed:
             return job.document()
 
-    def _preempt(self, request: Request) -> None:
+    def _preempt(self, request: SimulatedRequest) -> None:
         """Its processes are told to end; on a virtual cluster it is Paused until `resume` or `resume_s`."""
         job, seconds = self._find(request), request.json().get("resume_s")
         with self.setting.jobs.changed:
@@ -175,21 +177,21 @@ class Admin:
             timer.daemon = True
             timer.start()
 
-    def _wake(self, job: Job) -> None:
+    def _wake(self, job: SimulatedJob) -> None:
         with self.setting.jobs.changed:
             if self.setting.jobs.changed.wait_for(
                 lambda: job.status in ("Paused", "Queued", *ENDED), timeout=120
             ):
                 self.setting.jobs.become(job, "Queued")
 
-    def _resume(self, request: Request) -> None:
+    def _resume(self, request: SimulatedRequest) -> None:
         job = self._find(request)
         with self.setting.jobs.changed:
             if job.status != "Paused":
                 raise Refused(409, "NotPaused", f"The job '{job.name}' is {job.status}.")
             self.setting.jobs.become(job, "Queued")
 
-    def _fail_node(self, request: Request) -> None:
+    def _fail_node(self, request: SimulatedRequest) -> None:
         """The job's nodes die at once. With `restart` it is as after a preemption: the job runs again."""
         job, body = self._find(request), request.json()
         with self.setting.jobs.changed:
@@ -197,7 +199,7 @@ class Admin:
                 raise Refused(409, "NotRunning", f"The job '{job.name}' is {job.status}.")
             job.wish = "lose-node" if body.get("restart") else "fail-node"
 
-    def _become(self, request: Request) -> None:
+    def _become(self, request: SimulatedRequest) -> None:
         """What the service says of a job, whatever is true: status ("" for the truth again), tags, error."""
         job, body = self._find(request), request.json()
         with self.setting.jobs.changed:
@@ -206,7 +208,7 @@ class Admin:
             job.said = str(body.get("status", job.said))
             self.setting.jobs.save(job)
 
-    def _add_jobs(self, request: Request) -> Json:
+    def _add_jobs(self, request: SimulatedRequest) -> Json:
         """Jobs as another tool left them; one, or many under `jobs`."""
         body = request.json()
         added = [leave(self.setting, one, self.clock.now()) for one in body.get("jobs") or [body]]

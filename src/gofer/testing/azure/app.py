@@ -14,22 +14,22 @@ from pathlib import Path
 from gofer.testing.azure import tenants, versions
 from gofer.testing.azure.admin import Admin
 from gofer.testing.azure.assets import Assets
-from gofer.testing.azure.attempt import Habits, Setting
+from gofer.testing.azure.attempt import Habits, SimulatedAttemptContext
 from gofer.testing.azure.certificates import Certificates
 from gofer.testing.azure.clock import Clock
-from gofer.testing.azure.cloud import Cloud
+from gofer.testing.azure.cloud import SimulatedCloud
 from gofer.testing.azure.crew import end_all
 from gofer.testing.azure.faults import Faults
 from gofer.testing.azure.heard import Heard
 from gofer.testing.azure.history import History
-from gofer.testing.azure.identity import Identity
+from gofer.testing.azure.identity import LoginService
 from gofer.testing.azure.job_routes import JobRoutes
-from gofer.testing.azure.jobs import Jobs
-from gofer.testing.azure.messages import Answer, Refused, Request
+from gofer.testing.azure.jobs import JobTable
+from gofer.testing.azure.messages import Refused, SimulatedRequest, SimulatedResponse
 from gofer.testing.azure.places import Places
 from gofer.testing.azure.routes import Route, Routes
 from gofer.testing.azure.scheduler import Scheduler
-from gofer.testing.azure.server import Server
+from gofer.testing.azure.server import SimulatorServer
 from gofer.testing.azure.shelf import Shelf
 from gofer.testing.azure.storage import Storage, trusting
 from gofer.testing.azure.tokens import ARM_AUDIENCES, Tokens
@@ -38,7 +38,7 @@ from gofer.testing.azure.world import furnish
 
 
 @dataclass(frozen=True)
-class Options:
+class SimulatorOptions:
     """How a simulator is started. Port 0 takes any."""
 
     folder: Path
@@ -53,11 +53,11 @@ class Options:
 class Simulator:
     """Serves from `start` to the end of the process."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: SimulatorOptions) -> None:
         self.clock, self.faults, self.heard = Clock(), Faults(), Heard()
         self.tokens = Tokens(self.clock)
         self.admin_token = _word(options.folder / "admin.token")
-        self._server = Server(self, options.port, _context(options.certificates))
+        self._server = SimulatorServer(self, options.port, _context(options.certificates))
         # Nodes ask for their identity over plain HTTP, as they do on the service.
         self._plain = _plain_server(self, options.folder / "plain-port")
         self.base, self.plain = self._server.base, self._plain.base
@@ -69,21 +69,23 @@ class Simulator:
         self._routes = Routes(self._table(setting, options.page, options.blobs))
         self._audiences = {self.base, *ARM_AUDIENCES}
 
-    def _setting(self, options: Options) -> Setting:
+    def _setting(self, options: SimulatorOptions) -> SimulatedAttemptContext:
         authority = str(options.certificates.authority)
         storage = Storage(
             options.blobs, options.accounts, authority, self.tokens, self.clock, trusting(authority)
         )
         shelf = Shelf(options.folder / "state.db")
         furnish(shelf, storage, self.clock.now())
-        jobs = Jobs(shelf, self.clock)
+        jobs = JobTable(shelf, self.clock)
         jobs.base = self.base
         secret = _word(options.folder / "node.token")
-        return Setting(options.folder, shelf, storage, jobs, options.habits, self.plain, secret)
+        return SimulatedAttemptContext(
+            options.folder, shelf, storage, jobs, options.habits, self.plain, secret
+        )
 
-    def _table(self, setting: Setting, page: int, blobs: str) -> list[Route]:
+    def _table(self, setting: SimulatedAttemptContext, page: int, blobs: str) -> list[Route]:
         shelf, storage = setting.shelf, setting.storage
-        identity = Identity(self.tokens, setting.identity_secret)
+        identity = LoginService(self.tokens, setting.identity_secret)
         assets = Assets(shelf, storage, self.clock)
         for workspace in shelf.all("workspace"):
             assets.furnish(workspace["id"])
@@ -91,7 +93,7 @@ class Simulator:
         turned = (self.tokens, self.faults, self.heard, self.clock, self.admin_token)
         parts = [
             identity.routes(),
-            Cloud(shelf, blobs).routes(),
+            SimulatedCloud(shelf, blobs).routes(),
             jobs.routes(),
             Places(shelf, self.jobs).routes(),
             assets.routes(),
@@ -114,7 +116,7 @@ class Simulator:
         self._gate.shut()
         end_all(self._secret)
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: SimulatedRequest) -> SimulatedResponse:
         """Never raises."""
         headers = {"x-ms-request-id": str(uuid.uuid4())}
         try:
@@ -139,7 +141,7 @@ class Simulator:
         answer.headers = {**headers, **answer.headers}
         return answer
 
-    def upgrade(self, request: Request) -> Callable[[socket.socket], None] | None:
+    def upgrade(self, request: SimulatedRequest) -> Callable[[socket.socket], None] | None:
         """The way to a job's shell, for who shows a token; None is answered as any other request."""
         name, _, node = request.path.removeprefix("/nodes/ssh/").partition("/")
         job = self.jobs.named(name)
@@ -154,12 +156,12 @@ class Simulator:
         return lambda line: bridge(line, key, port)
 
 
-def _plain_server(app: Simulator, remembered: Path) -> Server:
+def _plain_server(app: Simulator, remembered: Path) -> SimulatorServer:
     """On the port it had before, if that is free: nodes that still run know it."""
     try:
-        server = Server(app, int(remembered.read_text()), None)
+        server = SimulatorServer(app, int(remembered.read_text()), None)
     except (OSError, ValueError):
-        server = Server(app, 0, None)
+        server = SimulatorServer(app, 0, None)
     remembered.write_text(server.base.rsplit(":", 1)[1])
     return server
 

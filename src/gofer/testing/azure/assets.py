@@ -6,7 +6,7 @@ import re
 import uuid
 
 from gofer.testing.azure.clock import Clock, stamp
-from gofer.testing.azure.messages import Answer, Json, Request, not_found, user_error
+from gofer.testing.azure.messages import Json, SimulatedRequest, SimulatedResponse, not_found, user_error
 from gofer.testing.azure.routes import WORKSPACE, Route
 from gofer.testing.azure.shelf import Shelf
 from gofer.testing.azure.storage import Storage
@@ -66,25 +66,25 @@ class Assets:
                         "environment", path, self._resource(path, {**made, "tags": {}, "properties": {}})
                     )
 
-    def _kind(self, request: Request) -> str:
+    def _kind(self, request: SimulatedRequest) -> str:
         kind = _KINDS.get(request.parts["kind"].lower())
         if kind is None:
             raise not_found("resource type", request.parts["kind"])
         return kind
 
-    def _put(self, request: Request) -> Answer:
+    def _put(self, request: SimulatedRequest) -> SimulatedResponse:
         kind, path = self._kind(request), self._path(request)
         given = request.json().get("properties") or {}
         kept = self._shelf.get(kind, path)
         if kept is None:
             self._shelf.put(kind, path, self._resource(path, given))
-            return Answer(201, self._shelf.get(kind, path))
+            return SimulatedResponse(201, self._shelf.get(kind, path))
         for name in ("image", "condaFile", "codeUri", "dataUri"):
             if given.get(name) and kept["properties"].get(name) != given[name]:
                 raise user_error(
                     f"Asset paths cannot be updated: '{name}' of {request.parts['name']} is another one."
                 )
-        return Answer(200, kept)
+        return SimulatedResponse(200, kept)
 
     def _resource(self, path: str, properties: Json) -> Json:
         parts = path.split("/")
@@ -93,13 +93,13 @@ class Assets:
         shown = {"id": path, "name": parts[-1], "type": kind, "systemData": who}
         return {**shown, "properties": {"provisioningState": "Succeeded", **properties}}
 
-    def _get(self, request: Request) -> Answer:
+    def _get(self, request: SimulatedRequest) -> SimulatedResponse:
         found = self._shelf.get(self._kind(request), self._path(request))
         if found is None:
             raise not_found(self._kind(request), f"{request.parts['name']}:{request.parts['version']}")
-        return Answer(body=found)
+        return SimulatedResponse(body=found)
 
-    def _versions(self, request: Request) -> Answer:
+    def _versions(self, request: SimulatedRequest) -> SimulatedResponse:
         found = self._shelf.all(self._kind(request), self._path(request) + "/")
         wanted = request.query.get("hash")
         if wanted:
@@ -111,39 +111,41 @@ class Assets:
         if "desc" in request.query.get("$orderBy", ""):
             found = found[::-1]
         top = int(request.query.get("$top") or len(found) or 1)
-        return Answer(body={"value": found[:top]})
+        return SimulatedResponse(body={"value": found[:top]})
 
-    def _label(self, request: Request) -> Answer:
+    def _label(self, request: SimulatedRequest) -> SimulatedResponse:
         base = self._path(request).rsplit("/labels/", 1)[0]
         found = self._shelf.all(self._kind(request), f"{base}/versions/")
         if not found or request.parts["label"] != "latest":
             raise not_found("label", f"{request.parts['name']}@{request.parts['label']}")
-        return Answer(body=found[-1])
+        return SimulatedResponse(body=found[-1])
 
-    def _registry(self, request: Request) -> Answer:
+    def _registry(self, request: SimulatedRequest) -> SimulatedResponse:
         found = self._shelf.get("environment", request.path)
         if found is None:
             raise not_found("environment", request.parts["name"])
-        return Answer(body=found)
+        return SimulatedResponse(body=found)
 
-    def _containers(self, request: Request) -> Answer:
+    def _containers(self, request: SimulatedRequest) -> SimulatedResponse:
         names = [
             one["id"].split("/")[-3] for one in self._shelf.all("environment", self._path(request) + "/")
         ]
-        return Answer(body={"value": [self._shown_container(request, name) for name in dict.fromkeys(names)]})
+        return SimulatedResponse(
+            body={"value": [self._shown_container(request, name) for name in dict.fromkeys(names)]}
+        )
 
-    def _container(self, request: Request) -> Answer:
+    def _container(self, request: SimulatedRequest) -> SimulatedResponse:
         if not self._shelf.all("environment", self._path(request) + "/"):
             raise not_found("environment", request.parts["name"])
-        return Answer(body=self._shown_container(request, request.parts["name"]))
+        return SimulatedResponse(body=self._shown_container(request, request.parts["name"]))
 
-    def _shown_container(self, request: Request, name: str) -> Json:
+    def _shown_container(self, request: SimulatedRequest, name: str) -> Json:
         base = re.sub(r"/environments.*", "/environments", self._path(request), flags=re.IGNORECASE)
         versions = [one["name"] for one in self._shelf.all("environment", f"{base}/{name}/")]
         properties = {"latestVersion": versions[-1], "isArchived": False, "tags": {}, "properties": {}}
         return {"id": f"{base}/{name}", "name": name, "properties": properties}
 
-    def _upload(self, request: Request) -> Answer:
+    def _upload(self, request: SimulatedRequest) -> SimulatedResponse:
         """A new place in the workspace's own container for the files of an asset."""
         store = self._shelf.get("datastore", f"{self._workspace(request)}/datastores/workspaceblobstore")
         if store is None:
@@ -156,9 +158,9 @@ class Assets:
         credential = {"credentialType": "SAS", "sasUri": f"{blob}?{sas}"}
         reference = {"blobUri": blob, "storageAccountArmId": account, "credential": credential}
         made = {"pendingUploadId": str(uuid.uuid4()), "pendingUploadType": "TemporaryBlobReference"}
-        return Answer(body={**made, "blobReferenceForConsumption": reference})
+        return SimulatedResponse(body={**made, "blobReferenceForConsumption": reference})
 
-    def _put_store(self, request: Request) -> Answer:
+    def _put_store(self, request: SimulatedRequest) -> SimulatedResponse:
         path = self._path(request)
         given = dict(request.json().get("properties") or {})
         if given.get("datastoreType") not in ("AzureBlob", "AzureDataLakeGen2"):
@@ -172,39 +174,39 @@ class Assets:
         made = {"id": path, "name": request.parts["name"], "properties": {"isDefault": False, **given}}
         made["type"] = "Microsoft.MachineLearningServices/workspaces/datastores"
         self._shelf.put("datastore", path, made)
-        return Answer(200 if kept else 201, _without_secrets(made))
+        return SimulatedResponse(200 if kept else 201, _without_secrets(made))
 
-    def _get_store(self, request: Request) -> Answer:
-        return Answer(body=_without_secrets(self._store(request)))
+    def _get_store(self, request: SimulatedRequest) -> SimulatedResponse:
+        return SimulatedResponse(body=_without_secrets(self._store(request)))
 
-    def _store(self, request: Request) -> Json:
+    def _store(self, request: SimulatedRequest) -> Json:
         path = f"{self._workspace(request)}/datastores/{request.parts['name']}"
         found = self._shelf.get("datastore", path)
         if found is None:
             raise not_found("datastore", request.parts["name"])
         return found
 
-    def _delete_store(self, request: Request) -> Answer:
+    def _delete_store(self, request: SimulatedRequest) -> SimulatedResponse:
         self._shelf.delete("datastore", self._store(request)["id"])
-        return Answer(200)
+        return SimulatedResponse(200)
 
-    def _stores(self, request: Request) -> Answer:
+    def _stores(self, request: SimulatedRequest) -> SimulatedResponse:
         found = self._shelf.all("datastore", self._path(request) + "/")
         if request.query.get("isDefault", "").lower() == "true":
             found = [one for one in found if one["properties"].get("isDefault")]
-        return Answer(body={"value": [_without_secrets(one) for one in found]})
+        return SimulatedResponse(body={"value": [_without_secrets(one) for one in found]})
 
-    def _secrets(self, request: Request) -> Answer:
+    def _secrets(self, request: SimulatedRequest) -> SimulatedResponse:
         properties = self._store(request)["properties"]
         secrets = (properties.get("credentials") or {}).get("secrets")
         if not secrets:
             raise user_error(f"The datastore '{request.parts['name']}' has no secrets.")
-        return Answer(body=secrets)
+        return SimulatedResponse(body=secrets)
 
-    def _workspace(self, request: Request) -> str:
+    def _workspace(self, request: SimulatedRequest) -> str:
         return re.sub(r"(/workspaces/[^/]+).*", r"\1", self._path(request))
 
-    def _path(self, request: Request) -> str:
+    def _path(self, request: SimulatedRequest) -> str:
         """The ARM id in the path, in the workspace's own spelling; Refused when there is no such one."""
         path = re.sub(r"^.*?(?=/subscriptions/)", "", request.path, flags=re.IGNORECASE).rstrip("/")
         path = path.removesuffix("/startPendingUpload")

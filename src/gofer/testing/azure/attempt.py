@@ -15,7 +15,7 @@ from pathlib import Path
 from gofer.testing.azure import crew
 from gofer.testing.azure.clock import duration_s, stamp
 from gofer.testing.azure.data import Data, DataError, Mounted
-from gofer.testing.azure.jobs import Job, Jobs
+from gofer.testing.azure.jobs import JobTable, SimulatedJob
 from gofer.testing.azure.launch import Process, fill, log_names, processes, service_variables, side_logs
 from gofer.testing.azure.messages import Json
 from gofer.testing.azure.outcomes import error, judged, wished
@@ -37,13 +37,13 @@ class Habits:
 
 
 @dataclass
-class Setting:
+class SimulatedAttemptContext:
     """What every attempt shares."""
 
     folder: Path
     shelf: Shelf
     storage: Storage
-    jobs: Jobs
+    jobs: JobTable
     habits: Habits
     # Address of the managed identity endpoint, and the word a node proves itself by.
     identity: str
@@ -51,10 +51,10 @@ class Setting:
     gate: crew.Gate = field(default_factory=crew.Gate)
 
 
-class Attempt:
+class SimulatedAttempt:
     """Runs in a thread of its own; leaves the job ended, Paused or Queued, or as it stands when stopped."""
 
-    def __init__(self, setting: Setting, job: Job) -> None:
+    def __init__(self, setting: SimulatedAttemptContext, job: SimulatedJob) -> None:
         self._setting = setting
         self._jobs = setting.jobs
         self._job = job
@@ -239,6 +239,6 @@ def free_port() -> int:
         return port
 
 
-def run_attempt(setting: Setting, job: Job) -> None:
+def run_attempt(setting: SimulatedAttemptContext, job: SimulatedJob) -> None:
     """Starts the thread."""
-    threading.Thread(target=Attempt(setting, job).run, daemon=True).start()
+    threading.Thread(target=SimulatedAttempt(setting, job).run, daemon=True).start()

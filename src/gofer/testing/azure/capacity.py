@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gofer.testing.azure.jobs import ACTIVE, Job
+from gofer.testing.azure.jobs import ACTIVE, SimulatedJob
 from gofer.testing.azure.messages import Json, user_error
 from gofer.testing.azure.shelf import Shelf
 from gofer.testing.azure.world import INSTANCE_TYPES
 
 
 @dataclass(frozen=True)
-class Need:
+class CapacityRequest:
     """What a job holds while it runs. `series` is empty except on a virtual cluster."""
 
     pool: str
@@ -23,11 +23,11 @@ class Need:
     locations: tuple[str, ...] = ()
 
 
-def need_of(job: Job, shelf: Shelf) -> Need:
+def need_of(job: SimulatedJob, shelf: Shelf) -> CapacityRequest:
     """Refused when the compute does not exist or can never hold the job."""
     compute_id = str(job.properties.get("computeId") or "")
     if not compute_id or compute_id.lower() in ("serverless", "azureml:serverless"):
-        return Need("serverless", nodes_of(job))
+        return CapacityRequest("serverless", nodes_of(job))
     if "/virtualclusters/" in compute_id.lower():
         return _quota_need(job, shelf, compute_id)
     if "/" not in compute_id:
@@ -42,10 +42,10 @@ def need_of(job: Job, shelf: Shelf) -> Need:
             f"The requested node count {nodes} exceeds the maximum of the compute target, {limit}."
         )
     _check_instance_type(job, compute)
-    return Need(compute["id"].lower(), nodes)
+    return CapacityRequest(compute["id"].lower(), nodes)
 
 
-def _check_instance_type(job: Job, compute: Json) -> None:
+def _check_instance_type(job: SimulatedJob, compute: Json) -> None:
     """Refused when a Kubernetes compute does not list the one that the job names. None means its default."""
     known = compute["properties"]["properties"].get("instanceTypes")
     wanted = job.resources.get("instanceType")
@@ -56,11 +56,11 @@ def _check_instance_type(job: Job, compute: Json) -> None:
     raise user_error(f"{message} Defined are: {', '.join(known)}.")
 
 
-def nodes_of(job: Job) -> int:
+def nodes_of(job: SimulatedJob) -> int:
     return int(job.resources.get("instanceCount") or super_computer(job).get("instanceCount") or 1)
 
 
-def super_computer(job: Job) -> Json:
+def super_computer(job: SimulatedJob) -> Json:
     """The part of the resources that speaks to Singularity; tools spell its name in several ways."""
     properties = job.resources.get("properties") or {}
     for name, value in properties.items():
@@ -69,7 +69,7 @@ def super_computer(job: Job) -> Json:
     return {}
 
 
-def _quota_need(job: Job, shelf: Shelf, compute_id: str) -> Need:
+def _quota_need(job: SimulatedJob, shelf: Shelf, compute_id: str) -> CapacityRequest:
     cluster = shelf.get("virtualcluster", compute_id)
     if cluster is None:
         raise user_error(f"The virtual cluster '{compute_id.rsplit('/', 1)[-1]}' was not found.", 404)
@@ -86,7 +86,7 @@ def _quota_need(job: Job, shelf: Shelf, compute_id: str) -> Need:
     asked = job.resources.get("locations") or words.get("locations") or words.get("location") or list(here)
     locations = tuple([asked] if isinstance(asked, str) else asked)
     nodes, gpus = nodes_of(job), nodes_of(job) * max(known[2], 1)
-    need = Need(cluster["id"].lower(), nodes, gpus, tier, known[1], locations)
+    need = CapacityRequest(cluster["id"].lower(), nodes, gpus, tier, known[1], locations)
     if not any(_limit(cluster, place, need) >= gpus for place in locations):
         most = max((_limit(cluster, place, need) for place in locations), default=0)
         what = f"{known[1]} in the {tier} tier"
@@ -96,12 +96,14 @@ def _quota_need(job: Job, shelf: Shelf, compute_id: str) -> Need:
     return need
 
 
-def _limit(cluster: Json, location: str, need: Need) -> int:
+def _limit(cluster: Json, location: str, need: CapacityRequest) -> int:
     rows = cluster["properties"]["managed"]["quotas"].get(location, {}).get("limits", [])
     return next((row["limit"] for row in rows if row["id"] == need.series and row["slaTier"] == need.tier), 0)
 
 
-def place_for(job: Job, need: Need, shelf: Shelf, others: Iterable[Job]) -> tuple[list[str], str] | None:
+def place_for(
+    job: SimulatedJob, need: CapacityRequest, shelf: Shelf, others: Iterable[SimulatedJob]
+) -> tuple[list[str], str] | None:
     """The nodes and the location the job gets, or None when it must wait."""
     active = [other for other in others if other.status in ACTIVE and other is not job]
     if need.series:
@@ -122,7 +124,9 @@ def node_names(compute: Json) -> list[str]:
     return [f"tvmps_{compute['name']}_{index}" for index in range(compute["sim"]["nodes"])]
 
 
-def used_by(cluster: Json, location: str, series: str, tier: str, jobs: Iterable[Job], shelf: Shelf) -> int:
+def used_by(
+    cluster: Json, location: str, series: str, tier: str, jobs: Iterable[SimulatedJob], shelf: Shelf
+) -> int:
     """GPUs that active jobs hold; an empty location or tier counts them all."""
     total = 0
     for job in jobs:
@@ -134,7 +138,9 @@ def used_by(cluster: Json, location: str, series: str, tier: str, jobs: Iterable
     return total
 
 
-def _room_in_cluster(need: Need, shelf: Shelf, active: list[Job]) -> tuple[list[str], str] | None:
+def _room_in_cluster(
+    need: CapacityRequest, shelf: Shelf, active: list[SimulatedJob]
+) -> tuple[list[str], str] | None:
     cluster = shelf.get("virtualcluster", need.pool)
     if cluster is None:
         return None
@@ -145,7 +151,7 @@ def _room_in_cluster(need: Need, shelf: Shelf, active: list[Job]) -> tuple[list[
     return None
 
 
-def _pool(job: Job) -> str:
+def _pool(job: SimulatedJob) -> str:
     compute_id = str(job.properties.get("computeId") or "").lower()
     if "/" in compute_id:
         return compute_id

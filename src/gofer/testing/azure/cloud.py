@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from gofer.testing.azure.messages import Answer, Request, not_found
+from gofer.testing.azure.messages import SimulatedRequest, SimulatedResponse, not_found
 from gofer.testing.azure.routes import SUBSCRIPTION, WORKSPACE, Route
 from gofer.testing.azure.shelf import Shelf
 from gofer.testing.azure.tokens import TENANT
@@ -12,7 +12,7 @@ from gofer.testing.azure.tokens import TENANT
 _SERVICES = ("api", "history", "artifacts", "experimentation", "metric", "mlflow")
 
 
-class Cloud:
+class SimulatedCloud:
     """Answers that do not change while the simulator runs."""
 
     def __init__(self, shelf: Shelf, blobs: str) -> None:
@@ -32,7 +32,7 @@ class Cloud:
             Route("GET", "/discovery/v1.0" + WORKSPACE, self._services, open=True),
         ]
 
-    def _endpoints(self, request: Request) -> Answer:
+    def _endpoints(self, request: SimulatedRequest) -> SimulatedResponse:
         cloud = {
             "name": "GoferSimulator",
             # Azure ML's own client derives the audience of its data plane from the portal's last words.
@@ -47,24 +47,24 @@ class Cloud:
             "graph": f"{request.base}/graph",
             "suffixes": {"storage": f"core.localhost:{self._blobs.port}", "acrLoginServer": "azurecr.io"},
         }
-        return Answer(body=[cloud])
+        return SimulatedResponse(body=[cloud])
 
-    def _tenants(self, request: Request) -> Answer:
+    def _tenants(self, request: SimulatedRequest) -> SimulatedResponse:
         tenant = {
             "id": f"/tenants/{TENANT}",
             "tenantId": TENANT,
             "displayName": "Simulated",
             "countryCode": "US",
         }
-        return Answer(body={"value": [tenant]})
+        return SimulatedResponse(body={"value": [tenant]})
 
-    def _subscriptions(self, request: Request) -> Answer:
-        return Answer(body={"value": [_subscription(one) for one in self._known()]})
+    def _subscriptions(self, request: SimulatedRequest) -> SimulatedResponse:
+        return SimulatedResponse(body={"value": [_subscription(one) for one in self._known()]})
 
-    def _subscription(self, request: Request) -> Answer:
+    def _subscription(self, request: SimulatedRequest) -> SimulatedResponse:
         if request.parts["sub"] not in self._known():
             raise not_found("subscription", request.parts["sub"])
-        return Answer(body=_subscription(request.parts["sub"]))
+        return SimulatedResponse(body=_subscription(request.parts["sub"]))
 
     def _known(self) -> list[str]:
         found = [
@@ -73,23 +73,23 @@ class Cloud:
         ]
         return list(dict.fromkeys(found))
 
-    def _groups(self, request: Request) -> Answer:
+    def _groups(self, request: SimulatedRequest) -> SimulatedResponse:
         start = f"/subscriptions/{request.parts['sub']}/"
         names = [one["id"].split("/")[4] for one in self._shelf.all("workspace", start)]
         made = [
             {"id": f"{start}resourceGroups/{name}", "name": name, "location": "eastus"}
             for name in dict.fromkeys(names)
         ]
-        return Answer(body={"value": made})
+        return SimulatedResponse(body={"value": made})
 
-    def _group(self, request: Request) -> Answer:
+    def _group(self, request: SimulatedRequest) -> SimulatedResponse:
         path = f"/subscriptions/{request.parts['sub']}/resourceGroups/{request.parts['group']}"
         if not self._shelf.all("workspace", path + "/"):
             raise not_found("resource group", request.parts["group"])
-        return Answer(body={"id": path, "name": request.parts["group"], "location": "eastus"})
+        return SimulatedResponse(body={"id": path, "name": request.parts["group"], "location": "eastus"})
 
-    def _services(self, request: Request) -> Answer:
-        return Answer(body=dict.fromkeys(_SERVICES, request.base))
+    def _services(self, request: SimulatedRequest) -> SimulatedResponse:
+        return SimulatedResponse(body=dict.fromkeys(_SERVICES, request.base))
 
 
 def _subscription(name: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gofer.testing.azure.blobs import BlobError, Container
-from gofer.testing.azure.jobs import Job
+from gofer.testing.azure.jobs import SimulatedJob
 from gofer.testing.azure.messages import Json
 from gofer.testing.azure.sealed import Sealed, seal
 from gofer.testing.azure.shelf import Shelf
@@ -42,7 +42,7 @@ class Data:
 
     shelf: Shelf
     storage: Storage
-    job: Job
+    job: SimulatedJob
     who: str
     # Inputs that the job must leave as they are.
     sealed: list[Sealed] = field(default_factory=list)
@@ -182,7 +182,7 @@ class Data:
         return count
 
 
-def output_uri(job: Job, name: str) -> str:
+def output_uri(job: SimulatedJob, name: str) -> str:
     """Where an output goes, in the long form: the place the job names, or one in the workspace's store."""
     given = (job.properties.get("outputs") or {}).get(name) or {}
     uri = str(given.get("uri") or f"azureml://datastores/workspaceblobstore/paths/azureml/{job.name}/{name}/")

@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from dataclasses import dataclass
 
-from gofer.testing.azure.messages import Answer, Json, Refused
+from gofer.testing.azure.messages import Json, Refused, SimulatedResponse
 
 _KINDS = ("status", "drop-before", "drop-after", "truncate", "delay")
 _CODES = {401: "ExpiredAuthenticationToken", 403: "AuthorizationFailed", 404: "ResourceNotFound"}
@@ -35,7 +35,7 @@ class Fault:
     claims: str = ""
     seconds: float = 0.0
 
-    def answer(self) -> Answer:
+    def answer(self) -> SimulatedResponse:
         """What a `status` fault says."""
         code = self.code or {**_CODES, **_MORE_CODES}.get(self.status, "Fault")
         headers = {"Retry-After": self.retry_after} if self.retry_after else {}

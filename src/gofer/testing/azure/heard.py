@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from gofer.testing.azure.messages import Json, Request
+from gofer.testing.azure.messages import Json, SimulatedRequest
 
 _MOST = 10_000
 
@@ -27,7 +27,7 @@ class Heard:
             kept, self._kept = self._kept or [], None
         return {"requests": kept}
 
-    def keep(self, request: Request, route: str) -> None:
+    def keep(self, request: SimulatedRequest, route: str) -> None:
         """A request and the route that it took."""
         if route.startswith("/_sim/"):
             return

@@ -10,8 +10,8 @@ from gofer.testing.azure.capacity import nodes_of
 from gofer.testing.azure.clock import stamp
 from gofer.testing.azure.data import output_uri
 from gofer.testing.azure.filters import read_filter
-from gofer.testing.azure.jobs import Job, Jobs
-from gofer.testing.azure.messages import Answer, Json, Request, not_found
+from gofer.testing.azure.jobs import JobTable, SimulatedJob
+from gofer.testing.azure.messages import Json, SimulatedRequest, SimulatedResponse, not_found
 from gofer.testing.azure.routes import WORKSPACE, Route
 from gofer.testing.azure.shelf import Shelf
 from gofer.testing.azure.storage import Storage
@@ -34,7 +34,12 @@ class History:
     """`find` gives the job that a request's workspace and `name` mean."""
 
     def __init__(
-        self, jobs: Jobs, shelf: Shelf, storage: Storage, find: Callable[[Request], Job], page: int
+        self,
+        jobs: JobTable,
+        shelf: Shelf,
+        storage: Storage,
+        find: Callable[[SimulatedRequest], SimulatedJob],
+        page: int,
     ) -> None:
         self._jobs = jobs
         self._shelf = shelf
@@ -54,7 +59,7 @@ class History:
                 Route("GET", run + "/artifacts/contentinfo", self._content),
                 Route("GET", run + "/artifacts/path", self._artifacts),
                 Route("GET", run + "/serviceinstances/{node}", self._services),
-                Route("GET", run + "/children", lambda request: Answer(body={"value": []})),
+                Route("GET", run + "/children", lambda request: SimulatedResponse(body={"value": []})),
             ]
             # Only within an experiment, as the official client knows it.
             made += [Route("POST", f"{_RUNS}{middle}/runs:query", self._query)] if middle else []
@@ -67,19 +72,19 @@ class History:
             Route("GET", _FILES + "/contentinfo/ExperimentRun/{container}/{path*}", self._content),
         ]
 
-    def _details(self, request: Request) -> Answer:
+    def _details(self, request: SimulatedRequest) -> SimulatedResponse:
         job = self._find(request)
         account, container = self._place(job)
         links = {name: self._storage.link(account, container, f"{job.folder}/{name}") for name in job.logs}
         run = self._shown(job)
         body = {name: value for name, value in run.items() if name not in _RUN_ALONE}
         body |= {"createdTimeUtc": run["createdUtc"], "warnings": []}
-        return Answer(body={**body, "logFiles": links, "runDefinition": _definition(job)})
+        return SimulatedResponse(body={**body, "logFiles": links, "runDefinition": _definition(job)})
 
-    def _run(self, request: Request) -> Answer:
-        return Answer(body=self._shown(self._find(request)))
+    def _run(self, request: SimulatedRequest) -> SimulatedResponse:
+        return SimulatedResponse(body=self._shown(self._find(request)))
 
-    def _run_data(self, request: Request) -> Answer:
+    def _run_data(self, request: SimulatedRequest) -> SimulatedResponse:
         request.parts["name"] = str(request.json().get("runId", ""))
         job = self._find(request)
         specification = json.loads(self._jobs.render(job))
@@ -88,9 +93,9 @@ class History:
             "runDefinition": _definition(job),
             "jobSpecification": specification,
         }
-        return Answer(body=body)
+        return SimulatedResponse(body=body)
 
-    def _modify(self, request: Request) -> Answer:
+    def _modify(self, request: SimulatedRequest) -> SimulatedResponse:
         """What the official client sends to change a job, and the portal for its edits in place."""
         job, body = self._find(request), request.json()
         with self._jobs.changed:
@@ -103,7 +108,7 @@ class History:
             self._jobs.save(job)
         return self._run(request)
 
-    def _query(self, request: Request) -> Answer:
+    def _query(self, request: SimulatedRequest) -> SimulatedResponse:
         """Newest first, unless `orderBy` says otherwise; `filter`, `top` and `continuationToken` as well."""
         name = request.parts["experiment"]
         mine = [job for job in self._of(request) if name in (job.experiment, _experiment_id(job))]
@@ -111,7 +116,7 @@ class History:
             raise not_found("experiment", name)
         return self._page_of([self._shown(job) for job in mine], request.json())
 
-    def _experiments(self, request: Request) -> Answer:
+    def _experiments(self, request: SimulatedRequest) -> SimulatedResponse:
         found = {
             _experiment_id(job): {"experimentId": _experiment_id(job), "name": job.experiment, "tags": {}}
             | {"createdUtc": stamp(job.created), "archivedTime": None}
@@ -119,7 +124,7 @@ class History:
         }
         return self._page_of(list(found.values()), request.json())
 
-    def _of(self, request: Request) -> list[Job]:
+    def _of(self, request: SimulatedRequest) -> list[SimulatedJob]:
         """The workspace's jobs, newest first."""
         parts = request.parts
         start = f"/subscriptions/{parts['sub']}/resourceGroups/{parts['group']}/".lower()
@@ -127,7 +132,7 @@ class History:
         found = [job for job in self._jobs.all() if job.workspace.lower().startswith(start)]
         return [job for job in reversed(found) if job.workspace.lower().endswith(end)]
 
-    def _page_of(self, rows: list[Json], query: Json) -> Answer:
+    def _page_of(self, rows: list[Json], query: Json) -> SimulatedResponse:
         fits = read_filter(str(query.get("filter") or ""))
         found = [row for row in rows if fits(row)]
         for order in reversed(str(query.get("orderBy") or "").split(",")):
@@ -139,27 +144,29 @@ class History:
         answer: Json = {"value": found[skip : skip + top], "continuationToken": None, "nextLink": None}
         if len(found) > skip + top:
             answer["continuationToken"] = str(skip + top)
-        return Answer(body=answer)
+        return SimulatedResponse(body=answer)
 
-    def _artifacts(self, request: Request) -> Answer:
+    def _artifacts(self, request: SimulatedRequest) -> SimulatedResponse:
         job = self._job_of(request)
         account, container = self._place(job)
         start = f"{job.folder}/" + request.query.get("path", "")
         blobs = self._storage.own(account, container).list(start)
-        return Answer(body={"value": [_artifact(job, blob.name[len(job.folder) + 1 :]) for blob in blobs]})
+        return SimulatedResponse(
+            body={"value": [_artifact(job, blob.name[len(job.folder) + 1 :]) for blob in blobs]}
+        )
 
-    def _content(self, request: Request) -> Answer:
+    def _content(self, request: SimulatedRequest) -> SimulatedResponse:
         job = self._job_of(request)
         path = request.parts.get("path") or request.query.get("path", "")
         account, container = self._place(job)
         name = f"{job.folder}/{path}"
         if self._storage.own(account, container).size(name) is None:
             raise not_found("artifact", path)
-        return Answer(
+        return SimulatedResponse(
             body={**_artifact(job, path), "contentUri": self._storage.link(account, container, name)}
         )
 
-    def _services(self, request: Request) -> Answer:
+    def _services(self, request: SimulatedRequest) -> SimulatedResponse:
         """Of one node, as the official client asks for them."""
         job, node = self._find(request), int(request.parts["node"])
         made: Json = {}
@@ -172,28 +179,28 @@ class History:
                 **told,
                 "properties": now.get("properties") or {},
             }
-        return Answer(body={"instances": made})
+        return SimulatedResponse(body={"instances": made})
 
-    def _resolve(self, request: Request) -> Answer:
+    def _resolve(self, request: SimulatedRequest) -> SimulatedResponse:
         """Where the data assets are that jobs made of their outputs."""
         found = {}
         for wanted in request.json().get("values") or []:
             name, _, output = str(wanted).partition("/")
             request.parts["name"] = name
             found[wanted] = {"uri": output_uri(self._find(request), output), "type": "uri_folder"}
-        return Answer(body={"values": found})
+        return SimulatedResponse(body={"values": found})
 
-    def _job_of(self, request: Request) -> Job:
+    def _job_of(self, request: SimulatedRequest) -> SimulatedJob:
         if "container" in request.parts:
             request.parts["name"] = request.parts["container"].removeprefix("dcid.")
         return self._find(request)
 
-    def _place(self, job: Job) -> tuple[str, str]:
+    def _place(self, job: SimulatedJob) -> tuple[str, str]:
         store = self._shelf.get("datastore", f"{job.workspace}/datastores/workspaceartifactstore")
         assert store is not None
         return store["properties"]["accountName"], store["properties"]["containerName"]
 
-    def _shown(self, job: Job) -> Json:
+    def _shown(self, job: SimulatedJob) -> Json:
         compute = str(job.properties.get("computeId") or "").rsplit("/", 1)[-1]
         return {
             "runId": job.name,
@@ -218,7 +225,7 @@ class History:
         }
 
 
-def _times(job: Job) -> Json:
+def _times(job: SimulatedJob) -> Json:
     return {
         "createdUtc": stamp(job.created),
         "startTimeUtc": stamp(job.started) if job.started is not None else None,
@@ -226,7 +233,7 @@ def _times(job: Job) -> Json:
     }
 
 
-def _outcome(job: Job) -> Json:
+def _outcome(job: SimulatedJob) -> Json:
     error = {"error": {**job.error, "severity": None}, "time": stamp(job.ended or 0)} if job.error else None
     given = job.properties.get("outputs") or {} if job.status == "Completed" else {}
     outputs = {
@@ -237,7 +244,7 @@ def _outcome(job: Job) -> Json:
     return {"error": error, "inputs": {}, "outputs": outputs}
 
 
-def _definition(job: Job) -> Json:
+def _definition(job: SimulatedJob) -> Json:
     """The run's definition, in the words of the first SDK where a job was left by it."""
     kept = job.notes.get("sim.run-definition")
     if kept:
@@ -256,7 +263,7 @@ def _definition(job: Job) -> Json:
     }
 
 
-def _artifact(job: Job, path: str) -> Json:
+def _artifact(job: SimulatedJob, path: str) -> Json:
     container = f"dcid.{job.name}"
     return {
         "artifactId": f"ExperimentRun/{container}/{path}",
@@ -266,5 +273,5 @@ def _artifact(job: Job, path: str) -> Json:
     }
 
 
-def _experiment_id(job: Job) -> str:
+def _experiment_id(job: SimulatedJob) -> str:
     return hashlib.md5(f"{job.workspace}/{job.experiment}".lower().encode()).hexdigest()

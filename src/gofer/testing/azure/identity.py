@@ -9,7 +9,7 @@ import threading
 import time
 from urllib.parse import parse_qsl
 
-from gofer.testing.azure.messages import Answer, Json, Request
+from gofer.testing.azure.messages import Json, SimulatedRequest, SimulatedResponse
 from gofer.testing.azure.routes import Route
 from gofer.testing.azure.tenants import named
 from gofer.testing.azure.tokens import CLIENT, SECRET, TENANT, VOUCHER, Tokens
@@ -17,7 +17,7 @@ from gofer.testing.azure.tokens import CLIENT, SECRET, TENANT, VOUCHER, Tokens
 _ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 
-class Identity:
+class LoginService:
     """Answers of the login service. Device codes are approved by the admin API, or at once when `hasty`."""
 
     def __init__(self, tokens: Tokens, node_secret: str) -> None:
@@ -52,7 +52,7 @@ class Identity:
                 self._codes[code] = "ok"
         return len(found)
 
-    def _openid(self, request: Request) -> Answer:
+    def _openid(self, request: SimulatedRequest) -> SimulatedResponse:
         base = f"{request.base}/{request.parts['tenant']}"
         body = {
             "issuer": f"{base}/v2.0",
@@ -62,13 +62,15 @@ class Identity:
             "tenant_region_scope": "NA",
             "cloud_instance_name": "127.0.0.1",
         }
-        return Answer(body=body)
+        return SimulatedResponse(body=body)
 
-    def _instance(self, request: Request) -> Answer:
+    def _instance(self, request: SimulatedRequest) -> SimulatedResponse:
         where = f"{request.base}/{TENANT}/v2.0/.well-known/openid-configuration"
-        return Answer(body={"tenant_discovery_endpoint": where, "api-version": "1.1", "metadata": []})
+        return SimulatedResponse(
+            body={"tenant_discovery_endpoint": where, "api-version": "1.1", "metadata": []}
+        )
 
-    def _device_code(self, request: Request) -> Answer:
+    def _device_code(self, request: SimulatedRequest) -> SimulatedResponse:
         code, word = secrets.token_hex(16), secrets.token_hex(4).upper()
         form = dict(parse_qsl(request.body.decode(), keep_blank_values=True))
         with self._lock:
@@ -85,9 +87,9 @@ class Identity:
             "expires_in": 900,
             "interval": 1,
         }
-        return Answer(body={**body, "message": message})
+        return SimulatedResponse(body={**body, "message": message})
 
-    def _token(self, request: Request) -> Answer:
+    def _token(self, request: SimulatedRequest) -> SimulatedResponse:
         form: Json = dict(parse_qsl(request.body.decode(), keep_blank_values=True))
         form["tenant"] = named(request.parts["tenant"])
         grant = form.get("grant_type", "")
@@ -108,7 +110,7 @@ class Identity:
             return self._grant(form, CLIENT, refresh=True)
         return _declined("unsupported_grant_type", f"AADSTS70003: The app requested '{grant}'.")
 
-    def _device_grant(self, form: Json) -> Answer:
+    def _device_grant(self, form: Json) -> SimulatedResponse:
         with self._lock:
             word = self._codes.get(str(form.get("device_code", "")))
             if word == "ok":
@@ -120,7 +122,7 @@ class Identity:
         scope = form.get("scope") or self._scopes.pop(form["device_code"], "")
         return self._grant({**form, "scope": scope}, CLIENT, refresh=True)
 
-    def _grant(self, form: Json, who: str, *, refresh: bool) -> Answer:
+    def _grant(self, form: Json, who: str, *, refresh: bool) -> SimulatedResponse:
         scopes = str(form.get("scope") or form.get("resource") or "").split()
         whole = [scope for scope in scopes if "://" in scope]
         resource = (whole[0] if whole else "https://management.azure.com").removesuffix("/.default")
@@ -135,35 +137,39 @@ class Identity:
         if refresh:
             body |= {"refresh_token": "dummy-refresh-token", "scope": " ".join(scopes), "expires_on": ends}
             body |= {"id_token": token, "client_info": "eyJ1aWQiOiJkdW1teSIsInV0aWQiOiJkdW1teSJ9"}
-        return Answer(body=body)
+        return SimulatedResponse(body=body)
 
-    def _app_service(self, request: Request) -> Answer:
+    def _app_service(self, request: SimulatedRequest) -> SimulatedResponse:
         return self._managed(
             request, request.headers.get("x-identity-header"), request.query.get("client_id")
         )
 
-    def _machine_learning(self, request: Request) -> Answer:
+    def _machine_learning(self, request: SimulatedRequest) -> SimulatedResponse:
         return self._managed(request, request.headers.get("secret"), request.query.get("clientid"))
 
-    def _instance_metadata(self, request: Request) -> Answer:
+    def _instance_metadata(self, request: SimulatedRequest) -> SimulatedResponse:
         if request.headers.get("metadata", "").lower() != "true":
-            return Answer(
+            return SimulatedResponse(
                 400,
                 {"error": "invalid_request", "error_description": "Required metadata header not specified"},
             )
         return self._managed(request, self._node_secret, request.query.get("client_id"))
 
-    def _managed(self, request: Request, shown: str | None, client: str | None) -> Answer:
+    def _managed(self, request: SimulatedRequest, shown: str | None, client: str | None) -> SimulatedResponse:
         if shown != self._node_secret:
-            return Answer(401, {"statusCode": 401, "message": "The secret does not match."})
+            return SimulatedResponse(401, {"statusCode": 401, "message": "The secret does not match."})
         if self.node_clients and client and client not in self.node_clients:
-            return Answer(400, {"statusCode": 400, "message": "No User Assigned Managed Identity found."})
+            return SimulatedResponse(
+                400, {"statusCode": 400, "message": "No User Assigned Managed Identity found."}
+            )
         resource = request.query.get("resource", "").removesuffix("/.default")
         if not resource:
-            return Answer(400, {"statusCode": 400, "message": "The resource is missing."})
+            return SimulatedResponse(400, {"statusCode": 400, "message": "The resource is missing."})
         token, ends = self._tokens.mint(resource, client or "compute-identity")
         body = {"access_token": token, "expires_on": str(ends), "resource": resource, "token_type": "Bearer"}
-        return Answer(body={**body, "client_id": client or "compute-identity", "expires_in": str(3600)})
+        return SimulatedResponse(
+            body={**body, "client_id": client or "compute-identity", "expires_in": str(3600)}
+        )
 
 
 def _vouches(assertion: str, client: str) -> bool:
@@ -181,6 +187,6 @@ def _vouches(assertion: str, client: str) -> bool:
         return False
 
 
-def _declined(error: str, message: str, status: int = 400) -> Answer:
+def _declined(error: str, message: str, status: int = 400) -> SimulatedResponse:
     code = int("".join(filter(str.isdigit, message.split(":")[0])) or 0)
-    return Answer(status, {"error": error, "error_description": message, "error_codes": [code]})
+    return SimulatedResponse(status, {"error": error, "error_description": message, "error_codes": [code]})

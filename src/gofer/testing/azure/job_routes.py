@@ -7,9 +7,9 @@ from urllib.parse import urlencode
 
 from gofer.testing.azure.capacity import need_of
 from gofer.testing.azure.clock import Clock, duration_s
-from gofer.testing.azure.jobs import ENDED, MUTABLE, Job, Jobs
+from gofer.testing.azure.jobs import ENDED, MUTABLE, JobTable, SimulatedJob
 from gofer.testing.azure.launch import check_command
-from gofer.testing.azure.messages import Answer, Json, Request, not_found, user_error
+from gofer.testing.azure.messages import Json, SimulatedRequest, SimulatedResponse, not_found, user_error
 from gofer.testing.azure.routes import WORKSPACE, Route
 from gofer.testing.azure.scheduler import Scheduler
 from gofer.testing.azure.shelf import Shelf
@@ -24,7 +24,7 @@ _JOB = WORKSPACE + "/jobs/{name}"
 class JobRoutes:
     """`page` is how many jobs one page of a list has."""
 
-    def __init__(self, jobs: Jobs, shelf: Shelf, scheduler: Scheduler, clock: Clock, page: int) -> None:
+    def __init__(self, jobs: JobTable, shelf: Shelf, scheduler: Scheduler, clock: Clock, page: int) -> None:
         self._jobs = jobs
         self._shelf = shelf
         self._scheduler = scheduler
@@ -41,13 +41,13 @@ class JobRoutes:
             Route("GET", WORKSPACE + "/operations/{kind}/{name}", self._operation),
         ]
 
-    def find(self, request: Request) -> Job:
+    def find(self, request: SimulatedRequest) -> SimulatedJob:
         job = self._jobs.get(f"{self._workspace(request)}/jobs/{request.parts['name']}")
         if job is None:
             raise not_found("job", request.parts["name"])
         return job
 
-    def _workspace(self, request: Request) -> str:
+    def _workspace(self, request: SimulatedRequest) -> str:
         parts = request.parts
         found = self._shelf.get("workspace", workspace_id(parts["sub"], parts["group"], parts["ws"]))
         if found is None:
@@ -55,10 +55,10 @@ class JobRoutes:
             raise not_found("Resource", f"{what}' under resource group '{parts['group']}")
         return str(found["id"])
 
-    def _get(self, request: Request) -> Answer:
-        return Answer(body=self._jobs.render(self.find(request)))
+    def _get(self, request: SimulatedRequest) -> SimulatedResponse:
+        return SimulatedResponse(body=self._jobs.render(self.find(request)))
 
-    def _put(self, request: Request) -> Answer:
+    def _put(self, request: SimulatedRequest) -> SimulatedResponse:
         workspace, name = self._workspace(request), request.parts["name"]
         properties = request.json().get("properties")
         if not isinstance(properties, dict):
@@ -69,12 +69,12 @@ class JobRoutes:
             job = self._jobs.get(f"{workspace}/jobs/{name}")
             if job is not None:
                 self._update(job, properties)
-                return Answer(200, self._jobs.render(job))
-            return Answer(201, self._jobs.render(self._create(workspace, name, properties)))
+                return SimulatedResponse(200, self._jobs.render(job))
+            return SimulatedResponse(201, self._jobs.render(self._create(workspace, name, properties)))
 
-    def _create(self, workspace: str, name: str, properties: Json) -> Job:
+    def _create(self, workspace: str, name: str, properties: Json) -> SimulatedJob:
         path = f"{workspace}/jobs/{name}"
-        job = Job(path, name, workspace, properties, self._clock.now(), self._jobs.next_seq())
+        job = SimulatedJob(path, name, workspace, properties, self._clock.now(), self._jobs.next_seq())
         job.tags = _words(properties.get("tags"), "tags")
         job.notes = _words(properties.get("properties"), "properties")
         self._check(job)
@@ -84,7 +84,7 @@ class JobRoutes:
         self._jobs.add(job)
         return job
 
-    def _check(self, job: Job) -> None:
+    def _check(self, job: SimulatedJob) -> None:
         """What the service refuses at once."""
         properties = job.properties
         if properties.get("jobType") != "Command":
@@ -130,7 +130,7 @@ class JobRoutes:
         if not known:
             raise user_error(f"The environment '{environment}' was not found.", 404)
 
-    def _update(self, job: Job, properties: Json) -> None:
+    def _update(self, job: SimulatedJob, properties: Json) -> None:
         """Only some properties of a job that exists may change; the same body again changes nothing."""
         for name, value in properties.items():
             fixed = name not in MUTABLE and name not in ("status", "services", "outputs")
@@ -149,7 +149,7 @@ class JobRoutes:
         job.archived = bool(properties.get("isArchived", job.archived))
         self._jobs.save(job)
 
-    def _list(self, request: Request) -> Answer:
+    def _list(self, request: SimulatedRequest) -> SimulatedResponse:
         workspace, query = self._workspace(request), request.query
         found = [job for job in reversed(self._jobs.all(workspace)) if _wanted(job, query)]
         try:
@@ -161,36 +161,36 @@ class JobRoutes:
         if len(found) > start + self._page:
             link = urlencode({**query, "$skip": str(start + self._page)})
             body += b',"nextLink":"' + f"{request.base}{request.path}?{link}".encode() + b'"'
-        return Answer(body=body + b"}")
+        return SimulatedResponse(body=body + b"}")
 
-    def _cancel(self, request: Request) -> Answer:
+    def _cancel(self, request: SimulatedRequest) -> SimulatedResponse:
         job = self.find(request)
         if job.status in ENDED:
-            return Answer(200, {})
+            return SimulatedResponse(200, {})
         self._scheduler.cancel(job)
         return self._accepted(request, "cancel", job)
 
-    def _delete(self, request: Request) -> Answer:
+    def _delete(self, request: SimulatedRequest) -> SimulatedResponse:
         job = self.find(request)
         if job.status not in ENDED:
             raise user_error(f"The job '{job.name}' is {job.status} and cannot be deleted.", 409)
         self._jobs.remove(job)
         return self._accepted(request, "delete", job)
 
-    def _accepted(self, request: Request, kind: str, job: Job) -> Answer:
+    def _accepted(self, request: SimulatedRequest, kind: str, job: SimulatedJob) -> SimulatedResponse:
         version = urlencode({"api-version": request.query.get("api-version", "")})
         where = f"{request.base}{job.workspace}/operations/{kind}/{job.name}?{version}"
-        return Answer(202, None, {"Location": where, "Retry-After": "0"})
+        return SimulatedResponse(202, None, {"Location": where, "Retry-After": "0"})
 
-    def _operation(self, request: Request) -> Answer:
+    def _operation(self, request: SimulatedRequest) -> SimulatedResponse:
         """What a long-running operation's address says: 202 while it goes on."""
         if request.parts["kind"] == "delete" or self.find(request).status in ENDED:
-            return Answer(200, {})
+            return SimulatedResponse(200, {})
         where = f"{request.base}{request.path}?{urlencode(request.query)}"
-        return Answer(202, None, {"Location": where, "Retry-After": "1"})
+        return SimulatedResponse(202, None, {"Location": where, "Retry-After": "1"})
 
 
-def _services(job: Job) -> Json:
+def _services(job: SimulatedJob) -> Json:
     """Those the job asks for, before they run."""
     made = {name: dict(service) for name, service in (job.properties.get("services") or {}).items()}
     if public_keys(job) and not made:
@@ -200,7 +200,7 @@ def _services(job: Job) -> Json:
     }
 
 
-def _wanted(job: Job, query: dict[str, str]) -> bool:
+def _wanted(job: SimulatedJob, query: dict[str, str]) -> bool:
     view = query.get("listViewType") or "ActiveOnly"
     if view != "All" and job.archived != (view == "ArchivedOnly"):
         return False

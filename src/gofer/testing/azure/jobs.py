@@ -37,7 +37,7 @@ _GIVEN: Json = {
 
 
 @dataclass
-class Job:
+class SimulatedJob:
     """One job. Everything but `wish` is written down with each change."""
 
     id: str
@@ -95,10 +95,10 @@ class Job:
         return str(self.properties.get("experimentName") or "Default")
 
 
-_FIELDS = frozenset(one.name for one in fields(Job))
+_FIELDS = frozenset(one.name for one in fields(SimulatedJob))
 
 
-class Jobs:
+class JobTable:
     """Every job. Any thread; `changed` is told of each change, and its lock guards them all."""
 
     def __init__(self, shelf: Shelf, clock: Clock) -> None:
@@ -106,9 +106,9 @@ class Jobs:
         self._clock = clock
         self.changed = threading.Condition(threading.RLock())
         self.base = ""
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, SimulatedJob] = {}
         for kept in shelf.all("job"):
-            job = Job(**{name: value for name, value in kept.items() if name in _FIELDS})
+            job = SimulatedJob(**{name: value for name, value in kept.items() if name in _FIELDS})
             self._jobs[job.id.lower()] = job
         self._seq = max((job.seq for job in self._jobs.values()), default=0)
 
@@ -117,33 +117,33 @@ class Jobs:
             self._seq += 1
             return self._seq
 
-    def add(self, job: Job) -> None:
+    def add(self, job: SimulatedJob) -> None:
         with self.changed:
             self._jobs[job.id.lower()] = job
             job.history.append([job.status, self._clock.now()])
             self.save(job)
 
-    def get(self, job_id: str) -> Job | None:
+    def get(self, job_id: str) -> SimulatedJob | None:
         return self._jobs.get(job_id.lower())
 
-    def named(self, name: str) -> Job | None:
+    def named(self, name: str) -> SimulatedJob | None:
         """Whichever workspace it is in."""
         with self.changed:
             return next((job for job in self._jobs.values() if job.name == name), None)
 
-    def remove(self, job: Job) -> None:
+    def remove(self, job: SimulatedJob) -> None:
         with self.changed:
             self._jobs.pop(job.id.lower(), None)
             self._shelf.delete("job", job.id)
             self.changed.notify_all()
 
-    def all(self, workspace: str = "") -> list[Job]:
+    def all(self, workspace: str = "") -> list[SimulatedJob]:
         """Oldest first."""
         with self.changed:
             jobs = list(self._jobs.values())
         return [job for job in jobs if not workspace or job.workspace.lower() == workspace.lower()]
 
-    def become(self, job: Job, status: str, *, error: Json | None = None) -> None:
+    def become(self, job: SimulatedJob, status: str, *, error: Json | None = None) -> None:
         """The status, written down. One that has ended stays as it ended."""
         with self.changed:
             if job.status in ENDED:
@@ -161,7 +161,7 @@ class Jobs:
                 job.pids.clear()
             self.save(job)
 
-    def tell_shells(self, job: Job, user: str, ports: dict[int, int]) -> None:
+    def tell_shells(self, job: SimulatedJob, user: str, ports: dict[int, int]) -> None:
         """Where the job's shells are to be reached, by node; none when they are closed."""
         with self.changed:
             job.shells = {str(node): port for node, port in ports.items()}
@@ -176,7 +176,7 @@ class Jobs:
                 job.tags["ssh"] = f"ssh://{user}@127.0.0.1:{ports[0]}"
             self.save(job)
 
-    def shell_service(self, job: Job, node: int) -> Json:
+    def shell_service(self, job: SimulatedJob, node: int) -> Json:
         """How the service of a job's shell stands on one of its nodes.
 
         Where the service's nodes have a user `azureuser`, which goes without saying, these have whoever runs
@@ -188,20 +188,20 @@ class Jobs:
         where = f"wss://{getpass.getuser()}@{host}/nodes/ssh/{job.name}/{node}"
         return {"status": "Running", "endpoint": where, "properties": {"ProxyEndpoint": where}}
 
-    def save(self, job: Job) -> None:
+    def save(self, job: SimulatedJob) -> None:
         with self.changed:
             job.rendered = None
             self._shelf.put("job", job.id, job.document())
             self.changed.notify_all()
 
-    def render(self, job: Job) -> bytes:
+    def render(self, job: SimulatedJob) -> bytes:
         """The job as ARM shows it."""
         with self.changed:
             if job.rendered is None:
                 job.rendered = json.dumps(self._resource(job), separators=(",", ":")).encode()
             return job.rendered
 
-    def _resource(self, job: Job) -> Json:
+    def _resource(self, job: SimulatedJob) -> Json:
         given = job.properties
         properties = {**_GIVEN, **{key: value for key, value in given.items() if value is not None}}
         properties["status"] = job.said or job.status
@@ -218,7 +218,7 @@ class Jobs:
         kind = f"{PROVIDER}/workspaces/jobs"
         return {"id": job.id, "name": job.name, "type": kind, "properties": properties, "systemData": who}
 
-    def _links(self, job: Job) -> Json:
+    def _links(self, job: SimulatedJob) -> Json:
         studio = f"https://ml.azure.com/runs/{job.name}?wsid={job.workspace}"
         tracking = f"{self.base.replace('https', 'azureml', 1)}/mlflow/v1.0{job.workspace}?"
         links = {"Tracking": tracking, "Studio": studio}
@@ -234,7 +234,7 @@ class Jobs:
         }
 
 
-def _times(job: Job) -> Json:
+def _times(job: SimulatedJob) -> Json:
     times: Json = {}
     if job.started is not None:
         times["StartTimeUtc"] = stamp(job.started)[:19].replace("T", " ")

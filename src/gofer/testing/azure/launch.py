@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gofer.testing.azure.capacity import nodes_of
-from gofer.testing.azure.jobs import Job
+from gofer.testing.azure.jobs import SimulatedJob
 from gofer.testing.azure.messages import Json, user_error
 
 _REFERENCE = re.compile(r"\$\{\{\s*(inputs|outputs|search_space)\.([A-Za-z0-9_]+)\s*\}\}")
@@ -23,7 +23,7 @@ class Process:
     variables: dict[str, str]
 
 
-def processes(job: Job, addresses: list[str], port: int) -> list[Process]:
+def processes(job: SimulatedJob, addresses: list[str], port: int) -> list[Process]:
     """Every process of the job, by node and local rank."""
     distribution = job.properties.get("distribution") or {}
     kind = str(distribution.get("distributionType") or "").lower()
@@ -100,7 +100,7 @@ def side_logs(*, old: bool) -> list[str]:
     return ["system_logs/lifecycler/lifecycler.log"]
 
 
-def service_variables(job: Job, identity: str, secret: str) -> dict[str, str]:
+def service_variables(job: SimulatedJob, identity: str, secret: str) -> dict[str, str]:
     """What every process of the job finds, whatever its launcher."""
     parts = job.workspace.split("/")
     return {

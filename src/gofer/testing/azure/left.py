@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 
-from gofer.testing.azure.attempt import Setting
-from gofer.testing.azure.jobs import ENDED, Job
+from gofer.testing.azure.attempt import SimulatedAttemptContext
+from gofer.testing.azure.jobs import ENDED, SimulatedJob
 from gofer.testing.azure.messages import Json, not_found
 from gofer.testing.azure.world import WorkspaceSpec, workspace_id
 
 
-def leave(setting: Setting, body: Json, now: float) -> Job:
+def leave(setting: SimulatedAttemptContext, body: Json, now: float) -> SimulatedJob:
     """By `name`, `experiment`, `command`, `status`, `logs` {file name: text}, `tags`, `run_definition` …"""
     workspace = str(body.get("workspace") or workspace_id(*WorkspaceSpec()[:3]))
     if setting.shelf.get("workspace", workspace) is None:
         raise not_found("workspace", workspace)
     created = float(body.get("created", now))
     path = f"{workspace}/jobs/{body['name']}"
-    job = Job(path, body["name"], workspace, _properties(body, workspace), created, setting.jobs.next_seq())
+    job = SimulatedJob(
+        path, body["name"], workspace, _properties(body, workspace), created, setting.jobs.next_seq()
+    )
     job.left, job.status = True, str(body.get("status", "Completed"))
     job.started = float(body.get("started", created + 10)) if job.status != "Queued" else None
     job.ended = float(body.get("ended", created + 70)) if job.status in ENDED else None
@@ -44,7 +46,7 @@ def _properties(body: Json, workspace: str) -> Json:
     }
 
 
-def _write_logs(setting: Setting, job: Job, logs: Json) -> None:
+def _write_logs(setting: SimulatedAttemptContext, job: SimulatedJob, logs: Json) -> None:
     if not logs:
         return
     store = setting.shelf.get("datastore", f"{job.workspace}/datastores/workspaceartifactstore")

@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 @dataclass
-class Request:
+class SimulatedRequest:
     """What a client asked. `path` is as sent, still quoted; header names are in lower case."""
 
     method: str
@@ -35,7 +35,7 @@ class Request:
 
 
 @dataclass
-class Answer:
+class SimulatedResponse:
     """`body` is JSON unless it is bytes already."""
 
     status: int = 200
@@ -55,7 +55,7 @@ class Refused(Exception):
 
     def __init__(self, status: int, code: str, message: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(message)
-        self.answer = Answer(status, {"error": {"code": code, "message": message}}, headers or {})
+        self.answer = SimulatedResponse(status, {"error": {"code": code, "message": message}}, headers or {})
 
 
 def not_found(kind: str, name: str) -> Refused:

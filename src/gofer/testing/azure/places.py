@@ -6,8 +6,8 @@ import copy
 import re
 
 from gofer.testing.azure.capacity import node_names, used_by
-from gofer.testing.azure.jobs import ACTIVE, Job, Jobs
-from gofer.testing.azure.messages import Answer, Json, Refused, Request, not_found
+from gofer.testing.azure.jobs import ACTIVE, JobTable, SimulatedJob
+from gofer.testing.azure.messages import Json, Refused, SimulatedRequest, SimulatedResponse, not_found
 from gofer.testing.azure.routes import SUBSCRIPTION, WORKSPACE, Route
 from gofer.testing.azure.shelf import Shelf
 from gofer.testing.azure.world import INSTANCE_TYPES
@@ -20,7 +20,7 @@ _COMPUTE = WORKSPACE + "/computes/{name}"
 class Places:
     """What there is to run jobs on, with what of it they hold."""
 
-    def __init__(self, shelf: Shelf, jobs: Jobs) -> None:
+    def __init__(self, shelf: Shelf, jobs: JobTable) -> None:
         self._shelf = shelf
         self._jobs = jobs
 
@@ -40,10 +40,10 @@ class Places:
             Route("GET", _GROUP + "/virtualClusters/{name}" + series, self._series),
         ]
 
-    def _workspace(self, request: Request) -> Answer:
-        return Answer(body=self._shown(self._known_workspace(request), request.base))
+    def _workspace(self, request: SimulatedRequest) -> SimulatedResponse:
+        return SimulatedResponse(body=self._shown(self._known_workspace(request), request.base))
 
-    def _known_workspace(self, request: Request) -> Json:
+    def _known_workspace(self, request: SimulatedRequest) -> Json:
         path = re.sub(r"(/workspaces/[^/]+).*", r"\1", _bare(request))
         found = self._shelf.get("workspace", path)
         if found is None:
@@ -52,9 +52,9 @@ class Places:
             raise Refused(404, "ResourceNotFound", message)
         return found
 
-    def _workspaces(self, request: Request) -> Answer:
+    def _workspaces(self, request: SimulatedRequest) -> SimulatedResponse:
         under = _bare(request).lower().split("/providers/")[0]
-        return Answer(
+        return SimulatedResponse(
             body={"value": [self._shown(one, request.base) for one in self._shelf.all("workspace", under)]}
         )
 
@@ -66,20 +66,20 @@ class Places:
         )
         return {**workspace, "properties": properties}
 
-    def _compute(self, request: Request) -> Answer:
-        return Answer(body=self._with_nodes(self._known_compute(request)))
+    def _compute(self, request: SimulatedRequest) -> SimulatedResponse:
+        return SimulatedResponse(body=self._with_nodes(self._known_compute(request)))
 
-    def _known_compute(self, request: Request) -> Json:
+    def _known_compute(self, request: SimulatedRequest) -> Json:
         workspace = self._known_workspace(request)
         found = self._shelf.get("compute", f"{workspace['id']}/computes/{request.parts['name']}")
         if found is None:
             raise not_found("compute", request.parts["name"])
         return found
 
-    def _computes(self, request: Request) -> Answer:
+    def _computes(self, request: SimulatedRequest) -> SimulatedResponse:
         workspace = self._known_workspace(request)
         found = self._shelf.all("compute", f"{workspace['id']}/computes/")
-        return Answer(body={"value": [self._with_nodes(one) for one in found]})
+        return SimulatedResponse(body={"value": [self._with_nodes(one) for one in found]})
 
     def _with_nodes(self, compute: Json) -> Json:
         shown = copy.deepcopy(compute)
@@ -97,13 +97,13 @@ class Places:
             details["currentNodeCount"] = details["targetNodeCount"] = sim["nodes"]
         return shown
 
-    def _held(self, compute: Json) -> dict[str, Job]:
+    def _held(self, compute: Json) -> dict[str, SimulatedJob]:
         workspace = compute["id"].split("/computes/")[0]
         active = [job for job in self._jobs.all(workspace) if job.status in ACTIVE]
         names = set(node_names(compute))
         return {node: job for job in active for node in job.nodes if node in names}
 
-    def _nodes(self, request: Request) -> Answer:
+    def _nodes(self, request: SimulatedRequest) -> SimulatedResponse:
         compute = self._known_compute(request)
         held = self._held(compute)
         unusable = compute["sim"].get("unusable", [])
@@ -121,18 +121,18 @@ class Places:
                     "runId": job.name if job else None,
                 }
             )
-        return Answer(body={"nodes": rows})
+        return SimulatedResponse(body={"nodes": rows})
 
-    def _cluster(self, request: Request) -> Answer:
+    def _cluster(self, request: SimulatedRequest) -> SimulatedResponse:
         found = self._shelf.get("virtualcluster", _bare(request))
         if found is None:
             raise not_found("virtual cluster", request.parts["name"])
-        return Answer(body=self._with_quota(found))
+        return SimulatedResponse(body=self._with_quota(found))
 
-    def _clusters(self, request: Request) -> Answer:
+    def _clusters(self, request: SimulatedRequest) -> SimulatedResponse:
         under = _bare(request).lower().split("/providers/")[0]
         found = self._shelf.all("virtualcluster", under)
-        return Answer(body={"value": [self._with_quota(one) for one in found]})
+        return SimulatedResponse(body={"value": [self._with_quota(one) for one in found]})
 
     def _with_quota(self, cluster: Json) -> Json:
         shown = copy.deepcopy(cluster)
@@ -145,7 +145,7 @@ class Places:
             row["used"] += used_by(cluster, "", row["id"], "", jobs, self._shelf)
         return shown
 
-    def _series(self, request: Request) -> Answer:
+    def _series(self, request: SimulatedRequest) -> SimulatedResponse:
         rows = [
             {
                 "name": name,
@@ -156,14 +156,14 @@ class Places:
             }
             for name, series, gpus, description in INSTANCE_TYPES
         ]
-        return Answer(body={"value": rows})
+        return SimulatedResponse(body={"value": rows})
 
 
-def _shell_port(job: Job | None, node: str) -> int:
+def _shell_port(job: SimulatedJob | None, node: str) -> int:
     """Where the shell on one of the job's nodes listens; 0 without one."""
     return job.shells.get(str(job.nodes.index(node)), 0) if job else 0
 
 
-def _bare(request: Request) -> str:
+def _bare(request: SimulatedRequest) -> str:
     """The path without a service's own prefix."""
     return re.sub(r"^.*?(?=/subscriptions/)", "", request.path, flags=re.IGNORECASE).rstrip("/")

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from gofer.testing.azure.messages import Answer, Request
+from gofer.testing.azure.messages import SimulatedRequest, SimulatedResponse
 
-Handler = Callable[[Request], Answer]
+Handler = Callable[[SimulatedRequest], SimulatedResponse]
 SUBSCRIPTION = "/subscriptions/{sub}"
 WORKSPACE = (
     SUBSCRIPTION + "/resourceGroups/{group}/providers/Microsoft.MachineLearningServices/workspaces/{ws}"
@@ -41,7 +41,7 @@ class Routes:
                 key = (route.method, route.path.count("/"))
                 self._exact.setdefault(key, []).append((pattern, route))
 
-    def find(self, request: Request) -> Route | None:
+    def find(self, request: SimulatedRequest) -> Route | None:
         """The route of a request, whose parts it fills in."""
         path = _PREFIXES.sub("", request.path).rstrip("/") or "/"
         for pattern, route in self._exact.get((request.method, path.count("/")), []):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 
-from gofer.testing.azure.attempt import Setting, run_attempt
+from gofer.testing.azure.attempt import SimulatedAttemptContext, run_attempt
 from gofer.testing.azure.capacity import need_of, place_for
 from gofer.testing.azure.crew import end_all
-from gofer.testing.azure.jobs import ACTIVE, ENDED, Job
+from gofer.testing.azure.jobs import ACTIVE, ENDED, SimulatedJob
 from gofer.testing.azure.messages import Refused
 
 _AGAIN_S = 1.0
@@ -16,7 +16,7 @@ _AGAIN_S = 1.0
 class Scheduler:
     """One thread; woken by every change of a job."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: SimulatedAttemptContext) -> None:
         self._setting = setting
         self._jobs = setting.jobs
         self._ended = False
@@ -39,7 +39,7 @@ class Scheduler:
             self._ended = True
             self._jobs.changed.notify_all()
 
-    def cancel(self, job: Job) -> None:
+    def cancel(self, job: SimulatedJob) -> None:
         """At once when nothing runs yet; otherwise the processes are told first."""
         with self._jobs.changed:
             if job.status in ENDED:
@@ -71,7 +71,7 @@ class Scheduler:
                 return True
         return False
 
-    def _begin(self, job: Job, jobs: list[Job], blocked: set[str]) -> bool:
+    def _begin(self, job: SimulatedJob, jobs: list[SimulatedJob], blocked: set[str]) -> bool:
         """First come, first served in each pool: one that waits holds up those behind it."""
         try:
             need = need_of(job, self._setting.shelf)

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 
 from gofer.testing.azure.clock import Clock
 from gofer.testing.azure.faults import Faults
-from gofer.testing.azure.messages import Answer, Request
+from gofer.testing.azure.messages import SimulatedRequest, SimulatedResponse
 
 _IDLE_S = 300.0
 
@@ -23,12 +23,12 @@ class App(Protocol):
     clock: Clock
     faults: Faults
 
-    def answer(self, request: Request) -> Answer: ...
+    def answer(self, request: SimulatedRequest) -> SimulatedResponse: ...
 
-    def upgrade(self, request: Request) -> Callable[[socket.socket], None] | None: ...
+    def upgrade(self, request: SimulatedRequest) -> Callable[[socket.socket], None] | None: ...
 
 
-class Server(ThreadingHTTPServer):
+class SimulatorServer(ThreadingHTTPServer):
     """A listener on loopback. With a TLS context the handshake is the connection's own thread's work."""
 
     daemon_threads = True
@@ -53,7 +53,7 @@ class Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: Server
+    server: SimulatorServer
     disable_nagle_algorithm = True
     wbufsize = -1
     timeout = _IDLE_S
@@ -97,7 +97,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._write(answer, cut=bool(rule and rule.kind == "truncate"))
 
-    def _read(self) -> Request:
+    def _read(self) -> SimulatedRequest:
         path, _, query = self.path.partition("?")
         headers = {name.lower(): value for name, value in self.headers.items()}
         length = int(headers.get("content-length") or 0)
@@ -105,7 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
         if headers.get("transfer-encoding", "").lower() == "chunked":
             body = self._chunks()
         pairs = dict(parse_qsl(query, keep_blank_values=True))
-        return Request(self.command, path, pairs, headers, body, self.server.base)
+        return SimulatedRequest(self.command, path, pairs, headers, body, self.server.base)
 
     def _chunks(self) -> bytes:
         parts = []
@@ -115,7 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.rfile.readline()
         return b"".join(parts)
 
-    def _write(self, answer: Answer, *, cut: bool) -> None:
+    def _write(self, answer: SimulatedResponse, *, cut: bool) -> None:
         payload = answer.payload()
         self.send_response(answer.status)
         if payload and "Content-Type" not in answer.headers:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gofer.testing.azure.capacity import super_computer
 from gofer.testing.azure.crew import Gate
-from gofer.testing.azure.jobs import Job
+from gofer.testing.azure.jobs import SimulatedJob
 
 _PROGRAM = "/usr/sbin/sshd"
 _CONFIG = """Port {port}
@@ -31,7 +31,7 @@ Subsystem sftp internal-sftp
 """
 
 
-def public_keys(job: Job) -> str:
+def public_keys(job: SimulatedJob) -> str:
     """The keys that the job wants to let in; empty when it wants no shell."""
     for service in (job.properties.get("services") or {}).values():
         if str(service.get("jobServiceType", "")).lower() == "ssh":
@@ -40,7 +40,7 @@ def public_keys(job: Job) -> str:
     return str(words.get("sshPublicKey") or "") if words.get("interactive") else ""
 
 
-def nodes_with_shells(job: Job) -> list[int]:
+def nodes_with_shells(job: SimulatedJob) -> list[int]:
     """The first, unless the job wants its service on all of them."""
     wanted = [one.get("nodes") or {} for one in (job.properties.get("services") or {}).values()]
     everywhere = any(str(one.get("nodesValueType", "")).lower() == "all" for one in wanted)
@@ -61,7 +61,9 @@ class Shell:
         self._child.wait()
 
 
-def open_shell(job: Job, folder: Path, port: int, marks: Mapping[str, str], gate: Gate) -> Shell | None:
+def open_shell(
+    job: SimulatedJob, folder: Path, port: int, marks: Mapping[str, str], gate: Gate
+) -> Shell | None:
     """None when the job asks for none, or this machine has no `sshd`. Its process keeps the sessions.
 
     It and they have the variables `marks`, by which the simulator knows what its node runs.

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 from gofer.testing.azure.blobs import BlobError, Container
-from gofer.testing.azure.jobs import Job, Jobs
+from gofer.testing.azure.jobs import JobTable, SimulatedJob
 
 _EVERY_S = 0.5
 
@@ -14,7 +14,7 @@ _EVERY_S = 0.5
 class Shipping:
     """A thread from `start` to `finish`; what could not be sent is tried again with the next round."""
 
-    def __init__(self, jobs: Jobs, job: Job, container: Container) -> None:
+    def __init__(self, jobs: JobTable, job: SimulatedJob, container: Container) -> None:
         self._jobs = jobs
         self._job = job
         self._container = container

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _RACES = 3
 
 
-class Folder(NamedTuple):
+class FolderOfPacks(NamedTuple):
     """Names are paths below `root`. `loose` files lie beside the packs, with their sizes."""
 
     root: str
@@ -62,7 +62,7 @@ class Folder(NamedTuple):
         return Packs(store, self.root, self.generation, self.contents)
 
 
-def read_folder(store: Store, root: str) -> Folder:
+def read_folder(store: Store, root: str) -> FolderOfPacks:
     """One listing, and the index if the folder is packed. Empty when there is nothing."""
     for _ in range(_RACES):
         loose, newest = {}, 0
@@ -77,5 +77,5 @@ def read_folder(store: Store, root: str) -> Folder:
             contents = load(store, root, newest).contents if newest else Index(())
         except KeyNotFound:
             continue  # packed anew between the two questions
-        return Folder(root, newest, contents, loose)
+        return FolderOfPacks(root, newest, contents, loose)
     raise KeyNotFound(f"the index of {root!r} in {store.url} is not there any more", hint="try again")

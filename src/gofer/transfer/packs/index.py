@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from gofer.core.json_text import parse_json
 from gofer.errors import StoreError
 
 FOLDER = ".gofer-pack"
@@ -144,7 +145,7 @@ class Index:
         try:
             index = cls._decode(data)
             _check(index)
-        except (ValueError, KeyError, TypeError, zlib.error) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, zlib.error) as error:
             raise StoreError(
                 f"the index {where} cannot be read: {error}", hint="`gofer u --pack` writes a new one"
             ) from None
@@ -155,7 +156,7 @@ class Index:
         if not data.startswith(MAGIC):
             raise ValueError("it is of another kind, or of a newer gofer")
         line, _, body = data[len(MAGIC) :].partition(b"\n")
-        header = json.loads(line)
+        header = parse_json(line)
         if hashlib.sha256(body).hexdigest() != header["sha256"]:
             raise ValueError("its checksum is wrong")
         files, at = int(header["files"]), int(header["names"])

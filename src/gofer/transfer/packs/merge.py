@@ -12,7 +12,7 @@ from gofer.transfer.packs.index import Index, Pack, Packed
 _MOST_SMALL = 8
 
 
-class Draft(NamedTuple):
+class PackUpdate(NamedTuple):
     """`send` is to be packed; `unchanged` is as the index has it; `moved` of those sent have not changed."""
 
     send: list[LocalFile]
@@ -20,7 +20,7 @@ class Draft(NamedTuple):
     moved: int
 
 
-def draft(index: Index, files: Sequence[LocalFile], same: Callable[[LocalFile, Packed], bool]) -> Draft:
+def draft(index: Index, files: Sequence[LocalFile], same: Callable[[LocalFile, Packed], bool]) -> PackUpdate:
     """Which of the files have to be sent, in the order of their names.
 
     A file that is `same` as its entry is sent all the same when most of its pack is dead, or too small.
@@ -35,7 +35,7 @@ def draft(index: Index, files: Sequence[LocalFile], same: Callable[[LocalFile, P
     thin = _thin_packs(index, replaced)
     moved = {name for name, entry in held.items() if any(p.pack in thin for p in index.pieces(entry))}
     send = [file for file in ordered if file.name in replaced or file.name in moved]
-    return Draft(send, len(held) - len(moved), len(moved))
+    return PackUpdate(send, len(held) - len(moved), len(moved))
 
 
 def _thin_packs(index: Index, replaced: Collection[bytes]) -> set[int]:

@@ -15,7 +15,7 @@ from gofer.errors import KeyNotFound
 from gofer.storage.base import ListsBeginnings, ReadsInto, Streams
 from gofer.storage.keys import no_such_key
 from gofer.transfer.packs.index import FOLDER, Packed
-from gofer.transfer.packs.listing import Listing, info_of, level
+from gofer.transfer.packs.list import PackedListing, info_of, level
 from gofer.transfer.packs.view import CHUNK, Packs, check_md5, is_inside, open_packed
 from gofer.transfer.packs.windows import Windows
 
@@ -54,7 +54,7 @@ class PackView:
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         if is_inside(prefix):
             return
-        listing = Listing(self.below, self._note, self._in_front.add)
+        listing = PackedListing(self.below, self._note, self._in_front.add)
         around = self.around(prefix)
         raw = self.below.list(prefix)
         yield from listing.merge(around, prefix, raw) if around else listing.expand(raw)
@@ -70,7 +70,7 @@ class PackView:
             raw = self.below.list_beginning(text)
         else:
             raw = (info for info in self.below.list(folder) if info.key.startswith(text))
-        listing = Listing(self.below, self._note, self._in_front.add)
+        listing = PackedListing(self.below, self._note, self._in_front.add)
         around = self.around(text)
         found = listing.merge_beginning(around, text, raw) if around else listing.expand(raw)
         # A beginning such as `.g` meets the packs' own files, but not what is in them.

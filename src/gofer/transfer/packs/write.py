@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gofer.errors import KeyExists, KeyNotFound, StoreError
 from gofer.transfer.packs.fill import Filler, LocalFile, md5_of
 from gofer.transfer.packs.index import Index, Pack, Packed
-from gofer.transfer.packs.merge import Draft, draft, merge
+from gofer.transfer.packs.merge import PackUpdate, draft, merge
 from gofer.transfer.packs.view import (
     generation_of,
     generations,
@@ -41,7 +41,7 @@ _SAME_NS = 2000
 _STALE_S = 86400.0
 
 
-class Held(NamedTuple):
+class PackedContents(NamedTuple):
     """What lies under the folder: its index, the packs there are with their age, objects beside them, and
     folders in it that are packed by themselves."""
 
@@ -64,7 +64,7 @@ class Written(NamedTuple):
     sent_bytes: int
 
 
-def survey(store: Store, root: str) -> Held:
+def survey(store: Store, root: str) -> PackedContents:
     """One listing of the folder, and its index. Blocks."""
     for _ in range(_RACES):
         numbers, packs, loose, inner = [], {}, set(), set()
@@ -82,7 +82,7 @@ def survey(store: Store, root: str) -> Held:
             contents = load(store, root, max(numbers)).contents if numbers else _EMPTY
         except KeyNotFound:
             continue
-        return Held(contents, tuple(sorted(numbers)), packs, loose, inner)
+        return PackedContents(contents, tuple(sorted(numbers)), packs, loose, inner)
     raise StoreError(f"the index of {root!r} in {store.url} changes faster than it can be read")
 
 
@@ -90,8 +90,8 @@ class Prepared(NamedTuple):
     """What packing some files will do: nothing was changed yet."""
 
     files: Sequence[LocalFile]
-    held: Held
-    drawn: Draft
+    held: PackedContents
+    drawn: PackUpdate
 
 
 def prepare(store: Store, root: str, files: Sequence[LocalFile], *, checksum: bool = False) -> Prepared:
@@ -142,7 +142,7 @@ def pack(
     )
 
 
-def _uncover(store: Store, held: Held, keys: set[str]) -> None:
+def _uncover(store: Store, held: PackedContents, keys: set[str]) -> None:
     """Take away what would stand in front of the packed files of these keys."""
     hiding = held.loose & keys
     if hiding:
@@ -163,7 +163,12 @@ class _Sender:
     """Puts packs into the store, a few at once, and not those that are there."""
 
     def __init__(
-        self, store: Store, root: str, held: Held, jobs: int, progress: Callable[[int, int], None] | None
+        self,
+        store: Store,
+        root: str,
+        held: PackedContents,
+        jobs: int,
+        progress: Callable[[int, int], None] | None,
     ) -> None:
         self._store = store
         self._root = root
@@ -206,7 +211,7 @@ class _Sender:
 
 
 def _commit(
-    store: Store, root: str, held: Held, change: Callable[[Index], Index], own: Sequence[Pack] = ()
+    store: Store, root: str, held: PackedContents, change: Callable[[Index], Index], own: Sequence[Pack] = ()
 ) -> None:
     """Make the changed index the folder's, then remove what it no longer needs. `own` packs are new in it."""
     base, numbers = held.contents, list(held.generations)

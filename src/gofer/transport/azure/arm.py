@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from gofer._version import __version__
+from gofer.core.json_text import parse_json
 from gofer.errors import Unreachable
 from gofer.transport.azure.cloud import Cloud
-from gofer.transport.azure.credential import Credential, not_installed
-from gofer.transport.azure.problems import Absent, from_answer
+from gofer.transport.azure.credential import AzureCredential, not_installed
+from gofer.transport.azure.problems import ResourceNotFound, from_answer
 
 if TYPE_CHECKING:
     from azure.core.pipeline import Pipeline
@@ -40,7 +41,9 @@ class Patience(NamedTuple):
 class Arm:
     """One cloud, asked by one credential. Asks nobody before the first call; any thread may call."""
 
-    def __init__(self, cloud: Cloud, credential: Credential, *, patience: Patience | None = None) -> None:
+    def __init__(
+        self, cloud: Cloud, credential: AzureCredential, *, patience: Patience | None = None
+    ) -> None:
         self.cloud = cloud
         self.credential = credential
         self._patience = patience or Patience()
@@ -49,14 +52,14 @@ class Arm:
         self._lock = threading.Lock()
 
     def get(self, path: str, api: str = "", **query: str) -> Json:
-        """The resource; Absent when there is none. `path` is one of ARM, or a whole address."""
+        """The resource; ResourceNotFound when there is none. `path` is one of ARM, or a whole address."""
         return self._call("GET", self._url(path, api, query))
 
     def find(self, path: str, api: str = "", **query: str) -> Json | None:
         """As `get`; None when there is none."""
         try:
             return self.get(path, api, **query)
-        except Absent:
+        except ResourceNotFound:
             return None
 
     def put(
@@ -119,7 +122,7 @@ class Arm:
         if not data.strip():
             return {}
         try:
-            found = json.loads(data)
+            found = parse_json(data)
         except ValueError:
             raise Unreachable(f"{_named(method, url)}: the answer is cut short, or no JSON") from None
         return found if isinstance(found, dict) else {"value": found}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
+from gofer.core.json_text import parse_json
 from gofer.errors import CredentialError, GoferError, Interrupted, Unreachable
 from gofer.text import parse_time
 from gofer.transport import process
@@ -46,7 +46,7 @@ def token(scope: str, environ: Mapping[str, str]) -> Token:
 
 def _read(output: bytes) -> Token:
     try:
-        found = json.loads(output)
+        found = parse_json(output)
         ends = found.get("expires_on")
         return Token(str(found["accessToken"]), float(ends) if ends else parse_time(found["expiresOn"]))
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -15,8 +15,8 @@ from contextlib import suppress
 from typing import BinaryIO
 from urllib.parse import urlsplit
 
-from gofer.agent.objects.proxies import proxy_for
 from gofer.errors import GoferError, Unreachable
+from gofer.objects.proxies import proxy_for
 
 _CONNECT_S = 20.0
 _TEXT, _BINARY, _CLOSE, _PING, _PONG = 1, 2, 8, 9, 10
@@ -123,7 +123,7 @@ def _connect(url: str) -> socket.socket:
         if proxy:
             _tunnel(sock, host, port, proxy.authorization)
         if is_secure:
-            from gofer.agent.objects.wire import trusted
+            from gofer.objects.wire import trusted
 
             sock = trusted().wrap_socket(sock, server_hostname=host)
     except OSError as error:
@@ -165,12 +165,12 @@ def carry(bridge: Bridge, source: BinaryIO, sink: BinaryIO) -> None:
 
 def main(argv: list[str]) -> int:
     from gofer.transport.azure.cloud import find_cloud
-    from gofer.transport.azure.credential import Credential
+    from gofer.transport.azure.credential import AzureCredential
 
     url, folder = argv
     try:
         cloud = find_cloud(os.environ, folder)
-        token = Credential(folder, authority=cloud.authority).token(cloud.scope)
+        token = AzureCredential(folder, authority=cloud.authority).token(cloud.scope)
         bridge = Bridge(url, token.value)
     except (GoferError, EOFError) as error:
         sys.stderr.write(f"error: {str(error) or 'the run hangs up'}\n")

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from gofer.core.json_text import parse_json
 from gofer.errors import Unreachable, UsageError
 from gofer.transport.azure.profile import CLOUD_VARIABLE, folder_of
 
@@ -124,7 +125,7 @@ def _chosen_in_az(environ: Mapping[str, str]) -> str | None:
 def read_metadata(text: str | bytes, url: str) -> Cloud:
     """The first cloud of what ARM_CLOUD_METADATA_URL answers; Unreachable when it is something else."""
     try:
-        said: Any = json.loads(text)
+        said: Any = parse_json(text)
         one = said[0] if isinstance(said, list) else said
         return Cloud(
             str(one["name"]),
@@ -166,7 +167,7 @@ def _chosen(text: str, url: str, environ: Mapping[str, str]) -> Cloud:
 def _kept(path: str, url: str) -> dict[str, Any] | None:
     try:
         with open(path, "rb") as file:
-            found = json.load(file)
+            found = parse_json(file.read())
     except (OSError, ValueError):
         return None
     whole = isinstance(found, dict) and {"url", "at", "etag", "text"} <= found.keys()
@@ -174,7 +175,7 @@ def _kept(path: str, url: str) -> dict[str, Any] | None:
 
 
 def _keep(path: str, what: Mapping[str, Any]) -> None:
-    from gofer.agent import files
+    from gofer.core import files
 
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
@@ -196,7 +197,7 @@ def _fetch(url: str, etag: str) -> tuple[str, str]:
 def _fetch_once(url: str, etag: str) -> tuple[str, str]:
     from urllib.parse import urlsplit
 
-    from gofer.agent.objects.wire import Wire
+    from gofer.objects.wire import Wire
 
     parts = urlsplit(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")

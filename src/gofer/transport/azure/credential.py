@@ -39,7 +39,7 @@ class Way(NamedTuple):
     fetch: Callable[[str, str | None], Token]
 
 
-class Credential:
+class AzureCredential:
     """A TokenCredential of azure-core for whoever is signed in. Any thread may ask.
 
     `folder` keeps tokens; `remember` is told every token, so that it can be kept out of messages. `environ`

@@ -94,7 +94,7 @@ def _read(path: str) -> str:
 
 
 def _keep(folder: str, environ: Mapping[str, str], cache: Any) -> None:
-    from gofer.agent import files
+    from gofer.core import files
 
     path = _path(folder, environ)
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)

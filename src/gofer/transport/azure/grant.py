@@ -6,15 +6,16 @@ long as the rest of a command: in a pipeline, where every login is new, that wou
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from gofer.agent.objects.wire import Wire
+from gofer.core.json_text import parse_json
+from gofer.core.numerals import parse_count
 from gofer.errors import CredentialError, GoferError, Unreachable
+from gofer.objects.wire import Wire
 from gofer.transport.azure.tokens import Token
 
 SECRET, VOUCHED = "AZURE_CLIENT_SECRET", "AZURE_FEDERATED_TOKEN_FILE"
@@ -97,11 +98,11 @@ def _ask_once(url: str, body: bytes) -> tuple[int, dict[str, Any], float]:
     except (OSError, ValueError):
         return 0, {}, 0.0
     try:
-        found = json.loads(text)
+        found = parse_json(text)
     except ValueError:
         found = {}
     known = found if isinstance(found, dict) else {}
-    return answer.status, known, float(wanted) if wanted.isdigit() else 0.0
+    return answer.status, known, float(parse_count(wanted) or 0)
 
 
 def _host(url: str) -> str:

@@ -16,12 +16,12 @@ from azure.core.pipeline.policies import (
     UserAgentPolicy,
 )
 
-from gofer.agent.objects.patience import retry_after_s
+from gofer.objects.patience import retry_after_s
 from gofer.transport.azure.wire import WireTransport
 
 if TYPE_CHECKING:
     from gofer.transport.azure.arm import Patience
-    from gofer.transport.azure.credential import Credential
+    from gofer.transport.azure.credential import AzureCredential
 
 _SECRET_HEADERS = ["Authorization", "x-ms-authorization-auxiliary", "x-azureml-token"]
 
@@ -48,7 +48,7 @@ class _Retry(RetryPolicy[Any, Any]):
 
 
 def make(
-    credential: Credential,
+    credential: AzureCredential,
     scope: str,
     patience: Patience,
     *,

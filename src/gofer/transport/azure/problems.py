@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from gofer.core.json_text import parse_json
 from gofer.errors import BackendError, CredentialError, GoferError, Unreachable
 from gofer.transport.azure.profile import DEFAULT, in_profile, login_command, show_command
 
@@ -33,11 +33,11 @@ class Answered(BackendError):
         self.words = words
 
 
-class Absent(Answered):
+class ResourceNotFound(Answered):
     """There is nothing of that name."""
 
 
-class Rejected(Answered):
+class RequestRejected(Answered):
     """The request itself is at fault, and would be refused again."""
 
 
@@ -54,18 +54,18 @@ def from_answer(
     if status == 403:
         return _forbidden(what, code, words, profile)
     if status == 404:
-        return Absent(said, status, code, words)
+        return ResourceNotFound(said, status, code, words)
     if status in (408, 429) or status >= 500:
         after = headers.get("retry-after")
         wait = f"; it asks to wait {after} s" if after else ""
         return Unreachable(f"Azure cannot be asked now: {said}{wait}", hint="try again later")
-    return Rejected(said, status, code, words)
+    return RequestRejected(said, status, code, words)
 
 
 def read_error(body: bytes) -> tuple[str, str]:
     """Code and message of ARM's error, with the innermost code where there is one; empty without."""
     try:
-        said: Any = json.loads(body)
+        said: Any = parse_json(body)
     except ValueError:
         return "", ""
     error = said.get("error", said) if isinstance(said, dict) else None

@@ -13,6 +13,8 @@ import time
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from gofer.core.json_text import parse_json
+
 # Before its end a token is asked for anew, so that a request under way does not outlive it.
 MARGIN_S = 300.0
 
@@ -27,7 +29,7 @@ class Token(NamedTuple):
         return f"Token(***, {self.expires_at:.0f})"
 
 
-class Held(NamedTuple):
+class TokenInfo(NamedTuple):
     """What is known of a kept token, without the token."""
 
     who: str
@@ -35,7 +37,7 @@ class Held(NamedTuple):
     expires_at: float
 
 
-class Stale(NamedTuple):
+class ExpiredTokenFile(NamedTuple):
     """A file that opens nothing any more, and since when."""
 
     name: str
@@ -60,7 +62,7 @@ class TokenFiles:
 
     def write(self, who: str, scope: str, token: Token) -> None:
         """A folder that cannot be written is passed over: then every command asks for itself."""
-        from gofer.agent import files
+        from gofer.core import files
 
         held = {"who": who, "scope": scope, "token": token.value, "expires_at": token.expires_at}
         try:
@@ -82,13 +84,13 @@ class TokenFiles:
                 dropped += 1
         return dropped
 
-    def held(self) -> list[Held]:
+    def held(self) -> list[TokenInfo]:
         """All that are kept and have not ended, the longest last."""
         found = [one for path in self._paths() if (one := _read(path))]
-        rows = [Held(str(one["who"]), str(one["scope"]), float(one["expires_at"])) for one in found]
+        rows = [TokenInfo(str(one["who"]), str(one["scope"]), float(one["expires_at"])) for one in found]
         return sorted((row for row in rows if row.expires_at > time.time()), key=lambda row: row.expires_at)
 
-    def stale(self, profiles: str) -> list[Stale]:
+    def stale(self, profiles: str) -> list[ExpiredTokenFile]:
         """Those that have ended or cannot be read, and those of profiles that are gone from that folder."""
         return [one for path in self._paths() if (one := _stale(path, profiles))]
 
@@ -116,7 +118,7 @@ def _read(path: str) -> dict[str, Any] | None:
             facts = os.fstat(file.fileno())
             if facts.st_uid != os.getuid() or stat.S_IMODE(facts.st_mode) & 0o077:
                 return None
-            found = json.load(file)
+            found = parse_json(file.read())
     except (OSError, ValueError):
         return None
     if not isinstance(found, dict) or not {"who", "scope", "token", "expires_at"} <= found.keys():
@@ -124,20 +126,22 @@ def _read(path: str) -> dict[str, Any] | None:
     return found if isinstance(found["expires_at"], int | float) else None
 
 
-def _stale(path: str, profiles: str) -> Stale | None:
+def _stale(path: str, profiles: str) -> ExpiredTokenFile | None:
     found = _read(path)
     try:
         facts = os.stat(path)
     except FileNotFoundError:
         return None
     if found is None:
-        return Stale(os.path.basename(path), facts.st_size, facts.st_mtime, "it cannot be read as a token")
+        return ExpiredTokenFile(
+            os.path.basename(path), facts.st_size, facts.st_mtime, "it cannot be read as a token"
+        )
     at = float(found["expires_at"])
     if at < time.time():
-        return Stale(os.path.basename(path), facts.st_size, at, "it has ended")
+        return ExpiredTokenFile(os.path.basename(path), facts.st_size, at, "it has ended")
     folder = str(found["who"]).partition("\0")[0].partition(" in ")[2]
     if folder.startswith(os.path.join(profiles, "")) and not os.path.isdir(folder):
-        return Stale(os.path.basename(path), facts.st_size, facts.st_mtime, "its profile is gone")
+        return ExpiredTokenFile(os.path.basename(path), facts.st_size, facts.st_mtime, "its profile is gone")
     return None
 
 

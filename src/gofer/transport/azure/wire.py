@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 from azure.core.exceptions import ServiceRequestError, ServiceResponseError
 from azure.core.pipeline.transport import HttpRequest, HttpResponse, HttpTransport
 
-from gofer.agent.objects.link import Stale
-from gofer.agent.objects.wire import Wire
 from gofer.errors import Unreachable
+from gofer.objects.link import StaleConnection
+from gofer.objects.wire import Wire
 
 SILENCE_TIMEOUT_S = 60.0
 
@@ -80,7 +80,7 @@ class WireTransport(HttpTransport[HttpRequest, HttpResponse]):
             try:
                 answer = wire.send(request.method, target, headers, data)
                 return WireResponse(request, answer.status, answer.headers, answer.read())
-            except Stale:
+            except StaleConnection:
                 wire.close()  # the others that waited as long are no better; the server heard nothing
             except OSError as error:
                 raise _explained(error, wire.server.host_header) from error

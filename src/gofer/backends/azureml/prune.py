@@ -1,0 +1,146 @@
+"""What runs of Azure ML leave in their store: rooms, and agents of other versions of gofer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from gofer.backends.azureml import names
+from gofer.backends.azureml.handoff import REQUEST
+from gofer.backends.base import KeptObjects, Prunable, PruneBounds
+from gofer.backends.queue_prune import goes
+from gofer.core.json_text import parse_json
+from gofer.core.prune import PACKAGES
+from gofer.errors import GoferError
+from gofer.node.packages import archive
+from gofer.objects.facts import ObjectInfo
+
+ROOM = "room"
+AGENT = "agent"
+_AGENTS = "agents"
+_ROOMS = "rooms"
+
+
+class _Room(NamedTuple):
+    size: int
+    at: float
+
+
+class AzurePlace:
+    """The store of a target, as far as its service is handed things from there."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def prunable(self, bounds: PruneBounds) -> list[Prunable]:
+        rooms = _rooms(bounds.store)
+        ended = bounds.ended(list(rooms), False)
+        old = {one: end.at for one, end in ended.items() if end.at < bounds.before}
+        old.update({one: rooms[one].at for one in rooms if goes(one, bounds)})
+        found = [
+            Prunable(self.name, ROOM, one, rooms[one].size, at, "its run has ended")
+            for one, at in sorted(old.items())
+        ]
+        living = {one: room for one, room in rooms.items() if one not in ended}
+        why = "of another version of gofer, and no run needs it; it is sent anew"
+        found += [
+            Prunable(self.name, AGENT, _mark(one), one.size, one.modified, why)
+            for one in _unneeded(bounds, living)
+        ]
+        return found + _unused_packages(self.name, bounds)
+
+    def prune(self, doomed: Sequence[Prunable], bounds: PruneBounds) -> list[Prunable]:
+        gone = [one for one in doomed if one.kind == ROOM]
+        for room in gone:
+            for key in (names.room_key(room.name), names.told_key(room.name)):
+                bounds.store.delete([info.key for info in bounds.store.list(key)])
+        agents = {one.name: one for one in doomed if one.kind == AGENT}
+        if agents:
+            # Runs may have been submitted since these were found.
+            free = {one.name for one in self.prunable(bounds) if one.kind == AGENT}
+            marks = [mark for mark in agents if mark in free]
+            bounds.store.delete([names.agent_key(mark) for mark in marks])
+            gone += [agents[mark] for mark in marks]
+        return gone + self._prune_packages([one for one in doomed if one.kind == PACKAGES], bounds)
+
+    def _prune_packages(self, doomed: Sequence[Prunable], bounds: PruneBounds) -> list[Prunable]:
+        """Those that no run has used since they were found."""
+        free = {one.name for one in _unused_packages(self.name, bounds)} if doomed else set()
+        gone = [one for one in doomed if one.name in free]
+        for one in gone:
+            bounds.store.delete([archive.key_of(one.name), archive.used_key_of(one.name)])
+        return gone
+
+
+def _rooms(store: KeptObjects) -> dict[str, _Room]:
+    found: dict[str, _Room] = {}
+    for info in store.list(_ROOMS):
+        _, _, rest = info.key.partition("/")
+        name = rest.partition("/")[0]
+        before = found.get(name, _Room(0, 0.0))
+        found[name] = _Room(before.size + info.size, max(before.at, info.modified))
+    return found
+
+
+def _unused_packages(place: str, bounds: PruneBounds) -> list[Prunable]:
+    """Built packages whose last use is long ago; one that has just been sent counts as used."""
+    found: dict[str, tuple[int, float]] = {}
+    for info in bounds.store.list(archive.PREFIX):
+        name = info.key.rpartition("/")[2].partition(".")[0]
+        size, at = found.get(name, (0, 0.0))
+        found[name] = (size + info.size, max(at, info.modified))
+    why = "no run has used these packages since; a run that needs them builds them"
+    return [
+        Prunable(place, PACKAGES, name, size, at, why)
+        for name, (size, at) in sorted(found.items())
+        if at < bounds.unused_since
+    ]
+
+
+def _mark(info: ObjectInfo) -> str:
+    return info.key.rpartition("/")[2].removesuffix(".zip")
+
+
+def _unneeded(bounds: PruneBounds, living: dict[str, _Room]) -> list[ObjectInfo]:
+    """Agents that nobody has sent runs with since, and that no run which has not ended names.
+
+    A run of an older gofer does not name its agent: it may be any that was there before it.
+    """
+    from gofer.transport.bundle import mark
+
+    old = [
+        info
+        for info in bounds.store.list(_AGENTS)
+        if _mark(info) != mark() and info.modified < bounds.unused_since
+    ]
+    if not old:
+        return []
+    named, since = _needs(bounds.store, living)
+    return [info for info in old if _mark(info) not in named and info.modified > since]
+
+
+def _needs(store: KeptObjects, living: dict[str, _Room]) -> tuple[set[str], float]:
+    """The agents that are named, and the time of the last room that names none."""
+    named: set[str] = set()
+    since = 0.0
+    for one, agent in zip(living, _agents_of(store, living), strict=True):
+        if agent is None:
+            since = max(since, living[one].at)
+        else:
+            named.add(agent)
+    return named, since
+
+
+def _agents_of(store: KeptObjects, rooms: Iterable[str]) -> list[str | None]:
+    from concurrent.futures import ThreadPoolExecutor
+
+    def read(room: str) -> str | None:
+        try:
+            found = parse_json(store.get(names.room_key(room, REQUEST)))
+        except (GoferError, ValueError):
+            return None  # nothing is known of what it needs
+        agent = found.get("agent") if isinstance(found, dict) else None
+        return agent if isinstance(agent, str) else None
+
+    with ThreadPoolExecutor(8) as pool:
+        return list(pool.map(read, rooms))

@@ -1,0 +1,84 @@
+"""Asks the service about runs: one listing for many, one question each for few. Plain JSON out."""
+
+from __future__ import annotations
+
+import calendar
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gofer.backends.azureml.body import TAG
+from gofer.backends.azureml.service import Service, each
+from gofer.backends.azureml.status_parse import error_of, trim
+from gofer.errors import GoferError
+from gofer.text import parse_time
+from gofer.transport.azure.arm import Json
+
+# So few are asked about one by one.
+_FEW = 3
+# The clocks of laptops and of the service differ.
+_SKEW_S = 6 * 3600.0
+
+
+class Look:
+    """One question. `problem` is the first error of those that could not be asked about."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.problem: GoferError | None = None
+
+    def __call__(self, runs: Mapping[str, Any]) -> dict[str, Any]:
+        """As gofer.backends.polling takes it: jobs, and names that the service does not know."""
+        found: dict[str, Json] = {}
+        if len(runs) > _FEW:
+            self._list(set(runs), found)
+        left = [name for name in runs if name not in found]
+        gone = self._ask(left, found)
+        self._explain(found)
+        return {"jobs": list(found.values()), "gone": {name: {"rows": [None]} for name in gone}, "ends": {}}
+
+    def _list(self, wanted: set[str], found: dict[str, Json]) -> None:
+        oldest = min((made_at(name) or 0.0 for name in wanted), default=0.0)
+        try:
+            for page in self._service.jobs(tag=TAG, jobType="Command"):
+                found.update((job["name"], trim(job)) for job in page if job.get("name") in wanted)
+                if len(found) == len(wanted) or _is_before(page, oldest - _SKEW_S):
+                    return
+        except GoferError as error:
+            self.problem = error
+
+    def _ask(self, left: list[str], found: dict[str, Json]) -> list[str]:
+        """Those that are not there."""
+        if self.problem is not None:
+            return []
+        gone = []
+        for name, job in zip(left, each(self._service.job, left), strict=True):
+            if isinstance(job, GoferError):
+                self.problem = self.problem or job
+            elif job is None:
+                gone.append(name)
+            else:
+                found[name] = trim(job)
+        return gone
+
+    def _explain(self, found: dict[str, Json]) -> None:
+        """Why jobs failed, where the job itself does not say it; without it they are failed all the same."""
+        failed = [name for name, job in found.items() if job["state"] in ("Failed", "Canceled")]
+        silent = [name for name in failed if not found[name].get("error")]
+        for name, details in zip(silent, each(self._service.details, silent), strict=True):
+            if isinstance(details, dict):
+                found[name]["error"] = error_of(details)
+
+
+def made_at(run_id: str) -> float | None:
+    """When a run's id was made, as it says itself; None for other names."""
+    try:
+        return float(calendar.timegm(time.strptime(run_id[1:14], "%y%m%d-%H%M%S")))
+    except ValueError:
+        return None
+
+
+def _is_before(page: Iterable[Json], at: float) -> bool:
+    """Whether the listing, newest first, has come to jobs that are older."""
+    stamps = [(job.get("systemData") or {}).get("createdAt") for job in page]
+    return bool(stamps) and stamps[-1] is not None and parse_time(str(stamps[-1])[:19] + "Z") < at

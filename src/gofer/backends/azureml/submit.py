@@ -1,0 +1,128 @@
+"""Hand a run, or the rows of an array, to the service: room, datastores, environment, then the jobs.
+
+Everything here may be done again: what is there already is found, and a job has one name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gofer.backends.azureml import environments
+from gofer.backends.azureml.datastores import Datastores
+from gofer.backends.azureml.environments import Environment
+from gofer.backends.azureml.handoff import Rooms
+from gofer.backends.azureml.notes import RunNotes
+from gofer.backends.azureml.plan import AzurePlan
+from gofer.backends.azureml.service import Service, each
+from gofer.backends.registry import BlobPlace
+from gofer.core.secrets.run_secrets import NOTHING, Private
+from gofer.errors import BackendError, CheckFailed, GoferError
+from gofer.transport.azure.problems import Answered, RequestRejected, ResourceNotFound
+
+
+class AzureSubmitter:
+    """One target's submissions. `store` is where the target's store lies, `datastore` what it is called."""
+
+    def __init__(
+        self, service: Service, rooms: Rooms, notes: RunNotes, store: BlobPlace, datastore: str, *, own: bool
+    ) -> None:
+        self._service = service
+        self._rooms = rooms
+        self._notes = notes
+        self._store = store
+        self._datastore = datastore
+        self._is_own = own  # the datastore is the person's own, and they look after it
+
+    def send(self, plan: AzurePlan, private: Private, *, by_identity: bool) -> None:
+        """CheckFailed when the service refuses the job; BackendError when it cannot be asked."""
+        note = self._notes.read(plan.record.id)
+        rows = plan.rows
+        if note is not None and note.is_sent:
+            rows = self._missing(plan)
+            if not rows:
+                return
+        if private == NOTHING or private.store is None:
+            raise BackendError(
+                f"what opens the store for {plan.record.id} is not kept any more, so it cannot be sent again",
+                hint=f"`gofer resubmit {plan.record.id}`",
+            )
+        # Before the service hears of it: what a killed submission sealed goes when its run has ended.
+        self._notes.update(plan.record.id, runs=len(plan.rows))
+        try:
+            self._send(plan, private, rows, by_identity=by_identity)
+        except (RequestRejected, ResourceNotFound) as error:
+            self._notes.update(plan.record.id, rejected=error.message)
+            raise self._refused(error) from error
+        except CheckFailed as error:
+            self._notes.update(plan.record.id, rejected=error.message)
+            raise
+        self._notes.update(plan.record.id, is_sent=True)
+
+    def _send(
+        self, plan: AzurePlan, private: Private, rows: Sequence[int | None], *, by_identity: bool
+    ) -> None:
+        try:
+            environment = self._prepare(plan, private, by_identity=by_identity)
+            self._put(plan, environment, rows)
+        except Answered:
+            # What was remembered may be gone from the workspace.
+            self._service.known.forget()
+            environment = self._prepare(plan, private, by_identity=by_identity)
+            self._put(plan, environment, rows)
+
+    def _prepare(self, plan: AzurePlan, private: Private, *, by_identity: bool) -> str:
+        """The id of the environment. What does not depend on each other is done at once."""
+        brought = {one.name for one in plan.given.folders}
+        left = {name: spec for name, spec in private.folders.items() if name not in brought}
+        assert private.store is not None
+        objects = self._rooms.open(private.store)
+        told = private._replace(folders=left)
+        acts: list[Callable[[], str | None]] = [
+            lambda: environments.ensure(self._service, Environment(plan.given.environment, plan.image)),
+            lambda: self._rooms.put_agent(objects),
+            lambda: self._rooms.put_room(objects, plan.request, told),
+        ]
+        made = Datastores(self._service, by_identity=by_identity)
+        if self._is_own:
+            acts.append(lambda: made.check_own(self._datastore, self._store))
+        for name, (place, spec) in self._datastores(plan, private).items():
+            acts.append(lambda name=name, place=place, spec=spec: made.ensure(name, place, spec))  # type: ignore[misc]
+        done = each(lambda act: act(), acts)
+        _raise_first(done)
+        return str(done[0])
+
+    def _datastores(self, plan: AzurePlan, private: Private) -> dict[str, tuple[BlobPlace, dict[str, Any]]]:
+        """Each once, opened by what may write, where one of several may."""
+        assert private.store is not None
+        found = {self._datastore: (self._store, private.store)}
+        for one in sorted(plan.given.folders, key=lambda one: not one.is_output):
+            spec = private.folders.get(one.name)
+            if spec is not None:
+                found.setdefault(one.datastore, (one.place, spec))
+        if self._is_own:
+            found.pop(self._datastore)
+        return found
+
+    def _put(self, plan: AzurePlan, environment: str, rows: Sequence[int | None]) -> None:
+        def put(row: int | None) -> None:
+            body = plan.body(row)
+            body["properties"]["environmentId"] = environment
+            self._service.put_job(plan.name(row), body)
+
+        _raise_first(each(put, rows))
+
+    def _missing(self, plan: AzurePlan) -> list[int | None]:
+        found = each(lambda row: self._service.job(plan.name(row)), plan.rows)
+        _raise_first(found)
+        return [row for row, job in zip(plan.rows, found, strict=True) if job is None]
+
+    def _refused(self, error: Answered) -> CheckFailed:
+        hint = "`gofer target show` says what there is; the run is recorded as failed"
+        return CheckFailed(f"Azure ML refused the job: {error.message}", hint=error.hint or hint)
+
+
+def _raise_first(done: Sequence[object]) -> None:
+    for one in done:
+        if isinstance(one, GoferError):
+            raise one

@@ -1,0 +1,134 @@
+"""The queue of one machine, wherever that is, as backends speak to it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from gofer.backends.base import RunRef, Waiting
+from gofer.backends.queue_waiting_reason import explain
+from gofer.core.secrets.run_secrets import Private
+from gofer.errors import BackendError, CheckFailed
+from gofer.model.ids import short_id
+from gofer.model.run import Attempt, Observation
+from gofer.transport.machine import Machine, RemoteFailure
+
+# One command needs a supervisor once, or once more when it was killed meanwhile.
+_MOST_STARTS = 20
+# A supervisor that is asked sooner after its start may still be starting: that start is not counted.
+_START_S = 0.2
+
+
+class EngineQueue:
+    """A queue in the folder `engine` of a machine. With `inherit`, runs get the environment of logins there.
+
+    Every verb may be given again; BackendError when the queue cannot be used, Unreachable when its machine
+    does not answer.
+    """
+
+    def __init__(self, machine: Machine, engine: str, *, inherit: bool) -> None:
+        self.machine = machine
+        self.engine = engine
+        self._inherit = inherit
+        self._started = 0
+        self._counts_at = 0.0
+
+    def facts(self) -> dict[str, Any]:
+        """What the machine has: cpus, gpus, memory_mib, usage, counts of runs by state, the engine's path."""
+        found: dict[str, Any] = self._call("facts")
+        return found
+
+    def seal(self, run_id: str, values: Private) -> None:
+        self._call("seal", run_id=run_id, values=values._asdict(), inherit=self._inherit)
+
+    def drop_seals(self, is_recorded: Callable[[str], bool]) -> None:
+        for path, run_id in self._call("abandoned").items():
+            if not is_recorded(run_id):
+                self.machine.call("machine.remove", path=path)
+
+    def add(
+        self, body: dict[str, Any], runs: Sequence[tuple[str, int | None, Mapping[str, str] | None]]
+    ) -> None:
+        self._woken(self._call("add", body=body, runs=runs))
+
+    def observe(self, ids: Iterable[str]) -> dict[str, Observation]:
+        """Asks the queue's file, so a supervisor need not run; one is started if open runs need it."""
+        started, seen = self._call("observe", ids=list(ids))
+        self._woken(started)
+        return {one["id"]: _observation(one) for one in seen}
+
+    def cancel(self, ids: Sequence[str], grace_s: float | None) -> None:
+        self._woken(self._call("cancel", ids=list(ids), grace_s=grace_s))
+
+    def waiting(self, run_id: str) -> Waiting | None:
+        """Why a run waits, or the first that does of a group; None when none waits."""
+        found = self._call("waiting", run_id=run_id)
+        return None if found is None else explain(found)
+
+    def stalled(self) -> str | None:
+        """Why nobody works on the queue now, in words; None when somebody does."""
+        listens, pid, state = self._call("supervisor")
+        if listens and state in ("T", "t"):
+            return (
+                f"the supervisor of the queue of {self.machine.name} (process {pid}) is stopped; "
+                f"`kill -CONT {pid}` there lets it continue"
+            )
+        if listens:
+            return None
+        log, words = self._call("last_words")
+        return f"no supervisor of the queue of {self.machine.name} runs; its log is `{log}`" + (
+            f" and ends with: {words.strip()}" if words.strip() else ""
+        )
+
+    def shell(
+        self, run_id: str, command: Sequence[str], *, terminal: bool, node: int | None = None
+    ) -> list[str] | None:
+        """The words that open a shell beside a run on that machine; None when it, or that node of it, does
+        not run there.
+        """
+        found: list[str] | None = self._call(
+            "shell", run_id=run_id, command=list(command), terminal=terminal, node=node
+        )
+        return found
+
+    def _woken(self, started: bool) -> None:
+        """BackendError when the supervisors that were started do not stay."""
+        now = time.monotonic()
+        if started and now >= self._counts_at:
+            self._started += 1
+            self._counts_at = now + _START_S
+        if self._started > _MOST_STARTS:
+            log, words = self._call("last_words")
+            raise BackendError(
+                f"the supervisor of the queue of {self.machine.name} does not stay up: "
+                f"{words or 'no reason is known'}",
+                hint=f"its log is `{log}`; `gofer doctor` checks more",
+            )
+
+    def _call(self, verb: str, **arguments: Any) -> Any:
+        try:
+            return self.machine.call(f"queue.{verb}", engine=self.engine, **arguments).value
+        except RemoteFailure as error:
+            raise BackendError(
+                f"the queue of {self.machine.name} in `{self.engine}` cannot be used: {error.words}",
+                hint="make the folder writable, or set `GOFER_HOME` to one that is",
+            ) from error
+
+
+def no_process(run: RunRef, node: int | None) -> CheckFailed:
+    """What `Shells.shell` raises for a run, or a node of it, of which nothing is alive."""
+    name = short_id(run.id)
+    part = "" if node is None else f"node {node} of "
+    return CheckFailed(
+        f"no process of {part}{name} is alive where it ran",
+        hint=f"`gofer why {name}` says where it stands; `gofer logs {name}` shows what it wrote",
+    )
+
+
+def _observation(seen: dict[str, Any]) -> Observation:
+    attempts = tuple(msgspec.convert(one, Attempt) for one in seen["attempts"])
+    facts = {name: value for name, value in seen.items() if name not in ("id", "attempts")}
+    return msgspec.convert({"run_id": seen["id"], "attempts": attempts, **facts}, Observation)

@@ -1,0 +1,61 @@
+"""What a Slurm site keeps in the folder that its nodes share: rooms of runs, and agents of other versions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gofer.backends.base import Prunable, PruneBounds, RunEnd
+from gofer.backends.queue_prune import LOOK_S, REMOVE_S, EnginePlace, ask, goes, may_go, why_of
+from gofer.core import prune
+from gofer.remote.slurm.prune import ROOM
+from gofer.transport.machine import Machine
+
+_WHOLE = "its run has ended"
+_STUB = "its run has ended; a stub of a few bytes stays"
+
+
+class SlurmPlace:
+    """`folder` of one site, asked through its login node."""
+
+    def __init__(self, machine: Machine, folder: str) -> None:
+        self._machine = machine
+        self._folder = folder
+        # A target of kind `ssh` may keep its agents there too.
+        self._agents = EnginePlace(f"{machine.name}:{folder}", machine, engine=None, folder=folder)
+        self.name = f"Slurm on {self._agents.name}"
+
+    def prunable(self, bounds: PruneBounds) -> list[Prunable]:
+        kept = [prune.KeptItem(*one) for one in ask(self._machine, "rooms", LOOK_S, folder=self._folder)]
+        ended = bounds.ended([one.name for one in kept if one.kind == ROOM], True)
+        found = [item for one in kept if (item := self._item(one, ended.get(one.name), bounds)) is not None]
+        return [*found, *self._agents.prunable(bounds)]
+
+    def _item(self, kept: prune.KeptItem, end: RunEnd | None, bounds: PruneBounds) -> Prunable | None:
+        if kept.kind in (prune.UNSENT, prune.WORKING_COPY):
+            why = why_of(kept, bounds)
+            is_doomed = may_go(kept, bounds)
+            return Prunable(self._agents.name, *kept[:4], why) if is_doomed else None
+        if goes(kept.name, bounds):
+            return Prunable(self._agents.name, ROOM, kept.name, kept.size, kept.at, "its run is removed")
+        if end is None or end.at >= bounds.before or (kept.about == "stub" and not end.is_recorded):
+            return None
+        why = _WHOLE if end.is_recorded else _STUB
+        return Prunable(self._agents.name, ROOM, kept.name, kept.size, end.at, why)
+
+    def prune(self, doomed: Sequence[Prunable], bounds: PruneBounds) -> list[Prunable]:
+        """Rooms first: an agent may be needed by none but them."""
+        mine = [one for one in doomed if one.kind in (ROOM, prune.UNSENT, prune.WORKING_COPY)]
+        if mine:
+            rooms = [one for one in mine if one.kind == ROOM]
+            ask(
+                self._machine,
+                "remove_rooms",
+                REMOVE_S,
+                folder=self._folder,
+                whole=[one.name for one in rooms if one.why != _STUB],
+                stubs=[one.name for one in rooms if one.why == _STUB],
+                unsent=[one.name for one in mine if one.kind == prune.UNSENT],
+                copies=[one.name for one in mine if one.kind == prune.WORKING_COPY],
+            )
+        others = [one for one in doomed if one not in mine]
+        return [*mine, *(self._agents.prune(others, bounds) if others else ())]

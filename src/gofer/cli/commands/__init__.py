@@ -1,0 +1,1 @@
+"""The commands of gofer, a module each; gofer.cli.verbs lists them."""

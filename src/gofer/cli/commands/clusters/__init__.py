@@ -1,0 +1,1 @@
+"""Commands about targets, logins and images."""

@@ -1,0 +1,84 @@
+"""`gofer image wrap`: an image made fit for Singularity."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gofer.cli.completion_names import images
+from gofer.cli.options import Command, Flag, Option, json_option
+from gofer.cli.output.screen import say
+
+if TYPE_CHECKING:
+    from gofer.ops.images.wrap import ImageResult
+
+_WORDS = {
+    "known": "wrapped before, and not wrapped again",
+    "kept": "remembered as built and pushed by you",
+    "built": "built here, and not pushed yet",
+    "pushed": "built and pushed",
+    "written": "not built",
+}
+
+
+def run(**given: Any) -> int:
+    """The wrapped image's name on stdout once there is one; 1 when building it is left to the person."""
+    from gofer.ops.images.wrap import WrapRequest, wrap
+    from gofer.ops.session import Session
+
+    as_json = given.pop("as_json")
+    bases = {key: given.pop(key) for key in ("installer", "validator")}
+    request = WrapRequest(**given, **{key: name for key, name in bases.items() if name})
+    with Session() as session:
+        outcome = wrap(session, request)
+    if as_json:
+        from gofer.cli.output.json_output import print_json
+
+        print_json(outcome._asdict())
+    else:
+        _tell(outcome)
+    return 1 if outcome.done == "written" else 0
+
+
+def _tell(outcome: ImageResult) -> None:
+    say(f"Dockerfile: {outcome.dockerfile}")
+    say(f"{outcome.image}: {_WORDS[outcome.done]}{f' ({outcome.why})' if outcome.why else ''}")
+    if outcome.next:
+        say("what is left to do:")
+        for line in outcome.next:
+            say(f"  {line}")
+    if outcome.done != "written":
+        sys.stdout.write(outcome.image + "\n")
+
+
+command = Command(
+    "wrap",
+    run,
+    [
+        click.Argument(["name"], metavar="NAME", shell_complete=images),
+        Flag("--push", "Push the wrapped image to its registry"),
+        Option(
+            "--out",
+            "The folder for the Dockerfile, by default one of gofer's own; steps may COPY what lies in it",
+            type=click.Path(file_okay=False, path_type=Path),
+            metavar="DIR",
+        ),
+        Option(
+            "--accelerator",
+            "Whose GPUs the image is for: NVIDIA (default) or AMD",
+            type=click.Choice(["NVIDIA", "AMD"], case_sensitive=False),
+            default="NVIDIA",
+        ),
+        Option("--tag", "The whole name of the wrapped image", metavar="IMAGE"),
+        Option("--installer", "The image that holds the service's installer", metavar="IMAGE"),
+        Option("--validator", "The image that holds the service's tests", metavar="IMAGE"),
+        Flag("--built is_built", "You built and pushed it yourself: only remember it"),
+        json_option(),
+    ],
+    help="Make an image of `dockers:` fit for Singularity: write the Dockerfile that wraps it and, with "
+    "docker or podman at work here, build it, and push it with `--push`. An image of the same `sha256` and "
+    "steps is not wrapped again. Without either program the commands are printed, and the exit status is 1.",
+)

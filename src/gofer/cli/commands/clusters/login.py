@@ -1,0 +1,85 @@
+"""`gofer login`: sign in to Azure, in the person's own profile or one beside it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from gofer.cli.completion_names import profiles
+from gofer.cli.options import Command, Flag, Option, json_option, target_option
+from gofer.cli.output.screen import say
+from gofer.transport.azure.cloud import NAMES
+
+
+def run(**given: Any) -> int:
+    """Who is signed in, as facts or JSON."""
+    from gofer.cli.commands.clusters.account_show import tell
+    from gofer.ops.accounts.azure_account import LoginRequest, sign_in
+
+    profile = given["profile"] or profile_of_target(given["target"])
+    client, secret = _principal() if given["service_principal"] else (None, None)
+    request = LoginRequest(profile, given["device_code"], given["tenant"], client, secret, given["cloud"])
+    facts = sign_in(dict(os.environ), request, say)
+    tell(facts, as_json=given["as_json"])
+    return 0
+
+
+def profile_of_target(target: str | None) -> str | None:
+    """The profile that a target works with; None where none was named."""
+    if target is None:
+        return None
+    from gofer.ops.accounts.azure_account import profile_of
+    from gofer.ops.session import Session
+
+    with Session() as session:
+        return profile_of(session, target)
+
+
+def _principal() -> tuple[str, str]:
+    """The application's id and its secret, which is never taken from the command line."""
+    from gofer.config.redact import remember
+    from gofer.errors import UsageError
+
+    client = os.environ.get("AZURE_CLIENT_ID")
+    if not client:
+        raise UsageError(
+            "`--service-principal` needs the application's id",
+            hint="set `AZURE_CLIENT_ID`; its secret goes to `AZURE_CLIENT_SECRET`, or is asked for",
+        )
+    secret = os.environ.get("AZURE_CLIENT_SECRET")
+    if not secret:
+        if sys.stdin.isatty():
+            secret = str(click.prompt(f"secret of {client}", hide_input=True, err=True))
+        else:
+            secret = sys.stdin.read().removesuffix("\n")
+    remember(secret)
+    return client, secret
+
+
+def profile_option(help: str) -> Option:
+    """`--profile NAME`, completed by those there are."""
+    return Option("--profile", help, metavar="NAME", shell_complete=profiles)
+
+
+command = Command(
+    "login",
+    run,
+    [
+        profile_option("Sign in to this profile; it is made when there is none"),
+        target_option("Sign in to the profile that this target works with"),
+        Flag("--device-code", "Sign in by a code that is typed elsewhere"),
+        Option("--tenant", "The tenant to sign in to: its id or its domain", metavar="T"),
+        Option("--cloud", "The cloud to sign in to, remembered with the profile", type=click.Choice(NAMES)),
+        Flag(
+            "--service-principal",
+            "As the application AZURE_CLIENT_ID; its secret is AZURE_CLIENT_SECRET, asked for, or on stdin",
+        ),
+        json_option(),
+    ],
+    help="Sign in to Azure. With the Azure command line (`az`) this is `az login` in the profile; without it "
+    "a code is typed elsewhere. A profile is a login of its own beside `default`, which is that of `az` "
+    "itself; `gofer account use` chooses among them, and `profile:` of a target or a store goes before that.",
+)

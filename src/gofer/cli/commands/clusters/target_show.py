@@ -1,0 +1,89 @@
+"""`gofer target show`: one target, its options, and what its cluster says it has."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gofer.cli.options import Command, json_option, target_option
+from gofer.cli.output.screen import say
+from gofer.cli.output.table import render_facts
+from gofer.errors import UsageError
+from gofer.text import format_duration
+
+if TYPE_CHECKING:
+    from gofer.ops.session import Session
+
+
+def run(**given: Any) -> int:
+    """Facts, or JSON; the default target when none is named."""
+    from gofer.ops.session import Session
+
+    with Session(target=given["target"]) as session:
+        facts = _facts(session, given["name"] or given["target"])
+    if given["as_json"]:
+        from gofer.cli.output.json_output import print_json
+
+        print_json(facts)
+    else:
+        sys.stdout.write(render_facts(_lines(facts)))
+    return 0
+
+
+def _facts(session: Session, name: str | None) -> dict[str, Any]:
+    import msgspec
+
+    from gofer.config.folders import folders_of
+
+    target = session.settings.target(name)
+    options: dict[str, Any] = msgspec.to_builtins(target.options)
+    return {
+        "name": target.name,
+        "kind": target.kind,
+        "store": target.store,
+        "store_url": session.store_url_of(target.name),
+        "origin": target.place.origin,
+        "options": {key: value for key, value in options.items() if value is not None},
+        "folders": {
+            folder.name: f"{folder.store}:{folder.path}"
+            for folder in folders_of(session.settings, target.name).values()
+        },
+        "has": _has(session, target.name),
+    }
+
+
+def _has(session: Session, name: str) -> dict[str, Any]:
+    """What its cluster says, where it says something; a target that lacks something is shown all the same."""
+    from gofer.backends.base import Describes
+
+    try:
+        backend = session.backend(name)
+    except UsageError as error:
+        say(f"warning: {error.message}" + (f"; {error.hint}" if error.hint else ""))
+        return {}
+    return dict(backend.describe()) if isinstance(backend, Describes) else {}
+
+
+def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    from gofer.ops.settings.target_facts import fact
+
+    plain = {key: facts[key] for key in ("name", "kind", "store", "store_url", "origin")}
+    # What the target says and what its machine has may be called the same: `gpus: 8`, `3 of 8 free`.
+    said = {**{key: _told(value) for key, value in facts["options"].items()}, "folders": facts["folders"]}
+    lines = [fact(key, value) for key, value in {**plain, **said, **facts["has"]}.items()]
+    return [(key, value) for key, value in lines if value]
+
+
+def _told(value: object) -> object:
+    """Of an option; the numbers with a fraction are lengths of time."""
+    return format_duration(value) if isinstance(value, float) else value
+
+
+command = Command(
+    "show",
+    run,
+    [click.Argument(["name"], required=False, metavar="[NAME]"), target_option(), json_option()],
+    help="Show one target, the default one unless named: its kind, its store, its options and what it has.",
+)

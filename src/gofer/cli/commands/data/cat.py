@@ -1,0 +1,39 @@
+"""`gofer cat`: the bytes of files in a store."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from gofer.cli.options import Command, target_option
+
+
+def run(**given: Any) -> int:
+    """The files one behind the other, exactly as they are."""
+    from gofer.ops.data.access import read
+    from gofer.ops.data.globs import expand
+    from gofer.ops.data.places import resolve
+    from gofer.ops.session import Session
+
+    sys.stdout.flush()
+    with Session(target=given["target"]) as session:
+        for word in given["paths"]:
+            for place in expand(resolve(session, word, given["target"])):
+                for piece in read(place):
+                    sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.flush()
+    return 0
+
+
+command = Command(
+    "cat",
+    run,
+    [
+        click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
+        target_option("The target whose folders are meant; the default target unless told"),
+    ],
+    help="Print files from where their mapped folder lies, also out of packs, byte for byte. `RUN:path` is a "
+    "file that a run left.",
+)

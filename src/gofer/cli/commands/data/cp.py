@@ -1,0 +1,46 @@
+"""`gofer cp`: one file or folder, from here to a store, from a store to here, or between stores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gofer.cli.options import Command
+from gofer.cli.transfer_options import move, moving_options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gofer.ops.data.steps import Step
+    from gofer.ops.session import Session
+    from gofer.transfer import TransferOptions
+
+
+def run(**given: Any) -> int:
+    """1 when a file could not be copied; the others are."""
+
+    def make(session: Session, options: TransferOptions) -> Sequence[Step]:
+        from gofer.ops.data import data
+
+        return data.copy(session, given["source"], given["destination"], given["target"], options)
+
+    return move(given, make)
+
+
+command = Command(
+    "cp",
+    run,
+    [
+        click.Argument(["source"], metavar="SRC"),
+        click.Argument(["destination"], metavar="DST"),
+        *moving_options(),
+    ],
+    help="Copy a file or a folder. A path in a mapped folder, `STORE:path` and a URL mean a store, `RUN:path`"
+    " means the files that a run left; `./path`, `/path`, `~/path` and any other word mean this machine. "
+    "Into DST when it ends with a slash.\n\n\b\n"
+    "  gofer cp ./results.csv data/results.csv\n"
+    "  gofer cp blob:me/data/voc20 ./voc20\n"
+    "  gofer cp data/voc20 archive:2026/\n"
+    "  gofer cp last:model.pt .",
+)

@@ -1,0 +1,39 @@
+"""`gofer download`, `gofer d`: files and folders from their store to the mapped folders of this machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gofer.cli.options import Command
+from gofer.cli.transfer_options import move, moving_options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gofer.ops.data.steps import Step
+    from gofer.ops.session import Session
+    from gofer.transfer import TransferOptions
+
+
+def run(**given: Any) -> int:
+    """1 when a file could not be brought; the others are."""
+
+    def make(session: Session, options: TransferOptions) -> Sequence[Step]:
+        from gofer.ops.data import data
+
+        return data.download(session, given["paths"], given["target"], options)
+
+    return move(given, make)
+
+
+command = Command(
+    "download",
+    run,
+    [click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"), *moving_options()],
+    help="Bring files and folders from where their mapped folders lie. What is here already is skipped; "
+    "a file appears under its name when it is whole and checked.\n\n\b\n"
+    "  gofer d data/coco\n"
+    "  gofer d 'data/coco/*.json' --exclude '*_test*'",
+)

@@ -1,0 +1,47 @@
+"""`gofer du`: how much lies in a folder of a store."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from gofer.cli.options import Command, json_option, target_option
+from gofer.cli.output.screen import printable
+from gofer.text import format_size
+
+
+def run(**given: Any) -> int:
+    """A line, or a JSON object, for each folder in a path, and one for the path."""
+    from gofer.ops.data.globs import expand
+    from gofer.ops.data.list import usage
+    from gofer.ops.data.places import resolve
+    from gofer.ops.session import Session
+
+    with Session(target=given["target"]) as session:
+        words = given["paths"]
+        places = [one for word in words for one in expand(resolve(session, word, given["target"]))]
+        found = [line for place in places for line in usage(place)]
+    if given["as_json"]:
+        from gofer.cli.output.json_output import print_json
+
+        print_json([line._asdict() for line in found])
+        return 0
+    for line in found:
+        files = f"{line.files:,} file{'' if line.files == 1 else 's'}"
+        sys.stdout.write(f"{format_size(line.bytes):>10}  {files:>14}  {printable(line.path)}\n")
+    return 0
+
+
+command = Command(
+    "du",
+    run,
+    [
+        click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
+        target_option("The target whose folders are meant; the default target unless told"),
+        json_option("Print a JSON array of objects with path, files and bytes"),
+    ],
+    help="Show how many files and bytes lie in each folder of PATH, and in all of it. `RUN:` is what a run "
+    "left.",
+)

@@ -1,0 +1,90 @@
+"""`gofer ls`: what lies in a mapped folder or a store, as it is listed."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gofer.cli.options import Command, Flag, json_option, quiet_option, target_option
+from gofer.cli.output.screen import hush, printable, say
+from gofer.text import format_local_time, format_size, format_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gofer.ops.data.list import ListingEntry
+
+_FLUSHED_EVERY_S = 0.2
+
+
+def run(**given: Any) -> int:
+    """Lines, or a JSON array, as they arrive from the store; the total on stderr."""
+    from gofer.ops.session import Session
+
+    with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
+        write = _write_json if given["as_json"] else _write_lines
+        files, folders, size = write(_entries(session, given))
+        folder_words = f", {folders:,} folder{'' if folders == 1 else 's'}" if folders else ""
+        session.say(f"{files:,} file{'' if files == 1 else 's'}, {format_size(size)}{folder_words}")
+    return 0
+
+
+def _entries(session: Any, given: dict[str, Any]) -> Iterator[ListingEntry]:
+    from gofer.ops.data.globs import expand
+    from gofer.ops.data.list import list_entries
+    from gofer.ops.data.places import resolve
+
+    for word in given["paths"]:
+        for place in expand(resolve(session, word, given["target"])):
+            yield from list_entries(place, recursive=given["recursive"])
+
+
+def _write_lines(entries: Iterator[ListingEntry]) -> tuple[int, int, int]:
+    files = folders = size = 0
+    flushed = 0.0
+    for entry in entries:
+        if entry.size is None:
+            folders += 1
+            sys.stdout.write(f"{'-':>10}  {'-':<19}  {printable(entry.path)}\n")
+        else:
+            files, size = files + 1, size + entry.size
+            when = format_local_time(entry.modified)
+            sys.stdout.write(f"{format_size(entry.size):>10}  {when}  {printable(entry.path)}\n")
+        if time.monotonic() - flushed > _FLUSHED_EVERY_S:
+            sys.stdout.flush()
+            flushed = time.monotonic()
+    return files, folders, size
+
+
+def _write_json(entries: Iterator[ListingEntry]) -> tuple[int, int, int]:
+    from gofer.cli.output.json_output import one_line
+
+    files = folders = size = 0
+    for entry in entries:
+        sys.stdout.write(",\n  " if files + folders else "[\n  ")
+        sys.stdout.write(
+            one_line({"path": entry.path, "size": entry.size, "modified": format_time(entry.modified)})
+        )
+        files, folders = files + (entry.size is not None), folders + (entry.size is None)
+        size += entry.size or 0
+    sys.stdout.write("\n]\n" if files + folders else "[]\n")
+    return files, folders, size
+
+
+command = Command(
+    "ls",
+    run,
+    [
+        click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
+        target_option("The target whose folders are meant; the default target unless told"),
+        Flag("-r --recursive", "All files below, instead of one level"),
+        json_option("Print a JSON array of objects with path, size and modified"),
+        quiet_option(),
+    ],
+    help="List what begins with PATH: the file, what is in the folder, and whatever else has a name that "
+    "goes on. With a slash at its end, only what is in the folder. Packed folders show the files in them. "
+    "`RUN:` and `RUN:path` are the files that a run left.",
+)

@@ -1,0 +1,79 @@
+"""`gofer rm`: remove files and folders from a store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gofer.cli.options import Command, Flag, json_option, quiet_option, target_option
+from gofer.cli.output.screen import answerer, hush, say
+from gofer.errors import UsageError
+from gofer.text import format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gofer.ops.data.removal import Doomed
+
+
+def run(**given: Any) -> int:
+    """Count, ask, remove. 1 when the answer was no."""
+    from gofer.ops.data.removal import remove, survey
+    from gofer.ops.session import Session
+
+    with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
+        doomed = survey(session, given["paths"], given["target"], whole=given["recursive"])
+        for one in doomed:
+            session.say(f"{one.place}: {_files(one.files)}, {format_size(one.bytes)} in {one.store.url}")
+        if given["dry_run"]:
+            return _print(doomed, 0, given)
+        if not given["yes"] and not _agreed(doomed):
+            say("nothing was removed")
+            return 1
+        removed = remove(doomed)
+        if given["as_json"]:
+            return _print(doomed, removed, given)
+        session.say(f"{_files(removed)} removed")
+    return 0
+
+
+def _agreed(doomed: Sequence[Doomed]) -> bool:
+    ask = answerer()
+    if ask is None:
+        raise UsageError(
+            f"{_files(sum(one.files for one in doomed))} would be removed, and there is nobody to ask",
+            hint="add `--yes`",
+        )
+    names = ", ".join(str(one.place) for one in doomed)
+    return ask(f"remove {names} for good?")
+
+
+def _print(doomed: Sequence[Doomed], removed: int, given: dict[str, Any]) -> int:
+    if given["as_json"]:
+        from gofer.cli.output.json_output import print_json
+
+        found = [{"path": str(one.place), "files": one.files, "bytes": one.bytes} for one in doomed]
+        print_json({"dry_run": given["dry_run"], "paths": found, "removed": removed})
+    return 0
+
+
+def _files(count: int) -> str:
+    return f"{count:,} file{'' if count == 1 else 's'}"
+
+
+command = Command(
+    "rm",
+    run,
+    [
+        click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
+        target_option("The target whose folders are meant; the default target unless told"),
+        Flag("-r --recursive", "Allow PATH to be all of a mapped folder"),
+        Flag("-y --yes", "Do not ask"),
+        Flag("--dry-run", "Count, and stop"),
+        json_option("Print a summary as JSON"),
+        quiet_option(),
+    ],
+    help="Remove files and folders from where their mapped folder lies; nothing of this machine is touched. "
+    "Says how much it is and asks; without a terminal it needs `--yes`. What is removed is gone for good.",
+)

@@ -1,0 +1,44 @@
+"""`gofer sync`: make one folder like another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gofer.cli.options import Command, Flag
+from gofer.cli.transfer_options import move, moving_options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gofer.ops.data.steps import Step
+    from gofer.ops.session import Session
+    from gofer.transfer import TransferOptions
+
+
+def run(**given: Any) -> int:
+    """1 when anything could not be done; then nothing is deleted."""
+
+    def make(session: Session, options: TransferOptions) -> Sequence[Step]:
+        from gofer.ops.data import data
+
+        return data.sync(session, given["source"], given["destination"], given["target"], options)
+
+    return move(given, make, delete=given["delete"])
+
+
+command = Command(
+    "sync",
+    run,
+    [
+        click.Argument(["source"], metavar="SRC"),
+        click.Argument(["destination"], metavar="DST"),
+        Flag("--delete", "Delete what only DST has, after everything was copied"),
+        *moving_options(),
+    ],
+    help="Make the folder DST like the folder SRC, each in a store or on this machine, named as for `cp`. "
+    "With `--delete`, look first with `--dry-run`.\n\n\b\n"
+    "  gofer sync ./data/voc20 data/voc20 --delete --dry-run\n"
+    "  gofer sync blob:runs/x ./x",
+)

@@ -1,0 +1,53 @@
+"""`gofer upload`, `gofer u`: data to where its mapped folder lies, or from one target to another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gofer.cli.options import Command, Flag, target_option
+from gofer.cli.transfer_options import move, moving_options
+from gofer.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gofer.ops.data.steps import Step
+    from gofer.ops.session import Session
+    from gofer.transfer import TransferOptions
+
+
+def run(**given: Any) -> int:
+    """1 when a file could not be sent; the others are."""
+    source = given["source"]
+    if source and given["pack"]:
+        raise UsageError(
+            "`--pack` is for files of this machine, and `-f` names a target", hint="leave out one"
+        )
+
+    def make(session: Session, options: TransferOptions) -> Sequence[Step]:
+        from gofer.ops.data import data
+
+        if source:
+            return data.between(session, given["paths"], source, given["target"], options)
+        return data.upload(session, given["paths"], given["target"], options, pack=given["pack"])
+
+    return move(given, make)
+
+
+command = Command(
+    "upload",
+    run,
+    [
+        click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
+        target_option("Copy from this target instead of from here", "-f --from source"),
+        Flag("--pack", "Store a folder of many small files as few large ones"),
+        *moving_options(),
+    ],
+    help="Send files and folders to where their mapped folders lie. What is there already is skipped; "
+    "a transfer that was cut short goes on where it was.\n\n\b\n"
+    "  gofer u data/voc20\n"
+    "  gofer u --pack data/imagenet\n"
+    "  gofer -c eu -f we3v32 u data/voc20    from the one target's store to the other's",
+)

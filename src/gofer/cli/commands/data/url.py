@@ -1,0 +1,49 @@
+"""`gofer url`: an address that opens one file for a while."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from gofer.cli.options import Command, Option, json_option, target_option
+from gofer.text import format_time, parse_duration_s
+
+
+def run(**given: Any) -> int:
+    """A line, or a JSON object, for every path."""
+    import time
+
+    from gofer.ops.data.access import address
+    from gofer.ops.data.places import resolve
+    from gofer.ops.session import Session
+
+    expires_s = parse_duration_s(given["expires"])
+    found = []
+    with Session(target=given["target"]) as session:
+        for word in given["paths"]:
+            place = resolve(session, word, given["target"])
+            until = format_time(time.time() + expires_s)
+            found.append({"path": str(place), "url": address(place, expires_s), "expires": until})
+    if given["as_json"]:
+        from gofer.cli.output.json_output import print_json
+
+        print_json(found)
+    else:
+        sys.stdout.write("".join(f"{one['url']}\n" for one in found))
+    return 0
+
+
+command = Command(
+    "url",
+    run,
+    [
+        click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
+        target_option("The target whose folders are meant; the default target unless told"),
+        Option("--expires", "How long it works, such as `30m` or `7d`", default="1h", metavar="TIME"),
+        json_option("Print a JSON array of objects with path, url and expires"),
+    ],
+    help="Print an address by which anybody who has it can read the file, for an hour unless told. It is a "
+    "credential: do not put it where others look.",
+)

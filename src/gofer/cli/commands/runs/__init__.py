@@ -1,0 +1,1 @@
+"""Commands that run a command and look at runs."""

@@ -1,0 +1,57 @@
+"""`gofer abort`, `gofer cancel`, `gofer cancel job`: stop runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from gofer.cli.options import Command, Option, json_option, quiet_option, run_argument, target_option
+from gofer.cli.output.screen import hush, printable, say
+from gofer.errors import UsageError
+
+# Other tools say what is cancelled: `cancel job NAME`.
+_KINDS = ("job", "jobs", "run", "runs")
+
+
+def run(**given: Any) -> int:
+    """A line, or JSON, for every run that was stopped; runs that had ended are named on stderr."""
+    from gofer.cli.output.done import note
+    from gofer.ops.runs.find import find_all
+    from gofer.ops.runs.stop import abort
+    from gofer.ops.session import Session
+    from gofer.text import parse_duration_s
+
+    references = given["runs"][1:] if given["runs"][0] in _KINDS else given["runs"]
+    if not references:
+        raise UsageError("no run to stop was named", hint="`gofer list runs` shows them; `gofer abort RUN`")
+    grace_s = parse_duration_s(given["grace"]) if given["grace"] else None
+    with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
+        found = find_all(session, references, target=given["target"], acts=True)
+        rows = abort(session, found, grace_s=grace_s)
+        note(", ".join(f"{row.id} is {row.state}" for row in rows))
+        for row in found:
+            if row.is_final:
+                session.say(f"{row.short_id} had ended before")
+        if given["as_json"]:
+            from gofer.cli.output.json_output import print_runs
+
+            print_runs(session, rows)
+            return 0
+        for row in rows:
+            sys.stdout.write(printable(f"{row.id} {row.state}") + "\n")
+    return 0
+
+
+command = Command(
+    "abort",
+    run,
+    [
+        run_argument(many=True),
+        target_option("Only look among the runs on this target"),
+        Option("--grace", "How long a run may take to end by itself before it is killed", metavar="TIME"),
+        json_option("Print a JSON array of the runs"),
+        quiet_option(),
+    ],
+    help="Stop runs: SIGTERM to all their processes, then SIGKILL to what is left. A run that has ended is "
+    "left alone. A group stops with all its rows.",
+)

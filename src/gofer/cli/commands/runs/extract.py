@@ -1,0 +1,74 @@
+"""`gofer extract`: the code, logs and outputs of a run in one folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gofer.cli.options import Command, Flag, quiet_option, run_argument, target_option
+from gofer.cli.output.screen import hush, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gofer.ops.session import Session
+
+_MOST_NAMED = 20
+
+
+def run(**given: Any) -> int:
+    """Fill DIR; what was written is said on stderr. 1 when something could not be brought."""
+    from pathlib import Path
+
+    from gofer.ops.files.extract import extract
+    from gofer.ops.runs.find import find
+    from gofer.ops.session import Session
+
+    folder = Path(given["folder"])
+    with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
+        row = find(session, given["run"], target=given["target"])
+        done = extract(session, row, folder, force=given["force"])
+        for name in ("code", "log", "output"):
+            session.say(f"{_counted(getattr(done, f'{name}_files'), f'{name} file')} in {folder}")
+        if done.kept_files:
+            session.say(f"{_counted(done.kept_files, 'file')} that it wrote beside its code in {folder}")
+        _say_each(session, "left out", done.left_out)
+    _say_each_failure(done.failed)
+    return 1 if done.failed else 0
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _say_each(session: Session, what: str, found: Sequence[tuple[str, str]]) -> None:
+    for path, why in found[:_MOST_NAMED]:
+        session.say(f"{what}: {path}, which {why}")
+    if len(found) > _MOST_NAMED:
+        session.say(f"{what}: {len(found) - _MOST_NAMED:,} more")
+
+
+def _say_each_failure(failed: Sequence[tuple[str, str]]) -> None:
+    """Also with `--quiet`: the exit status alone does not say what is missing."""
+    for path, why in failed[:_MOST_NAMED]:
+        say(f"error: {path} did not come: {why}")
+    if len(failed) > _MOST_NAMED:
+        say(f"error: {len(failed) - _MOST_NAMED:,} more did not come")
+
+
+command = Command(
+    "extract",
+    run,
+    [
+        run_argument(),
+        click.Argument(["folder"], metavar="DIR"),
+        target_option("Only look among the runs on this target"),
+        Flag("--force", "Bring a folder up to date that has something in it"),
+        quiet_option(),
+    ],
+    help="Bring back what a run was and left: DIR/code, the code it ran with; DIR/logs, the logs of all its "
+    "attempts; DIR/outputs, what it wrote to $GOFER_OUTPUT_DIR; DIR/files, what it wrote beside its code. "
+    "Modes, times, links, empty folders and sparse files are as they were. What cannot be read is named, the "
+    "rest comes, and the exit status is 1.",
+)

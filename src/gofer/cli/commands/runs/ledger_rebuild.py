@@ -1,0 +1,40 @@
+"""`gofer ledger rebuild`: the index of runs again from what the stores hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gofer.cli.options import Command, json_option
+from gofer.cli.output.screen import say
+
+
+def run(**given: Any) -> int:
+    """Say what was found, or print it as JSON."""
+    from gofer.ops.maintenance.rebuild import rebuild
+    from gofer.ops.session import Session
+
+    with Session() as session:
+        done = rebuild(session)
+    if given["as_json"]:
+        from gofer.cli.output.json_output import print_json
+
+        print_json({**done._asdict(), "set_aside": str(done.set_aside) if done.set_aside else None})
+        return 0
+    rows = f" and {done.rows} rows of arrays" if done.rows else ""
+    say(f"the ledger holds {done.runs} runs{rows}")
+    if done.set_aside:
+        say(f"the damaged ledger is kept at {done.set_aside}")
+    for url in done.unread:
+        say(f"warning: the store {url} could not be read; {done.kept} runs are kept as they were known")
+    for key in done.broken:
+        say(f"warning: the record {key} cannot be read and was left out")
+    return 0
+
+
+command = Command(
+    "rebuild",
+    run,
+    [json_option()],
+    help="Rebuild the index of runs from the stores of all targets. Nothing in a store "
+    "is changed; running runs go on.",
+)

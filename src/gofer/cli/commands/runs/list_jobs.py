@@ -1,0 +1,117 @@
+"""`gofer list jobs`: the runs of the ledger; with `--server` the jobs of a target's service, whoever started
+them.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from gofer.cli.commands.runs import list_runs
+from gofer.cli.options import Command, Flag, Option
+from gofer.cli.output.screen import colourful, say
+from gofer.cli.output.table import Column, render, screen_width
+from gofer.errors import UsageError
+from gofer.text import format_local_time
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gofer.backends.base import JobFilter, ServiceJob
+
+_USUAL = 50
+_NARROWING = ("status", "experiment", "user", "tag")
+_OF_RUNS = ("filter", "group", "rows", "columns", "sort", "reverse", "all", "everywhere", "export")
+
+
+def run(**given: Any) -> int:
+    """A line, or a JSON object, for every job; without `--server`, what `gofer list runs` prints."""
+    if not given["server"]:
+        for name in _NARROWING:
+            if given[name]:
+                raise UsageError(
+                    f"`--{name}` narrows the jobs of a service", hint="add `--server`, or use `--filter`"
+                )
+        return list_runs.run(**given)
+    for name in _OF_RUNS:
+        if given["filters" if name == "filter" else name]:
+            raise UsageError(f"`--{name}` means nothing beside `--server`", hint="leave it out")
+    from gofer.ops.runs.service_jobs import service_jobs
+    from gofer.ops.session import Session
+
+    with Session(target=given["target"]) as session:
+        target, found = service_jobs(session, given["target"], _filter(given))
+    if given["as_json"]:
+        from gofer.cli.output.json_output import print_json
+        from gofer.ops.runs.service_jobs import job_json
+
+        print_json([job_json(job) for job in found])
+        return 0
+    sys.stdout.write(_table(found))
+    if not found:
+        say(f"the service of `{target}` lists no such command job")
+    return 0
+
+
+def _filter(given: dict[str, Any]) -> JobFilter:
+    from gofer.backends.base import JobFilter
+    from gofer.ops.runs.service_jobs import states_of
+
+    return JobFilter(
+        states=states_of(given["status"]),
+        experiment=given["experiment"] or "",
+        tag=given["tag"] or "",
+        user=given["user"] or "",
+        most=given["last"] or _USUAL,
+    )
+
+
+def _table(jobs: Sequence[ServiceJob]) -> str:
+    columns = [
+        Column("NAME"),
+        Column("STATE"),
+        Column("STATUS"),
+        Column("COMPUTE"),
+        Column("GPUS", right=True),
+        Column("EXPERIMENT"),
+        Column("USER"),
+        Column("CREATED"),
+        Column("COMMAND", flexible=True),
+    ]
+    rows = [
+        [
+            job.name,
+            job.state.value,
+            job.status,
+            job.compute,
+            str(job.gpus) if job.gpus else "",
+            job.experiment,
+            job.user,
+            format_local_time(job.created_at),
+            job.command,
+        ]
+        for job in jobs
+    ]
+    return render(columns, rows, fit=screen_width(), colour=colourful(sys.stdout))
+
+
+command = Command(
+    "jobs",
+    run,
+    [
+        *list_runs.PARAMETERS,
+        Flag("--server", "List the jobs of the target's service instead, also those gofer did not start"),
+        Option(
+            "--status",
+            "With `--server`: only jobs in this state, gofer's word or the service's",
+            multiple=True,
+            metavar="STATE",
+        ),
+        Option("--experiment", "With `--server`: only jobs of this experiment", metavar="NAME"),
+        Option("--user", "With `--server`: only jobs of this person", metavar="NAME"),
+        Option("--tag", "With `--server`: only jobs with this tag", metavar="K[=V]"),
+    ],
+    help="List runs as `gofer list runs` does. With `--server`, list the jobs that the target's service has, "
+    f"newest first, {_USUAL} unless `--last` says otherwise; the service does the narrowing. Any of them can "
+    "be named where a run is: `gofer q NAME`.",
+)

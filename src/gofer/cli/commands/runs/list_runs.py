@@ -1,0 +1,160 @@
+"""`gofer list runs`: the ledger as a table, JSON or a file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gofer.cli.options import Command, Flag, Option, json_option, target_option
+from gofer.cli.output.columns import EXPORTED, SHOWN, column, parse_columns, text
+from gofer.cli.output.screen import colourful, say
+from gofer.cli.output.table import render, screen_width
+from gofer.errors import UsageError
+
+if TYPE_CHECKING:
+    from gofer.ops.session import Session
+    from gofer.tracking.ledger import RunRow
+    from gofer.tracking.query import Query
+
+_USUAL = 20
+_NO_RUN = (
+    "no run yet; `gofer submit COMMAND` makes the first, `gofer list runs --everywhere` finds those of others"
+)
+# For more runs than this, `--json` does not look into the stores for their logs.
+_LOOKED_UP = 100
+
+
+def run(**given: Any) -> int:
+    """Print the runs that match; 0 also when there are none."""
+    from gofer.ops.runs.freshness import refresh_active
+    from gofer.ops.session import Session
+
+    names = parse_columns(given["columns"]) if given["columns"] else None
+    with Session(target=given["target"]) as session:
+        if given["everywhere"]:
+            _look_everywhere(session)
+        query = _query(session, given)
+        refresh_active(session)
+        rows = _select(session, query, given)
+        if given["export"]:
+            _export(session, rows, names, given["export"])
+        elif given["as_json"]:
+            _print_json(session, rows)
+        else:
+            _print_table(rows, names or SHOWN, spare=names is None)
+        _say_more(session, query, rows, given)
+    return 0
+
+
+def _look_everywhere(session: Session) -> None:
+    from gofer.ops.maintenance.discover import discover
+
+    say(f"{discover(session)} runs of other machines were found in the stores")
+
+
+def _query(session: Session, given: dict[str, Any]) -> Query:
+    from gofer.tracking.query import Filter, Query, parse_filters
+
+    filters = parse_filters(given["filters"])
+    if given["target"]:
+        filters += (Filter("target", "=", (given["target"],)),)
+    if given["group"]:
+        filters += (Filter("group", "=", (_group_id(session, given["group"]),)),)
+    limit = None if given["all"] else given["last"] or (None if given["export"] else _USUAL)
+    return Query(
+        filters=filters,
+        sort=given["sort"],
+        reverse=given["reverse"],
+        limit=limit,
+        include_rows=given["rows"],
+        records=given["as_json"],
+    )
+
+
+def _group_id(session: Session, reference: str) -> str:
+    from gofer.ops.runs.find import find
+
+    group = find(session, reference)
+    if group.kind != "group":
+        raise UsageError(
+            f"`{group.short_id}` is a single run, not a group", hint=f"`gofer q {group.short_id}`"
+        )
+    return group.id
+
+
+def _select(session: Session, query: Query, given: dict[str, Any]) -> list[RunRow]:
+    """The runs of the query; the rows of one group, all submitted at once, by their index unless told."""
+    if not given["group"] or given["sort"]:
+        return session.ledger.select(query)
+    rows = session.ledger.select(query._replace(limit=None))
+    rows.sort(key=lambda row: row.row_index or 0, reverse=given["reverse"])
+    return rows[: query.limit]
+
+
+def _print_json(session: Session, rows: list[RunRow]) -> None:
+    from gofer.cli.output.json_output import print_runs
+
+    print_runs(session, rows, from_store=len(rows) <= _LOOKED_UP)
+
+
+def _print_table(rows: list[RunRow], names: tuple[str, ...], *, spare: bool) -> None:
+    """With `spare`, columns that are empty in every row do not take room on a terminal."""
+    now, fit = time.time(), screen_width()
+    by_name = {name: [text(name, row, now) for row in rows] for name in names}
+    shown = [name for name in names if not (spare and fit and rows) or any(by_name[name])]
+    cells = list(zip(*(by_name[name] for name in shown), strict=True))
+    sys.stdout.write(render([column(name) for name in shown], cells, fit=fit, colour=colourful(sys.stdout)))
+
+
+def _export(session: Session, rows: list[RunRow], names: tuple[str, ...] | None, file: str) -> None:
+    from gofer.cli.output.export import write_runs
+
+    write_runs(rows, names or EXPORTED, file, all_tags=names is None)
+    say(f"{len(rows)} runs written to {file}")
+
+
+def _say_more(session: Session, query: Query, rows: list[RunRow], given: dict[str, Any]) -> None:
+    if query.limit is None or len(rows) < query.limit or given["last"]:
+        if not rows:
+            say("no run matches" if query.filters else _NO_RUN)
+        return
+    total = session.ledger.count(query)
+    if total > len(rows):
+        say(f"{len(rows)} of {total} runs; `--all` shows all")
+
+
+PARAMETERS = [
+    target_option("Only the runs on this target"),
+    Option(
+        "--filter filters",
+        "Only the runs where this holds, such as `state=failed`, `gpus>=4`, `age<7d` or "
+        "`tag.lr=0.1`; several must all hold",
+        multiple=True,
+        metavar="FILTER",
+    ),
+    Option("--group", "Only the rows of this group", metavar="RUN"),
+    Flag("--rows", "Show the rows of arrays as lines of their own"),
+    Option("--columns", "What to show, such as `id,state,tag.lr`", metavar="NAME,…"),
+    Option("--sort", "The column to sort by; newest first without it", metavar="NAME"),
+    Flag("--reverse", "Turn the order round"),
+    Option(
+        "--last --max last",
+        f"Only the N newest ({_USUAL} unless told otherwise)",
+        type=click.IntRange(min=1),
+        metavar="N",
+    ),
+    Flag("--all", "All of them"),
+    Flag("--everywhere", "Look in the stores for runs of other machines first"),
+    Option("--export", "Write to a file instead: .csv, .tsv or .json", metavar="FILE"),
+    json_option(f"Print a JSON array; `logs` are looked up for at most {_LOOKED_UP} runs"),
+]
+
+command = Command(
+    "runs",
+    run,
+    PARAMETERS,
+    help="List runs, newest first. A group of runs from an array is one line unless `--rows` is given.",
+)

@@ -1,0 +1,80 @@
+"""`gofer logs`: the bytes of one rank's log on stdout, exactly as the command wrote them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gofer.cli.options import Command, Flag, Option, json_option, run_argument, target_option
+from gofer.cli.output.screen import say, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gofer.ops.session import Session
+    from gofer.tracking.ledger import RunRow
+
+
+def run(**given: Any) -> int:
+    """Print what there is, or follow until the run ends; 0 whatever became of the run."""
+    from gofer.ops.runs.find import find
+    from gofer.ops.session import Session
+
+    with Session(target=given["target"]) as session:
+        row = find(session, given["run"], target=given["target"])
+        if given["as_json"]:
+            from gofer.cli.output.json_output import print_json
+            from gofer.ops.runs.view import run_json
+
+            print_json(run_json(session, row)["logs"])
+            return 0
+        wrote = False
+        for piece in _pieces(session, row, given):
+            wrote = wrote or bool(piece)
+            write(piece)
+        if not wrote:
+            _say_nothing_yet(session, row)
+    return 0
+
+
+def _pieces(session: Session, row: RunRow, given: dict[str, Any]) -> Iterator[bytes]:
+    from gofer.ops.logs import log_choice
+
+    which = log_choice.Which(given["rank"], given["node"], given["attempt"])
+    if given["follow"]:
+        from gofer.cli.output.follow import write_setup
+
+        return log_choice.follow(session, row, which, lines=given["tail"], show_setup=write_setup)
+    if given["tail"] is not None:
+        return iter([log_choice.tail(session, row, which, lines=given["tail"])])
+    return log_choice.read(session, row, which)
+
+
+def _say_nothing_yet(session: Session, row: RunRow) -> None:
+    from gofer.ops.runs.freshness import refresh_runs
+
+    (row,) = refresh_runs(session, [row])
+    reason = f" ({row.reason})" if row.reason else ""
+    say(f"{row.short_id} is {row.state}{reason} and has logged nothing")
+
+
+command = Command(
+    "logs",
+    run,
+    [
+        run_argument(),
+        target_option("Only look among the runs on this target"),
+        Option(
+            "--rank", "The process whose log is meant", type=click.IntRange(min=0), default=0, metavar="N"
+        ),
+        Option("--node", "The node whose log is meant", type=click.IntRange(min=0), metavar="N"),
+        Option("--attempt", "The attempt, the last unless told", type=click.IntRange(min=1), metavar="N"),
+        Option("--tail", "Only the last N lines", type=click.IntRange(min=0), metavar="N"),
+        Flag("-f --follow", "Go on printing until the run has ended"),
+        json_option("Print which logs there are, as a JSON array"),
+    ],
+    help="Print the log of a run: stdout and stderr of rank 0, or of the rank asked for. A run whose set-up "
+    "failed has the log of its set-up; one that never started, and a job that gofer did not start, has the "
+    "log that its service keeps.",
+)

@@ -1,0 +1,95 @@
+"""`gofer monitor`: a run's state and its log, live, until it has ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gofer.cli.options import Command, Option, run_argument, target_option
+from gofer.cli.output.screen import say, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gofer.ops.session import Session
+    from gofer.tracking.ledger import RunRow
+
+_LINES = 20
+
+
+def run(**given: Any) -> int:
+    """The log on stdout, states on stderr; 0 whatever becomes of the run. Ctrl-C leaves the run alone."""
+    from gofer.cli.output.follow import say_it_goes_on
+    from gofer.ops.runs.find import find
+    from gofer.ops.session import Session
+
+    with Session(target=given["target"]) as session:
+        row = find(session, given["run"], target=given["target"])
+        try:
+            _watch(session, row, given)
+        except KeyboardInterrupt:
+            say_it_goes_on(row)
+            raise
+    return 0
+
+
+def _watch(session: Session, row: RunRow, given: dict[str, Any]) -> None:
+    from gofer.cli.output.exit_status import ended_line
+    from gofer.ops.runs.freshness import refresh_runs
+
+    (row,) = refresh_runs(session, [row])
+    if not row.is_final:
+        say(f"{row.id} on `{row.target}`: {row.state}")
+    say(ended_line(_follow(session, row, given)))
+
+
+def _follow(session: Session, row: RunRow, given: dict[str, Any]) -> RunRow:
+    from gofer.cli.output.follow import write_setup
+    from gofer.ops.logs.log_choice import Which, follow
+    from gofer.ops.runs.shell import wait_inside
+
+    if row.kind == "group":
+        from gofer.cli.commands.runs.wait import say_change
+        from gofer.ops.runs.observe import wait
+
+        return wait(session, [row.id], timeout_s=None, on_change=say_change)[0]
+    if not row.is_final:
+        row = wait_inside(session, row.id, on_wait=_explainer(session))
+        if not row.is_final:
+            say(f"{row.short_id}: {row.state}")
+    which = Which(given["rank"])
+    for piece in follow(session, row, which, lines=given["lines"], show_setup=write_setup):
+        write(piece)
+    return session.ledger.get(row.id) or row
+
+
+def _explainer(session: Session) -> Callable[[RunRow], None]:
+    def explain(row: RunRow) -> None:
+        from gofer.ops.runs.why import why
+
+        say(f"{row.short_id} {row.state}: {why(session, row).words or 'it waits'}")
+
+    return explain
+
+
+command = Command(
+    "monitor",
+    run,
+    [
+        run_argument(),
+        target_option("Only look among the runs on this target"),
+        Option(
+            "--rank", "The process whose log is meant", type=click.IntRange(min=0), default=0, metavar="N"
+        ),
+        Option(
+            "--lines",
+            f"How many lines of the log to begin with, {_LINES} unless told",
+            type=click.IntRange(min=1),
+            default=_LINES,
+            metavar="N",
+        ),
+    ],
+    help="Stay with a run: say what it waits for, follow its log, and say how it ended. Ctrl-C stops the "
+    "watching and leaves the run alone.",
+)

@@ -1,0 +1,98 @@
+"""`gofer query`, `gofer q`: where a run stands and why, with the end of its log and its log files."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gofer.cli.options import Command, Flag, Option, json_option, run_argument, target_option
+from gofer.cli.output.screen import say, write
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from gofer.ops.logs.log_choice import Fetched
+    from gofer.ops.session import Session
+    from gofer.tracking.ledger import RunRow
+
+_LINES = 100
+
+
+def run(**given: Any) -> int:
+    """For each run: the log's end, the log paths and the facts on stdout, or JSON."""
+    from gofer.ops.runs.find import find_all
+    from gofer.ops.runs.freshness import refresh_runs
+    from gofer.ops.session import Session
+
+    with Session(target=given["target"]) as session:
+        rows = refresh_runs(session, find_all(session, given["runs"], target=given["target"]))
+        if given["as_json"]:
+            from gofer.cli.output.json_output import print_run, print_runs
+
+            print_run(session, rows[0]) if len(rows) == 1 else print_runs(session, rows)
+            return 0
+        for at, row in enumerate(rows):
+            if at:
+                sys.stdout.write("\n")
+            _show(session, row, lines=0 if given["no_logs"] else given["lines"])
+    return 0
+
+
+def _show(session: Session, row: RunRow, *, lines: int) -> None:
+    from gofer.cli.output.describe import describe
+    from gofer.ops.runs.query import facts
+
+    fetched = _fetch(session, row) if lines else None
+    native = () if fetched is None else fetched.native
+    log_shown = bool(lines) and row.kind == "run" and _print_tail(session, row, lines, native)
+    paths = None if fetched is None else fetched.paths
+    sys.stdout.write(describe(facts(session, row, fetched=paths), log_shown=log_shown))
+
+
+def _fetch(session: Session, row: RunRow) -> Fetched | None:
+    """The copies of the logs under `assets/` of this folder; None where it cannot be written."""
+    from pathlib import Path
+
+    from gofer.ops.logs.log_choice import fetch
+
+    folder = Path("assets") / row.id
+    try:
+        return fetch(session, row, folder)
+    except OSError as error:
+        say(f"warning: the logs were not brought to {folder}: {(error.strerror or str(error)).lower()}")
+        return None
+
+
+def _print_tail(session: Session, row: RunRow, lines: int, native: Sequence[Path]) -> bool:
+    """Whether there was anything to print."""
+    from gofer.ops.logs.log_choice import Which, tail
+
+    end = tail(session, row, Which(), lines=lines, native=native)
+    if end:
+        write(end if end.endswith(b"\n") else end + b"\n")
+        sys.stdout.write("\n")
+    return bool(end)
+
+
+command = Command(
+    "query",
+    run,
+    [
+        run_argument(many=True),
+        target_option("Only look among the runs on this target"),
+        Option(
+            "--lines",
+            "How many lines of the log's end to show",
+            type=click.IntRange(min=1),
+            default=_LINES,
+            metavar="N",
+        ),
+        Flag("--no-logs", "Neither fetch nor show logs"),
+        json_option("Print JSON: one object, or an array of them for several runs; fetches no logs"),
+    ],
+    help="Bring the logs of a run to assets/<id>/, print the last lines of rank 0, the paths of the logs, "
+    f"and the facts. Without a run: `gofer list runs`. ({_LINES} lines unless told.)",
+)

@@ -1,0 +1,94 @@
+"""`gofer resubmit`: the same job again, after stopping the old run if it lives."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from gofer.cli.options import Command, Flag, json_option, quiet_option, run_argument, target_option
+from gofer.cli.output.screen import hush, say
+from gofer.errors import UsageError
+
+if TYPE_CHECKING:
+    from gofer.ops.submission.resubmit import Resubmitted
+
+_MOST_NAMED = 5
+
+
+def run(**given: Any) -> int:
+    """The new ids, one a line, or JSON on stdout; what differs from the old run on stderr."""
+    from gofer.cli.output.done import note
+    from gofer.ops.runs.find import find_all
+    from gofer.ops.session import Session
+    from gofer.ops.submission.resubmit import resubmit
+
+    if given["same_code"] and given["new_code"]:
+        raise UsageError("`--same-code` and `--new-code` contradict each other", hint="leave one of them out")
+    # Where it goes is not where it was: only a job that nobody here knows is asked of that target's service.
+    with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
+        old = find_all(session, given["runs"], acts=True)
+        again = resubmit(
+            session,
+            old,
+            target=given["target"],
+            same_code=given["same_code"],
+            failed_only=given["failed"],
+            continues=given["continues"],
+        )
+        note("; ".join(f"{one.old.id} was sent again as {one.new.id}" for one in again))
+        for one in again:
+            session.say(
+                f"{one.old.short_id} again as {one.new.short_id} on `{one.new.target}`; {difference(one)}"
+            )
+            if given["continues"]:
+                session.say(continuation(one))
+        if given["as_json"]:
+            from gofer.cli.output.json_output import print_runs
+
+            print_runs(session, [one.new for one in again])
+        else:
+            sys.stdout.write("".join(one.new.id + "\n" for one in again))
+    return 0
+
+
+def continuation(one: Resubmitted) -> str:
+    """What the new run starts with, and what of the old one gives way to the code."""
+    words = f"{one.new.short_id} starts with the files and outputs of {one.old.short_id}"
+    named = ", ".join(one.kept_by_code[:_MOST_NAMED])
+    more = f" and {len(one.kept_by_code) - _MOST_NAMED} more" if len(one.kept_by_code) > _MOST_NAMED else ""
+    return f"{words}; the code has its own {named}{more}" if named else words
+
+
+def difference(one: Resubmitted) -> str:
+    """How the code of the new run stands to that of the old."""
+    from gofer.ops.runs.adopt import is_adopted
+
+    if is_adopted(one.old):
+        return "with the code of this folder: gofer did not start the old one"
+    if one.code_differs is None:
+        return "without code to compare"
+    if not one.code_differs:
+        return "the same code"
+    named = ", ".join(one.differences[:_MOST_NAMED])
+    more = f" and {len(one.differences) - _MOST_NAMED} more" if len(one.differences) > _MOST_NAMED else ""
+    return f"the code differs: {named}{more}" if named else "the code differs"
+
+
+command = Command(
+    "resubmit",
+    run,
+    [
+        run_argument(many=True),
+        target_option("Where to run it now; where it ran before unless told"),
+        Flag("--same-code", "Run the code as it was sent with the old run"),
+        Flag("--new-code", "Run the code as its folder holds it now, which is the default"),
+        Flag("--continue continues", "Start with the files and outputs that the old run left in place"),
+        Flag("--failed", "Of a group, only the rows that did not succeed"),
+        json_option("Print a JSON array of the runs"),
+        quiet_option(),
+    ],
+    help="Run again what was run before: the same command, resources and tags. A run that still lives is "
+    "stopped first. Says whether the code differs from the old run's.\n\n"
+    "With `--continue` what the old run wrote beside its code is there again, and so are its outputs; files "
+    "that the code has are those of the code, and are named.",
+)

@@ -1,0 +1,69 @@
+"""`gofer ssh`: a shell where a run runs, or a command there."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from gofer.cli.options import Command, Option, quiet_option, run_argument, target_option
+from gofer.cli.output.screen import say
+
+
+def run(**given: Any) -> int:
+    """Becomes the shell or the command, whose exit status is gofer's then."""
+    from gofer.ops.runs.find import find
+    from gofer.ops.runs.freshness import refresh_runs
+    from gofer.ops.session import Session
+
+    with Session(target=given["target"]) as session:
+        found = find(session, given["run"], target=given["target"], acts=True)
+        (row,) = refresh_runs(session, [found])
+    command = given["command"][1:] if given["command"][:1] == ("--",) else given["command"]
+    return enter(row.id, command, quiet=given["quiet"], node=given["node"])
+
+
+def enter(run_id: str, command: tuple[str, ...], *, quiet: bool = False, node: int | None = None) -> int:
+    """Never returns but by an error."""
+    from gofer.ops.runs.shell import shell_words
+    from gofer.ops.session import Session
+    from gofer.transport.exec_program import become
+
+    terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    with Session() as session:
+        row = session.ledger.get(run_id)
+        assert row is not None  # it was found by this very command
+        words = shell_words(session, row, command, terminal=terminal, node=node)
+    if terminal and not command and not quiet:
+        place = "" if node is None else f"node {node} of "
+        say(f"inside {place}{row.short_id} on `{row.target}`; `exit` leaves, and the run goes on")
+    become(words)
+
+
+command = Command(
+    "ssh",
+    run,
+    [
+        target_option("Only look among the runs on this target"),
+        Option(
+            "--node",
+            "On this of its nodes, from 0; by default the first",
+            type=click.IntRange(min=0),
+            metavar="N",
+        ),
+        quiet_option(),
+        run_argument(),
+        click.Argument(["command"], nargs=-1, type=click.UNPROCESSED, metavar="[COMMAND…]"),
+    ],
+    help="Open a shell where a run runs: on its node, in its folder, with the environment of its rank 0, or "
+    "of the first rank on the node that is named. With a command, run that there instead, word for word, and "
+    "exit as it did.\n\n"
+    "\b\n"
+    "  gofer ssh last\n"
+    "  gofer ssh 9qd nvidia-smi\n"
+    "  gofer ssh --node 1 9qd nvidia-smi\n"
+    "  gofer ssh 9qd sh -c 'ps -ef | grep $USER'\n\n"
+    "The run itself goes on, and what was started so ends with it where the cluster or the kernel allows.",
+    takes_command=True,
+)

@@ -1,0 +1,190 @@
+"""`gofer submit`: a command becomes a run; its id is what stdout carries."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from gofer.cli.options import Command, Flag, Option, json_option, quiet_option, target_option
+from gofer.cli.output.screen import CLOSED_PIPE, answerer, hush, say
+from gofer.errors import UsageError
+
+if TYPE_CHECKING:
+    from gofer.ops.session import Session
+    from gofer.tracking.ledger import RunRow
+
+
+def run(**given: Any) -> int:
+    """The run's id, its JSON, its log or the plan on stdout; with `--follow` or `--wait`, its exit status."""
+    from gofer.cli.request import build_request
+    from gofer.ops.session import Session
+    from gofer.ops.submission.submit import plan, submit
+
+    if not given["command"] and not given["job"]:
+        raise UsageError("there is no command to run", hint="for example `gofer submit python train.py`")
+    if given["command"] == ("ssh",):
+        from gofer.cli.interactive import hold
+
+        return hold(given)
+    request = build_request(given)
+    with Session(target=given["target"], say=hush if given["quiet"] else say, ask=answerer()) as session:
+        if given["dry_run"]:
+            sys.stdout.write(plan(session, request).rstrip("\n") + "\n")
+            return 0
+        row = submit(session, request)
+        return _after(session, row, given)
+
+
+def _after(session: Session, row: RunRow, given: dict[str, Any]) -> int:
+    """What the caller wanted besides the run itself."""
+    from gofer.cli.output.done import note, write_result
+    from gofer.ops.runs.portal import page_of
+    from gofer.ops.submission.standard_input import say_unread
+
+    note(f"{row.id} was sent", status=CLOSED_PIPE if given["follow"] else 0)
+    if not (given["follow"] or given["as_json"]):
+        write_result(row.id + "\n")
+    session.say(f"{row.id} on `{row.target}`; `gofer q {row.short_id}` shows where it stands")
+    if row.kind == "run" and (page := page_of(session, row)):
+        session.say(f"its page: {page}")
+    if not given["stdin"]:
+        say_unread(session)
+    status = 0
+    if given["follow"] or given["wait"]:
+        from gofer.cli.output.follow import follow_to_end, wait_to_end
+    if given["follow"]:
+        status, row = follow_to_end(session, row, quiet=given["quiet"], to_stderr=given["as_json"])
+    elif given["wait"]:
+        status, row = wait_to_end(session, row, quiet=given["quiet"])
+    if given["as_json"]:
+        from gofer.cli.output.json_output import print_run
+
+        print_run(session, row)
+    return status
+
+
+def _any_file(_: click.Context, __: click.Parameter, start: str) -> list[CompletionItem]:
+    return [CompletionItem(start, type="file")]
+
+
+_WHERE = [
+    target_option("Where to run; the default target unless told"),
+    Option("-n --gpus", "GPUs of the whole run", type=int, metavar="N"),
+    Option("-N --nodes", "Nodes to spread over", type=int, metavar="N"),
+    Option("--procs", "Processes on each node; one a GPU unless told", type=int, metavar="N"),
+    Option("--cpus", "CPUs for each process", type=int, metavar="N"),
+    Flag("--single", "One process on each node, whatever its GPUs"),
+    Option(
+        "--rank-variables",
+        "Set RANK, WORLD_SIZE, MASTER_ADDR and the like: `auto` (for runs of several processes), `always` or "
+        "`never`",
+        metavar="WHEN",
+    ),
+    Option("--launcher", "What starts the processes: `spawn` (default), `mpi` or `torchrun`", metavar="NAME"),
+]
+_WHAT = [
+    Option("--name", "A name for people; made from the command unless given", metavar="NAME"),
+    Option("--tag tags", "A tag to find the run by", multiple=True, metavar="K[=V]"),
+    Option(
+        "-e --env env",
+        "A variable for the command; `K` alone takes its value from here",
+        multiple=True,
+        metavar="K[=V]",
+    ),
+    Option(
+        "--sync",
+        "Send outputs that fit this pattern to the store while it runs, not only at the end; '' for none",
+        multiple=True,
+        metavar="PATTERN",
+    ),
+    Option(
+        "--keep",
+        "Keep up to this much of what it writes beside its code; `2GiB` by default, `none` for outputs only",
+        metavar="SIZE",
+    ),
+    Option(
+        "--outputs",
+        "Keep files beside the code that fit this pattern, whatever their size",
+        multiple=True,
+        metavar="PATTERN",
+    ),
+    Option(
+        "--packages",
+        "What installs the Python packages that the code lists: `none`, `auto`, `uv`, `pip` or `conda`",
+        metavar="NAME",
+    ),
+    Option("--wheels", "Install packages from this folder of wheels, without Internet", metavar="FOLDER"),
+    Option("--setup", "A shell script to run once on each node before the command", metavar="TEXT"),
+    Option(
+        "--job",
+        "Read the job from this file; options given here win",
+        metavar="FILE.yaml",
+        shell_complete=_any_file,
+    ),
+    Option(
+        "--code-folder",
+        "Send the code of this folder, `.` for this one alone; by default the project",
+        metavar="FOLDER",
+        shell_complete=_any_file,
+    ),
+    Option(
+        "--include",
+        "Send ignored files that fit this pattern along, such as `data/labels/`",
+        multiple=True,
+        metavar="PATTERN",
+    ),
+    Flag("--with-git", "Send a small git repository along, so that git answers in the run"),
+    Flag("--stdin", "Send standard input along, for rank 0 of the command to read; up to 16 MiB"),
+    Flag("--no-code", "Send no code: run in an empty folder"),
+    Option(
+        "--each",
+        "Run once for each value, in every combination; `{K}` in the command is replaced",
+        multiple=True,
+        metavar="K=V,…",
+    ),
+    Option("--array", "Run once for each row of this table", metavar="FILE.csv", shell_complete=_any_file),
+]
+_HOW = [
+    Option("--priority", "Higher goes first; 0 unless told", type=int, metavar="N"),
+    Option("--time-limit", "Stop it after this time, such as `90s` or `12h`", metavar="TIME"),
+    Option("--grace", "The time between asking it to stop and killing it", metavar="TIME"),
+    Option("--retries", "How often to try again when it fails", type=int, metavar="N"),
+    Option(
+        "--retry-on", "Which reasons are tried again, such as `preempted,node-failure`", metavar="REASON,…"
+    ),
+]
+_THEN = [
+    Flag("-f --follow", "Print its log until it ends, and exit as it did"),
+    Flag("--wait", "Wait until it ends, and exit as it did"),
+    Flag("--dry-run", "Print what would be sent, and stop"),
+    json_option("Print the run as JSON instead of its id"),
+    quiet_option(),
+]
+
+command = Command(
+    "submit",
+    run,
+    [
+        *_WHERE,
+        *_WHAT,
+        *_HOW,
+        *_THEN,
+        click.Argument(
+            ["command"], nargs=-1, type=click.UNPROCESSED, metavar="COMMAND…", shell_complete=_any_file
+        ),
+    ],
+    help="Run a command on a target, with the code of this folder as it is now. Prints the run's id.\n\n"
+    "The first word that is no option begins the command: everything behind it belongs to the command.\n\n"
+    "\b\n"
+    "  gofer submit python train.py --data voc20\n"
+    "  gofer submit -n 8 -c lab --tag lr=0.1 python train.py\n"
+    "  gofer submit --each lr=0.1,0.01 python train.py --lr {lr}\n"
+    "  gofer submit -n 4 ssh\n\n"
+    "`ssh` alone holds GPUs to work on by hand: it runs nothing, for 8 hours unless `--time-limit` says "
+    "otherwise. On a terminal, or with `--wait`, it waits until they are there; a terminal then enters, as "
+    "`gofer ssh RUN` does. `gofer abort RUN` gives them back.",
+    takes_command=True,
+)

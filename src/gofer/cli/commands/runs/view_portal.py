@@ -1,0 +1,46 @@
+"""`gofer view portal`: the web page of a target or a run."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from gofer.cli.options import Command, Flag, json_option, target_option
+from gofer.cli.output.screen import say
+
+
+def run(**given: Any) -> int:
+    """The address on stdout; with `--browse` it is opened too. 0 also where there is no browser."""
+    from gofer.ops.runs.portal import portal_of
+    from gofer.ops.session import Session
+
+    with Session(target=given["target"]) as session:
+        address = portal_of(session, given["name"] or given["target"])
+    if given["as_json"]:
+        from gofer.cli.output.json_output import print_json
+
+        print_json({"url": address})
+    else:
+        sys.stdout.write(address + "\n")
+    sys.stdout.flush()
+    if given["browse"]:
+        import webbrowser
+
+        if not webbrowser.open(address):
+            say("no browser could be opened here; the address is above")
+    return 0
+
+
+command = Command(
+    "portal",
+    run,
+    [
+        click.Argument(["name"], required=False, metavar="[TARGET|RUN]"),
+        target_option("The target whose page, or among whose runs"),
+        Flag("--browse", "Open it in the browser"),
+        json_option("Print the address as JSON"),
+    ],
+    help="Print the address of the web page of a target or a run, and open it with `--browse`.",
+)

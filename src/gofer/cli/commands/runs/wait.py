@@ -1,0 +1,71 @@
+"""`gofer wait`: block until runs have ended, and exit as they did."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from gofer.cli.options import Command, Option, json_option, quiet_option, run_argument, target_option
+from gofer.cli.output.screen import printable, say
+
+if TYPE_CHECKING:
+    from gofer.ops.session import Session
+    from gofer.tracking.ledger import RunRow
+
+_TIME_IS_UP = 124
+
+
+def run(**given: Any) -> int:
+    """A line, or JSON, for every run; the highest exit status among them; 124 when the time is up."""
+    from gofer.cli.output.exit_status import exit_status
+    from gofer.errors import Interrupted
+    from gofer.ops.runs.find import find_all
+    from gofer.ops.runs.observe import wait
+    from gofer.ops.session import Session
+    from gofer.text import parse_duration_s
+
+    timeout_s = parse_duration_s(given["timeout"]) if given["timeout"] else None
+    with Session(target=given["target"]) as session:
+        ids = [row.id for row in find_all(session, given["runs"], target=given["target"])]
+        try:
+            rows = wait(session, ids, timeout_s=timeout_s, on_change=None if given["quiet"] else say_change)
+        except Interrupted as late:
+            say(f"{late.message}; the run goes on")
+            return _TIME_IS_UP
+        _show(session, rows, as_json=given["as_json"])
+        return exit_status(session, rows)
+
+
+def say_change(row: RunRow) -> None:
+    """One line of talk for a run on its way; its end is what stdout tells."""
+    if not row.is_final:
+        say(f"{row.short_id} {row.state}")
+
+
+def _show(session: Session, rows: list[RunRow], *, as_json: bool) -> None:
+    if as_json:
+        from gofer.cli.output.json_output import print_runs
+
+        print_runs(session, rows)
+        return
+    for row in rows:
+        sys.stdout.write(printable(f"{row.id} {row.state} {row.reason or ''}".rstrip()) + "\n")
+
+
+command = Command(
+    "wait",
+    run,
+    [
+        run_argument(many=True),
+        target_option("Only look among the runs on this target"),
+        Option(
+            "--timeout",
+            "Give up after this time, such as `90s` or `2h`, with exit status 124",
+            metavar="TIME",
+        ),
+        json_option("Print a JSON array of the runs"),
+        quiet_option(),
+    ],
+    help="Wait for runs to end. The exit status is the run's own: its command's exit code, 128 + the signal "
+    "that ended it, or 1 when it was cancelled or lost; of several runs, the highest.",
+)

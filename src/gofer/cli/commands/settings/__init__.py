@@ -1,0 +1,1 @@
+"""Commands about settings, secrets and gofer itself."""

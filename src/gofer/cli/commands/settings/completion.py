@@ -1,0 +1,33 @@
+"""`gofer completion`: the script that makes a shell complete gofer's words, run ids and target names."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from gofer.cli.options import Command
+
+_ADVICE = {
+    "bash": 'eval "$(gofer completion bash)"   in ~/.bashrc',
+    "zsh": 'eval "$(gofer completion zsh)"    in ~/.zshrc',
+    "fish": "gofer completion fish | source   in ~/.config/fish/config.fish",
+}
+
+
+def run(**given: Any) -> int:
+    """Print the script; nothing is installed."""
+    from gofer.cli.completion_words import script
+
+    sys.stdout.write(script(given["shell"]))
+    return 0
+
+
+command = Command(
+    "completion",
+    run,
+    [click.Argument(["shell"], type=click.Choice(list(_ADVICE)), metavar="bash|zsh|fish")],
+    help="Print the completion script of a shell. To use it, put one line in the shell's own file:\n\n\b\n"
+    + "\n".join(f"  {line}" for line in _ADVICE.values()),
+)

@@ -1,0 +1,111 @@
+"""`gofer config import`: the files of older tools as gofer.yaml, with a word about every key."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gofer.cli.options import Command, Flag, Option, json_option
+from gofer.cli.output.screen import colourful, say
+from gofer.cli.output.table import Column, render, screen_width
+
+if TYPE_CHECKING:
+    from gofer.ops.settings.config_import import Imported
+
+_COLUMNS = [
+    Column("FROM"),
+    Column("KEY", flexible=True),
+    Column("BECAME"),
+    Column("TO", flexible=True),
+    Column("WHY", flexible=True),
+]
+
+
+def run(**given: Any) -> int:
+    """The report on stdout; the files that were written, and what is left to do, on stderr."""
+    from gofer.ops.session import Session
+    from gofer.ops.settings.config_import import plan_import, write_import
+
+    out = Path(given["out"]) if given["out"] else None
+    with Session() as session:
+        imported = plan_import(session, [Path(one) for one in given["files"]], name=given["name"], out=out)
+    if not given["dry_run"]:
+        write_import(imported)
+    if given["as_json"]:
+        from gofer.cli.output.json_output import print_json
+
+        print_json(_document(imported, written=not given["dry_run"]))
+    else:
+        rows = [[one.place.where, one.key, one.outcome, one.to, one.why] for one in imported.findings]
+        sys.stdout.write(render(_COLUMNS, rows, fit=screen_width(), colour=colourful(sys.stdout)))
+        if given["dry_run"]:
+            _preview(imported)
+    _talk(imported, dry_run=given["dry_run"])
+    return 0
+
+
+def _preview(imported: Imported) -> None:
+    from gofer.config.document import display
+
+    for path, text in imported.texts.items():
+        sys.stdout.write(f"\n# {display(path)}\n{text}")
+
+
+def _talk(imported: Imported, *, dry_run: bool) -> None:
+    from gofer.config.document import display
+
+    counts = Counter(one.outcome for one in imported.findings)
+    say(", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())))
+    for note in imported.notes:
+        say(f"note: {note}")
+    for path in imported.texts:
+        say(f"{'would write' if dry_run else 'wrote'} {display(path)}")
+    if not imported.texts:
+        carried = any(one.to for one in imported.findings)
+        say(f"{display(imported.out)} has all of it already" if carried else "there was nothing to write")
+    for secret in imported.secrets:
+        say(f"next: `gofer secret set {secret.name}` (the value is in {secret.where})")
+
+
+def _document(imported: Imported, *, written: bool) -> dict[str, Any]:
+    from gofer.config.document import display
+
+    return {
+        "written": written,
+        "files": [{"path": display(path), "text": text} for path, text in imported.texts.items()],
+        "keys": [
+            {
+                "file": one.place.path or one.place.source,
+                "line": one.place.line,
+                "key": one.key,
+                "became": one.outcome.value,
+                "to": one.to or None,
+                "why": one.why or None,
+            }
+            for one in imported.findings
+        ],
+        "secrets": [one._asdict() for one in imported.secrets],
+        "notes": imported.notes,
+    }
+
+
+command = Command(
+    "import",
+    run,
+    [
+        click.Argument(["files"], nargs=-1, metavar="[FILE]…"),
+        Option("--as name", "The name of the target that the files become", metavar="NAME"),
+        Option("--out", "The file to write or add to, by default the project's gofer.yaml", metavar="FILE"),
+        Flag("--dry-run", "Print what would be written, and write nothing"),
+        json_option(),
+    ],
+    help="Write what files of older tools say as gofer.yaml, and say of every key what became of it. Knows "
+    "the clusters, workspaces and accounts of ACT and quickdetection, jobs of the VS Code toolkit, "
+    "`xt_config.yaml` and Philly's settings. Without a file: that of AML_CONFIG_PATH, else those of "
+    "`aux_data/aml`. A gofer.yaml that is there is added to; names it has with other values are refused. "
+    "Secrets stay where they are.",
+)

@@ -1,0 +1,74 @@
+"""`gofer doctor`: whether gofer can work here, and what to do where it cannot."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gofer.cli.completion_names import doctors
+from gofer.cli.options import Command, json_option, target_option
+from gofer.cli.output.screen import colourful, say
+from gofer.cli.output.table import Column, render, screen_width
+from gofer.errors import UsageError
+
+if TYPE_CHECKING:
+    from gofer.ops.doctor.machine import Check
+    from gofer.ops.session import Session
+
+# A failure must catch the eye without colours too.
+_WORDS = {"fail": "FAIL"}
+
+
+def run(**given: Any) -> int:
+    """A table of checks, or JSON; 1 when any failed."""
+    from gofer.ops.session import Session
+
+    with Session(target=given["target"]) as session:
+        found = _checks(session, given["words"], given["target"])
+    if given["as_json"]:
+        from gofer.cli.output.json_output import print_json
+
+        print_json([{**check._asdict(), "ok": check.ok} for check in found])
+    else:
+        _print(found)
+    return 0 if all(check.ok for check in found) else 1
+
+
+def _checks(session: Session, words: tuple[str, ...], target: str | None) -> list[Check]:
+    if not words:
+        from gofer.ops.doctor.doctor import checks
+
+        return checks(session)
+    if words[0] != "azure" or len(words) > 2:
+        raise UsageError(
+            f"`gofer doctor {' '.join(words)}` checks nothing",
+            hint="`gofer doctor`, or `gofer doctor azure [TARGET]`",
+        )
+    from gofer.ops.doctor.azure import azure_checks
+
+    return azure_checks(session, words[1] if len(words) > 1 else target)
+
+
+def _print(found: list[Check]) -> None:
+    columns = [Column("CHECK"), Column("", coloured=True), Column("DETAIL")]
+    cells = [[check.name, _WORDS.get(check.status, check.status), check.detail] for check in found]
+    sys.stdout.write(render(columns, cells, fit=screen_width(), colour=colourful(sys.stdout)))
+    for check in found:
+        if check.status != "ok" and check.hint:
+            say(f"hint: {check.name}: {check.hint}")
+
+
+command = Command(
+    "doctor",
+    run,
+    [
+        click.Argument(["words"], nargs=-1, metavar="[azure [TARGET]]", shell_complete=doctors),
+        target_option("Check this target too"),
+        json_option(),
+    ],
+    help="Check that gofer can work here: its folders, ledger, store, engine and targets. `gofer doctor "
+    "azure` checks what Azure needs: the login, the service, every target of the kind `azureml` and every "
+    "store of Azure, or one target and its stores. The exit status is 1 when a check fails.",
+)

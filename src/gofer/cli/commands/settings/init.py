@@ -1,0 +1,28 @@
+"""`gofer init`: a gofer.yaml to fill in, and this folder's code in the store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gofer.cli.options import Command, quiet_option, target_option
+from gofer.cli.output.screen import answerer, hush, say
+
+
+def run(**given: Any) -> int:
+    """What was done is said on stderr. Doing it twice is doing it once."""
+    from gofer.ops.session import Session
+    from gofer.ops.settings.init import init
+
+    with Session(target=given["target"], say=hush if given["quiet"] else say, ask=answerer()) as session:
+        for line in str(init(session)).split("\n"):
+            session.say(line)
+    return 0
+
+
+command = Command(
+    "init",
+    run,
+    [target_option("Send the code to this target's store"), quiet_option()],
+    help="Make this folder ready: write a gofer.yaml if there is none, and send the code so that the next "
+    "submit is quick.",
+)

@@ -1,0 +1,158 @@
+"""`gofer prune`: remove what gofer keeps and no run needs any more."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from gofer.cli.options import Command, Flag, Option, json_option, quiet_option, target_option
+from gofer.cli.output.screen import answerer, hush, say
+from gofer.errors import UsageError
+from gofer.text import format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gofer.backends.base import Prunable
+    from gofer.ops.prune.prune import PruneRequest, PruneResult, PruneSurvey
+    from gofer.ops.session import Session
+
+
+def run(**given: Any) -> int:
+    """Look, show, ask, remove. 1 when a place could not be asked, or the answer was no."""
+    from gofer.ops.prune.prune import PruneResult, remove, survey
+    from gofer.ops.runs.freshness import refresh_active
+    from gofer.ops.session import Session
+
+    wanted = _wanted(given)
+    with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
+        refresh_active(session)  # what has ended meanwhile is not kept for its state's sake
+        found = survey(session, wanted)
+        _show(session, found, as_json=given["as_json"])
+        done = PruneResult((), {})
+        if found.found and not given["dry_run"]:
+            if not given["yes"] and not _agreed(found):
+                say("nothing was removed")
+                return 1
+            done = remove(found)
+            for name, why in done.silent.items():
+                say(f"warning: {name}: {why}")
+            size = format_size(sum(one.size for one in done.removed))
+            session.say(f"{_things(len(done.removed))} removed, {size} freed")
+        if given["as_json"]:
+            _print(found, done, dry_run=given["dry_run"])
+        return 1 if found.silent or done.silent else 0
+
+
+def _wanted(given: dict[str, Any]) -> PruneRequest:
+    from gofer.ops.prune.prune import PruneRequest
+    from gofer.text import parse_duration_s
+    from gofer.tracking.query import parse_filters
+
+    if given["target"] and given["all"]:
+        raise UsageError("`--all` is every target, and `--target` is one", hint="leave one of them out")
+    if given["filters"] and not given["runs"]:
+        raise UsageError("`--filter` says which whole runs go", hint="add `--runs`")
+    return PruneRequest(
+        older_than_s=parse_duration_s(given["older_than"]) if given["older_than"] else None,
+        target=given["target"],
+        everywhere=given["all"],
+        code=given["code"],
+        runs=given["runs"],
+        filters=parse_filters(given["filters"]),
+    )
+
+
+def _show(session: Session, found: PruneSurvey, *, as_json: bool) -> None:
+    for name, why in found.silent.items():
+        say(f"warning: {name} was passed over: {why}")
+    if found.elsewhere:
+        session.say(f"{found.elsewhere} more runs stay: each is removed on the machine that submitted it")
+    if as_json:
+        return
+    if not found.found:
+        session.say("there is nothing to remove")
+        return
+    from gofer.cli.output.table import Column, render, screen_width
+
+    columns = [
+        Column("PLACE", flexible=True),
+        Column("KIND"),
+        Column("COUNT", right=True),
+        Column("SIZE", right=True),
+        Column("WHY", flexible=True),
+    ]
+    sys.stdout.write(render(columns, list(_lines(found.found)), fit=screen_width()))
+    sys.stdout.flush()
+
+
+def _lines(found: Iterable[Prunable]) -> Iterable[list[str]]:
+    """One for each kind in each place. Why is said of the first."""
+    groups: dict[tuple[str, str], list[Prunable]] = {}
+    for one in found:
+        groups.setdefault((one.place, one.kind), []).append(one)
+    for (place, kind), items in groups.items():
+        size = format_size(sum(one.size for one in items))
+        yield [place, kind, f"{len(items):,}", size, items[0].why]
+
+
+def _agreed(found: PruneSurvey) -> bool:
+    things, size = _things(len(found.found)), format_size(sum(one.size for one in found.found))
+    ask = answerer()
+    if ask is None:
+        raise UsageError(
+            f"{things}, {size}, would be removed, and there is nobody to ask", hint="add `--yes`"
+        )
+    runs = [one for one in found.found if one.kind == "run"]
+    what = f"{things}, {size}"
+    if runs:
+        lost = format_size(sum(one.size for one in runs))
+        many = "run" if len(runs) == 1 else "runs"
+        what += f", among it {len(runs):,} whole {many} with logs and outputs ({lost})"
+    return ask(f"remove {what}?")
+
+
+def _things(count: int) -> str:
+    return f"{count:,} thing{'' if count == 1 else 's'}"
+
+
+def _print(found: PruneSurvey, done: PruneResult, *, dry_run: bool) -> None:
+    from gofer.cli.output.json_output import print_json
+    from gofer.text import format_time
+
+    gone = {one[:3] for one in done.removed}
+    items = [{**one._asdict(), "at": format_time(one.at), "removed": one[:3] in gone} for one in found.found]
+    silent = [{"place": name, "why": why} for name, why in {**found.silent, **done.silent}.items()]
+    freed = sum(one.size for one in done.removed)
+    print_json({"dry_run": dry_run, "items": items, "removed": len(gone), "freed": freed, "silent": silent})
+
+
+command = Command(
+    "prune",
+    run,
+    [
+        Option(
+            "--older-than",
+            "Only of runs that ended this long ago, and what was not used for as long (30d unless told)",
+            metavar="TIME",
+        ),
+        target_option("Only what this target keeps; this machine and the default target unless told"),
+        Flag("--all", "This machine and every target"),
+        Flag("--code", "Also code in the stores that no run there has"),
+        Flag("--runs", "Also whole runs: records, logs, outputs; needs --older-than or --filter"),
+        Option(
+            "--filter filters",
+            "With --runs, only runs where this holds, as in `gofer list runs`",
+            multiple=True,
+            metavar="FILTER",
+        ),
+        Flag("--dry-run", "Show what would be removed, and stop"),
+        Flag("-y --yes", "Do not ask"),
+        json_option("Print every item as JSON"),
+        quiet_option(),
+    ],
+    help="Remove what gofer keeps and no run needs any more: rooms of runs that have ended, copies of "
+    "mapped folders, agents of other versions, copies of logs, ended tokens. All of it can be made again. "
+    "Shows what it is and asks; without a terminal it needs `--yes`. Nothing of a run that has not ended is "
+    "touched. A place that cannot be asked is named and passed over, and the exit status is 1 then.",
+)

@@ -1,0 +1,48 @@
+"""`gofer secret set`: a value that never stands on a command line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from gofer.cli.options import Command, quiet_option
+from gofer.cli.output.screen import say
+from gofer.errors import UsageError
+
+
+def run(**given: Any) -> int:
+    """Keep the value typed without echo, or all of stdin less one newline at its end."""
+    from gofer.config.paths import Paths
+    from gofer.config.secrets import Secrets
+
+    name, equals, _ = given["name"].partition("=")
+    if equals or given["value"]:
+        # The words are not repeated: an error is no place for a secret either.
+        raise UsageError(
+            "the value of a secret is not taken from the command line, where others can see it",
+            hint=f"`gofer secret set {name}` asks for it; `gofer secret set {name} < FILE` reads it",
+        )
+    if sys.stdin.isatty():
+        value = click.prompt(f"value of {name}", hide_input=True, err=True)
+    else:
+        value = sys.stdin.read().removesuffix("\n")
+    Secrets(Paths.from_environment(os.environ).secrets_file).set(name, value)
+    if not given["quiet"]:
+        say(f"kept; write it as ${{secret:{name}}} in a file of settings")
+    return 0
+
+
+command = Command(
+    "set",
+    run,
+    [
+        click.Argument(["name"], metavar="NAME"),
+        click.Argument(["value"], nargs=-1, metavar="< FILE"),
+        quiet_option(),
+    ],
+    help="Keep a secret. The value is typed without echo, or read from stdin: "
+    "`gofer secret set NAME < FILE`.",
+)

@@ -1,0 +1,103 @@
+"""What the shell asks while a person types: which words may come next. Never fails, creates no file."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
+
+from gofer.cli.lazy import root
+from gofer.cli.option_order import FLAGS, VALUED, rearrange, take_options
+from gofer.cli.verbs import VERBS
+from gofer.errors import GoferError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VARIABLE = "_GOFER_COMPLETE"
+_MOST_RUNS = 50
+# Stands for the word that is being typed while the words before it are put in order.
+_TYPED = "\0"
+
+
+def script(shell: str) -> str:
+    """The script that a shell loads; UsageError for a shell there is none for."""
+    return ShellComplete.source(_shell(shell))
+
+
+def complete(environ: Mapping[str, str]) -> int:
+    """Answer a completion script's question on stdout; the question is in the environment."""
+    shell = _shell(environ[VARIABLE].partition("_")[0])
+    try:
+        items = candidates(*shell.get_completion_args())
+    except (ValueError, KeyError):
+        return 0  # the variables are not those that a completion script sets
+    sys.stdout.write("\n".join(shell.format_completion(item) for item in items) + "\n")
+    return 0
+
+
+def candidates(words: list[str], start: str) -> list[CompletionItem]:
+    """What may follow `words`, of which the last was begun as `start`."""
+    try:
+        _, rest = take_options(words)
+    except UsageError:
+        return _values(words[-1], start)
+    if not rest and start.startswith("-"):
+        return [CompletionItem(name) for name in sorted(FLAGS | VALUED) if name.startswith(start)]
+    if not rest:
+        return [CompletionItem(verb, help=VERBS[verb][1]) for verb in VERBS if verb.startswith(start)]
+    try:
+        words = [word for word in rearrange([*words, _TYPED]) if word != _TYPED]
+    except UsageError:
+        return []
+    return ShellComplete(root(), {}, "gofer", VARIABLE).get_completions(words, start)
+
+
+def target_names(start: str) -> list[CompletionItem]:
+    """The targets whose name begins so; none when the settings cannot be read."""
+    from gofer.ops.session import Session
+
+    try:
+        with Session() as session:
+            names = session.settings.target_names
+            return [CompletionItem(name) for name in names if name.startswith(start)]
+    except (GoferError, OSError):
+        return []
+
+
+def run_references(start: str) -> list[CompletionItem]:
+    """The newest runs whose short or full id begins so, and `last`; none when there is no ledger yet."""
+    import os
+
+    from gofer.config.paths import Paths
+    from gofer.tracking.ledger import Ledger
+    from gofer.tracking.query import Query
+
+    items = (
+        [CompletionItem("last", help="the newest run of this project")] if "last".startswith(start) else []
+    )
+    try:
+        file = Paths.from_environment(os.environ).ledger_file
+        if not file.exists():
+            return items
+        with Ledger.open(file) as ledger:
+            rows = ledger.select(Query(limit=None if start else _MOST_RUNS))
+    except (GoferError, OSError):
+        return items
+    for row in rows:
+        name = row.short_id if row.short_id.startswith(start) else row.id
+        if name.startswith(start) and len(items) < _MOST_RUNS:
+            items.append(CompletionItem(name, help=f"{row.state} {' '.join(row.command)[:60]}"))
+    return items
+
+
+def _values(option: str, start: str) -> list[CompletionItem]:
+    return target_names(start) if option in ("-c", "-t", "--target", "-f", "--from") else []
+
+
+def _shell(name: str) -> ShellComplete:
+    kind = get_completion_class(name)
+    if kind is None:
+        raise UsageError(f"there is no completion for the shell `{name}`", hint="`gofer completion bash`")
+    return kind(root(), {}, "gofer", VARIABLE)

@@ -1,0 +1,122 @@
+"""`gofer submit ssh`: GPUs to work on by hand. A run that does nothing until it is stopped."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from gofer.cli.output.screen import answerer, hush, say
+from gofer.errors import UsageError
+from gofer.text import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gofer.ops.session import Session
+    from gofer.ops.submission.submit import SubmitRequest
+    from gofer.tracking.ledger import RunRow
+
+_TIME_S = 8 * 3600.0
+_COMMAND = ("sleep", "infinity")
+
+
+def hold(given: dict[str, Any]) -> int:
+    """The run's id, its JSON or the plan on stdout; on a terminal, the shell inside it once it runs."""
+    from gofer.ops.session import Session
+    from gofer.ops.submission.submit import plan, submit
+
+    for option in ("each", "array", "follow"):
+        if given[option]:
+            raise UsageError(
+                f"`gofer submit ssh` runs no command, so `--{option}` means nothing to it",
+                hint="a host to log in to is named behind it: `gofer submit ssh HOST`",
+            )
+    enters = sys.stdin.isatty() and sys.stdout.isatty() and not given["as_json"]
+    with Session(target=given["target"], say=hush if given["quiet"] else say, ask=answerer()) as session:
+        request = _request(session, given)
+        if given["dry_run"]:
+            sys.stdout.write(plan(session, request).rstrip("\n") + "\n")
+            return 0
+        row = submit(session, request)
+        _tell(session, row, given, enters=enters)
+        if enters or given["wait"]:
+            row = _wait(session, row)
+        status = _after(session, row, given)
+    if enters and row.state == "running":
+        from gofer.cli.commands.runs.ssh import enter
+
+        return enter(row.id, (), quiet=given["quiet"])
+    return status
+
+
+def _request(session: Session, given: dict[str, Any]) -> SubmitRequest:
+    """One process on each node, since nobody but the person starts anything; a time limit in any case."""
+    import msgspec
+
+    from gofer.cli.request import build_request
+    from gofer.config.jobs import job_values
+
+    single = given["single"] or not given["procs"]
+    request = build_request({**given, "command": _COMMAND, "single": single, "name": given["name"] or "ssh"})
+    known = job_values(request.flags, None, session.settings, session.settings.choose_target(given["target"]))
+    if known["time_limit"].value is not None:
+        return request
+    return msgspec.structs.replace(
+        request, flags=msgspec.structs.replace(request.flags, time_limit_s=_TIME_S)
+    )
+
+
+def _tell(session: Session, row: RunRow, given: dict[str, Any], *, enters: bool) -> None:
+    from gofer.ops.runs.view import Records
+
+    if not given["as_json"]:
+        sys.stdout.write(row.id + "\n")
+        sys.stdout.flush()
+    record = Records(session).of(row)
+    limit_s = record.job.time_limit_s if record else None
+    what = "a place" if not row.gpus else "1 GPU" if row.gpus == 1 else f"{row.gpus} GPUs"
+    session.say(
+        f"{row.id} asks for {what} on `{row.target}` for at most {format_duration(limit_s)}; "
+        f"`gofer abort {row.short_id}` ends it sooner"
+    )
+    if not enters and not given["wait"]:
+        session.say(
+            f"`gofer ssh {row.short_id}` enters it once it runs; `gofer why {row.short_id}` says when"
+        )
+
+
+def _wait(session: Session, row: RunRow) -> RunRow:
+    """Until it runs or has ended. Ctrl-C leaves it alone."""
+    from gofer.ops.runs.shell import wait_inside
+
+    try:
+        return wait_inside(session, row.id, on_wait=_explainer(session))
+    except KeyboardInterrupt:
+        name = row.short_id
+        sys.stderr.write("\n")
+        say(f"it goes on waiting; `gofer ssh {name}` enters it once it runs, `gofer abort {name}` stops it")
+        raise
+
+
+def _explainer(session: Session) -> Callable[[RunRow], None]:
+    def explain(row: RunRow) -> None:
+        from gofer.ops.runs.why import why
+
+        session.say(f"{row.short_id} waits: {why(session, row).words or row.state}")
+
+    return explain
+
+
+def _after(session: Session, row: RunRow, given: dict[str, Any]) -> int:
+    if given["as_json"]:
+        from gofer.cli.output.json_output import print_run
+
+        print_run(session, row)
+    if row.is_final:
+        from gofer.cli.output.exit_status import ended_line, exit_status
+
+        session.say(ended_line(row))
+        return exit_status(session, [row])
+    if row.state == "running":
+        session.say(f"it runs; `gofer ssh {row.short_id}` enters it")
+    return 0

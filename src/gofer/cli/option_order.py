@@ -1,0 +1,188 @@
+"""Options may stand before the verb: this moves them behind it, before click sees the words.
+
+`gofer -n 8 -c lab submit python train.py -n 3` becomes `submit -n 8 -c lab python train.py -n 3`, and
+`gofer -c lab list --json runs` becomes `list runs -c lab --json`. Pure; knows words, not commands.
+"""
+
+from __future__ import annotations
+
+from gofer.cli import legacy_words
+from gofer.cli.verbs import DEFAULT_NOUNS, NOUNS, VERBS, find
+from gofer.errors import UsageError
+from gofer.text import did_you_mean, quote_command
+
+# Every option of every command that may stand before the verb; a test compares this with the commands.
+_FLAGS = """
+    --all --browse --built --checksum --code --continue --create --debug --delete --device-code --dry-run
+    --everywhere --failed --follow --force --help --json --new-code --no-code --no-logs --pack --push
+    --quiet --recursive --reverse --rows --runs --same-code --server --service-principal --single --stdin
+    --version --wait --with-git --yes -Q -h -r -y
+"""
+_VALUED = """
+    --accelerator --array --as --attempt --cloud --code-folder --columns --cpus --each --env --exclude
+    --experiment --expires --export --filter --from --gpus --grace --group --include --installer --job
+    --jobs --keep --last --launcher --lines --max --name --node --nodes --older-than --out --outputs
+    --packages --priority --procs --profile --rank --rank-variables --remove --retries --retry-on --setup
+    --sort --status --sync --tag --tail --target --tenant --time-limit --timeout --user --validator
+    --wheels -N -c -e -f -j -n -t
+"""
+FLAGS = frozenset(_FLAGS.split())
+VALUED = frozenset(_VALUED.split())
+
+
+def rearrange(argv: list[str]) -> list[str]:
+    """The same words with the verb first; only options, or nothing, when there is no verb.
+
+    A `--debug` before the verb stays there, so that it counts when the verb itself is wrong.
+    UsageError for an unknown option before the verb, or one whose value is missing.
+    """
+    pieces, rest = take_options(argv)
+    if not rest:
+        return _without_verb(_flat(pieces))
+    if ["--debug"] in pieces:
+        pieces = [piece for piece in pieces if piece != ["--debug"]]
+        return ["--debug", *_verb_first(pieces, rest[0], rest[1:])]
+    return _verb_first(pieces, rest[0], rest[1:])
+
+
+def remark(argv: list[str]) -> str | None:
+    """What there is to say about the verb, where it is one of an older tool's."""
+    return next((legacy_words.REMARKS.get(word) for word in take_options(argv)[1]), None)
+
+
+def _verb_first(pieces: list[list[str]], verb: str, rest: list[str]) -> list[str]:
+    options = _flat([_from_target(piece) for piece in pieces])
+    if verb in legacy_words.VERBS:
+        verb, *more = legacy_words.VERBS[verb]
+        rest = [*more, *rest]
+    _check_variables(pieces, verb)
+    if verb in NOUNS:
+        return [verb, *_noun_first(verb, options, rest)]
+    if verb in ("q", "query") and _only_options(rest) and not _asks_help([*options, *rest]):
+        return ["list", "runs", *(word for word in options if word != "--no-logs"), *rest]
+    return [verb, *options, *rest]
+
+
+def _without_verb(options: list[str]) -> list[str]:
+    if any(option not in ("--help", "-h", "--version", "--debug") for option in options):
+        raise UsageError(
+            f"only options were given, and no command: {quote_command(options)}",
+            hint="`gofer --help` lists the commands",
+        )
+    return options
+
+
+def _noun_first(verb: str, options: list[str], rest: list[str]) -> list[str]:
+    pieces, rest = take_options(rest)
+    options = options + _flat(pieces)
+    if rest:
+        return [rest[0], *options, *rest[1:]]
+    if _asks_help(options) or verb not in DEFAULT_NOUNS:
+        return options
+    return [DEFAULT_NOUNS[verb], *options]
+
+
+def take_options(argv: list[str]) -> tuple[list[list[str]], list[str]]:
+    """The options at the front, each with its value, and the words from the first that is neither.
+
+    A `--` ends the options and is dropped.
+    """
+    pieces: list[list[str]] = []
+    at = 0
+    while at < len(argv):
+        word = argv[at]
+        if word == "--":
+            return pieces, argv[at + 1 :]
+        if not word.startswith("-") or word == "-":
+            break
+        name, equals, value = word.partition("=")
+        if equals and name in (*legacy_words.VALUED, *legacy_words.VARIABLES):
+            pieces.append(_ours([name, value]))
+            at += 1
+            continue
+        is_older = word in legacy_words.VALUED or word in legacy_words.VARIABLES
+        end = at + 1 + (is_older or (word not in legacy_words.FLAGS and _takes_next(word)))
+        if end > len(argv):
+            raise UsageError(f"the option `{word}` needs a value", hint=f"write `{word} VALUE`")
+        pieces.append(_ours(argv[at:end]))
+        at = end
+    return pieces, argv[at:]
+
+
+def _ours(piece: list[str]) -> list[str]:
+    """An option in gofer's words; one of an older tool that says nothing to gofer is no words."""
+    if piece[0] in legacy_words.FLAGS:
+        return list(legacy_words.FLAGS[piece[0]])
+    if piece[0] in legacy_words.VARIABLES:
+        return ["-e", f"{legacy_words.VARIABLES[piece[0]]}={piece[1]}"]
+    return [legacy_words.VALUED.get(piece[0], piece[0]), *piece[1:]]
+
+
+def _check_variables(pieces: list[list[str]], verb: str) -> None:
+    """UsageError for an option that says something to a run's set-up before a verb that describes no run."""
+    if verb in ("submit", "run"):
+        return
+    for option, variable in legacy_words.VARIABLES.items():
+        if any(piece[:1] == ["-e"] and piece[-1].startswith(f"{variable}=") for piece in pieces):
+            raise UsageError(
+                f"`{option}` is for the set-up of a new run, and `{verb}` describes none",
+                hint=f"`gofer {option} VALUE submit COMMAND…`",
+            )
+
+
+def _flat(pieces: list[list[str]]) -> list[str]:
+    return [word for piece in pieces for word in piece]
+
+
+def _from_target(piece: list[str]) -> list[str]:
+    """Before the verb `-f NAME` is the target that data comes from; behind it `-f` means follow."""
+    if not piece or not piece[0].startswith("-f"):
+        return piece
+    name = piece[0][2:] or piece[1]
+    if find(VERBS, name):
+        raise UsageError(
+            f"`-f` before the verb takes a target's name, and was given the verb `{name}`",
+            hint=f"to follow the log, write `gofer {name} -f …`",
+        )
+    return ["--from", name]
+
+
+def _takes_next(word: str) -> bool:
+    """Whether the word after the option `word` is its value; UsageError for an option nobody has."""
+    name = word.partition("=")[0] if word.startswith("--") else word
+    if name in FLAGS:
+        return False
+    if name in VALUED:
+        return name == word
+    if word.startswith("--"):
+        raise _unknown(name)
+    return _last_letter_takes_next(word)
+
+
+def _last_letter_takes_next(word: str) -> bool:
+    """Letters in one word: `-n8` holds its value, `-Qn` takes the next word."""
+    for at, letter in enumerate(word[1:], 1):
+        if "-" + letter in VALUED:
+            return at == len(word) - 1
+        if "-" + letter not in FLAGS:
+            raise _unknown("-" + letter if at > 1 else word)
+    return False
+
+
+def _unknown(option: str) -> UsageError:
+    near = did_you_mean(option, [*FLAGS, *VALUED])
+    return UsageError(
+        f"no command has the option `{option}`", hint=near or "`gofer --help` lists the commands"
+    )
+
+
+def _only_options(rest: list[str]) -> bool:
+    try:
+        return not take_options(rest)[1]
+    except UsageError:
+        # Behind the verb the command itself says what is wrong.
+        return False
+
+
+def _asks_help(options: list[str]) -> bool:
+    return "--help" in options or "-h" in options

@@ -1,0 +1,1 @@
+"""What commands print: tables, facts, progress, errors, JSON."""

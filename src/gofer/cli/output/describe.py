@@ -1,0 +1,129 @@
+"""The facts of a run as lines of text, the way `gofer query` shows them. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gofer.cli.output.columns import summary
+from gofer.cli.output.screen import printable
+from gofer.cli.output.table import Column, render, render_facts
+from gofer.ops.submission.gpu_oversight import SAW_NO_GPU
+from gofer.text import format_duration, format_local_time
+
+if TYPE_CHECKING:
+    from gofer.ops.runs.failures import FirstFailure
+    from gofer.ops.runs.query import RunDetails
+    from gofer.ops.runs.usage import NodeUse
+
+_SNAPSHOT_LETTERS = 12
+_MOST_LEFT_OUT = 5
+
+
+def describe(facts: RunDetails, *, log_shown: bool = False) -> str:
+    """Log paths, then facts, then what failed first; a group has its failed rows instead.
+
+    `log_shown` says that the end of rank 0's log stands above already and need not be repeated.
+    """
+    parts = [_paths(facts), render_facts(_lines(facts))]
+    failure = facts.first_failure
+    if failure and failure.tail and not (log_shown and failure.rank == 0):
+        parts.append(failing_rank(failure))
+    if facts.failed_rows:
+        parts.append(_failed_rows(facts))
+    return "\n".join(part for part in parts if part)
+
+
+def _paths(facts: RunDetails) -> str:
+    return "".join(f"{printable(str(path))}\n" for path in facts.log_paths)
+
+
+def _lines(facts: RunDetails) -> list[tuple[str, str]]:
+    row = facts.row
+    lines = [
+        ("id", row.id),
+        ("short id", row.short_id),
+        ("name", row.name),
+        ("target", row.target),
+        ("command", facts.command),
+        ("gpus", f"{row.gpus}, {SAW_NO_GPU}" if facts.saw_no_gpu else str(row.gpus)),
+        ("nodes", f"{row.nodes} with {row.procs} processes each" if row.nodes * row.procs > 1 else "1"),
+        ("submitted", format_local_time(row.submitted_at)),
+        ("started", format_local_time(row.started_at)),
+        ("ended", format_local_time(row.ended_at) if row.ended_at is not None else ""),
+        ("elapsed", format_duration(facts.elapsed_s)),
+        ("attempts", str(facts.attempts) if facts.attempts > 1 else ""),
+        ("group", row.group_id or ""),
+        ("values", _pairs(row.args)),
+        ("tags", _pairs(row.tags)),
+        ("snapshot", (row.snapshot or "")[:_SNAPSHOT_LETTERS]),
+        ("commit", printable(facts.commit)),
+        ("usage", "\n".join(_usage(use) for use in facts.usage)),
+        *_came_home(facts),
+        ("rows", summary(row.counts) if row.kind == "group" else ""),
+        ("state", row.state),
+        ("reason", row.reason or ""),
+        ("why", facts.why or ""),
+        ("exit code", str(row.exit_code) if row.exit_code else ""),
+    ]
+    return [(key, value) for key, value in lines if value]
+
+
+def _came_home(facts: RunDetails) -> list[tuple[str, str]]:
+    """What the run left, what it did not, and how to fetch it."""
+    found = facts.came_home
+    left_out = [printable(f"{path} ({why})") for path, why in found.left_out[:_MOST_LEFT_OUT]]
+    if found.left_count > len(left_out):
+        left_out.append(f"{found.left_count - len(left_out):,} more")
+    stays = [printable(f"more than `keep` allows, on node {one.node}: {one.path}") for one in found.copies]
+    has_files = found.outputs.files or found.files.files or found.copies
+    return [
+        ("outputs", printable(str(found.outputs))),
+        ("files", printable(str(found.files))),
+        ("stays", "\n".join(stays)),
+        ("left out", "\n".join(left_out)),
+        ("durable", found.last_durable),
+        ("fetch", f"gofer extract {facts.row.short_id} DIR" if has_files else ""),
+    ]
+
+
+def _pairs(values: dict[str, str]) -> str:
+    return " ".join(f"{key}={value}" if value else key for key, value in values.items())
+
+
+def _usage(use: NodeUse) -> str:
+    """One node's last reading: its age, memory, and each GPU."""
+    memory = "" if use.rss_mib is None else f", {use.rss_mib:.0f}{_peak(use.rss_peak_mib)} MiB of memory"
+    lines = [f"node {use.node}, {format_duration(use.age_s)} ago{memory}"]
+    for gpu in use.gpus:
+        used = "?" if gpu.memory_used_mib is None else f"{gpu.memory_used_mib:.0f}"
+        total = "?" if gpu.memory_total_mib is None else f"{gpu.memory_total_mib:.0f}"
+        busy = "?" if gpu.utilisation is None else f"{gpu.utilisation:.0f}"
+        name = f" {gpu.name}" if gpu.name else ""
+        used, busy = used + _peak(gpu.memory_peak_mib), busy + _peak(gpu.utilisation_peak)
+        lines.append(f"  GPU {gpu.index}{name}: {used} of {total} MiB, {busy} % busy")
+    return "\n".join(lines)
+
+
+def _peak(value: float | None) -> str:
+    return "" if value is None else f" (peak {value:.0f})"
+
+
+def failing_rank(failure: FirstFailure) -> str:
+    """The end of the log of the rank that failed first: the others mostly fail because of it."""
+    head = f"rank {failure.rank} on node {failure.node} failed first; its last lines:\n"
+    return head + "".join(f"  {printable(line)}\n" for line in failure.tail)
+
+
+def _failed_rows(facts: RunDetails) -> str:
+    columns = [
+        Column("FAILED"),
+        Column("STATE"),
+        Column("VALUES", flexible=True),
+        Column("WHY", flexible=True),
+    ]
+    rows = [[row.short_id, row.state, _pairs(row.args), row.why or ""] for row in facts.failed_rows]
+    total = facts.row.counts.get("failed", 0) + facts.row.counts.get("lost", 0)
+    if total == len(rows):
+        return render(columns, rows)
+    rest = f"gofer list runs --group {facts.row.short_id} --filter state=failed,lost"
+    return render(columns, rows) + f"… and {total - len(rows)} more: `{rest}`\n"

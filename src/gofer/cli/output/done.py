@@ -1,0 +1,50 @@
+"""What this command line has done already, for the case that its output cannot be written.
+
+A script that repeats a command on failure must not do things twice: when stdout is closed or full after a run
+was sent, stderr says that it was sent, and the exit status is not one of failure.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NamedTuple
+
+
+class CompletionMessage(NamedTuple):
+    """`words` say what was done; `status` is the exit status when no more can be written after that."""
+
+    words: str
+    status: int
+
+
+_done: list[CompletionMessage] = []
+
+
+def note(words: str, *, status: int = 0) -> None:
+    """From now on the command has had its effect; a later note replaces this one."""
+    _done[:] = [CompletionMessage(words, status)]
+
+
+def noted() -> CompletionMessage | None:
+    """The last note of this process; None while nothing was done."""
+    return _done[0] if _done else None
+
+
+def write_result(text: str) -> None:
+    """Write to stdout at once. When that fails, say what was done on stderr; the command continues."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        give_up_stdout(error)
+
+
+def give_up_stdout(error: OSError) -> None:
+    """Write nothing more to stdout, and say on stderr what was done."""
+    from gofer.cli.output.screen import say
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    found = noted()
+    if found is not None:
+        say(f"warning: stdout cannot be written ({(error.strerror or str(error)).lower()}); {found.words}")

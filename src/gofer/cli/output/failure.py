@@ -1,0 +1,93 @@
+"""Errors as a person reads them: `error:` and `hint:` lines on stderr, and the exit status."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from contextlib import suppress
+
+import click
+
+from gofer.cli.output.screen import printable
+from gofer.errors import GoferError, UsageError
+from gofer.text import did_you_mean
+
+_NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def explain(error: Exception, *, debug: bool) -> int:
+    """Write the lines for `error` to stderr, after its traceback with `debug`; the exit status."""
+    if debug:
+        import traceback
+
+        sys.stderr.write(_masked("".join(traceback.format_exception(error))))
+    known = error if isinstance(error, GoferError) else _translate(error)
+    with suppress(OSError):  # the exit status says it too
+        print(f"error: {_lines(known.message)}", file=sys.stderr)
+        if known.hint:
+            print(f"hint: {_lines(known.hint)}", file=sys.stderr)
+    return known.exit_status
+
+
+def _translate(error: Exception) -> GoferError:
+    if isinstance(error, click.Abort):
+        return _Stopped("stopped before the answer was given")
+    if isinstance(error, click.ClickException):
+        return _from_click(error)
+    if isinstance(error, OSError):
+        return _from_system(error)
+    return GoferError(
+        f"unexpected {type(error).__name__}: {error}",
+        hint="`gofer --debug …` shows where it happened; please report it",
+    )
+
+
+class _Stopped(GoferError):
+    exit_status = 130
+
+
+def _from_click(error: click.ClickException) -> GoferError:
+    path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "gofer"
+    hint = f"`{path} --help` shows how it is used"
+    if isinstance(error, click.NoSuchOption):
+        return _no_such_option(error, path, hint)
+    message = error.format_message().rstrip().rstrip(".")
+    return UsageError(message[:1].lower() + message[1:], hint=hint)
+
+
+def _no_such_option(error: click.NoSuchOption, path: str, hint: str) -> UsageError:
+    if error.option_name == "--from":
+        return UsageError(
+            f"`{path}` moves no data between targets, so `-f NAME` before the verb means nothing to it",
+            hint=f"to follow a log, `-f` comes behind the verb: `{path} -f …`",
+        )
+    known = [name for param in error.ctx.command.params for name in param.opts] if error.ctx else []
+    near = did_you_mean(error.option_name, known)
+    return UsageError(f"`{path}` has no option `{error.option_name}`", hint=near or hint)
+
+
+def _from_system(error: OSError) -> GoferError:
+    if error.errno == errno.ENOENT and error.filename is None:
+        return GoferError("the folder this command was given in is gone", hint="`cd` to one that is there")
+    where = f": {error.filename}" if error.filename is not None else ""
+    message = f"{(error.strerror or str(error)).lower()}{where}"
+    if error.errno in _FULL:
+        return GoferError(message, hint="make some room on that disk, then give the same command again")
+    if error.errno in _NOT_ALLOWED:
+        return GoferError(message, hint="set `GOFER_HOME` to a folder you may write, or mend the permissions")
+    return GoferError(message, hint="`gofer --debug …` shows where it happened")
+
+
+def _lines(text: str) -> str:
+    """A message without secrets and unable to move the cursor; a list of candidates keeps its lines."""
+    return "\n".join(printable(line) for line in _masked(text).split("\n"))
+
+
+def _masked(text: str) -> str:
+    """What was never loaded has nothing to hide, but for a signed address that somebody typed."""
+    if "gofer.config.redact" not in sys.modules and "sig" not in text.lower():
+        return text
+    from gofer.config.redact import mask
+
+    return mask(text)

@@ -1,0 +1,94 @@
+"""Staying with a run that was just submitted: its log, or only its end."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from gofer.cli.output.exit_status import ended_line, exit_status
+from gofer.cli.output.screen import say, write
+
+if TYPE_CHECKING:
+    from gofer.ops.session import Session
+    from gofer.tracking.ledger import RunRow
+
+
+def follow_to_end(session: Session, row: RunRow, *, quiet: bool, to_stderr: bool) -> tuple[int, RunRow]:
+    """Print the log as it grows, on stderr when stdout carries something else; (exit status, the ended run).
+
+    A group has no log of its own and is only waited for. Ctrl-C leaves the run alone.
+    """
+    from gofer.ops.logs.log_choice import Which, follow
+
+    if row.kind == "run":
+        try:
+            for piece in follow(session, row, Which(), lines=None, show_setup=None if quiet else write_setup):
+                write(piece, sys.stderr if to_stderr else sys.stdout)
+        except KeyboardInterrupt:
+            say_it_goes_on(row)
+            raise
+    return wait_to_end(session, row, quiet=quiet, log_shown=True)
+
+
+def write_setup(data: bytes) -> None:
+    """Set-up goes to stderr: stdout has what the command wrote, and nothing else."""
+    write(data, sys.stderr)
+
+
+def _remarks(session: Session, row: RunRow) -> str:
+    """What the run left, in short, and that it saw no GPU; without what cannot be read."""
+    from gofer.errors import GoferError
+    from gofer.ops.files.results import came_home
+    from gofer.ops.runs.view import Records
+    from gofer.ops.submission.gpu_oversight import SAW_NO_GPU, saw_none
+
+    try:
+        left = came_home(session.runs_in(row.store), row).short(row.short_id)
+    except GoferError:
+        left = ""
+    said = [SAW_NO_GPU] if saw_none(Records(session).of(row)) else []
+    return "; ".join([*said, *([left] if left else [])])
+
+
+def _show_failing_rank(session: Session, row: RunRow) -> None:
+    """The last lines of the rank that failed first, unless its log is the one that was followed."""
+    from gofer.cli.output.describe import failing_rank
+    from gofer.errors import StoreError
+    from gofer.ops.runs.failures import find_first_failure
+
+    if row.kind == "group" or row.nodes * row.procs == 1:
+        return
+    try:
+        failure = find_first_failure(session.runs_in(row.store), row)
+    except StoreError as error:
+        say(f"warning: which rank failed first cannot be read: {error.message}")
+        return
+    if failure is not None and failure.rank:
+        sys.stderr.write(failing_rank(failure))
+        say(f"`gofer logs {row.short_id} --rank {failure.rank}` prints all of it")
+
+
+def wait_to_end(session: Session, row: RunRow, *, quiet: bool, log_shown: bool = False) -> tuple[int, RunRow]:
+    """Block until the run has ended; (exit status, the ended run). Ctrl-C leaves the run alone.
+
+    Where rank 0's log was shown and another rank failed first, the last lines of that rank follow.
+    """
+    from gofer.ops.runs.observe import wait
+
+    try:
+        (row,) = wait(session, [row.id], timeout_s=None)
+    except KeyboardInterrupt:
+        say_it_goes_on(row)
+        raise
+    if not quiet:
+        if log_shown and row.state == "failed":
+            _show_failing_rank(session, row)
+        say(ended_line(row, _remarks(session, row)))
+    return exit_status(session, [row]), row
+
+
+def say_it_goes_on(row: RunRow) -> None:
+    """What a person who stopped watching can do with the run."""
+    name = row.short_id
+    sys.stderr.write("\n")
+    say(f"the run goes on; `gofer logs -f {name}` follows it again, `gofer abort {name}` stops it")

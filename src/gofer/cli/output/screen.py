@@ -1,0 +1,103 @@
+"""What may be shown on a terminal: safe characters, their widths, colours, and talk on stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, TextIO
+
+from gofer.text import printable as printable
+
+if TYPE_CHECKING:
+    from gofer.cli.output.terminal_text import TerminalText
+
+# One for each stream, since a sequence may be broken off by the end of a piece.
+_TEXTS: dict[int, TerminalText] = {}
+# The exit status of a command whose reader left: that of a shell for SIGPIPE.
+CLOSED_PIPE = 141
+_COLOURS = {
+    "succeeded": "32",
+    "ok": "32",
+    "running": "36",
+    "starting": "36",
+    "failed": "31",
+    "FAIL": "31",
+    "lost": "31",
+    "cancelled": "33",
+    "paused": "33",
+    "warn": "33",
+}
+
+
+def width(text: str) -> int:
+    """The columns that printable `text` takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def cut(text: str, columns: int) -> str:
+    """`text` in at most `columns` columns, ended by `…` when something is missing."""
+    if width(text) <= columns:
+        return text
+    kept = ""
+    for character in text:
+        if width(kept + character) >= columns:
+            break
+        kept += character
+    return kept + "…" if columns > 0 else ""
+
+
+def colourful(stream: TextIO) -> bool:
+    """Whether colours are welcome there: a terminal that is not dumb, and no `NO_COLOR`."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str, word: str) -> str:
+    """`text` in the colour of the state or verdict `word`; as it is when that has none."""
+    code = _COLOURS.get(word)
+    return f"\x1b[{code}m{text}\x1b[0m" if code else text
+
+
+def say(text: str) -> None:
+    """Talk: a line on stderr, never data. A stderr that cannot be written ends no command."""
+    with suppress(OSError):
+        print(printable(text), file=sys.stderr, flush=True)
+
+
+def answerer() -> Callable[[str], bool] | None:
+    """A function that asks the person a question with yes or no on the terminal; None without a terminal."""
+    return _agreed if sys.stdin.isatty() and sys.stderr.isatty() else None
+
+
+def _agreed(question: str) -> bool:
+    sys.stderr.write(printable(f"{question} [y/N] "))
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def hush(text: str) -> None:
+    """What `--quiet` makes of talk: nothing."""
+
+
+def write(data: bytes, stream: TextIO | None = None) -> None:
+    """Bytes of a log to stdout or another stream, behind whatever was printed before.
+
+    Exactly as they are, but for a terminal without what it would obey: see `gofer.cli.output.terminal_text`.
+    """
+    stream = sys.stdout if stream is None else stream
+    if stream.isatty():
+        data = _terminal_text(stream).clean(data)
+    stream.flush()
+    stream.buffer.write(data)
+    stream.buffer.flush()
+
+
+def _terminal_text(stream: TextIO) -> TerminalText:
+    from gofer.cli.output.terminal_text import TerminalText
+
+    return _TEXTS.setdefault(stream.fileno(), TerminalText())

@@ -1,0 +1,150 @@
+"""What the commands that move data share: their options, looking before going, and the summary."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gofer.cli.options import Flag, Option, json_option, quiet_option, target_option
+from gofer.cli.output.progress import Display, rate
+from gofer.cli.output.screen import hush, printable, say
+from gofer.text import format_duration, format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from gofer.ops.data.steps import Step, StepsResult, Work
+    from gofer.ops.session import Session
+    from gofer.transfer import TransferOptions
+
+    Make = Callable[[Session, TransferOptions], Sequence[Step]]
+
+_SHOWN = 5
+
+
+def moving_options() -> list[click.Parameter]:
+    """The options of every command that moves data."""
+    return [
+        target_option("The target whose folders are meant; the default target unless told"),
+        Option(
+            "--include",
+            "Only the files that this pattern names, as in `.gitignore`; several may be given",
+            multiple=True,
+            metavar="PATTERN",
+        ),
+        Option("--exclude", "Not the files that this pattern names", multiple=True, metavar="PATTERN"),
+        Flag("--checksum", "Compare files of one size by their bytes instead of by their time"),
+        Option(
+            "-j --jobs",
+            "Requests at a time; found by trying unless told",
+            type=click.IntRange(min=1, max=1024),
+            metavar="N",
+        ),
+        Flag("--dry-run", "Print what would be done, and stop"),
+        json_option("Print a summary as JSON"),
+        quiet_option(),
+    ]
+
+
+def move(given: Mapping[str, Any], make: Make, *, delete: bool = False) -> int:
+    """Look, go, tell; 1 when anything was left undone. Nothing is changed with `--dry-run`."""
+    from gofer.ops.data.steps import go, look
+    from gofer.ops.session import Session
+    from gofer.transfer import TransferOptions, TransferProgress
+
+    options = TransferOptions(
+        tuple(given["include"]), tuple(given["exclude"]), given["checksum"], delete, given["jobs"] or 0
+    )
+    progress = TransferProgress()
+    with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
+        with Display(progress, quiet=given["quiet"] or given["dry_run"]):
+            steps = make(session, options)
+            work = look(steps, progress)
+        if given["dry_run"]:
+            return _preview(session, steps, work, as_json=given["as_json"])
+        if work.deletes:
+            session.say(f"{_count(work.deletes)} ({format_size(work.delete_bytes)}) will be deleted there")
+        with Display(progress, quiet=given["quiet"]):
+            outcome = go(session, steps, progress)
+        if given["as_json"]:
+            from gofer.cli.output.json_output import print_json
+
+            print_json(summary(outcome))
+        _tell(session, outcome)
+    return 0 if outcome.ok else 1
+
+
+def summary(outcome: StepsResult) -> dict[str, Any]:
+    """What `--json` prints."""
+    return {
+        "files": outcome.files,
+        "bytes": outcome.bytes,
+        "skipped": outcome.skipped,
+        "deleted": outcome.deleted,
+        "kept": outcome.kept,
+        "failed": _noted(outcome.failed),
+        "changed": _noted(outcome.changed),
+        "not_sent": _noted(outcome.odd),
+        "elapsed_s": round(outcome.elapsed_s, 3),
+    }
+
+
+def _noted(notes: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"path": path, "why": why} for path, why in notes]
+
+
+def _preview(session: Session, steps: Sequence[Step], work: Work, *, as_json: bool) -> int:
+    if as_json:
+        from gofer.cli.output.json_output import print_json
+
+        print_json({"dry_run": True, **work._asdict()})
+        return 0
+    for step in steps:
+        for verb, path, size in step.preview():
+            sys.stdout.write(f"{verb:<6}  {format_size(size):>10}  {printable(path)}\n")
+    session.say(
+        f"would send {_count(work.files)}, {format_size(work.bytes)}; {_rest(work.skipped, work.deletes)}"
+    )
+    return 0
+
+
+def _rest(skipped: int, deleted: int) -> str:
+    words = f"{skipped:,} are there already"
+    return f"{words}, {deleted:,} would be deleted" if deleted else words
+
+
+def _tell(session: Session, outcome: StepsResult) -> None:
+    from gofer.config.redact import mask
+
+    for what, notes in (("failed", outcome.failed), ("changed", outcome.changed), ("not sent", outcome.odd)):
+        for path, why in notes[:_SHOWN]:
+            say(mask(f"{what}: {path}: {why}"))
+        if len(notes) > _SHOWN:
+            say(f"{what}: {len(notes) - _SHOWN:,} more")
+    if outcome.kept:
+        say(f"warning: {_count(outcome.kept)} not deleted, because of what went wrong before")
+    session.say(describe(outcome))
+
+
+def describe(outcome: StepsResult) -> str:
+    """The last line: what was done, how fast, what was there already."""
+    if outcome.ok and not outcome.files and not outcome.deleted:
+        are = "is" if outcome.skipped == 1 else "are"
+        there = f": {_count(outcome.skipped)} {are} there already" if outcome.skipped else ""
+        return f"nothing to do{there}"
+    words = [f"{_count(outcome.files)}, {format_size(outcome.bytes)}"]
+    if outcome.skipped:
+        words.append(f"{outcome.skipped:,} there already")
+    if outcome.deleted:
+        words.append(f"{outcome.deleted:,} deleted")
+    if outcome.failures:
+        words.append(f"{outcome.failures:,} left undone")
+    speed = rate(outcome.bytes, outcome.elapsed_s)
+    words.append(f"in {format_duration(outcome.elapsed_s)}{f' ({speed})' if speed else ''}")
+    return ", ".join(words)
+
+
+def _count(files: int) -> str:
+    return f"{files:,} file{'' if files == 1 else 's'}"

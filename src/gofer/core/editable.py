@@ -1,0 +1,131 @@
+"""Packages that a Python environment imports from a project folder: editable installs, old and new.
+
+`pip install -e`, `uv sync` and their like leave a `.pth` file that names a folder, or a finder that maps
+names to folders. Both lead to the person's own files, and so past the copy of a run. This module reads them
+without running anything.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import glob
+import os
+import re
+from typing import Dict, List, Mapping, NamedTuple, Sequence, Tuple
+
+from gofer.core.programs import locate
+
+_MOST_BYTES = 1 << 20
+_SITES = ("lib/python3*/site-packages", "lib64/python3*/site-packages", "lib/python3*/dist-packages")
+_MAPPING = re.compile(r"^MAPPING\b[^=\n]*=\s*(\{.*?\})\s*$", re.MULTILINE | re.DOTALL)
+_PYTHONS = ("python", "python3")
+
+
+class Editables(NamedTuple):
+    """`folders`, below the project, that an environment imports from; `others` are installs of the project
+    that no folder on PYTHONPATH could stand in for, by the names of their files.
+    """
+
+    folders: Tuple[str, ...]
+    others: Tuple[str, ...]
+
+
+NO_EDITABLES = Editables((), ())
+
+
+def find_editables(
+    command: Sequence[str], environment: Mapping[str, str], project: str, more: Sequence[str] = ()
+) -> Editables:
+    """What the environments that a command may use import from the project. Reads files, runs nothing.
+
+    These are the environment of the command's program, of `python` on PATH, the active one, the user's own,
+    and `more`, which are folders of environments. Absent folders count for nothing.
+    """
+    search = environment.get("PATH", os.defpath)
+    programs = [locate(one, search) for one in (*command[:1], *_PYTHONS)]
+    prefixes = [os.path.dirname(os.path.dirname(os.path.abspath(one))) for one in programs if one]
+    prefixes += [environment.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
+    prefixes += [os.path.join(environment.get("HOME", ""), ".local"), *more]
+    if "/usr" in prefixes:
+        prefixes.append("/usr/local")
+    sites: Dict[str, int] = {}
+    for prefix in dict.fromkeys(prefixes):
+        for pattern in _SITES if os.path.isabs(prefix) else ():
+            for site in glob.glob(os.path.join(glob.escape(prefix), pattern)):
+                sites[os.path.realpath(site)] = os.stat(site).st_mtime_ns
+    return _read_sites(tuple(sites.items()), os.path.realpath(project))
+
+
+@functools.lru_cache(maxsize=32)
+def _read_sites(sites: Tuple[Tuple[str, int], ...], project: str) -> Editables:
+    """Remembered while the folders are what they were: all ranks and rows ask the same."""
+    folders: List[str] = []
+    others: List[str] = []
+    for site, _ in sites:
+        try:
+            names = sorted(os.listdir(site))
+        except OSError:
+            continue
+        for name in names:
+            path = os.path.join(site, name)
+            if name.endswith(".pth"):
+                folders += _read_pth(path, project)
+            elif name.endswith(".py") and "editable" in name:
+                mapped = _read_finder(path, project)
+                folders += mapped or ()
+                if mapped is None:
+                    others.append(name)
+    return Editables(tuple(dict.fromkeys(folders)), tuple(dict.fromkeys(others)))
+
+
+def below(path: str, project: str) -> str | None:
+    """The path relative to the project; None for one that does not lie in it."""
+    if path == project:
+        return "."
+    return path[len(project) + 1 :] if path.startswith(project.rstrip("/") + "/") else None
+
+
+def _read_pth(path: str, project: str) -> List[str]:
+    """The folders of the project that a `.pth` file adds to the search path."""
+    found = []
+    for line in _read(path).splitlines():
+        words = line.strip()
+        if not words or words.startswith(("#", "import ", "import\t")):
+            continue
+        inside = below(os.path.realpath(os.path.join(os.path.dirname(path), words)), project)
+        if inside is not None:
+            found.append(inside)
+    return found
+
+
+def _read_finder(path: str, project: str) -> List[str] | None:
+    """The folders that hold what a finder maps; None when it maps names of the project in another way."""
+    text = _read(path)
+    if project not in text:
+        return []
+    match = _MAPPING.search(text)
+    try:
+        mapping = ast.literal_eval(match.group(1)) if match else None
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        mapping = None
+    if not isinstance(mapping, dict):
+        return None
+    found = []
+    for name, place in mapping.items():
+        inside = below(os.path.realpath(str(place)), project)
+        if inside is None:
+            continue
+        parent, last = os.path.split(inside)
+        if last.partition(".")[0] != str(name):
+            return None  # the folder has another name than the package
+        found.append(parent or ".")
+    return found
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""

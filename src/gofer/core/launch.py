@@ -1,0 +1,136 @@
+"""The launch contract: what every process of a run finds in its environment, whatever started it. Pure.
+
+`rank_environment` is the one function that decides it; every backend passes through it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple
+
+# The values of `rank_variables:` of a job. MPIRUN is what imported ACT and Philly targets have.
+AUTO = "auto"
+ALWAYS = "always"
+NEVER = "never"
+MPIRUN = "mpirun"
+
+_NODE_VARIABLES = ("NODE_RANK", "NNODES", "MASTER_ADDR", "MASTER_PORT")
+_HOST_VARIABLES = ("MASTER_IP", "AZ_BATCH_HOST_LIST")
+# All that the contract may set, apart from GOFER_* and CUDA_VISIBLE_DEVICES.
+RANK_VARIABLES = (
+    *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+    *_NODE_VARIABLES,
+    *("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    *("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    *_HOST_VARIABLES,
+)
+
+
+class NodePlace(NamedTuple):
+    """Where one node of one attempt stands among the others. The first of `hosts` is where ranks meet.
+
+    `gpus` is None where gofer does not assign GPUs. With `first_node_only` only the first node has ranks; the
+    others stay until it has ended.
+    """
+
+    run_id: str
+    attempt: int
+    node: int
+    nodes: int
+    procs: int
+    gpus: list[int] | None
+    hosts: list[str]
+    port: int
+    first_node_only: bool = False
+
+    @property
+    def ranks(self) -> list[int]:
+        if self.first_node_only and self.node:
+            return []
+        return [self.first_rank + local for local in range(self.procs)]
+
+    @property
+    def first_rank(self) -> int:
+        return self.node * self.procs
+
+    @property
+    def world_size(self) -> int:
+        return self.procs if self.first_node_only else self.nodes * self.procs
+
+
+class Contract(NamedTuple):
+    """What a run says about its rank variables. `single`: it has one process a node (`--single`)."""
+
+    mode: str = AUTO
+    single: bool = False
+
+
+def contract_of(request: Mapping[str, Any]) -> Contract:
+    """From a run's request."""
+    is_single = not request.get("multi_process", True) or request.get("launcher") == "torchrun"
+    return Contract(request.get("rank_variables") or AUTO, is_single)
+
+
+def rank_variables(place: NodePlace, contract: Contract) -> tuple[str, ...]:
+    """The names of the rank variables that processes of this run find.
+
+    A run whose number of nodes may change while it runs will need all of them at every size, also at one.
+    """
+    has_peers = place.world_size > 1
+    if contract.mode == NEVER:
+        return ()
+    if contract.mode == ALWAYS:
+        return RANK_VARIABLES
+    if contract.mode == MPIRUN:
+        return RANK_VARIABLES if has_peers else _HOST_VARIABLES
+    if not has_peers:
+        return ()
+    return _NODE_VARIABLES if contract.single else RANK_VARIABLES
+
+
+def rank_environment(place: NodePlace, rank: int, contract: Contract) -> dict[str, str]:
+    """The variables of one rank; CUDA_VISIBLE_DEVICES only where gofer assigns GPUs."""
+    size, local = place.world_size, rank - place.node * place.procs
+    facts: dict[str, Any] = {
+        "RANK": rank,
+        "WORLD_SIZE": size,
+        "LOCAL_RANK": local,
+        "LOCAL_WORLD_SIZE": place.procs,
+        "NODE_RANK": place.node,
+        "NNODES": place.nodes,
+        "MASTER_ADDR": place.hosts[0],
+        "MASTER_PORT": place.port,
+        "OMPI_COMM_WORLD_RANK": rank,
+        "OMPI_COMM_WORLD_SIZE": size,
+        "OMPI_COMM_WORLD_LOCAL_RANK": local,
+        "OMPI_COMM_WORLD_LOCAL_SIZE": place.procs,
+        "MASTER_IP": place.hosts[0],
+        "AZ_BATCH_HOST_LIST": ",".join(place.hosts),
+    }
+    found = {name: facts[name] for name in rank_variables(place, contract)}
+    found.update(GOFER_RUN_ID=place.run_id, GOFER_ATTEMPT=place.attempt)
+    found.update(GOFER_RANK=rank, GOFER_NODE_RANK=place.node)
+    if place.gpus is not None:
+        found["CUDA_VISIBLE_DEVICES"] = ",".join(str(index) for index in place.gpus)
+    return {name: str(value) for name, value in found.items()}
+
+
+def inherited(environ: Mapping[str, str]) -> dict[str, str]:
+    """What a run takes over from the shell that submitted it: all but gofer's own variables.
+
+    In a shell that is itself part of a run, the rank variables are that run's.
+    """
+    of_a_run = RANK_VARIABLES if "GOFER_RUN_ID" in environ else ()
+    return {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith("GOFER_") and name not in of_a_run
+    }
+
+
+def argument_environment(values: dict[str, str]) -> dict[str, str]:
+    """An array row's values as GOFER_ARG_<NAME>; the number of a Slurm script's task by its own name too."""
+    own = {
+        "GOFER_ARG_" + "".join(c if c.isalnum() else "_" for c in name).upper(): value
+        for name, value in values.items()
+    }
+    return {**own, **{name: value for name, value in values.items() if name == "SLURM_ARRAY_TASK_ID"}}

@@ -1,0 +1,116 @@
+"""What a process inherits with its environment: umask, niceness, CPU affinity and resource limits.
+
+A run on this machine has those of the shell that submitted it. Its agent may have been started by another
+shell, so the agent gives them to each process between fork and exec, and keeps its own.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from typing import Any, Dict, List, Mapping, Optional
+
+_INFINITE = resource.RLIM_INFINITY
+_OTHER_NAME = "RLIMIT_OFILE"  # of RLIMIT_NOFILE
+
+
+def read_limits() -> Dict[str, Any]:
+    """Those of this process, fit for JSON."""
+    names = [name for name in dir(resource) if name.startswith("RLIMIT_") and name != _OTHER_NAME]
+    return {
+        "umask": _read_umask(),
+        "nice": os.getpriority(os.PRIO_PROCESS, 0),
+        "affinity": sorted(os.sched_getaffinity(0)),
+        "limits": {name: list(resource.getrlimit(getattr(resource, name))) for name in names},
+    }
+
+
+def _read_umask() -> int:
+    """Without setting it: another thread may be making a file."""
+    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        for line in file:
+            if line.startswith("Umask:"):
+                return int(line.split()[1], 8)
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask
+
+
+def differing(wanted: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
+    """The part of `wanted` that this process does not have itself; empty when a child needs nothing."""
+    if not wanted:
+        return {}
+    own = read_limits()
+    found = {name: wanted[name] for name in ("umask", "nice", "affinity") if wanted[name] != own[name]}
+    limits = {
+        name: pair
+        for name, pair in wanted["limits"].items()
+        if name in own["limits"] and list(pair) != own["limits"][name]
+    }
+    return {**found, **({"limits": limits} if limits else {})}
+
+
+def apply_limits(wanted: Mapping[str, Any]) -> List[str]:
+    """Take them for this process, as far as the system allows; in words what it does not allow."""
+    problems: List[str] = []
+    for name, (soft, hard) in wanted.get("limits", {}).items():
+        problems += _limit(name, soft, hard)
+    if "affinity" in wanted:
+        try:
+            os.sched_setaffinity(0, wanted["affinity"])
+        except OSError as error:
+            problems.append(f"CPU affinity {wanted['affinity']}: {error.strerror}")
+    if "nice" in wanted:
+        try:
+            os.setpriority(os.PRIO_PROCESS, 0, wanted["nice"])
+        except OSError as error:
+            problems.append(f"niceness {wanted['nice']}: {error.strerror}")
+    if "umask" in wanted:
+        os.umask(wanted["umask"])
+    return problems
+
+
+def _limit(name: str, soft: int, hard: int) -> List[str]:
+    number = getattr(resource, name)
+    try:
+        resource.setrlimit(number, (soft, hard))
+        return []
+    except (ValueError, OSError):
+        most = resource.getrlimit(number)[1]
+    reached = soft if most == _INFINITE or (soft != _INFINITE and soft <= most) else most
+    try:
+        resource.setrlimit(number, (reached, most))
+    except (ValueError, OSError):
+        pass  # it stays what it is
+    # A lower hard limit alone hinders no command that does not raise its own.
+    return [] if reached == soft else [f"{name} {_shown(soft)}: no more than {_shown(most)} is allowed"]
+
+
+def _shown(value: int) -> str:
+    return "unlimited" if value == _INFINITE else str(value)
+
+
+def widen_affinity() -> None:
+    """Let this process use every CPU that the system allows it; its own children get what they ask for."""
+    try:
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))
+    except OSError:
+        pass  # it keeps what it has
+
+
+def too_low(wanted: Mapping[str, Any], pid: int) -> List[str]:
+    """What children of the process `pid` cannot be given, in words; nothing for root, or where unknown."""
+    if os.geteuid() == 0:
+        return []
+    problems = []
+    try:
+        for name, (soft, _) in wanted["limits"].items():
+            most = resource.prlimit(pid, getattr(resource, name))[1]
+            if most != _INFINITE and (soft == _INFINITE or soft > most):
+                problems.append(f"{name} {_shown(soft)}: no more than {_shown(most)} is allowed")
+        least = os.getpriority(os.PRIO_PROCESS, pid)
+    except OSError:
+        return []
+    if wanted["nice"] < least:
+        problems.append(f"niceness {wanted['nice']}: no less than {least} is allowed")
+    return problems

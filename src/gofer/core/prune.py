@@ -1,0 +1,311 @@
+"""What of gofer's own files on a machine no run needs any more, and its removal.
+
+Looking changes nothing. What is removed is moved to the folder `gone` first, so that nobody meets half of it,
+and is deleted there; what a killed removal left in `gone` is deleted by the next.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import time
+from typing import Iterable, Iterator, List, NamedTuple, Optional, Set
+
+from gofer.core import files
+from gofer.core.sleep import pause
+
+GONE = "gone"
+COPY, UNSENT, AGENT, REMAINS = "folder copy", "unsent", "agent", "remains"
+WORKING_COPY = "working copy"
+# A working copy that holds more than may be kept of a run stays for this long.
+_WORKING_COPY_S = 14 * 86400.0
+PACKAGES = "packages"
+_SETTLE_S = 0.05
+_JOBS_AGENT = re.compile(rb"/agent/([^/\"\s]+)")
+
+
+class KeptItem(NamedTuple):
+    """Something that is kept. `at` is when it was last of use, `about` what else is known of it."""
+
+    kind: str
+    name: str
+    size: int
+    at: float
+    about: str = ""
+
+
+def size_of(path: str) -> int:
+    """Bytes of all files below; links are not followed, and what goes meanwhile does not count."""
+    total = 0
+    try:
+        status = os.lstat(path)
+        if not os.path.isdir(path) or os.path.islink(path):
+            return status.st_size
+        with os.scandir(path) as entries:
+            for entry in entries:
+                total += size_of(entry.path)
+    except OSError:
+        pass
+    return total
+
+
+def names_in(path: str) -> List[str]:
+    try:
+        return sorted(os.listdir(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def set_aside(root: str, path: str) -> Optional[str]:
+    """Move `path` into the folder `gone` of `root`: where it is now, None when it was not there any more."""
+    gone = os.path.join(root, GONE)
+    os.makedirs(gone, mode=0o700, exist_ok=True)
+    aside = os.path.join(gone, f"{os.path.basename(path)}.{os.urandom(4).hex()}")
+    try:
+        os.rename(path, aside)
+    except FileNotFoundError:
+        return None
+    return aside
+
+
+def delete(path: str) -> None:
+    """Whatever it is. OSError when it cannot be removed; that it is gone already is none."""
+    import shutil  # what only looks or touches need not load it
+
+    from gofer.core.trees import open_folders
+
+    try:
+        if os.path.isdir(path) and not os.path.islink(path):
+            try:
+                shutil.rmtree(path)
+            except PermissionError:
+                open_folders(path)
+                shutil.rmtree(path)
+        else:
+            os.unlink(path)
+    except FileNotFoundError:
+        if os.path.lexists(path):  # somebody else deletes in the same tree
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def tidy(path: str) -> None:
+    """Remove folders at and below `path` that hold no file."""
+    for where, _, _ in os.walk(path, topdown=False):
+        try:
+            os.rmdir(where)
+        except OSError:
+            pass  # not empty, or gone
+
+
+def remains(root: str) -> Iterator[KeptItem]:
+    """What a removal that was killed has left."""
+    for name in names_in(os.path.join(root, GONE)):
+        path = os.path.join(root, GONE, name)
+        yield KeptItem(REMAINS, name, size_of(path), time_of(path), "a removal that was interrupted left it")
+
+
+def remove_remains(root: str, name: str) -> bool:
+    delete(os.path.join(root, GONE, os.path.basename(name)))
+    return True
+
+
+# -- copies of mapped folders: see gofer.node.folders.copy
+
+
+def copies(engine: str, unused_since: float) -> Iterator[KeptItem]:
+    """Copies that no run has used since then; one that a run holds is not looked at closer."""
+    top = os.path.join(engine, "folders")
+    for name in names_in(top):
+        path = os.path.join(top, name)
+        at = _last_copied(path)
+        if at < unused_since:
+            about = files.read_json(os.path.join(path, "about.json")) or {}
+            yield KeptItem(
+                COPY, name, size_of(path), at, f"{about.get('store', '?')}/{about.get('path', '?')}"
+            )
+
+
+def remove_copy(engine: str, name: str, unused_since: float) -> bool:
+    """False when a run reads or copies there, or has done so since."""
+    path = os.path.join(engine, "folders", os.path.basename(name))
+    held: List[int] = []
+    try:
+        for lock in ("copying", "users"):
+            held.append(_lock(os.path.join(path, lock)))
+        if _last_copied(path) >= unused_since:
+            return False
+        aside = set_aside(engine, path)
+    except (BlockingIOError, FileNotFoundError):
+        return not os.path.lexists(path)
+    finally:
+        for fd in held:
+            os.close(fd)
+    if aside is not None:
+        delete(aside)
+    return True
+
+
+def _last_copied(path: str) -> float:
+    """Every run that uses a copy brings it up to date first, and writes this file then."""
+    return max(time_of(os.path.join(path, "about.json")), 0.0) or time_of(path)
+
+
+def _lock(path: str) -> int:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def time_of(path: str) -> float:
+    """When it was last changed; 0 when it is not there."""
+    try:
+        return os.lstat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+# -- what runs could not send
+
+
+def unsent(top: str) -> Iterator[KeptItem]:
+    """All of it: `<run>`, or `<run>.<attempt>.<node>…`. Whether it may go is the caller's to say."""
+    for name in names_in(top):
+        path = os.path.join(top, name)
+        yield KeptItem(UNSENT, name, size_of(path), time_of(path), run_of(name))
+
+
+def run_of(name: str) -> str:
+    return name.partition(".")[0]
+
+
+# -- working copies that hold more than may be kept: `<run>.<attempt>.<node>`
+
+
+def working_copies(top: str) -> Iterator[KeptItem]:
+    """All of them; `at` is when the copy was put there. Whether it may go is the caller's to say."""
+    for name in names_in(top):
+        path = os.path.join(top, name)
+        yield KeptItem(WORKING_COPY, name, size_of(path), time_of(path), run_of(name))
+
+
+def is_old_copy(at: float, unused_since: float) -> bool:
+    """Whether a working copy has been there for two weeks, or since before `unused_since`."""
+    return at < max(unused_since, time.time() - _WORKING_COPY_S)
+
+
+def remove_working_copy(root: str, top: str, name: str) -> bool:
+    """Idempotent; `root` has the folder `gone`. OSError when the copy cannot be removed."""
+    aside = set_aside(root, os.path.join(top, os.path.basename(name)))
+    if aside is not None:
+        delete(aside)
+    return True
+
+
+# -- agents of other versions of gofer: <folder>/agent/<mark>
+
+
+def agents(folder: str, own: str, unused_since: float) -> Iterator[KeptItem]:
+    """Agents that nobody has called since then, and that no run here needs."""
+    top = os.path.join(folder, "agent")
+    old = {name: time_of(os.path.join(top, name)) for name in names_in(top) if name != own}
+    old = {name: at for name, at in old.items() if at < unused_since}
+    if not old or _has_open_runs(folder):
+        return
+    needed = _needed(folder, old)
+    for name, at in old.items():
+        if name not in needed:
+            yield KeptItem(AGENT, name, size_of(os.path.join(top, name)), at)
+
+
+def remove_agent(folder: str, own: str, name: str, unused_since: float) -> bool:
+    """False when somebody needs it after all. Whoever calls an agent touches it first: see `touch`."""
+    path = os.path.join(folder, "agent", os.path.basename(name))
+    if name == own or _has_open_runs(folder):
+        return False
+    aside = set_aside(folder, path)
+    if aside is None:
+        return True
+    pause(_SETTLE_S)  # whoever found it a moment ago has touched it by now
+    if time_of(aside) >= unused_since or _needed(folder, [name]):
+        try:
+            os.rename(aside, path)
+        except OSError:
+            delete(aside)  # it was installed anew meanwhile
+        return False
+    delete(aside)
+    return True
+
+
+def touch(agent: str) -> bool:
+    """Whether the agent is there; if so it is in use from now on."""
+    try:
+        os.utime(agent)
+    except OSError:
+        pass  # another's, or not there
+    return os.path.isdir(agent)
+
+
+def _needed(folder: str, names: Iterable[str]) -> Set[str]:
+    """Those that a job of Slurm will start, or a process here was started from."""
+    wanted = {os.fsencode(name): name for name in names}
+    return {wanted[name] for name in {*_named_by_jobs(folder), *_named_by_processes(folder)} & set(wanted)}
+
+
+def _named_by_jobs(folder: str) -> Iterator[bytes]:
+    """The agents that scripts of jobs start: see gofer.backends.slurm.script."""
+    rooms = os.path.join(folder, "slurm")
+    for name in names_in(rooms):
+        yield from _JOBS_AGENT.findall(_read(os.path.join(rooms, name, "job.sh")))
+
+
+def _named_by_processes(folder: str) -> Iterator[bytes]:
+    """Words of command lines that can be agents: a supervisor has the path of its agent (gofer.queue.wake), a
+    process at the end of an SSH connection has the bare name (gofer.transport.bootstrap).
+    """
+    own, top = str(os.getpid()), os.fsencode(os.path.join(os.path.realpath(folder), "agent", ""))
+    for name in names_in("/proc"):
+        if name.isdigit() and name != own:
+            for word in _read(f"/proc/{name}/cmdline").split(b"\0"):
+                if b"/" not in word:
+                    yield word
+                elif word.startswith(b"/") and os.path.realpath(word).startswith(top):
+                    yield os.path.realpath(word)[len(top) :].partition(b"/")[0]
+
+
+def _read(path: str) -> bytes:
+    """b"" for a file that is gone, or another user's."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _has_open_runs(folder: str) -> bool:
+    """Whether a queue below the folder has a run that has not ended: it goes on with the agent it began with.
+
+    The machines of one home have a queue each. One that cannot be read may have.
+    """
+    engines = os.path.join(folder, "engine")
+    return any(_is_open(os.path.join(engines, host, "queue.db")) for host in names_in(engines))
+
+
+def _is_open(path: str) -> bool:
+    if not os.path.exists(path):
+        return False
+    import sqlite3
+
+    try:
+        database = sqlite3.connect(path, timeout=10.0)
+        try:
+            query = "SELECT 1 FROM runs WHERE state IN ('queued', 'starting', 'running') LIMIT 1"
+            return database.execute(query).fetchone() is not None
+        finally:
+            database.close()
+    except sqlite3.Error:
+        return True

@@ -1,0 +1,135 @@
+"""Secrets of a run, written over with `*` where a log leaves the node or is printed.
+
+The mask has the length of the secret, so that places in a log stay what they are. Values shorter than eight
+characters are not masked: they would be found in words that have nothing to do with them.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+from typing import Any, BinaryIO, Iterable, Iterator, List, Mapping, Tuple
+
+from gofer.core.secrets.search import SecretSearch
+
+LEAST_LENGTH = 8
+# What of the words that open a store is a secret.
+_CREDENTIALS = ("sas", "key", "secret_key", "session_token", "token", "password", "client_secret")
+_PIECE_BYTES = 1024 * 1024
+
+
+class SecretMask:
+    """The secrets of one run; false when there are none. Safe in several threads."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        found = {value for value in values if len(value) >= LEAST_LENGTH}
+        # In a record a secret with quotes or other characters stands as JSON writes it.
+        found.update(json.dumps(value)[1:-1] for value in list(found))
+        self._secrets = sorted(value.encode("utf-8", "surrogateescape") for value in found)
+        self._heads = frozenset(secret[:LEAST_LENGTH] for secret in self._secrets)
+        self._search = SecretSearch(self._secrets)
+        self._margin = max(map(len, self._secrets), default=1) - 1
+
+    def __bool__(self) -> bool:
+        return bool(self._secrets)
+
+    def clean(self, data: bytes) -> bytes:
+        """The same number of bytes, without the secrets that are whole in them."""
+        cleaned = None
+        for start, end in self._search.places(data):
+            cleaned = cleaned or bytearray(data)
+            cleaned[start:end] = b"*" * (end - start)
+        return data if cleaned is None else bytes(cleaned)
+
+    def clean_text(self, text: str) -> str:
+        """As `clean`, for text that was decoded from a log."""
+        return self.clean(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
+
+    def _held_back(self, data: bytes) -> int:
+        """How many bytes at the end may be the beginning of a secret, of which more is to come."""
+        for length in range(min(self._margin, len(data)), 0, -1):
+            start = len(data) - length
+            if length >= LEAST_LENGTH and data[start : start + LEAST_LENGTH] not in self._heads:
+                continue
+            end = data[start:]
+            index = bisect.bisect_left(self._secrets, end)
+            if index < len(self._secrets) and self._secrets[index].startswith(end):
+                return length
+        return 0
+
+    def read(self, file: BinaryIO, start: int, length: int, *, grows: bool = False) -> bytes:
+        """Up to `length` bytes of the file from `start`, without secrets that begin before or end behind.
+
+        Of a file that still `grows`, without an end that may be the beginning of a secret.
+        """
+        first = max(0, start - self._margin)
+        file.seek(first)
+        data = file.read(start - first + length + self._margin)
+        end = start - first + length
+        if grows:
+            end = min(end, len(data) - self._held_back(data))
+        return self.clean(data)[start - first : end]
+
+    def pieces(self, path: str) -> Iterator[bytes]:
+        """All of a file."""
+        with open(path, "rb") as file:
+            start = 0
+            while data := self.read(file, start, _PIECE_BYTES):
+                start += len(data)
+                yield data
+
+    def stream(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """The pieces without secrets, also where a secret lies across two pieces."""
+        if not self:
+            yield from pieces
+            return
+        masked = MaskedPieces(self)
+        for piece in pieces:
+            if data := masked.add(piece):
+                yield data
+        if data := masked.rest():
+            yield data
+
+    def give_out(self, recent: bytes, given: int, *, is_last: bool) -> Tuple[bytes, bytes, int]:
+        """(what can be given out, the new `recent`, the new `given`), for MaskedPieces."""
+        end = len(recent) - (0 if is_last else self._held_back(recent))
+        if end <= given:
+            return b"", recent, given
+        first = max(0, end - self._margin)
+        return self.clean(recent)[given:end], recent[first:], end - first
+
+
+class MaskedPieces:
+    """A text that comes piece by piece, without secrets, also where a secret lies across two pieces."""
+
+    def __init__(self, mask: SecretMask) -> None:
+        self._mask = mask
+        # What came last: what was given out of it may be the first half of two secrets that overlap.
+        self._recent, self._given = b"", 0
+
+    def add(self, piece: bytes) -> bytes:
+        """What can be given out now: all but an end that may be the beginning of a secret."""
+        self._recent += piece
+        return self._give_out(is_last=False)
+
+    def rest(self) -> bytes:
+        """What was held back, when nothing more comes."""
+        return self._give_out(is_last=True)
+
+    def _give_out(self, *, is_last: bool) -> bytes:
+        data, self._recent, self._given = self._mask.give_out(self._recent, self._given, is_last=is_last)
+        return data
+
+
+NO_SECRETS = SecretMask(())
+
+
+def credentials(spec: Mapping[str, Any]) -> List[str]:
+    """The secret values among the words that open a store, however deep."""
+    found: List[str] = []
+    for name, value in spec.items():
+        if isinstance(value, Mapping):
+            found += credentials(value)
+        elif isinstance(value, str) and name in _CREDENTIALS:
+            found.append(value)
+    return found

@@ -1,0 +1,221 @@
+"""The attempts of one node: each made with what the service and the run gave, all carried to the store."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Dict, NamedTuple, Optional, Set
+
+from gofer.core import run_layout, trees
+from gofer.core.launch import NodePlace
+from gofer.core.secrets.run_secrets import Private
+from gofer.node import work_folders
+from gofer.node.azure.log_forwarder import Echo
+from gofer.node.azure.peer_messages import TOLD, Told
+from gofer.node.azure.peer_monitor import Herald
+from gofer.node.azure.rendezvous import AttemptPlan, ToldToEnd, patiently
+from gofer.node.azure.runner import AzureNode
+from gofer.node.azure.service_mpi import ServiceMpirun
+from gofer.node.azure.share import AzureShare, row_values
+from gofer.node.azure.store_tally import StoreTally
+from gofer.node.azure.termination import AzureTermination
+from gofer.node.folders.mapped import FolderContext, MappedFolders
+from gofer.node.kept.keeper import KEPT_BYTES
+from gofer.node.kept.limit import Keeping
+from gofer.node.packages.cache import folder_in
+from gofer.node.stage import stage
+from gofer.node.task import Task
+from gofer.node.uploader.node_uploader import Ferry
+from gofer.node.uploader.restore import Past
+from gofer.node.watch import Watch
+from gofer.objects.facts import ObjectsError
+
+
+class NodeContext(NamedTuple):
+    """The folder of this user's on the node, and where the service has folders of the run, by their names."""
+
+    engine: str
+    folders: Dict[str, str]
+
+
+class AttemptContext(NamedTuple):
+    """What all attempts of a node have in common."""
+
+    request: Dict[str, Any]
+    private: Private
+    share: AzureShare
+    at: NodeContext
+
+
+class Trials:
+    """Main thread only: `make` as often as need be, `send` when no more follows, `finish` last."""
+
+    def __init__(self, setting: AttemptContext, watch: Watch, orders: AzureTermination, told: Told) -> None:
+        self._setting = setting
+        self._share = setting.share
+        self._watch = watch
+        self._orders = orders
+        self._told = told
+        self._work = self._copies = ""
+        self._node: Optional[AzureNode] = None
+        self._ferry: Optional[Ferry] = None
+        self._past: Optional[Past] = None
+        self._is_sent = True
+        self._mpirun: Optional[ServiceMpirun] = None
+        if self._share.local is not None:
+            place = self._place(AttemptPlan("", 0, ["localhost"], 0, {}))
+            self._mpirun = ServiceMpirun(place, setting.private.environment)
+
+    def make(self, plan: AttemptPlan) -> Dict[str, Any]:
+        """The exit record of this node's share of the attempt, which the others have been told too."""
+        if self._ferry is None:
+            self._begin(plan)
+        code = os.path.join(self._copies, str(plan.attempt))
+        self._watch.begin()
+        children: Set[int] = {self._ferry.pid} if self._ferry else set()
+        node = self._node = self._make_node(plan, code, children)
+        if self._orders.is_told:
+            node.note_told()
+        else:
+            self._run(node, plan, children)
+        record = node.record()
+        if self._has_peers:
+            self._tell(f"exit.{plan.attempt}.{self._share.node}", record)
+        trees.remove_tree(code)
+        return record
+
+    def on_told(self) -> None:
+        """The service wants this node to end: say so now, while there is time. In a handler of signals."""
+        if self._node is not None:
+            self._node.note_told()
+        if self._ferry is not None:
+            self._ferry.hurry()
+
+    def send(self) -> bool:
+        """Bring everything that was written to the store; whether it took all of it. Idempotent."""
+        if self._ferry is not None:
+            ferry, self._ferry = self._ferry, None
+            beat = Herald(self._told, None, self._share.node, self._share.nodes) if self._has_peers else None
+            self._is_sent = ferry.finish()
+            if beat is not None:
+                beat.end()
+        return self._is_sent
+
+    def finish(self, status: int) -> None:
+        """Send what is left, remove what is on the node, and let mpirun's processes end with this status."""
+        os.chdir("/")
+        self.send()
+        for path in (self._work, self._copies):
+            if path:
+                trees.remove_tree(path)
+        if self._mpirun is not None:
+            self._mpirun.dismiss(status, lambda fd: self._watch.wait(fd, 0.1))
+
+    @property
+    def _has_peers(self) -> bool:
+        return self._share.nodes > 1
+
+    def _begin(self, plan: AttemptPlan) -> None:
+        share = self._share
+        name = f"{share.run_id}.{plan.attempt}.{share.node}"
+        self._work = os.path.join(self._setting.at.engine, "work", name)
+        self._copies = work_folders.node_folder(self._setting.at.engine, name, "99")
+        for path in (self._work, self._copies):
+            trees.remove_tree(path)
+            os.makedirs(path, mode=0o700)
+        store, sync = self._setting.private.store or {}, self._setting.request["sync"]
+        self._ferry = Ferry(self._spool, self._setting.private, share.run_id, sync)
+        if plan.attempt > 1:  # of which this process has made none
+            is_ours = share.nodes == 1
+            self._past = Past(store, self._spool, share.run_id, is_ours, share.node, plan.attempt)
+
+    @property
+    def _spool(self) -> str:
+        return os.path.join(self._work, "spool")
+
+    def _run(self, node: AzureNode, plan: AttemptPlan, children: Set[int]) -> None:
+        logs = [run_layout.SETUP_LOG, run_layout.rank_log(node.place.first_rank)]
+        _introduce(node.place)
+        echo = Echo([os.path.join(node.folder, name) for name in logs])
+        herald = Herald(self._told, plan, self._share.node, self._share.nodes) if self._has_peers else None
+        children.update(one.pid for one in (echo, herald) if one is not None)
+        try:
+            with work_folders.held(self._copies):
+                node.run()
+        finally:
+            os.chdir("/")
+            echo.end()
+            if herald is not None:
+                herald.end()
+
+    def _make_node(self, plan: AttemptPlan, code: str, children: Set[int]) -> AzureNode:
+        setting, place = self._setting, self._place(plan)
+        request = {**setting.request, "store": self._spool}
+        task = Task(request, place, row_values(request, self._share.row), code, setting.private)
+        around = FolderContext(setting.at.engine, self._watch, children, setting.private.environment)
+        folders = MappedFolders(
+            request, setting.private.folders, place, code, around, given=setting.at.folders
+        )
+        folders.views_folder = self._work
+        node = AzureNode(
+            task,
+            watch=self._watch,
+            cgroup=None,
+            stage=stage,
+            folders=folders,
+            tell=lambda _: None,
+            spared=children,
+        )
+        node.orders = self._orders
+        node.told = self._told
+        node.past = self._past
+        node.package_cache = folder_in(setting.at.engine)
+        node.package_store = setting.private.store
+        node.service_mpirun = self._mpirun
+        node.keeping = Keeping(tally=self._tally())
+        return node
+
+    def _tally(self) -> Optional[StoreTally]:
+        """Rows are jobs on nodes of their own: what they keep together is counted in the store."""
+        if self._share.row is None:
+            return None
+        rows = len(self._setting.request["rows"])
+        return StoreTally(self._told.objects, f"{TOLD}/{self._share.request_id}/{KEPT_BYTES}", rows)
+
+    def _place(self, plan: AttemptPlan) -> NodePlace:
+        share = self._share
+        return NodePlace(
+            run_id=share.run_id,
+            attempt=plan.attempt,
+            node=share.node,
+            nodes=share.nodes,
+            procs=share.procs,
+            gpus=share.gpus,
+            hosts=plan.hosts,
+            port=plan.port,
+            first_node_only=self._setting.request["layout"].get("first_node_only", False),
+        )
+
+    def _tell(self, name: str, record: Dict[str, Any]) -> None:
+        """One that is told to end has no time to wait for the store."""
+
+        def wait(seconds: float) -> bool:
+            self._watch.wait(-1, seconds)
+            return not self._orders.is_told
+
+        try:
+            patiently(lambda: self._told.tell(name, record), wait)
+        except (ObjectsError, ToldToEnd) as error:
+            print(f"gofer: how it ended could not be told: {error}", file=sys.stderr, flush=True)
+
+
+def _introduce(place: NodePlace) -> None:
+    first = place.first_rank
+    words = f"gofer: {place.run_id}, attempt {place.attempt}"
+    if not place.ranks:
+        words += f", node {place.node} of {place.nodes}: node 0 runs the command, and this one waits"
+    elif place.world_size > 1:
+        where = run_layout.node_key(place.run_id, place.attempt, place.node)
+        words += f", node {place.node} of {place.nodes}: what follows is rank {first}'s; "
+        words += f"each rank's log is in {where}/ of the store (`gofer logs {place.run_id} --rank N`)"
+    print(words, flush=True)

@@ -1,0 +1,67 @@
+"""Watches the other nodes of an attempt through the store while the agent watches the ranks.
+
+A child of its own, since a store that is away must not keep the agent from its ranks.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from typing import Dict, List, Optional
+
+from gofer.core.states import State
+from gofer.node.azure.peer_messages import Told
+from gofer.node.azure.rendezvous import LOOK_S, AttemptPlan, Pulse
+from gofer.node.helper_process import Child
+from gofer.node.watch import STOP_FOR_PEER
+from gofer.objects.facts import ObjectsError
+
+_FAREWELL_S = 0.5
+
+
+class Herald:
+    """Keeps this node's beat, and sends STOP_FOR_PEER to this process once when another node of the attempt
+    failed or is gone. Without a plan there is nobody to look after.
+    """
+
+    def __init__(self, told: Told, plan: Optional[AttemptPlan], node: int, nodes: int) -> None:
+        agent = os.getpid()
+        self._child = Child(lambda reader: _watch(reader, told, plan, (node, nodes, agent)))
+        self.pid = self._child.pid
+
+    def end(self) -> None:
+        self._child.finish(within_s=_FAREWELL_S)
+
+
+def _watch(reader: int, told: Told, plan: Optional[AttemptPlan], who: tuple[int, int, int]) -> bool:
+    node, nodes, agent = who
+    others = [one for one in range(nodes) if one != node]
+    pulse = Pulse(told, node)
+    is_told = plan is None
+    while not select.select([reader], [], [], LOOK_S)[0]:
+        try:
+            pulse.beat()
+            words = None if is_told or plan is None else _trouble(told.look(), plan, others, pulse)
+        except ObjectsError:
+            continue  # it comes back, or the agent will say that it did not
+        if words is not None and os.getppid() == agent:
+            print(f"gofer: {words}; the ranks of this node are stopped", file=sys.stderr, flush=True)
+            os.kill(agent, STOP_FOR_PEER)
+            is_told = True
+    return True
+
+
+def _trouble(
+    told: Dict[str, Dict[str, object]], plan: AttemptPlan, others: List[int], pulse: Pulse
+) -> Optional[str]:
+    """Why the ranks of this node have nobody to work with any more."""
+    at_work = []
+    for one in others:
+        record = told.get(f"exit.{plan.attempt}.{one}")
+        if record is None:
+            at_work.append(one)
+        elif record["state"] != State.SUCCEEDED:
+            return f"node {one} is {record['state']}: {record['detail']}"
+    missed = pulse.missed(told, at_work)
+    return plan.changed(told) or (f"node {missed[0]} is silent" if missed else None)

@@ -1,0 +1,94 @@
+"""The program of one node of an Azure ML job: `python3 agent.zip ROOM [--row N] [name=path …]`.
+
+ROOM is a folder with request.json and private.json, which the service brought; a path is where the service
+has the folder of that name. Nobody supervises it. It makes the attempts of the run itself and ends as the
+command did; how that was is in the run's folder in the store.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any, Dict, List, NamedTuple, Optional
+
+from gofer.core import files, processes, scratch
+from gofer.core.secrets.run_secrets import Private
+from gofer.node.azure.attempt_loop import AttemptLoop
+from gofer.node.azure.attempt_runner import NodeContext
+from gofer.node.azure.peer_messages import OVER, PRIVATE
+from gofer.node.azure.service_mpi import part
+from gofer.node.azure.share import AzureShare, own_environment, read_share
+from gofer.node.watch import REQUESTS
+
+REQUEST = "request.json"
+
+
+class Words(NamedTuple):
+    """What the service was told to run, taken apart."""
+
+    room: str
+    row: Optional[int]
+    folders: Dict[str, str]
+
+
+def read_words(argv: List[str]) -> Words:
+    """ValueError for words that are none of these. A folder's name has no `=`, its path may."""
+    room, rest = argv[0], argv[1:]
+    row = None
+    if rest[:1] == ["--row"]:
+        row, rest = int(rest[1]), rest[2:]
+    pairs = [word.partition("=") for word in rest]
+    if not all(mark for _, mark, _ in pairs):
+        raise ValueError("a folder is given as `name=path`")
+    return Words(room, row, {name: path for name, _, path in pairs})
+
+
+def main(argv: List[str]) -> int:
+    """The status to end with: 0 when the run succeeded, else its command's."""
+    # What is told before it can be understood must wait.
+    signal.pthread_sigmask(signal.SIG_BLOCK, REQUESTS)
+    words = read_words(argv)
+    request = files.read_json(os.path.join(words.room, REQUEST))
+    if request is None:
+        print(f"gofer: the service brought no request to {words.room}", file=sys.stderr)
+        return 1
+    share = read_share(os.environ, request, words.row)
+    if share.local is not None:
+        part(share)
+    processes.adopt_orphans()
+    return _live(words, request, share)
+
+
+def _live(words: Words, request: Dict[str, Any], share: AzureShare) -> int:
+    private = _private(words.room, request)
+    over = files.read_json(os.path.join(words.room, OVER))
+    if private.store is None and over is not None:
+        # The service took the node back while the agent was leaving, and starts the job once more.
+        print(f"gofer: {share.run_id} has ended before; nothing is started", flush=True)
+        return int(over["status"])
+    if private.store is None:
+        print("gofer: what opens the store of the run was not sent with it", file=sys.stderr)
+        return 1
+    engine = scratch.engine([os.environ.get("TMPDIR", "")])
+    _sweep(share)
+    return AttemptLoop(request, private, share, NodeContext(engine, words.folders)).run()
+
+
+def _private(room: str, request: Dict[str, Any]) -> Private:
+    """The service's own environment, then the job's, then what only the run may know."""
+    known = files.read_json(os.path.join(room, PRIVATE)) or {}
+    own = own_environment(os.environ)
+    environment = {**own, **request["env"], **known.get("environment", {})}
+    secrets = known.get("secrets") or ()
+    return Private(environment, known.get("store"), known.get("folders") or {}, secrets, known.get("files"))
+
+
+def _sweep(share: AzureShare) -> None:
+    """End what an earlier life of this node, whose agent was killed, left running here."""
+    run, node = f"GOFER_RUN_ID={share.run_id}", f"GOFER_NODE_RANK={share.node}"
+
+    def left(table: Dict[int, processes.Stat]) -> set[int]:
+        return processes.having_environment(node, processes.having_environment(run, table))
+
+    processes.kill_until_gone(left)

@@ -1,0 +1,94 @@
+"""One node's share of one attempt on Azure ML: the agent's usual work, and what this service asks besides."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Dict, Optional
+
+from gofer.core import files, run_layout
+from gofer.core.states import Reason, State
+from gofer.node import mpi, verdict
+from gofer.node.azure.peer_messages import Told
+from gofer.node.azure.rendezvous import LOOK_S
+from gofer.node.azure.service_mpi import ServiceMpirun
+from gofer.node.azure.termination import AzureTermination
+from gofer.node.runner import Node
+from gofer.node.verdict import AttemptFailed, Verdict
+from gofer.node.watch import ProcessesOutcome
+from gofer.objects.facts import ObjectsError
+
+TOLD = Verdict(State.LOST, Reason.PREEMPTED, "the service told it to end")
+_FOR_PEER = Verdict(State.CANCELLED, Reason.USER, "stopped because another node failed")
+
+
+class AzureNode(Node):
+    """A node whose service may tell it to end, and does not say whether it will be started again."""
+
+    is_alone = True
+    orders: AzureTermination
+    service_mpirun: Optional[ServiceMpirun] = None
+    _is_ending = False
+    told: Told
+    _look_at = 0.0
+
+    @property
+    def exit_path(self) -> str:
+        return os.path.join(self.folder, run_layout.EXIT)
+
+    def record(self) -> Dict[str, Any]:
+        """How it ended; made up where not even that could be written."""
+        known = files.read_json(self.exit_path)
+        return known or self._made_up(Verdict(State.FAILED, Reason.STAGING, "it left no record of its end"))
+
+    def note_told(self) -> None:
+        """Write down beforehand what this share will come to if it is killed now. In a handler of signals."""
+        if self._is_ending:
+            return
+        try:
+            os.makedirs(self.folder, exist_ok=True)
+            files.write_whole(self.exit_path, files.encode(self._made_up(TOLD)))
+        except OSError:
+            pass  # the disk is full, or gone
+
+    def _made_up(self, found: Verdict) -> Dict[str, Any]:
+        running = self._running
+        return verdict.exit_record(self.place.node, found, outcome=None, tail=self._tail, running=running)
+
+    def _write_end(self, found: Verdict, outcome: Optional[ProcessesOutcome]) -> None:
+        self._is_ending = True
+        super()._write_end(found, outcome)
+
+    def _check_stopped(self) -> None:
+        if self.orders.is_told:
+            raise AttemptFailed(TOLD)
+        if self._watch.cause == "peer":
+            raise AttemptFailed(_FOR_PEER)
+        super()._check_stopped()
+
+    def _first_node_has_ended(self) -> bool:
+        """Looks only now and then, since each look is a request. False while the store does not answer."""
+        now = time.monotonic()
+        if now < self._look_at:
+            return False
+        self._look_at = now + LOOK_S
+        try:
+            return self.told.heard(f"exit.{self.place.attempt}.0") is not None
+        except ObjectsError:
+            return False
+
+    def _judge(self, outcome: ProcessesOutcome) -> Verdict:
+        self.orders.be_patient()
+        return TOLD if outcome.cause == "shutdown" else super()._judge(outcome)
+
+    def _ask_mpirun(self) -> Dict[int, Dict[str, str]]:
+        if self.service_mpirun is None:
+            return super()._ask_mpirun()
+        began = time.monotonic()
+        try:
+            found = self.service_mpirun.gather(self._keep_on)
+        except mpi.MpiStopped:
+            self._check_stopped()
+            raise self._late("while the service's mpirun was waited for") from None
+        self._diary.note("stand-ins", count=len(found), waited_s=round(time.monotonic() - began, 3))
+        return found

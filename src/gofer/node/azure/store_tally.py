@@ -1,0 +1,54 @@
+"""The tally of a group whose rows run on nodes of their own: a number in an object of the store.
+
+By compare and swap, so that the limit of the group holds exactly and a row that keeps little leaves the rest
+to the others. It costs two reads and one write for each row that has something to keep.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Optional, Tuple
+
+from gofer.core.sleep import pause
+from gofer.node.kept.tally import ByteTally, share_of
+from gofer.objects.base import ObjectService
+from gofer.objects.facts import Exists, ObjectNotFound, ObjectsError, VersionMismatch
+
+# How long a row tries to count in the store: other rows that end at the same moment count there too.
+_LONGEST_S = 10.0
+_LONGEST_PAUSE_S = 1.0
+
+
+class StoreTally(ByteTally):
+    """A number in an object of the store, for a group of `rows` rows.
+
+    Blocks for ten seconds at most. A row that cannot count by then, because the store does not answer or too
+    many rows end at once, gets its even share of `most`.
+    """
+
+    def __init__(self, objects: ObjectService, key: str, rows: int) -> None:
+        self._objects = objects
+        self._key = key
+        self._rows = max(rows, 1)
+
+    def take(self, size: int, most: int, *, whole: bool) -> int:
+        deadline, pause_s = time.monotonic() + _LONGEST_S, 0.05
+        while time.monotonic() < deadline:
+            try:
+                total, version = self._read()
+                added = share_of(size, most - total, whole=whole)
+                if added:
+                    self._objects.put(self._key, b"%d" % (total + added), new=version is None, etag=version)
+                return added
+            except (ObjectNotFound, VersionMismatch, Exists):
+                pause(random.uniform(0, pause_s))
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            except (ObjectsError, ValueError):
+                break
+        return share_of(size, most // self._rows, whole=whole)
+
+    def _read(self) -> Tuple[int, Optional[str]]:
+        """The version comes first: a change between the two reads is noticed when the number is written."""
+        info = self._objects.head(self._key)
+        return (0, None) if info is None else (int(self._objects.get(self._key)), info.etag)

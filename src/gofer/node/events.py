@@ -1,0 +1,64 @@
+"""What a node tells on the way: events and signs of life. A full disk may lose one, and stops nothing."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from gofer.core import files, gpus, run_layout
+from gofer.node import memory
+
+
+class Diary:
+    """The files of one node's folder that help to understand a run, and decide nothing."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._events: int | None = None
+        self._peaks: dict[str, float] = {}
+
+    def note(self, event: str, **facts: object) -> None:
+        """Add a line to the events."""
+        line = files.encode({"at": time.time(), "event": event, **facts}) + b"\n"
+        try:
+            if self._events is None:
+                path = os.path.join(self._path, run_layout.EVENTS)
+                self._events = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            os.write(self._events, line)
+        except OSError:
+            pass
+
+    def note_limits(self, problems: list[str]) -> None:
+        """Add a line about limits of the submitting shell that the command cannot be given."""
+        self.note("limits", problems=problems)
+
+    def beat(self, watched_gpus: list[int], pids: list[int]) -> None:
+        """Replace the last sign of life."""
+        rss_mib = memory.resident_mib(pids)
+        facts: dict[str, Any] = {"at": time.time(), "rss_mib": rss_mib}
+        facts["rss_peak_mib"] = self._peak("rss", rss_mib)
+        facts["gpus"] = [self._with_peaks(reading) for reading in gpus.sample(watched_gpus)]
+        try:
+            files.write_whole(os.path.join(self._path, run_layout.HEARTBEAT), files.encode(facts))
+        except OSError:
+            pass
+
+    def _with_peaks(self, reading: dict[str, Any]) -> dict[str, Any]:
+        """A reading of a GPU, with the highest values that this node has seen of it."""
+        index = reading["index"]
+        used, busy = reading.get("memory_used_mib"), reading.get("utilisation")
+        return {
+            **reading,
+            "memory_peak_mib": None if used is None else self._peak(f"memory {index}", used),
+            "utilisation_peak": None if busy is None else self._peak(f"utilisation {index}", busy),
+        }
+
+    def _peak(self, name: str, value: float) -> float:
+        self._peaks[name] = max(value, self._peaks.get(name, value))
+        return self._peaks[name]
+
+    def close(self) -> None:
+        if self._events is not None:
+            os.close(self._events)
+            self._events = None

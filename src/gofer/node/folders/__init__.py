@@ -1,0 +1,1 @@
+"""Mapped folders of a run: copied, mounted or uploaded."""

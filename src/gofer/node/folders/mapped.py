@@ -1,0 +1,398 @@
+"""The mapped folders of one node's share of a run: there before the command starts, sent or let go after it.
+
+`./<name>` in the working copy is the folder: a link to the person's own (`link`), to the run's view of a copy
+that all runs here share (`copy`), to a mount (`mount`), or a folder whose files go to the store at the end
+(`upload`).
+Where a service has brought a folder itself, whatever its mode, the link is to where that is.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Set
+
+from gofer.core import folder_modes, trees
+from gofer.core.launch import NodePlace
+from gofer.node import cancellable_task
+from gofer.node.cancellable_task import ChoreFailed
+from gofer.node.folders.progress import Event, FolderProgress
+from gofer.node.watch import Watch
+
+# What moves and mounts is loaded where it is used: most runs have no folders.
+if TYPE_CHECKING:
+    from gofer.node.folders.private_mounts import PrivateMounts
+    from gofer.node.folders.rclone_mount import Mount
+    from gofer.node.folders.upload import ObjectVersions
+
+_LOOK_S = 0.1
+_MOST_NAMES = 3
+
+
+class FolderContext(NamedTuple):
+    """What a share has around it: the engine's folder, requests to stop, and children that are not the run's.
+
+    `environment` is that of the run's commands.
+    """
+
+    engine: str
+    watch: Watch
+    spared: Set[int]
+    environment: Mapping[str, str]
+
+
+class FolderFailed(Exception):
+    """A folder could not be brought, in words for the person."""
+
+
+class FolderStopped(Exception):
+    """It was asked to stop, or the time limit came, before the folders were there."""
+
+
+class MappedFolders:
+    """The folders of one share. `bring` first, `finish` or `release` last; main thread only.
+
+    `notes` are sentences for the person about what became of the folders, for the record of the end. Views of
+    copies are in `views_folder`, which is beside the working copy unless it is set.
+    """
+
+    views_folder: Optional[str] = None
+
+    def __init__(
+        self,
+        request: Mapping[str, Any],
+        specs: Mapping[str, Mapping[str, Any]],
+        place: NodePlace,
+        code: str,
+        around: FolderContext,
+        given: Optional[Mapping[str, str]] = None,
+    ) -> None:
+        """`given` is where a service has folders of the run, by name: nothing is brought or sent for them."""
+        self._folders: Dict[str, Dict[str, Any]] = {
+            name: {**folder, "path": folder_modes.path_of_run(folder["path"], place.run_id)}
+            for name, folder in (request.get("folders") or {}).items()
+        }
+        for name, path in (given or {}).items():
+            self._folders[name] = {"mode": folder_modes.LINK, "here": path}
+        self._request_id = str(request["id"])
+        self._specs = specs
+        self._place = place
+        self._code = code
+        self._around = around
+        self._held: List[int] = []
+        self._mounts: Dict[str, Mount] = {}
+        self._private: Optional[PrivateMounts] = None
+        self._seen: Dict[str, ObjectVersions] = {}
+        self.notes: List[str] = []
+
+    def bring(self, event: Event, keep_on: Callable[[int], bool]) -> None:
+        """Have every folder in the working copy. FolderFailed or FolderStopped; `release` then.
+
+        `keep_on` is as in `chore.do`.
+        """
+        for name, folder in self._folders.items():
+            try:
+                self._bring(name, folder, FolderProgress(event, name, folder["mode"]), keep_on)
+            except cancellable_task.ChoreStopped:
+                raise FolderStopped(f"while the folder `{name}` was brought") from None
+            except (ChoreFailed, OSError) as error:
+                raise FolderFailed(f"{_named(name, folder)}: {error}{_advice(folder)}") from error
+
+    def _bring(
+        self, name: str, folder: Mapping[str, Any], progress: FolderProgress, keep_on: Callable[[int], bool]
+    ) -> None:
+        path = os.path.join(self._code, name)
+        mode = folder["mode"]
+        if mode == folder_modes.UPLOAD:
+            _check_free(path, name)
+            os.makedirs(path, exist_ok=True)
+            self._seen[name] = self._look_at_store(name, keep_on)
+            return
+        if mode == folder_modes.LINK:
+            target = str(folder["here"])
+            if not os.path.isdir(target):
+                raise ChoreFailed("it is not there, or is no folder")
+        elif mode == folder_modes.COPY:
+            target = self._copy(name, folder, progress, keep_on)
+        else:
+            target = self._mount(name, progress, keep_on, read_only=bool(folder.get("read_only")))
+        _link(target, path, name)
+
+    def _spec(self, name: str) -> Mapping[str, Any]:
+        if name not in self._specs:
+            raise ChoreFailed("what opens its store was lost on this machine")
+        spec = self._specs[name]
+        return {**spec, "prefix": folder_modes.path_of_run(spec.get("prefix", ""), self._place.run_id)}
+
+    def _look_at_store(self, name: str, keep_on: Callable[[int], bool]) -> ObjectVersions:
+        """What is there before the command; less is known where the store lets nobody look."""
+        from gofer.node.folders import upload
+
+        seen = upload.ObjectVersions()
+        try:
+            spec = self._spec(name)
+            cancellable_task.do(lambda say: upload.look_at_store(spec, say), hear=seen.hear, keep_on=keep_on)
+        except (ChoreFailed, OSError):
+            seen.is_whole = False
+        return seen
+
+    def _copy(
+        self, name: str, folder: Mapping[str, Any], progress: FolderProgress, keep_on: Callable[[int], bool]
+    ) -> str:
+        from gofer.node.folders import copy
+
+        spec = self._spec(name)
+        where = copy.place_of(self._around.engine, folder["store"], folder["path"])
+        facts = {"store": str(folder["store"]), "path": str(folder["path"])}
+        progress.tell("copying")
+
+        def hear(message: Dict[str, Any]) -> None:
+            if "restored" in message:
+                self._name_restored(name, message["restored"], progress)
+            else:
+                progress.hear(message)
+
+        cancellable_task.do(lambda say: copy.copy(spec, where, facts, say), hear=hear, keep_on=keep_on)
+        self._held.append(copy.hold(where, self._place.run_id))
+        tree = copy.tree_of(where)
+        view = self._read_only(tree) if folder.get("read_only") else self._view(name, tree, keep_on)
+        progress.tell("copied")
+        return view
+
+    def _name_restored(self, name: str, found: Mapping[str, Any], progress: FolderProgress) -> None:
+        names, runs = list(found["names"]), [run for run in found["runs"] if run != self._place.run_id]
+        progress.tell("restored", names=names[:_MOST_NAMES], count=len(names), runs=runs[-_MOST_NAMES:])
+        words = f"{_listed(names)} of the copied folder `{name}` had been changed here"
+        by = f" by {' or '.join(runs[-_MOST_NAMES:])}" if runs else ""
+        self.notes.append(f"{words}{by}, and came from the store again")
+
+    @property
+    def _mounts_here(self) -> PrivateMounts:
+        if self._private is None:
+            from gofer.node.folders.private_mounts import PrivateMounts
+
+            self._private = PrivateMounts()
+        return self._private
+
+    def _read_only(self, tree: str) -> str:
+        """Modes keep everybody but root from writing; root is kept from it by a mount, where it may mount."""
+        if os.geteuid() == 0:
+            self._mounts_here.read_only(tree)
+        return tree
+
+    def _view(self, name: str, tree: str, keep_on: Callable[[int], bool]) -> str:
+        """A folder that looks like the shared tree; what the run writes there no other run sees."""
+        from gofer.node.folders.copy_view import make_view
+
+        view = os.path.join(self._views, name)
+        trees.remove_tree(view)
+        if os.geteuid() == 0:
+            os.makedirs(view)
+            if self._mounts_here.copy_on_write(tree, view, f"{view}.changes"):
+                return view
+            os.rmdir(view)
+        os.makedirs(self._views, exist_ok=True)
+        cancellable_task.do(lambda say: make_view(tree, view), hear=lambda _: None, keep_on=keep_on)
+        return view
+
+    @property
+    def _views(self) -> str:
+        """Beside the working copy; removed with it, should this process be killed."""
+        share = f"{self._place.run_id}.{self._place.attempt}.{self._place.node}"
+        return os.path.join(self.views_folder or os.path.dirname(self._code), f"folders.{share}")
+
+    def _mount(
+        self, name: str, progress: FolderProgress, keep_on: Callable[[int], bool], *, read_only: bool
+    ) -> str:
+        from gofer.node.folders import rclone_mount, unmount
+
+        spec = self._spec(name)
+        if spec["kind"] == "file":
+            return _folder_on_disk(spec)
+        cancellable_task.do(  # fails here, before the command starts, when the store cannot be read
+            lambda say: _touch(spec),
+            hear=progress.hear,
+            keep_on=keep_on,
+        )
+        own = f"{os.path.basename(self._code)}.{name}"
+        mount = rclone_mount.mount(
+            spec,
+            unmount.state_of(self._around.engine, self._request_id, own),
+            {**self._around.environment, "GOFER_RUN_ID": self._place.run_id},
+            lambda: keep_on(-1),
+            read_only=read_only,
+        )
+        self._mounts[name] = mount
+        self._around.spared.add(mount.pid)
+        progress.tell("mounted")
+        return mount.at
+
+    # -- after the command
+
+    def finish(self, event: Event, *, started: bool) -> Optional[str]:
+        """Send what is to be sent and let everything go. In words what could not be sent, None when all was.
+
+        Nothing is uploaded of a command that was never started. Whoever wants the end at once is obeyed.
+        """
+        problems = []
+        for name, folder in self._folders.items():
+            progress = FolderProgress(event, name, folder["mode"])
+            words = None
+            if name in self._mounts:
+                words = self._unmount(name, progress)
+            elif folder["mode"] == folder_modes.UPLOAD and started:
+                words = self._upload(name, progress)
+            if words:
+                problems.append(f"what it left in `{name}` did not reach {_address(folder)}: {words}")
+        self.release()
+        return "; ".join(problems) or None
+
+    def release(self) -> None:
+        """Let go of copies and mounts. Nothing is sent. Idempotent."""
+        if self._mounts or self._private is not None:
+            os.chdir("/")
+        for mount in self._mounts.values():
+            mount.end()
+            self._around.spared.discard(mount.pid)
+        self._mounts.clear()
+        if self._private is not None:
+            self._private.release()
+        if os.path.isdir(self._views):
+            trees.remove_tree(self._views)
+        while self._held:
+            os.close(self._held.pop())
+
+    def _upload(self, name: str, progress: FolderProgress) -> Optional[str]:
+        from gofer.node.folders import upload
+
+        path = os.path.join(self._code, name)
+        left = upload.look(path)
+        if left.others:
+            progress.tell("left out", names=left.others[:5], count=len(left.others))
+        if not left.files:
+            return None
+        progress.tell("uploading")
+        try:
+            spec = self._spec(name)
+            sending = upload.FolderUpload(path, left.files, self._seen[name], self._mark)
+            cancellable_task.do(
+                lambda say: upload.upload(spec, sending, say),
+                hear=lambda message: self._hear_of_upload(name, message, progress),
+                keep_on=self._may_send,
+            )
+        except (ChoreFailed, OSError, cancellable_task.ChoreStopped) as error:
+            words = (
+                "it was to end at once" if isinstance(error, cancellable_task.ChoreStopped) else str(error)
+            )
+            return f"{words}; {self._keep(path, name)}"
+        progress.tell("uploaded")
+        return None
+
+    def _keep(self, path: str, name: str) -> str:
+        """Move what was not uploaded to where nobody removes it; in words where that is."""
+        kept = self._kept(name)
+        try:
+            os.makedirs(os.path.dirname(kept), mode=0o700, exist_ok=True)
+            trees.move(path, kept)
+        except OSError as error:
+            return f"it could not be moved to {kept}: {error}"
+        return f"it is kept in {kept}"
+
+    @property
+    def _mark(self) -> str:
+        """What tells this node's files from those of other runs and nodes."""
+        return (
+            self._place.run_id if self._place.nodes == 1 else f"{self._place.run_id}-node-{self._place.node}"
+        )
+
+    def _hear_of_upload(self, name: str, message: Dict[str, Any], progress: FolderProgress) -> None:
+        if "replaced" not in message:
+            progress.hear(message)
+            return
+        replaced, beside = list(message["replaced"]), list(message["beside"])
+        if replaced:
+            progress.tell("replaced", names=replaced[:_MOST_NAMES], count=len(replaced))
+            words = f"replaced {_listed(replaced)} of `{name}` in the store"
+            self.notes.append(f"{words}, which had been there and differed")
+        if beside:
+            progress.tell("kept beside", names=beside[:_MOST_NAMES], count=len(beside))
+            stayed = _listed([one for one, _ in beside])
+            words = f"{stayed} of `{name}` changed in the store meanwhile, and stayed"
+            self.notes.append(f"{words}; what this run left is {_listed([other for _, other in beside])}")
+
+    def _may_send(self, fd: int) -> bool:
+        self._around.watch.wait(fd, _LOOK_S)
+        return not self._around.watch.is_firm
+
+    def _unmount(self, name: str, progress: FolderProgress) -> Optional[str]:
+        mount = self._mounts.pop(name)
+        os.chdir("/")  # nobody may stand in it
+
+        def keep_on() -> bool:
+            self._around.watch.wait(-1, _LOOK_S)
+            return not self._around.watch.is_firm
+
+        words = mount.flush(keep_on)
+        kept = None if words is None else self._kept(name)
+        mount.end(keep_cache=kept)
+        self._around.spared.discard(mount.pid)
+        progress.tell("unmounted")
+        return words and f"{words}; what was written is kept in {kept}"
+
+    def _kept(self, name: str) -> str:
+        """Where nobody removes it."""
+        share = f"{self._place.run_id}.{self._place.attempt}.{self._place.node}"
+        return os.path.join(self._around.engine, "unsent", f"{share}.{name}")
+
+
+def _listed(names: List[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(f"`{name}`" for name in names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _address(folder: Mapping[str, Any]) -> str:
+    return f"{folder['store']}/{folder['path']}"
+
+
+def _named(name: str, folder: Mapping[str, Any]) -> str:
+    return f"the folder `{name}` could not be brought from {folder.get('here') or _address(folder)}"
+
+
+def _advice(folder: Mapping[str, Any]) -> str:
+    return (
+        ""
+        if folder["mode"] == folder_modes.LINK
+        else f"; `gofer ls {_address(folder)}` asks the store from here"
+    )
+
+
+def _touch(spec: Mapping[str, Any]) -> None:
+    from gofer.node.folders.remote import RemoteFolder
+
+    next(iter(RemoteFolder(spec).list()), None)
+
+
+def _folder_on_disk(spec: Mapping[str, Any]) -> str:
+    if not os.path.isdir(spec["root"]):
+        raise ChoreFailed(f"the store's folder {spec['root']} is not there")
+    path = os.path.join(str(spec["root"]), spec.get("prefix", ""))
+    os.makedirs(path, exist_ok=True)
+    return path
+
+
+def _link(target: str, path: str, name: str) -> None:
+    """A link to the same place is as good: a try that was killed may have made it."""
+    _check_free(path, name)
+    try:
+        os.symlink(target, path)
+    except FileExistsError:
+        if os.readlink(path) != target:
+            raise ChoreFailed(f"the code has a link `{name}` of its own") from None
+
+
+def _check_free(path: str, name: str) -> None:
+    """A folder that is empty may have been made by a try that was killed."""
+    if os.path.islink(path) or not os.path.lexists(path):
+        return
+    if not os.path.isdir(path) or os.listdir(path):
+        raise ChoreFailed(f"the code that was sent has a `{name}` of its own")
+    os.rmdir(path)

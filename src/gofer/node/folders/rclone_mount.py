@@ -1,0 +1,234 @@
+"""Folders of object stores mounted by rclone for one run.
+
+The mount point lies outside the run's working copy, which is removed with all that is in it; `./data` there
+is a link. Beside the mount point lie the program's log and its cache, whose notes tell what was not sent yet.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from typing import Any, Callable, Dict, List, Mapping, Optional
+
+from gofer.core import processes
+from gofer.core.sleep import pause
+from gofer.node.cancellable_task import ChoreFailed, ChoreStopped
+from gofer.node.folders.unmount import (
+    clear_one,
+    count_unsent,
+    detach,
+    is_mounted,
+    keep_unsent,
+    remove,
+    unmounter,
+)
+
+KINDS = ("azure", "s3")
+_PROGRAM = "rclone"
+_REMOTE = "gofer"
+_READY_S = 30.0
+_LEAVE_S = 10.0
+# A store that takes nothing for this long is not waited for.
+_STALLED_S = 120.0
+# The waits between them double: it is two minutes to the last.
+_MOST_TRIES = 8
+_LOG_BYTES = 65536
+_LOOK_S = 0.01
+_KEPT_VARIABLES = ("PATH", "HOME", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
+
+
+def problem(path: Optional[str]) -> Optional[str]:
+    """Why nothing can be mounted here with this PATH; None when it can."""
+    if shutil.which(_PROGRAM, path=path) is None:
+        return f"there is no `{_PROGRAM}` on the PATH"
+    if unmounter(path) is None:
+        return "there is no `fusermount3` on the PATH"
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        return "/dev/fuse cannot be used"
+    return None
+
+
+class Mount:
+    """One mounted folder; `at` is where. Made by `mount`."""
+
+    def __init__(self, state: str, lock: int) -> None:
+        self.state = state
+        self.at = os.path.join(state, "at")
+        self.pid = 0
+        self._lock = lock
+        self._who: Optional[processes.ProcessIdentity] = None
+
+    def start(self, argv: List[str], environment: Mapping[str, str]) -> None:
+        with open(os.path.join(self.state, "log"), "ab") as log:
+            child = subprocess.Popen(
+                argv,
+                cwd=self.state,
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        # Whoever reaps it is not this object: the agent collects all its children.
+        child.returncode = 0
+        self.pid = child.pid
+        self._who = processes.identify(child.pid)
+
+    @property
+    def is_alive(self) -> bool:
+        _reap(self.pid)
+        return self._who is not None and processes.is_alive(self._who)
+
+    @property
+    def is_ready(self) -> bool:
+        return is_mounted(self.at)
+
+    def last_words(self) -> str:
+        """What the program said last, without what may hold a credential."""
+        lines = self._log().strip().splitlines()
+        line = re.sub(r"^\S+ \S+ ", "", lines[-1]) if lines else ""
+        return re.sub(r"\?\S*", "", line)[:300]
+
+    def flush(self, keep_on: Callable[[], bool]) -> Optional[str]:
+        """Wait until the store has all that was written. In words what keeps it from that, None when it has.
+
+        `keep_on` waits a moment; False when nobody waits any more.
+        """
+        known, since = (-1, -1), time.monotonic()
+        while True:
+            left = count_unsent(self.state)
+            if not left:
+                return None
+            if (left, self._moved()) != known:
+                known, since = (left, self._moved()), time.monotonic()
+            is_stalled = time.monotonic() - since > _STALLED_S or self._tries() >= _MOST_TRIES
+            if is_stalled or not self.is_alive or not keep_on():
+                return f"{left} of the files written there are not in the store"
+
+    def _moved(self) -> int:
+        """What the program has read and written, in steps that are more than its idle murmur."""
+        try:
+            with open(f"/proc/{self.pid}/io", "rb") as file:
+                return sum(int(line.split()[1]) for line in file if line[:6] in (b"rchar:", b"wchar:")) >> 16
+        except OSError:
+            return -1
+
+    def _tries(self) -> int:
+        """How often the program has failed, by its own words, to send one file; it never gives up itself."""
+        found = re.findall(r"failed to upload try #(\d+)", self._log()[-_LOG_BYTES:])
+        return max(map(int, found), default=0)
+
+    def _log(self) -> str:
+        try:
+            with open(os.path.join(self.state, "log"), encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except OSError:
+            return ""
+
+    def end(self, *, keep_cache: Optional[str] = None) -> None:
+        """Unmount and remove what the mount needed; what is not in the store goes to `keep_cache`."""
+        detach(self.at)
+        # It has nothing left to do, and takes a second or more to find that out.
+        deadline = time.monotonic() + _LEAVE_S
+        while self._who is not None and self.is_alive and time.monotonic() < deadline:
+            processes.send(self._who, signal.SIGKILL)
+            pause(_LOOK_S)
+        if keep_cache is not None:
+            keep_unsent(self.state, keep_cache)
+        remove(self.state)
+        os.close(self._lock)
+
+
+def mount(
+    spec: Mapping[str, Any],
+    state: str,
+    environment: Mapping[str, str],
+    keep_on: Callable[[], bool],
+    *,
+    read_only: bool = False,
+) -> Mount:
+    """Mount the folder that `spec` opens; ChoreFailed with the reason when that fails.
+
+    `environment` is the run's. `keep_on` waits a moment; when it says False, ChoreStopped. What an earlier
+    mount with this state left is cleared away first.
+    """
+    clear_one(state)
+    os.makedirs(os.path.join(state, "at"), mode=0o700)
+    found = Mount(state, os.open(os.path.join(state, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    fcntl.flock(found._lock, fcntl.LOCK_EX)
+    try:
+        words = _argv(spec, found, environment.get("PATH")) + (["--read-only"] if read_only else [])
+        found.start(words, _environment(spec, environment))
+    except OSError:
+        found.end()
+        raise
+    deadline = time.monotonic() + _READY_S
+    while not found.is_ready:
+        gone = not found.is_alive
+        if gone or time.monotonic() > deadline:
+            said = found.last_words() or ("it ended" if gone else "it did not come up")
+            found.end()
+            raise ChoreFailed(f"{_PROGRAM} could not mount it: {said}")
+        if not keep_on():
+            found.end()
+            raise ChoreStopped
+    return found
+
+
+def _argv(spec: Mapping[str, Any], found: Mount, path: Optional[str]) -> List[str]:
+    where = spec["container"] if spec["kind"] == "azure" else spec["bucket"]
+    prefix = spec.get("prefix", "")
+    return [
+        shutil.which(_PROGRAM, path=path) or _PROGRAM,
+        "mount",
+        f"{_REMOTE}:{where}/{prefix}" if prefix else f"{_REMOTE}:{where}",
+        found.at,
+        *("--config", ""),
+        *("--cache-dir", os.path.join(found.state, "cache")),
+        *("--vfs-cache-mode", "writes", "--vfs-write-back", "1s", "--dir-cache-time", "30s"),
+    ]
+
+
+def _environment(spec: Mapping[str, Any], environment: Mapping[str, str]) -> Dict[str, str]:
+    """Only here are the credentials: a process's environment is its owner's to read, its words are not."""
+    kept = {name: value for name, value in environment.items() if name.upper() in _KEPT_VARIABLES}
+    if "GOFER_RUN_ID" in environment:
+        kept["GOFER_RUN_ID"] = environment["GOFER_RUN_ID"]
+    options = _azure(spec) if spec["kind"] == "azure" else _s3(spec)
+    lead = f"RCLONE_CONFIG_{_REMOTE.upper()}_"
+    return {**kept, **{f"{lead}{name}": value for name, value in options.items() if value}}
+
+
+def _azure(spec: Mapping[str, Any]) -> Dict[str, str]:
+    if spec.get("key"):
+        words = {"ACCOUNT": spec["account"], "KEY": spec["key"], "ENDPOINT": spec["endpoint"]}
+    else:
+        token = str(spec["sas"]).lstrip("?")
+        words = {"SAS_URL": f"{spec['endpoint'].rstrip('/')}/{spec['container']}?{token}"}
+    return {"TYPE": "azureblob", "NO_CHECK_CONTAINER": "true", **words}
+
+
+def _s3(spec: Mapping[str, Any]) -> Dict[str, str]:
+    return {
+        "TYPE": "s3",
+        "PROVIDER": "Other" if spec.get("endpoint") else "AWS",
+        "ENDPOINT": spec.get("endpoint") or "",
+        "REGION": spec.get("region") or "us-east-1",
+        "ACCESS_KEY_ID": spec["access_key"],
+        "SECRET_ACCESS_KEY": spec["secret_key"],
+        "SESSION_TOKEN": spec.get("session_token") or "",
+        "FORCE_PATH_STYLE": "true" if spec.get("endpoint") else "",
+        "NO_CHECK_BUCKET": "true",
+    }
+
+
+def _reap(pid: int) -> None:
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        pass

@@ -1,0 +1,129 @@
+"""What is left of mounts: unmounted, and removed so that nothing is ever deleted through one.
+
+    <engine>/mounts/<request>/<name>/at       the mount point
+    <engine>/mounts/<request>/<name>/cache    rclone's: what was written, and notes about what was not sent
+    <engine>/mounts/<request>/<name>/lock     locked by an agent as long as it lives and the mount is wanted
+
+A mount point is removed as an empty folder, or not at all.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+from typing import Optional
+
+from gofer.core import files
+
+_UNMOUNTERS = ("fusermount3", "fusermount")
+_PATIENCE_S = 10.0
+
+
+def state_of(engine: str, request_id: str, name: str) -> str:
+    """Where all that belongs to one mount lies."""
+    return os.path.join(engine, "mounts", request_id, name)
+
+
+def clear(engine: str, request_id: str) -> None:
+    """Unmount and remove whatever mounts of a request are left that no living agent holds.
+
+    What was written there and never sent goes to `<engine>/unsent`.
+    """
+    top = os.path.join(engine, "mounts", request_id)
+    try:
+        names = os.listdir(top)
+    except FileNotFoundError:
+        return
+    for name in names:
+        clear_one(os.path.join(top, name))
+    _rmdir(top)
+
+
+def clear_one(state: str) -> None:
+    """As `clear`, for one."""
+    try:
+        lock = os.open(os.path.join(state, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        detach(os.path.join(state, "at"))
+        if count_unsent(state):
+            top, name = os.path.split(state)
+            mounts, request_id = os.path.split(top)
+            keep_unsent(state, os.path.join(os.path.dirname(mounts), "unsent", f"{request_id}.{name}"))
+        remove(state)
+    except OSError:
+        pass  # an agent holds it, or its cache cannot be moved: it stays
+    finally:
+        os.close(lock)
+
+
+def count_unsent(state: str) -> int:
+    """How many files the store does not have as they were written, by rclone's notes about its cache."""
+    found = 0
+    for where, _, names in os.walk(os.path.join(state, "cache", "vfsMeta")):
+        notes = (files.read_json(os.path.join(where, name)) for name in names)
+        found += sum(note is None or bool(note.get("Dirty")) for note in notes)
+    return found
+
+
+def keep_unsent(state: str, where: str) -> None:
+    """Move the cache to a place that nobody removes."""
+    os.makedirs(os.path.dirname(where), mode=0o700, exist_ok=True)
+    os.rename(os.path.join(state, "cache"), where)
+
+
+def is_mounted(path: str) -> bool:
+    """Whether something is mounted there; also where the file system of a dead program hangs."""
+    wanted = os.fsencode(os.path.realpath(os.path.dirname(path)) + "/" + os.path.basename(path))
+    with open("/proc/self/mountinfo", "rb") as file:
+        return any(_unescaped(line.split()[4]) == wanted for line in file)
+
+
+def _unescaped(field: bytes) -> bytes:
+    return re.sub(rb"\\(\d{3})", lambda match: bytes([int(match.group(1), 8)]), field)
+
+
+def detach(at: str) -> None:
+    """Unmount, gently if that is possible."""
+    program = unmounter(os.environ.get("PATH")) or _UNMOUNTERS[0]
+    for words in ([program, "-u"], [program, "-u", "-z"], ["umount", "-l"]):
+        if not is_mounted(at):
+            return
+        try:
+            subprocess.run(
+                [*words, at],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=_PATIENCE_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+
+
+def unmounter(path: Optional[str]) -> Optional[str]:
+    """The program that unmounts without being root; None when there is none on this PATH."""
+    found = (shutil.which(name, path=path) for name in _UNMOUNTERS)
+    return next((one for one in found if one), None)
+
+
+def remove(state: str) -> None:
+    """The mount point as the empty folder it must be by now; with it goes the rest, without it nothing."""
+    at = os.path.join(state, "at")
+    _rmdir(at)
+    if not os.path.lexists(at):
+        shutil.rmtree(state, ignore_errors=True)
+        _rmdir(os.path.dirname(state))
+
+
+def _rmdir(path: str) -> None:
+    try:
+        os.rmdir(path)
+    except OSError:
+        pass  # absent, or not empty, or a mount: then it must not be removed

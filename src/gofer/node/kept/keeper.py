@@ -1,0 +1,377 @@
+"""Keeps what a command wrote beside its code: new and changed files of its copy go to `files/` of the run.
+
+A file is renamed where the store is on the disk of the copy, else copied. What passes the limit stays in the
+copy where the disk outlives the run; elsewhere the newest files are kept.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import stat
+from typing import Iterable, List, Optional, Set, Tuple
+
+from gofer.core import files, run_layout, trees
+from gofer.core.launch import NodePlace
+from gofer.core.states import Reason, State
+from gofer.node import continued_files, spawn, working_copy
+from gofer.node.events import Diary
+from gofer.node.folders.progress import Event
+from gofer.node.kept import copy_record, records, rules
+from gofer.node.kept.carrier import CarriedCopy, FileCarrier, carried_paths, prefix_of
+from gofer.node.kept.copy_record import CopyRecord
+from gofer.node.kept.file_list import describe_files, list_folder
+from gofer.node.kept.limit import Keeping, KeepLimit
+from gofer.node.kept.records import KeptFile, KeptFiles
+from gofer.node.kept.rules import Candidate, KeepRules, size_text
+from gofer.node.kept.tally import FileTally
+from gofer.node.task import Task
+from gofer.node.verdict import AttemptFailed, Verdict
+from gofer.node.working_copy import Changes, Contents
+
+# Folders of copies that hold more than may be kept, and the file that counts what a group has kept.
+KEPT = "kept"
+KEPT_BYTES = "kept-bytes"
+_MOST_NAMES = 4
+
+
+class FileKeeper:
+    """The files of one node's share of an attempt. In order: `prepare`, `begin` before the command,
+    `finish` after all its processes. Main thread only. What cannot be kept is named, and fails no run.
+    """
+
+    def __init__(self, task: Task, place: NodePlace, keeping: Keeping) -> None:
+        self._task = task
+        self._place = place
+        self._keeping = keeping
+        self._rules = KeepRules.of(task.request)
+        self._limit = KeepLimit(self._rules, keeping, task.code, is_folder=task.private.store is None)
+        self._top = os.path.join(task.store, run_layout.files_key(place.run_id))
+        self._staged: Contents = {}
+        self._before: Contents = {}
+        self._restored: Contents = {}
+        self._made: Set[str] = set()
+        self._carrier: Optional[FileCarrier] = None
+        self._is_resumed = False
+        self.changes: Optional[Changes] = None
+
+    def prepare(self, staged: Optional[Contents], event: Event) -> None:
+        """Put what earlier attempts of this node left into the fresh copy, which holds `staged`.
+
+        Where there is none, what another run left that this one continues. What the copy holds is looked up
+        where `staged` is None. AttemptFailed when a kept file cannot be put back.
+        """
+        try:
+            self._staged = self._before = working_copy.scan(self._task.code) if staged is None else staged
+            earlier = self._earlier()
+            # Links come last, so that no file is written through one.
+            for one in sorted(earlier, key=lambda one: one.kind == records.LINK):
+                self._restore_one(one)
+            self._limit.counted = self._counted(earlier)
+            if not earlier:
+                self._restored.update(continued_files.restore(self._task, self._place, self._staged))
+        except OSError as error:
+            words = f"the files of earlier attempts could not be put into the working folder: {error}"
+            raise AttemptFailed(Verdict(State.FAILED, Reason.STAGING, words)) from error
+        if self._restored:
+            event("restored", files=len(self._restored))
+
+    def _earlier(self) -> List[KeptFile]:
+        """The list of the last attempt of this node that left one, here or brought from the store."""
+        place = self._place
+        if place.attempt == 1:
+            return []
+        keys = [run_layout.node_key(place.run_id, one, place.node) for one in range(place.attempt - 1, 0, -1)]
+        for key in [*keys, ""]:
+            try:
+                with open(os.path.join(self._task.store, key, run_layout.FILE_LIST), "rb") as file:
+                    listed = records.decode_list(file.read())
+            except OSError:
+                continue
+            return [one for one in listed if one.place == records.FILES]
+        return []
+
+    def _restore_one(self, one: KeptFile) -> None:
+        path, code = self._own_path(one.path), os.path.realpath(self._task.code)
+        whole = os.path.join(code, path)
+        above = os.path.dirname(whole)
+        if not (os.path.realpath(above) + "/").startswith(code + "/"):
+            return  # a link of the code leads out of the copy
+        os.makedirs(above, exist_ok=True)
+        if one.kind == records.FOLDER:
+            os.makedirs(whole, exist_ok=True)
+        elif one.target is not None:
+            trees.remove_tree(whole)
+            os.symlink(one.target, whole)
+        else:
+            source = os.path.join(self._top, one.path)
+            trees.remove_tree(whole)
+            trees.copy_file(source if os.path.lexists(source) else os.path.join(self._top, path), whole)
+        if one.kind != records.LINK:
+            os.chmod(whole, one.mode)
+            os.utime(whole, ns=(one.mtime_ns, one.mtime_ns))
+        self._restored[path] = working_copy.stamp(os.lstat(whole))
+
+    def _counted(self, earlier: List[KeptFile]) -> int:
+        """How much of the files of an earlier attempt counted against the limits."""
+        sizes = [one.size for one in earlier if not self._rules.is_output(self._own_path(one.path))]
+        return sum(sizes)
+
+    def _own_path(self, stored: str) -> str:
+        prefix = run_layout.node_files_path(self._place.node, "")
+        return stored[len(prefix) :] if stored.startswith(prefix) else stored
+
+    def begin(self, spared: Set[int]) -> None:
+        """From here on the command writes. What set-up has made is not kept: each attempt makes it again."""
+        if self._task.request.get("setup"):
+            self._before = working_copy.scan(self._task.code)
+            for path, stamp in self._restored.items():
+                if self._before.get(path) == stamp:
+                    del self._before[path]
+                    if path in self._staged:
+                        self._before[path] = self._staged[path]
+        self._write_record()
+        carries = bool(self._task.request.get("sync"))
+        if self._task.private.store is not None and (carries or not self._keeping.copies):
+            self._carrier = FileCarrier(self._carried_copy(carries), spared)
+
+    def _write_record(self) -> None:
+        if self._keeping.record is None:
+            return
+        tally = self._keeping.tally.path if isinstance(self._keeping.tally, FileTally) else None
+        kept = (self._before, self._restored, self._limit.counted, self._keeping.copies, tally)
+        try:
+            copy_record.write(self._keeping.record, CopyRecord(self._task.code, *kept))
+        except OSError:
+            pass  # a full disk: the files are kept unless the agent is killed
+
+    def resume(self, record: CopyRecord) -> None:
+        """In place of `prepare` and `begin`: an agent that was killed has done both."""
+        self._before, self._restored = record.before, record.restored
+        self._limit.counted = record.counted
+        self._is_resumed = True
+
+    def _carried_copy(self, carries: bool) -> CarriedCopy:
+        listing = self._in_node_folder(run_layout.FILE_LIST)
+        diary = Diary(os.path.dirname(listing))
+
+        def warn(words: str) -> None:
+            diary.note("keep-limit", words=words)
+            self._say_in_log(words)
+
+        return CarriedCopy(
+            self._task.code,
+            self._before,
+            self._rules,
+            self._top,
+            prefix_of(self._place.node),
+            listing,
+            carries,
+            warn,
+            diary,
+        )
+
+    def close(self) -> None:
+        """Stop carrying. Idempotent."""
+        if self._carrier is not None:
+            self._carrier.end()
+            self._carrier = None
+
+    def _say_in_log(self, words: str) -> None:
+        try:
+            spawn.append_line(self._in_node_folder(run_layout.rank_log(self._place.ranks[0])), words)
+        except OSError:
+            pass  # the events and the exit record say it too
+
+    def finish(self, event: Event) -> KeptFiles:
+        """Keep what is to be kept, and write the list of it. An event has the sums."""
+        self.close()
+        kept = self._finish()
+        if kept.files or kept.left_count or kept.copy:
+            event("kept", **kept.encode())
+        return kept
+
+    def _finish(self) -> KeptFiles:
+        try:
+            now = working_copy.scan(self._task.code, opens=True)
+        except OSError:
+            return KeptFiles()  # the command has removed the copy
+        changes = working_copy.compare(self._before, now)
+        self.changes = changes if self._before is self._staged else working_copy.compare(self._staged, now)
+        found = rules.choose(self._rules, now, changes)
+        wanted, too_much, limit = self._limit.divide(found)
+        listed, failed = self._move(wanted)
+        copy = None
+        if (too_much or failed) and self._rules.limit:
+            copy = self._stay()
+        elif self._is_resumed:
+            listed += self._moved_before(listed)
+        else:
+            self._remove_gone({one.path for one in wanted})
+        lost = [] if copy else too_much
+        if limit or copy:
+            self._say_in_log(_limit_words(limit, lost, copy))
+        left = [*((one.path, rules.TOO_MUCH) for one in lost), *failed, *found.left]
+        if copy:
+            stayed = [*(one.path for one in too_much), *(path for path, _ in failed)]
+            listed += describe_files(copy, stayed, records.COPY)
+        self._write_list([*listed, *self._outputs()])
+        return _sums(wanted, failed, left, copy)
+
+    # -- moving
+
+    def _move(self, wanted: Iterable[Candidate]) -> Tuple[List[KeptFile], List[Tuple[str, str]]]:
+        """What was moved, and what could not be, with the reason."""
+        listed: List[KeptFile] = []
+        failed: List[Tuple[str, str]] = []
+        for one in wanted:
+            try:
+                listed.append(self._move_one(one))
+            except OSError as error:
+                failed.append((one.path, error.strerror or str(error)))
+        return listed, failed
+
+    def _move_one(self, one: Candidate) -> KeptFile:
+        source = os.path.join(self._task.code, one.path)
+        status = os.lstat(source)
+        target = os.readlink(source) if stat.S_ISLNK(status.st_mode) else None
+        name = run_layout.node_files_path(self._place.node, one.path)
+        destination = os.path.join(self._top, name)
+        if one.is_folder:
+            self._make(destination)
+        else:
+            self._make(os.path.dirname(destination))
+            self._rename(source, destination)
+        if self._place.nodes > 1 and not one.is_folder:
+            name = self._without_double(one.path)
+        return records.describe(records.FILES, name, status, target)
+
+    def _rename(self, source: str, destination: str) -> None:
+        try:
+            trees.move(source, destination)
+        except PermissionError:
+            trees.open_folder(os.path.dirname(source))
+            trees.move(source, destination)
+
+    def _make(self, path: str) -> None:
+        """A folder below `files/`; a file of an earlier attempt in its place goes."""
+        if path in self._made:
+            return
+        try:
+            os.makedirs(path, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            self._clear_way(path)
+            os.makedirs(path, exist_ok=True)
+        self._made.add(path)
+
+    def _clear_way(self, path: str) -> None:
+        while len(path) > len(self._top):
+            if os.path.lexists(path) and not os.path.isdir(path):
+                os.unlink(path)
+            path = os.path.dirname(path)
+
+    def _without_double(self, path: str) -> str:
+        """The name that the file has at last: of equal files only that of node 0 stays."""
+        node = self._place.node
+        plain = os.path.join(self._top, path)
+        others = range(1, self._place.nodes) if node == 0 else [node]
+        if path.startswith("node-"):  # it could be taken for the file of a node
+            others = []
+        for other in others:
+            own = os.path.join(self._top, run_layout.node_files_path(other, path))
+            if _are_equal(plain, own):
+                files.remove(own)
+                return path
+        return run_layout.node_files_path(node, path)
+
+    def _remove_gone(self, kept: Set[str]) -> None:
+        """From `files/`, what an earlier attempt left or was carried there, and the command has removed."""
+        node, listing = self._place.node, self._in_node_folder(run_layout.FILE_LIST)
+        earlier = {run_layout.node_files_path(node, path) for path in self._restored} | carried_paths(listing)
+        for name in earlier - {run_layout.node_files_path(node, path) for path in kept}:
+            trees.remove_tree(os.path.join(self._top, name))
+
+    def _moved_before(self, listed: List[KeptFile]) -> List[KeptFile]:
+        """What else lies in `files/` of this node: the agent may have been killed while it moved files."""
+        names, prefix = {one.path for one in listed}, prefix_of(self._place.node)
+        others = [one for one in list_folder(records.FILES, self._top) if one.path not in names]
+        if prefix:
+            return [one for one in others if one.path.startswith(prefix)]
+        return [one for one in others if self._place.nodes == 1 or not one.path.startswith("node-")]
+
+    # -- what stays
+
+    def _stay(self) -> Optional[str]:
+        """Move the copy to where it outlives the run; None where there is no such place."""
+        place = self._place
+        name = f"{place.run_id}.{place.attempt}.{place.node}"
+        for top in self._keeping.copies:
+            path = os.path.join(top, name)
+            try:
+                os.makedirs(top, mode=0o700, exist_ok=True)
+                os.chdir("/")
+                trees.open_folder(self._task.code)
+                trees.move(self._task.code, path)
+                os.utime(path)  # its age, by which `gofer prune` goes
+            except OSError:
+                continue
+            self.changes = None
+            return path
+        return None
+
+    # -- the list
+
+    def _outputs(self) -> List[KeptFile]:
+        top = os.path.join(self._task.store, run_layout.outputs_key(self._place.run_id))
+        return list_folder(records.OUTPUTS, top)
+
+    def _in_node_folder(self, name: str) -> str:
+        place = self._place
+        return os.path.join(
+            self._task.store, run_layout.node_key(place.run_id, place.attempt, place.node), name
+        )
+
+    def _write_list(self, listed: List[KeptFile]) -> None:
+        if not listed:
+            return
+        try:
+            files.write_whole(self._in_node_folder(run_layout.FILE_LIST), records.encode_list(listed))
+        except OSError:
+            pass  # a full disk: the files themselves are there
+
+
+def _limit_words(limit: Optional[str], lost: List[Candidate], copy: Optional[str]) -> str:
+    """For the end of the log: what is not kept, or where it stays."""
+    if limit is None:
+        return f"some files could not be kept, and the working copy stays in {copy}"
+    more = f"more was written beside the code than `{limit}` allows"
+    if copy is not None:
+        return f"{more}; the working copy stays in {copy}"
+    names = ", ".join(one.path for one in lost[:_MOST_NAMES]) + (", …" if len(lost) > _MOST_NAMES else "")
+    size = size_text(sum(one.size for one in lost))
+    return f"{more}; not kept: {len(lost):,} of the files, {size}: {names}"
+
+
+def _sums(
+    wanted: List[Candidate], failed: List[Tuple[str, str]], left: List[Tuple[str, str]], copy: Optional[str]
+) -> KeptFiles:
+    lost = {path for path, _ in failed}
+    kept = [one for one in wanted if one.path not in lost and not one.is_folder]
+    return KeptFiles(
+        len(kept),
+        sum(one.size for one in kept),
+        sum(one.is_changed for one in kept),
+        tuple(left[: records.MOST_LEFT]),
+        len(left),
+        copy,
+    )
+
+
+def _are_equal(one: str, other: str) -> bool:
+    """Whether both are links to the same place, or files with the same bytes."""
+    try:
+        if os.path.islink(one) or os.path.islink(other):
+            return os.path.islink(one) and os.path.islink(other) and os.readlink(one) == os.readlink(other)
+        return filecmp.cmp(one, other, shallow=False)
+    except OSError:
+        return False

@@ -1,0 +1,92 @@
+"""How much of what a command wrote is kept: the limits of the run and of its group.
+
+Where the disk outlives the run, all of it is kept or all of it stays on the disk. Elsewhere the newest files
+are kept.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import List, NamedTuple, Optional, Tuple
+
+from gofer.node.kept import rules
+from gofer.node.kept.rules import Candidate, KeepRules, KeptSelection
+from gofer.node.kept.tally import ByteTally
+
+RUN_LIMIT = "keep"
+GROUP_LIMIT = "keep_group"
+
+
+class Keeping(NamedTuple):
+    """Where a node keeps things. `copies` are folders for copies that hold too much, the best first; none
+    where the disk does not outlive the run. `tally` counts what the rows of a group have kept. `record` is a
+    file for gofer.node.kept.copy_record; none where nobody would keep the files of a dead agent.
+    """
+
+    copies: Tuple[str, ...] = ()
+    tally: Optional[ByteTally] = None
+    record: Optional[str] = None
+
+
+class Portion(NamedTuple):
+    """What is kept, what is too much, and the setting that does not allow more; None where all is kept."""
+
+    wanted: List[Candidate]
+    too_much: List[Candidate]
+    limit: Optional[str] = None
+
+
+class KeepLimit:
+    """The limits of one attempt. `code` is the working copy; the holes of sparse files count unless
+    `is_folder`: they take no space in a store that is a folder. `counted` is what an earlier attempt of the
+    run has kept, which the group has counted.
+    """
+
+    def __init__(self, rules: KeepRules, keeping: Keeping, code: str, *, is_folder: bool) -> None:
+        self._rules = rules
+        self._keeping = keeping
+        self._code = code
+        self._is_folder = is_folder
+        self.counted = 0
+
+    def divide(self, found: KeptSelection) -> Portion:
+        """What of the files that were found is kept. Counts it for the group; once for each attempt."""
+        limit = self._rules.limit
+        if not found.others or not limit:
+            return Portion(found.outputs, found.others)
+        size = self._size(found)
+        if self._keeping.copies:
+            is_within = size <= limit
+            if is_within and self._take(size, whole=True) == size:
+                return Portion([*found.outputs, *found.others], [])
+            return Portion(found.outputs, found.others, GROUP_LIMIT if is_within else RUN_LIMIT)
+        return self._newest(found, size)
+
+    def _newest(self, found: KeptSelection, size: int) -> Portion:
+        most = size
+        if size > self._rules.limit:
+            room = self._rules.most - sum(one.size for one in found.outputs)
+            most = min(size, max(room, self._rules.limit))
+        taken = self._take(most, whole=False)
+        if taken == size:
+            return Portion([*found.outputs, *found.others], [])
+        kept, left = rules.newest_first(found.others, taken)
+        name = GROUP_LIMIT if taken < most else RUN_LIMIT
+        return Portion([*found.outputs, *kept], left, name if left else None)
+
+    def _take(self, size: int, *, whole: bool) -> int:
+        if self._keeping.tally is None:
+            return size
+        before = min(self.counted, size)
+        return before + self._keeping.tally.take(size - before, self._rules.group_limit, whole=whole)
+
+    def _size(self, found: KeptSelection) -> int:
+        if found.size <= self._rules.limit or not self._is_folder:
+            return found.size
+        return sum(self._on_disk(one) for one in found.others)
+
+    def _on_disk(self, one: Candidate) -> int:
+        try:
+            return min(one.size, os.lstat(os.path.join(self._code, one.path)).st_blocks * 512)
+        except OSError:
+            return one.size

@@ -1,0 +1,125 @@
+"""What a pyproject.toml says of a project's dependencies and commands.
+
+The agent runs on Python 3.8, which has no TOML parser. Without one, a reader of the few forms that these
+tables use takes its place.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+_TABLE = re.compile(r"^\s*\[([^\[\]]+)\]\s*(?:#.*)?$")
+_KEY = re.compile(r"""^\s*([A-Za-z0-9_.-]+|"[^"]*"|'[^']*')\s*=\s*(.*)$""")
+_PARSERS = ("tomllib", "tomli", "pip._vendor.tomli")
+_NAME_PART = re.compile(r"""\s*("[^"]*"|'[^']*'|[^."']+)\s*(?:\.|$)""")
+_SCRIPT_TABLES = (("project", "scripts"), ("project", "gui-scripts"), ("tool", "poetry", "scripts"))
+_ENTRY_TABLES = (("project", "entry-points"), ("tool", "poetry", "plugins"))
+
+
+class Project(NamedTuple):
+    """`dependencies` is None where the file does not list them in a form that every tool reads. `scripts` are
+    commands by name, each `module:function`, `entry_points` all such entries by group. `extras` are lists of
+    more dependencies by name. `version` is None where a build tool finds it.
+    """
+
+    name: Optional[str]
+    version: Optional[str]
+    dependencies: Optional[List[str]]
+    extras: Dict[str, List[str]]
+    scripts: Dict[str, str]
+    entry_points: Dict[str, Dict[str, str]]
+
+
+def parse(text: str) -> Project:
+    """What the text says; a text that is no TOML says nothing. Raises nothing."""
+    tables = _load(text)
+    project = tables.get("project")
+    project = project if isinstance(project, dict) else {}
+    dynamic = project.get("dynamic")
+    dynamic = dynamic if isinstance(dynamic, list) else []
+    listed = project.get("dependencies", [] if project.get("name") else None)
+    is_static = isinstance(listed, list) and "dependencies" not in dynamic
+    scripts: Dict[str, str] = {}
+    for path in _SCRIPT_TABLES:
+        scripts.update({name: one for name, one in _texts(_inner(tables, path)).items() if ":" in one})
+    dependencies = [str(one) for one in listed or []] if is_static else None
+    known = {**_texts(_inner(tables, ("tool", "poetry"))), **_texts(project)}
+    entries = {"console_scripts": scripts} if scripts else {}
+    for path in _ENTRY_TABLES:
+        entries.update({str(name): _texts(one) for name, one in _inner(tables, path).items()})
+    version = None if "version" in dynamic else known.get("version")
+    return Project(known.get("name"), version, dependencies, _extras(project), scripts, entries)
+
+
+def _texts(table: Any) -> Dict[str, str]:
+    """Those entries of a table that are strings; none where it is no table."""
+    found = table.items() if isinstance(table, dict) else ()
+    return {str(name): value for name, value in found if isinstance(value, str)}
+
+
+def _extras(project: Dict[str, Any]) -> Dict[str, List[str]]:
+    lists = _inner(project, ("optional-dependencies",))
+    return {
+        str(name): [str(one) for one in found] for name, found in lists.items() if isinstance(found, list)
+    }
+
+
+def _inner(tables: Dict[str, Any], path: Tuple[str, ...]) -> Dict[str, Any]:
+    found: Any = tables
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _load(text: str) -> Dict[str, Any]:
+    for name in _PARSERS:
+        try:
+            parser = importlib.import_module(name)
+        except ImportError:
+            continue
+        try:
+            loaded: Dict[str, Any] = parser.loads(text)
+            return loaded
+        except (ValueError, RecursionError):
+            return {}
+    return read_tables(text)
+
+
+def read_tables(text: str) -> Dict[str, Any]:
+    """Tables with values that are one string or a list of strings; other values are None."""
+    tables: Dict[str, Any] = {}
+    current = tables
+    lines = iter(text.splitlines())
+    for line in lines:
+        header = _TABLE.match(line)
+        if header:
+            current = tables
+            for part in _NAME_PART.findall(header.group(1)):
+                name = part.strip().strip("\"'")
+                if not isinstance(current.get(name), dict):
+                    current[name] = {}
+                current = current[name]
+            continue
+        found = _KEY.match(line)
+        if found:
+            value = found.group(2)
+            while value.startswith("[") and not _is_closed(value):
+                value += "\n" + next(lines, "]")
+            current[found.group(1).strip("\"'")] = _value(value)
+    return tables
+
+
+def _is_closed(value: str) -> bool:
+    return re.sub(r"""("[^"\n]*"|'[^'\n]*'|#[^\n]*)""", "", value).rstrip().endswith("]")
+
+
+def _value(text: str) -> Any:
+    """Strings and lists of strings are written in TOML as in Python, comments too; None for all else."""
+    try:
+        value = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return value if isinstance(value, (str, list)) else None

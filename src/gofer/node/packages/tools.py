@@ -1,0 +1,273 @@
+"""pip, uv and conda, run to build one environment. What they print goes to the set-up log as it comes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence
+
+from gofer.core import files, prune
+from gofer.core.programs import locate
+from gofer.node.cancellable_task import ChoreFailed
+from gofer.node.packages import tool_errors
+from gofer.node.packages.cache import ENVIRONMENT, CachedEnvironment
+from gofer.node.packages.package_files import CONDA, LOCK, UV
+from gofer.node.packages.recipe import Recipe
+
+_CONDA_PROGRAMS = ("mamba", "conda", "micromamba")
+# Variables that would lead a tool to another environment than the one it is to build.
+_MISLEADING = (
+    *(
+        "VIRTUAL_ENV",
+        "PYTHONHOME",
+        "PYTHONPATH",
+        "PIP_TARGET",
+        "PIP_PREFIX",
+        "PIP_USER",
+        "PIP_REQUIRE_VIRTUALENV",
+    ),
+    *("UV_PROJECT_ENVIRONMENT", "UV_NO_SYNC", "UV_SYSTEM_PYTHON", "UV_PROJECT", "PIP_PYTHON"),
+)
+_FULL = ("No space left on device", "Disk quota exceeded", "os error 28", "os error 122")
+_TAIL_LINES = 40
+
+
+class Workshop(NamedTuple):
+    """Where one environment is built: its place, the cache it belongs to, the log, the variables of the run,
+    and the lock that every tool holds as long as it lives.
+    """
+
+    place: str
+    cache: str
+    log: str
+    environment: Mapping[str, str]
+    lock: int
+
+    @property
+    def env(self) -> str:
+        return os.path.join(self.place, ENVIRONMENT)
+
+
+def build(recipe: Recipe, shop: Workshop, *, own_python: bool) -> None:
+    """Have the packages of the recipe in `shop.env`. ChoreFailed, in words, when a tool fails.
+
+    With `own_python`, a Python that uv downloads is kept beside the environment.
+    """
+    work = _Work(recipe, shop, own_python=own_python)
+    if recipe.file.tool == CONDA:
+        work.conda()
+    elif os.path.basename(recipe.file.path) == LOCK:
+        work.uv_lock()
+    elif recipe.file.tool == UV:
+        work.uv_list()
+    else:
+        work.pip_list()
+    work.start_once()
+
+
+class _Work:
+    def __init__(self, recipe: Recipe, shop: Workshop, *, own_python: bool) -> None:
+        self._recipe = recipe
+        self._shop = shop
+        self._variables = _variables(recipe, shop, own_python=own_python)
+
+    def pip_list(self) -> None:
+        uv = self._find_uv()
+        if not self._make_venv(self._shop.env, check=uv is None) and uv is not None:
+            prune.delete(self._shop.env)
+            self._uv_install(uv, ["--system-site-packages"])
+            return
+        _see_system_packages(self._shop.env)
+        asked = self._asked_options()
+        if asked:
+            self._run([os.path.join(self._shop.env, "bin", "python"), "-m", "pip", "install", *asked])
+
+    def start_once(self) -> None:
+        """Let Python start before the environment is declared whole: the node may have start-up hooks that
+        change packages, such as those that add certificates, and a later change means a new build.
+        """
+        python = os.path.join(self._shop.env, "bin", "python")
+        if os.access(python, os.X_OK):
+            self._run([python, "-c", "pass"], check=False)
+
+    def _make_venv(self, env: str, *, check: bool = True) -> bool:
+        """An environment with pip; False, or with `check` ChoreFailed, where the node's Python cannot do it.
+
+        In two steps, since `venv` does not show what keeps it from installing pip.
+        """
+        python = self._recipe.interpreter.path
+        steps = [
+            [python, "-I", "-m", "venv", "--without-pip", env],
+            [os.path.join(env, "bin", "python"), "-I", "-m", "ensurepip", "--upgrade", "--default-pip"],
+        ]
+        for argv in steps:
+            if self._run(argv, check=False):
+                if check:
+                    raise ChoreFailed(f"{python} cannot make an environment with pip: {self._last_words()}")
+                return False
+        return True
+
+    def uv_list(self) -> None:
+        self._uv_install(self._uv(), [])
+
+    def _uv_install(self, uv: str, options: List[str]) -> None:
+        python = self._recipe.interpreter.path
+        self._run([uv, "venv", "--no-project", *options, "--python", python, self._shop.env])
+        asked = self._asked_options()
+        if asked:
+            target = ["--python", os.path.join(self._shop.env, "bin", "python"), "--compile-bytecode"]
+            self._run([uv, "pip", "install", "--link-mode", "copy", *target, *asked])
+
+    def _asked_options(self) -> List[str]:
+        """The list as files for pip or uv; empty for an empty list."""
+        asked, options = self._recipe.asked, []
+        for option, name, lines in (("-r", "list", asked.lines), ("-c", "constraints", asked.constraints)):
+            if lines:
+                path = os.path.join(self._shop.place, f"{name}.txt")
+                files.write_whole(path, "".join(f"{one}\n" for one in lines).encode("utf-8"))
+                options += [option, path]
+        return options if asked.lines else []
+
+    def uv_lock(self) -> None:
+        uv, recipe = self._uv(), self._recipe
+        left_out = [word for one in recipe.locked_projects for word in ("--no-install-package", one)]
+        if recipe.wheels is None:
+            options = ["--frozen", "--no-install-project", *left_out, "--link-mode", "copy"]
+            self._run([uv, "sync", *options, "--compile-bytecode"], cwd=recipe.folder)
+            return
+        # A lock names the addresses of its wheels. As a list, the same versions are found in the folder.
+        path = os.path.join(self._shop.place, "list.txt")
+        left_out = [word for one in recipe.locked_projects for word in ("--no-emit-package", one)]
+        options = ["--frozen", "--no-emit-project", *left_out, "--output-file", path, "--quiet"]
+        self._run([uv, "export", *options], cwd=recipe.folder)
+        self._run([uv, "venv", "--no-project", "--python", recipe.interpreter.path, self._shop.env])
+        target = ["--python", os.path.join(self._shop.env, "bin", "python"), "--compile-bytecode"]
+        self._run([uv, "pip", "install", "--link-mode", "copy", *target, "-r", path])
+
+    def conda(self) -> None:
+        search = self._shop.environment.get("PATH", os.defpath)
+        named = (self._shop.environment.get(name) for name in ("MAMBA_EXE", "CONDA_EXE"))
+        found = [one for one in (*(locate(name, search) for name in _CONDA_PROGRAMS), *named) if one]
+        program = next((one for one in found if os.access(one, os.X_OK)), None)
+        if program is None:
+            raise ChoreFailed(
+                "there is no conda, mamba or micromamba in the PATH of the node; install one there, "
+                "or list the packages in a requirements.txt"
+            )
+        path = os.path.join(self._recipe.folder, os.path.basename(self._recipe.file.path))
+        is_micro = os.path.basename(program).startswith("micromamba")
+        words = ["create", "--yes"] if is_micro else ["env", "create", "--quiet"]
+        offline = ["--offline"] if self._recipe.wheels is not None else []
+        self._run([program, *words, *offline, "-p", self._shop.env, "-f", path], cwd=self._recipe.folder)
+
+    # -- uv itself
+
+    def _uv(self) -> str:
+        found = self._find_uv()
+        return found if found is not None else self._install_uv()
+
+    def _find_uv(self) -> Optional[str]:
+        home = self._shop.environment.get("HOME", "")
+        search = [self._shop.environment.get("PATH", os.defpath)]
+        search += [os.path.join(home, *parts, "bin") for parts in ((".local",), (".cargo",)) if home]
+        return locate("uv", os.pathsep.join(search))
+
+    def _install_uv(self) -> str:
+        """Once for all environments of the node."""
+        tools = CachedEnvironment(os.path.join(self._shop.cache, "tools"), "uv")
+        lock = tools.lock(wait=True)
+        assert lock is not None  # it was waited for
+        try:
+            env = os.path.join(tools.path, ENVIRONMENT)
+            mark = os.path.join(tools.path, "ready")
+            program = os.path.join(env, "bin", "uv")
+            if not (os.path.exists(mark) and os.access(program, os.X_OK)):
+                prune.delete(env)
+                self._make_venv(env)
+                self._run([os.path.join(env, "bin", "python"), "-m", "pip", "install", "uv"])
+                files.write_whole(mark, b"")
+            return program
+        finally:
+            os.close(lock)
+
+    # -- running
+
+    def _run(self, argv: Sequence[str], *, cwd: Optional[str] = None, check: bool = True) -> int:
+        """The exit status; with `check`, ChoreFailed with the tool's last words unless it is 0."""
+        shown = " ".join(os.path.basename(word) if n == 0 else word for n, word in enumerate(argv))
+        files.append(self._shop.log, f"+ {shown}\n".encode("utf-8", "surrogateescape"))
+        fd = os.open(self._shop.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            status = subprocess.run(
+                list(argv),
+                cwd=cwd or self._shop.place,
+                env=self._variables,
+                stdin=subprocess.DEVNULL,
+                stdout=fd,
+                stderr=fd,
+                pass_fds=[self._shop.lock],
+                check=False,
+            ).returncode
+        except OSError as error:
+            raise ChoreFailed(f"cannot run `{argv[0]}`: {error.strerror}") from error
+        finally:
+            os.close(fd)
+        if status and check:
+            raise ChoreFailed(f"{os.path.basename(argv[0])} failed: {self._last_words()}")
+        return status
+
+    def _last_words(self) -> str:
+        """The error that the tool named; of a full disk, which disk and how full."""
+        lines = files.tail_lines(self._shop.log, _TAIL_LINES)
+        if any(mark in line for line in lines for mark in _FULL):
+            return full_disk(self._shop.place)
+        return tool_errors.main_error(lines)
+
+
+def _see_system_packages(env: str) -> None:
+    """Afterwards, since an environment that sees pip elsewhere gets none of its own."""
+    path = os.path.join(env, "pyvenv.cfg")
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    changed = text.replace("include-system-site-packages = false", "include-system-site-packages = true")
+    files.write_whole(path, changed.encode("utf-8"))
+
+
+def full_disk(path: str) -> str:
+    """What to tell of a disk without room."""
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    status = os.statvfs(path)
+    free_mib = status.f_bavail * status.f_frsize / 2**20
+    return f"the disk of {path} is full ({free_mib:.1f} MiB free); `gofer prune` removes what no run needs"
+
+
+def is_full(error: OSError) -> bool:
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _variables(recipe: Recipe, shop: Workshop, *, own_python: bool) -> Dict[str, str]:
+    """What the tools find: the run's variables, less what would mislead them."""
+    found = {name: value for name, value in shop.environment.items() if name not in _MISLEADING}
+    found.update(
+        PIP_DISABLE_PIP_VERSION_CHECK="1",
+        PIP_NO_INPUT="1",
+        PYTHONNOUSERSITE="1",
+        PYTHONUNBUFFERED="1",
+        # Files that conda links to its own cache would become read-only there, and in other environments.
+        CONDA_ALWAYS_COPY="true",
+        MAMBA_ALWAYS_COPY="true",
+        UV_NO_PROGRESS="1",
+        UV_PROJECT_ENVIRONMENT=shop.env,
+        PWD=shop.place,
+    )
+    found.setdefault(
+        "UV_PYTHON_INSTALL_DIR", os.path.join(shop.place if own_python else shop.cache, "python")
+    )
+    if recipe.wheels is not None:
+        for tool in ("PIP", "UV"):
+            found[f"{tool}_NO_INDEX"] = "1"
+            found[f"{tool}_FIND_LINKS"] = recipe.wheels
+        found["UV_OFFLINE"] = "1"
+    return found

@@ -1,0 +1,68 @@
+"""Paths into the person's project lead to the run's copy of it.
+
+A run starts with variables of the shell that submitted it, and some of them name folders of the project. In
+the run they name the same folders of the copy, so that the run uses the code it was submitted with.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Mapping, Sequence
+
+from gofer.core.editable import below, find_editables
+from gofer.node.project_environments import UV_ENVIRONMENT, is_linked
+
+# Variables that are lists of folders, by what every program that reads them says.
+PATH_LISTS = (
+    *("PYTHONPATH", "MYPYPATH", "PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH"),
+    *("CPLUS_INCLUDE_PATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH", "CLASSPATH", "NODE_PATH", "PERL5LIB"),
+    *("RUBYLIB", "R_LIBS", "R_LIBS_USER", "JULIA_LOAD_PATH", "LUA_PATH", "MANPATH"),
+)
+
+
+def lead_to_copy(
+    environment: Mapping[str, str], origin: Mapping[str, Any], argv: Sequence[str], copy: str
+) -> Dict[str, str]:
+    """The variables of a command whose code came from `origin` and is in the folder `copy` now.
+
+    An entry of a path list that lies in the project becomes that of the copy where the copy has it; one that
+    the snapshot left out stays. Behind the person's own entries, PYTHONPATH gets the folders of the copy that
+    stand in for editable installs of the project.
+    """
+    found = dict(environment)
+    project = str(origin.get("folder") or "")
+    if not project:
+        return found
+    names = {project, os.path.realpath(project)}
+    linked = [str(one) for one in origin.get("environments") or ()]
+    for name in PATH_LISTS:
+        value = found.get(name)
+        if value and any(one in value for one in names):
+            entries = [_lead(entry, names, linked, copy) for entry in value.split(os.pathsep)]
+            found[name] = os.pathsep.join(entries)
+    installed = find_editables(argv, found, project, [os.path.join(project, one) for one in linked])
+    _import_from(found, [*installed.folders, *(origin.get("imports") or ())], copy)
+    if any(is_linked(project, copy, one) for one in linked):
+        found.setdefault(UV_ENVIRONMENT, copy + ".uv")
+    return found
+
+
+def _lead(entry: str, names: set[str], linked: Sequence[str], copy: str) -> str:
+    for project in names:
+        inside = below(os.path.normpath(entry), project) if os.path.isabs(entry) else None
+        if inside is None:
+            continue
+        place = os.path.normpath(os.path.join(copy, inside))
+        is_environment = any(inside == one or inside.startswith(one + "/") for one in linked)
+        return place if os.path.exists(place) and not is_environment else entry
+    return entry
+
+
+def _import_from(environment: Dict[str, str], folders: Sequence[str], copy: str) -> None:
+    """Have Python look for modules in these folders of the copy, behind the person's own entries."""
+    places = [os.path.normpath(os.path.join(copy, inside)) for inside in folders]
+    places = [one for one in places if os.path.isdir(one)]
+    if places:
+        before = environment.get("PYTHONPATH", "")
+        entries = [*(before.split(os.pathsep) if before else ()), *places]
+        environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(entries))

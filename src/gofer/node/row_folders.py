@@ -1,0 +1,83 @@
+"""A folder of its own for every row of an array, at the cost of one copy of the code for each agent.
+
+An agent makes the rows it is given one after another. All of them work in the agent's copy, which is put back
+between two rows to what was staged; no process of the earlier row is alive then. A copy that cannot be put
+back, or in which a process may still be at work, is never used again.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Optional
+
+from gofer.core import trees
+from gofer.node import working_copy
+from gofer.node.stage import stage
+from gofer.node.task import Task
+from gofer.node.working_copy import Changes, Contents
+
+
+class RowFolders:
+    """The copy of one agent. For each row: `assign`, `fetch`, `prepare`, then `left` or `abandon`.
+
+    Main thread only.
+    """
+
+    def __init__(self) -> None:
+        self._pristine = ""
+        self._path = ""
+        self._known: Optional[Contents] = None
+        self._changes: Optional[Changes] = None
+        self._made = 0
+
+    def assign(self, task: Task) -> Task:
+        """The task with a working copy for this agent alone, which need not be there yet."""
+        if task.code != self._pristine or not self._path:
+            self._pristine = task.code
+            self.abandon()
+        return task._replace(code=self._path)
+
+    @property
+    def is_fetched(self) -> bool:
+        """Whether the code is here, so that `prepare` is all that is left to do."""
+        return self._known is not None
+
+    @property
+    def contents(self) -> Contents:
+        """What is in the copy when it is prepared."""
+        return self._known or {}
+
+    def fetch(self, task: Task) -> None:
+        """Have the code on this machine, once for all agents. Raises whatever keeps it from there.
+
+        May be called in a child process.
+        """
+        stage(task._replace(code=self._pristine))
+
+    def prepare(self) -> None:
+        """Have the code as it was sent in the working copy, after `fetch`. OSError when it cannot be."""
+        if self._known is not None and self._is_put_back():
+            return
+        trees.remove_tree(self._path)
+        trees.copy_tree(self._pristine, self._path)
+        self._known = working_copy.scan(self._path)
+
+    def _is_put_back(self) -> bool:
+        changes, self._changes = self._changes, None
+        try:
+            if changes is None:
+                changes = working_copy.compare(self._known or {}, working_copy.scan(self._path, opens=True))
+            working_copy.put_back(self._path, self._pristine, changes, self._known or {})
+        except OSError:
+            return False
+        return True
+
+    def left(self, changes: Optional[Changes]) -> None:
+        """What the last row made of the copy, since it was staged; None when nobody has looked."""
+        self._changes = changes
+
+    def abandon(self) -> None:
+        """Use another copy from now on; the present one is removed with the request."""
+        self._made += 1
+        self._path = os.path.join(os.path.dirname(self._pristine), f"{os.getpid():x}.{self._made}")
+        self._known = self._changes = None

@@ -1,0 +1,396 @@
+"""One node of one attempt: stage the code, run set-up, start the ranks, watch them, write how it ended.
+
+Runs in an agent process, which nothing but a kill -9 ends early. What it writes in the node's folder is the
+truth about the attempt.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any, Callable
+
+from gofer.core import attempts, files, processes, run_layout
+from gofer.core.launcher_options import Launched, write_hostfiles
+from gofer.core.secrets import secret_files
+from gofer.core.states import Reason, State
+from gofer.node import background, cancellable_task, continued_files, process_cleanup, spawn, verdict
+from gofer.node.events import Diary
+from gofer.node.folders.mapped import FolderFailed, FolderStopped, MappedFolders
+from gofer.node.heartbeat import HeartbeatWriter
+from gofer.node.kept.keeper import FileKeeper
+from gofer.node.kept.limit import Keeping
+from gofer.node.kept.records import KeptFiles
+from gofer.node.rendezvous import machines
+from gofer.node.rendezvous.one_machine import wait_for_peers
+from gofer.node.stage import with_stdin
+from gofer.node.task import Task
+from gofer.node.verdict import Abandoned, AttemptFailed, RunningSince, Verdict
+from gofer.node.watch import ProcessEnd, ProcessesOutcome, Watch
+from gofer.node.working_copy import Changes
+
+if TYPE_CHECKING:
+    from gofer.node.mpi import Mpirun
+    from gofer.node.packages.provide import Provided
+    from gofer.node.row_folders import RowFolders
+    from gofer.node.uploader.restore import Past
+
+ALREADY_STARTED = 3
+ABANDONED = 4
+_PEER_LOOK_S = 1.0
+_TAIL_LINES = 20
+_LOOK_S = 0.1
+
+
+class Node:
+    """One share of a run, from the code to the exit record.
+
+    `stage` brings the code to the folder it is given, `folders` are the mapped ones of this share, `tell`
+    reaches the supervisor, `spared` are children of the agent that are not the run's. `past` is where earlier
+    attempts left outputs that this machine may not have. `rows` has the working copy of an array's row,
+    `keeping` says where files of the copy are kept.
+    """
+
+    past: Past | None = None
+    rows: RowFolders | None = None
+    keeping = Keeping()
+    # After `run`: whether no process is left, and what became of the working copy, if anybody looked.
+    is_clear = True
+    changes: Changes | None = None
+    # Where built packages are kept on this node, and where others find them when the disk does not last.
+    package_cache: str = ""
+    is_alone = False  # Whether a container that the agent is in holds this run alone.
+    package_store: dict[str, Any] | None = None
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        watch: Watch,
+        cgroup: str | None,
+        stage: Callable[[Task], None],
+        folders: MappedFolders,
+        tell: Callable[[str], None],
+        spared: set[int],
+    ) -> None:
+        self.task = task
+        self.place = task.place
+        self.cgroup = cgroup
+        self.folder = os.path.join(
+            task.store, run_layout.node_key(self.place.run_id, self.place.attempt, self.place.node)
+        )
+        self._watch = watch
+        self._stage = with_stdin(stage)
+        self._folders = folders
+        self._tell = tell
+        self._spared = spared
+        self._began = time.monotonic()
+        self._running: RunningSince | None = None
+        self._pids: list[int] = []
+        self._diary = Diary(self.folder)
+        self._heartbeat = HeartbeatWriter(self._diary, self.place.gpus, is_alone=self.is_alone)
+        self._limits = (task.private.limits, self._diary.note_limits)
+        self._mpirun: Mpirun | None = None
+        self._services: set[processes.ProcessIdentity] = set()
+        self._keeper: FileKeeper | None = None
+        self._packages: Provided | None = None
+
+    def run(self) -> int:
+        """0 when the exit record is written; ALREADY_STARTED when this share was taken up before; ABANDONED
+        when it was given up before anything was started.
+        """
+        files.patiently(lambda: os.makedirs(self.folder, exist_ok=True))
+        try:
+            return ALREADY_STARTED if self._was_taken_up() else self._run()
+        finally:
+            self._folders.release()
+            if self._packages is not None:
+                os.close(self._packages.held)
+            if self._keeper is not None:
+                self._keeper.close()
+                self.changes = self._keeper.changes
+            self._diary.close()
+            self._heartbeat.close()
+
+    def _was_taken_up(self) -> bool:
+        """By an agent that started ranks, or by one that is alive and may be about to."""
+        if any(name.startswith("rank-") for name in os.listdir(self.folder)):
+            return True
+        earlier = attempts.agent_of(self.task.store, *self.place[:3])
+        return earlier is not None and earlier.pid != os.getpid() and processes.is_alive(earlier)
+
+    def _run(self) -> int:
+        me = processes.identify(os.getpid())
+        self._diary.note("agent", pid=os.getpid(), start=me.start if me else 0)
+        outcome = None
+        try:
+            self._prepare()
+            outcome = self._run_ranks()
+            found = self._judge(outcome)
+            if outcome.cause is None:
+                left = background.left_running(self._services, spared=self._spared)
+                found = background.name_in(found, left, self.task.argv, self._diary.note)
+        except AttemptFailed as failure:
+            found = failure.verdict
+        except spawn.AlreadyStarted:
+            return ALREADY_STARTED
+        except Abandoned:
+            self.is_clear = process_cleanup.end(self.cgroup, spared=self._spared)
+            self._diary.note("abandoned")
+            return ABANDONED
+        self.is_clear = process_cleanup.end(self.cgroup, spared=self._spared)
+        self._write_end(self._finished(found), outcome)
+        return 0
+
+    def _run_ranks(self) -> ProcessesOutcome:
+        pids, failed = self._start_ranks()
+        outcome = self._watched(pids, failed) if self.place.ranks else self._wait_for_first_node()
+        if self._mpirun is not None:
+            self._mpirun.close()
+        for one in outcome.ended:
+            self._diary.note("rank-ended", rank=one.rank, exit_code=one.exit_code, signal=one.signal)
+        return outcome
+
+    def _watched(self, pids: dict[int, int], failed: ProcessEnd | None) -> ProcessesOutcome:
+        return self._watch.run(
+            pids,
+            failed,
+            limit_at=self._limit_at,
+            grace_s=float(self.task.request["grace_s"]),
+            tick=self._tick,
+        )
+
+    def _wait_for_first_node(self) -> ProcessesOutcome:
+        """The command runs there, and may use this node until its end."""
+        is_over = self._first_node_has_ended
+        return self._watch.hold(limit_at=self._limit_at, tick=self._tick, is_over=is_over)
+
+    def _first_node_has_ended(self) -> bool:
+        return machines.has_exit(self.task.store, self.place, 0)
+
+    # -- before the command
+
+    def _prepare(self) -> None:
+        self._meet_peers()
+        files.patiently(lambda: os.makedirs(self.task.output_folder, exist_ok=True))
+        self._stage_code()
+        self._check_stopped()
+        self._bring_folders()
+        keeper = self._keeper = FileKeeper(self.task, self.place, self.keeping)
+        keeper.prepare(self.rows.contents if self.rows else None, self._diary.note)
+        os.chdir(self.task.workdir)
+        if self.task.request.get("packages", "none") != "none" and self.package_cache:
+            self._provide_packages()
+        if self.task.request.get("setup"):
+            self._set_up()
+            self._services = background.children_of_this_process(self._spared)
+        keeper.begin(self._spared)
+        if self.task.spans and self.place.first_node_only:
+            self._wait_for_machines()
+
+    def _wait_for_machines(self) -> None:
+        if not machines.wait_until_prepared(self.task.store, self.place, self._keep_on):
+            self._check_stopped()
+            raise self._late("while the other machines were prepared")
+
+    def _meet_peers(self) -> None:
+        if self.task.spans:
+            met = machines.Gathering(self.task.store, self.place, self._watch).meet()
+            self.place = met or self.place
+            is_alone = met is None
+        else:
+            # Without a supervisor, whoever started this node started all of them.
+            has_to = self._watch.has_supervisor
+            is_alone = has_to and not wait_for_peers(self.task.store, self.place, self._watch)
+        if is_alone:
+            self._check_stopped()
+            raise Abandoned
+
+    def _stage_code(self) -> None:
+        try:
+            if self.rows is not None and self.rows.is_fetched:
+                pass
+            elif self.task.private.store is None:
+                self._stage(self.task)
+            else:  # it comes over a network, and whoever wants to stop the run need not wait for that
+                cancellable_task.do(
+                    lambda say: self._stage(self.task), hear=lambda message: None, keep_on=self._keep_on
+                )
+            if self.rows is not None:
+                self.rows.prepare()
+            secret_files.write(self.task.code, self.task.private.files or {})
+        except cancellable_task.ChoreStopped:
+            self._check_stopped()
+            raise self._late("while the code was brought") from None
+        except Exception as error:  # whatever it is, the person must read it in the record
+            raise AttemptFailed(
+                Verdict(State.FAILED, Reason.STAGING, f"the code could not be staged: {error}")
+            ) from error
+
+    def _bring_folders(self) -> None:
+        try:
+            if self.past is not None:
+                log = os.path.join(self.folder, run_layout.SETUP_LOG)
+                self.past.bring(log, self._diary.note, self._keep_on)
+            continued_files.bring(self.task, self._keep_on)
+            self._folders.bring(self._diary.note, self._keep_on)
+        except FolderStopped as stopped:
+            self._check_stopped()
+            raise self._late(str(stopped)) from None
+        except FolderFailed as failure:
+            raise AttemptFailed(Verdict(State.FAILED, Reason.STAGING, str(failure))) from failure
+
+    def _keep_on(self, fd: int) -> bool:
+        """Waits for the descriptor, not for long; False when it is time to stop."""
+        self._watch.wait(fd, _LOOK_S)
+        is_late = self._limit_at is not None and time.monotonic() >= self._limit_at
+        return self._watch.cause is None and not is_late
+
+    @property
+    def _limit_at(self) -> float | None:
+        limit = self.task.request["time_limit_s"]
+        return None if limit is None else self._began + float(limit)
+
+    def _late(self, when: str) -> AttemptFailed:
+        return AttemptFailed(Verdict(State.FAILED, Reason.TIME_LIMIT, f"the time limit came {when}"))
+
+    def _provide_packages(self) -> None:
+        """From here on the task's environment has them."""
+        from gofer.node.packages import provide
+
+        log = os.path.join(self.folder, run_layout.SETUP_LOG)
+        wanted = provide.wanted_by(self.task, self.place, self.package_cache, self.package_store, log)
+        try:
+            self._packages = provide.provide(wanted, self._diary.note, self._keep_on)
+        except cancellable_task.ChoreStopped:
+            self._check_stopped()
+            raise self._late("while the packages were built") from None
+        except (provide.PackagesFailed, OSError) as failure:
+            raise AttemptFailed(Verdict(State.FAILED, Reason.SETUP, str(failure))) from failure
+        if self._packages is not None:
+            self.task = self._packages.added_to(self.task)
+
+    def _set_up(self) -> None:
+        self._diary.note("set-up")
+        log = os.path.join(self.folder, run_layout.SETUP_LOG)
+        argv = ["bash", "-euo", "pipefail", "-c", self.task.request["setup"]]
+        environment = self.task.environment(self.place, self.place.first_rank, {})
+        try:
+            pid = spawn.start(spawn.RankCommand(argv, environment, log, False, *self._limits))
+        except spawn.CannotRun as problem:
+            raise AttemptFailed(Verdict(State.FAILED, Reason.SETUP, str(problem))) from problem
+        outcome = self._watched({pid: 0}, None)
+        self._check_stopped()
+        if outcome.cause == "time-limit":
+            raise AttemptFailed(Verdict(State.FAILED, Reason.TIME_LIMIT, "set-up ran into the time limit"))
+        first = outcome.first_failure
+        if first:
+            words = ": ".join([f"set-up ended with {first.status}", *self._last_lines(log, 1)])
+            raise AttemptFailed(Verdict(State.FAILED, Reason.SETUP, words))
+
+    def _check_stopped(self) -> None:
+        if self._watch.cause in ("peer", "shutdown"):
+            raise Abandoned
+        if self._watch.cause is not None:
+            raise AttemptFailed(
+                Verdict(State.CANCELLED, Reason.USER, "stopped before the command was started")
+            )
+
+    # -- the command
+
+    def _start_ranks(self) -> tuple[dict[int, int], ProcessEnd | None]:
+        """The ranks by pid, and the first that could not be run, behind which none is tried."""
+        pids: dict[int, int] = {}
+        failed = None
+        from_mpi = self._ask_mpirun() if self.task.request.get("launcher") == "mpi" else {}
+        launched = self._launched()
+        for rank in self.place.ranks:
+            log = os.path.join(self.folder, run_layout.rank_log(rank))
+            more = {**launched.environment, **from_mpi.get(rank, {})}
+            environment = self.task.environment(self.place, rank, more)
+            try:
+                stdin = self.task.stdin_of(rank)
+                command = spawn.RankCommand(launched.argv, environment, log, True, *self._limits, stdin=stdin)
+                pids[spawn.start(command)] = rank
+            except spawn.CannotRun as problem:
+                failed = ProcessEnd(rank, 0, problem.status, None, time.time())
+                break
+        self._pids = list(pids)
+        self._running = RunningSince(time.time(), time.monotonic())
+        self._diary.note("started", pids={str(rank): pid for pid, rank in pids.items()})
+        self._tell(f"started {self._running.at!r}")
+        return pids, failed
+
+    def _launched(self) -> Launched:
+        """The command as it starts here; a launcher that reaches the other nodes finds hostfiles of them."""
+        launched = self.task.launched(self.place)
+        if "GOFER_HOSTFILE" in launched.environment:
+            write_hostfiles(self.place, self.task.launch_resources)
+        return launched
+
+    def _ask_mpirun(self) -> dict[int, dict[str, str]]:
+        """What mpirun adds to the environment of each rank."""
+        from gofer.node import mpi  # few runs need it
+
+        log = os.path.join(self.folder, mpi.LOG)
+        self._mpirun = mpi.Mpirun(self.place, self.task.private.environment, log)
+        try:
+            return self._mpirun.gather(self._keep_on)
+        except mpi.MpiStopped:
+            self._check_stopped()
+            raise self._late("while mpirun prepared the ranks") from None
+        except mpi.MpiFailed as failure:
+            raise AttemptFailed(Verdict(State.FAILED, Reason.SETUP, str(failure))) from failure
+
+    # -- after the command
+
+    def _tail(self, rank: int, count: int = _TAIL_LINES) -> list[str]:
+        return self._last_lines(os.path.join(self.folder, run_layout.rank_log(rank)), count)
+
+    def _last_lines(self, log: str, count: int) -> list[str]:
+        """For a record, which no secret may reach."""
+        mask = self.task.private.mask()
+        return [mask.clean_text(line) for line in files.tail_lines(log, count)]
+
+    def _judge(self, outcome: ProcessesOutcome) -> Verdict:
+        limit_s, kills = self.task.request["time_limit_s"], self._heartbeat.kills
+        found = verdict.judge(outcome, tail=self._tail, kills=kills, limit_s=limit_s)
+        if found.reason != Reason.EXIT_CODE or outcome.first_failure is None:
+            return found
+        from gofer.node import failure_advice as advice
+
+        built = self._packages.file if self._packages is not None else None
+        lines = self._tail(outcome.first_failure.rank, advice.LINES)
+        return found.with_detail(advice.advise(self.task, self.place, lines, built))
+
+    def _finished(self, found: Verdict) -> Verdict:
+        """With what became of the folders: results that did not reach the store are a failure."""
+        problem = self._folders.finish(self._diary.note, started=self._running is not None)
+        found = found.with_detail("; ".join(self._folders.notes))
+        if problem is None:
+            return found
+        if found.state == State.SUCCEEDED:
+            return Verdict(State.FAILED, Reason.STAGING, problem)
+        return found.with_detail(problem)
+
+    def _write_end(self, found: Verdict, outcome: ProcessesOutcome | None) -> None:
+        path = os.path.join(self.folder, run_layout.EXIT)
+        record = verdict.exit_record(
+            self.place.node, found, outcome=outcome, tail=self._tail, running=self._running
+        )
+        keeper = self._keeper if self._running is not None else None
+        record["kept"] = (keeper.finish(self._diary.note) if keeper else KeptFiles()).encode()
+        os.makedirs(os.path.dirname(path), exist_ok=True)  # the command may have removed it
+        files.patiently(lambda: files.write_whole(path, files.encode(record)))
+        self._diary.note("ended", state=record["state"])
+
+    # -- what is told on the way
+
+    def _tick(self) -> float:
+        """Seconds until the next one."""
+        wait_s = self._heartbeat.tick(self._pids, has_failed=self._watch.has_failed)
+        if not self.task.spans:
+            return wait_s
+        if machines.another_failed(self.task.store, self.place):
+            self._watch.stop_for_peer()
+        return min(_PEER_LOOK_S, wait_s)

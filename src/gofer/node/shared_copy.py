@@ -1,0 +1,50 @@
+"""The working copy of a command that starts on the first machine and uses the others: `mpirun` and its like.
+
+Such a command starts processes on other machines in the same folder as its own. So its copy lies in the run's
+folder, in the store that all machines share, as long as the run goes on. Only its owner may read it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Callable
+
+from gofer.core import run_layout, trees
+from gofer.node.task import Task
+
+
+def assign(task: Task) -> Task:
+    """The task with its copy where all machines see it, if its command uses several; else as it was."""
+    place = task.place
+    if not task.spans or not place.first_node_only or place.node > 0 or task.args:
+        return task
+    copy = run_layout.shared_copy_key(place.run_id, place.attempt)
+    return task._replace(code=os.path.join(task.store, copy, "c"))
+
+
+def link_to(work: str, code: str) -> str:
+    """The path of the link in the work folder of a request by which `remove` finds the shared copy."""
+    return os.path.join(work, f"shared-{os.path.basename(code)}")
+
+
+def stage_with(link: str, stage: Callable[[Task], None]) -> Callable[[Task], None]:
+    """As `stage`, and makes the link first: see `link_to`."""
+
+    def stage_there(task: Task) -> None:
+        copy = os.path.dirname(task.code)
+        os.makedirs(os.path.dirname(link), exist_ok=True)
+        trees.remove_tree(link)
+        os.symlink(copy, link)
+        trees.remove_tree(copy)
+        os.makedirs(copy, mode=0o700)
+        stage(task)
+
+    return stage_there
+
+
+def remove(work: str) -> None:
+    """Remove the copies that the links in a work folder lead to. Idempotent."""
+    for name in os.listdir(work) if os.path.isdir(work) else ():
+        path = os.path.join(work, name)
+        if name.startswith(("shared-", "code-")) and os.path.islink(path):
+            trees.remove_tree(os.readlink(path))

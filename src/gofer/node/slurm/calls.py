@@ -1,0 +1,116 @@
+"""Starts Slurm's programs on this machine, and tells a refusal from silence."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from typing import Any
+
+from gofer.core import files
+from gofer.core.numerals import parse_count
+from gofer.core.programs import CompletedProgram, run_program
+
+_TIMEOUT_S = 60.0
+_SITE_DAYS = 86400.0
+# What Slurm's programs say when they do not know whether the controller heard them.
+_SILENCE = re.compile(
+    r"timed out|unable to contact slurm controller|connection (refused|reset|timed)|connect failure|"
+    r"communication connection failure|zero bytes were transmitted|unexpected message|"
+    r"temporarily unable|not responding|protocol authentication error|munge",
+    re.IGNORECASE,
+)
+_PLAIN = {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
+
+
+class SlurmError(Exception):
+    """Slurm refused, in its own words."""
+
+
+class SlurmSilent(SlurmError):
+    """Slurm did not answer: it may have done what was asked."""
+
+
+def call(argv: list[str], *, data: bytes = b"", cwd: str | None = None, timeout_s: float = _TIMEOUT_S) -> str:
+    """The output of a program that changes nothing or answers for what it did; SlurmError, SlurmSilent."""
+    return _finish(argv, run_program(argv, data=data, env=_PLAIN, cwd=cwd, timeout_s=timeout_s))
+
+
+def sbatch(script: str, cwd: str, *, timeout_s: float) -> str:
+    """The number of a new job, or array of jobs."""
+    argv = ["env", *_unset(), "sbatch", "--parsable", script]
+    answer = _finish(argv, run_program(argv, cwd=cwd, timeout_s=timeout_s))
+    found = re.search(r"^(\d+)(;.*)?$", answer, re.MULTILINE)
+    if found is None:
+        raise SlurmSilent(f"`sbatch` did not say a job number: {answer.strip()[:200]!r}")
+    return found.group(1)
+
+
+def _unset() -> list[str]:
+    """Options that the caller's variables would set over those of the script, and another job's facts."""
+    own = [
+        name
+        for name in os.environ
+        if name.startswith(("SLURM_", "GOFER_")) and name not in ("SLURM_CONF", "SLURM_CLUSTERS")
+    ]
+    options = ("JOB_NAME", "OUTPUT", "ERROR", "INPUT", "ARRAY_INX", "OPEN_MODE", "EXPORT", "WAIT", "REQUEUE")
+    own += [f"SBATCH_{option}" for option in (*options, "NO_REQUEUE", "TIMELIMIT", "SIGNAL")]
+    return [word for name in own for word in ("-u", name)]
+
+
+def _finish(argv: list[str], done: CompletedProgram) -> str:
+    program = next(word for word in argv if word in _PROGRAMS or word == argv[-1])
+    status, complaints = done.status, done.complaints.strip()
+    if status is None:
+        raise SlurmSilent(f"`{program}` did not answer in time")
+    if status != 0:
+        words = _last_words(complaints) or f"it exited with {status}"
+        kind = SlurmSilent if status < 0 or _SILENCE.search(complaints) else SlurmError
+        raise kind(f"`{program}`: {words}")
+    return done.output.decode("utf-8", "replace")
+
+
+_PROGRAMS = ("sbatch", "squeue", "sacct", "scancel", "scontrol", "sinfo", "sacctmgr")
+
+
+def _last_words(complaints: str) -> str:
+    """The end of what it wrote, on one line, without the program's name."""
+    lines = [line for line in complaints.splitlines() if line.strip()]
+    return "; ".join(re.sub(r"^\w+: (error: )?", "", line) for line in lines[-2:])[:400]
+
+
+def user() -> str:
+    return pwd.getpwuid(os.getuid()).pw_name
+
+
+class SlurmSite:
+    """What the controller's configuration says; asked once a day and kept in gofer's folder."""
+
+    def __init__(self, known: dict[str, Any]) -> None:
+        self.kill_wait_s = float(known["kill_wait_s"])
+        self.most_rows = int(known["most_rows"])
+        self.has_accounting = bool(known["accounting"])
+
+
+def site(folder: str, now: float) -> SlurmSite:
+    path = os.path.join(os.path.expanduser(folder), "slurm", "site.json")
+    cluster = os.environ.get("SLURM_CONF", "")
+    known = files.read_json(path)
+    if known is None or known.get("conf") != cluster or not 0 <= now - known["at"] < _SITE_DAYS:
+        text = call(["scontrol", "show", "config"])
+        known = {"at": now, "conf": cluster, **_parse_site(text)}
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        files.write_whole(path, files.encode(known))
+    return SlurmSite(known)
+
+
+def _parse_site(text: str) -> dict[str, Any]:
+    found = dict(re.findall(r"^(\w+)\s*=\s*(.*?)\s*$", text, re.MULTILINE))
+    seconds = re.match(r"\d{1,9}", found.get("KillWait", ""))
+    rows = parse_count(found.get("MaxArraySize", ""))
+    storage = found.get("AccountingStorageType", "")
+    return {
+        "kill_wait_s": float(seconds.group()) if seconds else 30.0,
+        "most_rows": 1001 if rows is None else rows,
+        "accounting": storage not in ("", "(null)", "accounting_storage/none"),
+    }

@@ -1,0 +1,144 @@
+"""The last line of a job's script: `python -m gofer.node.slurm.end ROOM STATUS TOLD`.
+
+STATUS is how `srun` ended, TOLD is 1 when Slurm told the script to end. Decides what the attempt came to:
+another attempt, the end of the run, or Slurm's to say.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from gofer.core import attempts, files, retries, run_layout
+from gofer.core.attempts import AttemptRecords, Outcome
+from gofer.core.sleep import pause
+from gofer.core.states import Reason, State
+from gofer.node.slurm.calls import SlurmError, call
+from gofer.node.slurm.handoff import CLAIM, PRIVATE, Room
+from gofer.node.slurm.share import SlurmShare, read_share
+
+_STORE_TRIES = 8
+_STOPPED = {"PENDING", "COMPLETING", "CANCELLED", "PREEMPTED", "TIMEOUT", "REQUEUED", "NODE_FAIL"}
+
+
+def main() -> int:
+    place = Room(sys.argv[1])
+    request = place.request()
+    share = read_share({**os.environ, "SLURM_PROCID": "0"}, request)
+    if place.read_text(CLAIM) not in (None, share.job):
+        return 0
+    if share.attempt > 1 and place.has_succeeded(share.row, share.attempt - 1, share.nodes):
+        share = share._replace(attempt=share.attempt - 1)
+    return _End(place, request, share).settle(int(sys.argv[2]), is_told=sys.argv[3] == "1")
+
+
+class _End:
+    def __init__(self, place: Room, request: dict[str, Any], share: SlurmShare) -> None:
+        self.room = place
+        self.request = request
+        self.share = share
+
+    def settle(self, status: int, *, is_told: bool) -> int:
+        """The status of the whole job, for Slurm's own books."""
+        history = self._history()
+        result = self._result(status, is_told=is_told)
+        if result is None:
+            return status or 1
+        history.append(attempts.describe(self.share.attempt, result, [], self._begun(self.share.attempt)))
+        if self._deserves_another(result, history):
+            problem = self._requeue()
+            if problem is None:
+                return 1
+            result = result._replace(detail=_joined(result.detail, problem))
+        self._write_down(result, history)
+        self.room.end_row(self.share.row, len(self.request["rows"]))
+        if result.state == State.SUCCEEDED:
+            return 0
+        return result.exit_code if result.exit_code and result.exit_code < 128 else 1
+
+    def _result(self, status: int, *, is_told: bool) -> Outcome | None:
+        """None when it is Slurm's to say: it ended the job, and may start it again."""
+        facts = self._facts(self.share.attempt)
+        is_whole = all(record is not None for record in facts.exits)
+        result = retries.judge(facts)
+        if self.room.stop_order(self.share.row) is not None and result.state != State.SUCCEEDED:
+            return result._replace(state=State.CANCELLED, reason=Reason.USER, detail="aborted")
+        if result.state == State.FAILED:
+            return result
+        if is_whole and result.reason != Reason.PREEMPTED:
+            return result
+        if is_told or self._is_being_ended():
+            return None
+        if is_whole:
+            return result._replace(state=State.CANCELLED, reason=Reason.USER, detail="stopped by a signal")
+        missing = [str(node) for node, record in enumerate(facts.exits) if record is None]
+        words = f"node {', '.join(missing)} did not say how it ended, and srun exited with {status}"
+        return result._replace(detail=words)
+
+    def _is_being_ended(self) -> bool:
+        """The script may not have heard yet what the agents were told."""
+        try:
+            return bool(
+                _STOPPED.intersection(call(["squeue", "-h", "-j", self.share.raw, "-o", "%T"]).split())
+            )
+        except (SlurmError, OSError):
+            return True
+
+    def _facts(self, attempt: int) -> AttemptRecords:
+        row, nodes = self.share.row, range(self.share.nodes)
+        exits = [self.room.heard(row, attempt, f"exit-{node}") for node in nodes]
+        return AttemptRecords(exits, self._begun(attempt) is not None)
+
+    def _begun(self, attempt: int) -> float | None:
+        begun = self.room.heard(self.share.row, attempt, "begun")
+        return None if begun is None else float(begun["at"])
+
+    def _history(self) -> list[dict[str, Any]]:
+        """The attempts before this one that came to the nodes at all."""
+        found = []
+        for number in range(1, self.share.attempt):
+            begun = self._begun(number)
+            if begun is not None:
+                found.append(retries.earlier(number, self._facts(number), begun, "Slurm started it again"))
+        return found
+
+    def _deserves_another(self, result: Outcome, history: list[dict[str, Any]]) -> bool:
+        is_stopped = self.room.stop_order(self.share.row) is not None
+        return not is_stopped and retries.deserves_another(self.request, result, history)
+
+    def _requeue(self) -> str | None:
+        """Have Slurm start the job again: this process ends with it. In words why it cannot."""
+        try:
+            call(["scontrol", "requeue", self.share.raw])
+        except (SlurmError, OSError) as error:
+            return f"it could not be started again: {error}"
+        return None
+
+    def _write_down(self, result: Outcome, history: list[dict[str, Any]]) -> None:
+        data = retries.line(self.share.run_id, self.share.row, result, history)
+        for number in range(_STORE_TRIES):
+            try:
+                return self._put(run_layout.ends_key(self.share.run_id), data)
+            except Exception as error:  # whatever it is, trying again is all that can be done
+                print(f"gofer: the end could not be written: {error}", file=sys.stderr, flush=True)
+            pause(min(2.0**number, 60.0))
+
+    def _put(self, key: str, data: bytes) -> None:
+        if self.request["store"]:
+            path = os.path.join(self.request["store"], key)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            files.patiently(lambda: files.append(path, data))
+            return
+        from gofer.objects import open_objects
+
+        private = files.read_json(self.room.at(PRIVATE)) or {}
+        open_objects(private["store"]).put(key, data)
+
+
+def _joined(*words: str | None) -> str:
+    return "; ".join(word for word in words if word)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

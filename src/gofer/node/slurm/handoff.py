@@ -1,0 +1,139 @@
+"""The folder of one run, or of one array, on the file system that login and compute nodes share.
+
+<folder>/slurm/<id>/job.sh, request.json, private.json (0600)
+<folder>/slurm/<id>/sending, job, rejected     how far its submission has come
+<folder>/slurm/<id>/claim                      the one job that may run it
+<folder>/slurm/<id>/cancel, cancel-<row>       it was asked to stop
+<folder>/slurm/<id>/told/…                     what its nodes have told, see `told`
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from gofer.core import files
+from gofer.core.states import State
+
+SCRIPT = "job.sh"
+REQUEST = "request.json"
+PRIVATE = "private.json"
+SENDING = "sending"
+JOB = "job"
+REJECTED = "rejected"
+CLAIM = "claim"
+LOCK = "lock"
+
+
+def path_of(folder: str, request_id: str) -> str:
+    return os.path.join(os.path.expanduser(folder), "slurm", request_id)
+
+
+def every(rows: list[int] | None) -> list[int | None]:
+    """The rows, or None alone for a run that is no row, and for an array as a whole."""
+    return [None] if rows is None else list(rows)
+
+
+class Room:
+    """One such folder. Everything that is written appears whole."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def at(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+    def has(self, name: str) -> bool:
+        return os.path.exists(self.at(name))
+
+    def write(self, name: str, data: bytes, *, mode: int = 0o600, durable: bool = False) -> None:
+        files.write_whole(self.at(name), data, mode=mode, durable=durable)
+
+    def read_text(self, name: str) -> str | None:
+        """None when it is not there."""
+        try:
+            with open(self.at(name), encoding="utf-8") as file:
+                return file.read().strip()
+        except FileNotFoundError:
+            return None
+
+    def remove(self, name: str) -> None:
+        files.remove(self.at(name))
+
+    def request(self) -> dict[str, Any]:
+        found = files.read_json(self.at(REQUEST))
+        if found is None:
+            raise ValueError(f"there is no request in {self.path}")
+        return found
+
+    # -- one job runs it
+
+    def claim(self, job: str) -> bool:
+        """Whether this is the job that may run it: the first that asked. Idempotent.
+
+        Of two jobs with the same name, which a lost answer of `sbatch` can leave, one starts nothing.
+        """
+        mine = self.at(f"{CLAIM}.{job}.{os.uname().nodename}.{os.getpid()}")
+        with open(mine, "w") as file:
+            file.write(job)
+        try:
+            os.link(mine, self.at(CLAIM))
+        except FileExistsError:
+            pass
+        finally:
+            files.remove(mine)
+        return self.read_text(CLAIM) == job
+
+    # -- it was asked to stop
+
+    def ask_to_stop(self, row: int | None, grace_s: float | None) -> None:
+        self.write(_cancel(row), files.encode({"grace_s": grace_s}))
+
+    def stop_order(self, row: int | None) -> dict[str, Any] | None:
+        """What was asked of the row, or of the whole array; None when nothing was."""
+        own = None if row is None else files.read_json(self.at(_cancel(row)))
+        return own or files.read_json(self.at(_cancel(None)))
+
+    # -- what its nodes told
+
+    def tell(self, row: int | None, attempt: int, what: str, value: object) -> None:
+        """Leave word of an attempt: `begun`, `failed`, or `exit-<node>`."""
+        os.makedirs(self.at("told"), exist_ok=True)
+        self.write(os.path.join("told", _told(row, attempt, what)), files.encode(value))
+
+    def heard(self, row: int | None, attempt: int, what: str) -> dict[str, Any] | None:
+        return files.read_json(self.at(os.path.join("told", _told(row, attempt, what))))
+
+    def has_succeeded(self, row: int | None, attempt: int, nodes: int) -> bool:
+        """Whether every node of the attempt told that it succeeded."""
+        told = [self.heard(row, attempt, f"exit-{node}") for node in range(nodes)]
+        return all(record is not None and record["state"] == State.SUCCEEDED for record in told)
+
+    def end_row(self, row: int | None, rows: int) -> None:
+        """The run is over; with the last of the array's go the private values."""
+        if row is not None:
+            os.makedirs(self.at("told"), exist_ok=True)
+            self.write(os.path.join("told", f"over.{row}"), b"{}")
+            if sum(name.startswith("over.") for name in self._told_names()) < rows:
+                return
+        self.close()
+
+    def close(self) -> None:
+        """Nothing of it runs any more: remove what only its jobs needed. Idempotent."""
+        self.remove(PRIVATE)
+        for name in self._told_names():
+            self.remove(os.path.join("told", name))
+
+    def _told_names(self) -> list[str]:
+        try:
+            return os.listdir(self.at("told"))
+        except FileNotFoundError:
+            return []
+
+
+def _cancel(row: int | None) -> str:
+    return "cancel" if row is None else f"cancel-{row}"
+
+
+def _told(row: int | None, attempt: int, what: str) -> str:
+    return f"{'run' if row is None else row}.{attempt}.{what}"

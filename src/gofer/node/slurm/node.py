@@ -1,0 +1,237 @@
+"""The program of one node of a Slurm job: `python -m gofer.node.slurm.node ROOM`, started by `srun`.
+
+It does what an agent does anywhere. Nobody supervises it: how it ended is in the run's folder in the store,
+and in the room that all nodes of the job share, where `gofer.node.slurm.end` finds it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+from gofer.core import files, processes, run_layout, scratch, trees
+from gofer.core.secrets.run_secrets import Private
+from gofer.core.states import Reason, State
+from gofer.node import work_folders
+from gofer.node.folders.mapped import FolderContext, MappedFolders
+from gofer.node.kept.keeper import KEPT, KEPT_BYTES
+from gofer.node.kept.limit import Keeping
+from gofer.node.kept.tally import FileTally
+from gofer.node.packages.cache import folder_in
+from gofer.node.runner import Node
+from gofer.node.slurm.handoff import PRIVATE, Room
+from gofer.node.slurm.share import SlurmShare, own_environment, read_share, row_values
+from gofer.node.slurm.termination import SlurmTermination
+from gofer.node.stage import stage
+from gofer.node.task import Task
+from gofer.node.uploader.node_uploader import Ferry
+from gofer.node.uploader.restore import Past
+from gofer.node.verdict import Verdict
+from gofer.node.watch import REQUESTS, ProcessEnd, ProcessesOutcome, Watch
+
+# The name of the working copy in its folder.
+_CODE = "c"
+
+
+class SlurmNode(Node):
+    """A node whose Slurm may tell it to end: another attempt follows, or Slurm says why not."""
+
+    room: Room
+    share: SlurmShare
+
+    def _judge(self, outcome: ProcessesOutcome) -> Verdict:
+        found = super()._judge(outcome)
+        if outcome.cause != "shutdown":
+            return found
+        words = "Slurm told it to end: preempted, requeued, cancelled or out of time"
+        return Verdict(State.LOST, Reason.PREEMPTED, words)
+
+    def _start_ranks(self) -> tuple[dict[int, int], ProcessEnd | None]:
+        """A batch script is sent the signal that it asked for; its steps have theirs from Slurm itself.
+
+        A command that uses all nodes starts when all are prepared.
+        """
+        if self.place.first_node_only:
+            self._wait_for_nodes()
+        if not self.task.request["passes_signals"]:
+            for passed in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
+                signal.signal(passed, signal.SIG_IGN)
+        pids, failed = super()._start_ranks()
+        wanted = self.task.request["batch_signal"]
+        if wanted is not None and pids:
+            number = getattr(signal, f"SIG{wanted[0]}", None) or int(wanted[0])
+            timer = threading.Timer(float(wanted[1]), _send, (next(iter(pids)), number))
+            timer.daemon = True
+            timer.start()
+        return pids, failed
+
+    def _wait_for_nodes(self) -> None:
+        """Say that this node is prepared; on the first node, return when all are."""
+        row, attempt = self.share.row, self.share.attempt
+        self.room.tell(row, attempt, f"ready-{self.share.node}", {"at": time.time()})
+        left = set(range(1, self.share.nodes)) if self.share.node == 0 else set()
+        while left:
+            left = {node for node in left if self.room.heard(row, attempt, f"ready-{node}") is None}
+            if left and not self._keep_on(-1):
+                self._check_stopped()
+                raise self._late("while the other nodes were prepared")
+
+    def _first_node_has_ended(self) -> bool:
+        return self.room.heard(self.share.row, self.share.attempt, "exit-0") is not None
+
+
+def _send(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def main() -> int:
+    # What is told before it can be understood must wait.
+    signal.pthread_sigmask(signal.SIG_BLOCK, REQUESTS)
+    place = Room(sys.argv[1])
+    request = place.request()
+    share = read_share(os.environ, request)
+    if not place.claim(share.job):
+        print(f"gofer: job {share.job} is a double of {share.run_id} and starts nothing", file=sys.stderr)
+        return 0
+    if share.attempt > 1 and place.has_succeeded(share.row, share.attempt - 1, share.nodes):
+        return 0  # only its last word was lost, with the node that should have written it
+    processes.adopt_orphans()
+    return _Agent(place, request, share).run()
+
+
+class _Agent:
+    def __init__(self, place: Room, request: dict[str, Any], share: SlurmShare) -> None:
+        self.room = place
+        self.request = request
+        self.share = share
+        self.engine = _engine(request["scratch"])
+        name = f"{share.run_id}.{share.attempt}.{share.node}"
+        self.work = os.path.join(self.engine, "work", name)
+        self.copy = self._copy()
+        self.code = os.path.join(self.copy, _CODE)
+        self.private = self._private()
+        self.store = request["store"] or os.path.join(self.work, "spool")
+
+    def _copy(self) -> str:
+        """The folder that holds the working copy. A command that starts on the first node alone reaches the
+        others by `srun`, which starts tasks in the same folder there: its copy is where all nodes see it.
+        """
+        if self.share.node > 0 or not self.request["layout"].get("first_node_only"):
+            return work_folders.node_folder(self.engine, os.path.basename(self.work), _CODE)
+        row = "" if self.share.row is None else f"{self.share.row}."
+        return self.room.at(f"c{row}{self.share.attempt}")
+
+    def _private(self) -> Private:
+        """The site's own environment, then the job's, then what only the run may know.
+
+        SLURM_SUBMIT_DIR is the copy of the folder that `gofer submit` was typed in, as batch scripts expect.
+        """
+        known = files.read_json(self.room.at(PRIVATE)) or {"environment": {}, "store": None, "folders": {}}
+        submit_dir = os.path.normpath(os.path.join(self.code, self.request["workdir"]))
+        has_steps = self.request["sbatch"] is not None or self.request["command_launcher"] == "srun"
+        site = {**own_environment(os.environ, is_batch=has_steps), "SLURM_SUBMIT_DIR": submit_dir}
+        if self.request["sbatch"] is not None:
+            site["SLURM_JOB_NAME"] = self.request["name"]
+        environment = {**site, **self.request["env"], **known["environment"]}
+        secrets = known.get("secrets") or ()
+        return Private(environment, known["store"], known["folders"], secrets, known.get("files"))
+
+    def run(self) -> int:
+        """0 when how it ended is written down and the store has it."""
+        for path in {self.work, self.copy}:
+            trees.remove_tree(path)
+            os.makedirs(path, mode=0o700)
+        ferry = None if self.request["store"] else self._ferry()
+        watch = Watch(-1, lambda: None)
+        watch.begin()
+        SlurmTermination(self.room, self.share, float(self.request["kill_wait_s"])).check()
+        self.room.tell(self.share.row, self.share.attempt, "begun", {"at": time.time()})
+        with work_folders.held(self.copy):
+            self._node(watch, set() if ferry is None else {ferry.pid}).run()
+        os.chdir("/")
+        record = self._exit_record()
+        is_success = record is not None and record["state"] == State.SUCCEEDED
+        if not is_success:
+            self._tell_end(record)
+        is_sent = ferry is None or ferry.finish()
+        if not is_sent:
+            self._keep_unsent()
+        if is_success:  # which it is when what came of it is in the store too
+            self._tell_end(record)
+        for path in {self.work, self.copy}:
+            trees.remove_tree(path)
+        return 0 if is_sent else 1
+
+    def _ferry(self) -> Ferry:
+        if self.private.store is None:
+            raise ValueError("what opens the store was lost")
+        return Ferry(self.store, self.private, self.share.run_id, self.request["sync"])
+
+    def _node(self, watch: Watch, spared: set[int]) -> Node:
+        at = self.share.place(self.request)
+        request = {**self.request, "store": self.store}
+        task = Task(request, at, row_values(self.request, self.share.row), self.code, self.private)
+        around = FolderContext(self.engine, watch, spared, self.private.environment)
+        folders = MappedFolders(request, self.private.folders, at, self.code, around)
+        folders.views_folder = self.work
+        node = SlurmNode(
+            task, watch=watch, cgroup=None, stage=stage, folders=folders, tell=lambda _: None, spared=spared
+        )
+        node.room, node.share = self.room, self.share
+        shared = os.path.join(os.path.dirname(self.room.path), KEPT)
+        tally = None if self.share.row is None else FileTally(self.room.at(KEPT_BYTES))
+        node.keeping = Keeping((shared, *work_folders.kept_folders(self.engine, self.code)), tally)
+        # In the folder that the nodes share: built once for the site.
+        node.package_cache = folder_in(os.path.dirname(os.path.dirname(self.room.path)))
+        if self.private.store is not None and self.share.attempt > 1:
+            is_ours = self.share.nodes == 1
+            run_id, attempt = self.share.run_id, self.share.attempt
+            node.past = Past(self.private.store, self.store, run_id, is_ours, self.share.node, attempt)
+        return node
+
+    def _exit_record(self) -> dict[str, Any] | None:
+        share = self.share
+        key = f"{run_layout.node_key(share.run_id, share.attempt, share.node)}/{run_layout.EXIT}"
+        return files.read_json(os.path.join(self.store, key))
+
+    def _tell_end(self, record: dict[str, Any] | None) -> None:
+        """Into the room; a failure also ends the other nodes of the attempt."""
+        share = self.share
+        if record is None:
+            return
+        self.room.tell(share.row, share.attempt, f"exit-{share.node}", record)
+        if share.nodes > 1 and record["state"] == State.FAILED:
+            from gofer.node.slurm.calls import SlurmError, call
+
+            self.room.tell(share.row, share.attempt, "failed", {"node": share.node})
+            try:
+                call(["scancel", "--signal=TERM", f"{share.raw}.{share.step}"])
+            except (SlurmError, OSError) as error:
+                print(f"gofer: the other nodes could not be told: {error}", file=sys.stderr, flush=True)
+
+    def _keep_unsent(self) -> None:
+        """What the store did not take is worth more than the shared file system's space."""
+        kept = os.path.join(os.path.dirname(self.room.path), "unsent", os.path.basename(self.work))
+        try:
+            shutil.copytree(os.path.join(self.store, run_layout.run_key(self.share.run_id)), kept)
+            print(f"gofer: what the store did not take is kept in {kept}", file=sys.stderr, flush=True)
+        except OSError as error:
+            print(f"gofer: what the store did not take could not be kept: {error}", file=sys.stderr)
+
+
+def _engine(wanted: str | None) -> str:
+    """A folder of this user's on this node, for working copies and copies of folders."""
+    places = [os.path.expandvars(wanted)] if wanted else []
+    return scratch.engine([*places, *(os.environ.get(name, "") for name in ("SLURM_TMPDIR", "TMPDIR"))])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

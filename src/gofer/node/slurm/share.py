@@ -1,0 +1,99 @@
+"""Which part of which run a program in a job is: from Slurm's variables and the run's request."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple
+
+from gofer.core.launch import RANK_VARIABLES, NodePlace
+
+# Below the ports that systems give out by themselves, so that nobody holds it by chance.
+_FIRST_PORT = 12000
+_PORTS = 20000
+
+
+class SlurmShare(NamedTuple):
+    """`job` is what `sbatch` said, `raw` the job's own number, which a row of an array has besides."""
+
+    run_id: str
+    row: int | None
+    attempt: int
+    node: int
+    nodes: int
+    job: str
+    raw: str
+    step: str
+    hosts: list[str]
+
+    def place(self, request: Mapping[str, Any]) -> NodePlace:
+        """GPUs are Slurm's to hand out. All nodes come to the same port by themselves."""
+        return NodePlace(
+            run_id=self.run_id,
+            attempt=self.attempt,
+            node=self.node,
+            nodes=self.nodes,
+            procs=request["layout"]["procs_per_node"],
+            gpus=None,
+            hosts=self.hosts,
+            port=_FIRST_PORT + int(self.raw) % _PORTS,
+            first_node_only=request["layout"].get("first_node_only", False),
+        )
+
+
+def read_share(environ: Mapping[str, str], request: Mapping[str, Any]) -> SlurmShare:
+    """KeyError outside of a job."""
+    raw = environ["SLURM_JOB_ID"]
+    index = environ.get("SLURM_ARRAY_TASK_ID")
+    row = None if index is None or not request["rows"] else int(index)
+    nodes = int(request["layout"]["nodes"])
+    hosts = environ.get("GOFER_HOSTS", "").split() or [environ.get("SLURMD_NODENAME", "localhost")] * nodes
+    return SlurmShare(
+        run_id=request["id"] if row is None else f"{request['id']}-{row}",
+        row=row,
+        attempt=int(environ.get("SLURM_RESTART_COUNT") or 0) + 1,
+        node=int(environ.get("SLURM_PROCID") or 0),
+        nodes=nodes,
+        job=environ.get("SLURM_ARRAY_JOB_ID") or raw,
+        raw=raw,
+        step=environ.get("SLURM_STEP_ID") or "",
+        hosts=hosts,
+    )
+
+
+# The tasks of the job. Ranks stand as the launch contract says, and programs would believe these instead.
+_OF_TASKS = (
+    *("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE"),
+    *("SLURM_TASKS_PER_NODE", "SLURM_TASK_PID", "SLURM_GTIDS", "SLURM_PRIO_PROCESS"),
+)
+# What differs from node to node; the batch script knows it of the first node alone.
+_OF_NODES = (
+    *("SLURM_NODEID", "SLURM_CPUS_ON_NODE", "SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS"),
+    *("SLURM_TOPOLOGY_ADDR", "SLURM_TMPDIR"),
+)
+_PREFIXES = ("GOFER_", "SLURM_", "PMI_", "PMIX_", "OMPI_")
+
+
+def own_environment(environ: Mapping[str, str], *, is_batch: bool = False) -> dict[str, str]:
+    """What Slurm and the site give to the command.
+
+    Slurm's variables are those of the batch script, which leaves them in GOFER_SLURM: `srun` in a run reads
+    them, and those of the agent's step would mislead it. A batch script, or
+    `srun` itself, finds all of them (`is_batch`).
+    """
+    lines = environ.get("GOFER_SLURM", "").splitlines()
+    batch = dict(line.split("=", 1) for line in lines if "=" in line)
+    batch.pop("SLURM_OPEN_MODE", None)  # gofer's own, for the output of the job's script
+    if is_batch:
+        return {**{name: environ[name] for name in environ if not name.startswith(_PREFIXES)}, **batch}
+    return {
+        **{name: value for name, value in environ.items() if _is_of_the_site(name)},
+        **{name: value for name, value in batch.items() if name not in (*_OF_TASKS, *_OF_NODES)},
+        **{name: environ[name] for name in _OF_NODES if name in environ},
+    }
+
+
+def _is_of_the_site(name: str) -> bool:
+    return name not in RANK_VARIABLES and not name.startswith(_PREFIXES)
+
+
+def row_values(request: Mapping[str, Any], row: int | None) -> dict[str, str]:
+    return {} if row is None else dict(zip(request["columns"], request["rows"][row]))

@@ -1,0 +1,53 @@
+"""What SIGTERM means in a Slurm job: gofer's abort, the failure of another node, or Slurm's own will."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+from gofer.node.slurm.handoff import Room
+from gofer.node.slurm.share import SlurmShare
+from gofer.node.watch import STOP, STOP_FOR_PEER, STOP_NOW, STOP_PATIENTLY
+
+# What is left of Slurm's own grace for writing down how it ended.
+_FAREWELL_S = 1.5
+
+
+class SlurmTermination:
+    """Hears SIGTERM before the watch does, and tells it what was meant. Main thread, once a process.
+
+    Slurm kills everything `kill_wait_s` after it asked, so the ranks' grace ends a little before.
+    """
+
+    def __init__(self, place: Room, share: SlurmShare, kill_wait_s: float) -> None:
+        self._room = place
+        self._share = share
+        self._kill_wait_s = kill_wait_s
+        self._as_shutdown: Any = signal.getsignal(signal.SIGTERM)
+        signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), STOP_NOW))
+        signal.signal(signal.SIGTERM, self._on_term)
+
+    def check(self) -> None:
+        """Act on an order that came before this process did."""
+        if self._room.stop_order(self._share.row) is not None:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def _on_term(self, number: int, frame: object) -> None:
+        order = self._room.stop_order(self._share.row)
+        if order is not None:
+            self._stop(order["grace_s"])
+        elif self._room.heard(self._share.row, self._share.attempt, "failed") is not None:
+            os.kill(os.getpid(), STOP_FOR_PEER)
+        else:
+            signal.setitimer(signal.ITIMER_REAL, max(0.2, self._kill_wait_s - _FAREWELL_S))
+            self._as_shutdown(number, frame)
+
+    def _stop(self, grace_s: float | None) -> None:
+        if grace_s is None:
+            os.kill(os.getpid(), STOP)
+        elif grace_s == 0.0:
+            os.kill(os.getpid(), STOP_NOW)
+        else:
+            signal.setitimer(signal.ITIMER_REAL, grace_s)
+            os.kill(os.getpid(), STOP_PATIENTLY)

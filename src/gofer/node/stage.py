@@ -1,0 +1,72 @@
+"""Brings to a node what a run needs before its command is started."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Mapping
+
+from gofer.core import files, run_layout
+from gofer.core.packs import Read, read_object
+from gofer.core.snapshot_names import ManifestError
+from gofer.node import checkout
+from gofer.node.project_environments import link_environments
+from gofer.node.task import Task
+
+
+def stage(task: Task) -> None:
+    """Put the code where the task wants it, with the times and modes of the person's files, and with links to
+    the environments of the project that this machine has.
+
+    Raises whatever keeps it from there.
+    """
+    snapshot = task.request["snapshot"]
+    if snapshot is None:
+        os.makedirs(task.code, exist_ok=True)
+        return
+    store = task.private.store
+    source = task.store if store is None else _reader(store)
+    times_key = run_layout.times_key(task.request["id"]) if task.origin.get("file_times") else None
+    checkout.restore(source, snapshot, task.code, times_key=times_key)
+    if task.origin.get("git"):
+        from gofer.node import git_folder  # few runs need it
+
+        read = checkout.folder_reader(source) if isinstance(source, str) else source
+        git_folder.unpack(read_object(read, run_layout.git_key(task.request["id"])), task.code)
+    link_environments(task.origin, task.code)
+
+
+def with_stdin(stage_code: Callable[[Task], None]) -> Callable[[Task], None]:
+    """As `stage_code`, and puts the standard input that was sent where rank 0 of the task reads it."""
+
+    def stage_both(task: Task) -> None:
+        stage_code(task)
+        if task.has_stdin and task.place.node == 0:
+            files.write_whole(task.stdin, _read_stdin(task), mode=0o600)
+
+    return stage_both
+
+
+def _read_stdin(task: Task) -> bytes:
+    key, size = run_layout.stdin_key(task.request["id"]), int(task.request["stdin"])
+    if task.private.store is not None:
+        return _reader(task.private.store)(key, 0, size) if size else b""
+    with open(os.path.join(task.store, key), "rb") as file:
+        return file.read()
+
+
+def _reader(spec: Mapping[str, Any]) -> Read:
+    """Reads from an object store; ManifestError for what is not there or cannot be had."""
+    from gofer.objects import open_objects
+    from gofer.objects.facts import ObjectNotFound, ObjectsError
+
+    objects = open_objects(spec)
+
+    def read(key: str, start: int, length: int) -> bytes:
+        try:
+            return objects.get_range(key, start, length)
+        except ObjectNotFound as error:
+            raise ManifestError(f"the store has no {key}") from error
+        except ObjectsError as error:
+            raise ManifestError(f"the store did not give {key}: {error}") from error
+
+    return read

@@ -1,0 +1,109 @@
+"""One node's share of an attempt as an agent gets it, and what its command is given."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Mapping, NamedTuple
+
+from gofer.core import launch, launcher_options, output_word, run_layout
+from gofer.core.code_variables import commit_variables, default_variables
+from gofer.core.secrets.run_secrets import Private
+from gofer.node.project_paths import lead_to_copy
+
+
+class Task(NamedTuple):
+    """`request` is what gofer.backends.node_request describes and more, `args` an array row's values."""
+
+    request: dict[str, Any]
+    place: launch.NodePlace
+    args: dict[str, str]
+    code: str
+    private: Private
+
+    @property
+    def store(self) -> str:
+        return str(self.request["store"])
+
+    @property
+    def origin(self) -> Mapping[str, Any]:
+        """Where the code came from, as gofer.model.run.CodeOrigin names it; empty without code."""
+        return self.request.get("code") or {}
+
+    @property
+    def spans(self) -> bool:
+        """Whether nodes of the run are on other machines, with queues of their own."""
+        return self.request.get("span") is not None
+
+    @property
+    def workdir(self) -> str:
+        return os.path.normpath(os.path.join(self.code, self.request.get("workdir") or "."))
+
+    @property
+    def has_stdin(self) -> bool:
+        """Whether standard input was sent along."""
+        return self.request.get("stdin") is not None
+
+    @property
+    def stdin(self) -> str:
+        """Where standard input that was sent along lies on the first node."""
+        return f"{self.code}.stdin"
+
+    def stdin_of(self, rank: int) -> str:
+        """What a rank reads: the input that was sent for rank 0, nothing for the others."""
+        return self.stdin if rank == 0 and self.has_stdin else os.devnull
+
+    @property
+    def argv(self) -> list[str]:
+        return output_word.fill(self.request["command"], self.args, self.output_folder)
+
+    @property
+    def output_folder(self) -> str:
+        """What the command finds as $GOFER_OUTPUT_DIR."""
+        return os.path.join(self.store, run_layout.outputs_key(self.place.run_id))
+
+    def launched(self, place: launch.NodePlace) -> launcher_options.Launched:
+        """The command as it starts on this node: as a launcher needs it, or under torchrun."""
+        request = self.request
+        if request.get("launcher") == "torchrun":
+            return launcher_options.under_torchrun(self.argv, place, self._workers)
+        name = request.get("command_launcher")
+        if name is None:
+            return launcher_options.Launched(self.argv, {})
+        launched = launcher_options.prepare(name, self.argv, place, self.launch_resources)
+        own = self.private.environment  # a variable that the person set stays
+        filled = {key: value for key, value in launched.environment.items() if key not in own}
+        return launched._replace(environment=filled)
+
+    @property
+    def _workers(self) -> int:
+        """The processes that torchrun starts on a node."""
+        return int(self.request.get("procs") or self.request["layout"].get("gpus_per_node") or 1)
+
+    @property
+    def launch_resources(self) -> launcher_options.LaunchResources:
+        """What a launcher may use. The hostfiles lie beside the code, which goes with the attempt."""
+        files = launcher_options.Hostfiles(self.code + ".hostfile", self.code + ".hydra-hostfile")
+        in_slurm = "SLURM_JOB_ID" in self.private.environment
+        resources = launcher_options.resources_of(self.request, files, in_slurm=in_slurm)
+        return resources.with_config_in(self.private.environment)
+
+    def environment(self, place: launch.NodePlace, rank: int, more: Mapping[str, str]) -> dict[str, str]:
+        """All that the command of a rank finds; `more` comes from what started it, under gofer's own."""
+        tags = self.request["tags"]
+        own = {
+            "GOFER_RUN_DIR": os.path.join(self.store, run_layout.run_key(place.run_id)),
+            "GOFER_OUTPUT_DIR": self.output_folder,
+            "GOFER_TARGET": self.request["target"],
+            "GOFER_TAGS": ",".join(f"{k}={v}" if v else k for k, v in tags.items()),
+            "PWD": self.workdir,
+        }
+        environment = {
+            **default_variables(self.origin),
+            **self.private.environment,
+            **more,
+            **launch.rank_environment(place, rank, launch.contract_of(self.request)),
+            **launch.argument_environment(self.args),
+            **commit_variables(self.origin),
+            **own,
+        }
+        return lead_to_copy(environment, self.origin, self.argv, self.code)

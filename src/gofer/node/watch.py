@@ -1,0 +1,266 @@
+"""Wait for a set of processes to end, and end them when it is time: the agent's only loop."""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import signal
+import time
+from typing import Callable, Iterable, NamedTuple
+
+# How a supervisor asks an agent to stop, with a signal for each request: gently, with the run's own grace;
+# gently, and whoever asks says when the grace is over; at once; and because another node failed. SIGTERM is
+# left to those who know nothing of runs, above all a machine that shuts down.
+STOP = signal.SIGRTMIN + 1
+STOP_PATIENTLY = signal.SIGRTMIN + 2
+STOP_NOW = signal.SIGRTMIN + 3
+STOP_FOR_PEER = signal.SIGRTMIN + 4
+REQUESTS = (STOP, STOP_PATIENTLY, STOP_NOW, STOP_FOR_PEER, signal.SIGTERM)
+
+_FORWARDED = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
+_GROUP_LOOK_S = 0.05
+_KILL_AGAIN_S = 1.0
+_HOLD_LOOK_S = 0.5
+
+
+class ProcessEnd(NamedTuple):
+    """How one process ended: an exit code or a signal, never both.
+
+    `peak_kib` is the most memory that it held, or one of the children that it waited for.
+    """
+
+    rank: int
+    pid: int
+    exit_code: int | None
+    signal: int | None
+    at: float
+    peak_kib: int = 0
+
+    @property
+    def failed(self) -> bool:
+        return self.exit_code != 0
+
+    @property
+    def status(self) -> int:
+        """As a shell would say it: the code, or 128 + the signal."""
+        return 128 + self.signal if self.signal is not None else self.exit_code or 0
+
+
+class ProcessesOutcome(NamedTuple):
+    """What happened to a set of processes.
+
+    `cause` is why they were stopped, None when all ended by themselves.
+    """
+
+    ended: list[ProcessEnd]
+    first_failure: ProcessEnd | None
+    cause: str | None
+
+
+class Watch:
+    """Signals, deadlines and ticks of one agent. One per process, main thread only.
+
+    `connection` is below 0 for an agent that nobody supervises.
+
+    An agent that is asked to stop between `end` and `begin` leaves at once: the request may be about a share
+    that it has finished, or about one that it has not read yet and now never starts. One that is `at_work`
+    from the start has nothing else to do in its life.
+    """
+
+    def __init__(self, connection: int, on_orphaned: Callable[[], None], *, at_work: bool = False) -> None:
+        self._is_at_work = at_work
+        self.cause: str | None = None
+        self.has_failed = False
+        self._firm = False
+        self._patient = False
+        self._forward: list[int] = []
+        self.has_supervisor = connection >= 0
+        self._connection = connection
+        self._on_orphaned = on_orphaned
+        self._wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for forwarded in _FORWARDED:
+            signal.signal(forwarded, lambda number, _: self._forward.append(number))
+        for request in REQUESTS:
+            signal.signal(request, self._on_request)
+        # Whoever forked this process blocked them, so that none came before it could be heard.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, REQUESTS)
+
+    @property
+    def is_orphaned(self) -> bool:
+        """The supervisor is gone: nothing else makes the connection of an agent at work readable."""
+        return self._connection < 0 or bool(select.select([self._connection], [], [], 0.0)[0])
+
+    @property
+    def is_firm(self) -> bool:
+        """Whether what is asked is to stop at once."""
+        return self._firm
+
+    def wait(self, fd: int, longest_s: float) -> None:
+        """Until the descriptor can be read, a request comes, or the time is over; where no rank runs."""
+        self._pause((), longest_s, also=fd)
+
+    def stop_for_peer(self) -> None:
+        """Another node failed on a machine from which no signal comes."""
+        self.cause = self.cause or "peer"
+
+    def begin(self) -> None:
+        """From here on requests are about the share at hand."""
+        self.cause = None
+        self._firm = self._patient = False
+        self._forward.clear()
+        self._is_at_work = True
+
+    def end(self) -> None:
+        """The share is done; nothing that is asked from here on is about it."""
+        self._is_at_work = False
+
+    def _on_request(self, number: int, _: object) -> None:
+        if not self._is_at_work:
+            os._exit(0)
+        if number in (STOP_FOR_PEER, signal.SIGTERM):
+            self.cause = self.cause or ("peer" if number == STOP_FOR_PEER else "shutdown")
+            return
+        self.cause = "user"
+        self._patient = number == STOP_PATIENTLY
+        self._firm = self._firm or number == STOP_NOW
+
+    def run(
+        self,
+        ranks: dict[int, int],
+        failed: ProcessEnd | None,
+        *,
+        limit_at: float | None,
+        grace_s: float,
+        tick: Callable[[], float],
+        on_end: Callable[[ProcessEnd], None] | None = None,
+    ) -> ProcessesOutcome:
+        """Wait until every process of `ranks` (pid → rank, each leading its session) has ended.
+
+        A failure (`failed` is one that came before), a request or the limit (monotonic) ends the others:
+        SIGTERM to each process group, `grace_s` later SIGKILL; until then what a rank that is gone left in
+        its group has its grace too. `tick` is called now and then; it says when next, in seconds. `on_end`
+        hears of every process that ended.
+        """
+        ended = [] if failed is None else [failed]
+        first, left, next_tick = failed, dict(ranks), 0.0
+        stopping: _Stopping | None = None
+        while True:
+            for one in self._reap(left):
+                ended.append(one)
+                if on_end is not None:
+                    on_end(one)
+                if one.failed and first is None and stopping is None:
+                    first = one
+            self.has_failed = first is not None
+            now = time.monotonic()
+            if stopping is None and left:
+                cause = self.cause or ("failure" if first else None) or _late(now, limit_at)
+                stopping = None if cause is None else _Stopping(cause, left, now)
+            if not left and (stopping is None or stopping.is_over()):
+                return ProcessesOutcome(ended, first, None if stopping is None else stopping.told_cause)
+            if now >= next_tick:
+                next_tick = now + tick()
+            look_at = limit_at if stopping is None else stopping.press(now, self._grace_s(stopping, grace_s))
+            self._pause(left, min(next_tick, math.inf if look_at is None else look_at) - now)
+
+    def hold(
+        self, *, limit_at: float | None, tick: Callable[[], float], is_over: Callable[[], bool]
+    ) -> ProcessesOutcome:
+        """Wait without processes of its own until `is_over`, a request or the limit (monotonic).
+
+        `tick` is called now and then, as by `run`; `is_over` with it and in between.
+        """
+        next_tick = 0.0
+        while True:
+            self._reap({})  # whatever the command has started here and left behind
+            now = time.monotonic()
+            cause = self.cause or _late(now, limit_at)
+            if cause is not None or is_over():
+                return ProcessesOutcome([], None, cause)
+            if now >= next_tick:
+                next_tick = now + tick()
+            until = min(next_tick, now + _HOLD_LOOK_S, math.inf if limit_at is None else limit_at)
+            self._pause((), until - now)
+
+    def _grace_s(self, stopping: _Stopping, own_s: float) -> float:
+        if self._firm:
+            return 0.0
+        return math.inf if self._patient and stopping.cause == "user" else own_s
+
+    def _reap(self, left: dict[int, int]) -> list[ProcessEnd]:
+        """Collect every ended child, also orphans that came to us; report the ones waited for."""
+        ended: list[ProcessEnd] = []
+        while True:
+            try:
+                pid, status, used = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return ended
+            if pid == 0:
+                return ended
+            if pid in left:
+                code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
+                sig = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+                ended.append(ProcessEnd(left.pop(pid), pid, code, sig, time.time(), used.ru_maxrss))
+
+    def _pause(self, left: Iterable[int], longest_s: float, *, also: int = -1) -> None:
+        watched = [fd for fd in (self._wake_read, self._connection, also) if fd >= 0]
+        ready, _, _ = select.select(watched, [], [], max(0.0, longest_s))
+        if self._wake_read in ready:
+            os.read(self._wake_read, 4096)
+        if self._connection in ready:
+            # Nothing is sent to an agent at work, so this is the end of its supervisor.
+            self._connection = -1
+            self._on_orphaned()
+        for number in self._forward:
+            for pid in left:
+                _signal_group(pid, number)
+        self._forward.clear()
+
+
+class _Stopping:
+    """Process groups on their way to the end: asked when this is made, killed when their grace is over."""
+
+    def __init__(self, cause: str, groups: Iterable[int], now: float) -> None:
+        self.cause = cause
+        self._since = now
+        self._groups = [pid for pid in groups if _signal_group(pid, signal.SIGTERM)]
+        self._killed_at: float | None = None
+
+    @property
+    def told_cause(self) -> str | None:
+        """None when they were stopped for the failure of one of them, which tells by itself."""
+        return None if self.cause == "failure" else self.cause
+
+    def is_over(self) -> bool:
+        """Nobody is left, or all were killed; what became of a killed process need not be waited for."""
+        self._groups = [pid for pid in self._groups if _signal_group(pid, 0)]
+        return self._killed_at is not None or not self._groups
+
+    def press(self, now: float, grace_s: float) -> float:
+        """Kill them if it is time; when to look again."""
+        if now < self._since + grace_s:
+            # Who has left the agent's own children but not its group says nothing when it ends.
+            return min(self._since + grace_s, now + _GROUP_LOOK_S)
+        if self._killed_at is None or now >= self._killed_at + _KILL_AGAIN_S:
+            self._killed_at = now
+            for pid in self._groups:
+                _signal_group(pid, signal.SIGKILL)
+        return self._killed_at + _KILL_AGAIN_S
+
+
+def _late(now: float, limit_at: float | None) -> str | None:
+    return "time-limit" if limit_at is not None and now >= limit_at else None
+
+
+def _signal_group(group: int, number: int) -> bool:
+    """False when nobody is in the group any more."""
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody is there who became another user
+    return True

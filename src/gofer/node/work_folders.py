@@ -1,0 +1,282 @@
+"""Where the working copies of runs are made, so that the path of a Unix socket in a copy is short enough.
+
+A command may bind `$PWD/run/ipc/inference-server.sock`, and the path of a socket has at most 107 bytes.
+
+    <home>/w/<run>/<copy>                          beside the queue, where that path is short enough
+    /var/tmp/gofer-<uid>/w/<mark>/<run>/<copy>     where it is not, and this folder can be used
+    work/<run>/copies in the folder of the queue   a link to the folder of the run's copies
+
+<home> is gofer's own folder on the disk of the queue or, where no queue is, on the scratch disk of a node.
+<mark> belongs to one queue, or to one node. The link lets every later supervisor find the copies, whatever
+its environment is. Only the queue that made a link follows it, so no queue removes the copies of another
+one. The folder work/<run> also holds what needs the disk of the queue and no short path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import stat
+import time
+from typing import Any, Iterator, List, Mapping, Optional
+
+from gofer.core import files, private_folder, trees
+from gofer.core.private_folder import ForeignFolder
+from gofer.core.queue_home import WORK_DIR_VARIABLE
+
+# The longest path of a working copy, in bytes: `sun_path` of unix(7) has 108, with the zero at its end.
+LONGEST_COPY = 107 - len("/run/ipc/inference-server.sock")
+# WORK_DIR_VARIABLE names another folder; with `none`, copies are made beside the queue only.
+_AWAY = "/var/tmp"
+_COPIES = "copies"
+# A disk other than that of the queue needs this much space, or as much as the disk of the queue has.
+_ENOUGH_BYTES = 10 * 2**30
+# The longest usual name of a copy: `<attempt>-<node>`, or `<pid>.<number>` of a row.
+_NAME_OF_ROW = "3fffff.9"
+# The bytes of a run's id: see gofer.model.ids.
+_ID_BYTES = 21
+# An agent locks the folder of its copies sooner than this.
+_NEW_S = 3600.0
+
+
+def work_folder(engine: str, request_id: str) -> str:
+    """What the runs of a request need on the disk of the queue; removed when the last of them has ended."""
+    return os.path.join(engine, "work", request_id)
+
+
+def copies_folder(engine: str, request_id: str, request: Mapping[str, Any], *, is_row: bool) -> str:
+    """The folder for working copies of a request, made if it is absent. Idempotent.
+
+    Where no short folder can be used, the answer is a longer one. No error: the agent that writes there
+    meets what is wrong with the disk. Other machines need not see the folder: see gofer.node.shared_copy.
+    """
+    found = _linked(engine, request_id)
+    try:
+        if found is not None and _is_usable(engine, found):
+            os.makedirs(found, mode=0o700, exist_ok=True)
+            return found
+        return _make_copies(engine, request_id, request, is_row)
+    except OSError:
+        return work_folder(engine, request_id)
+
+
+def _make_copies(engine: str, request_id: str, request: Mapping[str, Any], is_row: bool) -> str:
+    span = request.get("span")
+    # Machines that share a home have one folder each for their nodes of a run.
+    name = request_id if span is None else f"{request_id}.{span[0]}"
+    copy = _NAME_OF_ROW if is_row else f"99-{request['layout']['nodes'] - 1}"
+    path = os.path.join(_choose(engine, away_root(engine), f"{name}/{copy}"), name)
+    work = work_folder(engine, request_id)
+    os.makedirs(work, mode=0o700, exist_ok=True)
+    link = os.path.join(work, _COPIES)
+    files.remove(link)
+    os.symlink(path, link)  # before the folder: what a supervisor that is killed here made can be found
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    return path
+
+
+def node_folder(engine: str, name: str, copy: str) -> str:
+    """The folder for working copies of one node of a run, where no queue is; it need not be there.
+
+    `name` is that of the folder, `copy` that of a copy in it. Removes what agents that were killed on this
+    node left below /var/tmp; beside the scratch disk's other files, the site removes it. OSError when no
+    folder can be made.
+    """
+    away = _away_root(f"node {os.uname().nodename}")
+    root = _choose(engine, away, f"{name}/{copy}")
+    if root == away:
+        _remove_unlocked(root)
+    return os.path.join(root, name)
+
+
+def _remove_unlocked(root: str) -> None:
+    """Folders that no living agent of this node holds, and that are no longer new: see `held`."""
+    for name in os.listdir(root):
+        path = os.path.join(root, name)
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            continue  # gone meanwhile
+        try:
+            if time.time() - os.fstat(fd).st_ctime > _NEW_S:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                trees.remove_tree(path)
+        except OSError:
+            pass  # an agent holds it
+        finally:
+            os.close(fd)
+
+
+def _choose(engine: str, away: Optional[str], below: str) -> str:
+    """A folder for working copies, made 0700, under which the path `below` is short enough if possible."""
+    near = near_root(engine)
+    if away is not None and not fits(near, below) and fits(away, below):
+        try:
+            _check_disk(engine, os.path.dirname(_top(away)))
+            _own(away)
+            return away
+        except OSError:
+            pass  # another user's, or not to be used: a long path is better than none
+    private_folder.make(near)
+    return near
+
+
+def long_root(engine: str) -> Optional[str]:
+    """The folder for working copies where it is too long for Unix sockets in them; None where it is not."""
+    below = f"{'r' * _ID_BYTES}/99-0"
+    root = near_root(engine)
+    if not fits(root, below):
+        root = _choose(engine, away_root(engine), below)
+        with contextlib.suppress(OSError):
+            os.rmdir(root)  # as it was before, unless runs have copies there
+    return None if fits(root, below) else root
+
+
+def fits(root: str, below: str) -> bool:
+    """Whether a Unix socket can be bound in the copy `below` the folder, by either name of the folder."""
+    longest = max(len(os.fsencode(path)) for path in (root, os.path.realpath(root)))
+    return longest + 1 + len(os.fsencode(below)) <= LONGEST_COPY
+
+
+def near_root(engine: str) -> str:
+    """The folder for copies that belongs to gofer's folder on this disk."""
+    above, name = os.path.split(os.path.dirname(engine))
+    return os.path.join(above if name == "engine" else engine, "w")
+
+
+def away_root(engine: str) -> Optional[str]:
+    """The folder for copies of this queue below /var/tmp, whether it is there or not. None where unwanted."""
+    return _away_root(os.path.realpath(engine))
+
+
+def _away_root(owner: str) -> Optional[str]:
+    base = os.environ.get(WORK_DIR_VARIABLE) or _AWAY
+    if not os.path.isabs(base):
+        return None
+    return os.path.join(os.path.normpath(base), f"gofer-{os.getuid()}", "w", _mark(owner))
+
+
+def _mark(owner: str) -> str:
+    return hashlib.sha256(os.fsencode(owner)).hexdigest()[:8]
+
+
+def _top(away: str) -> str:
+    return os.path.dirname(os.path.dirname(away))
+
+
+def _check_disk(engine: str, base: str) -> None:
+    """OSError when programs cannot be run in the folder, others may rename in it, or its disk is small."""
+    status, space = os.stat(base), os.statvfs(base)
+    if status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX:
+        raise ForeignFolder(f"everybody may rename what is in {base}")
+    if space.f_flag & os.ST_NOEXEC:
+        raise PermissionError(f"no program can be run in {base}")
+    if status.st_dev != os.stat(engine).st_dev:
+        wanted = min(_free_bytes(os.statvfs(engine)), _ENOUGH_BYTES)
+        if _free_bytes(space) < wanted:
+            raise OSError(f"the disk of {base} has less than {wanted} bytes left")
+
+
+def _free_bytes(space: os.statvfs_result) -> int:
+    return space.f_bavail * space.f_frsize
+
+
+def _own(away: str) -> None:
+    """Make the folder if need be. ForeignFolder for one of another user, and for a link in its path."""
+    if os.path.islink(_top(away)):
+        raise ForeignFolder(f"{_top(away)} is a link and not this user's own folder")
+    private_folder.make(_top(away))
+    private_folder.make(away, owned=2)
+    _check_own(away)
+
+
+def _check_own(away: str) -> None:
+    for path in (_top(away), os.path.dirname(away), away):
+        status = os.lstat(path)
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+            raise ForeignFolder(f"{path} is not this user's own folder")
+
+
+def _linked(engine: str, request_id: str) -> Optional[str]:
+    """Where the copies of a request are; None for a request without a link, as an older gofer left it."""
+    try:
+        return os.readlink(os.path.join(work_folder(engine, request_id), _COPIES))
+    except OSError:
+        return None
+
+
+def is_away(engine: str, folder: str) -> bool:
+    """Whether a folder of copies is that of this queue below /var/tmp, or below what was named instead."""
+    return os.path.basename(os.path.dirname(folder)) == _mark(os.path.realpath(engine))
+
+
+def _is_usable(engine: str, folder: str) -> bool:
+    """A folder below /var/tmp is looked at each time: a cleaner may have removed it, and others made it."""
+    if not is_away(engine, folder):
+        return os.path.dirname(folder) == near_root(engine)
+    try:
+        _own(os.path.dirname(folder))
+    except OSError:
+        return False
+    return True
+
+
+def remove(engine: str, request_id: str) -> None:
+    """Remove the copies of a request that is over, and its other files on the disk of the queue. Idempotent.
+
+    A link that another queue made, as in a home that was copied as a whole, is not followed.
+    """
+    found = _linked(engine, request_id)
+    if found is not None:
+        trees.remove_tree(os.path.join(near_root(engine), os.path.basename(found)))
+        if is_away(engine, found):
+            _remove_away(found)
+    trees.remove_tree(work_folder(engine, request_id))
+
+
+def _remove_away(folder: str) -> None:
+    try:
+        _check_own(os.path.dirname(folder))
+        trees.remove_tree(folder)
+        os.rmdir(os.path.dirname(folder))
+    except OSError:
+        pass  # another user's, gone already, or other runs of the queue have copies there
+
+
+def kept_folders(engine: str, copy: Optional[str] = None) -> List[str]:
+    """Where working copies stay that hold more than may be kept, the best first; `gofer prune` removes them.
+
+    The second is on the disk of the working copy `copy`; without one, on the disk of /var/tmp.
+    """
+    kept = [os.path.join(engine, "kept")]
+    if copy is not None:
+        folder = os.path.dirname(copy)
+        return [*kept, os.path.join(os.path.dirname(folder), "kept")] if is_away(engine, folder) else kept
+    other = away_root(engine)
+    try:
+        if other is not None:
+            _check_own(other)
+            kept.append(os.path.join(other, "kept"))
+    except OSError:
+        pass  # there is none
+    return kept
+
+
+@contextlib.contextmanager
+def held(folder: str) -> Iterator[None]:
+    """Keep programs that clean /tmp and /var/tmp by age from the folder: systemd-tmpfiles skips what is
+    locked. The programs that a run starts do not hold the lock.
+    """
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(fd)

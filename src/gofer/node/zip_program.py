@@ -1,0 +1,50 @@
+"""The agent as one zip file that Python runs: `python3 agent.zip ROOM …`.
+
+It is unpacked once on each node, since modules in a zip are read anew by every process, and goes on from
+there with the same words. Several processes may do so at once. gofer.transport.bundle makes the zip.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from typing import NoReturn
+
+from gofer.core import scratch
+
+
+def main() -> NoReturn:
+    """Never returns: the zip becomes its unpacked self, and that ends as the agent of the node does."""
+    place = sys.path[0]
+    if os.path.isfile(place):
+        folder = unpack(place, scratch.engine([os.environ.get("TMPDIR", "")]))
+        sys.stdout.flush()
+        os.execv(sys.executable, [sys.executable, "-E", "-s", folder, *sys.argv[1:]])
+    from gofer.node.azure.program import main as node
+
+    sys.exit(node(sys.argv[1:]))
+
+
+def unpack(archive: str, engine: str) -> str:
+    """The folder with what the archive holds, named by its mark. Idempotent."""
+    import zipfile
+
+    with zipfile.ZipFile(archive) as packed:
+        folder = os.path.join(engine, "agent", packed.read("mark").decode("ascii"))
+        if not os.path.isdir(folder):
+            os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+            part = tempfile.mkdtemp(dir=os.path.dirname(folder))
+            packed.extractall(part)
+            _move(part, folder)
+    return folder
+
+
+def _move(part: str, folder: str) -> None:
+    try:
+        os.rename(part, folder)
+    except OSError:
+        shutil.rmtree(part, ignore_errors=True)
+        if not os.path.isdir(folder):
+            raise

@@ -1,0 +1,99 @@
+"""A small client for object stores, as a node has it: standard library only.
+
+`open_objects` takes plain data, so that it can travel to a node:
+
+    {"kind": "azure", "endpoint": …, "container": …, "prefix": …,
+     "sas": … | "account": …, "key": … | "token": … | "identity": {"client_id": …}}
+    {"kind": "s3", "endpoint": …, "bucket": …, "prefix": …, "region": …, "access_key": …, "secret_key": …,
+     "session_token": …}
+    {"kind": "file", "root": …}
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Union
+
+if TYPE_CHECKING:
+    from gofer.objects.azure import AzureObjects
+    from gofer.objects.base import ObjectService
+    from gofer.objects.client import Signer
+    from gofer.objects.files import FileObjects
+    from gofer.objects.patience import Policy
+    from gofer.objects.s3 import S3Objects
+
+
+def open_objects(
+    spec: Mapping[str, Any], *, policy: Optional[Policy] = None
+) -> Union[ObjectService, FileObjects]:
+    """The objects that `spec` opens. Asks nobody yet; ValueError for a spec that is none.
+
+    Whoever made the spec has written there, so the service is sure to be there, whatever the first try says.
+    """
+    from gofer.objects.patience import Policy
+
+    policy = (policy or Policy())._replace(is_sure=True)
+    kind = spec.get("kind")
+    if kind == "file":
+        from gofer.objects.files import FileObjects
+
+        return FileObjects(spec["root"])
+    if kind == "azure":
+        return open_azure(spec, _azure_signer(spec), policy=policy)
+    if kind == "s3":
+        return open_s3(spec, policy=policy)
+    raise ValueError(f"no such kind of objects: {kind!r}")
+
+
+def open_azure(spec: Mapping[str, Any], signer: Signer, *, policy: Optional[Policy] = None) -> AzureObjects:
+    """A container opened by any signer."""
+    from gofer.objects.azure import AzureObjects
+    from gofer.objects.client import Client
+
+    client = Client(spec["endpoint"], signer, policy=policy, **_timeouts(spec))
+    return AzureObjects(client, spec["endpoint"], spec["container"], spec.get("prefix", ""))
+
+
+def open_s3(spec: Mapping[str, Any], *, policy: Optional[Policy] = None) -> S3Objects:
+    """A bucket."""
+    from gofer.objects.client import Client
+    from gofer.objects.s3 import S3Objects
+    from gofer.objects.s3_auth import AccessKey, SigV4
+    from gofer.objects.wire import ServerAddress
+
+    url = s3_url(spec)
+    server = ServerAddress.of(url)
+    keys = AccessKey(spec["access_key"], spec["secret_key"], spec.get("session_token"))
+    region = spec.get("region") or "us-east-1"
+    signer = SigV4(keys, region, server.host_header, is_secure=server.scheme == "https")
+    client = Client(url, signer, policy=policy, **_timeouts(spec))
+    return S3Objects(client, url, spec["bucket"], spec.get("prefix", ""))
+
+
+def s3_url(spec: Mapping[str, Any]) -> str:
+    """The address of the bucket; its name stands in the host only where DNS and TLS allow it."""
+    endpoint, bucket = spec.get("endpoint"), spec["bucket"]
+    if endpoint:
+        return f"{endpoint.rstrip('/')}/{bucket}"
+    host = f"s3.{spec.get('region') or 'us-east-1'}.amazonaws.com"
+    return f"https://{host}/{bucket}" if "." in bucket else f"https://{bucket}.{host}"
+
+
+def _azure_signer(spec: Mapping[str, Any]) -> Signer:
+    from gofer.objects.azure_auth import Bearer, Sas, SharedKey, bare_token
+
+    if spec.get("key"):
+        return SharedKey(spec["account"], spec["key"])
+    if spec.get("sas"):
+        return Sas(bare_token(spec["sas"]))
+    if spec.get("identity") is not None:
+        from gofer.objects.identity import token_source
+
+        return Bearer(token_source(spec["identity"]))
+    token = spec["token"]
+    # A node has no way to get another; the service says when this one has expired.
+    return Bearer(lambda: (token, time.time() + 86400))
+
+
+def _timeouts(spec: Mapping[str, Any]) -> Mapping[str, float]:
+    return {"silence_timeout_s": float(spec["timeout_s"])} if "timeout_s" in spec else {}

@@ -1,0 +1,51 @@
+"""Compare and swap in a store that is a folder: one writer at a time, by a lock of the store."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from contextlib import contextmanager
+from typing import Iterator, Optional
+
+from gofer.objects.facts import ObjectNotFound
+from gofer.objects.files import TEMPORARY, FileObjects
+
+
+def compare_and_swap(root: str, key: str, old_md5: Optional[str], new: bytes) -> bool:
+    """Write `new` if the MD5 of the object is still `old_md5`, or with None if there is no object.
+
+    False, and nothing done, if not. Blocks while another process does the same in this store.
+    """
+    objects = FileObjects(root)
+    with locked(root):
+        try:
+            held: Optional[str] = hashlib.md5(objects.get(key)).hexdigest()
+        except ObjectNotFound:
+            held = None
+        if held != old_md5:
+            return False
+        objects.put(key, new)
+    return True
+
+
+def old_md5(old: Optional[bytes]) -> Optional[str]:
+    """As `compare_and_swap` takes it."""
+    return None if old is None else hashlib.md5(old).hexdigest()
+
+
+@contextmanager
+def locked(root: str) -> Iterator[None]:
+    """Hold the lock of the store at `root`."""
+    path = os.path.join(root, TEMPORARY, "swap.lock")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    flags = os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        lock = os.open(path, os.O_RDWR | flags, 0o666)
+    except PermissionError:  # another user of the store made it
+        lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)

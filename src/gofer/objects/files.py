@@ -1,0 +1,178 @@
+"""A folder with the verbs of an object store, for a node that has the store's file system mounted."""
+
+from __future__ import annotations
+
+import os
+from typing import Iterable, Iterator, Mapping, Optional
+
+from gofer.core import files
+from gofer.objects.facts import Exists, ObjectInfo, ObjectNotFound, ObjectsError
+from gofer.objects.link import Bytes
+
+# The name the laptop's file store gives unfinished writes; never listed there.
+TEMPORARY = ".gofer-tmp"
+_PIECE = 1 << 20
+
+
+class FileObjects:
+    """Objects are files below `root`, which must be there."""
+
+    def __init__(self, root: str) -> None:
+        self._root = os.path.abspath(root)
+
+    def get(self, key: str) -> bytes:
+        return self.get_range(
+            key, 0, os.path.getsize(self._path(key)) if os.path.isfile(self._path(key)) else 0
+        )
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """At most `length` bytes from `start`, all with -1; a negative start counts from the end."""
+        try:
+            with open(self._path(key), "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                file.seek(max(size + start, 0) if start < 0 else start)
+                return file.read(length)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise ObjectNotFound(404, "", "there is no such object") from None
+
+    def put(
+        self,
+        key: str,
+        data: Bytes,
+        *,
+        new: bool = False,
+        md5: Optional[bytes] = None,
+        metadata: Optional[Mapping[str, str]] = None,
+        etag: Optional[str] = None,
+    ) -> None:
+        """Files carry no metadata: it is dropped. Files have no tags either: `etag` says nothing."""
+        self._write(key, [data], new=new)
+
+    def put_stream(
+        self,
+        key: str,
+        pieces: Iterable[bytes],
+        *,
+        md5: Optional[bytes] = None,
+        metadata: Optional[Mapping[str, str]] = None,
+    ) -> int:
+        """Replace the object by the pieces joined; the bytes written."""
+        return self._write(key, pieces)
+
+    def _write(self, key: str, pieces: Iterable[Bytes], *, new: bool = False) -> int:
+        path = self._path(key)
+        temporary = os.path.join(self._root, TEMPORARY, f"{os.getpid()}-{os.urandom(8).hex()}")
+        os.makedirs(os.path.dirname(temporary), exist_ok=True)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        try:
+            with open(temporary, "xb") as file:
+                size = sum(file.write(piece) for piece in pieces)
+                file.flush()
+                os.fsync(file.fileno())
+            if new:
+                os.link(temporary, path)
+            else:
+                os.replace(temporary, path)
+        except FileExistsError:
+            raise Exists(409, "", "there is such an object already") from None
+        finally:
+            try:
+                os.unlink(temporary)
+            except FileNotFoundError:
+                pass
+        return size
+
+    def append(self, key: str, data: bytes) -> None:
+        """Add bytes at the end of the object in one write, making it if need be."""
+        path = self._path(key)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        try:
+            files.write_all(fd, data)
+        finally:
+            os.close(fd)
+
+    def stage(self, token: str, data: bytes) -> None:
+        """Add to the bytes that `commit` makes an object of; nobody sees them until then."""
+        self.append(f"{TEMPORARY}/{token}", data)
+
+    def commit(self, token: str, key: str) -> None:
+        """What was staged is the object now, at once; nothing staged makes an empty one."""
+        self.stage(token, b"")
+        path = self._path(key)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.replace(self._path(f"{TEMPORARY}/{token}"), path)
+
+    def unstage(self, token: str) -> None:
+        files.remove(self._path(f"{TEMPORARY}/{token}"))
+
+    def head(self, key: str) -> Optional[ObjectInfo]:
+        path = self._path(key)
+        if not os.path.isfile(path):
+            return None
+        status = os.stat(path)
+        return ObjectInfo(key, status.st_size, status.st_mtime)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """The object `prefix`, or all below the folder of that name, in key order."""
+        info = self.head(prefix) if prefix else None
+        if info:
+            yield info
+            return
+        yield from self._walk(prefix)
+
+    def _walk(self, folder: str) -> Iterator[ObjectInfo]:
+        """Folders sorted as `name/`: the order of the whole keys."""
+        try:
+            with os.scandir(self._path(folder) if folder else self._root) as entries:
+                found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for name, is_folder in sorted((f"{name}/" if is_dir else name, is_dir) for name, is_dir in found):
+            key = f"{folder}/{name}" if folder else name
+            info = None if is_folder else self.head(key)
+            if is_folder and key != f"{TEMPORARY}/":
+                yield from self._walk(key[:-1])
+            elif info:
+                yield info
+
+    def list_folders(self, prefix: str = "") -> Iterator[str]:
+        """The folders directly under `prefix`, in order."""
+        try:
+            with os.scandir(self._path(prefix) if prefix else self._root) as entries:
+                found = sorted(entry.name for entry in entries if entry.is_dir())
+        except (FileNotFoundError, NotADirectoryError):
+            return iter(())
+        return (name for name in found if prefix or name != TEMPORARY)
+
+    def copy(self, source: str, destination: str) -> None:
+        """ObjectNotFound when there is no such source."""
+        try:
+            with open(self._path(source), "rb") as file:
+                self._write(destination, iter(lambda: file.read(_PIECE), b""))
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise ObjectNotFound(404, "", "there is no such object") from None
+
+    def delete(self, keys: Iterable[str]) -> int:
+        return sum(self._delete(key) for key in keys)
+
+    def _delete(self, key: str) -> bool:
+        try:
+            os.unlink(self._path(key))
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return False
+        try:  # a folder is only its objects
+            self._tidy(key)
+        except OSError:
+            pass  # not empty, or not ours to remove
+        return True
+
+    def _tidy(self, key: str) -> None:
+        while "/" in key:
+            key = key.rpartition("/")[0]
+            os.rmdir(self._path(key))
+
+    def _path(self, key: str) -> str:
+        if any(part in ("", ".", "..") for part in key.split("/")) or "\0" in key:
+            raise ObjectsError(0, "key", f"{key!r} is not a key")
+        return os.path.join(self._root, key)

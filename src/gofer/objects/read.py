@@ -1,0 +1,109 @@
+"""Reading objects: whole, in ranges, in place, and as streams that go on where a connection broke."""
+
+from __future__ import annotations
+
+import time
+from typing import Callable, Iterator, Optional, Tuple
+
+from gofer.objects.client import Client, HttpRequest
+from gofer.objects.facts import ObjectInfo, ObjectNotFound, ObjectsError
+from gofer.objects.wire import HttpResponse
+
+_RESUMES = 8
+
+
+class ObjectReader:
+    """The verbs that read; how a key becomes a path, and what HEAD says, is the service's."""
+
+    client: Client
+
+    def head(self, key: str) -> Optional[ObjectInfo]:
+        raise NotImplementedError
+
+    def _path(self, key: str) -> str:
+        raise NotImplementedError
+
+    def get(self, key: str) -> bytes:
+        return self.client.call(self._read(key), HttpResponse.read)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """As in `gofer.storage.base.Store`."""
+        if start < 0 or length == 0:
+            info = self.head(key)
+            if info is None:
+                raise ObjectNotFound(404, "", "there is no such object")
+            start = max(info.size + start, 0) if start < 0 else start
+            if length == 0 or start >= info.size:
+                return b""
+        answer, data = self.client.call(self._read(key, start, start + length), _with_body)
+        if answer.status == 416:
+            return b""
+        return data[start : start + length] if answer.status == 200 else data
+
+    def read_into(self, key: str, start: int, buffer: memoryview, *, etag: Optional[str] = None) -> int:
+        """As in `gofer.storage.base.ReadsInto`."""
+        request = self._read(key, start, start + len(buffer), etag)
+
+        def fill(answer: HttpResponse) -> int:
+            if answer.status == 416:
+                answer.read()
+                return 0
+            if answer.status == 200 and start:
+                answer.close()
+                raise ObjectsError(200, "answer", "the service sends whole objects only")
+            return answer.read_into(buffer)
+
+        return self.client.call(request, fill)
+
+    def get_stream(self, key: str, start: int = 0, length: Optional[int] = None) -> Iterator[bytes]:
+        """As in `gofer.storage.base.Streams`."""
+        end = None if length is None else start + length
+        answer = self._answer(key, start, end, None)
+        return self._pieces(key, answer, start, end)
+
+    def _read(
+        self, key: str, start: int = 0, end: Optional[int] = None, etag: Optional[str] = None
+    ) -> HttpRequest:
+        headers = {"If-Match": etag} if etag else {}
+        if start or end is not None:
+            headers["Range"] = f"bytes={start}-{'' if end is None else end - 1}"
+        return HttpRequest("GET", self._path(key), headers=headers, fine=(416,))
+
+    def _answer(self, key: str, start: int, end: Optional[int], etag: Optional[str]) -> HttpResponse:
+        return self.client.call(self._read(key, start, end, etag), _ranged(start))
+
+    def _pieces(self, key: str, answer: HttpResponse, at: int, end: Optional[int]) -> Iterator[bytes]:
+        if answer.status == 416:
+            answer.close()
+            return
+        etag, stalled = answer.headers.get("etag"), 0
+        try:
+            while True:
+                try:
+                    for piece in answer.pieces():
+                        at += len(piece)
+                        stalled = 0
+                        yield piece
+                    return
+                except OSError as error:
+                    stalled += 1
+                    if stalled > _RESUMES:
+                        raise ObjectsError(0, "connection", f"the connection broke at byte {at}") from error
+                time.sleep(0.1 * 2**stalled)
+                answer = self._answer(key, at, end, etag)
+        finally:
+            answer.close()
+
+
+def _with_body(answer: HttpResponse) -> Tuple[HttpResponse, bytes]:
+    return answer, answer.read()
+
+
+def _ranged(start: int) -> Callable[[HttpResponse], HttpResponse]:
+    def check(answer: HttpResponse) -> HttpResponse:
+        if answer.status == 200 and start:
+            answer.close()
+            raise ObjectsError(200, "answer", "the service sends whole objects only")
+        return answer
+
+    return check

@@ -1,0 +1,277 @@
+"""HTTP/1.1 to one server over connections that stay open and are shared by threads.
+
+No more of HTTP than object stores speak. http.client spends more time on the head of a small answer than all
+else takes on the way of a small object; here it is one split.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import struct
+import threading
+from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from urllib.parse import urlsplit
+
+from gofer.objects.link import PIECE, Bytes, Cut, HttpConnection, ResponseHead, StaleConnection
+from gofer.objects.proxies import proxy_for
+
+if TYPE_CHECKING:
+    import ssl
+
+CONNECT_TIMEOUT_S = 10.0
+SILENCE_TIMEOUT_S = 60.0
+_MOST_IDLE = 256
+_LOOPBACK = re.compile(r"127(?:\.\d{1,3}){3}")
+
+_TRUSTED = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
+_contexts: Dict[Tuple[Optional[str], ...], ssl.SSLContext] = {}
+
+
+class ServerAddress(NamedTuple):
+    """Where requests go; `host_header` is the Host they name."""
+
+    scheme: str
+    host: str
+    port: int
+    host_header: str
+
+    @classmethod
+    def of(cls, url: str) -> ServerAddress:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"`{url}` is not the address of a service")
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        return cls(parts.scheme, parts.hostname, port, parts.netloc.rpartition("@")[2])
+
+
+class HttpResponse:
+    """The head of an answer, and its body, which must be read to its end or closed."""
+
+    __slots__ = ("_chunked", "_endless", "_head", "_keep", "_last_chunk", "_left", "_link", "status")
+
+    def __init__(self, link: HttpConnection, head: ResponseHead, has_body: bool) -> None:
+        self.status = head.status
+        self._head = head
+        self._link: Optional[HttpConnection] = link
+        self._chunked = has_body and head.is_chunked
+        self._endless = has_body and not self._chunked and head.length is None
+        # What is left of the body, or of the chunk; in an endless body never 0.
+        self._left = head.length if has_body and head.length and not self._chunked else int(self._endless)
+        self._last_chunk = not self._chunked
+        self._keep = not head.ends_it and not self._endless
+
+    @property
+    def headers(self) -> Dict[str, str]:
+        """By their names in small letters."""
+        return self._head.fields()
+
+    def read(self) -> bytes:
+        """The whole body; Cut when it is shorter than was promised."""
+        if not self._last_chunk or self._endless:
+            return b"".join(self.pieces())
+        body = self._open().read_all(self._left) if self._left else b""
+        if len(body) != self._left:
+            raise self._cut()
+        self._left = 0
+        self.close()
+        return body
+
+    def read_into(self, buffer: memoryview) -> int:
+        """Fill `buffer` from the body; the bytes read. What does not fit is not read."""
+        got = 0
+        if self._endless or not self._last_chunk:
+            return self._copy_into(buffer)
+        want = min(len(buffer), self._left)
+        while got < want:
+            read = self._open().read_into(buffer[got:want])
+            if not read:
+                raise self._cut()
+            got += read
+        self._left -= got
+        self.close()
+        return got
+
+    def _copy_into(self, buffer: memoryview) -> int:
+        """For a body whose length is not known beforehand."""
+        got = 0
+        for piece in self.pieces():
+            fits = piece[: len(buffer) - got]
+            buffer[got : got + len(fits)] = fits
+            got += len(fits)
+            if got == len(buffer):
+                break
+        self.close()
+        return got
+
+    def pieces(self) -> Iterator[bytes]:
+        """The body in pieces as they come."""
+        while self._left or self._next_chunk():
+            piece = self._open().read(PIECE if self._endless else min(self._left, PIECE))
+            if not piece:
+                if self._endless:
+                    break
+                raise self._cut()
+            self._left -= 0 if self._endless else len(piece)
+            yield piece
+        self.close()
+
+    def close(self) -> None:
+        """Give the connection back, or end it when there is more to come on it than it is worth."""
+        link, self._link = self._link, None
+        if link:
+            link.release(keep=self._keep and not self._left and self._last_chunk)
+
+    def _next_chunk(self) -> bool:
+        if self._last_chunk:
+            return False
+        link = self._open()
+        line = link.read_line() or link.read_line()  # the first may end the chunk before
+        try:
+            self._left = int(line.split(b";")[0], 16)
+        except ValueError:
+            raise self._cut() from None
+        if self._left < 0:
+            raise self._cut()
+        if self._left == 0:
+            self._last_chunk = True
+            while link.read_line():
+                pass
+        return self._left > 0
+
+    def _open(self) -> HttpConnection:
+        if self._link is None:
+            raise Cut("the answer was closed")
+        return self._link
+
+    def _cut(self) -> Cut:
+        self._keep = False
+        self.close()
+        return Cut("the answer ended too early")
+
+
+class Wire:
+    """The connections to one server. Any thread may send; each answer belongs to the thread that asked."""
+
+    def __init__(self, url: str, *, silence_timeout_s: float = SILENCE_TIMEOUT_S) -> None:
+        self.server = ServerAddress.of(url)
+        self._silence_timeout_s = silence_timeout_s
+        self._proxy = proxy_for(self.server.scheme, self.server.host, os.environ)
+        self._idle: List[HttpConnection] = []
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+
+    @property
+    def is_guarded(self) -> bool:
+        """As in `Client`."""
+        host = self.server.host
+        here = host in ("localhost", "::1") or _LOOPBACK.fullmatch(host) is not None
+        return self.server.scheme == "https" or (here and self._proxy is None)
+
+    def send(
+        self, method: str, target: str, headers: Dict[str, str], body: Optional[Bytes] = None
+    ) -> HttpResponse:
+        """One request; the answer when its head is there. OSError of all kinds when it does not come."""
+        link, is_new = self._link()
+        try:
+            link.write(self._head(method, target, headers, body), body)
+            head = link.read_head()
+            while 100 <= head.status < 200:
+                head = link.read_head()
+        except StaleConnection:
+            link.release(keep=False)
+            raise (
+                Cut("the server closed the connection without an answer") if is_new else StaleConnection()
+            ) from None
+        except BaseException:
+            link.release(keep=False)
+            raise
+        return HttpResponse(link, head, method != "HEAD" and head.status not in (204, 304))
+
+    def close(self) -> None:
+        """End the connections that wait; those in use end when they are given back."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for link in idle:
+            link.release(keep=False)
+
+    def _head(self, method: str, target: str, headers: Dict[str, str], body: Optional[Bytes]) -> bytes:
+        if self._proxy and self.server.scheme == "http":
+            target = f"http://{self.server.host_header}{target}"
+            if self._proxy.authorization:
+                headers = {**headers, "Proxy-Authorization": self._proxy.authorization}
+        lines = [f"{method} {target} HTTP/1.1", f"Host: {self.server.host_header}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        if body is not None:
+            lines.append(f"Content-Length: {len(body)}")
+        return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+    def _link(self) -> tuple[HttpConnection, bool]:
+        with self._lock:
+            if self._pid != os.getpid():  # forked: the connections are the parent's
+                self._idle, self._pid = [], os.getpid()
+            if self._idle:
+                return self._idle.pop(), False
+        return HttpConnection(self._connect(), self.take_back, whole=self.server.scheme == "http"), True
+
+    def _connect(self) -> socket.socket:
+        server, proxy = self.server, self._proxy
+        address = (proxy.host, proxy.port) if proxy else (server.host, server.port)
+        sock = socket.create_connection(address, timeout=CONNECT_TIMEOUT_S)
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if server.scheme == "https":
+                if proxy:
+                    _tunnel(HttpConnection(sock, self.take_back), server, proxy.authorization)
+                sock = trusted().wrap_socket(sock, server_hostname=server.host)
+                sock.settimeout(self._silence_timeout_s)
+            else:
+                _be_patient(sock, self._silence_timeout_s)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    def take_back(self, link: HttpConnection) -> bool:
+        """Keep a connection for the next request; False when there are enough."""
+        with self._lock:
+            if len(self._idle) >= _MOST_IDLE or self._pid != os.getpid():
+                return False
+            self._idle.append(link)
+            return True
+
+
+def _tunnel(link: HttpConnection, server: ServerAddress, authorization: Optional[str]) -> None:
+    lines = [f"CONNECT {server.host}:{server.port} HTTP/1.1", f"Host: {server.host}:{server.port}"]
+    if authorization:
+        lines.append(f"Proxy-Authorization: {authorization}")
+    link.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"), None)
+    status = link.read_head().status
+    if status != 200:
+        raise Cut(f"the proxy answers {status}")
+
+
+def _be_patient(sock: socket.socket, silence_s: float) -> None:
+    """Let the system keep the time: Python would ask it twice for every call. What takes too long is a
+    BlockingIOError then."""
+    limit = struct.pack("ll", int(silence_s), int(silence_s % 1 * 1e6))
+    sock.settimeout(None)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+
+
+def trusted() -> ssl.SSLContext:
+    """Certificates are read once; SSL_CERT_FILE and SSL_CERT_DIR name others than the system's, and
+    REQUESTS_CA_BUNDLE more where there is no SSL_CERT_FILE."""
+    named = tuple(os.environ.get(name) for name in _TRUSTED)
+    if named not in _contexts:
+        import ssl
+
+        context = ssl.create_default_context()
+        more = named[-1]
+        if more and os.path.exists(more) and not named[0]:
+            is_folder = os.path.isdir(more)
+            context.load_verify_locations(None if is_folder else more, more if is_folder else None)
+        _contexts[named] = context
+    return _contexts[named]

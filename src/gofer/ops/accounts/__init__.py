@@ -1,0 +1,1 @@
+"""Azure logins and profiles."""

@@ -1,0 +1,236 @@
+"""Signing in to Azure and out again, by the Azure command line where there is one, else by a code.
+
+Tokens are never part of what is told: only whose they are, for what, and when they end.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gofer.config.paths import Paths
+from gofer.errors import CredentialError, GoferError, UsageError
+from gofer.ops.accounts.azure_profiles import Profiles
+from gofer.text import format_time
+from gofer.transport import process
+from gofer.transport.attached import attend
+from gofer.transport.azure.profile import DEFAULT, TENANT_VARIABLE
+
+if TYPE_CHECKING:
+    from gofer.ops.session import Session
+
+# A person looks for a second factor meanwhile; a code is good for fifteen minutes.
+_LOGIN_S = 1200.0
+_LOGOUT_S = 120.0
+
+
+class LoginRequest(NamedTuple):
+    """What the person asked for. `secret` is that of the service principal `client`."""
+
+    profile: str | None = None
+    device_code: bool = False
+    tenant: str | None = None
+    client: str | None = None
+    secret: str | None = None
+    cloud: str | None = None
+
+
+def token_folder(paths: Paths) -> str:
+    """Where this user's tokens are kept on this machine."""
+    return str(paths.engine_dir / "azure")
+
+
+def find_az(environ: Mapping[str, str]) -> str | None:
+    """The Azure command line along the PATH."""
+    return shutil.which("az", path=environ.get("PATH", os.defpath))
+
+
+def sign_in(environ: Mapping[str, str], request: LoginRequest, say: Callable[[str], None]) -> dict[str, Any]:
+    """Blocks until the person is signed in; the facts of the profile. CredentialError when they are not.
+
+    What was kept of an earlier login of the profile is forgotten; a new profile goes again when it fails.
+    """
+    profiles = Profiles.of(environ)
+    name = request.profile or profiles.active
+    is_new = name not in profiles.names()
+    profiles.make(name)
+    try:
+        if request.tenant:
+            profiles.keep_tenant(name, request.tenant)
+        if request.cloud:
+            profiles.keep_cloud(name, request.cloud)
+        _enter(environ, profiles.environ_of(name), request, say)
+    except BaseException:
+        if is_new:
+            profiles.remove(name)
+        raise
+    return account_facts(environ, name)
+
+
+def _enter(
+    environ: Mapping[str, str], around: Mapping[str, str], request: LoginRequest, say: Callable[[str], None]
+) -> None:
+    if find_az(environ) is not None:
+        _by_az(around, request)
+        _forget_tokens(environ, around)
+    elif request.client:
+        raise UsageError(
+            "a service principal needs no login here: gofer reads it from the environment",
+            hint="set `AZURE_CLIENT_ID`, `AZURE_TENANT_ID` and `AZURE_CLIENT_SECRET`",
+        )
+    else:
+        _forget_tokens(environ, around)
+        _by_code(environ, around, say)
+
+
+def sign_out(environ: Mapping[str, str], profile: str | None) -> dict[str, Any]:
+    """Drop the login of the Azure command line in that profile, and every token that gofer kept of it."""
+    profiles = Profiles.of(environ)
+    name = profile or profiles.active
+    around = profiles.environ_of(name)
+    was = profiles.signed(name)
+    if was is not None:
+        _leave_az(around, profiles.folder_of(name), name)
+    dropped = _forget_tokens(environ, around)
+    profiles.keep_tenant(name, None)
+    profiles.keep_cloud(name, None)
+    return {"profile": name, "user": was.user if was else None, "signed_out": was is not None or dropped}
+
+
+def account_facts(environ: Mapping[str, str], name: str | None = None) -> dict[str, Any]:
+    """One profile in full: who, where, which subscriptions, and when kept tokens end. Asks nobody."""
+    from gofer.transport.azure.cloud import cloud_name
+    from gofer.transport.azure.credential import given
+
+    profiles = Profiles.of(environ)
+    active, origin = profiles.chosen()
+    name = name or active
+    folder = profiles.folder_of(name)
+    signed = profiles.signed(name)
+    return {
+        "profile": name,
+        "is_active": name == active,
+        "chosen_by": origin if name == active else None,
+        "folder": str(folder),
+        "user": signed.user if signed else None,
+        "user_kind": signed.kind if signed else None,
+        "tenant": profiles.tenant(name) or (signed.tenant if signed else None),
+        "cloud": cloud_name(profiles.environ_of(name)),
+        "subscriptions": [one._asdict() for one in signed.subscriptions] if signed else [],
+        "tokens": _tokens(environ, profiles.environ_of(name)),
+        "device_login": _has_device_login(environ, profiles.environ_of(name)),
+        "environment": given(environ),
+    }
+
+
+def profile_of(session: Session, target: str) -> str:
+    """The profile that a target works with; UnknownName for a target there is not."""
+    named = getattr(session.settings.target(target).options, "profile", None)
+    return Profiles.of(session.environ).choice(named)[0]
+
+
+def users_of(session: Session) -> dict[str, list[str]]:
+    """By profile, the targets of the kind `azureml` that work with it; one that cannot be read has none."""
+    found: dict[str, list[str]] = {}
+    for name in session.settings.target_names:
+        with suppress(GoferError):
+            if session.settings.target(name).kind == "azureml":
+                found.setdefault(profile_of(session, name), []).append(name)
+    return found
+
+
+def _by_az(around: Mapping[str, str], request: LoginRequest) -> None:
+    words = ["az", "login", "--output", "none"]
+    tenant = request.tenant or (around.get(TENANT_VARIABLE) if request.client else None)
+    if tenant:
+        words += ["--tenant", tenant]
+    if request.client:
+        if not tenant or not request.secret:
+            missing = "secret" if tenant else "tenant"
+            raise UsageError(
+                f"a service principal needs its {missing}",
+                hint="`--tenant T`, `AZURE_CLIENT_ID`, and the secret in `AZURE_CLIENT_SECRET` or on stdin",
+            )
+        # `@-` is the Azure command line's own way to read a value from stdin.
+        words += ["--service-principal", "--username", request.client, "--password", "@-"]
+    elif request.device_code or not _has_browser(around):
+        words.append("--use-device-code")
+    status = attend(words, timeout_s=_LOGIN_S, env=around, told=request.secret if request.client else None)
+    if status != 0:
+        raise CredentialError(
+            f"`az login` ended with status {status}, and nobody is signed in",
+            hint="its words are above; `gofer doctor azure` looks for the cause",
+        )
+
+
+def _has_browser(environ: Mapping[str, str]) -> bool:
+    """Whether a browser opened here would be seen by who types."""
+    shown = environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY") or environ.get("BROWSER")
+    return bool(shown) and not environ.get("SSH_CONNECTION")
+
+
+def _by_code(environ: Mapping[str, str], around: Mapping[str, str], say: Callable[[str], None]) -> None:
+    from gofer.config.redact import remember
+    from gofer.transport.azure.cloud import find_cloud
+    from gofer.transport.azure.credential import device_code
+
+    folder = token_folder(Paths.from_environment(environ))
+    cloud = find_cloud(around, folder)
+    token = device_code(cloud.scope, say, folder=folder, environ=around, authority=cloud.authority)
+    remember(token.value)
+
+
+def _leave_az(around: Mapping[str, str], folder: Path, name: str) -> None:
+    """The person's own profile loses the login in use alone; one of gofer's is emptied."""
+    words = ["az", "logout"] if name == DEFAULT else ["az", "account", "clear"]
+    if find_az(around) is not None:
+        done = process.run(words, timeout_s=_LOGOUT_S, env=dict(around))
+        if done.status == 0:
+            return
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise GoferError(f"`{' '.join(words)}` ended with status {done.status}: {said[-1] if said else ''}")
+    if name == DEFAULT:
+        raise GoferError(
+            f"`{folder}` holds a login of the Azure command line, which is not on the PATH",
+            hint="install `az`, or remove that folder yourself",
+        )
+    for path in folder.glob("*.json"):
+        path.unlink(missing_ok=True)
+
+
+def _forget_tokens(environ: Mapping[str, str], around: Mapping[str, str]) -> bool:
+    from gofer.transport.azure import credential
+
+    # Without a tenant: the tokens for all of them.
+    whole = {key: value for key, value in around.items() if key != TENANT_VARIABLE}
+    return credential.sign_out(token_folder(Paths.from_environment(environ)), whole)
+
+
+def _tokens(environ: Mapping[str, str], around: Mapping[str, str]) -> list[dict[str, Any]]:
+    """What gofer keeps of that profile; the end of each is all that is told."""
+    from gofer.transport.azure.profile import folder_of
+    from gofer.transport.azure.tokens import TokenFiles
+
+    place = f" in {folder_of(around)}"
+    found = TokenFiles(token_folder(Paths.from_environment(environ))).held()
+    return [
+        {
+            "scope": one.scope,
+            "by": one.who.partition(" in ")[0],
+            "expires": format_time(one.expires_at),
+            "left_s": round(one.expires_at - time.time()),
+        }
+        for one in found
+        if one.who.partition("\0")[0].endswith(place)
+    ]
+
+
+def _has_device_login(environ: Mapping[str, str], around: Mapping[str, str]) -> bool:
+    from gofer.transport.azure.device import is_kept
+
+    return is_kept(token_folder(Paths.from_environment(environ)), around)

@@ -1,0 +1,235 @@
+"""Logins to Azure side by side: a profile is a folder of its own for the Azure command line.
+
+`default` is the person's own (`~/.azure`, or what `AZURE_CONFIG_DIR` says) and is never touched. The others
+lie beside gofer's settings. The profile in use is, nearest first: `GOFER_AZURE_PROFILE`, the `profile:` of
+the target or the store, `AZURE_CONFIG_DIR`, what `gofer account use` chose, the default. Asks nobody: who is
+signed in is read off the files of `az`. No environment of a process is changed: each profile has a mapping of
+its own, so that one command works with several.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from gofer.config.paths import Paths, home_folder
+from gofer.config.sections import NAME_PATTERN
+from gofer.core.json_text import parse_json
+from gofer.errors import GoferError, UnknownName, UsageError
+from gofer.text import did_you_mean
+from gofer.transport.azure.cloud import in_cloud
+from gofer.transport.azure.credential import is_given
+from gofer.transport.azure.profile import (
+    CLOUD_VARIABLE,
+    DEFAULT,
+    FOLDER_VARIABLE,
+    TENANT_VARIABLE,
+    VARIABLE,
+    login_command,
+)
+
+
+class Subscription(NamedTuple):
+    """One subscription that a login sees."""
+
+    id: str
+    name: str
+    tenant: str
+    is_default: bool
+    state: str = ""
+
+
+class Signed(NamedTuple):
+    """Who is signed in to a profile by the Azure command line: the name of a person or of an application."""
+
+    user: str
+    kind: str
+    tenant: str
+    subscriptions: tuple[Subscription, ...]
+
+
+class Profiles:
+    """The profiles of one user. Nothing is made before `make` or `use`."""
+
+    def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._environ = environ
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> Profiles:
+        return cls(Paths.from_environment(environ).config_file.parent / "azure", environ)
+
+    def names(self) -> list[str]:
+        """`default` first, then the others in order."""
+        found = sorted(path.name for path in self._folder.iterdir()) if self._folder.is_dir() else []
+        return [DEFAULT, *(name for name in found if _is_name(name) and (self._folder / name).is_dir())]
+
+    @property
+    def active(self) -> str:
+        """The profile in use; it may be gone, which `folder_of` says."""
+        return self.chosen()[0]
+
+    def chosen(self) -> tuple[str, str]:
+        """The profile in use and who says so."""
+        return self.choice(None)
+
+    def choice(self, named: str | None) -> tuple[str, str]:
+        """The profile in use where a line of the settings names one, and who says so."""
+        forced = self._environ.get(VARIABLE)
+        if forced:
+            return forced, f"env {VARIABLE}"
+        if named:
+            return named, "its `profile`"
+        if self._environ.get(FOLDER_VARIABLE):
+            return DEFAULT, f"env {FOLDER_VARIABLE}"
+        try:
+            kept = self._choice.read_text().strip()
+        except OSError:
+            kept = ""
+        return (kept, "`gofer account use`") if kept and _is_name(kept) else (DEFAULT, "built-in")
+
+    def asking(self, named: str | None) -> str:
+        """As `choice`; `default` where the environment itself says who asks."""
+        return DEFAULT if is_given(self._environ) else self.choice(named)[0]
+
+    def folder_of(self, name: str) -> Path:
+        """The folder that `az` has for that profile; UnknownName when there is no such profile."""
+        if name == DEFAULT:
+            own = self._environ.get(FOLDER_VARIABLE)
+            return Path(own) if own else home_folder(self._environ) / ".azure"
+        if name not in self.names():
+            raise UnknownName(f"there is no Azure profile `{name}`", hint=self._mend(name))
+        return self._folder / name
+
+    def _mend(self, name: str) -> str:
+        near = did_you_mean(name, self.names())
+        makes = f"{login_command(name)} makes it" if _is_name(name) else "`gofer account` lists them"
+        return f"{near} {makes}" if near else makes
+
+    def environ_for(self, owner: str, named: str | None) -> dict[str, str]:
+        """As `environ_of`, for what the settings name a profile of, or do not; `owner` is told when it is
+        gone: `the target `eus``. Where the environment itself says who asks, no profile needs to be there.
+        """
+        if is_given(self._environ):
+            return {**self._environ, VARIABLE: DEFAULT}
+        name = self.asking(named)
+        if name == named and name != DEFAULT and name not in self.names():
+            raise UnknownName(
+                f"{owner} names the Azure profile `{name}`, which is not there", hint=self._mend(name)
+            )
+        return self.environ_of(name)
+
+    def environ_of(self, name: str) -> dict[str, str]:
+        """The environment in which the Azure command line, and azure-identity, work with that profile."""
+        own = {VARIABLE: name}
+        if name != DEFAULT:
+            own[FOLDER_VARIABLE] = str(self.folder_of(name))
+        tenant, cloud = self.tenant(name), self._kept("cloud", name)
+        if tenant and not self._environ.get(TENANT_VARIABLE):
+            own[TENANT_VARIABLE] = tenant
+        if cloud and not self._environ.get(CLOUD_VARIABLE):
+            own = in_cloud(cloud, own)
+        return {**self._environ, **own}
+
+    def tenant(self, name: str) -> str | None:
+        """The tenant that the person signed in to, where they named one: a guest is at home in another."""
+        return self._kept("tenant", name)
+
+    def keep_tenant(self, name: str, tenant: str | None) -> None:
+        self._keep("tenant", name, tenant)
+
+    def keep_cloud(self, name: str, cloud: str | None) -> None:
+        """The cloud that the person signed in to, where they named one; `environ_of` has it then."""
+        self._keep("cloud", name, cloud)
+
+    def _kept(self, what: str, name: str) -> str | None:
+        try:
+            return (self._folder / f".{what}.{name}").read_text().strip() or None
+        except OSError:
+            return None
+
+    def _keep(self, what: str, name: str, value: str | None) -> None:
+        path = self._folder / f".{what}.{name}"
+        if value is None:
+            path.unlink(missing_ok=True)
+        else:
+            _check_name(value)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.write_text(f"{value}\n")
+
+    def make(self, name: str) -> None:
+        """Make the profile's folder, for the user alone; nothing happens when it is there."""
+        _check_name(name)
+        if name != DEFAULT:
+            (self._folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def use(self, name: str) -> None:
+        """Choose the profile for this user's commands; UnknownName when there is none."""
+        self.folder_of(name)
+        if name == DEFAULT:
+            self._choice.unlink(missing_ok=True)
+            return
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        part = self._choice.with_suffix(f".{os.getpid()}")
+        part.write_text(f"{name}\n")
+        os.replace(part, self._choice)
+
+    def remove(self, name: str) -> None:
+        """Remove the profile and the login in it; `default` is not gofer's to remove."""
+        if name == DEFAULT:
+            raise UsageError(
+                "the profile `default` is your own login of the Azure command line, and stays",
+                hint="`gofer logout --profile default` signs it out",
+            )
+        folder = self.folder_of(name)
+        was = self.chosen()
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            raise GoferError(f"cannot remove `{folder}`: {error.strerror}") from None
+        self.keep_tenant(name, None)
+        self.keep_cloud(name, None)
+        if was == (name, "`gofer account use`"):
+            self._choice.unlink(missing_ok=True)
+
+    def signed(self, name: str) -> Signed | None:
+        """Who is signed in, as the profile's files have it; None when nobody is, or they cannot be read."""
+        try:
+            # The Azure command line begins the file with a byte order mark.
+            text = (self.folder_of(name) / "azureProfile.json").read_text(encoding="utf-8-sig")
+            found = parse_json(text)["subscriptions"]
+            rows = [_subscription(one) for one in found]
+            first = next((one for one in found if one.get("isDefault")), found[0] if found else None)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+        if first is None:
+            return None
+        user = first.get("user")
+        known = user if isinstance(user, dict) else {}
+        tenant = str(first.get("tenantId", ""))
+        return Signed(str(known.get("name", "")), str(known.get("type", "")), tenant, tuple(rows))
+
+    @property
+    def _choice(self) -> Path:
+        return self._folder / ".active"
+
+
+def _subscription(one: dict[str, object]) -> Subscription:
+    id, name, tenant, state = (str(one.get(key, "")) for key in ("id", "name", "tenantId", "state"))
+    return Subscription(id, name, tenant, bool(one.get("isDefault")), state)
+
+
+def _is_name(name: str) -> bool:
+    return re.fullmatch(NAME_PATTERN, name) is not None and len(name) <= 100
+
+
+def _check_name(name: str) -> None:
+    if not _is_name(name):
+        raise UsageError(
+            f"{name!r} cannot be the name of a profile or a tenant",
+            hint="use letters, digits, `_`, `.` and `-`",
+        )

@@ -1,0 +1,1 @@
+"""Data in mapped folders and stores: list, move, remove, check."""

@@ -1,0 +1,134 @@
+"""Looking at data: what is there, how much, and what a person may have meant. Reads only.
+
+Packed folders are seen as the files they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from gofer.errors import KeyNotFound
+from gofer.text import did_you_mean
+from gofer.transfer.packs.store import PackView
+from gofer.transfer.packs.view import join
+
+if TYPE_CHECKING:
+    from gofer.ops.data.places import StorePath
+    from gofer.storage.base import ObjectInfo
+
+_MOST_NEAR = 1000
+
+
+class ListingEntry(NamedTuple):
+    """One line of a listing; a folder has neither size nor time, and its path ends with a slash."""
+
+    path: str
+    key: str
+    size: int | None = None
+    modified: float | None = None
+
+
+class Usage(NamedTuple):
+    """How much lies in a folder, all that is below it counted."""
+
+    path: str
+    files: int
+    bytes: int
+
+
+def view(place: StorePath, *, ahead: bool = False) -> PackView:
+    """The place's store with its packs opened."""
+    return PackView(place.store, place.top, ahead=ahead)
+
+
+def list_entries(place: StorePath, *, recursive: bool = False) -> Iterator[ListingEntry]:
+    """What begins with the place's name: the file, what is in the folder, and files and folders whose names
+    go on. With a slash at its end, and for a whole folder or store, what is in it.
+
+    One level, or with `recursive` all files below, as a stream in the order of names. KeyNotFound, with near
+    names, when there is nothing.
+    """
+    found = _files(place) if recursive else _levels(place)
+    first = next(found, None)
+    if first is not None:
+        yield first
+        yield from found
+    elif not place.is_whole:
+        raise missing(place)
+
+
+def usage(place: StorePath) -> list[Usage]:
+    """Each folder directly in the place, then the place itself; KeyNotFound when there is nothing."""
+    sums: dict[str, list[int]] = {}
+    files = size = 0
+    skip = len(place.key) + 1 if place.key else 0
+    for info in view(place).list(place.key):
+        files, size = files + 1, size + info.size
+        folder, slash, _ = info.key[skip:].partition("/")
+        if slash:
+            both = sums.setdefault(folder, [0, 0])
+            both[0] += 1
+            both[1] += info.size
+    if not files and not place.is_whole:
+        raise missing(place)
+    inner = [Usage(f"{place.name(join(place.key, name))}/", *both) for name, both in sorted(sums.items())]
+    return [*inner, Usage(str(place), files, size)]
+
+
+def missing(place: StorePath) -> KeyNotFound:
+    """The error for a place where nothing is; its hint names what is nearest."""
+    parent, _, name = place.key.rpartition("/")
+    names = [one for one, _ in zip(_names(place, parent), range(_MOST_NEAR), strict=False)]
+    near = did_you_mean(name, names)
+    hint = f"`gofer ls {place.name(parent)}` shows what is there"
+    if near:
+        word = near.split("`")[1]
+        hint = f"did you mean `{place.name(join(parent, word))}`?"
+    return KeyNotFound(f"there is nothing at `{place}`", hint=hint if place.key != place.top else None)
+
+
+def _names(place: StorePath, parent: str) -> Iterator[str]:
+    return (
+        one if isinstance(one, str) else one.key.rpartition("/")[2] for one in view(place).list_level(parent)
+    )
+
+
+def _files(place: StorePath) -> Iterator[ListingEntry]:
+    store = view(place)
+    exact = place.slash or place.is_whole
+    listed = store.list(place.key) if exact else store.list_beginning(place.key)
+    return (_entry(place, info) for info in listed if not (place.slash and info.key == place.key))
+
+
+def _levels(place: StorePath) -> Iterator[ListingEntry]:
+    """Of the level that the place is in, what begins with its name; the folder of that name is opened."""
+    store = view(place)
+    if place.slash or place.is_whole:
+        yield from _level(store, place, place.key, "")
+        return
+    parent, _, name = place.key.rpartition("/")
+    for entry in _level(store, place, parent, name):
+        if entry.size is None and entry.key == place.key:
+            yield from _level(store, place, place.key, "")
+        else:
+            yield entry
+
+
+def _level(store: PackView, place: StorePath, folder: str, beginning: str) -> Iterator[ListingEntry]:
+    found: dict[str, ListingEntry] = {}
+    for one in store.list_level(folder):
+        name = one if isinstance(one, str) else one.key.rpartition("/")[2]
+        if not name.startswith(beginning):
+            continue
+        if isinstance(one, str):
+            key = join(folder, name)
+            found[f"{name}/"] = ListingEntry(f"{place.name(key)}/", key)
+        else:
+            found[name] = _entry(place, one)
+    for name in sorted(found):
+        yield found[name]
+
+
+def _entry(place: StorePath, info: ObjectInfo) -> ListingEntry:
+    return ListingEntry(place.name(info.key), info.key, info.size, info.modified)

@@ -1,0 +1,250 @@
+"""What a word on the command line means: a path in a mapped folder, `store:path`, `run:path`, a URL, or a
+path of this machine.
+
+`data/voc20` is the folder `data` of the chosen target and the path `voc20` in it. The word is read from the
+current folder, so that it also works below the project's folder and as an absolute path.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from gofer.config.folders import folders_of
+from gofer.core import folder_modes
+from gofer.errors import GoferError, UnknownName, UsageError
+from gofer.text import did_you_mean
+
+if TYPE_CHECKING:
+    from gofer.config.folders import MappedFolder
+    from gofer.config.settings import Settings
+    from gofer.ops.session import Session
+    from gofer.storage.base import Store
+
+# A store with such a name could be taken for a run.
+_MAY_BE_RUN = re.compile(r"[0-9a-z]{6}|r\d{6}-\d{6}-[0-9a-z]+")
+_LOCAL = ("./", "../", "/", "~")
+
+
+class StorePath(NamedTuple):
+    """A path in a store.
+
+    `top` is the key of the folder that the word was found in, `label` what a person calls that, and `here`
+    the same folder on this machine, if it is a mapped one. `slash` is whether the word ended with one, and
+    so means a folder.
+    """
+
+    store: Store
+    key: str
+    top: str
+    label: str
+    here: Path | None = None
+    slash: bool = False
+
+    @property
+    def inside(self) -> str:
+        """The path below `top`."""
+        return self.key[len(self.top) :].lstrip("/")
+
+    @property
+    def local(self) -> Path | None:
+        """The same path on this machine, if it lies in a mapped folder."""
+        return self.here / self.inside if self.here else None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of a mapped folder, or all of a store."""
+        return self.key == self.top
+
+    def name(self, key: str) -> str:
+        """A key at or below `top` in the person's words."""
+        rest = key[len(self.top) :].lstrip("/")
+        return self.label + (f"/{rest}" if rest and not self.label.endswith((":", "/")) else rest)
+
+    def __str__(self) -> str:
+        return self.name(self.key)
+
+    def at(self, key: str) -> StorePath:
+        """The place of another key at or below `top`."""
+        return self._replace(key=key, slash=False)
+
+
+def data_target(settings: Settings, named: str | None) -> str:
+    """The target whose folders are meant: the one named, else the default one."""
+    return named or settings.default_target
+
+
+def resolve(session: Session, word: str, target: str | None = None) -> StorePath:
+    """The place that `word` means; UnknownName, with the folders there are, when it means none."""
+    if not word:
+        raise UsageError("an empty path means nothing", hint="name a path such as `data/voc20`")
+    if "://" in word:
+        return _from_url(session, word)
+    name = data_target(session.settings, target)
+    folders = folders_of(session.settings, name)
+    found = _mapped(session, word, folders)
+    if found:
+        return found
+    store, colon, path = word.partition(":")
+    if colon and store and (place := _in_store(session, store, path) or _in_run(session, store, path)):
+        return place
+    raise _unmapped(session, word, name, folders)
+
+
+def resolve_end(session: Session, word: str, target: str | None = None) -> StorePath | Path:
+    """As `resolve`, for a command that takes local paths too: `./x`, `../x`, `/x`, `~/x`, `.`, and any word
+    that no mapped folder and no store has.
+    """
+    if word in (".", "..") or word.startswith(_LOCAL):
+        return Path(os.path.abspath(session.folder / os.path.expanduser(word)))
+    if word.startswith("file://") and not _store_of(session, word):
+        return _file_path(word)
+    try:
+        return resolve(session, word, target)
+    except UnknownName:
+        if "://" in word or (":" in word and not os.path.lexists(session.folder / word)):
+            raise
+        return Path(os.path.abspath(session.folder / word))
+
+
+def _mapped(session: Session, word: str, folders: dict[str, MappedFolder]) -> StorePath | None:
+    path = os.path.normpath(session.folder / os.path.expanduser(word))
+    slash = word.endswith("/")
+    for folder in folders.values():
+        here = os.path.normpath(folder.root / folder.name)
+        if path == here or path.startswith(f"{here}/"):
+            return _place(session, folder, path[len(here) + 1 :], slash)
+    # Below the project's folder, `data/x` still means the project's.
+    first, _, rest = os.path.normpath(word).partition("/")
+    if first not in folders or os.path.isabs(word):
+        return None
+    if os.path.lexists(path):
+        raise UsageError(
+            f"`{word}` is both `{path}` and a path in the mapped folder `{folders[first].root / first}`",
+            hint=f"give the command in `{folders[first].root}`, or the whole path",
+        )
+    return _place(session, folders[first], rest, slash)
+
+
+def _place(session: Session, folder: MappedFolder, rest: str, slash: bool) -> StorePath:
+    folder.check()
+    top = folder_modes.path_of_all_runs(folder.path)
+    key = "/".join(part for part in (top, rest) if part)
+    return StorePath(session.store(folder.store), key, top, folder.name, folder.root / folder.name, slash)
+
+
+def _in_store(session: Session, name: str, path: str) -> StorePath | None:
+    try:
+        session.settings.store(name)
+    except UnknownName:
+        return None
+    _say_if_run(session, name)
+    return StorePath(session.store(name), path.strip("/"), "", f"{name}:", None, path.endswith("/"))
+
+
+def _in_run(session: Session, name: str, path: str) -> StorePath | None:
+    """Among the files that a run left."""
+    from gofer.ops.files.run_store import view_of
+
+    key = path.strip("/")
+    found = view_of(session, name, key)
+    if found is None:
+        return None
+    view, row = found
+    if key and not path.endswith("/"):
+        view.say_if_both(key)
+    return StorePath(view, key, "", f"{row.short_id}:", None, path.endswith("/"))
+
+
+def _say_if_run(session: Session, name: str) -> None:
+    """A store's name wins over a run's."""
+    if not _MAY_BE_RUN.fullmatch(name) or not session.paths.ledger_file.exists():
+        return
+    from gofer.ops.files.run_store import names_run
+
+    if names_run(session, name):
+        session.say(
+            f"`{name}:` is the store of that name; a run has the id `{name}` too: name it by its whole id"
+        )
+
+
+def _from_url(session: Session, url: str) -> StorePath:
+    """A URL below that of a store in the settings has its credentials; any other is opened by itself."""
+    slash = url.endswith("/")
+    held = _store_of(session, url)
+    if held:
+        name, key = held
+        root = session.settings.store(name).url.rstrip("/")
+        return StorePath(session.store(name), key, "", f"{root}/", None, slash)
+    if url.startswith("file://"):
+        path = _file_path(url)
+        folder = next((one for one in (path, *path.parents) if one.is_dir()), path)
+        key = "" if path == folder else str(path.relative_to(folder))
+        return StorePath(session.store(folder.as_uri()), key, "", f"{folder.as_uri()}/", None, slash)
+    scheme, _, rest = url.partition("://")
+    container, _, key = rest.partition("/")
+    root = f"{scheme}://{container}"
+    return StorePath(session.store(root), key.strip("/"), "", f"{root}/", None, slash)
+
+
+def _store_of(session: Session, url: str) -> tuple[str, str] | None:
+    """The store of the settings with the longest address that `url` lies under, and the key there.
+
+    An address without its account is taken too; UsageError when two stores could be meant then.
+    """
+    found: dict[str, tuple[int, str]] = {}
+    for name in session.settings.store_names:
+        whole = session.settings.store(name).url.rstrip("/")
+        for root in (whole, _without_account(whole)):
+            if url.rstrip("/") == root or url.startswith(f"{root}/"):
+                found[name] = (len(root), url[len(root) :].strip("/"))
+                break
+    longest = max((length for length, _ in found.values()), default=0)
+    best = [name for name, (length, _) in found.items() if length == longest]
+    if len(best) > 1:
+        raise UsageError(
+            f"`{url}` may mean the stores {' and '.join(f'`{name}`' for name in best)}",
+            hint=f"write `{best[0]}:{found[best[0]][1]}`",
+        )
+    return (best[0], found[best[0]][1]) if best else None
+
+
+def _without_account(url: str) -> str:
+    scheme, mark, rest = url.partition("://")
+    container, slash, path = rest.partition("/")
+    return f"{scheme}{mark}{container.partition('@')[0]}{slash}{path}"
+
+
+def _file_path(url: str) -> Path:
+    from urllib.parse import unquote
+
+    text = unquote(url.partition("://")[2].lstrip("/"), errors="surrogateescape")
+    return Path(os.path.normpath(f"/{text}"))
+
+
+def _unmapped(session: Session, word: str, target: str, folders: dict[str, MappedFolder]) -> UnknownName:
+    first = word.partition("/")[0]
+    hint = did_you_mean(first, folders)
+    if not hint and folders:
+        names = ", ".join(f"`{name}`" for name in sorted(folders))
+        hint = f"the folders are {names}; `STORE:path` and URLs work too"
+    other = None if hint else _target_with(session, first)
+    if other:
+        hint = f"the target `{other}` has such a folder: `gofer -c {other} …`"
+    if not hint:
+        stores = ", ".join(f"`{name}`" for name in session.settings.store_names)
+        hint = "map one under `folders:` in gofer.yaml, or write `STORE:path` or `RUN:path`; "
+        hint += f"the stores are {stores}"
+    return UnknownName(f"`{word}` is in no mapped folder of the target `{target}`", hint=hint)
+
+
+def _target_with(session: Session, folder: str) -> str | None:
+    """A target that has a folder of that name; a file that cannot be read has none."""
+    for name in session.settings.target_names:
+        with suppress(GoferError):
+            if folder in folders_of(session.settings, name):
+                return name
+    return None

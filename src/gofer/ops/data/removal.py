@@ -1,0 +1,64 @@
+"""`gofer rm`: count first, then remove. Files in a packed folder are taken out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from gofer.errors import UsageError
+from gofer.ops.data.globs import expand
+from gofer.ops.data.list import missing, view
+from gofer.ops.data.places import resolve
+
+if TYPE_CHECKING:
+    from gofer.ops.data.places import StorePath
+    from gofer.ops.session import Session
+    from gofer.transfer.packs.store import PackView
+
+
+class Doomed(NamedTuple):
+    """One file or folder that is to go, and how much that is."""
+
+    place: StorePath
+    files: int
+    bytes: int
+    store: PackView
+
+
+def survey(session: Session, words: Sequence[str], target: str | None, *, whole: bool) -> list[Doomed]:
+    """What the words name, counted; nothing is removed. KeyNotFound when there is nothing of that name.
+
+    UsageError for the root of a store, and unless `whole` for all of a mapped folder.
+    """
+    places = [one for word in words for one in expand(resolve(session, word, target))]
+    for place in places:
+        _check(place, whole=whole)
+    return [_count(place) for place in places]
+
+
+def remove(doomed: Sequence[Doomed]) -> int:
+    """Remove it, and return how many files that were. What came since it was counted goes too."""
+    return sum(one.store.delete(info.key for info in one.store.list(one.place.key)) for one in doomed)
+
+
+def _check(place: StorePath, *, whole: bool) -> None:
+    if not place.key:
+        raise UsageError(
+            f"`{place}` is all of the store {place.store.url}, which gofer does not remove",
+            hint="name what is to go, such as a folder in it",
+        )
+    if place.is_whole and not whole:
+        raise UsageError(
+            f"`{place}` is all of a mapped folder",
+            hint=f"name something in it, or add `--recursive`: `gofer rm -r {place}`",
+        )
+
+
+def _count(place: StorePath) -> Doomed:
+    store = view(place)
+    files = size = 0
+    for info in store.list(place.key):
+        files, size = files + 1, size + info.size
+    if not files:
+        raise missing(place)
+    return Doomed(place, files, size, store)

@@ -1,0 +1,265 @@
+"""What the data commands do, step by step: look first, then move. A command is a list of steps.
+
+`look` compares and changes nothing; `go` does what was found. A step can be looked at without going.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from gofer.errors import KeyNotFound
+from gofer.ops.data.list import missing
+from gofer.transfer import LocalEnd, Notes, StoreEnd, plan, run
+from gofer.transfer.choice import FileSelection
+from gofer.transfer.packs.fill import LocalFile
+from gofer.transfer.packs.index import FOLDER, Packed
+from gofer.transfer.packs.store import PackView
+from gofer.transfer.packs.view import join
+from gofer.transfer.packs.write import Prepared, forget, pack, prepare
+
+if TYPE_CHECKING:
+    from gofer.ops.data.places import StorePath
+    from gofer.ops.session import Session
+    from gofer.storage.base import Store
+    from gofer.transfer import End, TransferOptions, TransferPlan, TransferProgress, TransferResult
+
+_OWN = FOLDER.encode()
+# Each is in memory while it is on its way.
+_PACKS_AT_ONCE = 4
+
+
+class Work(NamedTuple):
+    """What a step found to do."""
+
+    files: int
+    bytes: int
+    skipped: int
+    deletes: int
+    delete_bytes: int
+
+
+class StepsResult(NamedTuple):
+    """What steps did. Each of `failed`, `changed` and `odd` is (path, why); the counts beside them are whole,
+    the lists may name only the first thousand."""
+
+    files: int = 0
+    bytes: int = 0
+    skipped: int = 0
+    deleted: int = 0
+    kept: int = 0
+    failed: tuple[tuple[str, str], ...] = ()
+    changed: tuple[tuple[str, str], ...] = ()
+    odd: tuple[tuple[str, str], ...] = ()
+    failures: int = 0
+    elapsed_s: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything is where it was to go."""
+        return self.failures == 0
+
+    def joined(self, other: StepsResult) -> StepsResult:
+        """Both together."""
+        return StepsResult(
+            self.files + other.files,
+            self.bytes + other.bytes,
+            self.skipped + other.skipped,
+            self.deleted + other.deleted,
+            self.kept + other.kept,
+            self.failed + other.failed,
+            self.changed + other.changed,
+            self.odd + other.odd,
+            self.failures + other.failures,
+            self.elapsed_s + other.elapsed_s,
+        )
+
+
+class Step(Protocol):
+    """One movement of one folder or file."""
+
+    def look(self, progress: TransferProgress) -> Work:
+        """Compare; blocks. KeyNotFound or UsageError when there is no source."""
+
+    def preview(self) -> Iterator[tuple[str, str, int]]:
+        """(`send` or `delete`, path in the person's words, bytes), after `look`."""
+
+    def go(self, progress: TransferProgress, state: Path) -> StepsResult:
+        """Do it; blocks. Only after `look`. Under `state` it keeps notes by which a killed one goes on."""
+
+
+class Transfer:
+    """Moves files between a folder and a store, or two stores. Its paths begin with `name` for people, and
+    `origin` is where near names are looked for when nothing is at the source."""
+
+    def __init__(
+        self,
+        source: End,
+        destination: End,
+        options: TransferOptions,
+        name: str,
+        origin: StorePath | None = None,
+    ) -> None:
+        self._source = source
+        self._destination = destination
+        self._options = options
+        self._name = name
+        self._origin = origin
+        self._plan: TransferPlan | None = None
+
+    @property
+    def plan(self) -> TransferPlan:
+        assert self._plan is not None, "look first"
+        return self._plan
+
+    def look(self, progress: TransferProgress) -> Work:
+        try:
+            found = self._plan = plan(self._source, self._destination, self._options, progress)
+        except KeyNotFound:
+            if self._origin is None:
+                raise
+            raise missing(self._origin) from None
+        return Work(found.files, found.bytes, found.skipped, found.deletes, found.delete_bytes)
+
+    def preview(self) -> Iterator[tuple[str, str, int]]:
+        for entry in self.plan.items():
+            yield "send", join(self._name, entry.path), entry.size
+        for entry in self.plan.deletions():
+            yield "delete", join(self._name, entry.path), entry.size
+
+    def go(self, progress: TransferProgress, state: Path) -> StepsResult:
+        try:
+            return self._outcome(run(self.plan, progress=progress, state=state))
+        finally:
+            if isinstance(self._source, StoreEnd) and isinstance(self._source.store, PackView):
+                self._source.store.close()
+
+    def _outcome(self, result: TransferResult) -> StepsResult:
+        return StepsResult(
+            result.files,
+            result.bytes,
+            result.skipped,
+            result.deleted,
+            result.kept,
+            self._named(result.failed),
+            self._named(result.changed),
+            self._named(result.odd),
+            len(result.failed) + len(result.changed) + len(result.odd),
+            result.elapsed_s,
+        )
+
+    def _named(self, notes: Notes) -> tuple[tuple[str, str], ...]:
+        return tuple((join(self._name, note.path), note.why) for note in notes)
+
+
+class Packing:
+    """Stores a local folder, or adds a file or a folder to one that is stored, as packs.
+
+    `root` is the packed folder and `inside` where in it the local one belongs.
+    """
+
+    def __init__(
+        self, local: Path, store: Store, root: str, inside: str, options: TransferOptions, name: str
+    ) -> None:
+        self._local = local
+        self._store = store
+        self._root = root
+        self._inside = inside
+        self._options = options
+        self._name = name
+        self._odd = Notes()
+        self._prepared: Prepared | None = None
+
+    @property
+    def prepared(self) -> Prepared:
+        assert self._prepared is not None, "look first"
+        return self._prepared
+
+    def look(self, progress: TransferProgress) -> Work:
+        files = list(self._scan())
+        progress.look(len(files))
+        self._prepared = prepare(self._store, self._root, files, checksum=self._options.checksum)
+        sent, gone = self.prepared.drawn.send, self._gone()
+        size = sum(file.size for file in gone)
+        return Work(
+            len(sent), sum(file.size for file in sent), self.prepared.drawn.unchanged, len(gone), size
+        )
+
+    def preview(self) -> Iterator[tuple[str, str, int]]:
+        for file in self.prepared.drawn.send:
+            yield "send", self._shown(file.name), file.size
+        for entry in self._gone():
+            yield "delete", self._shown(entry.name), entry.size
+
+    def go(self, progress: TransferProgress, state: Path) -> StepsResult:
+        begun = time.monotonic()
+        sent = self.prepared.drawn.send
+        progress.begin("moving", files=len(sent), size=sum(file.size for file in sent))
+        done = pack(
+            self._store,
+            self._root,
+            self.prepared,
+            jobs=min(self._options.jobs or _PACKS_AT_ONCE, _PACKS_AT_ONCE),
+            progress=lambda files, size: progress.add(files=files, size=size),
+        )
+        failed = tuple((self._shown_path(path), why) for path, why in done.failed)
+        changed = tuple((self._shown_path(path), "changed while it was read") for path in done.changed)
+        odd = tuple((join(self._name, note.path), note.why) for note in self._odd)
+        failures = len(failed) + len(changed) + len(self._odd)
+        gone = self._gone()
+        if gone and not failures:
+            forget(self._store, self._root, {entry.name for entry in gone})
+        deleted, kept = (0, len(gone)) if failures else (len(gone), 0)
+        elapsed_s = time.monotonic() - begun
+        return StepsResult(
+            done.files, done.bytes, done.skipped, deleted, kept, failed, changed, odd, failures, elapsed_s
+        )
+
+    def _scan(self) -> Iterator[LocalFile]:
+        end = LocalEnd(self._local)
+        single = end.look()
+        choice = FileSelection(self._options.include, self._options.exclude)
+        walk = [single] if single else end.walk(choice, self._odd.add, follow=True).entries()
+        for entry in walk:
+            name = os.fsencode(join(self._inside, entry.path))
+            if _OWN in name.split(b"/"):
+                self._odd.add(entry.path, f"has `{FOLDER}` in its path, which is gofer's own")
+                continue
+            path = os.path.join(self._local, entry.path) if entry.path else str(self._local)
+            yield LocalFile(name, path, entry.size, entry.mtime_ns)
+
+    def _gone(self) -> list[Packed]:
+        """With `delete`, what the packed folder has and the local one has not."""
+        if not self._options.delete:
+            return []
+        choice = FileSelection(self._options.include, self._options.exclude)
+        here = {file.name for file in self.prepared.files}
+        inside = os.fsencode(self._inside)
+        skip = len(inside) + 1 if inside else 0
+        held = self.prepared.held.contents.under(inside)
+        return [entry for entry in held if entry.name not in here and choice.takes(entry.name[skip:])]
+
+    def _shown(self, name: bytes) -> str:
+        skip = len(os.fsencode(self._inside)) + 1 if self._inside else 0
+        return join(self._name, os.fsdecode(name[skip:]))
+
+    def _shown_path(self, path: str) -> str:
+        relative = os.path.relpath(path, self._local)
+        return self._name if relative == "." else join(self._name, relative)
+
+
+def look(steps: Sequence[Step], progress: TransferProgress) -> Work:
+    """What all steps together have to do."""
+    works = [step.look(progress) for step in steps]
+    return Work(*(sum(numbers) for numbers in zip(*works, strict=True))) if works else Work(0, 0, 0, 0, 0)
+
+
+def go(session: Session, steps: Sequence[Step], progress: TransferProgress) -> StepsResult:
+    """Do all steps, one after the other."""
+    outcome = StepsResult()
+    for step in steps:
+        outcome = outcome.joined(step.go(progress, session.paths.cache_dir / "transfers"))
+    return outcome

@@ -1,0 +1,122 @@
+"""Whether a store does what gofer needs of it: each verb tried on a small object that is taken away again."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from gofer.errors import GoferError, KeyExists, StoreError
+from gofer.ops.data.store_facts import is_soon, time_left
+from gofer.ops.doctor.machine import Check, Status
+from gofer.storage.base import Makes
+from gofer.text import format_duration
+
+if TYPE_CHECKING:
+    from gofer.ops.session import Session
+    from gofer.storage.base import Store
+
+_CLOCK_S = 60.0
+_FOLDER = "gofer-check"
+
+
+def check_store(session: Session, name: str, *, create: bool = False) -> list[Check]:
+    """One check for each thing; a problem is a Check, not an exception. With `create` a container that is
+    missing is made.
+    """
+    try:
+        store = session.store(name)
+    except GoferError as error:
+        return [Check("open", Status.FAIL, error.message, error.hint)]
+    return [*_credential(store), *_Probe(store, create).checks(), *_clock(store)]
+
+
+class _Probe:
+    """The object that a check writes, and what is known of it so far."""
+
+    def __init__(self, store: Store, create: bool) -> None:
+        self._store = store
+        self._create = create
+        self._key = f"{_FOLDER}/{secrets.token_hex(8)}"
+        self._data = os.urandom(64)
+        self._is_written = False
+
+    def checks(self) -> Iterator[Check]:
+        if self._create and isinstance(self._store, Makes):
+            yield self._tried("create", self._make)
+        reached = self._tried("list", self._list)
+        yield reached
+        if not reached.ok and "there is no " in reached.detail:
+            return
+        yield self._tried("write", self._write)
+        if self._is_written:
+            yield self._tried("create once", self._write_new)
+        yield self._tried("read", self._read)
+        yield self._tried("delete", self._delete)
+
+    def _tried(self, name: str, act: Callable[[], str]) -> Check:
+        began = time.monotonic()
+        try:
+            words = act()
+        except GoferError as error:
+            return Check(name, Status.FAIL, error.message, error.hint)
+        return Check(name, Status.OK, f"{words} ({format_duration(time.monotonic() - began)})")
+
+    def _make(self) -> str:
+        assert isinstance(self._store, Makes)
+        return "made" if self._store.make() else "was there"
+
+    def _list(self) -> str:
+        next(self._store.list(self._key), None)
+        return "can list"
+
+    def _write(self) -> str:
+        self._store.put(self._key, self._data)
+        self._is_written = True
+        return "can write"
+
+    def _write_new(self) -> str:
+        """What keeps two laptops from writing one run."""
+        try:
+            self._store.put(self._key, self._data, new=True)
+        except KeyExists:
+            return "keeps what is there when asked to"
+        raise StoreError(
+            f"the store {self._store.url} replaces objects also when told to create them only",
+            hint="use it for data, and another store for runs: it ignores `If-None-Match`",
+        )
+
+    def _read(self) -> str:
+        if not self._is_written:
+            self._store.head(self._key)
+            return "nothing forbids it"
+        if self._store.get(self._key) != self._data:
+            raise StoreError(f"the store {self._store.url} gave back other bytes than it was given")
+        return "can read"
+
+    def _delete(self) -> str:
+        self._store.delete([self._key])
+        return "can delete" if self._is_written else "nothing forbids it"
+
+
+def _credential(store: Store) -> Iterator[Check]:
+    expires_at = getattr(store, "sas_expires_at", None)
+    if expires_at is None:
+        return
+    left = time_left(expires_at) or ""
+    if left.startswith("expired"):
+        yield Check("sas", Status.FAIL, left, "give the store another `sas`")
+    elif is_soon(expires_at):
+        yield Check("sas", Status.WARN, f"{left} left", "runs that start later than that cannot use it")
+    else:
+        yield Check("sas", Status.OK, f"{left} left")
+
+
+def _clock(store: Store) -> Iterator[Check]:
+    ahead_s = getattr(store, "clock_ahead_s", None)
+    if ahead_s is not None and abs(ahead_s) > _CLOCK_S:
+        which = "ahead of" if ahead_s > 0 else "behind"
+        words = f"the service's clock is {format_duration(abs(ahead_s))} {which} this machine's"
+        yield Check("clock", Status.WARN, words, "set the one that is wrong; signatures depend on it")

@@ -1,0 +1,1 @@
+"""Checks of this machine, of targets and of Azure."""

@@ -1,0 +1,96 @@
+"""Checks of a virtual cluster of Singularity: that it is there, its instance types, its quota."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from gofer.errors import GoferError
+from gofer.ops.doctor.azure_context import listed, names_in, nearest, option, place_of
+from gofer.ops.doctor.machine import Check, Status
+
+if TYPE_CHECKING:
+    from gofer.config.targets import Target
+    from gofer.ops.doctor.azure_login import Access
+
+
+def virtual_cluster_checks(access: Access, target: Target) -> Iterator[Check]:
+    from gofer.backends.azureml import names
+
+    if option(target, "platform") != "singularity":
+        return
+    place, name = place_of(target), str(option(target, "virtual_cluster"))
+    what = f"target {target.name} virtual cluster"
+    path = place.virtual_cluster(name)
+    found = access.arm.find(path, names.VIRTUAL_CLUSTERS_API)
+    if found is None:
+        known = names_in(access, path.rpartition("/")[0], names.VIRTUAL_CLUSTERS_API)
+        short = name.rpartition("/")[2]
+        words = f"there is no virtual cluster `{short}` at {path.rpartition('/providers/')[0]}"
+        yield Check(what, Status.FAIL, words, nearest(short, known, "virtual clusters"))
+        return
+    yield Check(what, Status.OK, name.rpartition("/")[2])
+    yield from _image(target)
+    quotas = ((found.get("properties") or {}).get("managed") or {}).get("quotas") or {}
+    wanted = tuple(option(target, "locations") or ()) or tuple(quotas)
+    types = _series_of_types(access, path.split("/")[2], [one for one in wanted if one in quotas])
+    instance_type = str(option(target, "instance_type")).removeprefix("Singularity.")
+    if types and instance_type not in types:
+        words = f"there is no instance type `{instance_type}` in {', '.join(wanted)}"
+        hint = nearest(instance_type, sorted(types), "instance types")
+        yield Check(f"target {target.name} instance type", Status.FAIL, words, hint)
+    yield from _quota(target, quotas, wanted, types.get(instance_type, ""))
+
+
+def _image(target: Target) -> Iterator[Check]:
+    """Singularity runs images that have its own parts inside, and gofer's own have not."""
+    if any(option(target, key) for key in ("image", "environment", "image_version")):
+        return
+    words = "it names none, and Singularity may refuse the plain one that gofer takes then"
+    hint = "`image_version: NAME` is one of Singularity's own; `gofer image wrap NAME` makes another fit"
+    yield Check(f"target {target.name} image", Status.WARN, words, hint)
+
+
+def _series_of_types(access: Access, subscription: str, locations: list[str]) -> dict[str, str]:
+    """The series of each instance type of those locations; none where the service does not say."""
+    from gofer.backends.azureml import names
+    from gofer.backends.azureml.facts import series_of
+
+    start = f"/subscriptions/{subscription}/providers/Microsoft.MachineLearningServices/locations"
+    found: dict[str, str] = {}
+    for location in locations:
+        try:
+            rows = listed(access, f"{start}/{location}/instancetypeseries", names.VIRTUAL_CLUSTERS_API)
+        except GoferError:
+            continue
+        for row in rows:
+            for one in row.get("instanceTypes") or [row]:
+                found[str(one.get("name", ""))] = series_of(one, row)
+    return found
+
+
+def _quota(target: Target, quotas: dict[str, Any], wanted: tuple[str, ...], series: str) -> Iterator[Check]:
+    """The tier that the target asks for, over the locations that it allows, of its type's series if known."""
+    tier = str(option(target, "sla") or "premium")
+    what = f"target {target.name} quota"
+    unknown = [place for place in wanted if place not in quotas]
+    if unknown:
+        words = f"the virtual cluster is not in {', '.join(f'`{place}`' for place in unknown)}"
+        yield Check(what, Status.FAIL, words, nearest(unknown[0], list(quotas), "locations"))
+        return
+    rows = [row for place in wanted for row in quotas[place].get("limits") or ()]
+    rows = [row for row in rows if row.get("id") == series] or rows
+    mine = [row for row in rows if str(row.get("slaTier", "")).lower() == tier]
+    limit = sum(int(row.get("limit") or 0) for row in mine)
+    used = sum(int(row.get("used") or 0) for row in mine)
+    told = f"{used} of {limit} used in the tier {tier}, {', '.join(wanted)}"
+    if limit == 0:
+        others = sorted({str(row.get("slaTier", "")).lower() for row in rows if int(row.get("limit") or 0)})
+        hint = (
+            f"`sla: {others[0]}` has quota" if others else "ask who looks after the virtual cluster for some"
+        )
+        yield Check(what, Status.FAIL, f"there is no quota: {told}", hint)
+    elif used >= limit:
+        yield Check(what, Status.WARN, f"all quota is in use: {told}", "runs will wait; another tier may not")
+    else:
+        yield Check(what, Status.OK, told)

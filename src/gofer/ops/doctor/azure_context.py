@@ -1,0 +1,46 @@
+"""What the checks of a target share: its options, its workspace, listings, the nearest name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gofer.errors import GoferError
+from gofer.text import did_you_mean
+
+if TYPE_CHECKING:
+    from gofer.backends.azureml.names import Workspace
+    from gofer.config.targets import Target
+    from gofer.ops.doctor.azure_login import Access
+
+
+def option(target: Target, name: str) -> Any:
+    """None where the target says nothing of it."""
+    return getattr(target.options, name, None)
+
+
+def place_of(target: Target) -> Workspace:
+    from gofer.backends.azureml.names import Workspace
+
+    return Workspace(
+        *(str(option(target, key)) for key in ("subscription_id", "resource_group", "workspace"))
+    )
+
+
+def listed(access: Access, path: str, api: str) -> list[dict[str, Any]]:
+    """All rows of a listing, page after page; errors are those of `gofer.transport.azure`."""
+    return [row for page in access.arm.pages(path, api) for row in page]
+
+
+def names_in(access: Access, path: str, api: str) -> list[str]:
+    """The names of a listing; none where the listing itself is refused."""
+    try:
+        return [str(one.get("name", "")) for one in listed(access, path, api)]
+    except GoferError:
+        return []
+
+
+def nearest(wanted: str, known: list[str], what: str) -> str:
+    """A hint: the name that was meant, else those there are."""
+    near = did_you_mean(wanted, known)
+    listed = ", ".join(f"`{name}`" for name in known[:10])
+    return near or (f"the {what} there are {listed}" if known else f"there are no {what} there that you see")

@@ -1,0 +1,79 @@
+"""Checks of what shells beside runs, and tunnels, need of this machine: ssh, its configuration, a key."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gofer.config.paths import home_folder
+from gofer.errors import GoferError
+from gofer.ops.doctor.machine import Check, Status
+from gofer.text import quote_word
+
+if TYPE_CHECKING:
+    from gofer.config.targets import Target
+    from gofer.ops.session import Session
+
+_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
+_MAKE_KEY = "`ssh-keygen -t ed25519` makes one"
+
+
+def shell_checks(session: Session, targets: list[Target]) -> Iterator[Check]:
+    """Of the machine, then of the targets that promise shells."""
+    there = shutil.which("ssh", path=session.environ.get("PATH", os.defpath))
+    if there is None:
+        yield Check("ssh", Status.WARN, "not on the PATH; `gofer ssh` needs it", "install OpenSSH's client")
+    else:
+        yield Check("ssh", Status.OK, there)
+    folder = home_folder(session.environ) / ".ssh"
+    yield _config(folder / "config")
+    yield _key(folder)
+    yield Check("powershell", Status.OK, "not needed: gofer starts ssh itself, and no script of PowerShell")
+    for target in targets:
+        yield from _key_of(session, target)
+
+
+def _config(path: Path) -> Check:
+    """ssh refuses to work at all with a configuration that others may write."""
+    try:
+        found = path.stat()
+    except OSError:
+        return Check("ssh config", Status.OK, f"{path} is not there, and not needed")
+    name = quote_word(str(path))
+    if found.st_uid not in (0, os.getuid()):
+        words = f"{path} belongs to somebody else, so ssh refuses to start"
+        return Check("ssh config", Status.FAIL, words, f"`sudo chown {os.getuid()} {name}`")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        words = f"others may write to {path}, so ssh refuses to start"
+        return Check("ssh config", Status.FAIL, words, f"`chmod 600 {name}`")
+    return Check("ssh config", Status.OK, str(path))
+
+
+def _key(folder: Path) -> Check:
+    """Runs need none; a shell or a tunnel does."""
+    found = next((folder / name for name in _KEYS if (folder / name).is_file()), None)
+    if found is None:
+        words = f"none in {folder}; only shells and tunnels need one: {_MAKE_KEY}"
+        return Check("ssh key", Status.OK, words)
+    if found.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        words = f"others may read {found}, so ssh does not use it"
+        return Check("ssh key", Status.FAIL, words, f"`chmod 600 {quote_word(str(found))}`")
+    return Check("ssh key", Status.OK, str(found))
+
+
+def _key_of(session: Session, target: Target) -> Iterator[Check]:
+    """Only where the target promises a shell beside its runs."""
+    from gofer.backends.azureml.shell import public_key
+
+    if not getattr(target.options, "interactive", False):
+        return
+    what = f"target {target.name} ssh key"
+    try:
+        text = public_key(getattr(target.options, "ssh_public_key", None), str(home_folder(session.environ)))
+        yield Check(what, Status.OK, " ".join(text.split()[::2]))
+    except GoferError as error:
+        yield Check(what, Status.FAIL, error.message, error.hint)

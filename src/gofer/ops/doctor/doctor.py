@@ -1,0 +1,161 @@
+"""Whether gofer can work here: each thing it needs, looked at once, with what to do where it is missing.
+
+Checks write nothing but a small object to each store, which they take away again.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import secrets
+import sqlite3
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gofer.errors import GoferError, LedgerCorrupt
+from gofer.ops.doctor import machine as machine
+from gofer.ops.doctor.machine import Check, Status
+from gofer.storage.base import OnDisk
+from gofer.text import format_duration, format_size, quote_word
+
+if TYPE_CHECKING:
+    from gofer.ops.session import Session
+    from gofer.storage.base import Store
+
+__all__ = ["Check", "Status", "checks"]
+
+_LITTLE_SPACE = 1 << 30
+_CLOCK_S = 60.0
+_TOLD = ("gpus", "gpus_per_node", "cpus")
+
+
+def checks(session: Session) -> list[Check]:
+    """Every check, in a fixed order; a problem is a Check, not an exception. As slow as the slowest store."""
+    found = list(machine.check_programs(session.environ.get("PATH", os.defpath)))
+    found += [*machine.check_gpus(), *machine.check_endings()]
+    settings = guarded("settings", lambda: _check_settings(session))
+    found += settings
+    found += guarded("secrets", lambda: _check_secrets(session.paths.secrets_file))
+    found += guarded("ledger", lambda: _check_ledger(session.paths.ledger_file))
+    found += guarded("disk", lambda: _check_space(session.paths.ledger_file))
+    if all(check.ok for check in settings):
+        for name in session.settings.store_names:
+            found += guarded(f"store {name}", functools.partial(_check_store, session, name))
+        found += guarded("target", lambda: _check_target(session))
+    found += guarded("engine", lambda: machine.check_engine(str(session.paths.engine_dir)))
+    return found
+
+
+def guarded(name: str, look: Callable[[], Iterator[Check]]) -> list[Check]:
+    """What `look` finds; an error it meets is a failed check of its own."""
+    found: list[Check] = []
+    try:
+        found.extend(look())
+    except GoferError as error:
+        found.append(Check(name, Status.FAIL, error.message, error.hint))
+    except (OSError, sqlite3.Error) as error:
+        hint = "mend the permissions, or set `GOFER_HOME` to another folder"
+        found.append(Check(name, Status.FAIL, str(error), hint))
+    return found
+
+
+def _check_settings(session: Session) -> Iterator[Check]:
+    settings = session.settings
+    files = [str(path) for path in (settings.project_file, settings.user_file) if path]
+    yield Check("settings", Status.OK, ", ".join(files) or "no file; the built-in ones are used")
+    for warning in settings.warnings:
+        yield Check("settings", Status.WARN, warning)
+
+
+def _check_secrets(path: Path) -> Iterator[Check]:
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        yield Check("secrets", Status.OK, "none are kept")
+        return
+    if mode & 0o077:
+        hint = f"`chmod 600 {quote_word(str(path))}`, and change what others may have read"
+        yield Check("secrets", Status.FAIL, f"{path} can be used by others (mode {mode:04o})", hint)
+    else:
+        yield Check("secrets", Status.OK, f"{path}, for your eyes only")
+
+
+def _check_ledger(path: Path) -> Iterator[Check]:
+    """Not through `session.ledger`, which would set a damaged one aside and rebuild it."""
+    from gofer.tracking.ledger import Ledger
+    from gofer.tracking.query import Query
+
+    if not path.exists():
+        yield Check("ledger", Status.OK, "none yet; the first submission makes it")
+        return
+    try:
+        with Ledger.open(path) as ledger:
+            ledger.check()
+            yield Check("ledger", Status.OK, f"{path}, {ledger.count(Query())} runs")
+    except LedgerCorrupt as error:
+        hint = "`gofer ledger rebuild` sets it aside and reads the stores"
+        yield Check("ledger", Status.FAIL, error.message, hint)
+
+
+def _check_space(path: Path) -> Iterator[Check]:
+    """Of the file system that holds the ledger and the queue."""
+    folder = path.parent
+    while not folder.exists():
+        folder = folder.parent
+    yield _space("disk", folder)
+
+
+def _check_store(session: Session, name: str) -> Iterator[Check]:
+    store = session.store(name)
+    key = f"doctor/probe-{secrets.token_hex(8)}"
+    data = os.urandom(64)
+    began = time.monotonic()
+    try:
+        store.put(key, data)
+        info, read = store.head(key), store.get(key)
+    finally:
+        store.delete([key])
+    if read != data or info is None:
+        yield Check(f"store {name}", Status.FAIL, f"{store.url} gave back other bytes than it was given")
+        return
+    took = format_duration(time.monotonic() - began)
+    yield Check(f"store {name}", Status.OK, f"{store.url} writes and reads ({took})")
+    yield from _check_clock(name, store, info.modified - time.time())
+    if isinstance(store, OnDisk):
+        yield _space(f"store {name} disk", store.path("doctor").parent)
+
+
+def _check_clock(name: str, store: Store, ahead_s: float) -> Iterator[Check]:
+    """A store stamps objects by its own clock; ages and times are wrong by as much as the two differ."""
+    if abs(ahead_s) > _CLOCK_S:
+        which = "ahead of" if ahead_s > 0 else "behind"
+        words = f"the clock of {store.url} is {format_duration(abs(ahead_s))} {which} this machine's"
+        yield Check(f"store {name} clock", Status.WARN, words, "set the one that is wrong")
+
+
+def _space(name: str, folder: Path) -> Check:
+    found = os.statvfs(folder)
+    free = found.f_bavail * found.f_frsize
+    if free < _LITTLE_SPACE:
+        return Check(
+            name, Status.WARN, f"{format_size(free)} free at {folder}", "make room before the next run"
+        )
+    return Check(name, Status.OK, f"{format_size(free)} free at {folder}")
+
+
+def _check_target(session: Session) -> Iterator[Check]:
+    """The target that the next submission would use."""
+    from gofer.backends.base import Describes
+    from gofer.ops.settings.target_facts import fact
+
+    target = session.settings.target(session.target)
+    backend = session.backend(target.name)
+    words = f"{target.name} ({target.kind})"
+    if isinstance(backend, Describes):
+        facts = backend.describe()
+        told = [" ".join(fact(name, facts[name])) for name in _TOLD if name in facts]
+        words = ": ".join([words, *([", ".join(told)] if told else [])])
+    yield Check("target", Status.OK, words)

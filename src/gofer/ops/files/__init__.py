@@ -1,0 +1,1 @@
+"""The files that a run left: list, fetch, extract."""

@@ -1,0 +1,85 @@
+"""Working copies that stayed on a node because they hold more than may be kept: fetching what is new in them.
+
+A copy holds the code too. The node's list of files says which files of the copy are new or changed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gofer.core.run_layout import node_files_path
+from gofer.errors import GoferError
+from gofer.node.kept.records import COPY
+from gofer.ops.files import run_files
+from gofer.ops.files.results import NodeCopy, copies_of
+from gofer.ops.files.run_files import FetchedFiles
+from gofer.ops.submission.send import is_here
+from gofer.storage.ssh import SshAddress
+
+if TYPE_CHECKING:
+    from gofer.ops.session import Session
+    from gofer.tracking.ledger import RunRow
+
+_REMOVED = "it was removed, by hand or by `gofer prune`, which does so after 14 days"
+
+
+def bring_copies(session: Session, row: RunRow, destination: Path) -> FetchedFiles:
+    """Bring what is new in the copies of a run to its `files/`.
+
+    A copy that cannot be reached from here, or was removed, is among the failed, with its path.
+    """
+    total = FetchedFiles()
+    for copy in copies_of(session.runs_in(row.store), row):
+        below = node_files_path(copy.node, "").rstrip("/")
+        total = total.plus(_bring(session, row, copy, destination / below).moved(below))
+    return total
+
+
+def _bring(session: Session, row: RunRow, copy: NodeCopy, destination: Path) -> FetchedFiles:
+    if row.backend == "local" and not is_here(session, row.submitter):
+        return _unreached(copy, "it is on the machine that submitted the run")
+    listed = run_files.list_of(session.runs_in(row.store), row.id, copy.attempt, copy.node)
+    listed = [one for one in listed if one.place == COPY]
+    try:
+        host = _host(session, row, copy.node)
+        if not host:
+            is_there = os.path.isdir(copy.path)
+            return run_files.bring_folder(copy.path, destination, listed) if is_there else _gone(copy, row)
+        store = session.of_run(row).store(SshAddress(host, copy.path).url())
+        return run_files.bring_listed(store, listed, destination)
+    except GoferError as error:
+        return _unreached(copy, error.message)
+
+
+def _gone(copy: NodeCopy, row: RunRow) -> FetchedFiles:
+    return _unreached(
+        copy, _REMOVED if row.backend == "local" else f"it is not on this machine, or {_REMOVED}"
+    )
+
+
+def _unreached(copy: NodeCopy, why: str) -> FetchedFiles:
+    return FetchedFiles(
+        0, ((".", f"the working copy of node {copy.node} in {copy.path} cannot be fetched: {why}"),)
+    )
+
+
+def _host(session: Session, row: RunRow, node: int) -> str:
+    """The machine that has the copy of a node, as `ssh` knows it; empty where it is this one.
+
+    Each node of a target over SSH is a machine of its own. The copies of a Slurm site are in its shared
+    folder, which its login node sees.
+    """
+    from gofer.backends import registry
+    from gofer.ops.runs.view import Records
+
+    if row.backend == "local":
+        return ""
+    record = Records(session).of(row)
+    hosts = record.placement.split(",") if record is not None and record.placement else []
+    if node < len(hosts):
+        return hosts[node]
+    target = session.of_run(row).settings.target(row.target)
+    login = registry.find(target.kind).login(target.options, "")
+    return "" if login is None else login.host

@@ -1,0 +1,1 @@
+"""Container images, wrapped for Singularity."""

@@ -1,0 +1,209 @@
+"""Wrapping an image for Singularity: write its Dockerfile, build it, push it, and remember it.
+
+An image whose digest, steps and bases are the same as those of one that was wrapped before is not wrapped
+again: the records of this user say so, or the label of the wrapped image in its registry does.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from gofer.config.dockers import Docker, docker, docker_names
+from gofer.errors import CredentialError, UsageError
+from gofer.ops.images.builder import build_words, find_builder, push_words
+from gofer.ops.images.dockerfile import (
+    HEAD,
+    INSTALLER,
+    LABEL,
+    VALIDATOR,
+    Wrapping,
+    dockerfile,
+    wrapped_name,
+)
+from gofer.ops.images.records import ImageRecords, Wrapped
+from gofer.text import quote_command
+
+if TYPE_CHECKING:
+    from gofer.ops.images.builder import Builder
+    from gofer.ops.session import Session
+
+
+class WrapRequest(NamedTuple):
+    """What the person asked for. `tag` is the whole name of the wrapped image; `is_built` says that the
+    person has built and pushed it, and gofer is to remember it alone.
+    """
+
+    name: str
+    push: bool = False
+    out: Path | None = None
+    accelerator: str = "NVIDIA"
+    tag: str | None = None
+    installer: str = INSTALLER
+    validator: str = VALIDATOR
+    is_built: bool = False
+
+
+class ImageResult(NamedTuple):
+    """What became of it: `done` is built, pushed, known, kept or written; `next` are commands left to do."""
+
+    image: str
+    base: str
+    mark: str
+    done: str
+    dockerfile: str
+    is_pushed: bool
+    why: str = ""
+    next: tuple[str, ...] = ()
+
+
+def wrapping_of(found: Docker, request: WrapRequest | None = None) -> Wrapping:
+    """What the image would be wrapped with."""
+    asked = request or WrapRequest(found.name)
+    return Wrapping(found.pinned, found.post_sing_steps, asked.accelerator, asked.installer, asked.validator)
+
+
+def wrapped_of(session: Session, found: Docker) -> Wrapped | None:
+    """The record of its newest wrapping; None when it was never wrapped as it is written now."""
+    return ImageRecords.of(session.paths).find(name_mark(found))
+
+
+def name_mark(found: Docker) -> str:
+    """Under which the newest wrapping of an image and its steps is kept too, whatever its bases were."""
+    return Wrapping(found.pinned, found.post_sing_steps, "", "", "").mark
+
+
+def wrap(session: Session, request: WrapRequest) -> ImageResult:
+    """Do what is left to do. Idempotent: what was done before is told and not done again."""
+    found = docker(session.settings, request.name)
+    wrapping = wrapping_of(found, request)
+    text = dockerfile(wrapping)
+    records = ImageRecords.of(session.paths)
+    known = records.find(wrapping.mark)
+    image = request.tag or (known.image if known else wrapped_name(found.whole, wrapping.mark))
+    folder = request.out or session.paths.store_dir.parent / "images" / found.name
+    path = _write(folder, text)
+    work = _Work(session, found, wrapping, image, str(path))
+    if request.is_built:
+        return work.keep("kept", is_pushed=True)
+    is_same = known is not None and found.sha256 is not None and known.image == image
+    if known is not None and is_same and (known.is_pushed or not request.push):
+        return work.told("known", known.is_pushed)
+    return work.make(request.push, is_built=is_same)
+
+
+class _Work:
+    """One image on its way."""
+
+    def __init__(self, session: Session, found: Docker, wrapping: Wrapping, image: str, path: str) -> None:
+        self._session = session
+        self._docker = found
+        self._wrapping = wrapping
+        self._image = image
+        self._path = path
+
+    def make(self, push: bool, *, is_built: bool) -> ImageResult:
+        builder, why = find_builder(self._session.environ)
+        if builder is None:
+            return self.told("written", False, why, self._by_hand())
+        mark = self._wrapping.mark
+        if push or self._docker.password:
+            self._sign_in(builder)
+        if self._docker.sha256 is not None:
+            if builder.label(self._image, LABEL, fetch=False) == mark:
+                is_built = True
+            elif builder.label(self._image, LABEL, fetch=True) == mark:
+                return self.keep("known", is_pushed=True)
+            else:
+                is_built = False
+        if not is_built:
+            builder.build(str(Path(self._path).parent), self._image)
+        if not push:
+            outcome = self.keep("built", is_pushed=False)
+            return outcome._replace(next=(f"gofer image wrap {self._docker.name} --push",))
+        builder.push(self._image)
+        return self.keep("pushed", is_pushed=True)
+
+    def keep(self, done: str, *, is_pushed: bool) -> ImageResult:
+        """Remember it, under its own mark and as the newest of its record."""
+        records = ImageRecords.of(self._session.paths)
+        wrapped = Wrapped(
+            image=self._image, base=self._wrapping.base, is_pushed=is_pushed, made_at=time.time()
+        )
+        for mark in (self._wrapping.mark, name_mark(self._docker)):
+            records.keep(mark, wrapped)
+        return self.told(done, is_pushed)
+
+    def told(self, done: str, is_pushed: bool, why: str = "", then: tuple[str, ...] = ()) -> ImageResult:
+        if self._docker.sha256 is None and done in ("built", "pushed"):
+            why = "it has no `sha256:`, so the next `gofer image wrap` does it again"
+        mark = self._wrapping.mark
+        return ImageResult(self._image, self._wrapping.base, mark, done, self._path, is_pushed, why, then)
+
+    def _sign_in(self, builder: Builder) -> None:
+        found = self._docker
+        if found.password is None:
+            return  # whatever login the program keeps
+        if not found.username:
+            raise CredentialError(
+                f"the image `{found.name}` has a `password` and no `username`",
+                hint=f"add `username: NAME` under `dockers: {found.name}:`",
+            )
+        password = self._session.settings.resolve(found.password)
+        builder.sign_in(found.registry, found.username, password)
+
+    def _by_hand(self) -> tuple[str, ...]:
+        folder = str(Path(self._path).parent)
+        return (
+            quote_command(["docker", *build_words(folder, self._image)]),
+            quote_command(["docker", *push_words(self._image)]),
+            f"gofer image wrap {self._docker.name} --built",
+        )
+
+
+def _write(folder: Path, text: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "Dockerfile"
+    there = path.read_text(errors="replace") if path.exists() else ""
+    if there and not there.startswith(HEAD):
+        raise UsageError(
+            f"`{path}` is not a file of gofer's, and is left alone", hint="name another folder with `--out`"
+        )
+    if there != text:
+        path.write_text(text)
+    return path
+
+
+def image_rows(session: Session) -> list[dict[str, object]]:
+    """Every image, and what is known of its wrapping. Looks no secret up."""
+    return [image_facts(session, name) for name in docker_names(session.settings)]
+
+
+def image_facts(session: Session, name: str) -> dict[str, object]:
+    """One image in full; the password is told by its reference alone."""
+    found = docker(session.settings, name)
+    kept = wrapped_of(session, found)
+    return {
+        "name": found.name,
+        "image": found.whole,
+        "registry": found.registry,
+        "sha256": found.sha256,
+        "sing_wrap": found.sing_wrap,
+        "post_sing_steps": list(found.post_sing_steps),
+        "username": found.username,
+        "password": found.password,
+        "wrapped": kept.image if kept else None,
+        "wrapped_at": kept.made_at if kept else None,
+        "is_pushed": kept.is_pushed if kept else None,
+        "used_by": _users(session, name),
+        "origin": found.origin,
+    }
+
+
+def _users(session: Session, name: str) -> list[str]:
+    from gofer.config.nodes import Scalar, table
+
+    targets = table(session.settings.section("targets"))
+    images = {target: table(node).get("image") for target, node in targets.items()}
+    return sorted(one for one, node in images.items() if isinstance(node, Scalar) and node.text == name)

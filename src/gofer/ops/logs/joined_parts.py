@@ -1,0 +1,151 @@
+"""A store in which logs that went up in parts look like the files they are parts of.
+
+While a run writes, its log is in an object store as parts (see gofer.node.uploader.run_folder), which overlap
+for a moment when small ones are replaced by a larger one. Readers of run folders need not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from gofer.core import run_layout as names
+from gofer.errors import KeyNotFound
+from gofer.storage.base import ObjectInfo
+
+if TYPE_CHECKING:
+    from gofer.storage.base import Store
+
+T = TypeVar("T")
+
+# Parts are replaced while they are read now and then, hardly twice in a row.
+_TRIES = 4
+
+
+class _Part(NamedTuple):
+    start: int
+    info: ObjectInfo
+
+    @property
+    def end(self) -> int:
+        return self.start + self.info.size
+
+
+class JoinedStore:
+    """The reading verbs join parts; the writing ones are the store's own."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.url = store.url
+
+    def get(self, key: str) -> bytes:
+        return self._whole_or_parts(
+            key,
+            lambda: self._store.get(key),
+            lambda parts: self._read(parts, 0, parts[-1].end),
+        )
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        def joined(parts: Sequence[_Part]) -> bytes:
+            first = max(0, parts[-1].end + start) if start < 0 else start
+            return self._read(parts, first, first + length)
+
+        return self._whole_or_parts(key, lambda: self._store.get_range(key, start, length), joined)
+
+    def head(self, key: str) -> ObjectInfo | None:
+        found = self._store.head(key)
+        if found is None and names.grows(key):
+            parts = self._parts(key)
+            # The whole may have taken the place of its parts since.
+            found = _whole(key, parts) if parts else self._store.head(key)
+        return found
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """In key order but for parts, which stand where the first of them does."""
+        yield from _joined(self._store.list(prefix))
+
+    def list_folders(self, prefix: str = "") -> Iterator[str]:
+        return (name for name in self._store.list_folders(prefix) if not name.endswith(".parts"))
+
+    def put(self, key: str, data: bytes, *, new: bool = False) -> None:
+        self._store.put(key, data, new=new)
+
+    def delete(self, keys: Iterable[str]) -> int:
+        return self._store.delete(keys)
+
+    def copy(self, source: str, destination: str) -> None:
+        self._store.copy(source, destination)
+
+    def _whole_or_parts(self, key: str, whole: Callable[[], T], joined: Callable[[Sequence[_Part]], T]) -> T:
+        """KeyNotFound when there is neither."""
+        if not names.grows(key):
+            return whole()
+        for _ in range(_TRIES - 1):
+            try:
+                return whole()
+            except KeyNotFound:
+                parts = self._parts(key)
+            if parts:
+                try:
+                    return joined(parts)
+                except KeyNotFound:
+                    continue  # replaced since they were listed
+        return whole()
+
+    def _parts(self, key: str) -> Sequence[_Part]:
+        folder = names.part_key(key, 0).rpartition("/")[0]
+        return _cover(part for info in self._store.list(folder) if (part := _part(info)))
+
+    def _read(self, parts: Sequence[_Part], start: int, end: int) -> bytes:
+        pieces = []
+        for part in parts:
+            first, last = max(start, part.start), min(end, part.end)
+            if first < last:
+                pieces.append(self._store.get_range(part.info.key, first - part.start, last - first))
+                start = last
+        return b"".join(pieces)
+
+
+def _part(info: ObjectInfo) -> _Part | None:
+    found = names.parse_part(info.key)
+    return None if found is None else _Part(found[1], info)
+
+
+def _cover(parts: Iterable[_Part]) -> Sequence[_Part]:
+    """In order, up to the first gap, without those that a larger one covers."""
+    kept: list[_Part] = []
+    for part in sorted(parts, key=lambda one: one.start):
+        end = kept[-1].end if kept else 0
+        if part.start > end:
+            break
+        if part.end > end:
+            kept.append(part)
+    return kept
+
+
+def _whole(key: str, parts: Sequence[_Part]) -> ObjectInfo:
+    return ObjectInfo(key, parts[-1].end, max(part.info.modified for part in parts))
+
+
+def _joined(listing: Iterable[ObjectInfo]) -> Iterator[ObjectInfo]:
+    """One entry for each key: the whole where there is one, else what its parts amount to."""
+    wholes: set[str] = set()
+    owner, parts = "", list[_Part]()
+    for info in listing:
+        found = names.parse_part(info.key)
+        if parts and (found is None or found[0] != owner):
+            yield from _settled(owner, parts)
+            parts = []
+        if found is None:
+            wholes.add(info.key)
+            yield info
+        elif found[0] not in wholes:
+            owner = found[0]
+            parts.append(_Part(found[1], info))
+    yield from _settled(owner, parts)
+
+
+def _settled(owner: str, parts: Sequence[_Part]) -> Iterator[ObjectInfo]:
+    covering = _cover(parts)
+    if covering:
+        yield _whole(owner, covering)

@@ -1,0 +1,121 @@
+"""Copy objects of a store into a folder, only what is new. Speaks the Store contract.
+
+Files that only grow (logs, events) are brought up to date by their new bytes; the others are replaced whole.
+A copy that is killed leaves the beginning of a growing file, or the old or the new of a whole one.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from gofer.core import run_layout as names
+from gofer.errors import StoreError
+from gofer.ops.files.own_files import make_parent, open_to_extend
+from gofer.ops.logs.log_bytes import CHUNK, read_forward
+
+if TYPE_CHECKING:
+    from gofer.storage.base import ObjectInfo, Store
+
+# Read again and compared, so that a local file that is not the beginning of the remote one is noticed.
+_OVERLAP = 256
+# Times pass through floats; some stores count whole seconds.
+_SAME_TIME_S = 1e-5
+_SETTLED_S = 2.0
+_UNSETTLED_S = 1e-3
+
+
+class MirrorResult(NamedTuple):
+    """The local files of a mirror in key order, and how many of their bytes were read this time."""
+
+    paths: list[Path]
+    bytes_read: int
+
+
+def mirror(
+    store: Store,
+    prefix: str,
+    folder: Path,
+    wanted: Callable[[str], bool] | None = None,
+    *,
+    grows: bool = True,
+) -> MirrorResult:
+    """Bring `folder` up to date with the objects under `prefix` whose key, without it, is `wanted`.
+
+    With `grows`, files that grow (by gofer.core.run_layout) are taken to have done so only at their end.
+    Local files the store does not have are left alone. Safe while the objects grow and while another process
+    mirrors into the same folder. KeyNotFound never: an object that went away meanwhile is passed over.
+    """
+    paths, bytes_read = [], 0
+    for info in store.list(prefix):
+        relative = info.key[len(prefix) :].lstrip("/")
+        if not relative or (wanted is not None and not wanted(relative)):
+            continue
+        if not {"", ".", ".."}.isdisjoint(relative.split("/")):
+            raise StoreError(f"the store {store.url} lists a key that leaves its folder: {info.key!r}")
+        path = folder / relative
+        make_parent(path, folder)
+        bring = _extend if grows and names.grows(relative) else _replace
+        bytes_read += bring(store, info, path)
+        paths.append(path)
+    return MirrorResult(paths, bytes_read)
+
+
+def _extend(store: Store, info: ObjectInfo, path: Path) -> int:
+    """Add what the file lacks, under a lock, so that two at once do not both add it."""
+    import fcntl
+
+    if path.is_file() and not path.is_symlink() and path.stat().st_size == info.size:
+        return 0
+    with open_to_extend(path) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        size = file.seek(0, os.SEEK_END)
+        overlap = min(_OVERLAP, size)
+        pieces = read_forward(store, info.key, size - overlap)
+        head = next(pieces, b"")
+        file.seek(size - overlap)
+        if head[:overlap] != file.read(overlap):
+            file.truncate(0)
+            file.seek(0)
+            return _append(file.write, read_forward(store, info.key))
+        file.seek(size)
+        return overlap + _append(file.write, _chain(head[overlap:], pieces))
+
+
+def _replace(store: Store, info: ObjectInfo, path: Path) -> int:
+    """Replace the file unless size and time say that it is this very object."""
+    if path.exists():
+        held = path.stat()
+        if held.st_size == info.size and abs(held.st_mtime - info.modified) < _SAME_TIME_S:
+            return 0
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}.part")
+    try:
+        with open(temporary, "xb", buffering=CHUNK) as file:
+            size = _append(file.write, read_forward(store, info.key))
+        # An object this young may change again and keep its time: its copy gets one that does not match.
+        is_settled = time.time() - info.modified > _SETTLED_S
+        mark = info.modified if is_settled else info.modified + _UNSETTLED_S
+        os.utime(temporary, (mark, mark))
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return size
+
+
+def _append(write: Callable[[bytes], int], pieces: Iterator[bytes]) -> int:
+    total = 0
+    for piece in pieces:
+        write(piece)
+        total += len(piece)
+    return total
+
+
+def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    if first:
+        yield first
+    yield from rest

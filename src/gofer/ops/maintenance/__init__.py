@@ -1,0 +1,1 @@
+"""The ledger and interrupted runs, brought in order again."""

@@ -1,0 +1,73 @@
+"""Runs of other machines: found in the stores of the settings, and from then on in this ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from gofer.errors import GoferError
+from gofer.ops.maintenance.rebuild import find_runs
+from gofer.tracking.references import tidy
+
+if TYPE_CHECKING:
+    from gofer.ops.session import Session
+    from gofer.storage.base import Store
+
+
+def discover(session: Session, reference: str | None = None) -> int:
+    """Add the runs that stores hold and the ledger does not, or those that `reference` may mean.
+
+    How many runs and groups were added. A store that cannot be read is named, and passed over.
+    """
+    word = None if reference is None else tidy(reference)
+    added = 0
+    for store in _stores(session):
+        try:
+            found = find_runs(store, _choice(session, word))
+        except GoferError as error:
+            session.say(f"warning: {error.message}")
+            continue
+        for key in found.broken:
+            session.say(f"warning: the record {key} cannot be read and was left out")
+        rows = [row for row in found.rows if session.ledger.get(row.id) is None]
+        session.ledger.insert(rows)
+        added += sum(row.group_id is None for row in rows)
+    return added
+
+
+def _stores(session: Session) -> Iterator[Store]:
+    """Each store of the settings once; one that cannot even be opened holds no runs for us."""
+    seen = set()
+    for name in [*session.settings.store_names, *_imported(session)]:
+        try:
+            store = session.runs_in(name)
+        except GoferError as error:
+            session.say(f"warning: {error.message}")
+            continue
+        if store.url not in seen:
+            seen.add(store.url)
+            yield store
+
+
+def _imported(session: Session) -> list[str]:
+    """The stores of targets in other tools' files; a file that cannot be read has none."""
+    found = []
+    for name in session.settings.aml.names if session.settings.aml else ():
+        with suppress(GoferError):
+            found.append(session.settings.target(name).store)
+    return [name for name in dict.fromkeys(found) if name not in session.settings.store_names]
+
+
+def _choice(session: Session, word: str | None) -> Callable[[list[str]], list[str]]:
+    def choose(owners: list[str]) -> list[str]:
+        unknown = [owner for owner in owners if session.ledger.get(owner) is None]
+        if word is None:
+            return unknown
+        if word == "last":
+            return unknown[-1:]  # ids begin with the time
+        head, _, index = word.rpartition("-")
+        ends = (word, head) if head and index.isdecimal() else (word,)  # `k9qd4x-17` is a row of `k9qd4x`
+        return [one for one in unknown if one.startswith(word) or one.endswith(ends)]
+
+    return choose

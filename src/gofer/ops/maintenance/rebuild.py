@@ -1,0 +1,309 @@
+"""The ledger made anew from the stores: every run they hold, as its folder proves it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from gofer.core import run_layout as names
+from gofer.core.states import State
+from gofer.errors import GoferError, LedgerCorrupt
+from gofer.model.ids import split_row
+from gofer.model.run import RunRecord
+from gofer.ops.runs.run_folder import (
+    ROW_TAGS,
+    End,
+    attempt_numbers,
+    decode,
+    exit_records,
+    read,
+    read_lines,
+    read_many,
+)
+from gofer.ops.runs.run_status import AttemptFacts, RunFacts, Standing, derive
+from gofer.ops.submission.ledger_rows import ADOPTED, rows_of_record
+from gofer.tracking.ledger import Ledger, RunRow
+from gofer.tracking.query import Query
+
+if TYPE_CHECKING:
+    from gofer.ops.session import Session
+    from gofer.storage.base import Store
+
+# What a submission in progress may take between its line in the ledger and its record in the store.
+_IN_FLIGHT_S = 3600.0
+
+
+class Rebuilt(NamedTuple):
+    """What was found: `runs` counts runs and groups, `rows` the rows of groups.
+
+    `set_aside` is where a damaged ledger went, `broken` are records that could not be read, `unread` stores
+    that could not be read, and `kept` counts lines of the old ledger that no store could confirm or deny.
+    """
+
+    runs: int
+    rows: int
+    set_aside: Path | None
+    broken: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    kept: int = 0
+
+
+class RebuildScan(NamedTuple):
+    """What stores gave: the rows, the keys of broken records, and the URLs of the stores that were read."""
+
+    rows: list[RunRow]
+    broken: list[str]
+    urls: list[str]
+
+
+def rebuild(session: Session) -> Rebuilt:
+    """Read the stores of the settings and of the old ledger; replace the ledger by what they hold, at once.
+
+    A damaged ledger is set aside first. A line whose store was not read is kept, and so is one that another
+    command writes meanwhile. Does not use `session.ledger`, so that opening a damaged one may call this.
+    """
+    path = session.paths.ledger_file
+    with _alone(path):
+        ledger, set_aside = _open_or_set_aside(path)
+        with ledger:
+            _keep_definitions(ledger, set_aside)
+            old = {row.id: row for row in _all_rows(ledger)}
+            named = {row.store for row in old.values()} | _named_stores(set_aside)
+            found, unread = _read_stores(session, sorted(named))
+            known = {row.id for row in found.rows}
+            kept = [row for row in old.values() if row.id not in known and _is_kept(row, found.urls)]
+            origins = old or _origins(set_aside)
+            rows = [_with_origin(row, origins) for row in found.rows] + kept
+            ledger.replace_all(rows, since=old)
+    whole = sum(row.group_id is None for row in rows)
+    return Rebuilt(whole, len(rows) - whole, set_aside, tuple(found.broken), tuple(unread), len(kept))
+
+
+def find_runs(store: Store, choose: Callable[[list[str]], list[str]] | None = None) -> RebuildScan:
+    """Every run in the store, as rows of a ledger; StoreError when the store cannot be read.
+
+    `choose` is given the ids of runs and groups, oldest first, and says which of them are wanted.
+    """
+    folders = set(store.list_folders(names.RUNS))
+    owners = sorted(name for name in folders if split_row(name)[1] is None)
+    if choose is not None:
+        owners = choose(owners)
+    found = RebuildScan([], [], [store.url])
+    records = read_many(store, [names.record_key(owner) for owner in owners])
+    for owner, data in zip(owners, records, strict=True):
+        if data is None:
+            continue  # a folder without a record: a submission that never came so far
+        record = decode(data, RunRecord)
+        if record is None or record.id != owner:
+            found.broken.append(f"{store.url}/{names.record_key(owner)}")
+            continue
+        found.rows.extend(_rebuilt_rows(store, record, data, folders))
+    return found
+
+
+def replace_damaged(session: Session, error: LedgerCorrupt) -> Ledger:
+    """Set the damaged ledger aside, rebuild it, and say both; the new one, open."""
+    session.say(f"{error.message}; rebuilding it from the stores")
+    done = rebuild(session)
+    aside = f"; the damaged one is {done.set_aside}" if done.set_aside else ""
+    session.say(f"the ledger was rebuilt with {done.runs} runs{aside}")
+    for name in done.unread:
+        session.say(f"the store {name} could not be read; `gofer ledger rebuild` when it is back")
+    for key in done.broken:
+        session.say(f"{key} is no record of a run and was left out")
+    return Ledger.open(session.paths.ledger_file)
+
+
+def standing_of(store: Store, row: RunRow, record: RunRecord) -> Standing:
+    """Where one run stands by its folder alone; see `standings_of`."""
+    return standings_of(store, [row], record)[row.id]
+
+
+def standings_of(
+    store: Store, rows: Sequence[RunRow], record: RunRecord, *, started: Collection[str] | None = None
+) -> dict[str, Standing]:
+    """Where runs of one record stand by their folders alone, by id; a group's ends are read once for all.
+
+    `started` names the runs that have a folder, when that is known; the others are not looked into.
+    """
+    ends = {one.id: one for one in read_lines(read(store, names.ends_key(record.id)) or b"", End)}
+    found = {}
+    for row in rows:
+        looks_inside = row.id not in ends and (started is None or row.id in started)
+        if looks_inside and row.id != record.id:
+            # Rows that end on different machines cannot write to one list.
+            own = read_lines(read(store, names.ends_key(row.id)) or b"", End)
+            ends.update((one.id, one) for one in own if one.id == row.id)
+            looks_inside = row.id not in ends
+        attempts = _attempts(store, row.id) if looks_inside else ()
+        policy = record.job
+        facts = RunFacts(record.layout.nodes, policy.retries, policy.retry_on, ends.get(row.id), attempts)
+        found[row.id] = derive(facts)
+    return found
+
+
+def _rebuilt_rows(store: Store, record: RunRecord, data: bytes, started: Collection[str]) -> Iterator[RunRow]:
+    # Whoever repairs submissions must know the machine that recorded the run; the process is gone by now.
+    submitter = "@" + record.recorder
+    rows = rows_of_record(record, data=data, store=store.url, submitter=submitter)
+    runs = [row for row in rows if row.kind == "run"]
+    standings = standings_of(store, runs, record, started=started)
+    tags = _read_tags(store, record)
+    for row in rows:
+        tagged = row._replace(tags=tags[row.row_index]) if row.row_index in tags else row
+        yield tagged if row.kind == "group" else _placed(tagged, standings[row.id])
+
+
+def _read_tags(store: Store, record: RunRecord) -> dict[int | None, dict[str, str]]:
+    """The tags that were changed since the submission: of the whole under None, of rows under their index."""
+    own = decode(read(store, names.tags_key(record.id)), dict[str, str])
+    found: dict[int | None, dict[str, str]] = {} if own is None else {None: own}
+    if record.array is not None:
+        rows = decode(read(store, f"{names.run_key(record.id)}/{ROW_TAGS}"), dict[int, dict[str, str]])
+        found.update((index, tags) for index, tags in (rows or {}).items())
+    return found
+
+
+def _placed(row: RunRow, standing: Standing) -> RunRow:
+    return row._replace(**{**standing._asdict(), "attempts": list(standing.attempts)})
+
+
+def _attempts(store: Store, run_id: str) -> tuple[AttemptFacts, ...]:
+    """The facts of each attempt of a run that has not been ended by its queue."""
+    return tuple(_attempt(store, run_id, number) for number in attempt_numbers(store, run_id))
+
+
+def _attempt(store: Store, run_id: str, number: int) -> AttemptFacts:
+    exits = exit_records(store, run_id, number)
+    events = (read(store, f"{names.node_key(run_id, number, node)}/{names.EVENTS}") or b"" for node in exits)
+    starts = [one.at for data in events for one in read_lines(data, _Event) if one.event == "started"]
+    logs = any(
+        (names.parse_log_key(info.key) or (0, 0, None))[2] is not None
+        for info in store.list(f"{names.attempts_key(run_id)}/{number}")
+    )
+    return AttemptFacts(number, tuple(exits.values()), min(starts, default=None), logs)
+
+
+class _Event(msgspec.Struct, frozen=True):
+    at: float
+    event: str
+
+
+def _read_stores(session: Session, named: Sequence[str]) -> tuple[RebuildScan, list[str]]:
+    """What all stores hold, and those that could not be read; a run in two stores counts once."""
+    rows: dict[str, RunRow] = {}
+    found, unread = RebuildScan([], [], []), list[str]()
+    for name in [*session.settings.store_names, *named]:
+        try:
+            store = session.runs_in(name)
+            if store.url in found.urls:
+                continue
+            one = find_runs(store)
+        except GoferError:
+            unread.append(name)
+            continue
+        found.broken.extend(one.broken)
+        found.urls.extend(one.urls)
+        rows = {row.id: row for row in one.rows} | rows
+    return found._replace(rows=list(rows.values())), unread
+
+
+def _all_rows(ledger: Ledger) -> list[RunRow]:
+    return ledger.select(Query(include_rows=True, records=True))
+
+
+def _is_kept(row: RunRow, urls: Sequence[str]) -> bool:
+    """Whether a line that no store has stays: its store was not read, it is being submitted right now, or it
+    is of a job that gofer did not start, and so never in a store.
+    """
+    is_new = row.state == State.PENDING and time.time() - row.submitted_at < _IN_FLIGHT_S
+    return is_new or row.store not in urls or row.submitter == ADOPTED
+
+
+class _Origin(NamedTuple):
+    """What only the ledger knows of a run: see `ops.run_origin`, and `ops.repair` for the submitter."""
+
+    submitter: str
+    project: str
+    definition: str
+
+
+def _with_origin(row: RunRow, old: Mapping[str, RunRow | _Origin]) -> RunRow:
+    if row.id not in old:
+        return row
+    held = old[row.id]
+    return row._replace(submitter=held.submitter, project=held.project, definition=held.definition)
+
+
+def _open_or_set_aside(path: Path) -> tuple[Ledger, Path | None]:
+    try:
+        ledger = Ledger.open(path)
+    except LedgerCorrupt:
+        return _fresh(path)
+    try:
+        ledger.check()
+    except LedgerCorrupt:
+        ledger.close()
+        return _fresh(path)
+    return ledger, None
+
+
+def _fresh(path: Path) -> tuple[Ledger, Path]:
+    """Move the damaged file and its companions away, then open a new one."""
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    aside = path.with_name(f"{path.name}.damaged-{stamp}")
+    for ending in ("-wal", "-shm", ""):
+        old = path.with_name(path.name + ending)
+        if old.exists():
+            old.rename(aside.with_name(aside.name + ending))
+    return Ledger.open(path), aside
+
+
+def _named_stores(damaged: Path | None) -> set[str]:
+    """The stores that a damaged ledger still names: those of other projects are in no settings here."""
+    return {str(line[0]) for line in _salvaged(damaged, "SELECT DISTINCT store FROM runs")}
+
+
+def _keep_definitions(ledger: Ledger, damaged: Path | None) -> None:
+    """Before the stores are read: some are opened by them."""
+    for store, data in _salvaged(damaged, "SELECT store, data FROM definitions"):
+        ledger.define(str(store), str(data))
+
+
+def _origins(damaged: Path | None) -> dict[str, _Origin]:
+    lines = _salvaged(damaged, "SELECT id, submitter, project, definition FROM runs")
+    return {str(line[0]): _Origin(*map(str, line[1:])) for line in lines}
+
+
+def _salvaged(damaged: Path | None, sql: str) -> list[tuple[Any, ...]]:
+    """What can still be read of a damaged ledger; nothing of one that is whole."""
+    import sqlite3
+
+    found: list[tuple[Any, ...]] = []
+    if damaged is None:
+        return found
+    try:
+        connection = sqlite3.connect(f"{damaged.as_uri()}?mode=ro", uri=True)
+        try:
+            found.extend(connection.execute(sql))
+        finally:
+            connection.close()
+    except sqlite3.Error:
+        pass  # what was read before the damage counts
+    return found
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One rebuild at a time: two that set the same file aside would lose the first one's work."""
+    import fcntl
+
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with open(path.with_name(f"{path.name}.rebuild"), "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,123 @@
+"""A run that the ledger has and its cluster does not: finish what was interrupted, or read what became of it.
+
+Sending again is always safe. The cluster knows a run by its id, and the log of a started rank, which can be
+made only once, keeps a command from being started a second time even when the cluster has lost its memory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gofer.core.states import Reason, State
+from gofer.model.run import Observation, RunRecord
+from gofer.ops.maintenance.rebuild import standings_of
+from gofer.ops.runs.run_folder import decode
+from gofer.ops.runs.run_origin import check_whole
+from gofer.ops.runs.run_status import observation_of
+from gofer.ops.submission.send import is_here, is_sending, send
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gofer.backends.base import Backend
+    from gofer.ops.session import Session
+    from gofer.tracking.ledger import RunRow
+
+# The event of a run whose end somebody asked for.
+CANCEL_ASKED = "cancel-asked"
+
+
+def repair(session: Session, rows: Sequence[RunRow], backend: Backend) -> None:
+    """For each run or group: the end that its folder proves, else the submission again, unless under way.
+
+    Of a run that another machine recorded, only what its folder proves. One that was to be stopped before its
+    cluster knew of it is not sent.
+    """
+    owners = dict.fromkeys(row.group_id or row.id for row in rows)
+    for owner_id in owners:
+        owner = session.ledger.get(owner_id)
+        if owner is None or not owner.record or is_sending(owner.submitter):
+            continue
+        record = decode(owner.record, RunRecord)
+        if record is None:
+            session.say(
+                f"warning: the record of {owner_id} in the ledger cannot be read; `gofer ledger rebuild`"
+            )
+            continue
+        mine = [row for row in rows if (row.group_id or row.id) == owner_id]
+        if not is_here(session, owner.submitter):
+            session.ledger.apply(_told(session, mine, record), time.time())
+            continue
+        ended = [one for one in _told(session, mine, record) if one.state.is_final]
+        session.ledger.apply(ended, time.time())
+        known = {one.run_id for one in ended}
+        left = [row for row in mine if row.id not in known]
+        if left and all(is_unwanted(session, row) for row in left):
+            session.ledger.apply([_never_sent(row) for row in left], time.time())
+            _unseal(backend, owner_id)
+            _forget(session, owner_id)
+        elif left:
+            check_whole(session, owner)
+            send(session, record, owner.store, backend)
+            session.ledger.add_event(owner_id, time.time(), "repaired", {"state": owner.state})
+            session.say(f"completed the interrupted submission of {owner_id}")
+        else:
+            _forget(session, owner_id)
+
+
+def is_unwanted(session: Session, row: RunRow) -> bool:
+    """Whether somebody asked for the end of a run, or of its group, which its cluster never confirmed."""
+    if row.state != State.PENDING:
+        return False
+    asked = [row.id, *([row.group_id] if row.group_id else [])]
+    return any(event.event == CANCEL_ASKED for one in asked for event in session.ledger.events(one))
+
+
+def stop_unwanted(
+    session: Session, rows: Sequence[RunRow], seen: Mapping[str, Observation], backend: Backend
+) -> None:
+    """Cancel those of the runs that their cluster has after all; `rows` are as the ledger had them before."""
+    from gofer.backends.base import RunRef
+
+    found = [row for row in rows if row.id in seen and not seen[row.id].state.is_final]
+    unwanted = [row for row in found if is_unwanted(session, row)]
+    if unwanted:
+        backend.cancel([RunRef(row.id, row.group_id, row.row_index) for row in unwanted])
+
+
+def _unseal(backend: Backend, owner_id: str) -> None:
+    from gofer.backends.base import Unseals
+
+    if isinstance(backend, Unseals):
+        backend.unseal(owner_id)
+
+
+def _never_sent(row: RunRow) -> Observation:
+    return Observation(
+        run_id=row.id,
+        state=State.CANCELLED,
+        reason=Reason.USER,
+        detail="asked to stop before its cluster knew of it",
+        ended_at=time.time(),
+    )
+
+
+def _forget(session: Session, owner_id: str) -> None:
+    """Remove what only its runs needed, since no queue knows that they have ended."""
+    from gofer.queue.journal import remove_traces
+
+    owner = session.ledger.get(owner_id)
+    if owner is not None and owner.is_final:
+        remove_traces(str(session.paths.engine_dir), owner_id)
+
+
+def _told(session: Session, rows: Sequence[RunRow], record: RunRecord) -> list[Observation]:
+    """What the folders of runs prove; those that have none yet are left out."""
+    found = standings_of(session.runs_in(rows[0].store), rows, record)
+    return [
+        observation_of(run_id, standing)
+        for run_id, standing in found.items()
+        if standing.state != State.PENDING
+    ]

@@ -1,0 +1,1 @@
+"""Removal of what gofer keeps and no run needs."""

@@ -1,0 +1,126 @@
+"""The copies of logs in `assets/` of a folder: those that can be had again as they are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from gofer.backends.base import NativeLogs, Prunable, PruneBounds
+from gofer.core import run_layout as names
+from gofer.model.ids import row_id
+from gofer.ops.logs import service_logs
+from gofer.ops.prune.ended_runs import ended_at
+from gofer.ops.runs.adopt import is_adopted
+
+if TYPE_CHECKING:
+    from gofer.ops.session import Session
+    from gofer.storage.base import Store
+    from gofer.tracking.ledger import RunRow
+
+KIND = "log copies"
+_WHY = "the store or the service has the same; `gofer q` brings them again"
+
+
+class _Source(NamedTuple):
+    """Whose copies lie in a folder, and who has the originals; `store` is None where gofer's has none."""
+
+    row: RunRow
+    folder: Path
+    store: Store | None
+    service: NativeLogs | None
+
+
+class AssetsPlace:
+    """`assets` of the folder that a command is given in."""
+
+    def __init__(self, session: Session) -> None:
+        top = session.folder / "assets"
+        self.name = str(top)
+        found = sorted(top.iterdir()) if top.is_dir() else []
+        rows = {path: session.ledger.get(path.name) for path in found if path.is_dir()}
+        self._sources = [_source(session, row, path) for path, row in rows.items() if _is_over(row)]
+
+    def prunable(self, bounds: PruneBounds) -> list[Prunable]:
+        found = []
+        for one in self._sources:
+            files = _had_again(one) if ended_at(one.row) < bounds.before else {}
+            if files:
+                size = sum(status.st_size for status in files.values())
+                at = max(status.st_mtime for status in files.values())
+                found.append(Prunable(self.name, KIND, one.row.id, size, at, _WHY))
+        return found
+
+    def prune(self, doomed: Sequence[Prunable], bounds: PruneBounds) -> list[Prunable]:
+        by_id = {one.row.id: one for one in self._sources}
+        for item in doomed:
+            source = by_id[item.name]
+            for path in _had_again(source):
+                path.unlink(missing_ok=True)
+            _tidy(source.folder)
+        return list(doomed)
+
+
+def _is_over(row: RunRow | None) -> bool:
+    return row is not None and row.is_final
+
+
+def _source(session: Session, row: RunRow | None, folder: Path) -> _Source:
+    assert row is not None
+    store = None if is_adopted(row) else session.runs_in(row.store)
+    return _Source(row, folder, store, service_logs.service_of(session, row))
+
+
+def _had_again(source: _Source) -> dict[Path, os.stat_result]:
+    """The files of which whoever has the original says that it is as long. Others are somebody's own."""
+    originals: dict[str, dict[str, int]] = {}
+    found = {}
+    for path, status in _files(source.folder):
+        relative = path.relative_to(source.folder).as_posix()
+        run_id, inside = _of_run(source.row, relative)
+        if run_id not in originals:
+            originals[run_id] = _sizes(source.store, run_id)
+        size = originals[run_id].get(inside)
+        if size is None and source.service is not None and not inside.startswith("attempts/"):
+            size = source.service.native_size(source.row.id, relative)
+        if size == status.st_size:
+            found[path] = status
+    return found
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    for where, _, filenames in os.walk(folder):
+        for name in sorted(filenames):
+            path = Path(where, name)
+            with suppress(FileNotFoundError):  # somebody else removes here too
+                if not service_logs.is_mark(path):
+                    yield path, path.lstat()
+
+
+def _of_run(row: RunRow, relative: str) -> tuple[str, str]:
+    """The run that a copy is of, and its name in the run's folder: rows have folders of their own."""
+    index, _, inside = relative.partition("/")
+    if row.kind == "group" and index.isascii() and index.isdigit():
+        return row_id(row.id, int(index)), inside
+    return row.id, relative
+
+
+def _sizes(store: Store | None, run_id: str) -> dict[str, int]:
+    if store is None:
+        return {}
+    skip = len(names.run_key(run_id)) + 1
+    return {info.key[skip:]: info.size for info in store.list(names.attempts_key(run_id))}
+
+
+def _tidy(folder: Path) -> None:
+    """Folders that are empty now, and with the last copy the mark that says they are complete."""
+    if not any(_files(folder)):
+        for where, _, filenames in os.walk(folder):
+            for name in filenames:
+                if service_logs.is_mark(Path(where, name)):
+                    Path(where, name).unlink(missing_ok=True)
+    for where, _, _ in os.walk(folder, topdown=False):
+        with suppress(OSError):  # not empty
+            os.rmdir(where)

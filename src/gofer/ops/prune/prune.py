@@ -1,0 +1,256 @@
+"""Remove what gofer keeps and no run needs any more: every place is asked what that is, side by side.
+
+Two at once, and one while runs are submitted and run, do not harm: what has not ended is not touched, what is
+in use is locked or young, and a removal that was killed is completed by the next.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from gofer.backends.base import KeptPlace, Prunable, PruneBounds, Prunes
+from gofer.backends.queue_prune import EnginePlace
+from gofer.errors import GoferError, UsageError
+from gofer.ops.prune.ended_runs import Ends, ended_at
+from gofer.ops.submission.ledger_rows import ADOPTED
+from gofer.ops.submission.send import is_here
+from gofer.storage.base import OnMachine
+from gofer.tracking.query import Filter, Query
+from gofer.transport.machine import LocalMachine
+
+if TYPE_CHECKING:
+    from gofer.ops.session import Session
+    from gofer.storage.base import Store
+    from gofer.tracking.ledger import RunRow
+
+T = TypeVar("T")
+
+OLDER_THAN_S = 30 * 86400.0
+# Whatever has no run to speak for it may belong to one that is being submitted right now.
+_YOUNG_S = 86400.0
+_AT_ONCE = 8
+
+
+class PruneRequest(NamedTuple):
+    """What is to go. Without a `target` it is this machine and the default target, and all targets with
+    `everywhere`. `code` and `runs` add what can not be made again. `filters` narrow the runs.
+    """
+
+    older_than_s: float | None = None
+    target: str | None = None
+    everywhere: bool = False
+    code: bool = False
+    runs: bool = False
+    filters: tuple[Filter, ...] = ()
+
+
+class PlaceFindings(NamedTuple):
+    """A place, what it may remove, and what it has found to remove."""
+
+    place: KeptPlace
+    bounds: PruneBounds
+    found: tuple[Prunable, ...] = ()
+
+
+class PruneSurvey(NamedTuple):
+    """What could go, in the order in which it is to. `silent` are places that could not be asked, by name,
+    with why; `elsewhere` counts runs that only the machine that recorded them may remove.
+    """
+
+    asked: tuple[PlaceFindings, ...]
+    silent: dict[str, str]
+    elsewhere: int = 0
+
+    @property
+    def found(self) -> list[Prunable]:
+        return [item for one in self.asked for item in one.found]
+
+
+class PruneResult(NamedTuple):
+    """What is gone, and the places that failed on the way, with why."""
+
+    removed: tuple[Prunable, ...]
+    silent: dict[str, str]
+
+
+def survey(session: Session, wanted: PruneRequest, *, now: float | None = None) -> PruneSurvey:
+    """Ask every place; nothing is changed. UsageError when whole runs are wanted and nothing says which.
+
+    `now` is the present unless told.
+    """
+    if wanted.runs and wanted.older_than_s is None and not wanted.filters:
+        raise UsageError(
+            "`--runs` removes logs and outputs for good, and nothing says of which runs",
+            hint="add `--older-than 90d`, or `--filter state=failed`",
+        )
+    drawn = _Drawing(session, wanted, time.time() if now is None else now)
+    places = drawn.places()
+    silent, asked = dict(drawn.silent), list[PlaceFindings]()
+    seen: set[tuple[str, str, str]] = set()
+    for one, answer in zip(places, _each(lambda one: one.place.prunable(one.bounds), places), strict=True):
+        if isinstance(answer, GoferError):
+            silent[one.place.name] = answer.message
+            continue
+        new = [item for item in answer if item[:3] not in seen]  # two targets may share what they keep
+        seen.update(item[:3] for item in new)
+        asked.append(one._replace(found=tuple(new)))
+    return PruneSurvey(tuple(asked), silent, drawn.elsewhere)
+
+
+def remove(found: PruneSurvey) -> PruneResult:
+    """Remove what was found: what can be made again first, then runs, then the code that only they needed."""
+    removed: list[Prunable] = []
+    silent: dict[str, str] = {}
+    for stage in range(3):
+        asked = [one for one in found.asked if one.found and _stage(one.place) == stage]
+        answers = _each(lambda one: one.place.prune(one.found, one.bounds), asked)
+        for one, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, GoferError):
+                silent[one.place.name] = answer.message
+            else:
+                removed += answer
+    return PruneResult(tuple(removed), silent)
+
+
+def _stage(place: KeptPlace) -> int:
+    from gofer.ops.prune.code import CodePlace
+    from gofer.ops.prune.runs import RunsPlace
+
+    return 2 if isinstance(place, CodePlace) else 1 if isinstance(place, RunsPlace) else 0
+
+
+class _Drawing:
+    """The places of one survey, in the thread of the session; they are asked in others."""
+
+    def __init__(self, session: Session, wanted: PruneRequest, now: float) -> None:
+        self._session = session
+        self._wanted = wanted
+        self._older_s = OLDER_THAN_S if wanted.older_than_s is None else wanted.older_than_s
+        self._now = now
+        self._rows = session.ledger.select(Query())
+        self._doomed, self.elsewhere = self._doomed_runs()
+        self._places: dict[str, PlaceFindings] = {}
+        self._stores: list[str] = []
+        self.silent: dict[str, str] = {}
+
+    def places(self) -> list[PlaceFindings]:
+        if self._wanted.target is None:
+            self._add_home()
+        for target in self._targets():
+            for placement in self._placements(target):
+                try:
+                    self._add_target(target, placement)
+                except GoferError as error:
+                    self.silent[target] = error.message
+        for url in dict.fromkeys([*self._stores, *(row.store for row in self._doomed)]):
+            try:
+                self._add_runs(url)
+            except GoferError as error:
+                self.silent[url] = error.message
+        return list(self._places.values())
+
+    def _targets(self) -> list[str]:
+        settings = self._session.settings
+        if self._wanted.everywhere:
+            return list(settings.target_names)
+        return [settings.target(self._wanted.target).name]
+
+    def _placements(self, target: str) -> Sequence[str]:
+        """The machines of a target, where each may have a store of its own."""
+        options = self._session.settings.target(target).options
+        return tuple(getattr(options, "hosts", ())) or ("",)
+
+    def _add_home(self) -> None:
+        from gofer.ops.prune.assets import AssetsPlace
+        from gofer.ops.prune.tokens import TokensPlace
+
+        session = self._session
+        bounds = self._bounds(session.paths.store_dir.as_uri())
+        engine = str(session.paths.engine_dir)
+        self._add(EnginePlace(LocalMachine.name, LocalMachine(), engine=engine), bounds)
+        self._add(AssetsPlace(session), bounds)
+        profiles = str(session.paths.config_file.parent / "azure")
+        self._add(TokensPlace(os.path.join(engine, "azure"), profiles), bounds)
+
+    def _add_target(self, target: str, placement: str) -> None:
+        session = self._session
+        url = session.store_url_of(target, placement)
+        backend = session.backend(target, placement)
+        bounds = self._bounds(url)
+        if self._wanted.runs:
+            self._stores.append(url)
+        if isinstance(backend, Prunes):
+            for place in backend.kept_places():
+                self._add(place, bounds)
+        if isinstance(bounds.store, OnMachine):
+            from gofer.ops.prune.parts import PartsPlace
+
+            self._add(PartsPlace(session.store(url)), bounds)
+        if self._wanted.code:
+            from gofer.ops.prune.code import CodePlace
+
+            doomed = {row.id for row in self._doomed}
+            mine = [row for row in self._rows if row.store == url and row.id not in doomed]
+            self._add(CodePlace(session.store(url), {row.snapshot for row in mine if row.snapshot}), bounds)
+
+    def _add_runs(self, url: str) -> None:
+        from gofer.ops.prune.runs import RunsPlace
+
+        rows = [row for row in self._doomed if row.store == url]
+        ledger = self._session.paths.ledger_file
+        known = [row.id for row in self._rows]
+        self._add(RunsPlace(self._session.store(url), rows, known, ledger), self._bounds(url))
+
+    def _add(self, place: KeptPlace, bounds: PruneBounds) -> None:
+        self._places.setdefault(place.name, PlaceFindings(place, bounds))
+
+    def _bounds(self, url: str) -> PruneBounds:
+        before = self._now - self._older_s
+        store: Store = self._session.store(url)
+        return PruneBounds(
+            before=before,
+            unused_since=min(before, self._now - _YOUNG_S),
+            ended=Ends(self._rows, self._session.runs_in(url)),
+            store=store,
+            whole=frozenset(row.id for row in self._doomed),
+        )
+
+    def _doomed_runs(self) -> tuple[list[RunRow], int]:
+        """Runs that go as a whole, and how many would that another machine recorded: only there is it known
+        that the cluster will not be given them again.
+        """
+        if not self._wanted.runs:
+            return [], 0
+        found = self._session.ledger.select(Query(filters=self._wanted.filters, kinds=("run", "group")))
+        targets = None if self._wanted.everywhere else set(self._targets())
+        old = [
+            row
+            for row in found
+            if row.is_final
+            and row.group_id is None
+            and ended_at(row) < self._now - self._older_s
+            and (targets is None or row.target in targets)
+        ]
+        mine = [row for row in old if row.submitter == ADOPTED or is_here(self._session, row.submitter)]
+        return mine, len(old) - len(mine)
+
+
+def _each(
+    act: Callable[[PlaceFindings], Iterable[Prunable]], asked: Sequence[PlaceFindings]
+) -> list[list[Prunable] | GoferError]:
+    """Side by side; what cannot be asked answers with its error."""
+
+    def one(place: PlaceFindings) -> list[Prunable] | GoferError:
+        try:
+            return list(act(place))
+        except GoferError as error:
+            return error
+        except OSError as error:
+            return GoferError(f"{error.filename or place.place.name}: {error.strerror or error}")
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(one, asked))

@@ -1,0 +1,106 @@
+"""Whole runs: their folders in the store, and their lines in the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gofer.backends.base import Prunable, PruneBounds
+from gofer.backends.queue_prune import LOOK_S, ask
+from gofer.core import prune
+from gofer.core import run_layout as names
+from gofer.model.ids import split_row
+from gofer.ops.prune.ended_runs import ended_at
+from gofer.storage.base import OnDisk, OnMachine
+from gofer.tracking.ledger import Ledger
+
+if TYPE_CHECKING:
+    from gofer.storage.base import Store
+    from gofer.tracking.ledger import RunRow
+
+KIND = "run"
+REMAINS = "run remains"
+_WHY = {
+    KIND: "asked for by `--runs`: record, logs, outputs",
+    REMAINS: "its record is gone: a removal that was interrupted left it",
+}
+
+
+class RunsPlace:
+    """Runs of one store: those of `rows` go, and what is left of runs that were being removed. `known` are
+    all that the ledger has. It is opened anew by the thread that removes.
+    """
+
+    def __init__(self, store: Store, rows: Sequence[RunRow], known: Collection[str], ledger: Path) -> None:
+        self.name = f"runs in {store.url}"
+        self._store = store
+        self._rows = {row.id: row for row in rows}
+        self._known = frozenset(known)
+        self._ledger = ledger
+
+    def prunable(self, bounds: PruneBounds) -> list[Prunable]:
+        sizes = self._sizes()
+        found = [self._item(KIND, row.id, sizes.get(row.id, 0), ended_at(row)) for row in self._rows.values()]
+        return found + self._remains(bounds)
+
+    def _item(self, kind: str, name: str, size: int, at: float) -> Prunable:
+        return Prunable(self._store.url, kind, name, size, at, _WHY[kind])
+
+    def _remains(self, bounds: PruneBounds) -> list[Prunable]:
+        """Folders without a record: a run writes nothing before its record is there.
+
+        An empty folder is of any age: whoever writes into a store makes the folders again that it needs.
+        """
+        folders: dict[str, list[str]] = {}
+        for name in self._store.list_folders(names.RUNS):
+            folders.setdefault(split_row(name)[0], []).append(name)
+        found = []
+        for owner, mine in folders.items():
+            if owner in self._known or self._store.head(names.record_key(owner)) is not None:
+                continue
+            infos = [info for name in mine for info in self._store.list(names.run_key(name))]
+            at = max((info.modified for info in infos), default=bounds.unused_since)
+            if not infos or at < bounds.unused_since:
+                found.append(self._item(REMAINS, owner, sum(info.size for info in infos), at))
+        return found
+
+    def prune(self, doomed: Sequence[Prunable], bounds: PruneBounds) -> list[Prunable]:
+        """The record first: what is left of a removal that was killed is never taken for a run to send.
+
+        The line in the ledger last: the next removal finds the run by it, and goes on.
+        """
+        gone = []
+        with Ledger.open(self._ledger) as ledger:
+            for item in doomed:
+                row = ledger.get(item.name)
+                if item.kind == KIND and (row is None or not row.is_final):
+                    continue  # another removal was faster
+                self._store.delete([names.record_key(item.name)])
+                for run_id in [item.name] if row is not None and row.kind == "run" else self._rows_of(item):
+                    self._empty(names.run_key(run_id))
+                if item.kind == REMAINS or ledger.remove(item.name):
+                    gone.append(item)
+        return gone
+
+    def _empty(self, prefix: str) -> None:
+        self._store.delete([info.key for info in self._store.list(prefix)])
+        # In a store that is a folder, a run may also have made folders without any file.
+        if isinstance(self._store, OnDisk):
+            prune.tidy(str(self._store.path(prefix)))
+        elif isinstance(self._store, OnMachine):
+            ask(self._store.machine, "tidy", LOOK_S, path=f"{self._store.folder}/{prefix}")
+
+    def _rows_of(self, item: Prunable) -> list[str]:
+        """Folders of the run or group itself and of its rows."""
+        return [name for name in self._store.list_folders(names.RUNS) if split_row(name)[0] == item.name]
+
+    def _sizes(self) -> dict[str, int]:
+        """One listing where there are many runs, or rows whose folders must be looked for."""
+        found: dict[str, int] = {}
+        few = len(self._rows) <= 16 and all(row.kind == "run" for row in self._rows.values())
+        for prefix in [names.run_key(one) for one in self._rows] if few else [names.RUNS]:
+            for info in self._store.list(prefix):
+                owner = split_row(info.key.split("/")[1])[0]
+                found[owner] = found.get(owner, 0) + info.size
+        return found

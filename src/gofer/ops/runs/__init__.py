@@ -1,0 +1,1 @@
+"""Runs that were submitted: find, observe, explain, stop."""

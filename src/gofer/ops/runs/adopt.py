@@ -1,0 +1,177 @@
+"""Jobs of a service that gofer did not start, taken into the ledger, so that every verb works on them.
+
+An adopted run is one row of the ledger, made of what the service says: command, nodes, processes, GPUs and
+tags. `ADOPTED` stands where another row names the process that submitted it, so that nobody sends it again,
+and its record has no version of gofer. It has no snapshot and nothing in a store: state and logs are the
+service's own. Nothing is written to the store, and the service's job is not touched.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from gofer.core.states import State
+from gofer.errors import GoferError, LedgerError, UsageError
+from gofer.model.job import Job, Resources
+from gofer.model.layout import Layout
+from gofer.model.run import RunRecord
+from gofer.ops.runs.observe import refresh
+from gofer.ops.runs.run_origin import define
+from gofer.ops.runs.service_search import Match, places, search
+from gofer.ops.submission.ledger_rows import ADOPTED, rows_of_record
+from gofer.tracking.references import tidy
+
+if TYPE_CHECKING:
+    from gofer.backends.base import ServiceJob
+    from gofer.ops.session import Session
+    from gofer.tracking.ledger import RunRow
+
+OURS = "gofer"
+# What may be a folder's name below `assets/`.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}")
+
+
+class Sought(NamedTuple):
+    """What came of a search: the run, or None, and the targets whose services know no such job."""
+
+    row: RunRow | None
+    asked: tuple[str, ...] = ()
+
+
+def adopt(session: Session, reference: str, target: str | None = None) -> Sought:
+    """The job that `reference` means to the services of all targets, or of `target` alone, as a run.
+
+    By its exact name, else by a unique end of one. UsageError with the candidates when there are several;
+    what the service of the session's target knows goes first then. A service that cannot be asked is named
+    when no other knows the job.
+    """
+    word = tidy(reference)
+    if word == "last":
+        return Sought(None)
+    near = session.target or session.settings.default_target
+    found = search(
+        session,
+        word,
+        [target] if target else places(session, near),
+        is_name=_NAME.fullmatch(word) is not None,
+    )
+    matches = _narrowed(found.matches, session.target)
+    if len(matches) > 1:
+        raise _several(word, matches)
+    if matches:
+        return Sought(_take(session, matches[0].target, matches[0].job))
+    for name, error in found.problems.items():
+        mend = f"; {error.hint}" if error.hint else ""
+        session.say(f"warning: the service of `{name}` was not asked: {error.message}{mend}")
+    return Sought(None, found.asked)
+
+
+def _narrowed(matches: Sequence[Match], named: str | None) -> list[Match]:
+    """Whole names before ends of names, the target that was named before others; each job once."""
+    exact = [one for one in matches if one.is_exact] or list(matches)
+    near = [one for one in exact if one.target == named] or exact
+    return list({(one.service, one.job.name): one for one in reversed(near)}.values())[::-1]
+
+
+def _several(word: str, matches: Sequence[Match]) -> UsageError:
+    services = len({one.service for one in matches})
+    lines = []
+    for target, _, job, _ in matches:
+        place = f"{target}  " if services > 1 else ""
+        lines.append(f"  {place}{job.name}  {job.status}  {job.command[:60]}")
+    listed = "\n".join(lines)
+    if services == 1:
+        return UsageError(
+            f"`{word}` fits {len(matches)} jobs of the service:\n{listed}", hint="give more of the name"
+        )
+    return UsageError(
+        f"`{word}` fits {len(matches)} jobs of {services} services:\n{listed}",
+        hint=f"`-c {matches[0].target}` names the target, or give more of the name",
+    )
+
+
+def is_adopted(row: RunRow) -> bool:
+    """Whether gofer did not start this run."""
+    return row.submitter == ADOPTED
+
+
+def _take(session: Session, target: str, job: ServiceJob) -> RunRow | None:
+    if not _NAME.fullmatch(job.name):
+        session.say(f"warning: the service's job {job.name!r} cannot be a run's name")
+        return None
+    if session.ledger.get(job.name) is None:
+        record = record_of(job, target, session.settings.target(target).kind)
+        (row,) = rows_of_record(record, store=session.store_url_of(target), submitter=ADOPTED)
+        state = State.UNKNOWN if job.state.is_final else job.state
+        definition = define(session, target, row.store)
+        with suppress(LedgerError):  # another process was first
+            session.ledger.insert([row._replace(state=state.value, definition=definition)])
+        session.say(f"{job.name} is a job of `{target}` that gofer did not start; the service knows it")
+    row_now = session.ledger.get(job.name)
+    if row_now is not None:
+        with suppress(GoferError):  # whoever wants to know how it stands asks again, and is told
+            refresh(session, [row_now])
+    return session.ledger.get(job.name)
+
+
+def record_of(job: ServiceJob, target: str, kind: str) -> RunRecord:
+    """The record of a job that has none. Pure, but for the clock where the service has no time."""
+    gpus = _gpus_of(job)
+    asked = Resources(gpus=gpus, nodes=job.nodes if job.nodes > 1 and not gpus else None)
+    on_node = gpus // max(job.nodes, 1)
+    layout = Layout(
+        nodes=max(job.nodes, 1),
+        gpus_per_node=on_node,
+        procs_per_node=max(job.procs_per_node, 1),
+        cpus_per_proc=1,
+    )
+    return RunRecord(
+        id=job.name,
+        name=job.display_name or job.experiment or job.name,
+        target=target,
+        backend=kind,
+        job=Job(
+            command=command_of(job.command),
+            resources=asked,
+            multi_process=not (on_node > 1 and layout.procs_per_node == 1),
+            tags=dict(job.tags),
+        ),
+        layout=layout,
+        submitted_at=time.time() if job.created_at is None else job.created_at,
+        submitted_by=job.user,
+        gofer="",
+    )
+
+
+def _gpus_of(job: ServiceJob) -> int:
+    """Of nodes that nobody told of, as many as processes, where there are several on each."""
+    if job.gpus is not None:
+        return job.gpus
+    return job.nodes * job.procs_per_node if job.procs_per_node > 1 else 0
+
+
+def command_of(line: str) -> tuple[str, ...]:
+    """The words that a person typed: what an older tool's own program was given as `--command`, else the line
+    for a shell. Pure.
+    """
+    with suppress(ValueError):
+        words = shlex.split(line)
+        if "--command" in words[:-1]:
+            inner = words[words.index("--command") + 1]
+            return _plain_words(inner) or ("bash", "-c", inner)
+    return _plain_words(line) or ("bash", "-c", line)
+
+
+def _plain_words(line: str) -> tuple[str, ...]:
+    """The words of a line in which no character means anything to a shell but quotes; none for any other."""
+    if re.search(r"[|&;<>()$`*?\[\]{}~#\\\n]", line) or re.match(r"\s*\w+=", line):
+        return ()
+    try:
+        return tuple(shlex.split(line))
+    except ValueError:
+        return ()

@@ -1,0 +1,119 @@
+"""Why a run stands where it stands, in words, and which rank failed first."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from gofer.core.states import Reason, State
+from gofer.ops.runs import run_folder
+from gofer.ops.submission import gpu_oversight
+from gofer.text import format_duration
+
+if TYPE_CHECKING:
+    from gofer.model.run import RunRecord
+    from gofer.storage.base import Store
+    from gofer.tracking.ledger import RunRow
+
+# A shell reports a child killed by signal n as 128 + n.
+_SHELL_SIGNALS = range(129, 193)
+
+# Where the node or the cluster says nothing more exact.
+_PLAIN = {
+    Reason.USER: "stopped by its owner",
+    Reason.OUT_OF_MEMORY: "out of memory",
+    Reason.NODE_FAILURE: "the node failed",
+    Reason.SETUP: "set-up failed",
+    Reason.STAGING: "the code could not be staged",
+}
+_BEFORE_DETAIL = {
+    Reason.PREEMPTED: "preempted",
+    Reason.REJECTED: "rejected",
+    Reason.CREDENTIAL: "a credential is missing or expired",
+}
+# What ran into the time limit, where that was not the command.
+_LATE_BEFORE = ("set-up ran into the time limit", "the time limit came ")
+
+
+class FirstFailure(NamedTuple):
+    """The first rank to fail in the last attempt, over all its nodes, and the end of its log."""
+
+    attempt: int
+    node: int
+    rank: int
+    exit_code: int | None
+    signal: int | None
+    at: float | None
+    tail: tuple[str, ...]
+
+
+def find_first_failure(store: Store, row: RunRow) -> FirstFailure | None:
+    """From the exit records of the last attempt; None when no rank failed or none has said so."""
+    if row.kind == "group" or row.state == State.SUCCEEDED:
+        return None
+    numbers = [int(one["number"]) for one in row.attempts] or run_folder.attempt_numbers(store, row.id)
+    if not numbers:
+        return None
+    found = run_folder.first_failure(run_folder.exit_records(store, row.id, numbers[-1]))
+    if found is None:
+        return None
+    node, one = found
+    return FirstFailure(numbers[-1], node, one.rank, one.exit_code, one.signal, one.at, one.tail)
+
+
+def explain(row: RunRow, record: RunRecord | None = None, failure: FirstFailure | None = None) -> str | None:
+    """The reason as a person would say it, or None when there is nothing to say.
+
+    `record` adds the limit that was hit and that the run saw no GPU, `failure` the rank that failed.
+    """
+    words = _explain(row, record, failure)
+    if failure is not None and gpu_oversight.explains(record, failure.tail):
+        return f"{words or row.state}; it asked for no GPU and {gpu_oversight.SAW_NO_GPU} (`-n 1` asks for 1)"
+    return words
+
+
+def _explain(row: RunRow, record: RunRecord | None, failure: FirstFailure | None) -> str | None:
+    if row.reason == Reason.TIME_LIMIT and not (row.detail or "").startswith(_LATE_BEFORE):
+        return _explain_limit(record)
+    if row.reason in (Reason.EXIT_CODE, Reason.SIGNAL):
+        words = _explain_end(row, failure)
+        # What the end of the command does not tell: files that did not reach their store.
+        more = (row.detail or "").partition("; ")[2]
+        return "; ".join(one for one in (words, more) if one) if words else row.detail
+    if row.reason in list(_BEFORE_DETAIL):
+        words = _BEFORE_DETAIL[Reason(row.reason)]
+        return f"{words}: {row.detail}" if row.detail else words
+    if row.detail is None and row.reason in list(_PLAIN):
+        return _PLAIN[Reason(row.reason)]
+    return row.detail or row.reason
+
+
+def name_signal(number: int) -> str:
+    """`signal 9 (SIGKILL)`; the number alone where it has no name."""
+    import signal
+
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"
+
+
+def _explain_limit(record: RunRecord | None) -> str:
+    if record is None or record.job.time_limit_s is None:
+        return "stopped at its time limit"
+    limit = re.sub(r"(?<=[dhm])00[hms]$|\.0(?=s$)", "", format_duration(record.job.time_limit_s))
+    return f"stopped at its time limit of {limit}"
+
+
+def _explain_end(row: RunRow, failure: FirstFailure | None) -> str | None:
+    who = f"rank {failure.rank} " if failure and row.nodes * row.procs > 1 else ""
+    if failure and failure.signal is not None:
+        return f"{who}{'was ' if who else ''}killed by {name_signal(failure.signal)}"
+    code = failure.exit_code if failure else row.exit_code
+    if code is None:
+        return None
+    if code in _SHELL_SIGNALS:
+        if row.reason == Reason.SIGNAL:
+            return f"{who}{'was ' if who else ''}killed by {name_signal(code - 128)}"
+        return f"{who}exited with {code} (128 + {name_signal(code - 128)})"
+    return f"{who}exited with {code}"

@@ -1,0 +1,73 @@
+"""How far the mapped folders and the packages of a run are, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gofer.core import run_layout as names
+from gofer.core.states import State
+from gofer.ops.runs import run_folder
+from gofer.text import format_size
+
+if TYPE_CHECKING:
+    from gofer.storage.base import Store
+    from gofer.tracking.ledger import RunRow
+
+_TAIL_BYTES = 4096
+_WAITING = "waiting"
+_MOVING = ("copying", "uploading")
+_PACKAGES = "packages"
+_SAID = ("folder", _PACKAGES)
+
+
+class _Step(msgspec.Struct, frozen=True, kw_only=True):
+    event: str
+    name: str = ""
+    step: str = ""
+    file: str = ""
+    files: int | None = None
+    of_files: int | None = None
+    bytes: int = 0
+    of_bytes: int = 0
+
+
+def progress(store: Store, row: RunRow) -> str | None:
+    """What its nodes copy or send just now; None when none does. Reads the end of each node's events."""
+    if row.kind == "group" or row.state not in (State.STARTING, State.RUNNING):
+        return None
+    attempts = run_folder.attempt_numbers(store, row.id)
+    if not attempts:
+        return None
+    nodes = run_folder.node_numbers(store, row.id, attempts[-1])
+    last = (_last(store, f"{names.node_key(row.id, attempts[-1], node)}/{names.EVENTS}") for node in nodes)
+    words = dict.fromkeys(_words(step) for step in last if step is not None and step.event in _SAID)
+    return "; ".join(one for one in words if one) or None
+
+
+def _last(store: Store, key: str) -> _Step | None:
+    if store.head(key) is None:
+        return None
+    data = store.get_range(key, -_TAIL_BYTES, _TAIL_BYTES)
+    return next(reversed([*run_folder.read_lines(data, _Step)]), None)
+
+
+def _words(step: _Step) -> str:
+    if step.event == _PACKAGES:
+        return _package_words(step)
+    if step.step == _WAITING:
+        return f"waiting for another run that copies `{step.name}`"
+    if step.step not in _MOVING:
+        return ""
+    if step.of_files is None:
+        return f"{step.step} `{step.name}`"
+    sizes = f"{format_size(step.bytes)} of {format_size(step.of_bytes)}"
+    return f"{step.step} `{step.name}`: {step.files or 0:,} of {step.of_files:,} files, {sizes}"
+
+
+def _package_words(step: _Step) -> str:
+    if step.step == _WAITING:
+        return f"waiting for another run that builds the packages of `{step.file}`"
+    is_ready = step.step in ("built", "fetched")
+    return "" if is_ready else f"installing the packages of `{step.file}`"

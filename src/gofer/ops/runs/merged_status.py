@@ -1,0 +1,99 @@
+"""What a cluster says of a run and what the run's folder proves, made one.
+
+A scheduler knows that a job ended, and its folder knows how its command did. Where the folder proves an end
+it is believed, and else the scheduler.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gofer.core.states import Reason, State
+from gofer.model.run import Attempt, Observation, RunRecord
+from gofer.ops.maintenance.rebuild import standings_of
+from gofer.ops.runs.run_folder import decode
+from gofer.ops.runs.run_status import observation_of
+
+if TYPE_CHECKING:
+    from gofer.ops.runs.run_status import Standing
+    from gofer.ops.session import Session
+    from gofer.tracking.ledger import RunRow
+
+# What is written on one machine of a shared file system is seen on another within this time.
+_LAG_S = 45.0
+_GOING = (State.RUNNING, State.STARTING)
+# A cluster that took a run back has it in its queue again, or keeps it aside until there is room.
+_SET_ASIDE = (State.QUEUED, State.PAUSED)
+
+
+def settled(
+    session: Session, rows: Sequence[RunRow], seen: Mapping[str, Observation]
+) -> dict[str, Observation]:
+    """The observations, those of runs that ended, went back to the queue or are unknown completed by their
+    folders. StoreError passes through.
+    """
+    found = dict(seen)
+    unclear = [row for row in rows if row.id in seen and _is_unclear(row, seen[row.id])]
+    for owner_id in dict.fromkeys(row.group_id or row.id for row in unclear):
+        owner = session.ledger.get(owner_id)
+        if owner is None or not owner.record:
+            continue
+        record = decode(owner.record, RunRecord)
+        if record is None:
+            continue  # nothing is known of its layout or retries
+        mine = [row for row in unclear if (row.group_id or row.id) == owner_id]
+        for run_id, standing in standings_of(session.runs_in(owner.store), mine, record).items():
+            found[run_id] = joined(seen[run_id], standing)
+    return found
+
+
+def _is_unclear(row: RunRow, one: Observation) -> bool:
+    if one.state.is_final:
+        return not one.attempts
+    if one.state == State.PAUSED and not row.attempts:
+        return True  # word of how the last attempt ended may have come after the pause
+    return one.state == State.UNKNOWN or (one.state in _SET_ASIDE and row.state in _GOING)
+
+
+def joined(one: Observation, standing: Standing) -> Observation:
+    """One run: what the cluster says and what its folder proves. Pure, but for the clock."""
+    if standing.state == State.PENDING:
+        return one
+    proven = observation_of(one.run_id, standing)
+    attempts = proven.attempts
+    if one.state in _SET_ASIDE:
+        return msgspec.structs.replace(one, attempts=attempts)
+    if proven.state.is_final or one.state == State.UNKNOWN:
+        return proven
+    if _may_be_late(one):
+        return Observation(run_id=one.run_id, state=State.RUNNING, started_at=one.started_at)
+    return msgspec.structs.replace(one, attempts=_ended(attempts, one, standing))
+
+
+def _may_be_late(one: Observation) -> bool:
+    """The job ended by itself a moment ago, so the word of its last program is on its way."""
+    by_itself = one.state == State.SUCCEEDED or one.reason == Reason.EXIT_CODE
+    return by_itself and one.ended_at is not None and time.time() - one.ended_at < _LAG_S
+
+
+def _ended(attempts: tuple[Attempt, ...], one: Observation, standing: Standing) -> tuple[Attempt, ...]:
+    """The scheduler's word about the last attempt, which could not say it itself.
+
+    A folder whose last attempt has no exit records tells of the others only.
+    """
+    is_told = standing.state == State.QUEUED
+    earlier = attempts[:-1] if is_told else attempts
+    last = Attempt(
+        number=earlier[-1].number + 1 if earlier else 1,
+        state=one.state,
+        reason=one.reason,
+        detail=one.detail,
+        exit_code=one.exit_code,
+        started_at=attempts[-1].started_at if is_told and attempts else one.started_at,
+        ended_at=one.ended_at,
+    )
+    return (*earlier, last)

@@ -1,0 +1,111 @@
+"""Why a file or a module that a run missed was not there although the project has it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gofer.errors import SnapshotError
+from gofer.snapshot.rules import SECRET
+
+if TYPE_CHECKING:
+    from gofer.model.run import RunRecord
+    from gofer.ops.session import Session
+    from gofer.snapshot.remainder import LeftOut, Remainder
+
+_MISSING = re.compile(
+    r"No such file or directory: b?(?P<quote>['\"])(?P<python>.+?)(?P=quote)"
+    r"|(?:^|[:\s])['\u2018\"]?(?P<shell>[^:'\u2018\u2019\"]+)['\u2019\"]?: "
+    r"(?:No such file or directory|not found)"
+)
+_MODULE = re.compile(r"No module named '(?P<module>[\w.]+)'")
+
+
+def explain_missing(session: Session, record: RunRecord, lines: Iterable[str]) -> str | None:
+    """Which rule left out what the last lines of a run missed, and what to write; None when no rule did.
+
+    Looks at the project as it is now; None where the project is not on this machine.
+    """
+    text = [line.strip() for line in lines]
+    paths = list(_paths(text, record.job.workdir))
+    modules = [found["module"].split(".") for line in text for found in _MODULE.finditer(line)]
+    if record.code is None or not (paths or modules) or not Path(record.code.folder).is_dir():
+        return None
+    folder = Path(record.code.folder)
+    found = _survey(session, record, folder)
+    if found is None:
+        return None
+    for path in paths:
+        if os.path.lexists(folder / path) and (words := _explain_path(path, found)):
+            return words
+    entries = (entry for module in modules for entry in found.left_out if _is_module(entry, module))
+    return next((_explain_entry(entry.path, entry) for entry in entries), None)
+
+
+def _survey(session: Session, record: RunRecord, folder: Path) -> Remainder | None:
+    from gofer.ops.submission import code
+    from gofer.snapshot import survey
+
+    source = code.Source(folder, workdir=record.job.workdir, include=record.job.include)
+    choice = code.choose_files(session, source, record.target, record.job.folders)
+    try:
+        return survey(folder, cache_dir=session.paths.cache_dir, choice=choice).remainder
+    except SnapshotError:
+        return None
+
+
+def _paths(lines: Iterable[str], workdir: str) -> Iterator[str]:
+    """Paths in the project that the lines may mean. One in the copy on a node may be any end of an absolute
+    path.
+    """
+    for line in lines:
+        for found in _MISSING.finditer(line):
+            path = (found["python"] or found["shell"] or "").strip()
+            if os.path.isabs(path):
+                parts = path.strip("/").split("/")
+                yield from ("/".join(parts[at:]) for at in range(len(parts)))
+            elif path:
+                inside = os.path.normpath(os.path.join(workdir, path))
+                yield from [inside] if not inside.startswith("..") else []
+
+
+def _explain_path(path: str, found: Remainder) -> str | None:
+    entry = next((one for one in found.left_out if _is_at(path, one.path)), None)
+    if entry is not None:
+        return _explain_entry(path, entry)
+    link = next((one for one in found.links if _is_at(path, one.path)), None)
+    if link is None:
+        return None
+    return (
+        f"`{link.path}` is a link to `{link.target}`, outside of the project; "
+        "`folders:` in gofer.yaml brings a folder to the run"
+    )
+
+
+def _is_at(path: str, top: str) -> bool:
+    return path == top or path.startswith(f"{top}/")
+
+
+def _explain_entry(path: str, entry: LeftOut) -> str:
+    name = f"{entry.path}/" if entry.is_folder else entry.path
+    why = (
+        "was left out, since it looks like a secret"
+        if entry.reason.source == SECRET
+        else f"was left out by the line `{entry.reason.line}` of {entry.reason.source}"
+    )
+    return (
+        f"`{path}` is in the project and {why}; write `include: [{name}]` into gofer.yaml,"
+        f" or submit with `--include {name}`"
+    )
+
+
+def _is_module(entry: LeftOut, module: Sequence[str]) -> bool:
+    """Whether the entry is the module, or a package that it lies in."""
+    *above, name = entry.path.split("/")
+    parts = [*above, name if entry.is_folder else name.partition(".")[0]]
+    if parts[-len(module) :] == list(module):
+        return True
+    return entry.is_folder and any(parts[-most:] == list(module[:most]) for most in range(1, len(module)))

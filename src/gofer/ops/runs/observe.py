@@ -1,0 +1,185 @@
+"""Observe: one batched question per target, and the ledger keeps the answer."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from gofer.errors import CredentialError, Interrupted, StoreError, Unreachable
+from gofer.ops.runs.queue_changes import QueueChanges
+from gofer.ops.submission.send import is_here
+
+if TYPE_CHECKING:
+    from gofer.backends.base import Backend
+    from gofer.ops.session import Session
+    from gofer.tracking.ledger import RunRow
+
+_FIRST_WAIT_S = 0.02
+_LONGEST_WAIT_S = 1.0
+# Where changes of the queue end the pause, it can be longer.
+_LONGEST_WATCH_S = 2.0
+_LONGEST_SILENCE_S = 30.0
+
+
+def refresh(session: Session, rows: Sequence[RunRow] | None = None) -> None:
+    """Ask the backends about these runs, or about every run that has not ended; ended ones are passed over.
+
+    A run that its backend does not know is repaired: see `gofer.ops.maintenance.repair`. BackendError and
+    StoreError pass through after the other targets were asked.
+    """
+    active = session.ledger.active() if rows is None else expand(session, rows)
+    problem: Exception | None = None
+    for group in by_backend(active):
+        try:
+            _ask(session, group)
+        except Exception as error:
+            problem = problem or error
+    if problem is not None:
+        raise problem
+
+
+def by_backend(rows: Sequence[RunRow]) -> list[list[RunRow]]:
+    """The runs in batches, one for each backend."""
+    found: dict[tuple[str, ...], list[RunRow]] = {}
+    for row in rows:
+        found.setdefault((row.target, row.backend, row.store, row.origin), []).append(row)
+    return list(found.values())
+
+
+def expand(session: Session, rows: Sequence[RunRow]) -> list[RunRow]:
+    """Groups become their rows that have not ended."""
+    from gofer.tracking.rows import ACTIVE
+
+    found: dict[str, RunRow] = {}
+    for row in rows:
+        members = session.ledger.rows_of(row.id, ACTIVE) if row.kind == "group" else [row]
+        found.update((one.id, one) for one in members if not one.is_final)
+    return list(found.values())
+
+
+def _ask(session: Session, rows: list[RunRow]) -> None:
+    from gofer.backends.base import ReadsFolder, RunRef
+    from gofer.ops.maintenance.repair import repair, stop_unwanted
+
+    here = [row for row in rows if row.backend != "local" or is_here(session, row.submitter)]
+    backend = session.backend_of(rows[0])
+    problem: Unreachable | None = None
+    try:
+        seen = backend.observe([RunRef(row.id, row.group_id, row.row_index) for row in here]) if here else {}
+    except Unreachable as error:
+        problem, seen = error, error.answers
+    if isinstance(backend, ReadsFolder) and backend.reads_folder:
+        from gofer.ops.runs.merged_status import settled
+
+        seen = settled(session, rows, seen)
+    wanted = {row.id for row in rows}
+    session.ledger.apply([one for one in seen.values() if one.run_id in wanted], time.time())
+    stop_unwanted(session, rows, seen, backend)
+    if problem is not None:
+        _give_up(session, [row for row in rows if row.id not in seen], backend, problem)
+        raise problem
+    missing = [row for row in rows if row.id not in seen]
+    if missing:
+        repair(session, missing, backend)
+
+
+def _give_up(session: Session, rows: Sequence[RunRow], backend: Backend, problem: Unreachable) -> None:
+    """Runs whose machine has been silent for longer than the target's patience are lost."""
+    from gofer.core.states import Reason, State
+    from gofer.model.run import Observation
+
+    patience_s = getattr(backend, "patience_s", math.inf)
+    now = time.time()
+    silent = [row for row in rows if now - (row.observed_at or row.submitted_at) > patience_s]
+    detail = f"{problem.message}, for longer than the target's patience"
+    lost = [
+        Observation(run_id=row.id, state=State.LOST, reason=Reason.NODE_FAILURE, detail=detail)
+        for row in silent
+    ]
+    session.ledger.apply(lost, now)
+
+
+class Asking:
+    """Asks how runs stand, again and again, over moments in which nobody answers.
+
+    The first question must be answered, unless `heard`: whoever types a command is told at once. Later ones
+    that are not are said once, and so is that there are answers again.
+    """
+
+    def __init__(self, session: Session, *, heard: bool = False) -> None:
+        self._session = session
+        self._heard = heard
+        self._said: str | None = None
+
+    def refresh(self, rows: Sequence[RunRow]) -> bool:
+        """Whether there was an answer; the error of the first question passes through."""
+        try:
+            refresh(self._session, rows)
+        except (Unreachable, CredentialError, StoreError) as error:
+            if not self._heard:
+                raise
+            if self._said != error.message:
+                self._session.say(
+                    f"{error.message}; still waiting" + (f": {error.hint}" if error.hint else "")
+                )
+            self._said = error.message
+            return False
+        if self._said is not None:
+            self._session.say("there are answers again")
+        self._heard, self._said = True, None
+        return True
+
+
+def wait(
+    session: Session,
+    ids: Sequence[str],
+    *,
+    timeout_s: float | None,
+    on_change: Callable[[RunRow], None] | None = None,
+    heard: bool = False,
+) -> list[RunRow]:
+    """Block until all these runs or groups have ended; Interrupted when `timeout_s` is over before.
+
+    `on_change` hears of every new state of one of them, the first included. A cluster that cannot be asked
+    for a while is named once and asked again, unless the very first question fails; `heard` says that this is
+    not the first.
+    """
+    asking = Asking(session, heard=heard)
+    changes = QueueChanges(session, _look(session, ids))
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    states: dict[str, str] = {}
+    pause_s = _FIRST_WAIT_S
+    while True:
+        began = time.monotonic()
+        changes.mark()
+        rows = _look(session, ids)
+        answered = asking.refresh([row for row in rows if not row.is_final])
+        rows = _look(session, ids)
+        for row in rows:
+            if states.get(row.id) != row.state:
+                states[row.id] = row.state
+                pause_s = _FIRST_WAIT_S
+                if on_change is not None:
+                    on_change(row)
+        if all(row.is_final for row in rows):
+            return rows
+        now = time.monotonic()
+        if deadline is not None and now >= deadline:
+            waiting = [row.short_id for row in rows if not row.is_final]
+            raise Interrupted(
+                f"still not ended after {timeout_s:g} s: {', '.join(waiting)}",
+                hint="`gofer wait` again, or without `--timeout`",
+            )
+        # A large group is asked about less often: never more than a tenth of the time goes into asking.
+        longest_s = _LONGEST_WATCH_S if changes.are_seen else _LONGEST_WAIT_S
+        longest_s = longest_s if answered else _LONGEST_SILENCE_S
+        least_s = 9 * (now - began)
+        pause_s = min(max(pause_s * 1.3, least_s), longest_s)
+        left_s = pause_s if deadline is None else max(0.0, min(pause_s, deadline - now))
+        changes.sleep(left_s, least_s=least_s)
+
+
+def _look(session: Session, ids: Sequence[str]) -> list[RunRow]:
+    return [row for one in ids if (row := session.ledger.get(one)) is not None]

@@ -1,0 +1,129 @@
+"""Everything `gofer query` says of a run besides its log: state, why, the first failing rank, GPUs, logs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from gofer.core.states import State
+from gofer.ops.files.results import CameHome, came_home
+from gofer.ops.logs.logs import LogFile, log_files
+from gofer.ops.runs.adopt import is_adopted
+from gofer.ops.runs.failures import FirstFailure, explain, find_first_failure
+from gofer.ops.runs.folder_progress import progress
+from gofer.ops.runs.usage import NodeUse, node_usage
+from gofer.ops.runs.view import Records, elapsed_s
+from gofer.ops.submission import gpu_oversight
+from gofer.storage.base import OnDisk
+from gofer.text import quote_command
+
+if TYPE_CHECKING:
+    from gofer.model.run import RunRecord
+    from gofer.ops.session import Session
+    from gofer.storage.base import Store
+    from gofer.tracking.ledger import RunRow
+
+FAILED_ROWS = 10
+_ENDED_BADLY = frozenset({State.FAILED, State.LOST})
+
+
+class FailedRow(NamedTuple):
+    """A row of a group that failed, and why."""
+
+    id: str
+    short_id: str
+    args: dict[str, str]
+    state: str
+    why: str | None
+
+
+class RunDetails(NamedTuple):
+    """What is known of a run: the ledger's row and what its folder adds. What is unknown is None or empty.
+
+    `command` is one line that can be pasted into a shell, `why` the reason in words, or what a run that has
+    none is busy with. `log_paths` are files of this machine: the copies that were fetched, else the store's
+    own where it is a folder here. `failed_rows` are the first ten of a group. `commit` is git's with its
+    branch, and whether the code differed. `came_home` is what the run left. `saw_no_gpu`: its
+    target has GPUs, and it asked for none.
+    """
+
+    row: RunRow
+    command: str
+    why: str | None
+    elapsed_s: float | None
+    attempts: int
+    first_failure: FirstFailure | None
+    logs: list[LogFile]
+    log_paths: list[Path]
+    usage: list[NodeUse]
+    failed_rows: list[FailedRow]
+    commit: str = ""
+    came_home: CameHome = CameHome()
+    saw_no_gpu: bool = False
+
+
+def facts(session: Session, row: RunRow, *, fetched: Sequence[Path] | None = None) -> RunDetails:
+    """From the ledger and the run's folder; asks no cluster. `fetched` are the copies of logs, if any."""
+    if is_adopted(row):
+        return _adopted(row, list(fetched or ()))
+    store = session.runs_in(row.store)
+    failure = find_first_failure(store, row)
+    logs = log_files(session, row)
+    record = Records(session).of(row)
+    return RunDetails(
+        row=row,
+        command=quote_command(row.command),
+        why=explain(row, record, failure) or progress(store, row),
+        elapsed_s=elapsed_s(row),
+        attempts=len(row.attempts) or max((log.attempt for log in logs), default=0),
+        first_failure=failure,
+        logs=logs,
+        log_paths=list(fetched) if fetched is not None else _own_paths(store, logs),
+        usage=node_usage(store, row),
+        failed_rows=_failed_rows(session, row),
+        commit=_commit(record),
+        came_home=came_home(store, row),
+        saw_no_gpu=gpu_oversight.saw_none(record),
+    )
+
+
+def _commit(record: RunRecord | None) -> str:
+    code = record.code if record else None
+    if code is None or code.commit is None:
+        return ""
+    branch = f" on {code.branch}" if code.branch else ""
+    return f"{code.commit[:12]}{branch}{', with changes' if code.dirty else ''}"
+
+
+def _adopted(row: RunRow, paths: list[Path]) -> RunDetails:
+    """A job that gofer did not start has nothing in a store."""
+    return RunDetails(
+        row=row,
+        command=quote_command(row.command),
+        why=explain(row),
+        elapsed_s=elapsed_s(row),
+        attempts=len(row.attempts),
+        first_failure=None,
+        logs=[],
+        log_paths=paths,
+        usage=[],
+        failed_rows=[],
+    )
+
+
+def _own_paths(store: Store, logs: list[LogFile]) -> list[Path]:
+    return [store.path(log.key) for log in logs] if isinstance(store, OnDisk) else []
+
+
+def _failed_rows(session: Session, row: RunRow) -> list[FailedRow]:
+    if row.kind != "group":
+        return []
+    failed = session.ledger.rows_of(row.id, _ENDED_BADLY)[:FAILED_ROWS]
+    store, record = session.runs_in(row.store), Records(session).of(row)
+    return [
+        FailedRow(
+            one.id, one.short_id, one.args, one.state, explain(one, record, find_first_failure(store, one))
+        )
+        for one in failed
+    ]

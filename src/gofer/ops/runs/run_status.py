@@ -1,0 +1,179 @@
+"""Where a run stands, from the facts in its folder alone. Pure: no store, no clock, no cluster.
+
+Only what the facts prove is said. A final state needs the queue's word, or the exit record of every node of
+the last attempt and a retry policy that asks for no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from gofer.core import attempts as rules
+from gofer.core.states import Reason, State
+from gofer.model.bounds import Count
+from gofer.model.decode import convert
+from gofer.model.run import Attempt, Observation
+from gofer.ops.runs.run_folder import End, ExitRecord
+
+_MOST_NUMBER = 1e11
+_MOST_TEXT = 10_000
+
+
+class AttemptFacts(NamedTuple):
+    """What the node folders of one attempt hold. `started_at` is when a node said that its ranks run.
+
+    `has_logs` says that the log of a rank is there, which proves that its command was started.
+    """
+
+    number: int
+    exits: Sequence[ExitRecord | None] = ()
+    started_at: float | None = None
+    has_logs: bool = False
+
+
+class RunFacts(NamedTuple):
+    """All that a folder says of one run. `nodes` and the retry policy are those of its record."""
+
+    nodes: int
+    retries: int = 0
+    retry_on: tuple[Reason, ...] = ()
+    end: End | None = None
+    attempts: tuple[AttemptFacts, ...] = ()
+
+
+class Standing(NamedTuple):
+    """The columns of the ledger that change during a run's life."""
+
+    state: str
+    reason: str | None = None
+    detail: str | None = None
+    exit_code: int | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    elapsed_s: float | None = None
+    attempts: tuple[dict[str, Any], ...] = ()
+
+
+def derive(facts: RunFacts) -> Standing:
+    """The queue's word where there is one, else what the attempts prove; `pending` without any."""
+    if facts.end is not None:
+        return _as_ended(facts.end)
+    if not facts.attempts:
+        return Standing(State.PENDING.value)
+    earlier = tuple(_plain(_settled(one, facts.nodes)) for one in facts.attempts[:-1])
+    last = facts.attempts[-1]
+    started_at = next((one.started_at for one in facts.attempts if one.started_at is not None), None)
+    result = _judge(last, facts.nodes)
+    if result is None:
+        has_started = last.started_at is not None or last.has_logs or any(last.exits)
+        state = State.RUNNING if has_started else State.STARTING
+        return Standing(state.value, started_at=started_at, attempts=earlier)
+    attempts = (*earlier, _plain(_attempt(last.number, result)))
+    # What a cluster took back it starts again by itself, unless it says otherwise.
+    if result.reason == Reason.PREEMPTED or (
+        facts.retries >= rules.spent(attempts) and result.reason in facts.retry_on
+    ):
+        return Standing(State.QUEUED.value, attempts=attempts)
+    return Standing(
+        result.state.value,
+        None if result.reason is None else result.reason.value,
+        result.detail,
+        result.exit_code,
+        attempts[0].get("started_at"),
+        result.ended_at,
+        result.elapsed_s,
+        attempts,
+    )
+
+
+def plain_attempt(one: dict[str, Any]) -> dict[str, Any]:
+    """An attempt as the ledger keeps it; of a later gofer's, with words not known here, what is plain."""
+    known = convert(one, Attempt)
+    if known is not None:
+        return _plain(known)
+    plain = {name: value for name, value in one.items() if _is_plain(value)}
+    number, state = convert(plain.get("number"), Count), convert(plain.get("state"), str)
+    return {**plain, "number": number or 0, "state": state or State.UNKNOWN.value}
+
+
+def known_attempt(one: dict[str, Any]) -> Attempt:
+    """An attempt of a standing; of one with words that are not known here, only its number, if it has one."""
+    number = convert(one.get("number"), Count)
+    return convert(one, Attempt) or Attempt(number=number or 0, state=State.UNKNOWN)
+
+
+def observation_of(run_id: str, standing: Standing) -> Observation:
+    """What a folder proves of a run. A reason that is not known here is left out."""
+    known = standing._asdict()
+    return Observation(
+        **{
+            **known,
+            "run_id": run_id,
+            "state": State(standing.state),
+            "reason": convert(standing.reason, Reason),
+            "attempts": tuple(known_attempt(one) for one in standing.attempts),
+        }
+    )
+
+
+def _is_plain(value: object) -> bool:
+    """Whether the ledger and every reader of it can hold the value: a word, or a number that is no threat."""
+    if isinstance(value, (int, float)):
+        return abs(value) < _MOST_NUMBER
+    return value is None or (isinstance(value, str) and len(value) < _MOST_TEXT)
+
+
+def _as_ended(end: End) -> Standing:
+    return Standing(
+        end.state.value,
+        end.reason,
+        end.detail,
+        end.exit_code,
+        end.started_at,
+        end.ended_at,
+        end.elapsed_s,
+        tuple(plain_attempt(one) for one in end.attempts),
+    )
+
+
+def _judge(attempt: AttemptFacts, nodes: int) -> rules.Outcome | None:
+    """The result by the queue's own rules; None while a node has not said how it ended."""
+    exits = [one for one in attempt.exits if one is not None]
+    if len(exits) < max(nodes, 1):
+        return None
+    # What fails on one node while the cluster takes another away fails for that.
+    taken = [one for one in exits if one.reason == Reason.PREEMPTED]
+    records: list[dict[str, Any] | None] = [msgspec.to_builtins(one) for one in taken or exits]
+    return rules.judge(rules.AttemptRecords(records, True), restarts=0, rebooted=False)
+
+
+def _settled(attempt: AttemptFacts, nodes: int) -> Attempt:
+    """An attempt that another one followed: without its exit records it was lost, and taken back if one of
+    its nodes had the time to say so.
+    """
+    result = _judge(attempt, nodes)
+    if result is not None:
+        return _attempt(attempt.number, result)
+    is_taken = any(one is not None and one.reason == Reason.PREEMPTED for one in attempt.exits)
+    reason = Reason.PREEMPTED if is_taken else Reason.NODE_FAILURE
+    return Attempt(number=attempt.number, state=State.LOST, reason=reason, started_at=attempt.started_at)
+
+
+def _attempt(number: int, result: rules.Outcome) -> Attempt:
+    return Attempt(
+        number=number,
+        state=result.state,
+        reason=result.reason,
+        detail=result.detail,
+        exit_code=result.exit_code,
+        started_at=result.started_at,
+        ended_at=result.ended_at,
+    )
+
+
+def _plain(attempt: Attempt) -> dict[str, Any]:
+    built: dict[str, Any] = msgspec.to_builtins(attempt)
+    return built

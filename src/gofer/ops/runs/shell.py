@@ -1,0 +1,102 @@
+"""A shell where a run runs: which words open it, or why it cannot be."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from gofer.backends.base import RunRef, Shells
+from gofer.core.states import State
+from gofer.errors import CheckFailed, UsageError
+from gofer.ops.runs.observe import Asking
+from gofer.ops.runs.view import Records
+from gofer.ops.submission.send import is_here
+
+if TYPE_CHECKING:
+    from gofer.ops.session import Session
+    from gofer.tracking.ledger import RunRow
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 2.0
+_A_WHILE_S = 1.0
+_PASSIVE = (State.CANCELLED.value, State.LOST.value)
+_INSIDE = (State.RUNNING.value, State.STARTING.value)
+
+
+def shell_words(
+    session: Session, row: RunRow, command: Sequence[str], *, terminal: bool, node: int | None = None
+) -> list[str]:
+    """What to run here for a shell beside the run, or for `command` there; refresh the run first.
+
+    CheckFailed when it does not run, or not where this machine can reach it; UsageError for a group, and for
+    a node that it does not have.
+    """
+    name = row.short_id
+    if row.kind == "group":
+        raise UsageError(
+            f"`{name}` is a group of {row.size} runs",
+            hint=f"name one that runs: `gofer list runs --group {name} --filter state=running`",
+        )
+    if node is not None and node >= row.nodes:
+        has = "one node: 0" if row.nodes == 1 else f"{row.nodes} nodes: 0 to {row.nodes - 1}"
+        raise UsageError(f"`{name}` has no node {node}", hint=f"it has {has}")
+    if row.is_final:
+        raise _not_running(row)
+    if row.backend == "local" and not is_here(session, row.submitter):
+        raise CheckFailed(
+            f"{name} runs on another machine: {_where(session, row)}",
+            hint=f"log in there and `gofer ssh {name}`",
+        )
+    backend = session.backend_of(row)
+    if not isinstance(backend, Shells):
+        raise CheckFailed(
+            f"{name} runs on `{row.target}`, and targets of kind `{row.backend}` have no shells",
+            hint=f"`gofer logs -f {name}` follows its log",
+        )
+    try:
+        run = RunRef(row.id, row.group_id, row.row_index)
+        return list(backend.shell(run, command, terminal=terminal, node=node))
+    except CheckFailed:
+        # What the ledger says may be some seconds old; only the cluster itself knows that it does not run.
+        if row.state in _INSIDE:
+            raise
+        raise _not_running(row) from None
+
+
+def wait_inside(session: Session, run_id: str, *, on_wait: Callable[[RunRow], None]) -> RunRow:
+    """Block until the run can be entered or has ended; `on_wait` hears once if it does not start at once.
+
+    Goes on over moments in which its cluster cannot be asked.
+    """
+    said, pause_s, began = False, _FIRST_PAUSE_S, time.monotonic()
+    asking = Asking(session)
+    while True:
+        row = session.ledger.get(run_id)
+        assert row is not None  # the ledger forgets nothing
+        asking.refresh([row])
+        row = session.ledger.get(run_id) or row
+        if row.is_final or row.state == State.RUNNING:
+            return row
+        if not said and time.monotonic() - began > _A_WHILE_S:
+            said = True
+            on_wait(row)
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.3, _LONGEST_PAUSE_S)
+
+
+def _not_running(row: RunRow) -> CheckFailed:
+    name = row.short_id
+    if not row.is_final:
+        return CheckFailed(
+            f"{name} does not run yet: it is {row.state}", hint=f"`gofer why {name}` says what it waits for"
+        )
+    became = f"was {row.state}" if row.state in _PASSIVE else row.state
+    return CheckFailed(
+        f"{name} does not run any more: it {became}",
+        hint=f"`gofer extract {name} DIR` brings what it left, `gofer resubmit {name}` runs it again",
+    )
+
+
+def _where(session: Session, row: RunRow) -> str:
+    record = Records(session).of(row)
+    return record.submitted_by if record else "which one is not recorded"

@@ -1,0 +1,227 @@
+"""A run as JSON: what every `--json` prints. The fields are those of gofer.ops.runs.run_document."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from gofer.core.states import State
+from gofer.model.run import RunRecord
+from gofer.ops.files.results import CameHome, LeftFiles, came_home
+from gofer.ops.logs.logs import log_files
+from gofer.ops.runs.adopt import is_adopted
+from gofer.ops.runs.failures import FirstFailure, explain, find_first_failure
+from gofer.ops.runs.run_document import (
+    SCHEMA_VERSION,
+    AttemptDocument,
+    CameHomeDocument,
+    CopyDocument,
+    FailureDocument,
+    GpuUseDocument,
+    LeftFilesDocument,
+    LeftOutDocument,
+    LogDocument,
+    RunDocument,
+    SnapshotDocument,
+    UsageDocument,
+    run_schema,
+)
+from gofer.ops.runs.run_folder import decode
+from gofer.ops.runs.usage import NodeUse, node_usage
+from gofer.ops.submission.gpu_oversight import saw_none
+from gofer.storage.base import OnDisk
+from gofer.text import format_time
+
+if TYPE_CHECKING:
+    from gofer.ops.logs.logs import LogFile
+    from gofer.ops.session import Session
+    from gofer.storage.base import Store
+    from gofer.tracking.ledger import RunRow
+
+RUN_SCHEMA = run_schema()
+
+_NEVER_STARTED = frozenset({State.PENDING, State.QUEUED, State.PAUSED})
+
+
+def run_json(session: Session, row: RunRow, *, from_store: bool = True) -> dict[str, Any]:
+    """The run as plain JSON values by RUN_SCHEMA; see `run_jsons`."""
+    return next(run_jsons(session, [row], from_store=from_store))
+
+
+def run_jsons(
+    session: Session, rows: Iterable[RunRow], *, from_store: bool = True
+) -> Iterator[dict[str, Any]]:
+    """Each run as plain JSON values; a group's record is read once, however many of its rows are given.
+
+    Without `from_store` nothing but the ledger is read, and `logs`, `usage`, `first_failure` and `came_home`
+    are null.
+    """
+    records = Records(session)
+    for row in rows:
+        store = session.runs_in(row.store) if from_store and _left_traces(row) else None
+        document = _document(row, records.of(row), store, session)
+        if not from_store:
+            document = msgspec.structs.replace(document, logs=None, usage=None)
+        plain: dict[str, Any] = msgspec.to_builtins(document)
+        yield plain
+
+
+class Records:
+    """The records of runs. A row of a group has its group's, which is decoded once. Of other runs the last
+    record is kept: there may be very many.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._known: dict[str, RunRecord | None] = {}
+        self._last: tuple[str, RunRecord | None] = ("", None)
+
+    def of(self, row: RunRow) -> RunRecord | None:
+        """The run's record; None when the ledger has none that can be read."""
+        owner = row.group_id or row.id
+        if owner in self._known:
+            return self._known[owner]
+        if owner != self._last[0]:
+            self._last = (owner, self._read(row, owner))
+        if row.group_id or row.kind == "group":
+            self._known[owner] = self._last[1]
+        return self._last[1]
+
+    def _read(self, row: RunRow, owner: str) -> RunRecord | None:
+        data = row.record if owner == row.id else b""
+        if not data:
+            held = self._session.ledger.get(owner)
+            data = held.record if held else b""
+        return decode(data, RunRecord)
+
+
+def elapsed_s(row: RunRow) -> float | None:
+    """Seconds the run ran: as its node measured them, up to now while it runs."""
+    if row.elapsed_s is not None or row.started_at is None:
+        return row.elapsed_s
+    return max((row.ended_at or time.time()) - row.started_at, 0.0)
+
+
+def _left_traces(row: RunRow) -> bool:
+    """Whether its folder in the store may hold something; that of a job of the service never does."""
+    return (
+        not is_adopted(row) and row.kind == "run" and (bool(row.attempts) or row.state not in _NEVER_STARTED)
+    )
+
+
+def _document(row: RunRow, record: RunRecord | None, store: Store | None, session: Session) -> RunDocument:
+    failure = find_first_failure(store, row) if store else None
+    is_group = row.kind == "group"
+    return RunDocument(
+        schema=SCHEMA_VERSION,
+        id=row.id,
+        short_id=row.short_id,
+        kind="group" if is_group else "run",
+        name=row.name,
+        target=row.target,
+        backend=row.backend,
+        store=row.store,
+        state=_state(row.state),
+        reason=row.reason,
+        detail=row.detail,
+        why=explain(row, record, failure),
+        exit_code=row.exit_code,
+        command=row.command,
+        gpus=row.gpus,
+        nodes=row.nodes,
+        procs=row.procs,
+        priority=row.priority,
+        submitted_at=format_time(row.submitted_at) or "",
+        started_at=format_time(row.started_at),
+        ended_at=format_time(row.ended_at),
+        elapsed_s=elapsed_s(row),
+        attempts=[_attempt(one) for one in row.attempts],
+        logs=[_log(one, store) for one in log_files(session, row)] if store else [],
+        snapshot=_snapshot(row, record),
+        tags=row.tags,
+        group=row.group_id,
+        row=row.row_index,
+        args=row.args,
+        first_failure=None if failure is None else _failure(failure),
+        came_home=None if store is None or is_group else _came_home(came_home(store, row)),
+        usage=[_usage(one) for one in node_usage(store, row)] if store else [],
+        saw_no_gpu=saw_none(record),
+        counts=row.counts,
+        rows=row.size if is_group else None,
+        resubmit_of=record.resubmit_of if record else None,
+        observed_at=format_time(row.observed_at),
+    )
+
+
+def _state(word: str) -> State:
+    return State(word) if word in list(State) else State.UNKNOWN
+
+
+def _attempt(one: dict[str, Any]) -> AttemptDocument:
+    return AttemptDocument(
+        number=one["number"],
+        state=_state(one["state"]),
+        reason=one.get("reason"),
+        detail=one.get("detail"),
+        exit_code=one.get("exit_code"),
+        started_at=format_time(one.get("started_at")),
+        ended_at=format_time(one.get("ended_at")),
+        gpus=one.get("gpus") or [],
+    )
+
+
+def _log(log: LogFile, store: Store) -> LogDocument:
+    path = str(store.path(log.key)) if isinstance(store, OnDisk) else None
+    return LogDocument(
+        attempt=log.attempt, node=log.node, rank=log.rank, key=log.key, size=log.size, path=path
+    )
+
+
+def _snapshot(row: RunRow, record: RunRecord | None) -> SnapshotDocument | None:
+    if row.snapshot is None:
+        return None
+    code = record.code if record else None
+    return SnapshotDocument(
+        id=row.snapshot,
+        folder=code.folder if code else None,
+        commit=code.commit if code else None,
+        branch=code.branch if code else None,
+        dirty=code.dirty if code else None,
+    )
+
+
+def _came_home(found: CameHome) -> CameHomeDocument:
+    return CameHomeDocument(
+        outputs=_left(found.outputs),
+        files=_left(found.files),
+        left_out=[LeftOutDocument(path=path, why=why) for path, why in found.left_out],
+        left_out_count=found.left_count,
+        copies=[CopyDocument(node=one.node, path=one.path) for one in found.copies],
+        last_durable=found.last_durable or None,
+    )
+
+
+def _usage(use: NodeUse) -> UsageDocument:
+    gpus = [GpuUseDocument(**msgspec.structs.asdict(gpu)) for gpu in use.gpus]
+    return UsageDocument(
+        node=use.node, at=format_time(use.at), rss_mib=use.rss_mib, rss_peak_mib=use.rss_peak_mib, gpus=gpus
+    )
+
+
+def _left(found: LeftFiles) -> LeftFilesDocument:
+    return LeftFilesDocument(files=found.files, bytes=found.bytes, is_all=found.is_all)
+
+
+def _failure(failure: FirstFailure) -> FailureDocument:
+    return FailureDocument(
+        attempt=failure.attempt,
+        node=failure.node,
+        rank=failure.rank,
+        exit_code=failure.exit_code,
+        signal=failure.signal,
+        at=format_time(failure.at),
+        tail=list(failure.tail),
+    )

@@ -1,0 +1,248 @@
+"""Why a run waits, what a running one does, why a dead one died, and what to type next.
+
+From the ledger and the run's folder; only of a run that waits is its cluster asked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gofer.backends.base import RunRef, Waiting, Waits
+from gofer.core import run_layout as names
+from gofer.core.states import State
+from gofer.errors import GoferError, StoreError, UnknownName
+from gofer.ops.files.results import last_durable
+from gofer.ops.runs import run_folder
+from gofer.ops.runs.adopt import is_adopted
+from gofer.ops.runs.failures import FirstFailure, explain, find_first_failure
+from gofer.ops.runs.folder_progress import progress
+from gofer.ops.runs.next_steps import next_steps
+from gofer.ops.runs.run_folder import Heartbeat
+from gofer.ops.runs.view import Records, elapsed_s
+from gofer.ops.submission.send import is_here
+from gofer.text import format_time
+
+if TYPE_CHECKING:
+    from gofer.model.run import RunRecord
+    from gofer.ops.session import Session
+    from gofer.storage.base import Store
+    from gofer.tracking.ledger import RunRow
+
+WAITING = (State.PENDING.value, State.QUEUED.value, State.PAUSED.value)
+_ENDED_BADLY = (State.FAILED.value, State.LOST.value)
+_MOST_REASONS = 12
+_TAIL_LINES = 20
+
+
+class LifeSigns(NamedTuple):
+    """Signs of life of a run: the age of its last heartbeat and of its last line, and each node's reading."""
+
+    beat_age_s: float | None
+    log_age_s: float | None
+    beats: dict[int, Heartbeat]
+
+
+class ReasonCount(NamedTuple):
+    """How many runs of a group stand for the same reason, one of them, and the end of that one's log."""
+
+    state: str
+    reason: str | None
+    why: str | None
+    runs: int
+    example: str
+    tail: tuple[str, ...]
+
+
+class Why(NamedTuple):
+    """The answer for one run or group. `words` are the reason, None when there is nothing to explain.
+
+    `log_tail` is the end of rank 0's log of a run that ended badly and of which no rank failed by itself.
+    `durable` says until when the store has what the command wrote, where that is not all of it.
+    """
+
+    row: RunRow
+    words: str | None
+    elapsed_s: float | None
+    waiting: Waiting | None
+    life: LifeSigns | None
+    failure: FirstFailure | None
+    reasons: tuple[ReasonCount, ...]
+    next: tuple[str, ...]
+    service_tail: tuple[str, ...] = ()
+    log_tail: tuple[str, ...] = ()
+    durable: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; times in RFC 3339, ages and durations in seconds."""
+        row, failure, life = self.row, self.failure, self.life
+        return {
+            "id": row.id,
+            "short_id": row.short_id,
+            "kind": row.kind,
+            "state": row.state,
+            "reason": row.reason,
+            "why": self.words,
+            "exit_code": row.exit_code,
+            "started_at": format_time(row.started_at),
+            "ended_at": format_time(row.ended_at),
+            "elapsed_s": self.elapsed_s,
+            "attempts": len(row.attempts),
+            "ahead": self.waiting.ahead if self.waiting else None,
+            "estimated_start": format_time(self.waiting.estimate) if self.waiting else None,
+            "heartbeat_age_s": life.beat_age_s if life else None,
+            "log_age_s": life.log_age_s if life else None,
+            "first_failure": None
+            if failure is None
+            else {**failure._asdict(), "at": format_time(failure.at)},
+            "durable": self.durable or None,
+            "last_lines": list(self.log_tail),
+            "service_log": list(self.service_tail),
+            "reasons": [one._asdict() for one in self.reasons],
+            "next": list(self.next),
+        }
+
+
+def why(session: Session, row: RunRow) -> Why:
+    """The answer for a run as the ledger has it; refresh it first.
+
+    A store or a cluster that cannot be asked is named in the words instead of failing.
+    """
+    if row.kind == "group":
+        return _why_group(session, row)
+    record = Records(session).of(row)
+    waiting, life, failure, words, durable = None, None, None, None, ""
+    try:
+        if row.state in WAITING:
+            waiting = _ask(session, row, record)
+        elif not is_adopted(row):
+            store = session.runs_in(row.store)
+            if row.is_final:
+                failure = find_first_failure(store, row)
+            else:
+                life, words = _life(store, row), progress(store, row)
+            durable = last_durable(store, row)
+        words = waiting.why if waiting else explain(row, record, failure) or words
+    except StoreError as error:
+        words = "; ".join(one for one in (explain(row, record), error.message) if one)
+    steps = next_steps(row, failure, record)
+    end = _log_tail(session, row) if failure is None and row.state in _ENDED_BADLY else ()
+    words = _with_missing(session, record, words, (*(failure.tail if failure else ()), *end))
+    is_unsaid = failure is None and not end and row.state == State.FAILED
+    service_end = _service_tail(session, row) if is_unsaid else ()
+    return Why(row, words, elapsed_s(row), waiting, life, failure, (), steps, service_end, end, durable)
+
+
+def _with_missing(
+    session: Session, record: RunRecord | None, words: str | None, lines: Sequence[str]
+) -> str | None:
+    """With the ignore rule that left out a file of the project which the last lines miss."""
+    if record is None or not any(
+        "No such file" in line or "not found" in line or "No module" in line for line in lines
+    ):
+        return words
+    from gofer.ops.runs.missing_files import explain_missing
+
+    found = explain_missing(session, record, lines)
+    return "; ".join(one for one in (words, found) if one) or None
+
+
+def _log_tail(session: Session, row: RunRow) -> tuple[str, ...]:
+    """The last lines of rank 0, or of set-up where no rank was started; nothing where there is no log."""
+    from gofer.core.log_lines import last_states
+    from gofer.ops.logs import logs
+
+    if is_adopted(row):
+        return ()
+    try:
+        data = logs.tail(session, row, lines=_TAIL_LINES)
+    except (StoreError, UnknownName):
+        return ()
+    return tuple(last_states(data).decode("utf-8", "replace").splitlines())
+
+
+def _service_tail(session: Session, row: RunRow) -> tuple[str, ...]:
+    """What the service has logged of a run that failed before any of its ranks could say why."""
+    from gofer.ops.logs.log_choice import service_tail
+
+    return service_tail(session, row, _TAIL_LINES)
+
+
+def _ask(session: Session, row: RunRow, record: RunRecord | None) -> Waiting:
+    """The cluster's word, or why there is none."""
+    if row.backend == "local" and not is_here(session, row.submitter):
+        who = record.submitted_by.rpartition("@")[2] if record else "another machine"
+        return Waiting(f"it stands in the queue of {who or 'another machine'}, which can be asked only there")
+    try:
+        backend = session.backend_of(row)
+        if not isinstance(backend, Waits):
+            return Waiting(_plain(row))
+        found = backend.waiting(_reference(row))
+    except GoferError as error:
+        return Waiting(f"its cluster cannot be asked: {error.message}")
+    if found is None and row.state == State.QUEUED:
+        # The ledger is some seconds behind.
+        return Waiting("for nothing any more, its cluster says; ask again in a moment")
+    return found or Waiting(_plain(row))
+
+
+def _reference(row: RunRow) -> RunRef:
+    return RunRef(row.id, row.group_id, row.row_index)
+
+
+def _plain(row: RunRow) -> str:
+    if row.state == State.PENDING:
+        return "it is recorded, and its cluster has not confirmed it yet"
+    if row.state == State.PAUSED:
+        return row.detail or "its cluster has suspended it"
+    return row.detail or "its cluster does not say why"
+
+
+def _life(store: Store, row: RunRow) -> LifeSigns:
+    attempts = run_folder.attempt_numbers(store, row.id)
+    if not attempts:
+        return LifeSigns(None, None, {})
+    now, beats = time.time(), run_folder.heartbeats(store, row.id, attempts[-1])
+    files = store.list(f"{names.attempts_key(row.id)}/{attempts[-1]}")
+    written = [one.modified for one in files if one.size and names.parse_log_key(one.key)]
+    return LifeSigns(
+        min((max(now - beat.at, 0.0) for beat in beats.values()), default=None),
+        min((max(now - float(at), 0.0) for at in written), default=None),
+        beats,
+    )
+
+
+def _why_group(session: Session, row: RunRow) -> Why:
+    rows = session.ledger.rows_of(row.id)
+    record = Records(session).of(row)
+    first = next((one for one in rows if one.state in WAITING), None)
+    waiting = None if first is None else _ask(session, first, record)
+    reasons = _count(session, rows, record, waiting)
+    steps = next_steps(row, None)
+    return Why(row, None, elapsed_s(row), waiting, None, None, reasons, steps)
+
+
+def _count(
+    session: Session, rows: Sequence[RunRow], record: RunRecord | None, waiting: Waiting | None
+) -> tuple[ReasonCount, ...]:
+    """Most frequent first, those that succeeded last."""
+    found: dict[tuple[str, str | None, str | None], list[RunRow]] = {}
+    for one in rows:
+        words = waiting.why if waiting and one.state in WAITING else explain(one, record)
+        found.setdefault((one.state, one.reason, words), []).append(one)
+    order = sorted(found.items(), key=lambda one: (one[0][0] == State.SUCCEEDED, -len(one[1])))
+    return tuple(
+        ReasonCount(*key, len(same), same[0].short_id, _tail(session, same[0]))
+        for key, same in order[:_MOST_REASONS]
+    )
+
+
+def _tail(session: Session, row: RunRow) -> tuple[str, ...]:
+    if row.state != State.FAILED:
+        return ()
+    try:
+        failure = find_first_failure(session.runs_in(row.store), row)
+    except StoreError:
+        return ()
+    return failure.tail if failure else ()

@@ -1,0 +1,1 @@
+"""Settings files: made, imported, explained."""

@@ -1,0 +1,137 @@
+"""Make a folder ready: a settings file to fill in, and the code in the store before the first submit."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from gofer.config.files import PROJECT_FILE
+
+if TYPE_CHECKING:
+    from gofer.ops.session import Session
+    from gofer.snapshot import Snapshot
+
+# Settings of another tool that are read as targets as they are: a file of ours would only repeat them.
+_OTHER_SETTINGS = Path("aux_data") / "aml"
+_NAMED = 10
+
+# Lines that begin with `#` and no single blank are settings: take the `#` away to use them.
+TEMPLATE = """\
+# The settings of this project. Every key is optional; `gofer config show` tells what is in force and why.
+# To use a line, take away the mark in front of it.
+
+# Where `gofer submit` runs a command without `-t`.
+#target: local
+
+# What a job asks for unless a flag says otherwise.
+#job:
+#  gpus: 0
+#  time_limit: 12h
+#  env:
+#    OMP_NUM_THREADS: 4
+#  setup: pip install -r requirements.txt
+
+# Targets by name. `local` is this machine and is always there.
+#targets:
+#  local:
+#    kind: local
+
+# Files that runs need although .gitignore names them.
+#include:
+#  - /build/
+
+# Files that no run needs, besides those in .gitignore and .goferignore.
+#ignore:
+#  - "*.ckpt"
+#  - /data/
+"""
+
+
+class Initialised(NamedTuple):
+    """What `init` found and did. As text: what a person should know, one fact a line.
+
+    `written` is the new settings file, or None when there was one. `left_out` are entries of the folder
+    itself that no run will have.
+    """
+
+    folder: Path
+    written: Path | None
+    store: str
+    files: int
+    bytes: int
+    sent_files: int
+    sent_bytes: int
+    biggest: tuple[tuple[str, int], ...]
+    left_out: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.written} is yours to fill in"] if self.written else []
+        lines.append(f"the code of {self.folder} is in {self.store}")
+        if self.left_out:
+            more = f" and {len(self.left_out) - _NAMED} more" if len(self.left_out) > _NAMED else ""
+            lines.append(f"left out by the ignore rules: {', '.join(self.left_out[:_NAMED])}{more}")
+        lines.append("next: `gofer submit COMMAND`")
+        return "\n".join(lines)
+
+
+def init(session: Session) -> Initialised:
+    """Write gofer.yaml if the folder has no settings, and send its code to the target's store.
+
+    Never overwrites. Idempotent: a second call sends nothing. When the code cannot be sent, no file is left.
+    """
+    from gofer.config.folders import folders_of
+    from gofer.ops.submission import code
+
+    settings = session.settings
+    target = settings.target(session.target)
+    store_url = session.store_url_of(target.name)
+    written = None if _has_settings(session) else _write(settings.root / PROJECT_FILE)
+    try:
+        folders = folders_of(settings, target.name)
+        source = code.Source.of_project(session)
+        taken = code.take(session, source, store_url, target=target.name, without=folders)
+    except BaseException:
+        if written is not None:
+            written.unlink(missing_ok=True)
+        raise
+    return Initialised(
+        folder=settings.root,
+        written=written,
+        store=store_url,
+        files=taken.files,
+        bytes=taken.bytes,
+        sent_files=taken.sent_files,
+        sent_bytes=taken.sent_bytes,
+        biggest=taken.biggest if taken.bytes > code.LARGE_BYTES else (),
+        left_out=_left_out(session, settings.root, store_url, taken),
+    )
+
+
+def _has_settings(session: Session) -> bool:
+    return session.settings.project_file is not None or (session.settings.root / _OTHER_SETTINGS).is_dir()
+
+
+def _write(path: Path) -> Path | None:
+    """The new file; None when another process was first."""
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(TEMPLATE)
+    except FileExistsError:
+        return None
+    return path
+
+
+def _left_out(session: Session, folder: Path, store_url: str, taken: Snapshot) -> tuple[str, ...]:
+    """What lies directly in the folder and is not in the snapshot at all."""
+    from gofer.snapshot import load
+
+    manifest = load(session.store(store_url), taken.id)
+    paths = [entry.path for entry in manifest.entries] + list(manifest.folders)
+    kept = {path.split(b"/", 1)[0] for path in paths}
+    names = sorted(name for name in os.listdir(os.fsencode(folder)) if name not in kept and name != b".git")
+    return tuple(_show(folder, os.fsdecode(name)) for name in names)
+
+
+def _show(folder: Path, name: str) -> str:
+    return f"{name}/" if (folder / name).is_dir() else name

@@ -1,0 +1,139 @@
+"""The code of a run: taken from a folder into the store of its target, with a word about what went along."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from gofer.errors import CheckFailed
+from gofer.model.run import CodeOrigin
+from gofer.ops.submission.code_folder import describe, outside_limit, workdir
+from gofer.ops.submission.git_version import version_variables
+from gofer.text import count_files, format_size
+
+if TYPE_CHECKING:
+    from gofer.config.paths import Paths
+    from gofer.ops.session import Session
+    from gofer.ops.submission.project_use import ProjectUse
+    from gofer.snapshot import Snapshot
+    from gofer.snapshot.rules import SnapshotChoice
+
+LARGE_BYTES = 50_000_000
+
+
+class Source(NamedTuple):
+    """The folder to send, what makes it the project (see `gofer.config.code_folder`), and the folder in it
+    that the command was typed in. `include` are patterns, from there, of ignored files that go along.
+    """
+
+    folder: Path
+    reason: str = ""
+    workdir: str = "."
+    include: tuple[str, ...] = ()
+
+    @classmethod
+    def of_project(cls, session: Session) -> Source:
+        """The project's code as the settings name it."""
+        root = session.settings.code_folder
+        return cls(root.path, root.reason, workdir(session, root.path))
+
+
+def take(
+    session: Session, source: Source, store_url: str, *, target: str, without: Iterable[str] = ()
+) -> Snapshot:
+    """Snapshot the folder into the store and say what was sent, what is large and what changed meanwhile.
+
+    `without` are names at its top that never go along: mapped folders come to a run by another way. Account
+    files of other tools that hold a key never go along either.
+    """
+    from gofer.snapshot import take as take_snapshot
+
+    store, folder = session.store(store_url), source.folder
+    choice, limit = choose_files(session, source, target, without), outside_limit(session, source)
+    taken = take_snapshot(folder, store, cache_dir=session.paths.cache_dir, choice=choice, limit=limit)
+    session.say(
+        f"code: {describe(source)}{count_files(taken.files)}, {format_size(taken.bytes)};"
+        f" sent {count_files(taken.sent_files)}, {format_size(taken.sent_bytes)}"
+    )
+    for path, why in taken.skipped:
+        session.say(f"left out `{path}`: {why}")
+    for path in taken.changed:
+        session.say(f"`{path}` changed while it was read; the run has it as it was last read")
+    if taken.bytes > LARGE_BYTES:
+        biggest = ", ".join(f"`{path}` {format_size(size)}" for path, size in taken.biggest)
+        session.say(f"that is large; the biggest are {biggest}")
+        session.say("hint: name what a run does not need in `.goferignore`")
+    return taken
+
+
+def choose_files(session: Session, source: Source, target: str, without: Iterable[str]) -> SnapshotChoice:
+    """What the settings and the command line say about the files of the code; see `take`."""
+    from gofer.snapshot.include import Include, Includes
+    from gofer.snapshot.patterns import escape
+    from gofer.snapshot.rules import SnapshotChoice
+
+    settings, base = session.settings, "" if source.workdir == "." else source.workdir
+    mapped = [os.fsdecode(escape(os.fsencode(name))) for name in without]
+    private = (*_own_files(session.paths, source.folder), *_credentials(session, source.folder), *mapped)
+    include = Includes((Include(settings.include), Include(source.include, base)))
+    return SnapshotChoice(private, settings.ignored(target), include)
+
+
+def _own_files(paths: Paths, folder: Path) -> list[str]:
+    """Patterns for gofer's own files, should they lie in the code: above all the secrets never go along."""
+    owned = (*paths, paths.engine_dir.parent)  # the engines of all machines that share this home
+    return [f"{one}*" for one in _patterns(owned, folder)]
+
+
+def _credentials(session: Session, folder: Path) -> list[str]:
+    """Patterns for account files of other tools with a key in them, should they lie in the code."""
+    if session.settings.aml is None:
+        return []
+    from gofer.config.imported import files_with_credentials
+
+    found = _patterns(files_with_credentials(session.settings), folder)
+    for path in found:
+        session.say(f"left out `{path.lstrip('/')}`: it holds an account's key or token")
+    return found
+
+
+def _patterns(paths: Iterable[Path], folder: Path) -> list[str]:
+    """Those of the paths that lie in the folder, as patterns relative to it."""
+    from gofer.snapshot.patterns import escape
+
+    root = os.path.realpath(folder)
+    inside = [os.path.relpath(os.path.realpath(path), root) for path in paths]
+    return [os.fsdecode(escape(os.fsencode(path))) for path in inside if not path.startswith("..")]
+
+
+def origin(taken: Snapshot, source: Source, use: ProjectUse) -> CodeOrigin:
+    """What is recorded of the code. Asks git where the project asks it for its version."""
+    versions: dict[str, str] = {}
+    for folder in dict.fromkeys((source.folder, source.folder / source.workdir)):
+        versions.update(version_variables(folder, commit=taken.commit, dirty=taken.dirty))
+    return CodeOrigin(
+        folder=str(source.folder),
+        commit=taken.commit,
+        branch=taken.branch,
+        dirty=taken.dirty,
+        file_times=True,
+        environments=use.environments,
+        imports=use.imports,
+        versions=versions,
+    )
+
+
+def pack_repository(session: Session, folder: Path) -> bytes:
+    """The small git repository that `--with-git` sends; CheckFailed when the code is not a repository."""
+    from gofer.snapshot.git import find_root
+    from gofer.snapshot.minimal_repository import pack_repository as pack
+
+    root = find_root(folder, session.environ)
+    if root is None or root != folder:
+        raise CheckFailed(
+            f"`--with-git` needs the code folder `{folder}` to be the top of a git repository",
+            hint=f"`--code-folder {root}` sends the whole repository" if root else "`git init` makes one",
+        )
+    return pack(folder, session.environ)

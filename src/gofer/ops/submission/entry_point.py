@@ -1,0 +1,159 @@
+"""Find out before the queue does that the program or the script is not there."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gofer.core.programs import locate
+from gofer.core.rows import placeholders
+from gofer.errors import CheckFailed
+from gofer.node.project_environments import is_environment
+from gofer.ops.submission.code_folder import workdir
+from gofer.text import did_you_mean
+
+if TYPE_CHECKING:
+    from gofer.model.job import Job
+    from gofer.ops.session import Session
+    from gofer.snapshot import Snapshot
+
+_PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
+
+
+def check(session: Session, job: Job, *, folder: Path | None, local: bool) -> Job:
+    """The job with its working folder and, for a bare `script.py`, its interpreter; CheckFailed when absent.
+
+    The program itself can be looked for only on this machine's own target (`local`).
+    """
+    search = session.environ.get("PATH", os.defpath)
+    job = msgspec.structs.replace(
+        job,
+        workdir="." if folder is None else workdir(session, folder),
+        command=with_interpreter(job.command, session.folder, search),
+    )
+    program, base = job.command[0], session.folder if folder is not None else None
+    if placeholders([program]):
+        return job
+    if local:
+        _check_program(program, base, search)
+    script = script_of(job.command)
+    if script is not None and not placeholders([script]):
+        _check_script(script, base)
+    return job
+
+
+def check_included(job: Job, folder: Path, taken: Snapshot, linked: Sequence[str] = ()) -> None:
+    """CheckFailed when the folder of the command, its program or its script is in the code folder, but an
+    ignore rule kept it out of the snapshot.
+
+    What is in a mapped folder comes with that; the environments `linked` are in the copy as links.
+    """
+    if not taken.has(job.workdir):
+        raise CheckFailed(
+            f"the folder `{job.workdir}` is in `{folder}` but not in the code that would be sent",
+            hint="an ignore rule leaves it out; `gofer submit --code-folder .` sends this folder alone",
+        )
+    program = job.command[0] if "/" in job.command[0] else None
+    for word in (program, script_of(job.command)):
+        if word is None or os.path.isabs(word) or placeholders([word]):
+            continue
+        path = os.path.normpath(os.path.join(job.workdir, word))
+        if path.partition("/")[0] in job.folders or any(path.startswith(f"{one}/") for one in linked):
+            continue
+        if not path.startswith("..") and os.path.exists(folder / path) and not taken.has(path):
+            raise CheckFailed(
+                f"`{word}` is in `{folder}` but not in the code that would be sent", hint=_hint(folder, path)
+            )
+
+
+def _hint(folder: Path, path: str) -> str:
+    parents = [path.rsplit("/", number)[0] for number in range(1, path.count("/") + 1)]
+    if any(is_environment(os.path.join(folder, one)) for one in parents):
+        return (
+            "a Python environment is of no use on another machine; `--packages auto` builds one there from a "
+            "requirements.txt"
+        )
+    return f"an ignore rule leaves it out; add the line `!{path}` to `.goferignore`"
+
+
+def with_interpreter(command: tuple[str, ...], here: Path, search: str) -> tuple[str, ...]:
+    """The command, with `python` in front if its first word is a Python script and no program.
+
+    A word that ends in `.py` is a program if it is a path with a slash to an executable file, or if it is the
+    name of a program on the path `search` and no file of the folder `here`. Every other such word is a
+    script, also an executable file that is named without a slash, and a file that does not exist.
+    """
+    word = command[0]
+    if not word.endswith(".py"):
+        return command
+    path = here / word
+    if "/" in word:
+        is_program = path.is_file() and os.access(path, os.X_OK)
+    else:
+        is_program = not path.is_file() and locate(word, search) is not None
+    return command if is_program else ("python", *command)
+
+
+def _check_program(program: str, here: Path | None, search: str) -> None:
+    if "/" in program:
+        path = _locate("program", program, here)
+        if not os.path.exists(path):  # also when the name is longer than a file system allows
+            raise CheckFailed(f"the program `{program}` is not there", hint=f"looked in `{here or '/'}`")
+        if not os.access(path, os.X_OK):
+            raise CheckFailed(f"the program `{program}` cannot be executed", hint=f"`chmod +x {program}`")
+    elif locate(program, search) is None:
+        near = did_you_mean(program, _programs(search))
+        raise CheckFailed(
+            f"there is no program `{program}`",
+            hint=near or "is its environment active? A file of this folder is written `./NAME`",
+        )
+
+
+def _programs(search: str) -> list[str]:
+    found: list[str] = []
+    for folder in search.split(os.pathsep):
+        try:
+            found += os.listdir(folder)
+        except OSError:
+            continue
+    return found
+
+
+def script_of(command: tuple[str, ...]) -> str | None:
+    """The file that `python file.py` or `bash file.sh` would read, where that is plain to see."""
+    name = os.path.basename(command[0])
+    is_python = _PYTHON.fullmatch(name) is not None
+    if not (is_python or name in ("sh", "bash")):
+        return None
+    for word in command[1:]:
+        if not word.startswith("-"):
+            return word
+        # Short options may stand together (`-lc`). Behind these comes no file, or the option's own word.
+        if word in ("-", "--") or word[:2] == "--" or set(word) & set("cmWX" if is_python else "coOs"):
+            return None
+    return None
+
+
+def _locate(what: str, name: str, here: Path | None) -> Path:
+    """Where a file named in the command would be; CheckFailed for one that only code could bring along."""
+    if here is None and not os.path.isabs(name):
+        raise CheckFailed(
+            f"the {what} `{name}` would not be there: without code the command runs in an empty folder",
+            hint="leave `--no-code` out, or name the file from `/`",
+        )
+    return Path(name) if here is None else here / name
+
+
+def _check_script(script: str, here: Path | None) -> None:
+    path = _locate("script", script, here)
+    if not path.exists():
+        around = path.parent if path.parent.is_dir() else path.parent.parent
+        known = [entry.name for entry in os.scandir(around)] if around.is_dir() else []
+        raise CheckFailed(
+            f"the script `{script}` is not in `{here or '.'}`", hint=did_you_mean(path.name, known)
+        )

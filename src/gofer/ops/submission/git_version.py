@@ -1,0 +1,110 @@
+"""The version of a project that asks git for it, told to a run that has no repository.
+
+setuptools-scm, hatch-vcs, PDM and poetry-dynamic-versioning each read a variable in place of git. The version
+is worked out here as setuptools-scm does by default, from the newest tag and the commits since.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from gofer.errors import GoferError
+
+# A project that holds none of these words in its pyproject.toml does not ask git, and is not parsed.
+_HINTS = (b"scm", b"vcs", b"dynamic-versioning")
+_MOST_BYTES = 1 << 20
+_TIMEOUT_S = 20.0
+_DESCRIBE = ("git", "describe", "--tags", "--long", "--abbrev=8", "--match", "*[0-9]*")
+_DESCRIBED = re.compile(r"(?P<tag>.+)-(?P<distance>\d+)-g(?P<node>[0-9a-f]+)")
+_TAG = re.compile(
+    r"(?:[\w.-]*?[_-])?[vV]?(?P<version>\d+(?:\.\d+)*(?:[._-]?(?:a|b|rc|alpha|beta|post)\.?\d*)?)"
+)
+_SCM = "SETUPTOOLS_SCM_PRETEND_VERSION"
+
+
+def version_variables(folder: Path, *, commit: str | None, dirty: bool | None) -> dict[str, str]:
+    """The variables that tell the project's version; none when it does not ask git, or there is no commit."""
+    project = _read_project(folder) if commit else None
+    names = [] if project is None else _variables(project)
+    if not names or commit is None:
+        return {}
+    version = _version(folder, commit, dirty=bool(dirty))
+    return dict.fromkeys(names, version)
+
+
+def _read_project(folder: Path) -> dict[str, Any] | None:
+    """pyproject.toml, where it may ask git for a version."""
+    try:
+        with (folder / "pyproject.toml").open("rb") as file:
+            text = file.read(_MOST_BYTES)
+    except OSError:
+        return None
+    if not any(hint in text for hint in _HINTS):
+        return None
+    import tomllib  # takes longer to load than most submissions may take for this
+
+    try:
+        return tomllib.loads(text.decode("utf-8"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _variables(project: dict[str, Any]) -> list[str]:
+    """The variables that the project's build reads in place of git."""
+    tool, name = _table(project, "tool"), _table(project, "project").get("name")
+    requires = _table(project, "build-system").get("requires")
+    needs_scm = isinstance(requires, list) and any(
+        re.match(r"setuptools[-_.]scm", str(one)) for one in requires
+    )
+    is_hatch = _table(_table(tool, "hatch"), "version").get("source") == "vcs"
+    found = []
+    if (needs_scm or "setuptools_scm" in tool or is_hatch) and isinstance(name, str):
+        found.append(f"{_SCM}_FOR_{re.sub(r'[-_.]+', '_', name).upper()}")
+    if is_hatch:
+        found.append(_SCM)  # hatch-vcs does not tell setuptools-scm the project's name
+    if _table(_table(tool, "pdm"), "version").get("source") == "scm":
+        found.append("PDM_BUILD_SCM_VERSION")
+    if "poetry-dynamic-versioning" in tool:
+        found.append("POETRY_DYNAMIC_VERSIONING_BYPASS")
+    return found
+
+
+def _table(value: dict[str, Any], key: str) -> dict[str, Any]:
+    found = value.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _version(folder: Path, commit: str, *, dirty: bool) -> str:
+    described = _DESCRIBED.fullmatch(_git(folder, *_DESCRIBE))
+    tag = _TAG.fullmatch(described["tag"]) if described else None
+    changed = f".d{time.strftime('%Y%m%d', time.gmtime())}" if dirty else ""
+    if described is None or tag is None:
+        count = _git(folder, "git", "rev-list", "--count", "HEAD") or "0"
+        return f"0.1.dev{count}+g{commit[:8]}{changed}"
+    distance = int(described["distance"])
+    if distance == 0 and not dirty:
+        return tag["version"]
+    return f"{_next(tag['version'])}.dev{distance}+g{described['node']}{changed}"
+
+
+def _next(version: str) -> str:
+    """The version after this one, as setuptools-scm guesses it."""
+    found = re.fullmatch(r"(.*?)(\d+)", version)
+    return f"{version}1" if found is None else f"{found[1]}{int(found[2]) + 1}"
+
+
+def _git(folder: Path, *argv: str) -> str:
+    """What git says; nothing where it cannot."""
+    from gofer.transport import process
+
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        with process.start(argv, cwd=folder, env={**environ, "LC_ALL": "C"}) as running:
+            done = running.finish(timeout_s=_TIMEOUT_S)
+    except GoferError:
+        return ""
+    return done.stdout.decode("utf-8", "replace").strip() if done.status == 0 else ""

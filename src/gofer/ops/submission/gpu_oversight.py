@@ -1,0 +1,54 @@
+"""A run that asked for no GPU on a target that has some: the run sees none, and gofer says so.
+
+Where the number of GPUs was written by anybody, also as 0, it is no oversight, and gofer stays silent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from gofer.backends.base import Backend
+    from gofer.model.layout import Layout
+    from gofer.model.run import RunRecord
+    from gofer.ops.session import Session
+
+SAW_NO_GPU = "saw no GPU"
+_CUDA_IS_MISSING = re.compile(
+    r"No CUDA GPUs are available|no CUDA-capable device|CUDA is not available|CUDA is required"
+    r"|ProcessGroupNCCL is only supported with GPUs|Found no NVIDIA driver|no GPUs? (?:found|available)"
+    r"|torch\.cuda\.is_available\(\) is False|No supported gpu backend found|CUDA_ERROR_NO_DEVICE"
+    r"|No visible GPU|requires a GPU|cudaErrorNoDevice|Unable to initialize NVML|no CUDA device",
+    re.IGNORECASE,
+)
+
+
+def note_unseen(session: Session, target: str, backend: Backend, layout: Layout) -> Layout:
+    """The layout with the GPUs that the run will not see, and a line about them where there are some."""
+    from gofer.backends.base import HidesGpus
+
+    unseen = backend.gpus_per_node if isinstance(backend, HidesGpus) and not layout.gpus_per_node else 0
+    if unseen:
+        session.say(
+            f"`{target}` has {unseen} GPU{'s' if unseen > 1 else ''}{_a_node(layout)}; this run asks "
+            "for none and sees none: `-n 1` asks for one, `default_gpus:` of the target sets another default"
+        )
+    return msgspec.structs.replace(layout, unseen_gpus=unseen)
+
+
+def _a_node(layout: Layout) -> str:
+    return " a node" if layout.nodes > 1 else ""
+
+
+def saw_none(record: RunRecord | None) -> bool:
+    """Whether the run saw no GPU although its target has some."""
+    return record is not None and record.layout.unseen_gpus > 0
+
+
+def explains(record: RunRecord | None, tail: Sequence[str]) -> bool:
+    """Whether the last lines of a log say that CUDA is missing, and the run saw no GPU."""
+    return saw_none(record) and any(_CUDA_IS_MISSING.search(line) for line in tail)

@@ -1,0 +1,183 @@
+"""What of the project stays behind, said at submit: files that ignore rules leave out, links that lead
+outside.
+
+The whole list is said once: while nothing changes, the next submits have one short line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from gofer.core import files
+from gofer.ops.submission.secret_files import named_secrets
+from gofer.snapshot.rules import SECRET
+from gofer.text import count_files, format_size
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gofer.ops.session import Session
+    from gofer.ops.submission.code import Source
+    from gofer.snapshot.remainder import Counter, LeftOut, OutsideLink, Remainder
+    from gofer.snapshot.rules import IgnoreReason, SnapshotChoice
+
+_NAMED = 8
+_NAMED_BEFORE = 4
+_ALONE = 3  # this many files of one pattern are named one by one
+_LARGE_BYTES = 1 << 20
+_MOST_LISTED = 200
+
+
+class Item(NamedTuple):
+    """What is named together: one folder, one file, or the files of one folder that fit one pattern."""
+
+    name: str
+    reason: IgnoreReason
+    paths: tuple[str, ...]
+    is_folder: bool = False
+    top: str = ""
+
+
+def say(session: Session, source: Source, target: str, found: Remainder, *, is_local: bool) -> None:
+    """Say what stays behind; in one line when it is as at the last submit from here to the target."""
+    items = _items(session, source, found)
+    links = _broken(found.links, is_local=is_local)
+    if not items and not links and not found.secrets:
+        return
+    said = [*((item.name, *item.reason) for item in items), *links, found.secrets]
+    if _is_known(session, source, target, repr(said)):
+        names = [item.name for item in items] + [link.path for link in links]
+        if names:
+            session.say(f"left out as before: {_listed(names, _NAMED_BEFORE)} (`--dry-run` lists them)")
+        return
+    _say_items(session, source.folder, found, items, _NAMED)
+    if items:
+        session.say("hint: `include:` in gofer.yaml or `--include PATTERN` takes them along")
+    _say_links(session, links, _NAMED)
+    if found.secrets:
+        secrets = _listed([f"`{path}`" for path in found.secrets], _NAMED)
+        session.say(f"{secrets}: looks like a secret, and goes along as code since git tracks it")
+
+
+def list_both_sides(session: Session, source: Source, choice: SnapshotChoice, *, is_local: bool) -> None:
+    """Say what would be sent, file by file up to a bound, and what would stay behind, each with its rule."""
+    from gofer.snapshot import survey
+
+    found = survey(source.folder, cache_dir=session.paths.cache_dir, choice=choice)
+    size = format_size(sum(size for _, size in found.files))
+    session.say(f"code of `{source.folder}`: {count_files(len(found.files))}, {size}")
+    for path, size_bytes in sorted(found.files)[:_MOST_LISTED]:
+        session.say(f"  {path} ({format_size(size_bytes)})")
+    if len(found.files) > _MOST_LISTED:
+        session.say(f"  … and {len(found.files) - _MOST_LISTED:,} more")
+    _list_items(session, source, found.remainder)
+    _say_links(session, _broken(found.remainder.links, is_local=is_local), _MOST_LISTED)
+
+
+def _items(session: Session, source: Source, found: Remainder) -> list[Item]:
+    """What stays behind, without the secret files that go along with the private values of the run."""
+    named = set(named_secrets(session, source))
+    return group(entry for entry in found.left_out if entry.path not in named)
+
+
+def group(left_out: Iterable[LeftOut]) -> list[Item]:
+    """Folders by themselves; files of one pattern together where they are many."""
+    items: list[Item] = []
+    by_pattern: dict[tuple[IgnoreReason, str], list[str]] = {}
+    for entry in left_out:
+        if entry.is_folder:
+            items.append(Item(f"{entry.path}/", entry.reason, (entry.path,), is_folder=True))
+        else:
+            top = entry.path.partition("/")[0] if "/" in entry.path else ""
+            by_pattern.setdefault((entry.reason, top), []).append(entry.path)
+    for (reason, top), paths in by_pattern.items():
+        if len(paths) <= _ALONE:
+            items += [Item(path, reason, (path,)) for path in paths]
+        else:
+            pattern = reason.line or "files"
+            name = f"{pattern} in {top}/" if top else pattern
+            items.append(Item(name, reason, tuple(paths), top=top))
+    return items
+
+
+def _say_items(session: Session, folder: Path, found: Remainder, items: list[Item], most: int) -> None:
+    from gofer.snapshot.remainder import Counter
+
+    counter = Counter()
+    by_source: dict[str, list[Item]] = {}
+    for item in items:
+        by_source.setdefault(item.reason.source, []).append(item)
+    for source, same in by_source.items():
+        words = [_describe(item, folder, found, counter) for item in same[:most]]
+        more = f" and {len(same) - most:,} more" if len(same) > most else ""
+        by = "since it looks like a secret" if source == SECRET else f"by {source}"
+        session.say(f"left out {by}: {', '.join(words)}{more}")
+    if not found.is_whole:
+        session.say(f"more is left out: the count stopped after {len(found.left_out):,} entries")
+
+
+def _list_items(session: Session, source: Source, found: Remainder) -> None:
+    """One line for each, with the rule."""
+    from gofer.snapshot.remainder import Counter
+
+    counter, items = Counter(), _items(session, source, found)
+    for item in items[:_MOST_LISTED]:
+        rule = f"`{item.reason.line}` of {item.reason.source}" if item.reason.line else item.reason.source
+        session.say(f"left out: {_describe(item, source.folder, found, counter)}; {rule}")
+    if len(items) > _MOST_LISTED or not found.is_whole:
+        session.say("… and more is left out")
+
+
+def _describe(item: Item, folder: Path, found: Remainder, counter: Counter) -> str:
+    """`data/ (16 files, 1.1 GiB)`, or `*.jpg in datasets/ (…; 128 other files of datasets/ go along)`."""
+    if counter.is_spent:
+        return f"{item.name} (not counted)"
+    count = counter.count([os.path.join(folder, path) for path in item.paths])
+    more = "" if count.is_whole else "more than "
+    if len(item.paths) == 1 and not item.is_folder:
+        return f"{item.name} ({format_size(count.size)})" if count.size >= _LARGE_BYTES else item.name
+    if not count.files and count.is_whole:
+        return f"{item.name} (empty)"
+    others = found.sent.get(item.top, 0) if item.top else 0
+    rest = f"; {others:,} other files of {item.top}/ go along" if others else ""
+    return f"{item.name} ({more}{count_files(count.files)}, {format_size(count.size)}{rest})"
+
+
+def _broken(links: Iterable[OutsideLink], *, is_local: bool) -> list[OutsideLink]:
+    """The links that lead nowhere in the run: on this machine an absolute one leads where it always did."""
+    return [link for link in links if not (is_local and os.path.isabs(link.target))]
+
+
+def _say_links(session: Session, links: list[OutsideLink], most: int) -> None:
+    for link in links[:most]:
+        session.say(
+            f"`{link.path}` is a link to `{link.target}`, outside of the project:"
+            " it will lead nowhere in the run"
+        )
+    if len(links) > most:
+        session.say(f"… and {len(links) - most:,} more links")
+    if links:
+        session.say("hint: `folders:` in gofer.yaml brings a folder to the run")
+
+
+def _listed(names: list[str], most: int) -> str:
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _is_known(session: Session, source: Source, target: str, said: str) -> bool:
+    """Whether the same was said at the last submit from this folder to this target; from now on it was."""
+    key = hashlib.sha256(os.fsencode(f"{source.folder}\0{target}")).hexdigest()[:32]
+    path = session.paths.cache_dir / "left-out" / key
+    mark = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest().encode()
+    with suppress(OSError):
+        if path.read_bytes() == mark:
+            return True
+    with suppress(OSError):  # a full disk: the list is said again
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        files.write_whole(str(path), mark, mode=0o600)
+    return False

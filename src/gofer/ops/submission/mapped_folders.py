@@ -1,0 +1,126 @@
+"""The mapped folders of a run: which it has, how each comes to it, and what opens their stores.
+
+What a person means by a folder without a mode depends on where the run is. On this machine the project's own
+folder is the folder; where there is none, and everywhere else, it is that of the store.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from gofer.config.sections import NAME_PATTERN
+from gofer.core import folder_modes
+from gofer.errors import CheckFailed, ConfigError
+from gofer.model.job import JobFolder
+from gofer.storage.base import Delegates, OnDisk
+
+if TYPE_CHECKING:
+    from gofer.config.folders import MappedFolder
+    from gofer.ops.session import Session
+    from gofer.storage.base import Store
+
+
+def of_target(session: Session, target: str, *, local: bool) -> dict[str, JobFolder]:
+    """The folders that every run on the target has; ConfigError or CheckFailed for one that cannot be had."""
+    from gofer.config.folders import folders_of
+
+    found = folders_of(session.settings, target)
+    return {name: _folder(session, folder.check(), local=local) for name, folder in found.items()}
+
+
+def check(session: Session, folders: Mapping[str, JobFolder], *, local: bool) -> None:
+    """CheckFailed when one, as a record has it, cannot be had any more. `local` runs mount by themselves."""
+    for name, folder in folders.items():
+        if folder.mode == folder_modes.LINK and not os.path.isdir(folder.here or ""):
+            raise CheckFailed(
+                f"the folder `{name}` of the run was `{folder.here}`, which is not here",
+                hint="`gofer submit` takes the folders as they are mapped now",
+            )
+        if folder.mode == folder_modes.MOUNT and local:
+            _check_mount(session, name, folder.store)
+
+
+def specs(
+    session: Session,
+    folders: Mapping[str, JobFolder],
+    *,
+    expires_s: float,
+    identity: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What opens each folder that is not the person's own, for `Private`. Holds credentials.
+
+    `identity` is what the nodes have of their own, see `gofer.storage.base.Delegates`.
+    """
+    return {
+        name: _spec(session.store(folder.store), name, folder, expires_s, identity)
+        for name, folder in folders.items()
+        if folder.mode != folder_modes.LINK
+    }
+
+
+def _folder(session: Session, folder: MappedFolder, *, local: bool) -> JobFolder:
+    if not re.fullmatch(NAME_PATTERN, folder.name):
+        raise ConfigError(
+            f"the folder `{folder.name}` cannot stand beside the code of a run", where=folder.place.where
+        )
+    url = session.settings.store(folder.store).url
+    here = folder.root / folder.name
+    if os.path.lexists(here) and not here.is_dir():
+        raise CheckFailed(
+            f"`{folder.name}` is a mapped folder ({folder.place.where}), and `{here}` is no folder",
+            hint="give one of them another name",
+        )
+    if folder.mode is None and local and here.is_dir():
+        return JobFolder(store=url, path=folder.path, mode=folder_modes.LINK, here=str(here))
+    mode = _mode(session, folder, url, local=local)
+    return JobFolder(store=url, path=folder.path, mode=mode, read_only=folder.read_only)
+
+
+def _mode(session: Session, folder: MappedFolder, url: str, *, local: bool) -> str:
+    if not local:
+        return folder.mode or folder_modes.MOUNT
+    if folder.mode is None:
+        return folder_modes.COPY if _mount_problem(session, url) else folder_modes.MOUNT
+    if folder.mode == folder_modes.MOUNT:
+        _check_mount(session, folder.name, url)
+    return folder.mode
+
+
+def _check_mount(session: Session, name: str, url: str) -> None:
+    problem = _mount_problem(session, url)
+    if problem:
+        raise CheckFailed(
+            f"the folder `{name}` cannot be mounted: {problem}",
+            hint=f"`mode: copy` under `folders: {name}:` brings the files over before the start; "
+            "or install rclone and fuse3",
+        )
+
+
+def _mount_problem(session: Session, url: str) -> str | None:
+    """Why the store cannot be mounted on this machine; one that is a folder here needs no mount."""
+    if url.startswith("file://"):
+        return None
+    from gofer.node.folders.rclone_mount import problem
+
+    return problem(session.environ.get("PATH", os.defpath))
+
+
+def _spec(
+    store: Store, name: str, folder: JobFolder, expires_s: float, identity: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    if isinstance(store, OnDisk):
+        return {"kind": "file", "root": str(store.path("runs").parent), "prefix": folder.path}
+    if isinstance(store, Delegates):
+        write = folder.mode != folder_modes.COPY and not folder.read_only
+        lent = folder_modes.path_of_all_runs(folder.path)
+        spec = store.node_spec(lent, expires_s=expires_s, write=write, identity=identity)
+        rest = folder.path[len(lent) :].strip("/")
+        return {**spec, "prefix": "/".join(one for one in (spec.get("prefix", ""), rest) if one)}
+    raise CheckFailed(
+        f"the folder `{name}` lies in {store.url}, which runs cannot reach",
+        hint="map it to a store whose URL begins with `file://`, `az://` or `s3://`; without a `mode:`, a "
+        f"folder `{name}` of the project is taken instead",
+    )

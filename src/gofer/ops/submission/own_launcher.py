@@ -1,0 +1,57 @@
+"""A command that is itself a launcher is not multiplied: what that means for a job, and what submit says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gofer.core.command_launcher import ACCELERATE, DEEPSPEED_NO_SSH, FABRIC, detect, refusal
+from gofer.errors import CheckFailed
+
+if TYPE_CHECKING:
+    from gofer.model.job import Job
+    from gofer.model.layout import Layout
+    from gofer.ops.session import Session
+
+
+def recognise(job: Job) -> Job:
+    """The job with one process a node, or one in all, where its command is a launcher; else as it was.
+
+    A job that says how many processes a node has (`--procs`) is left alone.
+    """
+    launcher = None if job.resources.procs is not None else detect(job.command)
+    if launcher is None:
+        return job
+    return msgspec.structs.replace(job, command_launcher=launcher.name, multi_process=False, launcher="spawn")
+
+
+def check(session: Session, job: Job, layout: Layout) -> None:
+    """Say in one line how often the launcher starts; CheckFailed when it cannot run on so many nodes."""
+    launcher = detect(job.command) if job.command_launcher is not None else None
+    if launcher is None:
+        return
+    problem = refusal(launcher, job.command, layout.nodes)
+    if problem is not None:
+        raise CheckFailed(
+            f"`{launcher.name}` cannot run on the {layout.nodes} nodes of this run: {problem}",
+            hint="leave the option out: gofer tells each node its number and where to meet; "
+            "or ask for one node, with fewer GPUs or `-N 1`; `--procs 1` runs the command as it is on each",
+        )
+    if layout.nodes > 1 or layout.gpus_per_node > 1:
+        session.say(_words(launcher.name, layout))
+
+
+def _words(name: str, layout: Layout) -> str:
+    other = "`--procs N` starts N a node instead"
+    if layout.first_node_only:
+        return (
+            f"`{name}` reaches the other nodes by itself: it starts once, on the first of {layout.nodes}, "
+            f"with their names in the file $GOFER_HOSTFILE; {other}"
+        )
+    how = ""
+    if layout.nodes > 1:
+        how = "as options" if name in (ACCELERATE, DEEPSPEED_NO_SSH, FABRIC) else "in its environment"
+        how = f", and gets its node and where to meet {how}"
+    count = "once" if layout.nodes == 1 else f"once on each of {layout.nodes} nodes"
+    return f"`{name}` starts processes itself: it starts {count}{how}; {other}"

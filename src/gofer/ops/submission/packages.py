@@ -1,0 +1,69 @@
+"""Which packages a run will have, said when it is submitted; the nodes find the same file and build it."""
+
+from __future__ import annotations
+
+import posixpath
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gofer.backends.base import SeesEnvironment
+from gofer.errors import CheckFailed
+from gofer.node.packages import package_files
+
+if TYPE_CHECKING:
+    from gofer.backends.base import Backend
+    from gofer.model.job import Job
+    from gofer.ops.session import Session
+    from gofer.snapshot import Snapshot
+
+
+def chosen(job: Job, backend: Backend) -> str:
+    """`none`, `auto` or a tool: the job's word, else what fits the target."""
+    if job.packages is not None:
+        return job.packages
+    return package_files.NONE if sees_this_machine(backend) else package_files.AUTO
+
+
+def sees_this_machine(backend: Backend) -> bool:
+    """Whether the nodes of the target have the files and environments of this machine at the same paths."""
+    return isinstance(backend, SeesEnvironment) and backend.sees_environment
+
+
+def announce(session: Session, job: Job, backend: Backend, folder: Path, taken: Snapshot) -> bool:
+    """Say which file of the snapshot is built and by what; nothing, and False, where none is.
+
+    CheckFailed when the job names a tool and the snapshot has no file for it, or a wheel folder of the code
+    that the snapshot does not have.
+    """
+    wanted = chosen(job, backend)
+    if wanted == package_files.NONE:
+        return False
+
+    def read(path: str) -> str | None:
+        try:
+            return (folder / path).read_text("utf-8", "replace") if taken.has(path) else None
+        except OSError:
+            return None
+
+    file = package_files.find(wanted, job.workdir, read)
+    if file is not None:
+        _check_wheels(job, taken)
+        session.say(f"packages: {file}")
+    elif wanted != package_files.AUTO:
+        names = ", ".join(f"`{name}`" for name in package_files.file_names(wanted))
+        raise CheckFailed(
+            f"`packages: {wanted}` needs one of {names}, and the code that would be sent has none",
+            hint="write one, see that no ignore rule leaves it out, or say `--packages auto`",
+        )
+    return file is not None
+
+
+def _check_wheels(job: Job, taken: Snapshot) -> None:
+    wheels = posixpath.normpath(job.wheels or ".")
+    if wheels.startswith(("/", "~", "..")) or taken.has(wheels):
+        return
+    raise CheckFailed(
+        f"`wheels: {job.wheels}` is not part of the code that would be sent",
+        hint=f"`--include '{wheels}/*'` takes along what an ignore rule leaves out; an absolute path is a "
+        "folder of the node",
+    )

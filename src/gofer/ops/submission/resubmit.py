@@ -1,0 +1,309 @@
+"""Repeat a run: stop it if it lives, then submit its job again, here or elsewhere, with the old code or the
+new.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from gofer.config.jobs import JobFlags
+from gofer.core.run_layout import git_key, stdin_key, times_key
+from gofer.core.states import State
+from gofer.errors import CheckFailed, Interrupted, SnapshotError, StoreError, TargetGone, UsageError
+from gofer.model.job import Array
+from gofer.model.run import RestoreFrom, RunRecord
+from gofer.node.kept.records import FILES
+from gofer.ops.runs.adopt import OURS, is_adopted
+from gofer.ops.runs.observe import refresh
+from gofer.ops.runs.run_folder import decode
+from gofer.ops.runs.run_origin import check_whole
+from gofer.ops.runs.stop import abort
+from gofer.ops.submission import mapped_folders
+from gofer.ops.submission.submit import SentCode, SubmissionDraft, SubmitRequest, choose_site, commit, draft
+
+if TYPE_CHECKING:
+    from gofer.config.targets import Target
+    from gofer.model.job import Job
+    from gofer.ops.session import Session
+    from gofer.storage.base import Store
+    from gofer.tracking.ledger import RunRow
+
+# Services take their time to end a job, and one that is not repeated was stopped for nothing.
+_PATIENCE_S = 600.0
+_BRING_ATTEMPTS = 3
+_FAILED = (State.FAILED.value, State.LOST.value, State.CANCELLED.value)
+
+
+class Resubmitted(NamedTuple):
+    """The old run and the new. `code_differs` is None when either had no code.
+
+    `kept_by_code` are files of the old run that the new one does not start with: its code has them.
+    """
+
+    old: RunRow
+    new: RunRow
+    code_differs: bool | None
+    differences: list[str]
+    kept_by_code: tuple[str, ...] = ()
+
+
+def resubmit(
+    session: Session,
+    rows: Sequence[RunRow],
+    *,
+    target: str | None = None,
+    same_code: bool = False,
+    failed_only: bool = False,
+    continues: bool = False,
+) -> list[Resubmitted]:
+    """Submit each run again, on its own target or on `target`; a run that lives is stopped first.
+
+    With `continues` each new run starts with the files and outputs of the old one in place; CheckFailed when
+    they are not in the store of the new one.
+    `failed_only` takes of each group the rows that have ended and did not succeed, and stops none. All are
+    checked before any is stopped.
+    """
+    refresh(session, rows)
+    rows = [session.ledger.get(row.id) or row for row in rows]
+    sessions = [_origin(session, row, target) for row in rows]
+    drafts = [
+        _draft(own, row, target, failed_only, same_code) for own, row in zip(sessions, rows, strict=True)
+    ]
+    if continues:
+        drafts = [
+            _continued(own, row, drawn, failed_only)
+            for own, row, drawn in zip(sessions, rows, drafts, strict=True)
+        ]
+    living = [row for row in rows if not row.is_final and not (failed_only and row.kind == "group")]
+    if living:
+        _stop(session, living)
+    return [
+        _repeat(own, row, drawn, same_code) for own, row, drawn in zip(sessions, rows, drafts, strict=True)
+    ]
+
+
+def _origin(session: Session, row: RunRow, target: str | None) -> Session:
+    """Whose settings the run is sent by: those of its own project, if they have the wanted target.
+
+    A job that gofer did not start goes with the settings of this folder, and so does a run whose target no
+    settings have, for another target.
+    """
+    if is_adopted(row):
+        return session
+    try:
+        own = session.of_run(row)
+    except TargetGone:
+        if target is None:
+            raise
+        return session
+    if target is None or target == row.target:
+        check_whole(session, row)
+    return own if target is None or target in own.settings.target_names else session
+
+
+def _stop(session: Session, living: Sequence[RunRow]) -> None:
+    try:
+        abort(session, living, patience_s=_PATIENCE_S)
+    except Interrupted as late:
+        names = " ".join(row.short_id for row in living)
+        raise Interrupted(
+            f"{late.message}; nothing was submitted",
+            hint=f"`gofer wait {names}`, then `gofer resubmit {names}`",
+        ) from None
+
+
+def _draft(
+    session: Session, row: RunRow, target: str | None, failed_only: bool, same_code: bool
+) -> SubmissionDraft:
+    record = _record_of(session, row)
+    if is_adopted(row):
+        return _draft_adopted(session, row, record, target or record.target)
+    found = session.settings.target(target or record.target)
+    job = _job(session, record, found)
+    folder = None if record.code is None else Path(record.code.folder)
+    if folder is not None and not same_code and not folder.is_dir():
+        raise CheckFailed(
+            f"the code of {row.id} came from `{folder}`, which is not here",
+            hint="`--same-code` runs it as it was sent",
+        )
+    site = choose_site(session, found.name, job)
+    return SubmissionDraft(
+        target=found.name,
+        backend=found.kind,
+        store=site.store,
+        placement=site.placement,
+        job=job,
+        layout=site.layout,
+        array=_array(session, row, record, failed_only),
+        code_folder=folder,
+        resubmit_of=row.id,
+        with_git=record.code is not None and record.code.git,
+        stdin=session.store(row.store).get(stdin_key(record.id)) if job.stdin is not None else None,
+    )
+
+
+def _draft_adopted(session: Session, row: RunRow, record: RunRecord, target: str) -> SubmissionDraft:
+    """The command and the GPUs of a job that gofer did not start, with this folder's code and settings."""
+    if OURS in record.job.tags:
+        raise CheckFailed(
+            f"{row.id} was started by gofer elsewhere, and its record is in none of the stores here",
+            hint="add its store under `stores:` in gofer.yaml, or resubmit it where it was submitted",
+        )
+    asked = record.job.resources
+    flags = JobFlags(
+        name=record.name,
+        gpus=asked.gpus,
+        nodes=asked.nodes,
+        multi_process=record.job.multi_process,
+        tags=record.job.tags,
+    )
+    drawn = draft(session, SubmitRequest(flags=flags, command=record.job.command, target=target))
+    return msgspec.structs.replace(drawn, resubmit_of=row.id)
+
+
+def _job(session: Session, record: RunRecord, target: Target) -> Job:
+    """As it was; on another target, with the folders that are mapped there."""
+    if target.name == record.target:
+        mapped_folders.check(session, record.job.folders, local=target.kind == "local")
+        return record.job
+    folders = mapped_folders.of_target(session, target.name, local=target.kind == "local")
+    return msgspec.structs.replace(record.job, folders=folders)
+
+
+def _record_of(session: Session, row: RunRow) -> RunRecord:
+    owner = session.ledger.get(row.group_id or row.id)
+    if owner is None or not owner.record:
+        raise CheckFailed(
+            f"the ledger has no record of {row.id}", hint="`gofer ledger rebuild` reads it from the store"
+        )
+    record = decode(owner.record, RunRecord)
+    if record is None:
+        raise CheckFailed(
+            f"the record of {row.id} in the ledger cannot be read",
+            hint="`gofer ledger rebuild` reads it from the store",
+        )
+    return record
+
+
+def _array(session: Session, row: RunRow, record: RunRecord, failed_only: bool) -> Array | None:
+    """The rows to repeat: all of a group, its failed ones, or the one row that was named."""
+    if record.array is None:
+        return None
+    indices = _indices(session, row, record.array, failed_only)
+    return Array(record.array.columns, tuple(record.array.rows[index] for index in indices))
+
+
+def _indices(session: Session, row: RunRow, array: Array, failed_only: bool) -> Sequence[int]:
+    if row.row_index is not None:
+        return (row.row_index,)
+    if not failed_only:
+        return range(len(array.rows))
+    failed = session.ledger.rows_of(row.id, _FAILED)
+    if not failed:
+        raise UsageError(
+            f"no row of {row.id} has failed", hint="without `--failed` all its rows are repeated"
+        )
+    return tuple(one.row_index or 0 for one in failed)
+
+
+def _continued(session: Session, row: RunRow, drawn: SubmissionDraft, failed_only: bool) -> SubmissionDraft:
+    """The draft with the old run whose files the new one starts with."""
+    if is_adopted(row):
+        raise CheckFailed(f"gofer did not start {row.id}, and has none of its files")
+    if session.store(row.store).url != session.store(drawn.store).url:
+        raise CheckFailed(
+            f"the files of {row.id} are in {row.store}, and the target `{drawn.target}` keeps runs in "
+            f"{drawn.store}",
+            hint=f"`gofer extract {row.short_id} DIR` brings them here",
+        )
+    array = _record_of(session, row).array
+    rows = None if array is None else tuple(_indices(session, row, array, failed_only))
+    earlier = RestoreFrom(run=row.group_id or row.id, rows=rows)
+    return msgspec.structs.replace(drawn, restore_from=earlier)
+
+
+def _kept_by_code(session: Session, row: RunRow, new: RunRow) -> tuple[str, ...]:
+    """The files of the old run that the new one does not start with, since its code has them."""
+    from gofer.core.manifest import ManifestError, load
+    from gofer.ops.files.run_files import lists_of
+
+    if new.snapshot is None or row.kind == "group":
+        return ()
+    try:
+        store = session.runs_in(row.store)
+        code = {os.fsdecode(entry.path) for entry in load(store.get_range, new.snapshot).entries}
+        listed = {one.path for one in lists_of(store, row.id) if one.place == FILES}
+    except (ManifestError, StoreError):
+        return ()
+    return tuple(sorted(listed & code))
+
+
+def _repeat(session: Session, row: RunRow, drawn: SubmissionDraft, same_code: bool) -> Resubmitted:
+    record = _record_of(session, row)
+    old, sent = record.snapshot, None
+    if same_code and old is not None:
+        _bring(session.store(row.store), session.store(drawn.store), old)
+        old_store = session.store(row.store)
+        sent = SentCode(old, record.code, _times(old_store, record), _git(old_store, record))
+    new = commit(session, drawn, sent=sent)
+    differs = None if old is None or new.snapshot is None else old != new.snapshot
+    lines = (
+        _differences(session.store(row.store), session.store(new.store), old, new.snapshot) if differs else []
+    )
+    session.ledger.add_event(row.id, new.submitted_at, "resubmitted", {"as": new.id})
+    kept = () if drawn.restore_from is None else _kept_by_code(session, row, new)
+    return Resubmitted(row, session.ledger.get(new.id) or new, differs, lines, kept)
+
+
+def _times(store: Store, record: RunRecord) -> bytes | None:
+    """The file times of a run; None for a run of a gofer that kept none."""
+    if record.code is None or not record.code.file_times:
+        return None
+    return store.get(times_key(record.id))
+
+
+def _git(store: Store, record: RunRecord) -> bytes | None:
+    """The git repository that was sent with a run, if one was."""
+    return store.get(git_key(record.id)) if record.code is not None and record.code.git else None
+
+
+def _bring(source: Store, destination: Store, snapshot: str) -> None:
+    """Make the store of the new run hold the code of the old one, also while `gofer prune --code` removes it.
+
+    KeyNotFound when the code is gone from both stores.
+    """
+    from gofer.core.manifest import read_packs
+    from gofer.core.snapshot_names import index_key, manifest_key, pack_key
+    from gofer.snapshot.recent import keep_young
+    from gofer.snapshot.removal_notice import wait_for_removal
+
+    packs = read_packs(source.get_range, snapshot)
+    keys = [key_of(pack) for pack in packs for key_of in (pack_key, index_key)] + [manifest_key(snapshot)]
+    for _ in range(_BRING_ATTEMPTS):
+        for key in keys:
+            if destination.head(key) is None:
+                destination.put(key, source.get(key))
+        if keep_young(destination, snapshot) and not wait_for_removal(destination, keys):
+            return
+    raise SnapshotError(
+        f"the code of snapshot {snapshot[:12]} is removed from {destination.url} again and again",
+        hint="end the `gofer prune --code` that does it",
+    )
+
+
+def _differences(old_store: Store, new_store: Store, old: str | None, new: str | None) -> list[str]:
+    """`added x`, `removed y`, `changed z` between two snapshots."""
+    from gofer.core.manifest import ManifestError, differences, load
+
+    if old is None or new is None:
+        return []
+    try:
+        found = differences(load(old_store.get_range, old), load(new_store.get_range, new))
+    except (ManifestError, StoreError):
+        return []  # one of them cannot be read any more; that they differ is known all the same
+    return [f"{word} {path}" for word, paths in found._asdict().items() for path in paths]

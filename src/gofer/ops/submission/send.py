@@ -1,0 +1,62 @@
+"""Hand a recorded run to its store and its cluster. May be done again at any time: twice is once."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from gofer.backends.base import Seals
+from gofer.core import processes, run_layout
+from gofer.core.states import State
+from gofer.errors import BackendError, CredentialError, GoferError, KeyExists, StoreError
+from gofer.model.ids import row_id
+from gofer.model.run import Observation, RunRecord
+from gofer.ops.submission.ledger_rows import encode_record
+
+if TYPE_CHECKING:
+    from gofer.backends.base import Backend
+    from gofer.ops.session import Session
+
+
+def send(session: Session, record: RunRecord, store_url: str, backend: Backend) -> None:
+    """Write the record to the store, submit the plan, and note in the ledger that the cluster has it.
+
+    Errors of the store and the cluster pass through, with a hint that the run is recorded all the same.
+    """
+    try:
+        with suppress(KeyExists):  # an earlier try got this far
+            session.store(store_url).put(run_layout.record_key(record.id), encode_record(record), new=True)
+        backend.submit(backend.plan(record))
+    except (StoreError, BackendError, CredentialError) as error:
+        told = f"{record.id} is recorded and goes out with the next command that can; `gofer abort` stops it"
+        error.hint = told if error.hint is None else f"{error.hint}; {told}"
+        raise
+    try:
+        _note_sent(session, record, backend)
+    except (GoferError, OSError) as error:
+        # The cluster has the run: a script that repeats a failed command would send it twice.
+        session.say(f"warning: {record.id} was sent, but {error}")
+
+
+def _note_sent(session: Session, record: RunRecord, backend: Backend) -> None:
+    count = None if record.array is None else len(record.array.rows)
+    ids = [record.id] if count is None else [row_id(record.id, index) for index in range(count)]
+    session.ledger.apply([Observation(run_id=one, state=State.QUEUED) for one in ids], time.time())
+    if isinstance(backend, Seals):
+        backend.drop_seals(lambda run_id: session.ledger.get(run_id) is not None)
+
+
+def this_process(session: Session) -> str:
+    """Names this process on this machine since its boot, for `is_sending` and `is_here`."""
+    return f"{processes.name_of_this()}@{session.engine_id}"
+
+
+def is_here(session: Session, submitter: str) -> bool:
+    """Whether a run was recorded by a gofer that shares this one's queue."""
+    return submitter.rpartition("@")[2] == session.engine_id
+
+
+def is_sending(submitter: str) -> bool:
+    """Whether the process that recorded a run is still alive, and so may yet send it."""
+    return processes.is_named_alive(submitter.rpartition("@")[0])

@@ -1,0 +1,84 @@
+"""The standard input of a run: sent along when asked for, left alone otherwise.
+
+Without `--stdin` no byte of it is read, so that a loop which reads a list and submits keeps its list.
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import re
+import stat
+import termios
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from gofer.errors import CheckFailed, UsageError
+from gofer.text import format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gofer.ops.session import Session
+
+MOST_BYTES = 16 << 20
+_FROM_SHELL = re.compile(r"(?:.*=)?/(?:dev|proc/self)/fd/(?:[3-9]|\d\d+)")
+
+
+def read_all(fd: int = 0) -> bytes:
+    """Standard input up to its end; UsageError for more than 16 MiB, and when it is closed. Blocks."""
+    pieces, size = [], 0
+    try:
+        while piece := os.read(fd, 1 << 20):
+            pieces.append(piece)
+            size += len(piece)
+            if size > MOST_BYTES:
+                raise UsageError(
+                    f"`--stdin` sends at most {format_size(MOST_BYTES)}, and there is more",
+                    hint="save the input to a file of the project, and name the file in the command",
+                )
+    except OSError as error:
+        raise UsageError(f"`--stdin`: standard input cannot be read: {error.strerror}") from error
+    return b"".join(pieces)
+
+
+def check_words(command: Sequence[str]) -> None:
+    """CheckFailed for a word that only this shell can open, such as the `/dev/fd/63` of `<(…)`."""
+    word = next((word for word in command if _FROM_SHELL.fullmatch(word)), None)
+    if word is not None:
+        raise CheckFailed(
+            f"`{word}` is a file of this shell, as `<(…)` makes it: a run cannot open it",
+            hint="let the run make it: `gofer submit bash -c 'COMMAND <(…)'`",
+        )
+
+
+def say_unread(session: Session, fd: int = 0) -> None:
+    """Say that what waits in standard input was not sent; once for each input of a shell."""
+    if not _has_more(fd):
+        return
+    status = os.fstat(fd)
+    mark = f"{os.getppid()}:{status.st_dev}:{status.st_ino}"
+    path = session.paths.cache_dir / "stdin-unread"
+    with suppress(OSError):
+        if path.read_text() == mark:
+            return
+    with suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_text(mark)
+    session.say("standard input was not sent and not read; `gofer submit --stdin …` sends it to the command")
+
+
+def _has_more(fd: int) -> bool:
+    """Whether bytes wait in a file or a pipe; never of a terminal or a device. Reads none of them."""
+    try:
+        status = os.fstat(fd)
+        if stat.S_ISREG(status.st_mode):
+            return os.lseek(fd, 0, os.SEEK_CUR) < status.st_size
+        if stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode):
+            waiting = array.array("i", [0])
+            fcntl.ioctl(fd, termios.FIONREAD, waiting)
+            return waiting[0] > 0
+    except OSError:  # closed, or of a kind that cannot say
+        return False
+    return False

@@ -1,0 +1,394 @@
+"""Submit: describe, check, snapshot, record, plan, send. The order is what makes it exactly once.
+
+The code is in the store and private values are sealed before the run is recorded; it is recorded in the
+ledger before the cluster hears of it; its id is its name there. A crash anywhere leaves nothing, or a
+pending run that the next command completes (see `gofer.ops.maintenance.repair`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from gofer._version import __version__
+from gofer.backends.base import Chooses, Identifies, Seals
+from gofer.config.jobs import JobFlags, build_job, job_nodes
+from gofer.config.references import holds_reference, is_secret
+from gofer.core import launch, output_word
+from gofer.core import run_layout as names
+from gofer.core.secrets.run_secrets import Private
+from gofer.errors import LedgerError
+from gofer.model.ids import new_run_id
+from gofer.model.job import Array, Job
+from gofer.model.layout import Layout
+from gofer.model.run import CodeOrigin, RestoreFrom, RunRecord
+from gofer.ops.runs import run_origin
+from gofer.ops.submission import (
+    batch_script,
+    code,
+    entry_point,
+    gpu_oversight,
+    image_use,
+    left_out,
+    mapped_folders,
+    own_launcher,
+    packages,
+    project_use,
+    run_limits,
+    send,
+    shell_launcher,
+    standard_input,
+)
+from gofer.ops.submission.code_folder import NO_CODE, choose_code_folder
+from gofer.ops.submission.ledger_rows import rows_of_record
+from gofer.storage.base import Delegates
+from gofer.text import slug
+
+if TYPE_CHECKING:
+    from gofer.backends.base import Backend
+    from gofer.config.job_file import JobFile
+    from gofer.ops.session import Session
+    from gofer.tracking.ledger import RunRow
+
+
+class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What the person asked for. `code` False sends none: the command runs in an empty folder.
+
+    `code_folder` is the folder to send in place of the project's, `include` are patterns of ignored files
+    that go along; `with_git` sends a small git repository. `each` and `array_file` are as on the command
+    line; `columns` are more of `each`, already split.
+    """
+
+    flags: JobFlags = JobFlags()
+    command: tuple[str, ...] = ()
+    target: str | None = None
+    job_file: Path | None = None
+    each: tuple[str, ...] = ()
+    array_file: Path | None = None
+    columns: dict[str, tuple[str, ...]] = {}
+    code: bool = True
+    code_folder: Path | None = None
+    include: tuple[str, ...] = ()
+    stdin: bytes | None = None
+    with_git: bool = False
+
+
+class SubmissionDraft(msgspec.Struct, frozen=True, kw_only=True):
+    """A checked submission that nothing has been written for.
+
+    `code_reason` is what makes `code_folder` the project, as `gofer.config.code_folder` says it; empty for a
+    folder that was sent before.
+    """
+
+    target: str
+    backend: str
+    store: str
+    placement: str = ""
+    job: Job
+    layout: Layout
+    array: Array | None
+    code_folder: Path | None
+    code_reason: str = ""
+    stdin: bytes | None = None
+    with_git: bool = False
+    resubmit_of: str | None = None
+    restore_from: RestoreFrom | None = None
+
+
+class SubmissionSite(NamedTuple):
+    """Where a job goes: the machine where a target has several, the store of its run, its shape there."""
+
+    placement: str
+    store: str
+    layout: Layout
+
+
+class SentCode(NamedTuple):
+    """Code in the store of a run: its snapshot, where it came from, the times and modes of its files, and its
+    git repository, if it has one.
+    """
+
+    snapshot: str | None
+    origin: CodeOrigin | None
+    times: bytes | None
+    git: bytes | None = None
+
+
+def submit(session: Session, request: SubmitRequest) -> RunRow:
+    """The run, or the group of an array, recorded and sent. Nothing is left behind when a check fails."""
+    return commit(session, draft(session, request))
+
+
+def plan(session: Session, request: SubmitRequest) -> str:
+    """What `submit` would send, as text, and in what is said the files of the code; nothing is written."""
+    drawn = draft(session, request)
+    _check_lifetimes(session, drawn)
+    if drawn.code_folder is not None:
+        source = _source(drawn, drawn.code_folder)
+        choice = code.choose_files(session, source, drawn.target, drawn.job.folders)
+        left_out.list_both_sides(session, source, choice, is_local=drawn.backend == "local")
+    record = _record(session, drawn, new_run_id(time.time()), None)
+    return session.backend(drawn.target, drawn.placement).plan(record).render()
+
+
+def draft(session: Session, request: SubmitRequest) -> SubmissionDraft:
+    """Describe and check: everything that can be known to fail fails here."""
+    file = _job_file(request)
+    settings = session.settings
+    for warning in settings.warnings:
+        session.say(f"warning: {warning}")
+    target = settings.target(settings.choose_target(request.target, file.target if file else None))
+    request, sbatch = batch_script.describe(session, request, target.kind)
+    job = build_job(request.command, request.flags, file, settings, target.name)
+    standard_input.check_words(job.command)
+    job = msgspec.structs.replace(job, sbatch=sbatch)
+    root = choose_code_folder(session, request.code_folder) if request.code else NO_CODE
+    folder = root.path
+    local = target.kind == "local"
+    # Programs that come with packages are not here yet.
+    is_here = local and job.packages in (None, "none")
+    job = own_launcher.recognise(entry_point.check(session, job, folder=folder, local=is_here))
+    batch_script.name_missing(session, job, target=target.name, kind=target.kind)
+    folders = mapped_folders.of_target(session, target.name, local=local)
+    job = msgspec.structs.replace(job, folders=folders, include=request.include)
+    if request.stdin is not None:
+        job = msgspec.structs.replace(job, stdin=len(request.stdin))
+    site = choose_site(session, target.name, job)
+    own_launcher.check(session, job, site.layout)
+    shell_launcher.note(session, job, site.layout, folder)
+    array = _array(request, file, job)
+    _say_output_word(session, job, array)
+    is_open = job_nodes(request.flags, file, settings, target.name)["gpus"] is None
+    return SubmissionDraft(
+        target=target.name,
+        backend=target.kind,
+        store=site.store,
+        placement=site.placement,
+        job=job,
+        layout=_with_unseen_gpus(session, target.name, site) if is_open else site.layout,
+        array=array,
+        code_folder=folder,
+        code_reason=root.reason,
+        stdin=request.stdin,
+        with_git=request.with_git,
+    )
+
+
+def _with_unseen_gpus(session: Session, target: str, site: SubmissionSite) -> Layout:
+    """The layout of a run for which nobody wrote how many GPUs it needs."""
+    backend = session.backend(target, site.placement)
+    return gpu_oversight.note_unseen(session, target, backend, site.layout)
+
+
+def choose_site(session: Session, target: str, job: Job) -> SubmissionSite:
+    """Where on the target the job goes; CheckFailed when there is no such place, or no image for it there."""
+    image_use.check_image(session, target)
+    backend = session.backend(target)
+    layout = backend.lay_out(job)
+    placement = backend.choose(layout) if isinstance(backend, Chooses) else ""
+    return SubmissionSite(placement, session.store_url_of(target, placement), layout)
+
+
+def _job_file(request: SubmitRequest) -> JobFile | None:
+    if request.job_file is None:
+        return None
+    from gofer.config.job_file import read_job_file
+
+    return read_job_file(request.job_file)
+
+
+def _array(request: SubmitRequest, file: JobFile | None, job: Job) -> Array | None:
+    if not request.each and request.array_file is None and not request.columns and file is None:
+        return None
+    from gofer.config.arrays import NOTHING, Axes, check_placeholders, expand
+
+    said = file.axes if file else NOTHING
+    base = Axes({**said.columns, **request.columns}, said.grid)
+    array = expand(request.each, request.array_file, base=base)
+    if array is not None:
+        check_placeholders(job.command, array.columns)
+    return array
+
+
+def _say_output_word(session: Session, job: Job, array: Array | None) -> None:
+    """What `{output}` in the command means, where it means something."""
+    if not any(map(output_word.is_output_word, job.command)):
+        return
+    if array is not None and output_word.NAME in array.columns:
+        session.say("`{output}` in the command is the column of the array, not the folder of outputs")
+    else:
+        session.say("`{output}` in the command is the folder of outputs, $GOFER_OUTPUT_DIR")
+
+
+def commit(session: Session, drawn: SubmissionDraft, *, sent: SentCode | None = None) -> RunRow:
+    """Snapshot (unless code that was sent before is given), seal, record, send."""
+    session.store(drawn.store)
+    _check_lifetimes(session, drawn)
+    private = _private(session, drawn)  # before the code: a secret that is not there must cost nothing
+    sent = _name_secret_files(sent or _send_code(session, drawn), private)
+    backend = session.backend(drawn.target, drawn.placement)
+    record = _recorded(session, drawn, sent, backend, private)
+    send.send(session, record, drawn.store, backend)
+    # The run was sent, even if another command removed its line meanwhile.
+    return session.ledger.get(record.id) or _rows(session, drawn, record)[0]
+
+
+def _send_code(session: Session, drawn: SubmissionDraft) -> SentCode:
+    if drawn.code_folder is None:
+        return SentCode(None, None, None)
+    source = _source(drawn, drawn.code_folder)
+    taken = code.take(session, source, drawn.store, target=drawn.target, without=drawn.job.folders)
+    left_out.say(session, source, drawn.target, taken.remainder(), is_local=drawn.backend == "local")
+    use = project_use.read_use(session, drawn.job, drawn.code_folder, taken)
+    backend = session.backend(drawn.target, drawn.placement)
+    sees_folder = packages.sees_this_machine(backend)
+    has_packages = packages.announce(session, drawn.job, backend, drawn.code_folder, taken)
+    if not sees_folder and not has_packages:
+        project_use.name_left_behind(session, drawn.job, drawn.code_folder, use)
+    linked = use.environments if sees_folder or has_packages else ()
+    entry_point.check_included(drawn.job, drawn.code_folder, taken, linked)
+    git = code.pack_repository(session, drawn.code_folder) if drawn.with_git else None
+    origin = msgspec.structs.replace(code.origin(taken, source, use), git=git is not None)
+    return SentCode(taken.id, origin, taken.encode_times(), git)
+
+
+def _name_secret_files(sent: SentCode, private: Private) -> SentCode:
+    """The record has their paths, so that gofer can mask their values when it prints a log."""
+    if sent.origin is None:
+        return sent
+    paths = tuple(sorted(private.files or ()))
+    return sent._replace(origin=msgspec.structs.replace(sent.origin, secret_files=paths))
+
+
+def _source(drawn: SubmissionDraft, folder: Path) -> code.Source:
+    return code.Source(folder, drawn.code_reason, drawn.job.workdir, drawn.job.include)
+
+
+def _recorded(
+    session: Session, drawn: SubmissionDraft, sent: SentCode, backend: Backend, private: Private
+) -> RunRecord:
+    """Seal and record under an id of its own; ids clash about never, and then another one is drawn.
+
+    File times, standard input and a git repository go first: a run that is recorded has them, whatever is
+    killed.
+    """
+    for _ in range(5):
+        record = _record(session, drawn, new_run_id(time.time()), sent.snapshot, sent.origin)
+        if sent.times is not None:
+            session.store(drawn.store).put(names.times_key(record.id), sent.times)
+        if sent.git is not None:
+            session.store(drawn.store).put(names.git_key(record.id), sent.git)
+        if drawn.stdin is not None:
+            session.store(drawn.store).put(names.stdin_key(record.id), drawn.stdin)
+        if isinstance(backend, Seals):
+            backend.seal(record.id, private)
+        rows = _rows(session, drawn, record)
+        try:
+            session.ledger.insert(rows)
+        except LedgerError:
+            if session.ledger.get(record.id) is None:
+                raise
+            continue
+        return record
+    raise LedgerError("no free run id was found in five tries", hint="is the clock of this machine stopped?")
+
+
+def _rows(session: Session, drawn: SubmissionDraft, record: RunRecord) -> list[RunRow]:
+    """The lines of the ledger, with what reaches the target again from any folder."""
+    rows = rows_of_record(record, store=drawn.store, submitter=send.this_process(session))
+    definition = run_origin.define(session, drawn.target, drawn.store)
+    rows = [row._replace(definition=definition) for row in rows]
+    return [rows[0]._replace(project=run_origin.project_of(session)), *rows[1:]]
+
+
+def _check_lifetimes(session: Session, drawn: SubmissionDraft) -> None:
+    if drawn.store.startswith("file://") and not drawn.job.folders:
+        return  # nothing but files of this machine, whose owner has them anyway
+    from gofer.ops.submission import credential_lifetimes
+
+    credential_lifetimes.check(session, drawn, lent_s=_lent_s(session, drawn))
+
+
+def _private(session: Session, drawn: SubmissionDraft) -> Private:
+    """The caller's environment, as the command would find it here, the job's values that are references, the
+    access to the stores, and the secret files that were named.
+    """
+    own = session.environ if drawn.backend == "local" else {}
+    own = launch.inherited(own)
+    kept = {name: value for name, value in drawn.job.env.items() if holds_reference(value)}
+    store, lent = session.store(drawn.store), None
+    backend, lent_s = session.backend(drawn.target, drawn.placement), _lent_s(session, drawn)
+    identity = backend.node_identity if isinstance(backend, Identifies) else None
+    if isinstance(store, Delegates):
+        lent = store.node_spec(expires_s=lent_s, write=True, identity=identity)
+    folders = mapped_folders.specs(session, drawn.job.folders, expires_s=lent_s, identity=identity)
+    files = _secret_files(session, drawn)
+    limits = run_limits.of_this_shell(session) if drawn.backend == "local" else None
+    secrets = [name for name, value in kept.items() if is_secret(name, value)]
+    return Private({**own, **session.settings.reveal(kept)}, lent, folders, secrets, files, limits)
+
+
+def _secret_files(session: Session, drawn: SubmissionDraft) -> dict[str, str]:
+    if drawn.code_folder is None or not (drawn.job.include or session.settings.include):
+        return {}
+    from gofer.ops.submission import secret_files
+
+    return secret_files.collect(session, _source(drawn, drawn.code_folder))
+
+
+def _lent_s(session: Session, drawn: SubmissionDraft) -> float:
+    from gofer.ops.submission.credential_period import lent_s
+
+    options = session.settings.target(drawn.target).options
+    limit_s = drawn.job.time_limit_s or getattr(options, "time", None)
+    return lent_s(drawn.backend, limit_s, retries=drawn.job.retries)
+
+
+def _record(
+    session: Session,
+    drawn: SubmissionDraft,
+    run_id: str,
+    snapshot: str | None,
+    origin: CodeOrigin | None = None,
+) -> RunRecord:
+    return RunRecord(
+        id=run_id,
+        name=drawn.job.name or _name(drawn.job.command),
+        target=drawn.target,
+        backend=drawn.backend,
+        job=drawn.job,
+        layout=drawn.layout,
+        submitted_at=time.time(),
+        submitted_by=f"{_user()}@{os.uname().nodename}",
+        gofer=__version__,
+        recorder=session.engine_id,
+        placement=drawn.placement,
+        snapshot=snapshot,
+        code=origin,
+        array=drawn.array,
+        resubmit_of=drawn.resubmit_of,
+        restore_from=drawn.restore_from,
+    )
+
+
+def _user() -> str:
+    named = os.environ.get("LOGNAME") or os.environ.get("USER")
+    if named:
+        return named
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())  # a container's user without a name
+
+
+def _name(command: tuple[str, ...]) -> str:
+    """The script's name where there is one, else the program's: `python train.py` is `train`."""
+    words = [os.path.basename(word) for word in command]
+    script = next((word for word in words if word.endswith((".py", ".sh"))), words[0])
+    return slug(os.path.splitext(script)[0]) or "run"

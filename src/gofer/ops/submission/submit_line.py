@@ -1,0 +1,98 @@
+"""The `gofer submit` line that makes a recorded job again, to be changed and typed by a person. Pure.
+
+What a secret holds is never in it: the record has references, and so has the line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gofer.model.job import Job
+from gofer.text import quote_command
+
+if TYPE_CHECKING:
+    from gofer.model.run import RunRecord
+
+# Fields of a job whose options are not named as they are, or that no option gives: the work folder, mapped
+# folders, the options of a batch script and two of the limits of kept files are found by the folder, the
+# target, the script and the settings again.
+RENDERED_APART = frozenset(
+    {
+        *("command", "command_launcher", "workdir", "folders", "sbatch", "resources", "multi_process"),
+        *("env", "tags", "time_limit_s", "stdin", "keep_group", "keep_most"),
+    }
+)
+
+
+def submit_line(
+    record: RunRecord,
+    *,
+    time_limit: str | None = None,
+    command: tuple[str, ...] = (),
+    gpus: int | None = None,
+) -> str:
+    """All options of the run that differ from the default, then the command.
+
+    `time_limit` and `gpus` stand in place of the run's own; `command` in place of the job's, as for a row of
+    an array.
+    """
+    job = record.job
+    if gpus is not None:
+        job = msgspec.structs.replace(job, resources=msgspec.structs.replace(job.resources, gpus=gpus))
+    words = ["-t", record.target, *_resources(job), *_options(job)]
+    limit = time_limit or (f"{job.time_limit_s:g}s" if job.time_limit_s is not None else None)
+    if record.snapshot is None and record.code is None:
+        words.append("--no-code")
+    if job.stdin is not None:
+        words.append("--stdin")
+    if record.code is not None and record.code.git:
+        words.append("--with-git")
+    if limit is not None:
+        words += ["--time-limit", limit]
+    return f"gofer submit {quote_command([*words, *(command or job.command)])}"
+
+
+def _resources(job: Job) -> list[str]:
+    asked = job.resources
+    flags = {"-n": asked.gpus or None, "-N": asked.nodes, "--procs": asked.procs, "--cpus": asked.cpus}
+    words = [word for flag, value in flags.items() if value is not None for word in (flag, str(value))]
+    return words if job.multi_process or job.command_launcher else [*words, "--single"]
+
+
+def _options(job: Job) -> list[str]:
+    """Fields that differ from a job's defaults, by the options that bear their names; then the others."""
+    plain = Job(command=job.command)
+    words: list[str] = []
+    for field in Job.__struct_fields__:
+        value = getattr(job, field)
+        if field not in RENDERED_APART and value != getattr(plain, field):
+            words += _option(option_of(field), value)
+    words += [word for name, value in job.env.items() for word in ("-e", _variable(name, value))]
+    words += [
+        word for key, value in job.tags.items() for word in ("--tag", f"{key}={value}" if value else key)
+    ]
+    return words
+
+
+def option_of(field: str) -> str:
+    """`--retry-on` for `retry_on`, `--grace` for `grace_s`."""
+    return f"--{field.removesuffix('_s').replace('_', '-')}"
+
+
+def _option(name: str, value: object) -> list[str]:
+    if isinstance(value, bool):
+        return [name]
+    if isinstance(value, float):
+        return [name, f"{value:g}s"]
+    if not isinstance(value, tuple):
+        return [name, str(value)]
+    if name == "--retry-on":
+        return [name, ",".join(value)]
+    return [word for one in value or ("",) for word in (name, str(one))]
+
+
+def _variable(name: str, value: str) -> str:
+    """`-e NAME` alone took its value from the shell, and takes it from there again."""
+    return name if value == f"${{env:{name}}}" else f"{name}={value}"

@@ -1,0 +1,163 @@
+"""An agent process: takes one share of a run after another from its supervisor, and outlives it.
+
+It lives in a cgroup of its own where the machine allows one. When its supervisor is gone it finishes the
+share it has, sees to it that there is a supervisor again, and leaves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import sqlite3
+from typing import Any, ContextManager
+
+from gofer.core import processes
+from gofer.core.launch import NodePlace
+from gofer.core.secrets.run_secrets import NOTHING, Private
+from gofer.core.sleep import pause
+from gofer.node import cgroups, shared_copy, work_folders
+from gofer.node.folders.mapped import FolderContext, MappedFolders
+from gofer.node.kept import copy_record
+from gofer.node.kept.keeper import KEPT_BYTES
+from gofer.node.kept.limit import Keeping
+from gofer.node.kept.tally import FileTally
+from gofer.node.packages.cache import folder_in
+from gofer.node.row_folders import RowFolders
+from gofer.node.runner import Node
+from gofer.node.stage import stage
+from gofer.node.task import Task
+from gofer.node.watch import Watch
+from gofer.queue import wake
+from gofer.queue.database import Queue
+
+
+class Worker:
+    """The forked child's side of one connection."""
+
+    def __init__(self, engine: str, connection: socket.socket, cgroup_parent: str | None) -> None:
+        self.engine = engine
+        self._spared: set[int] = set()
+        self._connection = connection
+        self._incoming = connection.makefile("rb")
+        self._request: dict[str, Any] = {}
+        self._private = NOTHING
+        self._watch = Watch(connection.fileno(), self._on_orphaned)
+        self._cgroup = _join_cgroup(cgroup_parent)
+        self._rows = RowFolders()
+
+    def serve(self) -> None:
+        """Until the supervisor closes the connection or is gone."""
+        processes.adopt_orphans()
+        while True:
+            line = self._next_line()
+            if not line:
+                break
+            self._watch.begin()
+            node = self._node(self._task(json.loads(line)))
+            with self._held(node.task):
+                status = node.run()
+            self._watch.end()
+            os.chdir("/")
+            if node.rows is not None:
+                node.rows.left(node.changes) if node.is_clear else node.rows.abandon()
+            self._tell(f"done {status}")
+        if self._cgroup is not None:
+            cgroups.leave(CGROUP_PREFIX)
+            cgroups.remove(self._cgroup)
+        if self._has_open_runs():
+            pause(_BREATH_S)
+            wake.ensure(self.engine)  # it did not leave, it was killed, and runs wait for another
+
+    def _node(self, task: Task) -> Node:
+        rows = self._rows if task.args else None
+        own, link = task.code, shared_copy.link_to(self._work_folder(task), task.code)
+        task = shared_copy.assign(task) if rows is None else rows.assign(task)
+        fetch = stage if rows is None else rows.fetch
+        node = Node(
+            task,
+            watch=self._watch,
+            cgroup=self._cgroup,
+            stage=fetch if rows is not None or task.code == own else shared_copy.stage_with(link, stage),
+            folders=self._folders(task),
+            tell=self._tell,
+            spared=self._spared,
+        )
+        node.rows = rows
+        node.package_cache = folder_in(self.engine)
+        tally = None if rows is None else FileTally(os.path.join(self._work_folder(task), KEPT_BYTES))
+        record = copy_record.path_of(self.engine, *task.place[:3])
+        copies = tuple(work_folders.kept_folders(self.engine, task.code))
+        node.keeping = Keeping(copies, tally, record)
+        return node
+
+    def _has_open_runs(self) -> bool:
+        try:
+            queue = Queue(self.engine)
+        except (OSError, sqlite3.Error):
+            return False
+        try:
+            return queue.has_open()
+        except sqlite3.Error:
+            return False
+        finally:
+            queue.close()
+
+    def _next_line(self) -> bytes:
+        """Empty when the supervisor is gone, also when it was killed in the middle of a line."""
+        try:
+            line = self._incoming.readline()
+        except ConnectionError:
+            return b""
+        return line if line.endswith(b"\n") else b""
+
+    def _task(self, message: dict[str, Any]) -> Task:
+        """Requests and environments are large and the same for all rows of an array: they come once."""
+        if "request" in message:
+            self._request, self._private = message["request"], Private(**message["private"])
+        place = NodePlace(**message["place"])
+        return Task(self._request, place, message["args"], message["code"], self._private)
+
+    def _folders(self, task: Task) -> MappedFolders:
+        around = FolderContext(self.engine, self._watch, self._spared, task.private.environment)
+        folders = MappedFolders(task.request, task.private.folders, task.place, task.code, around)
+        folders.views_folder = self._work_folder(task)
+        return folders
+
+    def _work_folder(self, task: Task) -> str:
+        return work_folders.work_folder(self.engine, str(task.request["id"]))
+
+    def _held(self, task: Task) -> ContextManager[None]:
+        copies = os.path.dirname(task.code)
+        is_away = work_folders.is_away(self.engine, copies)
+        return work_folders.held(copies) if is_away else contextlib.nullcontext()
+
+    def _tell(self, words: str) -> None:
+        try:
+            self._connection.sendall(words.encode() + b"\n")
+        except OSError:
+            pass  # the supervisor is gone; its successor reads the folder
+
+    def _on_orphaned(self) -> None:
+        pid = wake.replace(self.engine)
+        if pid is not None:
+            self._spared.add(pid)  # it is in this cgroup until it has left it
+
+
+CGROUP_PREFIX = cgroups.AGENT_PREFIX
+# A supervisor that cannot live must not be started over and over at the speed of the machine.
+_BREATH_S = 0.3
+
+
+def cgroup_name(who: processes.ProcessIdentity) -> str:
+    return f"{CGROUP_PREFIX}{who.pid}-{who.start}"
+
+
+def _join_cgroup(parent: str | None) -> str | None:
+    """Done once for each agent: the kernel takes about ten milliseconds for it."""
+    me = processes.identify(os.getpid())
+    if parent is None or me is None:
+        return None
+    path = cgroups.create(os.path.join(parent, cgroup_name(me)))
+    return path if path is not None and cgroups.join(path) else None

@@ -1,0 +1,217 @@
+"""The agents of one machine as their supervisor sees them: hire, assign, hear from, signal, sweep up
+behind.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+import time
+import traceback
+from typing import Any, Collection, NamedTuple, NoReturn
+
+from gofer.core import attempts, files, processes, run_layout
+from gofer.core.processes import ProcessIdentity, close_all_but
+from gofer.core.sleep import pause
+from gofer.node import cgroups
+from gofer.node.watch import REQUESTS
+from gofer.queue.agent import CGROUP_PREFIX, Worker, cgroup_name
+
+# How long an agent with nothing to do may take to leave.
+_PATIENCE_S = 5.0
+
+
+class Share(NamedTuple):
+    """One node of one attempt of one run."""
+
+    run_id: str
+    attempt: int
+    node: int
+
+
+class News(NamedTuple):
+    """`what` is `started` (with the time), `done`, or `gone`: the agent died with this share unfinished."""
+
+    share: Share
+    what: str
+    at: float = 0.0
+
+
+class Member:
+    """One agent, a child of this process."""
+
+    def __init__(self, who: ProcessIdentity, connection: socket.socket) -> None:
+        self.who = who
+        self.connection = connection
+        self.share: Share | None = None
+        self.request_id: str | None = None
+        self._heard = b""
+
+    def hear(self) -> list[str] | None:
+        """The lines said since the last call; None when the agent is gone and all it said was heard."""
+        try:
+            data = self.connection.recv(65536)
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        if not data:
+            return None
+        *lines, self._heard = (self._heard + data).split(b"\n")
+        return [line.decode() for line in lines]
+
+
+class AgentPool:
+    """Forks agents and keeps them for the next share. Single-threaded, one per supervisor."""
+
+    def __init__(self, engine: str) -> None:
+        self.engine = engine
+        self._members: dict[int, Member] = {}
+        self._cgroups = cgroups.find_parent()
+        if self._cgroups is not None:
+            for name in os.listdir(self._cgroups):
+                if name.startswith(CGROUP_PREFIX):
+                    cgroups.remove(os.path.join(self._cgroups, name))  # left by agents that were killed
+
+    @property
+    def connections(self) -> list[int]:
+        """What to wait on for news."""
+        return list(self._members)
+
+    def hire(self, count: int) -> list[Member]:
+        """That many agents with nothing to do; new ones are forked when there are too few."""
+        idle = [one for one in self._members.values() if one.share is None][:count]
+        return idle + [self._fork() for _ in range(count - len(idle))]
+
+    def assign(self, member: Member, share: Share, message: dict[str, Any], request: dict[str, Any]) -> None:
+        """Give an idle agent a share.
+
+        `request` holds what is sent only when the agent does not have it yet.
+        """
+        member.share = share
+        if member.request_id != request["request"]["id"]:
+            message = {**message, **request}
+            member.request_id = request["request"]["id"]
+        member.connection.setblocking(True)
+        try:
+            member.connection.sendall(json.dumps(message).encode() + b"\n")
+        except OSError:
+            pass  # it is gone, which its connection will tell
+        finally:
+            member.connection.setblocking(False)
+
+    def news(self) -> list[News]:
+        """What agents have said or what became of them since the last call."""
+        found = []
+        for member in list(self._members.values()):
+            lines = member.hear()
+            for line in lines or ():
+                what, value = line.split()
+                if member.share is not None:
+                    found.append(News(member.share, what, float(value)))
+                if what == "done":
+                    member.share = None
+            if lines is None:
+                found += self._bury(member)
+        return found
+
+    def dismiss(self, keep: int) -> None:
+        """Let idle agents beyond `keep` go."""
+        idle = [one for one in self._members.values() if one.share is None]
+        for member in idle[keep:]:
+            self._bury(member)
+
+    def _bury(self, member: Member) -> list[News]:
+        del self._members[member.connection.fileno()]
+        member.connection.close()
+        if member.share is not None or not _ends_within(member.who.pid, _PATIENCE_S):
+            # Half dead, with work in hand, or stopped: it is not to be waited for.
+            processes.send(member.who, signal.SIGKILL)
+            _ends_within(member.who.pid, _PATIENCE_S)
+        self._end_cgroup(member.who)
+        return [] if member.share is None else [News(member.share, "gone")]
+
+    def sweep(
+        self, store: str, share: Share, who: ProcessIdentity | None, *, spared: Collection[int]
+    ) -> None:
+        """End every process that a dead agent left, however far it ran away; `spared` are at work elsewhere.
+
+        What the agents of the other nodes look after is theirs to end. An agent that found the share taken up
+        before is alive, and so is its cgroup.
+        """
+        if who is not None and not processes.is_alive(who):
+            self._end_cgroup(who)
+        sessions = set(attempts.sessions_of(store, *share))
+        mark = f"GOFER_RUN_ID={share.run_id}"
+        peers = [one for one in attempts.agents_beside(store, *share) if processes.is_alive(one)]
+
+        def left(table: dict[int, processes.Stat]) -> set[int]:
+            led = {pid for pid, stat in table.items() if stat.session in sessions}
+            theirs = [processes.descendants(peer.pid, table) for peer in peers]
+            return (
+                led
+                | self._orphans(table, spared)
+                | processes.having_environment(mark, table).difference(*theirs)
+            )
+
+        processes.kill_until_gone(left)
+        files.remove_halves(os.path.join(store, run_layout.node_key(*share)))
+        for pid in self._orphans(processes.all_processes(), spared):
+            _ends_within(pid, 0.0)
+
+    def _orphans(self, table: dict[int, processes.Stat], spared: Collection[int]) -> set[int]:
+        """What came to this process when an agent died: the only children of it that are no agents."""
+        members = {member.who.pid for member in self._members.values()}
+        return processes.descendants(os.getpid(), table, spared=members.union(spared))
+
+    def _end_cgroup(self, who: ProcessIdentity) -> None:
+        if self._cgroups is not None:
+            cgroups.kill(os.path.join(self._cgroups, cgroup_name(who)))
+
+    def _fork(self) -> Member:
+        ours, theirs = socket.socketpair()
+        # Requests to stop must wait until the agent can hear them.
+        signal.pthread_sigmask(signal.SIG_BLOCK, REQUESTS)
+        pid = os.fork()
+        if pid == 0:
+            _be_agent(self.engine, theirs, self._cgroups)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, REQUESTS)
+        theirs.close()
+        ours.setblocking(False)
+        who = processes.identify(pid) or ProcessIdentity(pid, 0)
+        member = self._members[ours.fileno()] = Member(who, ours)
+        return member
+
+
+def _ends_within(pid: int, timeout_s: float) -> bool:
+    """Whether a child ends in that time; it is reaped then."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                return True
+        except ChildProcessError:
+            return True
+        if time.monotonic() >= deadline:
+            return False
+        pause(0.001)
+
+
+def _be_agent(engine: str, connection: socket.socket, cgroup_parent: str | None) -> NoReturn:
+    """In the forked child. Nothing may return into the supervisor's code."""
+    status = 1
+    try:
+        gc.disable()
+        os.setsid()
+        # Above all the supervisor's own lock: held here, it would keep a successor out.
+        close_all_but({0, 1, 2, connection.fileno()})
+        Worker(engine, connection, cgroup_parent).serve()
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    os._exit(status)

@@ -1,0 +1,239 @@
+"""The queue of one machine: an SQLite file that submitters write to and one supervisor works off.
+
+Adding is idempotent by run id. Every change is committed before it is acted on, so whatever is killed, the
+file and the run folders together say what happened.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from typing import Any, Callable, Iterable, NamedTuple, Sequence, TypeVar
+
+from gofer.core import files, run_layout
+from gofer.core.queue_home import make_folder
+from gofer.queue.database_file import QueueFile
+
+T = TypeVar("T")
+
+# A cancel with no grace of its own uses the job's; SQL has no way to say "asked for, unspecified".
+OWN_GRACE = -1.0
+
+
+_SAVED = (
+    *("state", "reason", "detail", "exit_code", "attempt", "restarts", "attempts", "gpus", "agents"),
+    *("not_before", "started_at", "ended_at", "elapsed_s", "boot"),
+)
+_COLUMNS = ("seq", "id", "request", "row", "args", "priority", "cancel_grace_s", *_SAVED)
+_AS_JSON = ("args", "attempts", "gpus", "agents")
+
+
+class QueuedRun:
+    """One run in the queue, as the supervisor holds it in memory."""
+
+    __slots__ = _COLUMNS
+
+    seq: int
+    id: str
+    request: str
+    row: int | None
+    args: dict[str, str]
+    priority: int
+    cancel_grace_s: float | None
+    state: str
+    reason: str | None
+    detail: str | None
+    exit_code: int | None
+    attempt: int
+    restarts: int
+    attempts: list[dict[str, Any]]
+    gpus: list[list[int]]
+    agents: list[list[int]]
+    not_before: float
+    started_at: float | None
+    ended_at: float | None
+    elapsed_s: float | None
+    boot: str | None
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        for name, value in zip(_COLUMNS, values):
+            setattr(self, name, json.loads(value) if name in _AS_JSON else value)
+
+    def saved(self) -> list[Any]:
+        """The values that a supervisor changes, as the queue keeps them."""
+        return [
+            json.dumps(getattr(self, name)) if name in _AS_JSON else getattr(self, name) for name in _SAVED
+        ]
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Highest priority first, then first come first served."""
+        return (-self.priority, self.seq)
+
+
+class QueueStatus(NamedTuple):
+    """What an observer is told of a run."""
+
+    id: str
+    state: str
+    reason: str | None
+    detail: str | None
+    exit_code: int | None
+    started_at: float | None
+    ended_at: float | None
+    elapsed_s: float | None
+    attempts: list[dict[str, Any]]
+
+
+_TOLD = QueueStatus._fields[1:]
+_SEEN = ", ".join(QueueStatus._fields)
+_OPEN = "state IN ('queued', 'starting', 'running')"
+
+
+class Queue:
+    """A connection to the queue; one thread, one process. sqlite3's own errors pass through.
+
+    What commands ask for (`add`, `ask_cancel`, `observe`) is done in a new file when the old one is damaged;
+    the run folders keep what was started from being started again.
+    """
+
+    def __init__(self, engine: str) -> None:
+        self.engine = engine
+        make_folder(engine)
+        self.path = os.path.join(engine, "queue.db")
+        self.file = QueueFile(self.path)
+        self._db = self.file.open()
+
+    def close(self) -> None:
+        self._db.close()
+
+    def version(self) -> int:
+        """Changes whenever another connection has committed something; Replaced when none can any more."""
+        self.file.check_same()
+        return int(self._db.execute("PRAGMA data_version").fetchone()[0])
+
+    def _mending(self, act: Callable[[], T]) -> T:
+        """Do what may be done again; once more, in a new file, when this one turns out to be damaged."""
+        try:
+            return act()
+        except sqlite3.DatabaseError as error:
+            if not self.file.set_aside_if(error):
+                raise
+        self._db.close()
+        self._db = self.file.open()
+        return act()
+
+    def add(
+        self, body: dict[str, Any], runs: Iterable[tuple[str, int | None, dict[str, str] | None]]
+    ) -> bool:
+        """Queue a request with its runs, all or nothing; False when it was there already.
+
+        Runs that ended in a queue that was lost since are taken as the store remembers them.
+        """
+        return self._mending(lambda: self._add(body, list(runs)))
+
+    def _add(self, body: dict[str, Any], runs: list[tuple[str, int | None, dict[str, str] | None]]) -> bool:
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            known = self._db.execute(
+                "INSERT OR IGNORE INTO requests (id, body) VALUES (?, ?)", (body["id"], json.dumps(body))
+            )
+            if not known.rowcount:
+                return False
+            self._db.executemany(
+                "INSERT INTO runs (id, request, row, args, priority) VALUES (?, ?, ?, ?, ?)",
+                (
+                    (run_id, body["id"], row, json.dumps(args or {}), body["priority"])
+                    for run_id, row, args in runs
+                ),
+            )
+            changes = ", ".join(f"{name} = ?" for name in _TOLD)
+            self._db.executemany(f"UPDATE runs SET {changes} WHERE id = ?", _ended_before(body))
+        return True
+
+    def ask_cancel(self, ids: Iterable[str], grace_s: float | None) -> None:
+        """Mark runs, or every run of a group, for the supervisor to end; ended ones are left alone."""
+        grace = OWN_GRACE if grace_s is None else max(0.0, grace_s)
+        values = [(grace, run_id, run_id) for run_id in ids]
+        query = f"UPDATE runs SET cancel_grace_s = ? WHERE (id = ? OR request = ?) AND {_OPEN}"
+        self._mending(lambda: self._change(query, values))
+
+    def observe(self, ids: Iterable[str]) -> list[QueueStatus]:
+        """The runs with these ids, and all runs of these groups."""
+        wanted = list(ids)
+        query = f"SELECT {_SEEN} FROM runs WHERE id = ? OR request = ?"
+        return self._mending(
+            lambda: [
+                QueueStatus._make((*row[:-1], json.loads(row[-1])))
+                for run_id in wanted
+                for row in self._db.execute(query, (run_id, run_id))
+            ]
+        )
+
+    def load_request(self, request_id: str) -> dict[str, Any]:
+        row = self._db.execute("SELECT body FROM requests WHERE id = ?", (request_id,)).fetchone()
+        body: dict[str, Any] = json.loads(row[0])
+        return body
+
+    def load_open(self, after_seq: int = 0) -> list[QueuedRun]:
+        """Runs that have not ended, oldest first."""
+        rows = self._db.execute(
+            f"SELECT {', '.join(_COLUMNS)} FROM runs WHERE {_OPEN} AND seq > ? ORDER BY seq", (after_seq,)
+        )
+        return [QueuedRun(row) for row in rows]
+
+    def load_cancels(self) -> list[tuple[str, float]]:
+        return self._db.execute(
+            f"SELECT id, cancel_grace_s FROM runs WHERE cancel_grace_s IS NOT NULL AND {_OPEN}"
+        ).fetchall()
+
+    def has_open(self) -> bool:
+        return self._db.execute(f"SELECT 1 FROM runs WHERE {_OPEN} LIMIT 1").fetchone() is not None
+
+    def is_over(self, request_id: str) -> bool:
+        """Whether a request is known here and all its runs have ended."""
+        known = self._db.execute("SELECT 1 FROM requests WHERE id = ?", (request_id,)).fetchone()
+        query = f"SELECT 1 FROM runs WHERE request = ? AND {_OPEN} LIMIT 1"
+        return known is not None and self._db.execute(query, (request_id,)).fetchone() is None
+
+    def counts(self) -> dict[str, int]:
+        return dict(
+            self._db.execute(f"SELECT state, count(*) FROM runs WHERE {_OPEN} GROUP BY state").fetchall()
+        )
+
+    def waiting_ahead(self, run_id: str) -> int:
+        """How many queued runs come before this one."""
+        row = self._db.execute(
+            "SELECT count(*) FROM runs a JOIN runs b ON b.id = ? WHERE a.state = 'queued'"
+            " AND (a.priority > b.priority OR (a.priority = b.priority AND a.seq < b.seq))",
+            (run_id,),
+        ).fetchone()
+        return int(row[0])
+
+    def save(self, entries: Iterable[QueuedRun]) -> None:
+        """Write back what the supervisor changed, in one durable transaction."""
+        rows = [(*entry.saved(), entry.seq) for entry in entries]
+        if not rows:
+            return
+        changes = ", ".join(f"{name} = ?" for name in _SAVED)
+        self._change(f"UPDATE runs SET {changes} WHERE seq = ?", rows)
+
+    def _change(self, query: str, values: Sequence[tuple[Any, ...]]) -> None:
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.executemany(query, values)
+
+
+def _ended_before(body: dict[str, Any]) -> list[list[Any]]:
+    """The values of _TOLD and the id of runs that ended in a queue that is lost; the store remembers them."""
+    try:
+        with open(os.path.join(body.get("store", ""), run_layout.ends_key(body["id"])), "rb") as file:
+            lines = list(files.read_lines(file.read()))
+    except OSError:
+        return []
+    return [
+        [json.dumps(line[name]) if name in _AS_JSON else line[name] for name in (*_TOLD, "id")]
+        for line in lines
+        if all(name in line for name in (*_TOLD, "id"))
+    ]

@@ -1,0 +1,105 @@
+"""Keeps the files of a command whose agent was killed, before its working copy is removed.
+
+The supervisor starts a process for it and does not wait: a copy may be large and the store on another disk.
+The process counts as the agent of its share until it ends. When it is killed too, the files are left as they
+are.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import sys
+import traceback
+from typing import Any, Dict, NoReturn, Optional
+
+from gofer.core import files, processes, run_layout
+from gofer.core.launch import NodePlace
+from gofer.core.processes import ProcessIdentity, close_all_but
+from gofer.core.secrets.run_secrets import Private
+from gofer.node.events import Diary
+from gofer.node.kept import copy_record
+from gofer.node.kept.keeper import FileKeeper
+from gofer.node.kept.limit import Keeping
+from gofer.node.kept.tally import FileTally
+from gofer.node.task import Task
+from gofer.node.watch import REQUESTS
+from gofer.queue.agent_pool import Share
+
+
+class Recovery:
+    """What one supervisor has recovered."""
+
+    def __init__(self, engine: str) -> None:
+        self._engine = engine
+        self._begun: Dict[Share, int] = {}
+
+    def start(
+        self, share: Share, message: Dict[str, Any], request: Dict[str, Any], private: Private
+    ) -> Optional[ProcessIdentity]:
+        """The process that keeps the files of a share whose agent is dead, with all its processes.
+
+        None when there is nothing to keep, or when a process has been started for it before. `message` is
+        what the agent was told, see `gofer.queue.active.Active.message`.
+        """
+        record = None if share in self._begun else copy_record.read(self._path(share))
+        if record is None or not _was_started(str(request["store"]), share):
+            return None
+        task = Task(request, NodePlace(**message["place"]), message["args"], record.code, private)
+        signal.pthread_sigmask(signal.SIG_BLOCK, REQUESTS)  # requests to stop are for commands
+        pid = os.fork()
+        if pid == 0:
+            _keep_and_exit(task, record, self._path(share))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, REQUESTS)
+        self._begun[share] = pid
+        return processes.identify(pid)
+
+    def end(self, share: Share) -> None:
+        """Nobody needs the record of this share any more."""
+        pid = self._begun.pop(share, None)
+        if pid is not None:
+            try:
+                os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                pass
+        try:
+            os.unlink(self._path(share))
+        except OSError:
+            pass
+
+    def _path(self, share: Share) -> str:
+        return copy_record.path_of(self._engine, *share)
+
+
+def _was_started(store: str, share: Share) -> bool:
+    try:
+        names = os.listdir(os.path.join(store, run_layout.node_key(*share)))
+    except OSError:
+        return False
+    return any(name.startswith("rank-") for name in names)
+
+
+def _keep_and_exit(task: Task, record: copy_record.CopyRecord, path: str) -> NoReturn:
+    """In the forked child. Nothing may return into the supervisor's code."""
+    try:
+        os.setsid()
+        close_all_but({0, 1, 2})
+        files.lock(path, fcntl.LOCK_EX)  # a process of a supervisor that was killed may be at work
+        keep(task, record)
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    os._exit(0)
+
+
+def keep(task: Task, record: copy_record.CopyRecord) -> None:
+    """Keep the files as the agent would have. Blocks; can be called again after it was interrupted."""
+    keeping = Keeping(record.copies, None if record.tally is None else FileTally(record.tally))
+    keeper = FileKeeper(task, task.place, keeping)
+    keeper.resume(record)
+    diary = Diary(os.path.join(task.store, run_layout.node_key(*task.place[:3])))
+    try:
+        keeper.finish(diary.note)
+    finally:
+        diary.close()

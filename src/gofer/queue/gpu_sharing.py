@@ -1,0 +1,85 @@
+"""How one queue's pool of GPUs gives way to the other queues of the machine."""
+
+from __future__ import annotations
+
+import sys
+from typing import Callable, Dict, Iterable, Optional, Sequence, Set, TypeVar
+
+from gofer.core.processes import ProcessIdentity
+from gofer.queue.active import Active
+from gofer.queue.agent_pool import Member
+from gofer.queue.database import QueuedRun
+from gofer.queue.journal import Journal
+from gofer.queue.leases import LeaseFolderError, Leases, usual_folder
+from gofer.queue.scheduler import Grant, Pool
+
+T = TypeVar("T")
+
+# Deep in a long queue nobody starts soon.
+_LOOKED_AT = 64
+
+
+class Sharing:
+    """A pool whose GPUs other queues may hold. Runs whose GPUs are not shared cost nothing here."""
+
+    def __init__(self, engine: str, pool: Pool, journal: Journal) -> None:
+        self._pool = pool
+        self._journal = journal
+        self._engine = engine
+        self._leases: Optional[Leases] = None
+        self._problem = ""
+        self._named: Set[int] = set()
+
+    def look(self, waiting: Sequence[QueuedRun]) -> None:
+        """Which GPUs others hold, if any run that waits is to share them."""
+        wants = any(self._is_shared(one) for one in waiting[:_LOOKED_AT])
+        nothing: set[int] = set()
+        self._pool.foreign = self._ask(Leases.taken_by_others, nothing) if wants else nothing
+
+    def take(
+        self, starts: Iterable[tuple[QueuedRun, Grant]], teams: dict[str, list[Member]]
+    ) -> list[tuple[QueuedRun, Grant]]:
+        """The starts that may be; the GPUs of the others were taken by another queue a moment ago."""
+        allowed = []
+        for entry, grant in starts:
+            wanted = {gpu: one.who for one, gpus in zip(teams[entry.id], grant.gpus) for gpu in gpus}
+            if not self._is_shared(entry) or self._take(wanted):
+                allowed.append((entry, grant))
+            else:
+                self._pool.give_back(grant)
+        return allowed
+
+    def _take(self, wanted: Dict[int, ProcessIdentity]) -> bool:
+        return self._ask(lambda leases: leases.take(wanted), False)
+
+    def give_back(self, one: Active) -> None:
+        self._pool.give_back(one.grant)
+        if self._is_shared(one.entry):
+            freed = [gpu for gpus in one.grant.gpus for gpu in gpus]
+            self._ask(lambda leases: leases.release(freed), None)
+
+    def wait(self) -> None:
+        """A run would start if others held fewer."""
+        if self._pool.foreign:
+            self._ask(Leases.wait, None)
+
+    def _ask(self, question: Callable[[Leases], T], otherwise: T) -> T:
+        """The answer, or `otherwise` where leases cannot be had: then only runs with GPUs wait, and the log
+        of the supervisor names the problem once. It names each user once whose files are ignored.
+        """
+        try:
+            if self._leases is None:
+                self._leases = Leases(usual_folder(), self._engine)
+            answer = question(self._leases)
+        except (LeaseFolderError, OSError) as error:
+            if str(error) != self._problem:
+                self._problem = str(error)
+                sys.stderr.write(f"GPUs cannot be shared with other users: {error}\n")
+            return otherwise
+        for user in self._leases.ignored.keys() - self._named:
+            self._named.add(user)
+            sys.stderr.write(f"warning: {self._leases.ignored[user]}\n")
+        return answer
+
+    def _is_shared(self, entry: QueuedRun) -> bool:
+        return bool(self._journal.request(entry)["leased"])

@@ -1,0 +1,225 @@
+"""What the supervisor decided, written down: ends into the store first, then everything into the queue.
+
+Where the store is not a folder, the line of an end goes with the run's folder, and the queue hears of the end
+when the carrier has brought both there.
+
+A full disk or a store that is away for a moment delays an entry, and never loses one: what could not be
+written is kept and tried again. A crash in between is harmless, since the next supervisor reads the same
+facts and comes to the same end.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+import time
+from typing import Any
+
+from gofer.core import files, run_layout, trees
+from gofer.core.secrets import run_secrets
+from gofer.core.states import State
+from gofer.node import shared_copy, work_folders
+from gofer.queue.active import spool_folder, unsent_folder
+from gofer.queue.database import Queue, QueuedRun
+from gofer.queue.uploader import Carried, Carrier
+
+_STORE_PATIENCE_S = 60.0
+_TOLD = (
+    *("id", "row", "state", "reason", "detail", "exit_code"),
+    *("started_at", "ended_at", "elapsed_s", "attempts"),
+)
+
+
+class _Ending:
+    """A run that has ended and whose line is not in the store yet."""
+
+    def __init__(self, entry: QueuedRun, store: str) -> None:
+        self.entry = entry
+        self.store = store
+        self.since = time.monotonic()
+
+
+class Journal:
+    """Changes to entries on their way to the store and the queue; also knows which requests have open
+    runs.
+    """
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self.carrier = Carrier(queue.engine)
+        self._changed: dict[int, QueuedRun] = {}
+        self._endings: list[_Ending] = []
+        self._carried: dict[str, QueuedRun] = {}
+        # Runs of each request: that the queue has as open, and that have not been seen to end.
+        self._open_runs: dict[str, int] = {}
+        self._unended: dict[str, int] = {}
+        self.requests: dict[str, dict[str, Any]] = {}
+        self._private: dict[str, run_secrets.Private] = {}
+        try:
+            self._clear_left()
+        except sqlite3.DatabaseError:
+            pass  # whoever works off the queue meets the same trouble, and deals with it
+
+    def _clear_left(self) -> None:
+        """What a supervisor that was killed between the end of a request and `_forget` did not get to."""
+        engine = self._queue.engine
+        for folder_name in ("sealed", "work", "spool"):
+            path = os.path.join(engine, folder_name)
+            for name in os.listdir(path) if os.path.isdir(path) else ():
+                request_id = name[: -len(".json")] if name.endswith(".json") else name
+                if self._queue.is_over(request_id):
+                    remove_traces(engine, request_id)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether nothing waits to be written here; run folders may still be on their way to a store."""
+        return not self._changed and not self._endings
+
+    @property
+    def is_empty(self) -> bool:
+        return self.is_written and not self._carried
+
+    def opened(self, entry: QueuedRun) -> None:
+        """A run was read from the queue that has not ended."""
+        for counts in (self._open_runs, self._unended):
+            counts[entry.request] = counts.get(entry.request, 0) + 1
+
+    def request(self, entry: QueuedRun) -> dict[str, Any]:
+        if entry.request not in self.requests:
+            self.requests[entry.request] = self._queue.load_request(entry.request)
+        return self.requests[entry.request]
+
+    def private(self, entry: QueuedRun) -> run_secrets.Private:
+        """What was sealed for the run, with the job's own variables over the sealed environment."""
+        if entry.request not in self._private:
+            known = run_secrets.read(self._queue.engine, entry.request)
+            environment = {**known.environment, **self.request(entry)["env"]}
+            self._private[entry.request] = known._replace(environment=environment)
+        return self._private[entry.request]
+
+    def started(self, entry: QueuedRun) -> None:
+        """The run writes its folder from now on, or a new supervisor found that it does."""
+        request = self.request(entry)
+        if request["remote"]:
+            self.carrier.watch(entry.id, request)
+
+    def note(self, entry: QueuedRun) -> None:
+        """The entry changed and is to be saved."""
+        self._changed[entry.seq] = entry
+
+    def ended(self, entry: QueuedRun) -> None:
+        """The entry's state is final. It is saved only when the store has its line, and all else of it."""
+        self._changed.pop(entry.seq, None)
+        self._unended[entry.request] -= 1
+        self._endings.append(_Ending(entry, self.request(entry)["store"]))
+
+    def write(self) -> bool:
+        """Write what can be written; False when something had to be put off."""
+        for news in self.carrier.news():
+            self._arrived(news)
+        self._write_ends()
+        return self.save() and self.is_written
+
+    def _write_ends(self) -> None:
+        by_request: dict[str, list[_Ending]] = {}
+        for ending in self._endings:
+            by_request.setdefault(ending.entry.request, []).append(ending)
+        self._endings = []
+        for request_id, endings in by_request.items():
+            data = b"".join(files.encode(_end_record(one.entry)) + b"\n" for one in endings)
+            path = os.path.join(endings[0].store, run_layout.ends_key(request_id))
+            try:
+                # The spool of a remote run may be new; a command may have removed its own run folder.
+                if self.request(endings[0].entry)["remote"] or os.path.isdir(endings[0].store):
+                    os.makedirs(os.path.dirname(path), exist_ok=True)
+                files.append(path, data)
+            except OSError as error:
+                waited_s = time.monotonic() - endings[0].since
+                if error.errno in files.FULL or waited_s < _STORE_PATIENCE_S:
+                    self._endings += endings
+                    continue
+                _complain(f"the store of {request_id} is gone: {error}")
+            for one in endings:
+                self._hand_over(one.entry)
+
+    def _hand_over(self, entry: QueuedRun) -> None:
+        """The line is written: the end is known, or goes to the store with the rest of the run's folder."""
+        request = self.request(entry)
+        if not request["remote"]:
+            self.note(entry)
+            return
+        self._carried[entry.id] = entry
+        self.carrier.finish(entry.id, request, is_over=not self._unended[entry.request])
+
+    def _arrived(self, news: Carried) -> None:
+        entry = self._carried.pop(news.run_id, None)
+        if entry is None:
+            return
+        if news.problem is not None:
+            kept = self._keep(entry)
+            words = f"its files could not be sent to the store ({news.problem}) and are in {kept}"
+            entry.detail = "; ".join(one for one in (entry.detail, words) if one)
+        self.note(entry)
+
+    def _keep(self, entry: QueuedRun) -> str:
+        """Move what could not be sent to where nobody removes it."""
+        run = os.path.join(spool_folder(self._queue.engine, entry.request), run_layout.run_key(entry.id))
+        kept = unsent_folder(self._queue.engine, entry.id)
+        os.makedirs(os.path.dirname(kept), mode=0o700, exist_ok=True)
+        try:
+            os.rename(run, kept)
+        except OSError as error:
+            _complain(f"{run} could not be moved to {kept}: {error}")
+            return run
+        return kept
+
+    def save(self) -> bool:
+        """Commit every change to the queue; on a full disk keep them."""
+        if not self._changed:
+            return True
+        changed = list(self._changed.values())
+        try:
+            self._queue.save(changed)
+        except sqlite3.OperationalError as error:
+            _complain(f"the queue cannot be written: {error}")
+            return False
+        self._changed.clear()
+        for entry in changed:
+            if State(entry.state).is_final:
+                self._forget(entry)
+        return True
+
+    def _forget(self, entry: QueuedRun) -> None:
+        """With the last run of a request goes what only its runs needed."""
+        self._open_runs[entry.request] -= 1
+        if self._open_runs[entry.request]:
+            return
+        del self._open_runs[entry.request], self._unended[entry.request]
+        self.requests.pop(entry.request, None)
+        self._private.pop(entry.request, None)
+        remove_traces(self._queue.engine, entry.request)
+
+
+def remove_traces(engine: str, request_id: str) -> None:
+    """What a request that is over leaves in the engine's folder, and its working copies."""
+    run_secrets.remove(engine, request_id)
+    if os.path.isdir(os.path.join(engine, "mounts", request_id)):
+        from gofer.node.folders.unmount import clear
+
+        clear(engine, request_id)  # what an agent that was killed had mounted
+    shared_copy.remove(work_folders.work_folder(engine, request_id))
+    work_folders.remove(engine, request_id)
+    trees.remove_tree(spool_folder(engine, request_id))
+
+
+def _end_record(entry: QueuedRun) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in _TOLD}
+
+
+def _complain(words: str) -> None:
+    """Into supervisor.log, for whoever looks there; the disk may be too full for it."""
+    try:
+        print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {words}", file=sys.stderr, flush=True)
+    except OSError:
+        pass

@@ -1,0 +1,168 @@
+"""Which waiting runs start now: priority, then first come first served, with back-fill. Pure.
+
+A run that does not fit reserves its place: runs behind it may start only when that cannot delay it. They
+cannot when their time limit ends before it could start, or when both fit side by side. While nothing running
+has a time limit, no start can be foretold, and any run that fits may go ahead until the waiting one has been
+passed over for `PATIENCE_S`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Callable, Iterable, NamedTuple, Sequence, TypeVar
+
+PATIENCE_S = 300.0
+_DEPTH = 256
+
+T = TypeVar("T")
+
+
+class Demand(NamedTuple):
+    """What a run needs, and the size of the target it was sent to."""
+
+    nodes: int
+    gpus_per_node: int
+    cpus: int
+    limit_s: float | None
+    target_gpus: int
+    block: int
+
+
+class Grant(NamedTuple):
+    """What a run holds: the GPUs of each node, and a number of CPUs."""
+
+    gpus: list[list[int]]
+    cpus: int
+
+
+class HeldGrant(NamedTuple):
+    """A grant in use; `ends_at` is infinite without a time limit."""
+
+    grant: Grant
+    ends_at: float
+
+
+class Pool:
+    """The GPUs and CPUs of this machine, and which are taken; `foreign` GPUs are somebody else's."""
+
+    def __init__(self, cpus: int) -> None:
+        self.cpus = cpus
+        self.free_cpus = cpus
+        self.taken: set[int] = set()
+        self.foreign: set[int] = set()
+
+    def without(self, held: Iterable[Grant]) -> Pool:
+        """A pool of the same size in which only `held` is taken."""
+        pool = Pool(self.cpus)
+        pool.foreign = self.foreign
+        for grant in held:
+            pool.take(grant)
+        return pool
+
+    def take(self, grant: Grant) -> None:
+        self.free_cpus -= grant.cpus
+        for gpus in grant.gpus:
+            self.taken.update(gpus)
+
+    def give_back(self, grant: Grant) -> None:
+        self.free_cpus += grant.cpus
+        for gpus in grant.gpus:
+            self.taken.difference_update(gpus)
+
+    def fit(self, demand: Demand) -> Grant | None:
+        """What the run would get now, or None. GPUs of one node lie in one block of `block`."""
+        cpus = min(demand.cpus, self.cpus)
+        if cpus > self.free_cpus:
+            return None
+        if not demand.gpus_per_node:
+            return Grant([[] for _ in range(demand.nodes)], cpus)
+        gpus = self._fit_gpus(demand)
+        return None if gpus is None else Grant(gpus, cpus)
+
+    def _fit_gpus(self, demand: Demand) -> list[list[int]] | None:
+        blocks, taken = [], self.taken | self.foreign
+        for start in range(0, demand.target_gpus, demand.block):
+            stop = min(start + demand.block, demand.target_gpus)
+            blocks.append([index for index in range(start, stop) if index not in taken])
+        nodes: list[list[int]] = []
+        # Nodes in blocks of their own first; then a block may serve two, since the nodes are all this
+        # machine.
+        while len(nodes) < demand.nodes:
+            roomy = [block for block in blocks if len(block) >= demand.gpus_per_node]
+            if not roomy:
+                return None
+            for block in roomy[: demand.nodes - len(nodes)]:
+                nodes.append(block[: demand.gpus_per_node])
+                del block[: demand.gpus_per_node]
+        return nodes
+
+
+def choose(
+    waiting: Iterable[T],
+    demand_of: Callable[[T], Demand],
+    pool: Pool,
+    held: Sequence[HeldGrant],
+    *,
+    now: float,
+    passed_over_s: float,
+) -> tuple[list[tuple[T, Grant]], T | None]:
+    """The runs to start, in order, with their grants (taken from `pool`), and the one that waits at the head.
+
+    `waiting` is in queue order; `passed_over_s` is how long its head has been waiting for room.
+    """
+    starts: list[tuple[T, Grant]] = []
+    holding = list(held)
+    head: T | None = None
+    for position, candidate in enumerate(waiting):
+        if pool.free_cpus <= 0 or (head is not None and position > _DEPTH):
+            head = candidate if head is None else head
+            break
+        demand = demand_of(candidate)
+        grant = pool.fit(demand)
+        if grant is None:
+            head = candidate if head is None else head
+            continue
+        if head is not None and not _harmless(
+            demand_of(head), demand, grant, pool, holding, now, passed_over_s
+        ):
+            continue
+        pool.take(grant)
+        holding.append(HeldGrant(grant, now + (math.inf if demand.limit_s is None else demand.limit_s)))
+        starts.append((candidate, grant))
+    return starts, head
+
+
+def _harmless(
+    head: Demand,
+    demand: Demand,
+    grant: Grant,
+    pool: Pool,
+    held: Sequence[HeldGrant],
+    now: float,
+    passed_over_s: float,
+) -> bool:
+    if pool.without([grant]).fit(head) is not None and _beside(head, grant, pool, held):
+        return True
+    could_start = earliest(head, pool, held)
+    if could_start == math.inf:
+        return passed_over_s < PATIENCE_S
+    return demand.limit_s is not None and now + demand.limit_s <= could_start
+
+
+def _beside(head: Demand, grant: Grant, pool: Pool, held: Sequence[HeldGrant]) -> bool:
+    """Whether the head could still start as early as before with this grant held for ever."""
+    before = earliest(head, pool, held)
+    return earliest(head, pool, [*held, HeldGrant(grant, math.inf)]) <= before
+
+
+def earliest(head: Demand, pool: Pool, held: Sequence[HeldGrant]) -> float:
+    """When the head fits if everything held runs to its limit; infinite when that cannot be told."""
+    left = sorted(held, key=lambda one: one.ends_at)
+    while left:
+        ends_at = left[0].ends_at
+        if ends_at == math.inf:
+            return math.inf
+        left = [one for one in left if one.ends_at > ends_at]
+        if pool.without([one.grant for one in left]).fit(head) is not None:
+            return ends_at
+    return math.inf

@@ -1,0 +1,373 @@
+"""The supervisor of one machine's queue: starts on demand, works it off, leaves when there is nothing to do.
+
+It may be killed at any moment. Agents go on without it; the next supervisor (started by an agent that
+noticed, or by the next gofer command) finds them by their locks, and the rest in the queue and the run
+folders.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import socket
+import time
+
+from gofer.core import attempts, files, processes, run_layout
+from gofer.core.processes import ProcessIdentity
+from gofer.core.states import Reason, State
+from gofer.node.rendezvous import machines
+from gofer.node.watch import STOP_FOR_PEER
+from gofer.queue import scheduler, wake
+from gofer.queue.active import Active, demand_of
+from gofer.queue.agent_pool import AgentPool, Member, Share
+from gofer.queue.database import Queue, QueuedRun
+from gofer.queue.file_recovery import Recovery
+from gofer.queue.gpu_sharing import Sharing
+from gofer.queue.journal import Journal
+
+LINGER_S = 3.0
+_ADOPTED_LOOK_S = 0.25
+_AGAIN_S = 0.5
+_LEASE_LOOK_S = 1.0
+_LONGEST_SLEEP_S = 5.0
+_LONGEST_DELAY_S = 60.0
+
+
+class Supervisor:
+    """One loop: hear what changed, settle what ended, start what fits, write it down. Single-threaded."""
+
+    def __init__(self, engine: str) -> None:
+        self.engine = engine
+        self.queue = Queue(engine)
+        self.crew = AgentPool(engine)
+        self.recovery = Recovery(engine)
+        self.journal = Journal(self.queue)
+        self.pool = scheduler.Pool(len(os.sched_getaffinity(0)))
+        self.sharing = Sharing(engine, self.pool, self.journal)
+        self.waiting: list[QueuedRun] = []
+        self.active: dict[str, Active] = {}
+        self.boot = processes.boot_id()
+        self._last_seq = 0
+        self._seen_version = -1
+        self._head: str | None = None
+        self._head_since = 0.0
+        self._put_off_until = 0.0
+        self._idle_since: float | None = None
+        self._fifo = -1
+
+    def run(self) -> None:
+        """Until there has been nothing to do for a while."""
+        self._listen()
+        while True:
+            self._load()
+            self._hear()
+            self._stop_asked()
+            self._start_fitting()
+            self.crew.dismiss(keep=self.pool.cpus)
+            if not self.journal.write():
+                self._put_off_until = time.monotonic() + _AGAIN_S
+            if self._may_leave():
+                self.crew.dismiss(keep=0)
+                self.journal.carrier.close()
+                return
+            self._sleep()
+
+    # -- sleeping and leaving
+
+    def _listen(self) -> None:
+        path = wake.fifo(self.engine)
+        if not os.path.exists(path):
+            os.mkfifo(path, 0o600)
+        self._fifo = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Listen no more: whoever pokes from here on is told that nobody is there."""
+        os.close(self._fifo)
+
+    def _sleep(self) -> None:
+        now, wall = time.monotonic(), time.time()
+        until = [now + _LONGEST_SLEEP_S, *(one.next_request_at for one in self.active.values())]
+        if any(one.adopted for one in self.active.values()):
+            until.append(now + _ADOPTED_LOOK_S)
+        if not self.journal.is_written:
+            until.append(self._put_off_until)
+        if self.pool.foreign and self.waiting:
+            until.append(now + _LEASE_LOOK_S)
+        if self._idle_since is not None:
+            until.append(self._idle_since + LINGER_S)
+        until += [now + one.not_before - wall for one in self.waiting[:64] if one.not_before > wall]
+        watched = [self._fifo, *self.crew.connections, *self.journal.carrier.connections]
+        ready, _, _ = select.select(watched, [], [], max(0.0, min(until) - now))
+        if self._fifo in ready:
+            _drain(self._fifo)
+
+    def _may_leave(self) -> bool:
+        """The FIFO is closed before the last look, so that nobody pokes into the void."""
+        if self.active or self.waiting or not self.journal.is_empty:
+            self._idle_since = None
+            return False
+        now = time.monotonic()
+        if self._idle_since is None:
+            self._idle_since = now
+        if now - self._idle_since < LINGER_S:
+            return False
+        self.close()
+        if not self.queue.has_open():
+            return True
+        self._idle_since = None
+        self._listen()
+        return False
+
+    # -- what changed
+
+    def _hear(self) -> None:
+        for share, what, at in self.crew.news():
+            one = self.active.get(share.run_id)
+            if one is None or share not in one.left:
+                continue
+            if what == "started":
+                self._mark_running(one.entry, at)
+            else:
+                self._agent_gone(one, share)
+        for one in [one for one in self.active.values() if one.adopted]:
+            self._look_at(one)
+
+    def _look_at(self, one: Active) -> None:
+        """Agents of an earlier supervisor report to nobody; their folder tells, and whether they live."""
+        if one.entry.state == State.STARTING and self._has_started(one):
+            self._mark_running(one.entry, time.time())
+        for share in [share for share, who in one.left.items() if not processes.is_alive(who)]:
+            self._agent_gone(one, share)
+        if not one.left and one.entry.id in self.active:
+            self._settle_when_all_ended(one)
+
+    def _has_started(self, one: Active) -> bool:
+        return attempts.read(one.store, one.entry.id, one.entry.attempt, one.nodes).started
+
+    def _mark_running(self, entry: QueuedRun, at: float) -> None:
+        if entry.state == State.STARTING:
+            entry.state = State.RUNNING.value
+            entry.started_at = at
+            self.journal.note(entry)
+
+    def _load(self) -> None:
+        version = self.queue.version()
+        if version == self._seen_version:
+            return
+        self._seen_version = version
+        for entry in self.queue.load_open(self._last_seq):
+            self._last_seq = entry.seq
+            self.journal.opened(entry)
+            if entry.state == State.QUEUED:
+                self.waiting.append(entry)
+            else:
+                self._take_over(entry)
+        self.waiting.sort(key=lambda one: one.order)
+        asked = dict(self.queue.load_cancels())
+        for entry in self.waiting if asked else ():
+            entry.cancel_grace_s = asked.get(entry.id)
+        for run_id in asked.keys() & self.active.keys():
+            self.active[run_id].ask_to_stop(asked[run_id])
+
+    def _take_over(self, entry: QueuedRun) -> None:
+        """A run that an earlier supervisor started: its agents may be alive, or have ended unseen."""
+        request = self.journal.request(entry)
+        grant = scheduler.Grant(entry.gpus, demand_of(request, cores=self.pool.cpus).cpus)
+        self.pool.take(grant)
+        self.active[entry.id] = Active(entry, request, grant, adopted=True)
+        self.journal.started(entry)
+
+    # -- what ended
+
+    def _agent_gone(self, one: Active, share: Share) -> None:
+        """An agent is done with its share, or dead; the rest of the attempt stands or falls with it."""
+        who = one.left.pop(share)
+        record = files.read_json(os.path.join(one.store, run_layout.node_key(*share), run_layout.EXIT))
+        if record is None and self._other_agent(one, share, who):
+            return
+        if record is None and one.entry.boot == self.boot:
+            # Nothing outlives a restart of the machine; the pids of before belong to others now.
+            busy = {agent.pid for other in self.active.values() for agent in other.left.values()}
+            carrier = self.journal.carrier.pid
+            self.crew.sweep(one.store, share, who, spared=busy if carrier is None else busy | {carrier})
+        if record is None or record["state"] != State.SUCCEEDED:
+            for peer in one.left.values():
+                processes.send(peer, STOP_FOR_PEER)
+        if record is None and self._keep_files(one, share):
+            return
+        self.recovery.end(share)
+        if not one.left:
+            self._settle_when_all_ended(one)
+
+    def _keep_files(self, one: Active, share: Share) -> bool:
+        """Whether a process keeps what the command of a dead agent wrote; it has the share until it ends."""
+        message = one.message(share, engine=self.engine, port=0)
+        who = self.recovery.start(share, message, one.request, self.journal.private(one.entry))
+        if who is None:
+            return False
+        one.left[share] = who
+        one.adopted = True
+        return True
+
+    def _settle_when_all_ended(self, one: Active) -> None:
+        """The nodes on other machines are looked at until they have said how they ended, or are silent."""
+        if one.spans and machines.was_begun(*one.where) and not machines.has_ended(*one.where):
+            one.adopted = True
+            return
+        self._settle(one)
+
+    def _other_agent(self, one: Active, share: Share, who: ProcessIdentity) -> bool:
+        """Whether the share turned out to be in the hands of another agent, of a queue that was lost."""
+        found = attempts.agent_of(one.store, *share)
+        if found is None or found == who or not processes.is_alive(found):
+            return False
+        one.left[share] = found
+        one.adopted = True
+        return True
+
+    def _settle(self, one: Active) -> None:
+        """All agents of an attempt are gone: start it again, try again, or end."""
+        entry = one.entry
+        del self.active[entry.id]
+        self.sharing.give_back(one)
+        facts = attempts.read(one.store, entry.id, entry.attempt, one.nodes)
+        if one.spans and not machines.was_begun(*one.where):
+            self._try_again_later(entry)
+            return
+        result = attempts.judge(facts, restarts=entry.restarts, rebooted=entry.boot != self.boot)
+        is_cancelled = entry.cancel_grace_s is not None
+        if result.state == State.QUEUED and not is_cancelled:
+            entry.restarts += 1
+            entry.attempt -= 1
+            self._wait_again(entry)
+            return
+        if result.state in (State.QUEUED, State.LOST) and is_cancelled:
+            result = result._replace(state=State.CANCELLED, reason=Reason.USER, detail="aborted")
+        entry.attempts.append(attempts.describe(entry.attempt, result, entry.gpus, entry.started_at))
+        if not is_cancelled and _deserves_another(one, result):
+            entry.not_before = time.time() + min(_LONGEST_DELAY_S, 2.0 ** (len(entry.attempts) - 1))
+            self._wait_again(entry)
+            return
+        self._end(entry, result)
+
+    def _try_again_later(self, entry: QueuedRun) -> None:
+        """The other machines were not free at the same time; each waits its own while before the next try."""
+        if entry.cancel_grace_s is not None:
+            self._end(entry, attempts.stopped_waiting("aborted while it waited for other machines"))
+            return
+        entry.attempt -= 1
+        entry.not_before = time.time() + random.uniform(1.0, 4.0)
+        self._wait_again(entry)
+
+    def _wait_again(self, entry: QueuedRun) -> None:
+        entry.state = State.QUEUED.value
+        self.journal.note(entry)
+        self.waiting.append(entry)
+        self.waiting.sort(key=lambda one: one.order)
+
+    def _end(self, entry: QueuedRun, result: attempts.Outcome) -> None:
+        entry.state = result.state.value
+        entry.reason = None if result.reason is None else result.reason.value
+        entry.detail, entry.exit_code, entry.ended_at = result.detail, result.exit_code, result.ended_at
+        if entry.attempts:
+            # Of an attempt that was lost early the start may not be known.
+            entry.started_at = next((at for one in entry.attempts if (at := one["started_at"])), None)
+            entry.elapsed_s = sum(one["elapsed_s"] or 0.0 for one in entry.attempts)
+        self.journal.ended(entry)
+
+    # -- what is to be stopped
+
+    def _stop_asked(self) -> None:
+        stopped = [one for one in self.waiting if one.cancel_grace_s is not None]
+        if stopped:
+            self.waiting = [one for one in self.waiting if one.cancel_grace_s is None]
+        for entry in stopped:
+            words = "while it waited for its next attempt" if entry.attempts else "before it was started"
+            self._end(entry, attempts.stopped_waiting(f"aborted {words}"))
+        now = time.monotonic()
+        for one in self.active.values():
+            request = one.next_request(now)
+            if request is not None:
+                for who in one.left.values():
+                    processes.send(who, request)
+
+    # -- what starts
+
+    def _start_fitting(self) -> None:
+        now, wall = time.monotonic(), time.time()
+        if not self.waiting or self.pool.free_cpus <= 0 or now < self._put_off_until:
+            return
+        self.sharing.look(self.waiting)
+        # A clock that was set back must not hold a retry for longer than the longest delay.
+        ready = (one for one in self.waiting if not wall < one.not_before <= wall + _LONGEST_DELAY_S)
+        held = [scheduler.HeldGrant(one.grant, one.ends_at) for one in self.active.values()]
+        passed_over_s = now - self._head_since if self._head is not None else 0.0
+        starts, head = scheduler.choose(
+            ready, self._demand, self.pool, held, now=now, passed_over_s=passed_over_s
+        )
+        if head is None or head.id != self._head:
+            self._head, self._head_since = (None if head is None else head.id), now
+        if starts:
+            self._start(starts)
+        if head is not None:
+            self.sharing.wait()
+
+    def _demand(self, entry: QueuedRun) -> scheduler.Demand:
+        return demand_of(self.journal.request(entry), cores=self.pool.cpus)
+
+    def _start(self, starts: list[tuple[QueuedRun, scheduler.Grant]]) -> None:
+        """Write the starts down first: a start that is not in the queue must not have happened."""
+        crews = self.crew.hire(sum(len(grant.gpus) for _, grant in starts))
+        teams = {entry.id: [crews.pop() for _ in grant.gpus] for entry, grant in starts}
+        starts = self.sharing.take(starts, teams)
+        for entry, grant in starts:
+            entry.state, entry.boot, entry.gpus = State.STARTING.value, self.boot, grant.gpus
+            entry.agents = [list(member.who) for member in teams[entry.id]]
+            entry.attempt += 1
+            self.journal.note(entry)
+        if not self.journal.save():
+            for entry, grant in starts:
+                entry.state = State.QUEUED.value
+                entry.attempt -= 1
+                self.pool.give_back(grant)
+            self._put_off_until = time.monotonic() + _AGAIN_S
+            return
+        self._no_longer_waiting([entry for entry, _ in starts])
+        for entry, grant in starts:
+            one = Active(entry, self.journal.request(entry), grant, adopted=False)
+            self.active[entry.id] = one
+            self.journal.started(entry)
+            self._assign(one, teams[entry.id])
+
+    def _no_longer_waiting(self, started: list[QueuedRun]) -> None:
+        if self.waiting[: len(started)] == started:
+            del self.waiting[: len(started)]  # nearly always: they come off the front of a long queue
+        else:
+            self.waiting = [one for one in self.waiting if one.state == State.QUEUED]
+
+    def _assign(self, one: Active, team: list[Member]) -> None:
+        known = {"request": one.request, "private": self.journal.private(one.entry)._asdict()}
+        port = _free_port()
+        for share, member in zip(sorted(one.left), team):
+            self.crew.assign(member, share, one.message(share, engine=self.engine, port=port), known)
+
+
+def _deserves_another(one: Active, result: attempts.Outcome) -> bool:
+    if result.reason is None or one.request["retries"] < len(one.entry.attempts):
+        return False
+    return result.reason.value in one.request["retry_on"]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _drain(fd: int) -> None:
+    try:
+        while os.read(fd, 65536):
+            pass
+    except BlockingIOError:
+        pass

@@ -1,0 +1,147 @@
+"""The carrier's own side: looks at each run's folder every few seconds and sends what is new to its store.
+
+Ends when its supervisor does. Remembers nothing: who comes after it asks the stores what they have.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from gofer.core.secrets import run_secrets
+from gofer.node.uploader.run_folder import Outbox
+from gofer.objects import open_objects
+from gofer.objects.facts import ObjectsError
+from gofer.queue.active import spool_folder
+
+LOOK_S = 2.0
+# A store that is away comes back; one that refuses what the run was given will not change its mind.
+PATIENCE_S = 600.0
+REFUSED_PATIENCE_S = 20.0
+_REFUSALS = (401, 403, 404)
+_SENDERS = 4
+
+
+def carry(engine: str, connection: socket.socket) -> bool:
+    """Until the supervisor is gone; whether work was left."""
+    return _Process(engine, connection).serve()
+
+
+class _Done(NamedTuple):
+    """A run's folder is in the store for good, but for what `problem` says."""
+
+    problem: str | None
+
+
+class _Watched:
+    """One run: what was said of it, and the work on it that is under way."""
+
+    def __init__(self, message: dict[str, Any]) -> None:
+        self.message = message
+        self.work: Future[_Done | None] | None = None
+        self.failing_since: float | None = None
+        self.next_try = 0.0
+
+
+class _Process:
+    """Hears about runs, looks at each every few seconds, finishes those that ended."""
+
+    def __init__(self, engine: str, connection: socket.socket) -> None:
+        self._engine = engine
+        self._connection = connection
+        self._runs: dict[str, _Watched] = {}
+        self._outboxes: dict[str, Outbox] = {}
+        self._making = threading.Lock()
+        self._ends_lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(_SENDERS)
+        self._done_read, self._done_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._heard = b""
+
+    def serve(self) -> bool:
+        """Until the supervisor is gone; whether work was left."""
+        while True:
+            ready, _, _ = select.select([self._connection.fileno(), self._done_read], [], [], LOOK_S / 4)
+            if self._done_read in ready:
+                os.read(self._done_read, 4096)
+            if self._connection.fileno() in ready and not self._hear():
+                return bool(self._runs)
+            for run_id in list(self._runs):
+                self._advance(run_id, self._runs[run_id])
+
+    def _hear(self) -> bool:
+        data = self._connection.recv(65536)
+        *lines, self._heard = (self._heard + data).split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            known = self._runs.setdefault(message["run"], _Watched(message))
+            known.message, known.next_try = message, 0.0
+        return bool(data)
+
+    def _advance(self, run_id: str, one: _Watched) -> None:
+        if one.work is not None:
+            if not one.work.done():
+                return
+            work, one.work = one.work, None
+            self._settle(run_id, one, work)
+        if run_id in self._runs and time.monotonic() >= one.next_try:
+            one.next_try = time.monotonic() + LOOK_S
+            one.work = self._pool.submit(self._work, one.message)
+            one.work.add_done_callback(lambda _: _poke(self._done_write))
+
+    def _work(self, message: dict[str, Any]) -> _Done | None:
+        """In a thread of the pool, one for each run at a time; None while the run goes on."""
+        outbox = self._outbox(message["request"], message["sync"])
+        if not message["ended"]:
+            outbox.look(message["run"])
+            outbox.outputs.look(message["run"])
+            return None
+        problem = outbox.finish(message["run"])
+        with self._ends_lock:  # the rows of an array share one list
+            outbox.send_ends(message["request"], is_over=message["over"])
+        return _Done(problem)
+
+    def _outbox(self, request_id: str, sync: list[str]) -> Outbox:
+        with self._making:
+            if request_id not in self._outboxes:
+                private = run_secrets.read(self._engine, request_id)
+                if private.store is None:
+                    raise ObjectsError(403, "", "what opens the store was lost on this machine")
+                spool = spool_folder(self._engine, request_id)
+                self._outboxes[request_id] = Outbox(
+                    spool, open_objects(private.store), sync=sync, mask=private.mask()
+                )
+            return self._outboxes[request_id]
+
+    def _settle(self, run_id: str, one: _Watched, work: Future[_Done | None]) -> None:
+        error = work.exception()
+        if error is None:
+            one.failing_since = None
+            done = work.result()
+            if done is not None:
+                self._report(run_id, done.problem)
+            return
+        now = time.monotonic()
+        one.failing_since = one.failing_since or now
+        refused = isinstance(error, ObjectsError) and error.status in _REFUSALS
+        if one.message["ended"] and now - one.failing_since > (REFUSED_PATIENCE_S if refused else PATIENCE_S):
+            self._report(run_id, str(error) if isinstance(error, (ObjectsError, OSError)) else repr(error))
+
+    def _report(self, run_id: str, problem: str | None) -> None:
+        message = self._runs.pop(run_id).message
+        if message["over"]:
+            self._outboxes.pop(message["request"], None)
+        line = json.dumps({"run_id": run_id, "problem": problem}).encode() + b"\n"
+        self._connection.sendall(line)
+
+
+def _poke(fd: int) -> None:
+    try:
+        os.write(fd, b"x")
+    except BlockingIOError:
+        pass  # pokes enough are on their way

@@ -1,0 +1,146 @@
+"""What a run that waits in a machine's queue lacks, and who has it: facts for people, changing nothing.
+
+The same arithmetic as the supervisor's, done by whoever asks; a supervisor need not run.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from contextlib import closing
+from typing import Any, Dict, List, NamedTuple, Optional
+
+from gofer.queue import scheduler
+from gofer.queue.active import demand_of
+from gofer.queue.database import Queue, QueuedRun
+from gofer.queue.leases import LeaseFolderError, Leases, usual_folder
+from gofer.queue.scheduler import Demand, Grant, HeldGrant, Pool
+
+_QUEUED = "queued"
+
+
+class _View(NamedTuple):
+    """The open runs of a queue with their requests; `held` is what those on the machine have, by run.
+
+    `foreign` are the GPUs that other people's queues hold, by the name of the person.
+    """
+
+    entries: List[QueuedRun]
+    requests: Dict[str, Dict[str, Any]]
+    held: Dict[str, HeldGrant]
+    pool: Pool
+    foreign: Dict[str, List[int]]
+
+    def shared(self, foreign: Dict[str, List[int]]) -> _View:
+        """As it is for a run whose GPUs others may hold."""
+        self.pool.foreign = {gpu for gpus in foreign.values() for gpu in gpus}
+        return self._replace(foreign=foreign)
+
+    def demand(self, entry: QueuedRun) -> Demand:
+        return demand_of(self.requests[entry.request], cores=self.pool.cpus)
+
+
+def waiting(engine: str, run_id: str, *, leases: Optional[str] = None) -> Optional[Dict[str, Any]]:
+    """What a run waits for; of a group, its first run that waits. None when none waits.
+
+    `leases` is the folder where queues share GPUs, the machine's usual one unless told.
+
+    `lacks` are the things of which too little is free; `holders` have some of these; `head` is the run that
+    this one must not delay; `estimate` is when it starts if every run takes all its time.
+    """
+    view = _look(engine)
+    queue = sorted((one for one in view.entries if one.state == _QUEUED), key=lambda one: one.order)
+    mine = next((one for one in queue if run_id in (one.id, one.request)), None)
+    if mine is None:
+        return None
+    if view.requests[mine.request].get("leased"):
+        view = view.shared(_foreign(engine, leases))
+    demand, before = view.demand(mine), queue[: queue.index(mine)]
+    fits = view.pool.fit(demand) is not None
+    lacks = [] if fits else _lacks(view.pool, demand)
+    return {
+        "ahead": len(before),
+        "head": before[0].id if before else None,
+        "fits": fits,
+        "lacks": lacks,
+        "gpus": demand.gpus_per_node * demand.nodes,
+        "gpus_per_node": demand.gpus_per_node,
+        "gpus_free": len(set(range(demand.target_gpus)) - view.pool.taken - view.pool.foreign),
+        "target_gpus": demand.target_gpus,
+        "cpus": demand.cpus,
+        "cpus_free": max(view.pool.free_cpus, 0),
+        "machine_cpus": view.pool.cpus,
+        "holders": _holders(view, lacks),
+        "retry_in_s": max(mine.not_before - time.time(), 0.0),
+        "failed_attempts": len(mine.attempts),
+        "is_stopping": mine.cancel_grace_s is not None,
+        "estimate": None if fits or before else _estimate(view, demand),
+    }
+
+
+def _look(engine: str) -> _View:
+    pool, held = Pool(len(os.sched_getaffinity(0))), {}
+    with closing(Queue(engine)) as queue:
+        entries = queue.load_open()
+        requests = {name: queue.load_request(name) for name in {one.request for one in entries}}
+    for one in entries:
+        if one.state != _QUEUED:
+            demand = demand_of(requests[one.request], cores=pool.cpus)
+            held[one.id] = _held(one, demand)
+            pool.take(held[one.id].grant)
+    return _View(entries, requests, held, pool, {})
+
+
+def _foreign(engine: str, leases: Optional[str]) -> Dict[str, List[int]]:
+    found: Dict[str, List[int]] = {}
+    try:
+        others = Leases(leases or usual_folder(), engine).others()
+    except (LeaseFolderError, OSError):
+        return found
+    for who, gpus in others.items():
+        found.setdefault(_person(int(who.partition(":")[0])), []).extend(gpus)
+    return found
+
+
+def _person(uid: int) -> str:
+    if uid == os.getuid():
+        return "another queue of yours"
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
+
+
+def _held(entry: QueuedRun, demand: Demand) -> HeldGrant:
+    began = entry.started_at or time.time()
+    ends_at = math.inf if demand.limit_s is None else began + demand.limit_s
+    return HeldGrant(Grant(entry.gpus, demand.cpus), ends_at)
+
+
+def _lacks(pool: Pool, demand: Demand) -> List[str]:
+    """GPUs, CPUs or both."""
+    found = []
+    if demand.gpus_per_node and pool.fit(demand._replace(cpus=0)) is None:
+        found.append("gpus")
+    if min(demand.cpus, pool.cpus) > pool.free_cpus:
+        found.append("cpus")
+    return found
+
+
+def _holders(view: _View, lacks: List[str]) -> List[Dict[str, Any]]:
+    """The runs and people that hold what is lacking, the largest first."""
+    found: List[Dict[str, Any]] = [
+        {"id": run_id, "gpus": sum(map(len, held.grant.gpus)), "cpus": held.grant.cpus}
+        for run_id, held in view.held.items()
+    ]
+    found += [{"who": who, "gpus": len(gpus), "cpus": 0} for who, gpus in view.foreign.items()]
+    wanted = [one for one in found if any(one[kind] for kind in lacks)]
+    return sorted(wanted, key=lambda one: [-int(one[kind]) for kind in lacks])
+
+
+def _estimate(view: _View, demand: Demand) -> Optional[float]:
+    at = scheduler.earliest(demand, view.pool, list(view.held.values()))
+    return None if at == math.inf else at

@@ -1,0 +1,48 @@
+"""The rooms of runs that have ended, and their removal.
+
+A room whose run is known to have ended only to whoever asks here leaves a stub: that it was given to Slurm,
+refused or stopped. Without it, a ledger made anew would send the run once more.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Iterator
+
+from gofer.core import prune
+from gofer.core.prune import KeptItem
+from gofer.node.slurm import handoff
+
+ROOM = "room"
+# Names that gofer gives: see gofer.model.ids.
+_OURS = re.compile(r"r\d{6}-\d{6}-[a-z0-9]+")
+
+
+def rooms(folder: str) -> Iterator[KeptItem]:
+    """Every room; `about` is `stub` where nothing is left of it that could go."""
+    top = os.path.join(folder, "slurm")
+    for name in prune.names_in(top):
+        path = os.path.join(top, name)
+        if _OURS.fullmatch(name) and os.path.isdir(path):
+            names = prune.names_in(path)
+            is_stub = bool(names) and all(_stays(one) for one in names)
+            about = "stub" if is_stub else ""
+            yield KeptItem(ROOM, name, prune.size_of(path), prune.time_of(path), about)
+
+
+def remove(folder: str, request_id: str, *, whole: bool) -> None:
+    """Idempotent. The room goes at once, or all of it but the stub."""
+    path = os.path.join(folder, "slurm", os.path.basename(request_id))
+    if whole:
+        aside = prune.set_aside(folder, path)
+        if aside is not None:
+            prune.delete(aside)
+        return
+    for name in prune.names_in(path):
+        if not _stays(name):
+            prune.delete(os.path.join(path, name))
+
+
+def _stays(name: str) -> bool:
+    return name in (handoff.JOB, handoff.REJECTED) or name == "cancel" or name.startswith("cancel-")

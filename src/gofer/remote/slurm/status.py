@@ -1,0 +1,205 @@
+"""Asks Slurm once about all jobs of this user, and says what is known of the runs it has forgotten."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from typing import Any, Dict, Iterator
+
+from gofer.core import files
+from gofer.core import run_layout as names
+from gofer.core.numerals import parse_count
+from gofer.node.slurm import calls, handoff
+from gofer.node.slurm.calls import SlurmError
+from gofer.node.slurm.handoff import Room, every, path_of
+
+# Names of jobs that gofer gives: see gofer.model.ids.
+_OURS = re.compile(r"r\d{6}-\d{6}-[a-z0-9]+")
+# The reason comes last: it is the only one that may hold anything.
+_FIELDS = ("name", "job", "raw", "row", "state", "start", "end", "nodes", "reason")
+_QUEUE_FORMAT = "%j|%F|%A|%K|%T|%S|%e|%N|%r"
+_BOOK_FORMAT = "JobName,JobID,JobIDRaw,State,ExitCode,Start,End,NodeList"
+_ROWS = re.compile(r"(\d+)(?:_(\d+)|_\[([^\]%]*)[^\]]*\])?$")
+_AT_ONCE = 500
+# No array of Slurm's has a higher index.
+_MOST_INDEX = 4_000_000
+
+# No attempt follows these. A job that was preempted or lost its node may be about to be requeued.
+_OVER = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY")
+
+Job = Dict[str, Any]
+
+
+def look(folder: str, runs: dict[str, list[int] | None], store: str | None) -> dict[str, Any]:
+    """`jobs`: every job of gofer's that the queue has, one for each row. `gone`: by name, what is known of
+    the runs asked about (None: no array) that the queue does not have. `ends`: what the folder `store` says
+    of the ends of those that may have one.
+
+    SlurmError when Slurm cannot be asked.
+    """
+    jobs = list(_queue())
+    gone = {}
+    known: dict[str, set[int | None]] = {}
+    for job in jobs:
+        known.setdefault(job["name"], set()).add(job["row"])
+    for name in runs.keys() & known.keys():
+        _adopt(Room(path_of(folder, name)), [job["job"] for job in jobs if job["name"] == name])
+    for name, rows in runs.items():
+        missing = [row for row in every(rows) if row not in known.get(name, ())]
+        if missing:
+            gone[name] = _left(Room(path_of(folder, name)), missing)
+    _look_up(folder, gone)
+    for job in jobs:
+        if job["name"] in runs and job["state"] == "CANCELLED":
+            job["stopped"] = Room(path_of(folder, job["name"])).stop_order(job["row"]) is not None
+    waiting = {(job["name"], job["row"]) for job in jobs if job["state"] == "PENDING"}
+    asked = [(name, row) for name, rows in runs.items() for row in every(rows) if (name, row) not in waiting]
+    ends = _ends(store, asked) if store else {}
+    living = {job["name"] for job in jobs if job["state"] not in _OVER}
+    for name in runs.keys() - living:
+        if name not in gone or _is_over(name, gone[name], ends):
+            Room(path_of(folder, name)).close()
+    return {"jobs": jobs, "gone": gone, "ends": ends}
+
+
+def _is_over(name: str, left: dict[str, Any], ends: dict[str, Any]) -> bool:
+    """Whether somebody says of every row asked about that it ended: silence alone proves nothing."""
+    booked = {entry["row"] for entry in left["book"]}
+    told = booked.union(left["stopped"])
+    return all(row in told or (name if row is None else f"{name}-{row}") in ends for row in left["rows"])
+
+
+def _ends(store: str, asked: list[tuple[str, int | None]]) -> dict[str, Any]:
+    """By run, the line that says how it ended; see gofer.node.slurm.end."""
+    found = {}
+    for name, row in asked:
+        run_id = name if row is None else f"{name}-{row}"
+        try:
+            with open(os.path.join(os.path.expanduser(store), names.ends_key(run_id)), "rb") as file:
+                lines = [one for one in files.read_lines(file.read()) if one.get("id") == run_id]
+        except OSError:
+            continue
+        if lines:
+            found[run_id] = lines[-1]
+    return found
+
+
+def _queue() -> Iterator[Job]:
+    argv = ["squeue", f"--user={calls.user()}", "--array", "--states=all", "--noheader"]
+    for line in calls.call([*argv, f"--format={_QUEUE_FORMAT}"]).splitlines():
+        words = line.split("|", len(_FIELDS) - 1)
+        if len(words) == len(_FIELDS) and _OURS.fullmatch(words[0]) and _are_counts(words[1:3]):
+            job: Job = dict(zip(_FIELDS, words))
+            yield {
+                **job,
+                "row": parse_count(job["row"]),
+                "start": _moment(job["start"]),
+                "end": _moment(job["end"]),
+                "exit": None,
+            }
+
+
+def _adopt(place: Room, numbers: list[str]) -> None:
+    """Whoever submitted it was killed before it could write down the number."""
+    if not place.has(handoff.JOB) and os.path.isdir(place.path):
+        place.write(handoff.JOB, min(numbers, key=int).encode(), durable=True)
+        place.remove(handoff.SENDING)
+
+
+def _left(place: Room, rows: list[int | None]) -> dict[str, Any]:
+    """What a run's folder says of its submission, and which rows were asked to stop."""
+    return {
+        "job": place.read_text(handoff.JOB),
+        "rejected": place.read_text(handoff.REJECTED),
+        "rows": rows,
+        "stopped": [row for row in rows if place.stop_order(row) is not None],
+        "book": [],
+    }
+
+
+def _look_up(folder: str, gone: dict[str, dict[str, Any]]) -> None:
+    """What accounting remembers of them, where there is accounting."""
+    owners = {one["job"]: name for name, one in gone.items() if one["job"]}
+    if not owners or not calls.site(folder, time.time()).has_accounting:
+        return
+    numbers = list(owners)
+    for at in range(0, len(numbers), _AT_ONCE):
+        for entry in _book(numbers[at : at + _AT_ONCE]):
+            if entry["job"] in owners:
+                gone[owners[entry["job"]]]["book"].append(entry)
+
+
+def _book(numbers: list[str]) -> Iterator[Job]:
+    """One for each attempt of each job, in order; rows that never started are told together."""
+    argv = ["sacct", "--noheader", "--parsable2", "--allocations", "--duplicates"]
+    text = calls.call([*argv, f"--jobs={','.join(numbers)}", f"--format={_BOOK_FORMAT}"])
+    for line in text.splitlines():
+        words = line.split("|")
+        found = _ROWS.match(words[1]) if len(words) == 8 and _are_counts(words[2:3]) else None
+        if found is None:
+            continue
+        name, _, raw, state, ended, start, end, nodes = words
+        job, row, several = found.groups()
+        rows = expand(row or several or "")
+        for one in every(rows or None):
+            yield {
+                **{"name": name, "job": job, "raw": raw, "row": one, "state": state, "reason": ""},
+                **{"start": _moment(start), "end": _moment(end), "nodes": nodes, "exit": ended},
+            }
+
+
+def expand(text: str) -> list[int]:
+    """`1,3-5,10-20:5` as numbers."""
+    found: list[int] = []
+    for word in text.split(","):
+        match = re.fullmatch(r"(?a)(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", word.strip())
+        if match is None:
+            continue
+        first, last, step = match.groups()
+        found += range(int(first), min(int(last or first), _MOST_INDEX) + 1, max(int(step or 1), 1))
+    return found
+
+
+def _are_counts(words: list[str]) -> bool:
+    return all(parse_count(word) is not None for word in words)
+
+
+def _moment(text: str) -> float | None:
+    number = parse_count(text)
+    return None if number is None else float(number)
+
+
+def why(folder: str, request_id: str, row: int | None) -> dict[str, Any]:
+    """Why a run waits: its job's own facts, and how many jobs of its partition stand before it.
+
+    Empty when the queue does not have it.
+    """
+    mine = ["squeue", f"--user={calls.user()}", f"--name={request_id}", "--array", "--noheader"]
+    text = calls.call([*mine, "--format=%K|%T|%S|%Q|%P|%V|%i|%r"])
+    for line in text.splitlines():
+        words = line.split("|", 7)
+        if len(words) < 8:
+            continue
+        index, state, start, priority, partition, since, job, reason = words
+        if row is None or index == str(row):
+            return {
+                **{"job": job, "state": state, "reason": reason, "partition": partition},
+                **{"estimate": _moment(start), "since": _moment(since), "priority": _moment(priority)},
+                "ahead": _ahead(partition, _moment(priority), _moment(since)),
+            }
+    return {}
+
+
+def _ahead(partition: str, priority: float | None, since: float | None) -> int | None:
+    argv = ["squeue", "--states=PENDING", f"--partition={partition}", "--array", "--noheader"]
+    try:
+        lines = calls.call([*argv, "--format=%Q|%V"]).splitlines()
+    except SlurmError:
+        return None
+    found = 0
+    for line in lines:
+        other, _, when = line.partition("|")
+        mine, theirs = (-(priority or 0.0), since or 0.0), (-(_moment(other) or 0.0), _moment(when) or 0.0)
+        found += theirs < mine
+    return found

@@ -1,0 +1,119 @@
+"""Submits a run to Slurm exactly once: the run's id is the job's name, and a lost answer is asked after."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import tempfile
+import time
+from contextlib import contextmanager
+from typing import Any, Iterator
+
+from gofer.core import files
+from gofer.core.sleep import pause
+from gofer.node.slurm import calls, handoff
+from gofer.node.slurm.calls import SlurmError, SlurmSilent
+from gofer.node.slurm.handoff import Room, path_of
+
+# How long to look for a job of which nobody knows whether it was made, with growing pauses.
+_LOOKS_S = (0.0, 0.5, 1.0, 1.5, 2.0)
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+
+
+class JobRejected(SlurmError):
+    """Slurm will never take this job as it is."""
+
+
+def submit(folder: str, request: dict[str, Any], script: str, private: bytes, timeout_s: float) -> str:
+    """Submit the run's job once, and return its number. Any number of callers get the same number.
+
+    JobRejected when Slurm refused the job, now or before. SlurmSilent when Slurm did not answer and no job is
+    found: calling again finds the job if there is one, and submits it otherwise.
+    """
+    place = Room(path_of(folder, request["id"]))
+    os.makedirs(place.path, mode=0o700, exist_ok=True)
+    with _alone(place):
+        known = place.read_text(handoff.JOB)
+        if known:
+            return known
+        refused = place.read_text(handoff.REJECTED)
+        if refused:
+            raise JobRejected(refused)
+        was_sent = place.has(handoff.SENDING)
+        site = calls.site(folder, time.time())
+        job = find(request["id"], in_accounting=was_sent and site.has_accounting, is_patient=was_sent)
+        if job is None:
+            _check_rows(place, request, site)
+            _write(place, {**request, "kill_wait_s": site.kill_wait_s}, script, private)
+            job = _send(place, request["id"], timeout_s, site)
+        place.write(handoff.JOB, job.encode(), durable=True)
+        place.remove(handoff.SENDING)
+        return job
+
+
+def _check_rows(place: Room, request: dict[str, Any], site: calls.SlurmSite) -> None:
+    rows = len(request["rows"])
+    if rows > site.most_rows:
+        _reject(place, f"the array has {rows} rows and this site takes {site.most_rows} (MaxArraySize)")
+
+
+def _write(place: Room, request: dict[str, Any], script: str, private: bytes) -> None:
+    if request["store"]:
+        request = {**request, "store": os.path.expanduser(request["store"])}
+    place.write(handoff.SCRIPT, script.encode())
+    place.write(handoff.REQUEST, files.encode(request))
+    place.write(handoff.PRIVATE, private)
+
+
+def _send(place: Room, request_id: str, timeout_s: float, site: calls.SlurmSite) -> str:
+    place.write(handoff.SENDING, str(time.time()).encode(), durable=True)
+    try:
+        return calls.sbatch(handoff.SCRIPT, place.path, timeout_s=timeout_s)
+    except SlurmError as error:
+        doubt = isinstance(error, SlurmSilent)
+        job = find(request_id, in_accounting=doubt and site.has_accounting, is_patient=doubt)
+        if job is None and not doubt:
+            _reject(place, str(error))
+        if job is None:
+            raise
+        return job
+
+
+def _reject(place: Room, words: str) -> None:
+    place.write(handoff.REJECTED, words.encode())
+    place.remove(handoff.PRIVATE)
+    place.remove(handoff.SENDING)
+    raise JobRejected(words)
+
+
+def find(request_id: str, *, in_accounting: bool, is_patient: bool) -> str | None:
+    """The job of that name; of several, the oldest. SlurmError when Slurm cannot be asked."""
+    for pause_s in _LOOKS_S if is_patient else _LOOKS_S[:1]:
+        pause(pause_s)
+        queue = ["squeue", f"--user={calls.user()}", f"--name={request_id}", "--states=all"]
+        found = calls.call([*queue, "--noheader", "--format=%F"]).split()
+        if not found and in_accounting:
+            asked = ["sacct", "--noheader", "--parsable2", "--allocations", f"--name={request_id}"]
+            text = calls.call([*asked, "--starttime=now-30days", "--format=JobID"])
+            found = [line.partition("_")[0] for line in text.split()]
+        if found:
+            return min(found, key=int)
+    return None
+
+
+@contextmanager
+def _alone(place: Room) -> Iterator[None]:
+    """One submitter of a run at a time; on a file system without locks, one of this machine."""
+    with open(place.at(handoff.LOCK), "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            name = f"gofer-{os.getuid()}-{os.path.basename(place.path)}.lock"
+            with open(os.path.join(tempfile.gettempdir(), name), "w") as other:
+                fcntl.flock(other, fcntl.LOCK_EX)
+                yield
+            return
+        yield

@@ -1,0 +1,69 @@
+"""Patterns of `include:` and `--include`: what goes along although an ignore rule leaves it out. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gofer.snapshot.patterns import PatternList, parse_lines, translate
+
+
+class Include:
+    """What is taken along. `base` is the folder, from the top of the code, that the patterns are written for.
+
+    The syntax is that of `.gitignore`. A pattern with a `/` before its end leads into ignored folders, one
+    without a `/` is looked for only in folders that go along.
+    """
+
+    def __init__(self, patterns: Sequence[str] = (), base: str = "") -> None:
+        self.text = "\n".join(patterns).encode("utf-8", "surrogateescape")
+        self.base = (base + "/" if base else "").encode("utf-8", "surrogateescape")
+        self._patterns = PatternList(self.text)
+        self._ways = [re.compile(way, re.DOTALL) for line in self.text.split(b"\n") for way in _ways(line)]
+
+    def takes(self, name: bytes, path: bytes, is_folder: bool) -> bool:
+        """Whether this very file or folder is named by a pattern; `path` is from the top of the code."""
+        if not self.text or not path.startswith(self.base):
+            return False
+        return self._patterns.verdict(name, path[len(self.base) :], is_folder) is True
+
+    def leads_to(self, folder: bytes) -> bool:
+        """Whether a pattern may name something inside of this folder."""
+        if not self._ways:
+            return False
+        if self.base.startswith(folder + b"/"):
+            return True
+        inside = folder[len(self.base) :]
+        return folder.startswith(self.base) and any(way.fullmatch(inside) for way in self._ways)
+
+
+class Includes(NamedTuple):
+    """Several lists of patterns, each with its own base."""
+
+    lists: tuple[Include, ...] = ()
+
+    def takes(self, name: bytes, path: bytes, is_folder: bool) -> bool:
+        return any(one.takes(name, path, is_folder) for one in self.lists)
+
+    def leads_to(self, folder: bytes) -> bool:
+        return any(one.leads_to(folder) for one in self.lists)
+
+    @property
+    def fingerprint(self) -> bytes:
+        return b"\0".join(part for one in self.lists for part in (one.base, one.text))
+
+
+def _ways(line: bytes) -> list[bytes]:
+    """Regular expressions of the folders that a line may lead into."""
+    if line.startswith((b"!", b"#")) or next(parse_lines(line), None) is None:
+        return []
+    parts = line.strip(b"/").split(b"/")
+    found = []
+    for length in range(1, len(parts)):
+        glob = b"/".join(parts[:length])
+        is_any_depth = parts[length - 1] == b"**"
+        source = translate(glob + b"/**" if is_any_depth and length > 1 else glob)
+        if source is not None:
+            found.append(source)
+    return found

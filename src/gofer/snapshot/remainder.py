@@ -1,0 +1,207 @@
+"""What of a code folder stays behind: files that ignore rules leave out, and links that lead outside.
+
+What nobody misses is not named: caches, virtual environments, editors' files.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from gofer.core.junk import environment_marks
+from gofer.core.secrets.file_names import looks_like_secret
+from gofer.snapshot.extent import extent_of
+from gofer.snapshot.patterns import PatternList
+from gofer.snapshot.rules import BUILT_IN, IgnoreReason
+from gofer.snapshot.statcache import FIELDS, split_names, unpack_values
+
+if TYPE_CHECKING:
+    from gofer.snapshot.walk import WalkedFolder
+
+# Nobody waits long for a report, however much is left out.
+MOST_ENTRIES = 20_000
+MOST_S = 0.2
+
+_SIZE, _MODE = 3, 4  # of the fields of a signature
+_JUNK = PatternList(
+    BUILT_IN
+    + b"""\
+.venv/
+venv/
+*.egg-info/
+.eggs/
+.tox/
+.nox/
+.cache/
+.idea/
+.vscode/
+*.swp
+*~
+.coverage
+htmlcov/
+"""
+)
+
+
+class LeftOut(NamedTuple):
+    """A file or a folder that an ignore rule leaves out; `path` is from the top of the code folder."""
+
+    path: str
+    is_folder: bool
+    reason: IgnoreReason
+
+
+class OutsideLink(NamedTuple):
+    """A link that goes along and leads outside of the code folder."""
+
+    path: str
+    target: str
+
+
+class Remainder(NamedTuple):
+    """What stays behind. `is_whole` is false when there is more than the most that is looked at.
+
+    `sent` counts the files that go along by the names at the top of the code folder. `secrets` are files that
+    go along and look like secrets, since git tracks them.
+    """
+
+    left_out: tuple[LeftOut, ...]
+    is_whole: bool
+    links: tuple[OutsideLink, ...]
+    secrets: tuple[str, ...]
+    sent: dict[str, int]
+
+
+class SnapshotSurvey(NamedTuple):
+    """What would be sent, each file with its size, and what would stay behind."""
+
+    files: tuple[tuple[str, int], ...]
+    remainder: Remainder
+
+
+def list_files(folders: Iterable[WalkedFolder]) -> Iterator[tuple[str, int]]:
+    """The files and links of the walked folders, with their sizes."""
+    for folder in folders:
+        for name, size in zip(_files(folder), _values(folder)[_SIZE::FIELDS], strict=True):
+            yield _join(folder.path, name), size
+
+
+def find_remainder(root: str, folders: Sequence[WalkedFolder], tracked: Iterable[bytes]) -> Remainder:
+    """What stays behind of the walked folders of `root`. Reads links and no contents.
+
+    `tracked` are the files that git tracks, at least those that look like secrets.
+    """
+    found: list[LeftOut] = []
+    is_whole = True
+    for entry in _left_out(root, folders):
+        if len(found) == MOST_ENTRIES:
+            is_whole = False
+            break
+        found.append(entry)
+    sent: dict[str, int] = {}
+    links: list[OutsideLink] = []
+    for folder in folders:
+        top = folder.path.partition("/")[0]
+        sent[top] = sent.get(top, 0) + extent_of(folder)[0]
+        links += _links(root, folder)
+    return Remainder(tuple(found), is_whole, tuple(links), tuple(_secrets(folders, tracked)), sent)
+
+
+def _secrets(folders: Sequence[WalkedFolder], tracked: Iterable[bytes]) -> Iterator[str]:
+    """Those of the tracked files that look like secrets and are in the snapshot."""
+    wanted = [path for path in sorted(map(os.fsdecode, tracked)) if looks_like_secret(path)]
+    by_path = {folder.path: folder for folder in folders} if wanted else {}
+    for path in wanted:
+        above, _, name = path.rpartition("/")
+        if above in by_path and name in _files(by_path[above]):
+            yield path
+
+
+def _left_out(root: str, folders: Sequence[WalkedFolder]) -> Iterator[LeftOut]:
+    for folder in folders:
+        if folder.inside is None:
+            continue
+        above = os.fsencode(folder.path)
+        for name, is_folder in folder.skipped.items():
+            path, plain = _join(folder.path, name), os.fsencode(name)
+            if _JUNK.verdict(plain, os.fsencode(path), is_folder):
+                continue
+            reason = folder.inside.reason(above, plain, is_folder)
+            if reason and not (is_folder and _is_environment(os.path.join(root, path))):
+                yield LeftOut(path, is_folder, reason)
+
+
+def _is_environment(folder: str) -> bool:
+    """Whether it is a Python environment: it is of no use elsewhere, and nobody expects it there."""
+    return any(map(os.path.lexists, environment_marks(folder)))
+
+
+def _files(folder: WalkedFolder) -> list[str]:
+    return split_names(folder.record.files) if folder.unchanged and folder.record else folder.files
+
+
+def _values(folder: WalkedFolder) -> list[int]:
+    if folder.unchanged and folder.record:
+        return unpack_values(folder.record.signatures)
+    return folder.values
+
+
+def _links(root: str, folder: WalkedFolder) -> Iterator[OutsideLink]:
+    """The links of a folder that lead outside of `root` to something that is there."""
+    for name, mode in zip(_files(folder), _values(folder)[_MODE::FIELDS], strict=True):
+        if not stat.S_ISLNK(mode):
+            continue
+        path = os.path.join(root, folder.path, name)
+        try:
+            target = os.readlink(path)
+        except OSError:  # removed or replaced meanwhile
+            continue
+        led = os.path.normpath(os.path.join(os.path.dirname(path), target))
+        if led != root and not led.startswith(root + "/") and os.path.exists(path):
+            yield OutsideLink(_join(folder.path, name), target)
+
+
+class Count(NamedTuple):
+    """Files and bytes; `is_whole` is false when there may be more."""
+
+    files: int = 0
+    size: int = 0
+    is_whole: bool = True
+
+
+class Counter:
+    """Counts what is left out, in all at most MOST_ENTRIES entries and for MOST_S seconds."""
+
+    def __init__(self) -> None:
+        self._left = MOST_ENTRIES
+        self._until = time.monotonic() + MOST_S
+
+    @property
+    def is_spent(self) -> bool:
+        return self._left <= 0 or time.monotonic() > self._until
+
+    def count(self, paths: Sequence[str]) -> Count:
+        """The files at and below these absolute paths; links are not followed."""
+        files = size = 0
+        stack = list(reversed(paths))
+        while stack:
+            if self.is_spent:
+                return Count(files, size, False)
+            self._left -= 1
+            path = stack.pop()
+            try:
+                found = os.lstat(path)
+                if stat.S_ISDIR(found.st_mode):
+                    stack += [os.path.join(path, name) for name in os.listdir(path)]
+                    continue
+            except OSError:  # removed, or not for this person to read
+                continue
+            files, size = files + 1, size + found.st_size
+        return Count(files, size)
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name

@@ -1,0 +1,131 @@
+"""Reads the unread files of all folders until what was read agrees with what is there."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gofer.snapshot.draft import FolderDraft
+from gofer.snapshot.file_reader import FileReading, look, read
+from gofer.snapshot.statcache import Signature
+from gofer.snapshot.walk import unreadable
+
+_ROUNDS = 3
+_PROGRESS_BYTES = 1024 * 1024
+# How far apart two times of a file must be to differ, on the slowest kernel clock, in ns.
+_TICK_NS = 10_000_000
+_LARGE_BYTES = 1024 * 1024
+_LONG_WRITE_NS = 2_000_000_000
+
+
+class _Item(NamedTuple):
+    draft: FolderDraft
+    name: str
+    signature: Signature
+
+
+class ReadTotals(NamedTuple):
+    """What reading came to; as in Snapshot."""
+
+    sent_files: int
+    sent_bytes: int
+    changed: tuple[str, ...]
+
+
+class _Reader:
+    """One pass over a tree, with its counts."""
+
+    def __init__(
+        self, root: str, add: Callable[[str, bytes], bool], progress: Callable[[int, int], None]
+    ) -> None:
+        self._root = root
+        self._add = add
+        self._progress = progress
+        self._told = 0
+        self.done = 0
+        self.total = 0
+        self.sent_files = 0
+        self.sent_bytes = 0
+        self.changed: set[str] = set()
+
+    def path(self, item: _Item) -> str:
+        """From the top of the folder."""
+        return os.path.join(item.draft.folder.path, item.name)
+
+    def read(self, item: _Item) -> bool:
+        """Read one file into its draft, and note it when it is not as it was when it was last looked at.
+
+        Whether it was read before and is the same.
+        """
+        sent = 0
+
+        def add(blob: str, data: bytes) -> None:
+            nonlocal sent
+            if self._add(blob, data):
+                sent += len(data)
+
+        path = self.path(item)
+        try:
+            reading = read(os.path.join(self._root, path), item.signature, add)
+        except OSError as error:
+            raise unreadable(self._root, path, error, is_folder=False) from error
+        before = item.draft.row(item.name)
+        item.draft.set(item.name, reading)
+        self._count(sent, item.signature[3])
+        is_same = before is not None and before == reading.row
+        if reading.signature != item.signature or not reading.whole or (before and not is_same):
+            self.changed.add(path)
+        return is_same
+
+    def _count(self, sent: int, size: int) -> None:
+        self.sent_files += sent > 0
+        self.sent_bytes += sent
+        self.done += size
+        if self.done - self._told >= _PROGRESS_BYTES:
+            self._told = self.done
+            self._progress(min(self.done, self.total), self.total)
+
+    def check(self, item: _Item, began_ns: int, *, is_same: bool) -> _Item | None:
+        """The item as it is now if it must be read again; None also when it is gone, and then dropped.
+
+        A file may have been written while it was read and yet bear the time of before: in the same tick of
+        the clock, or by one long write, which sets the time when it begins. One with a time so near to the
+        round's beginning must be read twice and be the same.
+        """
+        path = self.path(item)
+        now = look(os.path.join(self._root, path))
+        if now == item.draft.signature(item.name):
+            near_ns = _LONG_WRITE_NS if now[3] >= _LARGE_BYTES else _TICK_NS
+            return item if not is_same and max(now[0], now[1]) + near_ns >= began_ns else None
+        self.changed.add(path)
+        if now is None:
+            item.draft.set(item.name, FileReading(None, None, True))
+            return None
+        return item._replace(signature=now)
+
+
+def read_all(
+    root: str,
+    drafts: list[FolderDraft],
+    add: Callable[[str, bytes], bool],
+    progress: Callable[[int, int], None],
+) -> ReadTotals:
+    """Read everything unread. What changes meanwhile is read again, a few times, and named in the answer.
+
+    SnapshotError when a file cannot be read.
+    """
+    reader = _Reader(root, add, progress)
+    items = [_Item(draft, name, draft.signature(name)) for draft in drafts for name in draft.unread]
+    reader.total = sum(item.signature[3] for item in items)
+    for _ in range(_ROUNDS):
+        began_ns = time.time_ns()
+        same = [reader.read(item) for item in items]
+        checked = [reader.check(item, began_ns, is_same=s) for item, s in zip(items, same, strict=True)]
+        items = [item for item in checked if item]
+        if not items:
+            break
+        time.sleep(2 * _TICK_NS / 1e9)
+    progress(reader.total, reader.total)
+    return ReadTotals(reader.sent_files, reader.sent_bytes, tuple(sorted(reader.changed)))

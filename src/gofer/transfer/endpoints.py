@@ -1,0 +1,126 @@
+"""The two ends of a transfer: a local file or folder, and an object or a prefix in a store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from gofer.errors import StoreError, UsageError
+from gofer.storage.base import ObjectInfo, OnDisk, Store
+from gofer.storage.keys import no_such_key
+from gofer.transfer.attributes import is_executable, read_mtime_ns
+from gofer.transfer.choice import FileSelection
+from gofer.transfer.entries import FileEntry
+from gofer.transfer.walk import Tell, Walk, describe
+
+
+class LocalEnd(NamedTuple):
+    """A file or folder of this machine, there or yet to be."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def look(self) -> FileEntry | None:
+        """The file that this end is; None when there is none."""
+        try:
+            return describe("", os.stat(self.path)) if self.path.is_file() else None
+        except FileNotFoundError:
+            return None
+
+    def walk(self, choice: FileSelection, tell: Tell, *, follow: bool) -> Walk:
+        return Walk(os.fsencode(self.path), choice, tell, follow)
+
+
+class StoreEnd(NamedTuple):
+    """The object `prefix`, or all that lies under the folder `prefix`; the whole store when it is empty."""
+
+    store: Store
+    prefix: str = ""
+
+    def __str__(self) -> str:
+        url = self.store.url.rstrip("/")
+        return f"{url}/{self.prefix}" if self.prefix else url
+
+    def key(self, path: str) -> str:
+        """The key of a path of this end."""
+        if not path:
+            return self.prefix
+        return f"{self.prefix}/{path}" if self.prefix else path
+
+    def look(self) -> FileEntry | None:
+        """The object that this end is; None when there is none."""
+        info = self.store.head(self.prefix) if self.prefix else None
+        return to_entry("", info) if info else None
+
+    def look_again(self, entry: FileEntry) -> FileEntry:
+        """What the object is now. KeyNotFound when it is gone.
+
+        Its time stays that of the listing's kind, else the next comparison would find another one.
+        """
+        key = self.key(entry.path)
+        info = self.store.head(key)
+        if info is None:
+            raise no_such_key(self.store.url, key)
+        found = to_entry(entry.path, info)
+        if found.md5 is None and found.etag and found.etag == entry.etag:
+            found = found._replace(md5=entry.md5)  # a listing may tell more than a look
+        if found.recorded and not entry.recorded:
+            return found._replace(mtime_ns=_arrival_ns(info), recorded=False)
+        return found
+
+    def entries(self, choice: FileSelection) -> Iterator[FileEntry]:
+        """As the store lists them; the path is empty for an object that is called `prefix` itself."""
+        skip = len(self.prefix) + 1 if self.prefix else 0
+        for info in self.store.list(self.prefix):
+            path = info.key[skip:]
+            if choice.takes(os.fsencode(path)):
+                yield to_entry(path, info)
+
+
+End = LocalEnd | StoreEnd
+
+
+def to_entry(path: str, info: ObjectInfo) -> FileEntry:
+    """The entry of an object that was listed or looked at."""
+    words = info.metadata or {}
+    recorded_ns = read_mtime_ns(words) if words else None
+    mtime_ns = _arrival_ns(info) if recorded_ns is None else recorded_ns
+    return FileEntry(
+        path,
+        info.size,
+        mtime_ns,
+        recorded_ns is not None,
+        bool(words) and is_executable(words),
+        info.md5,
+        info.etag,
+    )
+
+
+def _arrival_ns(info: ObjectInfo) -> int:
+    """When it came to the store; microseconds are all that a float of this century holds."""
+    return round(info.modified * 1e6) * 1000
+
+
+def check_apart(source: End, destination: End) -> None:
+    """UsageError when one end lies within the other, where a transfer would meet what it has just written."""
+    one, other = _place(source), _place(destination)
+    if one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/"):
+        raise UsageError(f"`{source}` and `{destination}` overlap", hint="name two places that lie apart")
+
+
+def _place(end: End) -> str:
+    """One spelling of where the end is, whichever way it was named."""
+    if isinstance(end, LocalEnd):
+        return Path(os.path.realpath(end.path)).as_uri()
+    if isinstance(end.store, OnDisk):
+        try:
+            return Path(os.path.realpath(end.store.path(end.prefix))).as_uri()
+        except StoreError:  # no key: the store as a whole
+            return Path(os.path.realpath(end.store.path("x"))).parent.as_uri()
+    if "@" in end.store.url:  # it names the account too
+        return str(end)
+    return f"{id(end.store)}/{end.prefix}".rstrip("/")

@@ -1,0 +1,316 @@
+"""A short drill of submissions to a service that fails, and whether it would see what it looks for.
+
+`make drill-azure` holds the whole one.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from azuredrill.canary import Canary, CommandLines
+from azuredrill.line import BLOB_KINDS, BlobTrouble
+from azuredrill.site import before_blobs, on_azure
+from azuredrill.trouble import KINDS, PUT_LOST, ServiceTrouble, Troubles
+from home import Home, until
+from linedrill.course import Course, Ground
+from services.azure import Azure
+from services.azure import azure as azure
+from services.proxy import Fault
+
+from drill.clock import Clock, find_compiler
+from gofer.objects import open_objects
+from gofer.objects.base import ObjectService
+from gofer.objects.facts import ObjectsError
+from gofer.objects.patience import Policy
+
+pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-drill"), pytest.mark.timeout(900)]
+WORD = "canary-of-a-test"
+
+
+@pytest.fixture
+def canary() -> Canary:
+    return Canary({"the canary": WORD, "the key": "a+key/=="})
+
+
+# One command may take four minutes and what has been submitted ten to end: the drill is to say so itself.
+@pytest.mark.timeout(1200)
+@pytest.mark.drill
+def test_nothing_is_lost_nothing_runs_twice_and_no_secret_shows(tmp_path: Path) -> None:
+    # A silent service is waited for by gofer longer than by a test.
+    kinds = {name: kind for name, kind in KINDS.items() if name != "silence"}
+    with on_azure(tmp_path, 7, kinds) as site:
+        tally = site.run(16, submitters=2)
+    assert tally.wrong == [], site.render(tally)
+    assert tally.recorded > 0
+    assert tally.faults.total() >= 16
+    assert site.lines.seen > 0
+    assert site.blobs.suffered().total() > 0
+
+
+class Idle(Home):
+    """A gofer that does nothing."""
+
+    def argv(self, *words: str) -> list[str]:
+        return ["true"]
+
+
+class Broken:
+    """Trouble that fails itself, or whose submitters have failed."""
+
+    def make(self, rng: Random) -> None:
+        raise RuntimeError("the drill itself broke")
+
+    def suffered(self) -> Counter[str]:
+        return Counter()
+
+    def clear(self) -> None: ...
+
+
+def test_nobody_submits_when_the_drill_itself_broke(tmp_path: Path) -> None:
+    before = threading.active_count()
+    course = Course(Ground(Idle(tmp_path), Broken(), lambda rng: [], looks=[("q",)]), seed=1)
+    with pytest.raises(RuntimeError, match="itself broke"):
+        course.run(5)
+    assert threading.active_count() == before
+
+
+def test_what_is_told_has_failures_delays_and_blobs_apart(tmp_path: Path) -> None:
+    with on_azure(tmp_path, 1) as site:
+        site.service._met.update({PUT_LOST: 2, "503": 1, "slow": 3})
+        site.blobs._met.update({"blob: 500": 4, "blob: slow": 5, "blob: slow answer": 6})
+        tally = replace(site.course.tally, faults=site.course.ground.trouble.suffered())
+        lines = site.render(tally).splitlines()
+    assert lines[0] == f"faults 3 (503 1, {PUT_LOST} 2), gofer killed 0"
+    assert [line for line in lines if line.startswith("jobs' PUTs")] == [
+        "jobs' PUTs that lost their answer, by rules for PUTs alone: 2 "
+        "(answer to a job's PUT cut short 0, answer to a job's PUT lost 2)"
+    ]
+    assert "besides, not counted above: late answers of the service 3 (slow 3)" in lines
+    assert (
+        "requests for blobs 0, failed 4 (blob: 500 4), late 11 (blob: slow 5, blob: slow answer 6), of both "
+        "with a SAS, as nodes have it, 0"
+    ) in lines
+
+
+# -- trouble
+
+
+def test_only_what_a_request_met_is_counted(azure: Azure) -> None:
+    trouble = ServiceTrouble(azure)
+    assert azure.arm("GET", "/jobs")[0] == 200
+    trouble._spoil("503", KINDS["503"], 1)
+    assert trouble.suffered() == Counter()
+    asking = threading.Thread(target=ask_when_spoiled, args=[azure])
+    asking.start()
+    trouble._spoil("503", replace(KINDS["503"], wait_s=20.0), 2)
+    asking.join()
+    assert trouble.suffered() == Counter({"503": 1})
+    azure.fault("status", "^/subscriptions/", status=500)
+    assert azure.arm("GET", "/jobs")[0] == 500
+    trouble.clear()
+    assert azure.arm("GET", "/jobs")[0] == 200
+
+
+def ask_when_spoiled(azure: Azure) -> None:
+    """One request, once a rule is in force."""
+    until(lambda: azure.admin("GET", "/counters")["waiting"], "a rule")
+    azure.arm("GET", "/jobs")
+
+
+def test_a_mere_delay_is_no_failure(azure: Azure) -> None:
+    slow = replace(KINDS["slow"], rule={**KINDS["slow"].rule, "seconds": 0.1}, wait_s=120.0)
+    trouble = ServiceTrouble(azure, {"slow": slow})
+    asking = threading.Thread(target=ask_when_spoiled, args=[azure])
+    asking.start()
+    trouble._spoil("slow", slow, 1)
+    asking.join()
+    assert trouble.suffered() == Counter()
+    assert trouble.delays() == Counter({"slow": 1})
+
+
+class Watched(Clock):
+    """A clock that somebody looks at, and asks the service, whenever it is set."""
+
+    def __init__(self, folder: Path, compiler: str, azure: Azure) -> None:
+        self._azure = azure
+        self.ahead_s: list[float] = []
+        super().__init__(folder, compiler)
+
+    def set(self, offset: str) -> None:
+        super().set(offset)
+        argv, env = ["date", "+%s"], {**os.environ, **self.variables()}
+        shown = subprocess.run(argv, env=env, capture_output=True, check=True, timeout=60).stdout
+        self.ahead_s.append(int(shown) - time.time())
+        self._azure.arm("GET", "/jobs")
+
+
+@pytest.mark.parametrize(
+    ("name", "least_s", "most_s"),
+    [("person's clock ahead", 60, 1200), ("person's clock behind", -1200, -60)],
+)
+def test_a_persons_clock_is_wrong_for_a_while_and_then_right(
+    azure: Azure, name: str, least_s: int, most_s: int, tmp_path: Path
+) -> None:
+    compiler = find_compiler()
+    assert compiler is not None, "the clock is made by a C compiler: `apt-get install gcc`"
+    clock = Watched(tmp_path, compiler, azure)
+    trouble = ServiceTrouble(azure, clock=clock)
+    trouble._turn(name, Random(1))
+    first, wrong, last = clock.ahead_s
+    # What `date` prints has no fraction, and it takes a moment to be started.
+    assert least_s - 30 <= wrong <= most_s
+    assert max(abs(first), abs(last)) < 30
+    assert trouble.suffered() == Counter({name: 1})
+
+
+def test_trouble_that_meets_nobody_leaves_nothing(azure: Azure) -> None:
+    trouble, rng = ServiceTrouble(azure, {"409": replace(KINDS["409"], wait_s=0.1)}), Random(1)
+    for _ in range(6):
+        trouble.make(rng)
+    trouble.clear()
+    # Tokens of before may have been ended; a new one is taken.
+    assert azure.ask("GET", azure.workspace, token=azure.token())[0] == 200
+    assert "409" not in trouble.suffered()
+
+
+@pytest.fixture
+def line(azure: Azure, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[BlobTrouble, ObjectService]]:
+    """Trouble on the way to a container, and who goes it without patience."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(azure.ca))
+    with before_blobs(azure) as proxy:
+        one = azure.account()
+        place = {"endpoint": f"https://127.0.0.1:{proxy.port}/{one.name}", "container": azure.container()}
+        spec = {"kind": "azure", **place, "account": one.name, "key": one.key}
+        opened = open_objects(spec, policy=Policy(tries=1))
+        assert isinstance(opened, ObjectService)
+        yield BlobTrouble(proxy), opened
+
+
+def test_a_spoiled_request_for_a_blob_is_counted_by_its_kind(line: tuple[BlobTrouble, ObjectService]) -> None:
+    trouble, objects = line
+    objects.put("a", b"1")
+    trouble.spoil("blob: 500", 1)
+    assert trouble.suffered() == Counter()
+    trouble.kinds = {**BLOB_KINDS, "blob: 500": replace(BLOB_KINDS["blob: 500"], stays=True)}
+    trouble.spoil("blob: 500", 1)
+    with pytest.raises(ObjectsError, match="500"):
+        objects.get("a")
+    assert objects.get("a") == b"1"
+    assert trouble.suffered() == Counter({"blob: 500": 1})
+    trouble.spoil("blob: 500", 1)
+    trouble.clear()
+    assert objects.get("a") == b"1"
+
+
+def test_a_list_of_blocks_whose_answer_is_lost_was_carried_out(
+    line: tuple[BlobTrouble, ObjectService],
+) -> None:
+    trouble, objects = line
+    trouble.spoil("blob: answer to a block list lost", 1)
+    objects.put("small", b"1")
+    data = os.urandom(9 << 20)
+    with pytest.raises(ObjectsError):
+        objects.put_stream("large", [data])
+    assert trouble.suffered() == Counter({"blob: answer to a block list lost": 1})
+    assert objects.get("large") == data
+
+
+def test_a_store_that_was_away_counts_once(line: tuple[BlobTrouble, ObjectService]) -> None:
+    trouble, objects = line
+    trouble.kinds = {**BLOB_KINDS, "blob: store away": replace(BLOB_KINDS["blob: store away"], stays=True)}
+    trouble.spoil("blob: store away", 1)
+    for _ in range(3):
+        with pytest.raises(ObjectsError):
+            objects.head("a")
+    assert trouble.suffered() == Counter({"blob: store away": 1})
+
+
+def test_a_late_blob_is_no_failure(line: tuple[BlobTrouble, ObjectService]) -> None:
+    trouble, objects = line
+    late = replace(BLOB_KINDS["blob: slow"], fault=Fault("slow", seconds=0.1), stays=True)
+    trouble.kinds = {**BLOB_KINDS, "blob: slow": late}
+    trouble.spoil("blob: slow", 1)
+    assert objects.head("a") is None
+    assert trouble.suffered() == Counter()
+    assert trouble.delays() == Counter({"blob: slow": 1})
+
+
+def test_troubles_are_made_and_cleared_together_and_the_blobs_counted_apart(
+    azure: Azure, line: tuple[BlobTrouble, ObjectService]
+) -> None:
+    blobs, objects = line
+    blobs.kinds = {"blob: 500": replace(BLOB_KINDS["blob: 500"], stays=True)}
+    service = ServiceTrouble(azure, {"503": replace(KINDS["503"], weight=1e9, wait_s=0.1)})
+    both = Troubles(service, blobs, share=1.0)
+    both.make(Random(1))
+    with pytest.raises(ObjectsError):
+        objects.head("a")
+    assert both.suffered() == Counter()
+    assert blobs.suffered() == Counter({"blob: 500": 1})
+    both.make(Random(1))
+    both.clear()
+    assert objects.head("a") is None
+
+
+def test_trouble_beside_that_itself_fails_is_not_passed_over(azure: Azure) -> None:
+    service = ServiceTrouble(azure, {"503": replace(KINDS["503"], weight=1e9, wait_s=0.1)})
+    with pytest.raises(RuntimeError, match="itself broke"):
+        Troubles(service, Broken(), share=1.0).make(Random(1))
+
+
+# -- canary
+
+
+def test_a_secret_in_a_file_is_seen(canary: Canary, tmp_path: Path) -> None:
+    (tmp_path / "tokens").mkdir()
+    for name in ("tokens/1.json", "secrets.json", "ledger.db", "clean.txt"):
+        (tmp_path / name).write_bytes(b"clean" if name == "clean.txt" else b"\0\1" + WORD.encode())
+        (tmp_path / name).chmod(0o600)
+    assert list(canary.in_files(tmp_path)) == ["ledger.db holds the canary"]
+    (tmp_path / "secrets.json").chmod(0o644)
+    assert "secrets.json can be read by others" in list(canary.in_files(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("?sv=2025&sig=abcdefghijklmnopqrstuvwxyz%3D", ["the signature of a SAS"]),
+        ("Bearer eyJhbGciOiAibm9uZSJ9abc.eyJhdWQiOiAiaHR0cHM6.x", ["a token"]),
+        ("key=a%2Bkey%2F%3D%3D", ["the key"]),
+        (f'{{"env": "{WORD}"}}', ["the canary"]),
+        ("?sv=2025&sig=REDACTED, Bearer ***, a key", []),
+    ],
+)
+def test_a_secret_is_known_in_all_its_forms(canary: Canary, text: str, found: list[str]) -> None:
+    assert canary.find(text.encode()) == found
+
+
+def test_a_secret_in_the_store_or_a_job_is_seen(canary: Canary, azure: Azure) -> None:
+    assert list(canary.in_jobs(azure)) == []
+    azure.admin("POST", "/jobs", {"name": "told", "command": f"echo {WORD}"})
+    assert list(canary.in_jobs(azure)) == ["the job told shows the canary"]
+    held = azure.container()
+    azure.blob_client().get_container_client(held).upload_blob("a/b", WORD)
+    assert list(canary.in_store(azure)) == [f"the blob {held}/a/b holds the canary"]
+
+
+def test_a_secret_on_a_command_line_is_seen(canary: Canary, tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", "import time; time.sleep(300)", WORD]
+    with CommandLines(canary, tmp_path) as lines:
+        process = subprocess.Popen(argv, env={**os.environ, "HOME": str(tmp_path)})
+        try:
+            (line,) = until(lambda: lines.wrong, "the command line to be looked at")
+        finally:
+            process.kill()
+            process.wait()
+    assert line.startswith("a command line shows the canary")

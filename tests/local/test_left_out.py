@@ -1,0 +1,130 @@
+"""What of a project stays behind is said, can be taken along, and secrets go only as secrets."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from home import Home
+
+
+@pytest.fixture
+def project(home: Home) -> Path:
+    """A project with a data set, a secret, a built module and a link that leads outside."""
+    folder = home.folder
+    for path, text in {
+        ".gitignore": "*.jpg\n/data/\n.env\n*.so\n__pycache__/\n",
+        ".env": "KEY=abcdefgh\n",
+        "server.pem": "private",
+        "ext.so": "x",
+        "data/train ü.bin": "numbers",
+        "data/more/a": "12345",
+        "__pycache__/a.pyc": "x",
+        "pkg/__init__.py": "",
+        "pkg/.gitignore": "generated.py\n",
+        "pkg/generated.py": "VALUE = 7\n",
+    }.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    for number in range(5):
+        for path in (f"sets/images/{number}.jpg", f"sets/labels/{number}.txt"):
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text("x")
+    (home.root / "shared").mkdir()
+    (folder / "imgs").symlink_to("../shared")
+    return folder
+
+
+def test_what_stays_behind_is_said_once(home: Home, project: Path) -> None:
+    first = home.gofer("submit", "true").err
+    assert "left out by .gitignore: " in first
+    assert "data/ (2 files, 12 B)" in first
+    assert "*.jpg in sets/ (5 files, 5 B; 5 other files of sets/ go along)" in first
+    assert "left out by pkg/.gitignore: pkg/generated.py" in first
+    assert "left out since it looks like a secret: server.pem" in first
+    assert "`imgs` is a link to `../shared`, outside of the project: it will lead nowhere in the run" in first
+    assert "__pycache__" not in first
+    again = home.gofer("submit", "true").err
+    assert "left out as before: data/" in again
+    assert "5 files" not in again
+    (project / "pkg" / ".gitignore").unlink()
+    assert "left out by .gitignore: data/ (2 files, 12 B)" in home.gofer("submit", "true").err
+
+
+def test_both_sides_are_listed_before_anything_is_sent(home: Home, project: Path) -> None:
+    done = home.gofer("submit", "--dry-run", "true")
+    assert '"snapshot": null' in done.out
+    assert "  sets/labels/3.txt (1 B)" in done.err
+    assert "left out: data/ (2 files, 12 B); `/data/` of .gitignore" in done.err
+    assert "left out: .env; `.env` of .gitignore" in done.err
+    assert "left out: server.pem; looks like a secret" in done.err
+
+
+def test_why_names_the_rule_and_the_line_to_write(home: Home, project: Path) -> None:
+    home.gofer("submit", "-Q", "--wait", "cat", "data/train ü.bin", status=None)
+    why = home.gofer("why", "last").out
+    assert "`data/train ü.bin` is in the project and was left out by the line `/data/` of .gitignore" in why
+    assert "write `include: [data/]` into gofer.yaml, or submit with `--include data/`" in why
+    home.gofer("submit", "-Q", "--wait", "python", "-c", "open('.env')", status=None)
+    assert "`.env` is in the project and was left out by the line `.env`" in home.gofer("why", "last").out
+    home.gofer("submit", "-Q", "--wait", "python", "-c", "import pkg.generated", status=None)
+    assert "by the line `generated.py` of pkg/.gitignore" in home.gofer("why", "last").out
+    home.gofer("submit", "-Q", "--wait", "ls", "imgs/x", status=None)
+    (home.root / "shared" / "x").touch()
+    assert "`imgs` is a link to `../shared`" in home.gofer("why", "last").out
+    home.gofer("submit", "-Q", "--wait", "cat", "never-there", status=None)
+    assert "include" not in home.gofer("why", "last").out
+
+
+def test_patterns_take_files_along_but_no_secrets(home: Home, project: Path) -> None:
+    home.configure("include: [data/more/, '*.jpg', '*.pem', '.en*']\n")
+    done = home.gofer("submit", "-f", "find", ".", "-type", "f")
+    assert "./data/more/a" in done.out
+    assert "./sets/images/4.jpg" in done.out
+    assert "train" not in done.out
+    assert ".pem" not in done.out
+    assert ".env" not in done.out
+    # From a folder below the top, the patterns of the command line are those of that folder.
+    done = home.gofer("submit", "-f", "--include", "generated.py", "ls", cwd=project / "pkg")
+    assert "generated.py" in done.out
+    run = done.out and home.gofer("resubmit", "-Q", "last").out.split()[0]
+    home.wait(run)
+    assert "generated.py" in home.log(run)
+
+
+def test_a_secret_that_is_named_travels_as_one(home: Home, project: Path) -> None:
+    home.configure("include: [.env]\n")
+    words = ["stat", "-c", "%a %n", ".env", "pkg/id_deploy"]
+    (project / "pkg" / "id_deploy").write_text("private key")
+    done = home.gofer("submit", "-f", "--include", "pkg/id_deploy", *words, env={"TZ": "UTC"})
+    assert "goes along as a secret of the run: `.env`, `pkg/id_deploy`" in done.err
+    assert "left out by .gitignore: data/ (2 files, 12 B), ext.so," in done.err
+    assert done.out.splitlines()[:2] == ["600 .env", "600 pkg/id_deploy"]
+    kept = [path for path in home.path.rglob("*") if path.is_file()]
+    contents = {path: path.read_bytes() for path in kept}
+    assert not [path for path, data in contents.items() if b"abcdefgh" in data or b"private key" in data]
+
+
+def test_a_secret_that_git_tracks_is_code(home: Home, project: Path) -> None:
+    subprocess.run(["git", "init", "-q", "."], cwd=project, check=True)
+    (project / "test.key").write_text("for tests")
+    (project / ".env.example").write_text("KEY=")
+    subprocess.run(["git", "add", "test.key", ".env.example"], cwd=project, check=True)
+    subprocess.run(["git", "add", "-f", ".env"], cwd=project, check=True)
+    done = home.gofer("submit", "-f", "ls", "-A")
+    assert {"test.key", ".env.example"} <= set(done.out.split())
+    assert ".env" not in done.out.split()
+    assert "server.pem" not in done.out.split()
+    assert "`test.key`: looks like a secret, and goes along as code since git tracks it" in done.err
+    assert "git tracks it" not in home.gofer("submit", "true").err
+
+
+def test_counting_has_an_end(home: Home, project: Path) -> None:
+    for number in range(20_100):
+        (project / "data" / str(number)).touch()
+    first = home.gofer("submit", "true").err
+    assert re.search(r"data/ \(more than [\d,]+ files, ", first), first
+    assert os.path.exists(project / "data" / "0")

@@ -1,0 +1,41 @@
+"""Waiting for runs of this machine is ended by the queue, not by a clock."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from home import until
+from unit.ops.desk import Desk
+
+from gofer.ops.runs.observe import refresh, wait
+from gofer.ops.runs.queue_changes import QueueChanges
+from gofer.ops.submission.submit import SubmitRequest, submit
+from gofer.tracking.ledger import RunRow
+
+LONGER_THAN_ANY_TEST_S = 10_000.0
+
+
+@pytest.mark.parametrize("is_late", [True, False], ids=["after the sleep began", "before"])
+def test_the_end_of_a_run_ends_the_sleep(desk: Desk, tmp_path: Path, is_late: bool) -> None:
+    gate = tmp_path / "gate"
+    command = ("sh", "-c", f"until [ -e {gate} ]; do sleep 0.05; done")
+    row = submit(desk.session, SubmitRequest(command=command, code=False))
+    until(lambda: _state(desk, row) == "running", "the run to start")
+    changes = QueueChanges(desk.session, [row])
+    sleeper = threading.Thread(target=lambda: changes.sleep(LONGER_THAN_ANY_TEST_S, least_s=0.0), daemon=True)
+    if is_late:
+        sleeper.start()
+    gate.touch()
+    if not is_late:
+        wait(desk.session, [row.id], timeout_s=60)
+        sleeper.start()
+    sleeper.join(60)
+    assert not sleeper.is_alive()
+    wait(desk.session, [row.id], timeout_s=60)
+
+
+def _state(desk: Desk, row: RunRow) -> str:
+    refresh(desk.session, [row])
+    return desk.session.ledger.resolve(row.id).state

@@ -1,0 +1,81 @@
+"""A pool of machines that share nothing, as docs/ssh.md prints it, used from several folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from clusters.fixtures import ON_SSH_BOXES
+from clusters.fixtures import ssh_boxes as ssh_boxes
+from clusters.fixtures import ssh_boxes_site as ssh_boxes_site
+from clusters.line import Fault
+from clusters.ssh import Boxes
+from home import Home, until
+
+pytestmark = ON_SSH_BOXES
+
+POOL = "targets: {pool: {kind: ssh, hosts: [boxb, boxa]}}\n"
+# Prints its machine, then runs until it is stopped.
+HOLD = ("bash", "-c", "hostname; exec sleep 600")
+
+
+@pytest.fixture
+def home(tmp_path: Path, ssh_boxes: Boxes) -> Iterator[Home]:
+    made = Home(tmp_path)
+    made.environ["PATH"] = f"{ssh_boxes.bin}:{made.environ['PATH']}"
+    made.configure(POOL)
+    yield made
+
+
+def host_of(home: Home, run_id: str) -> str:
+    def log() -> str:
+        return home.gofer("logs", run_id, status=None, cwd=home.root).out.strip()
+
+    return until(log, f"the log of {run_id}")
+
+
+def test_runs_go_to_all_machines_and_every_verb_reaches_the_right_one(home: Home, tmp_path: Path) -> None:
+    nodes = home.gofer("-c", "pool", "list", "nodes").out
+    assert all(host in nodes for host in ("boxa", "boxb"))
+    elsewhere = tmp_path / "an other"
+    elsewhere.mkdir()
+    runs = [home.submit("-c", "pool", *HOLD) for _ in range(2)]
+    assert sorted(host_of(home, run) for run in runs) == ["boxa", "boxb"]
+    listed = home.gofer("list", "runs", cwd=elsewhere)
+    assert listed.out.count("running") == 2, listed
+    assert "warning" not in listed.err
+    for run in runs:
+        shown = home.gofer("q", run, cwd=elsewhere).out
+        assert "running" in shown and host_of(home, run) in shown
+        assert " runs\n" in home.gofer("why", run, cwd=elsewhere).out
+        there = home.gofer("ssh", run, "hostname", cwd=elsewhere).out.strip()
+        assert there == host_of(home, run)
+    assert home.gofer("abort", "--grace", "0s", *runs, cwd=elsewhere).out.split()[1::2] == ["cancelled"] * 2
+    again = home.gofer("resubmit", "-Q", runs[0], cwd=elsewhere).out.strip()
+    assert host_of(home, again) in ("boxa", "boxb")
+    (home.folder / "gofer.yaml").unlink()
+    home.gofer("abort", "--grace", "0s", again, cwd=elsewhere)
+    assert home.view(again)["state"] == "cancelled"
+
+
+def test_a_run_that_waits_says_why_from_any_folder(home: Home, tmp_path: Path) -> None:
+    cpus = max(int(line.split()[2].partition("/")[2]) for line in _nodes(home))
+    holding = [home.submit("-c", "pool", "--cpus", str(cpus), *HOLD) for _ in range(2)]
+    assert len({host_of(home, run) for run in holding}) == 2
+    third = home.submit("-c", "pool", "--cpus", str(cpus), "true")
+    said = home.gofer("why", third, cwd=tmp_path).out
+    assert "CPU" in said and "held by" in said
+    home.gofer("abort", "--grace", "0s", third, *holding, cwd=tmp_path)
+
+
+def _nodes(home: Home) -> list[str]:
+    return home.gofer("-c", "pool", "list", "nodes").out.splitlines()[1:]
+
+
+def test_a_machine_that_is_down_leaves_the_others_in_use(home: Home, ssh_boxes: Boxes) -> None:
+    ssh_boxes.lines["boxb"].cut()
+    ssh_boxes.lines["boxb"].set(Fault("refuse"))
+    run = home.finish("-c", "pool", "hostname")
+    assert home.log(run["id"]) == "boxa\n"
+    assert "down" in home.gofer("-c", "pool", "list", "nodes").out

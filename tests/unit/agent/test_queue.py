@@ -1,0 +1,126 @@
+"""The queue's file: idempotent, all or nothing, in order, set aside when damaged."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gofer.queue.database import OWN_GRACE, Queue
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Iterator[Queue]:
+    one = Queue(str(tmp_path / "engine"))
+    yield one
+    one.close()
+
+
+def body(request_id: str, *, priority: int = 0) -> dict[str, Any]:
+    return {"id": request_id, "priority": priority, "command": ["true"]}
+
+
+def add_array(queue: Queue, request_id: str, rows: int) -> None:
+    queue.add(body(request_id), [(f"{request_id}-{row}", row, {"x": str(row)}) for row in range(rows)])
+
+
+def ids(queue: Queue) -> list[str]:
+    return [entry.id for entry in queue.load_open()]
+
+
+def end(queue: Queue, run_id: str) -> None:
+    (entry,) = [one for one in queue.load_open() if one.id == run_id]
+    entry.state = "succeeded"
+    queue.save([entry])
+
+
+def test_adding_twice_is_adding_once(queue: Queue) -> None:
+    assert queue.add(body("r1"), [("r1", None, None)])
+    assert not queue.add({**body("r1"), "command": ["other"]}, [("r1", None, None)])
+    assert ids(queue) == ["r1"]
+    assert queue.load_request("r1") == body("r1")
+
+
+def test_a_request_is_added_whole_or_not_at_all(queue: Queue) -> None:
+    queue.add(body("r1"), [("r1", None, None)])
+    with pytest.raises(sqlite3.IntegrityError):
+        queue.add(body("r2"), [("r2-0", 0, {}), ("r1", 1, {})])
+    assert ids(queue) == ["r1"]
+    assert queue.add(body("r2"), [("r2-0", 0, {})])
+
+
+def test_only_one_of_two_connections_adds(queue: Queue) -> None:
+    other = Queue(queue.engine)
+    assert [one.add(body("r1"), [("r1", None, None)]) for one in (queue, other)] == [True, False]
+    other.close()
+
+
+def test_a_change_by_another_is_noticed(queue: Queue) -> None:
+    before = queue.version()
+    assert queue.version() == before
+    other = Queue(queue.engine)
+    other.add(body("r1"), [("r1", None, None)])
+    assert queue.version() != before
+    other.close()
+
+
+def test_what_was_saved_is_loaded(queue: Queue) -> None:
+    add_array(queue, "g1", 1)
+    (entry,) = queue.load_open()
+    assert (entry.args, entry.row, entry.request, entry.state) == ({"x": "0"}, 0, "g1", "queued")
+    entry.state, entry.attempt, entry.gpus, entry.boot = "running", 2, [[0, 1], [2, 3]], "boot"
+    entry.attempts.append({"number": 1, "state": "failed"})
+    queue.save([entry])
+    (again,) = queue.load_open()
+    assert (again.state, again.attempt, again.gpus, again.boot) == ("running", 2, [[0, 1], [2, 3]], "boot")
+    assert again.attempts == [{"number": 1, "state": "failed"}]
+
+
+def test_the_order_is_priority_then_arrival(queue: Queue) -> None:
+    for run_id, priority in [("low", -1), ("first", 0), ("second", 0), ("high", 7)]:
+        queue.add(body(run_id, priority=priority), [(run_id, None, None)])
+    ordered = sorted(queue.load_open(), key=lambda one: one.order)
+    assert [one.id for one in ordered] == ["high", "first", "second", "low"]
+    assert [queue.waiting_ahead(one.id) for one in ordered] == [0, 1, 2, 3]
+
+
+def test_cancels_reach_runs_rows_and_groups_that_are_open(queue: Queue) -> None:
+    queue.add(body("r1"), [("r1", None, None)])
+    add_array(queue, "g1", 3)
+    add_array(queue, "g2", 2)
+    end(queue, "g1-0")
+    queue.ask_cancel(["g1", "g2-1", "unknown"], 2.5)
+    assert queue.load_cancels() == [("g1-1", 2.5), ("g1-2", 2.5), ("g2-1", 2.5)]
+    queue.ask_cancel(["r1"], None)
+    assert dict(queue.load_cancels())["r1"] == OWN_GRACE
+
+
+def test_observing_a_group_tells_of_all_its_rows_and_unknown_ids_are_left_out(queue: Queue) -> None:
+    queue.add(body("r1"), [("r1", None, None)])
+    add_array(queue, "g1", 2)
+    assert [seen.id for seen in queue.observe(["r1", "g1", "nobody", "g1-1"])] == [
+        "r1",
+        "g1-0",
+        "g1-1",
+        "g1-1",
+    ]
+
+
+def test_a_damaged_file_is_set_aside_and_a_new_one_begun(queue: Queue, tmp_path: Path) -> None:
+    queue.add(body("r1"), [("r1", None, None)])
+    queue.close()
+    path = Path(queue.path)
+    path.write_bytes(b"this is not a database, nor was it ever one" * 100)
+    again = Queue(queue.engine)
+    assert ids(again) == []
+    again.close()
+    kept = [one.name for one in path.parent.iterdir() if ".damaged-" in one.name]
+    assert any(name.startswith("queue.db.damaged-") for name in kept)
+
+
+def test_the_file_is_private(queue: Queue) -> None:
+    assert Path(queue.path).stat().st_mode & 0o777 == 0o600
+    assert Path(queue.engine).stat().st_mode & 0o777 == 0o700

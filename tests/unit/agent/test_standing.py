@@ -1,0 +1,126 @@
+"""What a waiting run lacks: from a queue's file alone, by the scheduler's own arithmetic."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gofer.backends.queue_waiting_reason import explain
+from gofer.core import processes
+from gofer.queue import why_waiting
+from gofer.queue.database import Queue
+from gofer.queue.leases import Leases
+
+CORES = len(os.sched_getaffinity(0))
+
+
+def add(queue: Queue, name: str, gpus: int, *, held: list[list[int]] | None = None, **changes: Any) -> None:
+    """A run of one node on a target of two nodes with two GPUs each; `held` are its GPUs when it runs."""
+    run = f"r261116-000000-{name}"
+    layout = {"nodes": 1, "gpus_per_node": gpus, "procs_per_node": 1, "cpus_per_proc": 0}
+    body = {
+        "id": run,
+        "layout": layout,
+        "gpus": 4,
+        "block": 2,
+        "time_limit_s": None,
+        "priority": 0,
+        "store": "",
+    }
+    queue.add({**body, **changes}, [(run, None, None)])
+    if held is not None:
+        (entry,) = [one for one in queue.load_open() if one.id == run]
+        entry.state, entry.gpus, entry.started_at = "running", held, time.time()
+        queue.save([entry])
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> str:
+    return str(tmp_path / "engine")
+
+
+def waiting(engine: str, name: str) -> dict[str, Any]:
+    found = why_waiting.waiting(engine, f"r261116-000000-{name}")
+    assert found is not None
+    return found
+
+
+def test_gpus_that_are_free_but_not_on_one_node(engine: str) -> None:
+    with closing(Queue(engine)) as queue:
+        add(queue, "aaaaaa", 1, held=[[0]])
+        add(queue, "bbbbbb", 1, held=[[3]])
+        add(queue, "cccccc", 2)
+    found = waiting(engine, "cccccc")
+    assert found["lacks"] == ["gpus"]
+    words = "it needs 2 GPUs (2 of 4 free, not 2 on one node); held by aaaaaa (1 GPU), bbbbbb (1 GPU)"
+    assert explain(found) == (words, 0, None)
+
+
+def test_an_estimate_needs_every_limit_that_it_depends_on(engine: str) -> None:
+    with closing(Queue(engine)) as queue:
+        add(queue, "aaaaaa", 2, held=[[0, 1]], time_limit_s=100.0)
+        add(queue, "bbbbbb", 2, held=[[2, 3]])
+        add(queue, "cccccc", 2)
+        add(queue, "dddddd", 2)
+    estimate = waiting(engine, "cccccc")["estimate"]
+    assert estimate == pytest.approx(time.time() + 100.0, abs=50.0)
+    assert waiting(engine, "dddddd")["estimate"] is None
+
+
+def test_a_run_that_does_not_wait_has_nothing_to_explain(engine: str) -> None:
+    with closing(Queue(engine)) as queue:
+        add(queue, "aaaaaa", 1, held=[[0]])
+    assert why_waiting.waiting(engine, "r261116-000000-aaaaaa") is None
+    assert why_waiting.waiting(engine, "r261116-000000-zzzzzz") is None
+
+
+def test_only_the_largest_holders_are_named(engine: str) -> None:
+    with closing(Queue(engine)) as queue:
+        for index in range(4):
+            add(queue, f"run{index}", 1, held=[[index]])
+        for index in range(4, 6):
+            add(queue, f"run{index}", 1, held=[[]], layout=_cpus(CORES))
+        add(queue, "wait00", 1, layout={**_cpus(1), "gpus_per_node": 1})
+    words = explain(waiting(engine, "wait00")).why
+    assert words.startswith(
+        f"it needs 1 GPU (0 of 4 free) and 1 CPU (0 of {CORES} free); held by run0 (1 GPU), "
+    )
+    assert words.endswith(" and 2 more")
+
+
+def test_a_run_that_is_next_says_so(engine: str) -> None:
+    with closing(Queue(engine)) as queue:
+        add(queue, "aaaaaa", 1)
+    assert explain(waiting(engine, "aaaaaa")).why == "nothing: it is the next to start"
+
+
+def test_a_run_that_is_being_stopped_says_so(engine: str) -> None:
+    with closing(Queue(engine)) as queue:
+        add(queue, "aaaaaa", 1)
+        queue.ask_cancel(["r261116-000000-aaaaaa"], None)
+    assert explain(waiting(engine, "aaaaaa")).why == "it is about to be stopped, as was asked"
+
+
+def test_gpus_of_another_queue_are_somebody_elses(engine: str, tmp_path: Path) -> None:
+    me = processes.identify(os.getpid())
+    assert me is not None
+    leases = str(tmp_path)
+    assert Leases(leases, "/another/queue").take({3: me})
+    with closing(Queue(engine)) as queue:
+        add(queue, "aaaaaa", 4, leased=True, block=4)
+        add(queue, "bbbbbb", 4, leased=False, block=4)
+    shared = why_waiting.waiting(engine, "r261116-000000-aaaaaa", leases=leases)
+    own = why_waiting.waiting(engine, "r261116-000000-bbbbbb", leases=leases)
+    assert shared is not None
+    assert own is not None
+    assert explain(shared).why == "it needs 4 GPUs (3 of 4 free); held by another queue of yours (1 GPU)"
+    assert own["fits"]
+
+
+def _cpus(count: int) -> dict[str, int]:
+    return {"nodes": 1, "gpus_per_node": 0, "procs_per_node": 1, "cpus_per_proc": count}

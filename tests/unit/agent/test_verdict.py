@@ -1,0 +1,90 @@
+"""What the ends of the ranks amount to, and the record that says so."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from gofer.core.states import Reason, State
+from gofer.node import verdict
+from gofer.node.out_of_memory import Kills
+from gofer.node.verdict import RunningSince, Verdict
+from gofer.node.watch import ProcessEnd, ProcessesOutcome
+
+DONE, FAILED = ProcessEnd(0, 10, 0, None, 5.0), ProcessEnd(1, 11, 7, None, 4.0)
+KILLED = ProcessEnd(1, 11, None, 9, 4.0)
+
+
+def judge(outcome: ProcessesOutcome, *tail: str) -> Verdict:
+    with closing(Kills()) as kills:
+        return verdict.judge(outcome, tail=lambda rank: list(tail), kills=kills, limit_s=90.0)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state", "reason", "words"),
+    [
+        (ProcessesOutcome([DONE], None, None), State.SUCCEEDED, None, None),
+        (
+            ProcessesOutcome([DONE, FAILED], FAILED, None),
+            State.FAILED,
+            Reason.EXIT_CODE,
+            "rank 1 exited with 7",
+        ),
+        (ProcessesOutcome([KILLED], KILLED, None), State.FAILED, Reason.SIGNAL, "killed by SIGKILL (9)"),
+        (ProcessesOutcome([DONE], None, "time-limit"), State.FAILED, Reason.TIME_LIMIT, "90 s"),
+        (ProcessesOutcome([DONE], None, "user"), State.CANCELLED, Reason.USER, "aborted"),
+        (ProcessesOutcome([DONE], None, "peer"), State.CANCELLED, Reason.USER, "another node failed"),
+        (ProcessesOutcome([DONE], None, "shutdown"), State.LOST, Reason.NODE_FAILURE, "told to end"),
+    ],
+)
+def test_outcomes(outcome: ProcessesOutcome, state: State, reason: Reason | None, words: str | None) -> None:
+    found = judge(outcome)
+    assert (found.state, found.reason) == (state, reason)
+    assert (words or "") in (found.detail or "")
+
+
+def test_the_log_may_tell_of_memory() -> None:
+    assert judge(ProcessesOutcome([FAILED], FAILED, None), "MemoryError").reason == Reason.OUT_OF_MEMORY
+
+
+def test_a_signal_that_has_no_name() -> None:
+    odd = ProcessEnd(0, 10, None, 60, 1.0)
+    assert "signal 60" in (judge(ProcessesOutcome([odd], odd, None)).detail or "")
+
+
+def test_the_record_names_the_first_failure_and_every_rank() -> None:
+    outcome = ProcessesOutcome([FAILED, DONE], FAILED, None)
+    found = Verdict(State.FAILED, Reason.EXIT_CODE, "words")
+    record = verdict.exit_record(
+        3, found, outcome=outcome, tail=lambda rank: [f"tail of {rank}"], running=RunningSince(2.0, 0.0)
+    )
+    assert (record["node"], record["state"], record["reason"], record["exit_code"]) == (
+        3,
+        "failed",
+        "exit-code",
+        7,
+    )
+    assert record["first_failure"] == {
+        "rank": 1,
+        "exit_code": 7,
+        "signal": None,
+        "at": 4.0,
+        "tail": ["tail of 1"],
+    }
+    assert [(one["rank"], one["pid"], one["exit_code"]) for one in record["ranks"]] == [
+        (0, 10, 0),
+        (1, 11, 7),
+    ]
+    assert (record["started_at"], record["elapsed_s"] > 0) == (2.0, True)
+
+
+def test_the_record_of_what_never_ran() -> None:
+    found = Verdict(State.FAILED, Reason.SETUP, "set-up ended with 1")
+    record = verdict.exit_record(0, found, outcome=None, tail=lambda rank: [], running=None)
+    assert (record["exit_code"], record["started_at"], record["elapsed_s"], record["ranks"]) == (
+        None,
+        None,
+        0.0,
+        [],
+    )

@@ -1,0 +1,159 @@
+"""The target of a run from any folder: whose settings are believed, and what the ledger keeps of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from unit.ops.desk import Desk
+from unit.ops.run_folders import make_record
+
+from gofer.backends.registry import Kinds
+from gofer.backends.slurm.options import SlurmOptions
+from gofer.config.target_definition import TargetDefinition, define, defined_settings
+from gofer.errors import CheckFailed, ConfigError, TargetGone
+from gofer.model.run import CodeOrigin
+from gofer.ops.maintenance.rebuild import rebuild
+from gofer.ops.runs import run_origin
+from gofer.ops.runs.observe import refresh
+from gofer.ops.session import Session
+from gofer.tracking.ledger import RunRow
+
+RUN = "r261116-091233-k9qd4x"
+LAB = "targets: {lab: {kind: slurm, folder: /far/one, partition: gpu, store: fs}}\n"
+STORES = "stores: {fs: {url: 'file:///nowhere/shared'}}\n"
+
+
+def configure(folder: Path, text: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "gofer.yaml").write_text(text)
+    return folder
+
+
+def at(desk: Desk, folder: Path) -> Session:
+    folder.mkdir(parents=True, exist_ok=True)
+    return Session(folder=folder, environ=desk.environ, say=desk.said.append)
+
+
+def sent(desk: Desk, text: str = LAB + STORES) -> RunRow:
+    """A run on `lab`, as a submission from the project of the desk records it."""
+    configure(desk.project, text)
+    session = at(desk, desk.project)
+    definition = run_origin.define(session, "lab", "file:///nowhere/shared")
+    record = make_record(RUN, target="lab", backend="slurm")
+    return desk.add(record, definition=definition, project=run_origin.project_of(session))
+
+
+def folder_option(session: Session, row: RunRow) -> str:
+    options = session.of_run(row).settings.target("lab").options
+    assert isinstance(options, SlurmOptions)
+    return options.folder
+
+
+def test_the_project_as_it_is_now_wins_then_the_ledger(desk: Desk, tmp_path: Path) -> None:
+    row = sent(desk)
+    same_name = configure(tmp_path / "b", LAB.replace("/far/one", "/far/another") + STORES)
+    assert folder_option(at(desk, same_name), row) == "/far/one"
+    configure(desk.project, LAB.replace("/far/one", "/far/moved") + STORES)
+    assert folder_option(at(desk, same_name), row) == "/far/moved"
+    configure(desk.project, "targets: {lab: {kind: local}}\n")  # another kind is another target
+    assert folder_option(at(desk, same_name), row) == "/far/one"
+    configure(desk.project, "targets: {lab: [\n")
+    assert folder_option(at(desk, same_name), row) == "/far/one"
+    os.unlink(desk.project / "gofer.yaml")
+    desk.project.rmdir()
+    assert folder_option(at(desk, same_name), row) == "/far/one"
+    assert folder_option(at(desk, tmp_path / "c"), row) == "/far/one"
+
+
+def test_a_folder_of_somebody_else_is_not_believed(desk: Desk, tmp_path: Path) -> None:
+    row = sent(desk)
+    configure(desk.project, LAB.replace("/far/one", "/far/stolen") + STORES)
+    os.chown(desk.project, 12345, 12345)
+    assert folder_option(at(desk, tmp_path / "c"), row) == "/far/one"
+
+
+def test_a_record_of_a_store_gives_a_name_and_no_more(desk: Desk, tmp_path: Path) -> None:
+    theirs = configure(tmp_path / "theirs", LAB.replace("/far/one", "/far/evil") + STORES)
+    row = desk.add(make_record(RUN, target="lab", backend="slurm", code=CodeOrigin(folder=str(theirs))))
+    with pytest.raises(TargetGone, match=r"the target `lab` of k9qd4x .*ann@bench in `.*/theirs`"):
+        at(desk, tmp_path / "c").backend_of(row)
+    mine = configure(tmp_path / "mine", LAB.replace("/far/one", "/far/mine") + STORES)
+    assert folder_option(at(desk, mine), row) == "/far/mine"
+
+
+def test_one_target_that_is_gone_does_not_keep_the_others_from_being_asked(desk: Desk) -> None:
+    desk.add(make_record(RUN, target="lab", backend="slurm"))
+    other = desk.add(make_record("r261116-091234-bbbbbb"))
+    desk.folder(other.id).exit("succeeded")
+    with pytest.raises(TargetGone):
+        refresh(desk.session)
+    assert desk.get(other.id).state == "succeeded"
+
+
+def test_no_secret_is_kept_and_nothing_is_sent_without_it(desk: Desk, tmp_path: Path) -> None:
+    text = (
+        "targets:\n"
+        "  lab: {kind: slurm, folder: /far/one, store: blob, partition: '${env:PART:-gpu}',\n"
+        "        prelude: 'export WANDB_API_KEY=canary-in-prelude'}\n"
+        "stores:\n"
+        "  blob: {url: 'az://box/pre', account: acct, sas: '${secret:acct-sas}', endpoint: 'http://127.0.0.1:1'}\n"
+    )
+    row = sent(desk, text)
+    kept = desk.session.ledger.definition(row.definition) or ""
+    assert "canary" not in kept
+    assert "${secret:acct-sas}" in kept and "${env:PART:-gpu}" in kept
+    definition = TargetDefinition.from_json(kept)
+    assert definition.withheld == ("prelude",)
+    assert definition == TargetDefinition.from_json(definition.to_json())
+    elsewhere = at(desk, tmp_path / "c")
+    run_origin.check_whole(elsewhere, row)  # the project still has it
+    os.unlink(desk.project / "gofer.yaml")
+    with pytest.raises(CheckFailed, match="`prelude`, which may hold a secret"):
+        run_origin.check_whole(elsewhere, row)
+    settings = elsewhere.of_run(row).settings
+    assert settings.store("blob").options.sas == "${secret:acct-sas}"
+    assert settings.store("blob").url == "az://box@acct/pre"
+
+
+def test_values_are_read_again_as_they_were_written(desk: Desk) -> None:
+    odd = "{kind: slurm, account: '007', gpus_per_node: 8, requeue: no, extra: ['--x=1', y]}"
+    configure(desk.project, f"targets: {{lab: {odd}}}\n")
+    settings = at(desk, desk.project).settings
+    definition = TargetDefinition.from_json(define(settings, "lab").to_json())
+    again = defined_settings(definition, settings.paths, settings.environ, Kinds())
+    assert again.target("lab").options == settings.target("lab").options
+
+
+def test_a_rebuilt_ledger_knows_where_runs_came_from(desk: Desk) -> None:
+    row = sent(desk)
+    rebuild(desk.session)
+    found = desk.get(RUN)
+    assert (found.project, found.definition) == (row.project, row.definition)
+    assert desk.session.ledger.definition(row.definition)
+
+
+PARTS = {"target": "a", "kind": "b", "project": "c", "store": "d", "store_entries": {"map": {}}}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, '{"target": 1}', "5"])
+def test_a_definition_that_is_none_is_refused_in_words(text: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        TargetDefinition.from_json(text)
+
+
+@pytest.mark.parametrize("options", [{"map": "x"}, {"map": 5}, {}, 5, None, {"map": {"a": None}}])
+def test_a_definition_with_other_options_is_refused_in_words(options: object) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        TargetDefinition.from_json(json.dumps({**PARTS, "withheld": [], "options": options}))
+
+
+@pytest.mark.parametrize("part", ["target", "kind", "project", "store"])
+@pytest.mark.parametrize("value", [1, None, ["x"], {"map": {}}, "a\0b"])
+def test_a_definition_with_other_names_is_refused_in_words(part: str, value: object) -> None:
+    whole = {**PARTS, "withheld": [], "options": {"map": {}}}
+    assert TargetDefinition.from_json(json.dumps(whole)).target == "a"
+    with pytest.raises(ConfigError, match="cannot be read"):
+        TargetDefinition.from_json(json.dumps({**whole, part: value}))

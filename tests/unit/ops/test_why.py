@@ -1,0 +1,70 @@
+"""Why a run stands where it stands, for who has only the store: runs of another machine."""
+
+from __future__ import annotations
+
+import time
+
+from unit.ops.desk import Desk
+from unit.ops.run_folders import T0, make_group, make_record
+
+from gofer.core.states import State
+from gofer.ops.runs.why import why
+
+ID = "r261116-091233-k9qd4x"
+
+
+def test_a_run_that_waits_elsewhere_says_where(desk: Desk) -> None:
+    row = desk.add(state="queued")
+    found = why(desk.session, row)
+    assert found.words == "it stands in the queue of bench, which can be asked only there"
+    assert found.next == ("gofer target show local", "gofer abort k9qd4x")
+
+
+def test_a_run_that_failed_elsewhere_is_explained_from_its_folder(desk: Desk) -> None:
+    folder = desk.folder(ID)
+    failure = {"rank": 5, "exit_code": None, "signal": 11, "at": T0 + 4, "tail": ["last words"]}
+    folder.exit("failed", node=1, reason="signal", exit_code=139, first_failure=failure)
+    folder.exit("cancelled", node=0, reason="user")
+    record = make_record(nodes=2, procs=4)
+    row = desk.add(record, state="failed", reason="signal", exit_code=139, ended_at=T0 + 5)
+    found = why(desk.session, row)
+    assert found.words == "rank 5 was killed by signal 11 (SIGSEGV)"
+    assert found.failure is not None
+    assert (found.failure.node, found.failure.tail) == (1, ("last words",))
+    assert found.next == ("gofer logs k9qd4x --rank 5", "gofer resubmit k9qd4x")
+
+
+def test_a_run_that_runs_elsewhere_shows_its_signs_of_life(desk: Desk) -> None:
+    now = time.time()
+    folder = desk.folder(ID)
+    folder.log(b"step 1\n")
+    folder.log(b"", rank=1)
+    folder.heartbeat(now - 60, [{"index": 0, "utilisation": 97.0, "memory_used_mib": 1000}])
+    row = desk.add(make_record(procs=2), state="running", started_at=now - 100)
+    found = why(desk.session, row)
+    assert found.life is not None
+    assert found.life.beat_age_s is not None
+    assert 59 <= found.life.beat_age_s < 120
+    assert found.life.log_age_s is not None
+    assert [gpu.utilisation for gpu in found.life.beats[0].gpus] == [97.0]
+
+
+def test_a_store_that_is_gone_is_named_and_the_rest_told(desk: Desk) -> None:
+    row = desk.add(state="failed", reason="exit-code", exit_code=3, store="file:///nowhere/at/all")
+    found = why(desk.session, row)
+    assert found.words is not None
+    assert found.words.startswith("exited with 3")
+
+
+def test_every_state_has_an_answer(desk: Desk) -> None:
+    for number, state in enumerate(State):
+        row = desk.add(make_record(f"r261116-09123{number % 10}-bcd{number:03d}"), state=state.value)
+        document = why(desk.session, row).to_json()
+        assert (document["state"], document["id"]) == (state.value, row.id)
+
+
+def test_rows_of_a_group_repeat_their_group(desk: Desk) -> None:
+    group = desk.add(make_group("r261116-091233-grpgrp", 3))
+    row = desk.get("r261116-091233-grpgrp-1")._replace(state="failed", reason="exit-code", exit_code=1)
+    assert why(desk.session, row).next == ("gofer resubmit --failed grpgrp",)
+    assert group.kind == "group"

@@ -1,0 +1,3 @@
+"""The fixtures of tests/snapshot."""
+
+from snapshot.conftest import desk as desk

@@ -1,0 +1,141 @@
+"""Times and permission bits of a snapshot's files: every name in its place, and nothing believed unseen."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from snapshot.desk import LONG_AGO_S, Desk
+
+from gofer.core import file_times
+from gofer.errors import SnapshotError
+from gofer.node.checkout import CheckoutError
+from gofer.snapshot import load, restore
+
+KEY = "runs/one/file-times"
+NAMES = (
+    "b.py",
+    "a.py",
+    "Z.py",
+    "ä.py",
+    "\uffee.py",
+    "😀.py",
+    "sub/x.py",
+    "sub.py",
+    "sub-x/y.py",
+    "sub/deep/z",
+)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def stamps(folder: Path) -> dict[str, tuple[int, int]]:
+    """Modification time and permission bits of everything in the folder."""
+    found = {}
+    for above, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            status = os.lstat(os.path.join(above, name))
+            found[os.path.relpath(os.path.join(above, name), folder)] = (
+                status.st_mtime_ns,
+                status.st_mode & 0o777,
+            )
+    return found
+
+
+def fill(desk: Desk) -> None:
+    """Names whose order differs by letters and by bytes, each with a time and a mode of its own."""
+    desk.write(dict.fromkeys(NAMES, "same"))
+    desk.write({"one\udcff": "not UTF-8", "empty": "", "big": b"x" * (17 << 20)})
+    (desk.project / "link").symlink_to("a.py")
+    os.utime(desk.project / "link", ns=(1, 7_000_000_001), follow_symlinks=False)
+    for number, path in enumerate(sorted(desk.project.rglob("*"))):
+        if not path.is_symlink():
+            path.chmod(
+                (0o755, 0o700, 0o775)[number % 3] if path.is_dir() else (0o644, 0o600, 0o755)[number % 3]
+            )
+    for number, path in enumerate(sorted(desk.project.rglob("*"), reverse=True)):
+        if not path.is_symlink():
+            os.utime(path, ns=(0, (LONG_AGO_S + number) * 1_000_000_000 + number))
+
+
+def restored(desk: Desk, name: str) -> Path:
+    """The project as a run would have it, from a snapshot taken now."""
+    taken = desk.take()
+    desk.store.put(KEY, taken.encode_times())
+    restore(desk.store, taken.id, desk.place / name, times_key=KEY)
+    return desk.place / name
+
+
+def test_every_file_and_folder_has_its_own_time_and_mode(desk: Desk) -> None:
+    fill(desk)
+    due = stamps(desk.project)
+    umask = os.umask(0o002)
+    try:
+        assert stamps(restored(desk, "first")) == due
+        assert stamps(restored(desk, "from the cache")) == due
+        (desk.project / "sub/x.py").write_text("changed a moment ago")
+        assert stamps(restored(desk, "changed")) == stamps(desk.project)
+        os.umask(0o077)
+        assert stamps(restored(desk, "just after")) == stamps(desk.project)
+    finally:
+        os.umask(umask)
+
+
+def test_a_touch_reaches_the_next_run_and_the_snapshot_stays_the_same(desk: Desk) -> None:
+    desk.write({"a": "1", "b": "2"})
+    first = desk.take()
+    os.utime(desk.project / "a", ns=(0, 5_000_000_005))
+    (desk.project / "b").chmod(0o640)
+    second = desk.take()
+    assert first.id == second.id
+    assert stamps(restored(desk, "out"))["a"] == (5_000_000_005, 0o644)
+    assert stamps(restored(desk, "again"))["b"][1] == 0o640
+
+
+def test_sockets_and_folders_that_nobody_may_enter_do_no_harm(desk: Desk) -> None:
+    desk.write({"a": "1", "locked/b": "2", "z": "3"})
+    os.mkfifo(desk.project / "pipe")
+    os.utime(desk.project / "a", ns=(0, 1_000_000_000))
+    os.utime(desk.project / "z", ns=(0, 2_000_000_000))
+    (desk.project / "locked").chmod(0o500)
+    found = stamps(restored(desk, "out"))
+    assert (found["a"][0], found["z"][0], found["locked"][1]) == (1_000_000_000, 2_000_000_000, 0o700)
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda data: data[:-3],
+        lambda data: data[:90],
+        lambda data: b"",
+        lambda data: data.replace(b"times 1", b"times 9"),
+        lambda data: data[:83] + zlib.compress(b"\0" * 19),
+        lambda data: data[:83] + zlib.compress(b"\0" * 21),
+        lambda data: data[:83] + zlib.compress(b"\0" * (1 << 28)),
+        lambda data: data[:19] + b"0" * 64 + data[83:],
+    ],
+)
+def test_a_forged_object_is_refused_and_leaves_nothing(desk: Desk, forge: Callable[[bytes], bytes]) -> None:
+    desk.write({"a": "1", "b": "2"})
+    taken = desk.take()
+    desk.store.put(KEY, forge(taken.encode_times()))
+    with pytest.raises((SnapshotError, CheckoutError), match="file times"):
+        restore(desk.store, taken.id, desk.place / "out", times_key=KEY)
+    assert not (desk.place / "out").exists()
+
+
+def test_times_and_modes_out_of_bounds_stay_within(desk: Desk) -> None:
+    desk.write({"a": "1", "b": "2"})
+    taken = desk.take()
+    manifest = load(desk.store, taken.id)
+    wild = file_times.FileTimes([], [(2**63 - 1, 0o107777), (-(2**63), 0o104755)])
+    desk.store.put(KEY, file_times.encode(taken.id, wild))
+    assert file_times.decode(desk.store.get(KEY), manifest).entries[0] == (2**63 - 1, 0o777)
+    restore(desk.store, taken.id, desk.place / "out", times_key=KEY)
+    assert os.stat(desk.place / "out" / "b").st_mode == 0o100755

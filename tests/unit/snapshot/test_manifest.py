@@ -1,0 +1,66 @@
+"""Names in JSON, ids, and what differs between two snapshots."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from snapshot.desk import Desk
+
+from gofer.core.manifest import differences, list_files
+from gofer.core.snapshot_names import ManifestError, compute_id, decode_name, encode_name
+from gofer.snapshot import load
+
+NAMES = st.one_of(
+    st.binary(min_size=1), st.text(min_size=1).map(lambda text: text.encode("utf-8", "replace"))
+).filter(lambda name: b"\0" not in name)
+
+
+@given(NAMES)
+def test_any_name_survives_json(name: bytes) -> None:
+    assert decode_name(json.loads(json.dumps(encode_name(name)))) == name
+
+
+@given(NAMES, NAMES)
+def test_two_names_are_never_written_alike(one: bytes, two: bytes) -> None:
+    assert (encode_name(one) == encode_name(two)) == (one == two)
+
+
+@pytest.mark.parametrize("text", ["", "\0", "\0AA==", "a\0", "\ud800", "\0\u00e9", None, 3, ["a"]])
+def test_what_is_no_name_is_refused(text: object) -> None:
+    with pytest.raises(ManifestError):
+        decode_name(text)
+
+
+def test_the_id_tells_paths_and_listings_apart() -> None:
+    """No two different trees give the hash the same bytes."""
+    one, two = b"1" * 32, b"2" * 32
+    ids = {
+        compute_id(pairs)
+        for pairs in ([], [(b"", one)], [(b"", two)], [(b"", one), (b"a", two)], [(b"", one), (b"b", two)])
+    }
+    assert len(ids) == 5
+
+
+def test_what_was_added_removed_and_changed(desk: Desk) -> None:
+    desk.write({"same": "1", "edited": "1", "gone": "1", "sub/gone": "1", "mode": "1"})
+    os.symlink("same", desk.project / "link")
+    old = load(desk.store, desk.take().id)
+    desk.write({"edited": "2", "sub/new é": "1"})
+    for name in ("gone", "sub/gone", "link"):
+        (desk.project / name).unlink()
+    os.symlink("edited", desk.project / "link")
+    (desk.project / "mode").chmod(0o755)
+    new = load(desk.store, desk.take().id)
+    assert differences(old, new) == (("sub/new é",), ("gone", "sub/gone"), ("edited", "link", "mode"))
+    assert differences(new, new) == ((), (), ())
+    assert [(entry.path, entry.kind, entry.size) for entry in list_files(new)] == [
+        (b"edited", "f", 1),
+        (b"link", "l", 0),
+        (b"mode", "x", 1),
+        (b"same", "f", 1),
+        ("sub/new é".encode(), "f", 1),
+    ]
