@@ -1,4 +1,4 @@
-"""The queue of one machine: its database, its supervisor, the agents, and the leases of GPUs.
+"""The queue of one machine: database, supervisor, agents and GPU leases.
 
 Standard library only, Python 3.8 and newer: see gofer.core.
 """

@@ -1,6 +1,4 @@
-"""A run that holds resources: what it was granted, which of its agents are left, and how far its stopping
-has got.
-"""
+"""A run that holds CPUs and GPUs: its grant, its agents that still work, and the requests to stop it."""
 
 from __future__ import annotations
 
@@ -19,11 +17,14 @@ from gofer.queue.agent_pool import Share
 from gofer.queue.database import OWN_GRACE, QueuedRun
 from gofer.queue.scheduler import Demand, Grant
 
+# An agent that has not ended this long after a request to stop gets the next, harder request.
 _STUCK_S = 15.0
 
 
 class Active:
-    """One run from its start, or from the moment a new supervisor found it (`adopted`), to its end."""
+    """One run from its start to its end. `adopted`: an earlier supervisor started the run, and this one found
+    it.
+    """
 
     def __init__(self, entry: QueuedRun, request: dict[str, Any], grant: Grant, *, adopted: bool) -> None:
         self.entry = entry
@@ -51,18 +52,20 @@ class Active:
 
     @property
     def where(self) -> tuple[str, str, int, dict[str, Any]]:
-        """The store, run, attempt and request, as gofer.node.rendezvous.machines asks for them."""
+        """The store, run, attempt and request: the arguments that gofer.node.rendezvous.machines expects."""
         return self.store, self.entry.id, self.entry.attempt, self.request
 
     def ask_to_stop(self, grace_s: float) -> None:
-        """Again with another grace begins anew: who was patient may have lost patience."""
+        """Plan the requests to stop. A call with another grace replaces the plan: a person may shorten the
+        grace.
+        """
         if grace_s != self.entry.cancel_grace_s:
             self.entry.cancel_grace_s = grace_s
             self._requests = self._plan_requests()
             self.next_request_at = -math.inf
 
     def next_request(self, now: float) -> int | None:
-        """The signal that its agents are due now to have it stopped; None when it is not time for one."""
+        """The signal to send to the agents now so that the run stops; None when none is due."""
         if now < self.next_request_at:
             return None
         number, patience_s = next(self._requests)
@@ -70,7 +73,9 @@ class Active:
         return number
 
     def _plan_requests(self) -> Iterator[tuple[int, float]]:
-        """Each with the time it is given: gently, firmly, and then the agent itself is stuck."""
+        """Signals, each with the seconds to wait before the next: first a gentle stop, then an immediate
+        stop, then SIGKILL for an agent that is stuck.
+        """
         grace_s = self.entry.cancel_grace_s
         if grace_s == OWN_GRACE:
             yield STOP, self.request["grace_s"] + _STUCK_S
@@ -81,7 +86,9 @@ class Active:
             yield signal.SIGKILL, _STUCK_S
 
     def message(self, share: Share, *, engine: str, port: int) -> dict[str, Any]:
-        """What the agent of one node is told, besides the request itself."""
+        """What the agent of one node receives in addition to the request: its place, arguments and code
+        folder.
+        """
         entry, layout = self.entry, self.request["layout"]
         place = launch.NodePlace(
             run_id=entry.id,
@@ -100,24 +107,26 @@ class Active:
         return {"place": place._asdict(), "args": entry.args, "code": code}
 
     def _copy_name(self, share: Share) -> str:
-        """Agents copy the one of an array for their rows: see gofer.node.row_folders. Any other run gets a
-        fresh copy for each node and attempt.
+        """The rows of an array share one working copy, which agents copy further (see
+        gofer.node.row_folders). Any other run gets a fresh copy for each node and attempt.
         """
         return "code" if self.entry.row is not None else f"{share.attempt}-{share.node}"
 
 
 def spool_folder(engine: str, request_id: str) -> str:
-    """Where the runs of a request write what goes to a store that is not a folder; laid out as a store."""
+    """The folder where the runs of a request write their files when their store is not a folder. The uploader
+    sends the files on. The layout is that of a store.
+    """
     return os.path.join(engine, "spool", request_id)
 
 
 def unsent_folder(engine: str, run_id: str) -> str:
-    """Where the folder of a run is kept that could not be brought to its store."""
+    """Where the folder of a run is kept when its files could not be sent to the store."""
     return os.path.join(engine, "unsent", run_id)
 
 
 def demand_of(request: dict[str, Any], *, cores: int) -> Demand:
-    """What a run of this request needs. More CPUs than there are is all of them."""
+    """What a run of this request needs. A request for more CPUs than the machine has means all of them."""
     layout, nodes = request["layout"], len(own_nodes(request))
     cpus = nodes * layout["procs_per_node"] * layout["cpus_per_proc"]
     return Demand(

@@ -1,7 +1,7 @@
-"""An agent process: takes one share of a run after another from its supervisor, and outlives it.
+"""An agent process: does one share of a run after another for its supervisor, and outlives the supervisor.
 
-It lives in a cgroup of its own where the machine allows one. When its supervisor is gone it finishes the
-share it has, sees to it that there is a supervisor again, and leaves.
+The agent has a cgroup of its own where the machine allows one. When the supervisor is gone, the agent
+finishes its share, makes sure that a supervisor runs again, and ends.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Worker:
         self._rows = RowFolders()
 
     def serve(self) -> None:
-        """Until the supervisor closes the connection or is gone."""
+        """Do shares until the supervisor closes the connection or is gone. Blocks."""
         processes.adopt_orphans()
         while True:
             line = self._next_line()
@@ -56,19 +56,19 @@ class Worker:
                 break
             self._watch.begin()
             node = self._node(self._task(json.loads(line)))
-            with self._held(node.task):
+            with self._copies_in_use(node.task):
                 status = node.run()
             self._watch.end()
             os.chdir("/")
             if node.rows is not None:
                 node.rows.left(node.changes) if node.is_clear else node.rows.abandon()
-            self._tell(f"done {status}")
+            self._report(f"done {status}")
         if self._cgroup is not None:
             cgroups.leave(CGROUP_PREFIX)
             cgroups.remove(self._cgroup)
         if self._has_open_runs():
-            pause(_BREATH_S)
-            wake.ensure(self.engine)  # it did not leave, it was killed, and runs wait for another
+            pause(_RESTART_PAUSE_S)
+            wake.ensure(self.engine)  # runs still wait, so the supervisor was killed
 
     def _node(self, task: Task) -> Node:
         rows = self._rows if task.args else None
@@ -81,7 +81,7 @@ class Worker:
             cgroup=self._cgroup,
             stage=fetch if rows is not None or task.code == own else shared_copy.stage_with(link, stage),
             folders=self._folders(task),
-            tell=self._tell,
+            tell=self._report,
             spared=self._spared,
         )
         node.rows = rows
@@ -105,7 +105,9 @@ class Worker:
             queue.close()
 
     def _next_line(self) -> bytes:
-        """Empty when the supervisor is gone, also when it was killed in the middle of a line."""
+        """The next line from the supervisor. Empty when the supervisor is gone, even in the middle of a
+        line.
+        """
         try:
             line = self._incoming.readline()
         except ConnectionError:
@@ -113,7 +115,9 @@ class Worker:
         return line if line.endswith(b"\n") else b""
 
     def _task(self, message: dict[str, Any]) -> Task:
-        """Requests and environments are large and the same for all rows of an array: they come once."""
+        """The share that a message describes. The request and the private values are large and the same for
+        all rows of an array, so the supervisor sends them only once.
+        """
         if "request" in message:
             self._request, self._private = message["request"], Private(**message["private"])
         place = NodePlace(**message["place"])
@@ -128,26 +132,26 @@ class Worker:
     def _work_folder(self, task: Task) -> str:
         return work_folders.work_folder(self.engine, str(task.request["id"]))
 
-    def _held(self, task: Task) -> ContextManager[None]:
+    def _copies_in_use(self, task: Task) -> ContextManager[None]:
         copies = os.path.dirname(task.code)
         is_away = work_folders.is_away(self.engine, copies)
         return work_folders.held(copies) if is_away else contextlib.nullcontext()
 
-    def _tell(self, words: str) -> None:
+    def _report(self, words: str) -> None:
         try:
             self._connection.sendall(words.encode() + b"\n")
         except OSError:
-            pass  # the supervisor is gone; its successor reads the folder
+            pass  # the supervisor is gone; the next one reads the run folder
 
     def _on_orphaned(self) -> None:
         pid = wake.replace(self.engine)
         if pid is not None:
-            self._spared.add(pid)  # it is in this cgroup until it has left it
+            self._spared.add(pid)  # the new supervisor starts inside this agent's cgroup and then leaves it
 
 
 CGROUP_PREFIX = cgroups.AGENT_PREFIX
-# A supervisor that cannot live must not be started over and over at the speed of the machine.
-_BREATH_S = 0.3
+# A wait before a new supervisor is started: one that fails at once must not be restarted in a busy loop.
+_RESTART_PAUSE_S = 0.3
 
 
 def cgroup_name(who: processes.ProcessIdentity) -> str:
@@ -155,7 +159,9 @@ def cgroup_name(who: processes.ProcessIdentity) -> str:
 
 
 def _join_cgroup(parent: str | None) -> str | None:
-    """Done once for each agent: the kernel takes about ten milliseconds for it."""
+    """Join a new cgroup; its path, or None. Called once per agent, since the kernel needs about 10 ms for
+    it.
+    """
     me = processes.identify(os.getpid())
     if parent is None or me is None:
         return None

@@ -1,5 +1,5 @@
-"""The agents of one machine as their supervisor sees them: hire, assign, hear from, signal, sweep up
-behind.
+"""The supervisor's side of the agents: start them, assign shares, receive their reports, and end what a dead
+agent left running.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gofer.node import cgroups
 from gofer.node.watch import REQUESTS
 from gofer.queue.agent import CGROUP_PREFIX, Worker, cgroup_name
 
-# How long an agent with nothing to do may take to leave.
+# How long an agent with nothing to do may take to end.
 _PATIENCE_S = 5.0
 
 
@@ -52,7 +52,7 @@ class Member:
         self._heard = b""
 
     def hear(self) -> list[str] | None:
-        """The lines said since the last call; None when the agent is gone and all it said was heard."""
+        """The lines received since the last call; None when the agent is gone and every line was received."""
         try:
             data = self.connection.recv(65536)
         except BlockingIOError:
@@ -66,7 +66,7 @@ class Member:
 
 
 class AgentPool:
-    """Forks agents and keeps them for the next share. Single-threaded, one per supervisor."""
+    """Forks agents and reuses each for the next share. Single-threaded; one pool per supervisor."""
 
     def __init__(self, engine: str) -> None:
         self.engine = engine
@@ -79,18 +79,18 @@ class AgentPool:
 
     @property
     def connections(self) -> list[int]:
-        """What to wait on for news."""
+        """The file descriptors that become readable when `news` has something to return."""
         return list(self._members)
 
     def hire(self, count: int) -> list[Member]:
-        """That many agents with nothing to do; new ones are forked when there are too few."""
+        """`count` agents with nothing to do. Forks new agents when there are too few."""
         idle = [one for one in self._members.values() if one.share is None][:count]
         return idle + [self._fork() for _ in range(count - len(idle))]
 
     def assign(self, member: Member, share: Share, message: dict[str, Any], request: dict[str, Any]) -> None:
         """Give an idle agent a share.
 
-        `request` holds what is sent only when the agent does not have it yet.
+        `request` is the large part of the message. It is sent only when the agent does not have it yet.
         """
         member.share = share
         if member.request_id != request["request"]["id"]:
@@ -100,12 +100,12 @@ class AgentPool:
         try:
             member.connection.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
-            pass  # it is gone, which its connection will tell
+            pass  # the agent is gone; `news` finds this out from the connection
         finally:
             member.connection.setblocking(False)
 
     def news(self) -> list[News]:
-        """What agents have said or what became of them since the last call."""
+        """What agents reported since the last call, and which agents died. Does not block."""
         found = []
         for member in list(self._members.values()):
             lines = member.hear()
@@ -120,7 +120,7 @@ class AgentPool:
         return found
 
     def dismiss(self, keep: int) -> None:
-        """Let idle agents beyond `keep` go."""
+        """End idle agents beyond `keep`."""
         idle = [one for one in self._members.values() if one.share is None]
         for member in idle[keep:]:
             self._bury(member)
@@ -129,7 +129,8 @@ class AgentPool:
         del self._members[member.connection.fileno()]
         member.connection.close()
         if member.share is not None or not _ends_within(member.who.pid, _PATIENCE_S):
-            # Half dead, with work in hand, or stopped: it is not to be waited for.
+            # The agent closed its connection with a share unfinished, or does not end by itself. Do not
+            # wait for it.
             processes.send(member.who, signal.SIGKILL)
             _ends_within(member.who.pid, _PATIENCE_S)
         self._end_cgroup(member.who)
@@ -138,10 +139,10 @@ class AgentPool:
     def sweep(
         self, store: str, share: Share, who: ProcessIdentity | None, *, spared: Collection[int]
     ) -> None:
-        """End every process that a dead agent left, however far it ran away; `spared` are at work elsewhere.
+        """End every process that a dead agent left, also one in another session or process group.
 
-        What the agents of the other nodes look after is theirs to end. An agent that found the share taken up
-        before is alive, and so is its cgroup.
+        The processes `spared` work for other runs. Processes of the run's other agents on this machine are
+        left to those agents. When the agent `who` is still alive, its cgroup is left alone.
         """
         if who is not None and not processes.is_alive(who):
             self._end_cgroup(who)
@@ -164,7 +165,9 @@ class AgentPool:
             _ends_within(pid, 0.0)
 
     def _orphans(self, table: dict[int, processes.Stat], spared: Collection[int]) -> set[int]:
-        """What came to this process when an agent died: the only children of it that are no agents."""
+        """Processes that the kernel gave to this process when their agent died. They are its only children
+        that are not agents.
+        """
         members = {member.who.pid for member in self._members.values()}
         return processes.descendants(os.getpid(), table, spared=members.union(spared))
 
@@ -174,7 +177,8 @@ class AgentPool:
 
     def _fork(self) -> Member:
         ours, theirs = socket.socketpair()
-        # Requests to stop must wait until the agent can hear them.
+        # The signals are blocked around the fork, so that a request to stop waits until the agent can
+        # handle it.
         signal.pthread_sigmask(signal.SIG_BLOCK, REQUESTS)
         pid = os.fork()
         if pid == 0:
@@ -188,7 +192,7 @@ class AgentPool:
 
 
 def _ends_within(pid: int, timeout_s: float) -> bool:
-    """Whether a child ends in that time; it is reaped then."""
+    """Whether a child ends within the time. Reaps the child when it has ended."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:
@@ -207,7 +211,7 @@ def _be_agent(engine: str, connection: socket.socket, cgroup_parent: str | None)
     try:
         gc.disable()
         os.setsid()
-        # Above all the supervisor's own lock: held here, it would keep a successor out.
+        # Above all the supervisor's lock: an open copy here would keep the next supervisor from taking it.
         close_all_but({0, 1, 2, connection.fileno()})
         Worker(engine, connection, cgroup_parent).serve()
         status = 0

@@ -1,7 +1,7 @@
-"""The queue of one machine: an SQLite file that submitters write to and one supervisor works off.
+"""The queue of one machine: an SQLite file. Submitters add runs, and one supervisor works them off.
 
-Adding is idempotent by run id. Every change is committed before it is acted on, so whatever is killed, the
-file and the run folders together say what happened.
+Adding is idempotent by run id. Every change is committed before the supervisor acts on it. Whatever is
+killed, the file and the run folders together show what happened.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gofer.queue.database_file import QueueFile
 
 T = TypeVar("T")
 
-# A cancel with no grace of its own uses the job's; SQL has no way to say "asked for, unspecified".
+# Stored for a cancel without a grace of its own, which uses the grace of the job. NULL means "no cancel".
 OWN_GRACE = -1.0
 
 
@@ -61,7 +61,7 @@ class QueuedRun:
             setattr(self, name, json.loads(value) if name in _AS_JSON else value)
 
     def saved(self) -> list[Any]:
-        """The values that a supervisor changes, as the queue keeps them."""
+        """The values that a supervisor changes, encoded for the database."""
         return [
             json.dumps(getattr(self, name)) if name in _AS_JSON else getattr(self, name) for name in _SAVED
         ]
@@ -73,7 +73,7 @@ class QueuedRun:
 
 
 class QueueStatus(NamedTuple):
-    """What an observer is told of a run."""
+    """The state of a run as clients see it."""
 
     id: str
     state: str
@@ -86,16 +86,16 @@ class QueueStatus(NamedTuple):
     attempts: list[dict[str, Any]]
 
 
-_TOLD = QueueStatus._fields[1:]
-_SEEN = ", ".join(QueueStatus._fields)
+_REPORTED = QueueStatus._fields[1:]
+_STATUS_COLUMNS = ", ".join(QueueStatus._fields)
 _OPEN = "state IN ('queued', 'starting', 'running')"
 
 
 class Queue:
-    """A connection to the queue; one thread, one process. sqlite3's own errors pass through.
+    """A connection to the queue, for one thread of one process. Errors of sqlite3 pass through.
 
-    What commands ask for (`add`, `ask_cancel`, `observe`) is done in a new file when the old one is damaged;
-    the run folders keep what was started from being started again.
+    When the file is damaged, `add`, `ask_cancel` and `observe` make a new file and continue there. A run that
+    was started is not started again: its run folder prevents this.
     """
 
     def __init__(self, engine: str) -> None:
@@ -109,12 +109,16 @@ class Queue:
         self._db.close()
 
     def version(self) -> int:
-        """Changes whenever another connection has committed something; Replaced when none can any more."""
+        """A number that changes whenever another connection commits. Replaced when the file has been
+        replaced, so that no other connection can commit to this one.
+        """
         self.file.check_same()
         return int(self._db.execute("PRAGMA data_version").fetchone()[0])
 
     def _mending(self, act: Callable[[], T]) -> T:
-        """Do what may be done again; once more, in a new file, when this one turns out to be damaged."""
+        """Call `act`, and call it again in a new file when this file is damaged. `act` must be safe to
+        repeat.
+        """
         try:
             return act()
         except sqlite3.DatabaseError as error:
@@ -127,9 +131,9 @@ class Queue:
     def add(
         self, body: dict[str, Any], runs: Iterable[tuple[str, int | None, dict[str, str] | None]]
     ) -> bool:
-        """Queue a request with its runs, all or nothing; False when it was there already.
+        """Queue a request with all its runs, or nothing; False when the request was there already.
 
-        Runs that ended in a queue that was lost since are taken as the store remembers them.
+        Runs that ended in an earlier queue file, now lost, get the outcome that the store has recorded.
         """
         return self._mending(lambda: self._add(body, list(runs)))
 
@@ -148,12 +152,14 @@ class Queue:
                     for run_id, row, args in runs
                 ),
             )
-            changes = ", ".join(f"{name} = ?" for name in _TOLD)
+            changes = ", ".join(f"{name} = ?" for name in _REPORTED)
             self._db.executemany(f"UPDATE runs SET {changes} WHERE id = ?", _ended_before(body))
         return True
 
     def ask_cancel(self, ids: Iterable[str], grace_s: float | None) -> None:
-        """Mark runs, or every run of a group, for the supervisor to end; ended ones are left alone."""
+        """Mark runs, or every run of a group, for the supervisor to stop. Runs that have ended are left
+        alone.
+        """
         grace = OWN_GRACE if grace_s is None else max(0.0, grace_s)
         values = [(grace, run_id, run_id) for run_id in ids]
         query = f"UPDATE runs SET cancel_grace_s = ? WHERE (id = ? OR request = ?) AND {_OPEN}"
@@ -162,7 +168,7 @@ class Queue:
     def observe(self, ids: Iterable[str]) -> list[QueueStatus]:
         """The runs with these ids, and all runs of these groups."""
         wanted = list(ids)
-        query = f"SELECT {_SEEN} FROM runs WHERE id = ? OR request = ?"
+        query = f"SELECT {_STATUS_COLUMNS} FROM runs WHERE id = ? OR request = ?"
         return self._mending(
             lambda: [
                 QueueStatus._make((*row[:-1], json.loads(row[-1])))
@@ -226,14 +232,16 @@ class Queue:
 
 
 def _ended_before(body: dict[str, Any]) -> list[list[Any]]:
-    """The values of _TOLD and the id of runs that ended in a queue that is lost; the store remembers them."""
+    """The runs of the request that ended in an earlier, lost queue, from the list in the store: values of
+    _REPORTED, then the id.
+    """
     try:
         with open(os.path.join(body.get("store", ""), run_layout.ends_key(body["id"])), "rb") as file:
             lines = list(files.read_lines(file.read()))
     except OSError:
         return []
     return [
-        [json.dumps(line[name]) if name in _AS_JSON else line[name] for name in (*_TOLD, "id")]
+        [json.dumps(line[name]) if name in _AS_JSON else line[name] for name in (*_REPORTED, "id")]
         for line in lines
-        if all(name in line for name in (*_TOLD, "id"))
+        if all(name in line for name in (*_REPORTED, "id"))
     ]

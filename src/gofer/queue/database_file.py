@@ -1,4 +1,4 @@
-"""The file of the queue: made, brought up to date, and set aside when it is damaged."""
+"""The file of the queue: create it, bring its tables up to date, and set it aside when it is damaged."""
 
 from __future__ import annotations
 
@@ -36,18 +36,20 @@ CREATE INDEX IF NOT EXISTS runs_cancelled ON runs (seq) WHERE cancel_grace_s IS 
 
 
 class Replaced(Exception):
-    """Another file has the queue's name now: who has the old one open talks to nobody."""
+    """The queue's path names another file now. Changes to the old file reach nobody."""
 
 
 class QueueFile:
-    """One path, and which file it was when it was opened last."""
+    """The path of the queue, with the inode of the file that was opened last."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._file: int | None = None
 
     def open(self) -> sqlite3.Connection:
-        """A file that cannot be opened for damage is set aside; other errors of sqlite3 pass through."""
+        """Open the file. A damaged file is set aside and replaced by a new one; other errors of sqlite3 pass
+        through.
+        """
         try:
             connection = _connect(self.path)
         except sqlite3.DatabaseError as error:
@@ -59,17 +61,23 @@ class QueueFile:
         return connection
 
     def check_same(self) -> None:
-        """Replaced when there is another file. One that is gone may still be worked off by who has it."""
+        """Raise Replaced when the path names another file. A file that was only removed is still usable by
+        the processes that have it open.
+        """
         if _inode(self.path) not in (self._file, None):
             raise Replaced(self.path)
 
     def set_aside_if(self, error: BaseException) -> bool:
-        """Whether the error tells of damage; then the file is out of the way, for whoever wants to see it."""
-        if type(error) is not sqlite3.DatabaseError:  # the class of corrupt files, and not of its subclasses
+        """Whether the error means that the file is damaged. If so, the file is renamed, and kept for
+        inspection.
+        """
+        # A corrupt file raises exactly this class; its subclasses are other errors.
+        if type(error) is not sqlite3.DatabaseError:
             return False
         with open(f"{self.path}.aside", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            # Another file that has the name by now is a good one, made by whoever was faster.
+            # When the path names another file by now, another process has already set the damaged one
+            # aside.
             if self._file is not None and _inode(self.path) == self._file:
                 suffix = f".damaged-{time.time_ns()}"
                 for ending in ("-wal", "-shm", ""):
@@ -92,7 +100,7 @@ def _connect(path: str) -> sqlite3.Connection:
         db.execute("PRAGMA synchronous = FULL")
         found = db.execute("PRAGMA user_version").fetchone()[0]
         if found > _VERSION:
-            raise sqlite3.OperationalError(f"it is of version {found}, made by a newer gofer")
+            raise sqlite3.OperationalError(f"the queue has version {found}; a newer gofer made it")
         if found < _VERSION:
             with db:
                 db.execute("BEGIN IMMEDIATE")

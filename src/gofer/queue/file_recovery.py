@@ -1,8 +1,8 @@
-"""Keeps the files of a command whose agent was killed, before its working copy is removed.
+"""Keep the files that a command wrote when its agent was killed, before the working copy is removed.
 
-The supervisor starts a process for it and does not wait: a copy may be large and the store on another disk.
-The process counts as the agent of its share until it ends. When it is killed too, the files are left as they
-are.
+The supervisor starts a process for this and does not wait: a copy may be large and the store on another disk.
+The process counts as the agent of its share until it ends. When this process is killed too, the files are
+left as they are.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gofer.queue.agent_pool import Share
 
 
 class Recovery:
-    """What one supervisor has recovered."""
+    """The recovery processes of one supervisor."""
 
     def __init__(self, engine: str) -> None:
         self._engine = engine
@@ -38,16 +38,17 @@ class Recovery:
     def start(
         self, share: Share, message: Dict[str, Any], request: Dict[str, Any], private: Private
     ) -> Optional[ProcessIdentity]:
-        """The process that keeps the files of a share whose agent is dead, with all its processes.
+        """Start a process that keeps the files of a share. The agent and all processes of the share must be
+        dead.
 
-        None when there is nothing to keep, or when a process has been started for it before. `message` is
-        what the agent was told, see `gofer.queue.active.Active.message`.
+        None when there is nothing to keep, or when a process was started for the share before. `message` is
+        what the agent received: see `gofer.queue.active.Active.message`.
         """
         record = None if share in self._begun else copy_record.read(self._path(share))
         if record is None or not _was_started(str(request["store"]), share):
             return None
         task = Task(request, NodePlace(**message["place"]), message["args"], record.code, private)
-        signal.pthread_sigmask(signal.SIG_BLOCK, REQUESTS)  # requests to stop are for commands
+        signal.pthread_sigmask(signal.SIG_BLOCK, REQUESTS)  # requests to stop are meant for commands
         pid = os.fork()
         if pid == 0:
             _keep_and_exit(task, record, self._path(share))
@@ -56,7 +57,7 @@ class Recovery:
         return processes.identify(pid)
 
     def end(self, share: Share) -> None:
-        """Nobody needs the record of this share any more."""
+        """Remove the record of this share and reap its process. Idempotent."""
         pid = self._begun.pop(share, None)
         if pid is not None:
             try:
@@ -85,7 +86,8 @@ def _keep_and_exit(task: Task, record: copy_record.CopyRecord, path: str) -> NoR
     try:
         os.setsid()
         close_all_but({0, 1, 2})
-        files.lock(path, fcntl.LOCK_EX)  # a process of a supervisor that was killed may be at work
+        # A recovery process of an earlier, killed supervisor may still be at work.
+        files.lock(path, fcntl.LOCK_EX)
         keep(task, record)
     except BaseException:
         traceback.print_exc()
@@ -94,12 +96,12 @@ def _keep_and_exit(task: Task, record: copy_record.CopyRecord, path: str) -> NoR
 
 
 def keep(task: Task, record: copy_record.CopyRecord) -> None:
-    """Keep the files as the agent would have. Blocks; can be called again after it was interrupted."""
+    """Keep the files as the agent would have done. Blocks; can be called again after an interruption."""
     keeping = Keeping(record.copies, None if record.tally is None else FileTally(record.tally))
     keeper = FileKeeper(task, task.place, keeping)
     keeper.resume(record)
-    diary = Diary(os.path.join(task.store, run_layout.node_key(*task.place[:3])))
+    events = Diary(os.path.join(task.store, run_layout.node_key(*task.place[:3])))
     try:
-        keeper.finish(diary.note)
+        keeper.finish(events.note)
     finally:
-        diary.close()
+        events.close()

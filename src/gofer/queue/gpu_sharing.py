@@ -1,4 +1,4 @@
-"""How one queue's pool of GPUs gives way to the other queues of the machine."""
+"""Share the GPUs of a machine between one queue's pool and the other queues of the machine."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gofer.queue.scheduler import Grant, Pool
 
 T = TypeVar("T")
 
-# Deep in a long queue nobody starts soon.
-_LOOKED_AT = 64
+# Only the first runs of the queue are checked: runs further back do not start soon.
+_CHECKED_RUNS = 64
 
 
 class Sharing:
-    """A pool whose GPUs other queues may hold. Runs whose GPUs are not shared cost nothing here."""
+    """A pool whose GPUs other queues may hold. Runs whose GPUs are not shared never touch the leases."""
 
     def __init__(self, engine: str, pool: Pool, journal: Journal) -> None:
         self._pool = pool
@@ -31,15 +31,17 @@ class Sharing:
         self._named: Set[int] = set()
 
     def look(self, waiting: Sequence[QueuedRun]) -> None:
-        """Which GPUs others hold, if any run that waits is to share them."""
-        wants = any(self._is_shared(one) for one in waiting[:_LOOKED_AT])
+        """Read which GPUs other queues hold, if a waiting run shares GPUs."""
+        wants = any(self._is_shared(one) for one in waiting[:_CHECKED_RUNS])
         nothing: set[int] = set()
         self._pool.foreign = self._ask(Leases.taken_by_others, nothing) if wants else nothing
 
     def take(
         self, starts: Iterable[tuple[QueuedRun, Grant]], teams: dict[str, list[Member]]
     ) -> list[tuple[QueuedRun, Grant]]:
-        """The starts that may be; the GPUs of the others were taken by another queue a moment ago."""
+        """The starts whose GPUs could be leased. Another queue took the GPUs of the others in the meantime;
+        their grants go back to the pool.
+        """
         allowed = []
         for entry, grant in starts:
             wanted = {gpu: one.who for one, gpus in zip(teams[entry.id], grant.gpus) for gpu in gpus}
@@ -59,13 +61,14 @@ class Sharing:
             self._ask(lambda leases: leases.release(freed), None)
 
     def wait(self) -> None:
-        """A run would start if others held fewer."""
+        """Tell the other queues that a run here waits for GPUs that they hold."""
         if self._pool.foreign:
             self._ask(Leases.wait, None)
 
     def _ask(self, question: Callable[[Leases], T], otherwise: T) -> T:
-        """The answer, or `otherwise` where leases cannot be had: then only runs with GPUs wait, and the log
-        of the supervisor names the problem once. It names each user once whose files are ignored.
+        """The answer of the leases, or `otherwise` when they cannot be used. Then only runs with GPUs wait,
+        and the supervisor's log names the problem once. The log also names, once, each user whose files are
+        ignored.
         """
         try:
             if self._leases is None:

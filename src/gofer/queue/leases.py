@@ -1,9 +1,9 @@
-"""Which GPUs of this machine are whose, between all people who run gofer on it.
+"""Leases say which queue holds which GPU of this machine, for all people who run gofer on it.
 
 Each person has a queue of their own. Each queue has one small file that says which GPUs it holds and whether
 it waits. Only the owner writes the file; everybody reads it. The files lie in a shared folder in which only
 the owner can remove or rename a file (the sticky bit, as in /dev/shm), so nobody can change what another
-person holds, and there is no common lock that one person could keep from the others.
+person holds. There is no common lock with which a person could block the others.
 
 A queue takes a GPU in two steps: it writes its claim, then it reads all other files. When another file
 claims the same GPU, the queue withdraws. Of two queues that claim at once, at least one reads after the
@@ -34,9 +34,9 @@ _MAX_BYTES = 1 << 16
 _MAX_FILES_OF_ONE = 64
 _MAX_GPU = 1023
 _CLAIM_TRIES = 5
-# A queue that still waits says so again every few seconds.
+# A waiting queue renews its claim every few seconds; an older claim no longer counts.
 _WAIT_EXPIRES_S = 20.0
-# A queue that says that it waits, and takes nothing, holds the others back for no longer than this.
+# A queue that claims to wait but takes no GPU holds the others back for at most this time.
 YIELD_AT_MOST_S = 600.0
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -46,7 +46,7 @@ class LeaseFolderError(Exception):
 
 
 class Holding(NamedTuple):
-    """What one queue's file says. `who` begins with the number of the user who owns the file."""
+    """The contents of one queue's file. `who` begins with the number of the user who owns the file."""
 
     who: str
     gpus: Dict[int, ProcessIdentity]
@@ -73,8 +73,8 @@ def is_safe(folder: str) -> bool:
 
 
 def _name_prefix() -> str:
-    """Containers may share a folder and see different processes: a lease means nothing to a queue that cannot
-    see its holder, so the process namespace is part of the name.
+    """How the names of lease files begin. The process namespace is part of the name: containers may share the
+    folder but see different processes, and a queue that cannot see a holder cannot check its lease.
     """
     namespace = os.stat("/proc/self/ns/pid").st_ino
     return f"{_PREFIX}-{os.uname().nodename}-{namespace}-"
@@ -97,7 +97,7 @@ class Leases:
         self.ignored: Dict[int, str] = {}
 
     def taken_by_others(self) -> set[int]:
-        """The GPUs that this queue may not take now. The queue no longer counts as waiting."""
+        """The GPUs that this queue may not take now. Afterwards this queue no longer counts as waiting."""
         mine, others = self._own(), self._others()
         if mine.waits:
             self._write(mine.gpus, waits=False)
@@ -110,7 +110,9 @@ class Leases:
         return {one.who: list(one.gpus) for one in self._others() if one.gpus}
 
     def take(self, wanted: Dict[int, ProcessIdentity]) -> bool:
-        """Hold these GPUs for these agents; False, and none of them is held, when another queue has one."""
+        """Lease these GPUs for these agents. False when another queue holds one of them; then none is
+        leased.
+        """
         mine = self._own()
         if self._must_yield(mine, self._others()):
             return False
@@ -119,7 +121,7 @@ class Leases:
             if not any(set(wanted) & set(one.gpus) for one in self._others()):
                 return True
             self._write(mine.gpus, waits=mine.waits)
-            pause(random.uniform(0.001, 0.01))  # the other one may only have tried, too
+            pause(random.uniform(0.001, 0.01))  # the other queue may be withdrawing its claim as well
         return False
 
     def release(self, gpus: Sequence[int]) -> None:
@@ -127,12 +129,12 @@ class Leases:
         self._write({gpu: who for gpu, who in mine.gpus.items() if gpu not in gpus}, waits=mine.waits)
 
     def wait(self) -> None:
-        """Say that this queue has a run that would start if it had GPUs."""
+        """Record that this queue has a run that waits only for GPUs."""
         self._write(self._own().gpus, waits=True)
 
     def _must_yield(self, mine: Holding, others: Sequence[Holding]) -> bool:
-        """Whether a queue of another user waits that holds less than this one, and not for too long. The time
-        counts for a user, not for a queue: a user can name queues as they like.
+        """Whether another user's queue waits that holds fewer GPUs than this one. A user is given way for a
+        limited time. The limit counts per user, not per queue, since a user can create any number of queues.
         """
         waiting = {_user_of(one) for one in others if one.waits and len(one.gpus) < len(mine.gpus)}
         now = time.monotonic()
@@ -169,8 +171,8 @@ class Leases:
                 self.ignored.setdefault(owner, words)
 
     def _own_path(self) -> str:
-        """Our file, or a name for it. Other users can occupy a name that they know; then the file gets a name
-        that nobody can guess.
+        """The path of this queue's file, which may not exist yet. When another user has taken the usual name,
+        the file gets a name that nobody can guess.
         """
         digest = hashlib.sha256(os.fsencode(self._queue)).hexdigest()[:16]
         stem = os.path.join(self._folder, f"{self._prefix}u{os.getuid()}-{digest}")
@@ -212,7 +214,7 @@ def _user_of(holding: Holding) -> int:
 
 
 def _read(path: str) -> Optional[Holding]:
-    """What the file says, without what dead agents held; None for a file that is absent or malformed."""
+    """What the file says, without leases of dead agents; None for a file that is absent or malformed."""
     try:
         fd = os.open(path, _READ)
     except OSError:
@@ -240,7 +242,9 @@ def _parsed(data: bytes, owner: int) -> Optional[Holding]:
 
 
 def _is_of(agent: ProcessIdentity, owner: int) -> bool:
-    """Whether the agent lives and is a process of the file's owner: nobody holds a GPU in another's name."""
+    """Whether the agent is alive and belongs to the file's owner. Nobody can hold a GPU in another person's
+    name.
+    """
     try:
         return os.stat(f"/proc/{agent.pid}").st_uid == owner and processes.is_alive(agent)
     except OSError:

@@ -1,4 +1,6 @@
-"""The supervisor as a program: one per queue, deaf to the terminal, its complaints in supervisor.log."""
+"""The supervisor as a program: one per queue. It ignores signals of the terminal and logs to
+supervisor.log.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +28,20 @@ _TAKEOVER_S = 10.0
 
 
 def main(engine: str) -> NoReturn:
-    """Supervise the queue in the folder `engine`, or leave at once when another supervisor does."""
+    """Supervise the queue in the folder `engine`, or end at once when another supervisor does."""
     status = 0
     try:
         for sig in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
             signal.signal(sig, signal.SIG_IGN)
         os.chdir("/")
-        widen_affinity()  # the queue is that of the machine, whichever shell started it
-        cgroups.leave(CGROUP_PREFIX)  # an agent that started this one ends whatever stays in its group
+        widen_affinity()  # the shell that started this program may be pinned to a few CPUs
+        # The agent that started this supervisor ends every process of its cgroup.
+        cgroups.leave(CGROUP_PREFIX)
         if _become_only(engine):
             processes.adopt_orphans()  # of agents that are killed
             gc.freeze()
             _supervise(engine)
-    except BaseException:  # the last words of a detached process go into its log
+    except BaseException:  # nobody waits for this process, so its error goes into its log
         traceback.print_exc()
         status = 1
     sys.stderr.flush()
@@ -50,8 +53,8 @@ def _supervise(engine: str) -> None:
     try:
         supervisor.run()
     except Replaced:
-        # A new process for the new file: agents at work are then nobody's children, as it expects them to be,
-        # and are found by what they wrote in their folders.
+        # A new supervisor process works off the new file. It finds the agents that are at work by their run
+        # folders, and expects them not to be its own children.
         supervisor.close()
         wake.spawn(engine)
     except sqlite3.DatabaseError as error:
@@ -60,7 +63,9 @@ def _supervise(engine: str) -> None:
 
 
 def _become_only(engine: str) -> bool:
-    """Hold the supervisor's lock for life; False when another supervisor is there and listening."""
+    """Take the supervisor's lock until the process ends; False when another supervisor holds it and
+    listens.
+    """
     make_folder(engine)
     fd = os.open(os.path.join(engine, "supervisor.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + _TAKEOVER_S
@@ -68,8 +73,8 @@ def _become_only(engine: str) -> bool:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            # The holder may be on its way out: it listens no more, and its last look at the queue may miss
-            # us.
+            # The holder may be about to end: it no longer listens, and it may not see a run that was just
+            # added. So wait for the lock as long as nobody listens.
             if wake.poke(engine) or time.monotonic() > deadline:
                 return False
             pause(0.02)

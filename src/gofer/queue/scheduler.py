@@ -1,9 +1,9 @@
-"""Which waiting runs start now: priority, then first come first served, with back-fill. Pure.
+"""Decide which waiting runs start now: by priority, then first come first served, with back-fill. Pure.
 
-A run that does not fit reserves its place: runs behind it may start only when that cannot delay it. They
-cannot when their time limit ends before it could start, or when both fit side by side. While nothing running
-has a time limit, no start can be foretold, and any run that fits may go ahead until the waiting one has been
-passed over for `PATIENCE_S`.
+The first run that does not fit is the head. Runs behind the head may start only when they cannot delay the
+head: when they end, by their time limit, before the head could start, or when both fit at the same time. When
+the runs that hold resources have no time limit, nobody can tell when the head could start. Then any run that
+fits may start before the head, until the head has waited for `PATIENCE_S`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class HeldGrant(NamedTuple):
 
 
 class Pool:
-    """The GPUs and CPUs of this machine, and which are taken; `foreign` GPUs are somebody else's."""
+    """The GPUs and CPUs of this machine, and which are taken. Other queues hold the `foreign` GPUs."""
 
     def __init__(self, cpus: int) -> None:
         self.cpus = cpus
@@ -85,7 +85,7 @@ class Pool:
             stop = min(start + demand.block, demand.target_gpus)
             blocks.append([index for index in range(start, stop) if index not in taken])
         nodes: list[list[int]] = []
-        # Nodes in blocks of their own first; then a block may serve two, since the nodes are all this
+        # First each node gets a block of its own. Then a block may serve two nodes, since all are this
         # machine.
         while len(nodes) < demand.nodes:
             roomy = [block for block in blocks if len(block) >= demand.gpus_per_node]
@@ -106,7 +106,7 @@ def choose(
     now: float,
     passed_over_s: float,
 ) -> tuple[list[tuple[T, Grant]], T | None]:
-    """The runs to start, in order, with their grants (taken from `pool`), and the one that waits at the head.
+    """The runs to start, in order, with their grants (taken from `pool`), and the head.
 
     `waiting` is in queue order; `passed_over_s` is how long its head has been waiting for room.
     """
@@ -150,13 +150,13 @@ def _harmless(
 
 
 def _beside(head: Demand, grant: Grant, pool: Pool, held: Sequence[HeldGrant]) -> bool:
-    """Whether the head could still start as early as before with this grant held for ever."""
+    """Whether the head could start as early as before even if this grant were never given back."""
     before = earliest(head, pool, held)
     return earliest(head, pool, [*held, HeldGrant(grant, math.inf)]) <= before
 
 
 def earliest(head: Demand, pool: Pool, held: Sequence[HeldGrant]) -> float:
-    """When the head fits if everything held runs to its limit; infinite when that cannot be told."""
+    """When the head fits if every run ends at its time limit; infinite when this cannot be known."""
     left = sorted(held, key=lambda one: one.ends_at)
     while left:
         ends_at = left[0].ends_at

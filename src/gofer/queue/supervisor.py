@@ -1,8 +1,8 @@
-"""The supervisor of one machine's queue: starts on demand, works it off, leaves when there is nothing to do.
+"""The supervisor of one machine's queue: starts on demand, works off the queue, ends when there is no work.
 
-It may be killed at any moment. Agents go on without it; the next supervisor (started by an agent that
-noticed, or by the next gofer command) finds them by their locks, and the rest in the queue and the run
-folders.
+The supervisor may be killed at any moment. Agents continue without it. An agent that notices this, or the
+next gofer command, starts another supervisor. The new supervisor finds the agents and everything else in the
+queue and the run folders.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from gofer.queue.gpu_sharing import Sharing
 from gofer.queue.journal import Journal
 
 LINGER_S = 3.0
-_ADOPTED_LOOK_S = 0.25
+_ADOPTED_CHECK_S = 0.25
 _AGAIN_S = 0.5
-_LEASE_LOOK_S = 1.0
+_LEASE_CHECK_S = 1.0
 _LONGEST_SLEEP_S = 5.0
 _LONGEST_DELAY_S = 60.0
 
 
 class Supervisor:
-    """One loop: hear what changed, settle what ended, start what fits, write it down. Single-threaded."""
+    """One loop: read what changed, settle what ended, start what fits, write it down. Single-threaded."""
 
     def __init__(self, engine: str) -> None:
         self.engine = engine
@@ -57,11 +57,11 @@ class Supervisor:
         self._fifo = -1
 
     def run(self) -> None:
-        """Until there has been nothing to do for a while."""
+        """Work off the queue until there has been nothing to do for LINGER_S. Blocks."""
         self._listen()
         while True:
             self._load()
-            self._hear()
+            self._receive()
             self._stop_asked()
             self._start_fitting()
             self.crew.dismiss(keep=self.pool.cpus)
@@ -82,18 +82,18 @@ class Supervisor:
         self._fifo = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
     def close(self) -> None:
-        """Listen no more: whoever pokes from here on is told that nobody is there."""
+        """Stop listening: from here on, `wake.poke` returns False."""
         os.close(self._fifo)
 
     def _sleep(self) -> None:
         now, wall = time.monotonic(), time.time()
         until = [now + _LONGEST_SLEEP_S, *(one.next_request_at for one in self.active.values())]
         if any(one.adopted for one in self.active.values()):
-            until.append(now + _ADOPTED_LOOK_S)
+            until.append(now + _ADOPTED_CHECK_S)
         if not self.journal.is_written:
             until.append(self._put_off_until)
         if self.pool.foreign and self.waiting:
-            until.append(now + _LEASE_LOOK_S)
+            until.append(now + _LEASE_CHECK_S)
         if self._idle_since is not None:
             until.append(self._idle_since + LINGER_S)
         until += [now + one.not_before - wall for one in self.waiting[:64] if one.not_before > wall]
@@ -103,7 +103,9 @@ class Supervisor:
             _drain(self._fifo)
 
     def _may_leave(self) -> bool:
-        """The FIFO is closed before the last look, so that nobody pokes into the void."""
+        """Whether the supervisor may end. The FIFO is closed before the last check of the queue: a run that
+        is added after that check gets a new supervisor, because its submitter finds nobody listening.
+        """
         if self.active or self.waiting or not self.journal.is_empty:
             self._idle_since = None
             return False
@@ -121,7 +123,7 @@ class Supervisor:
 
     # -- what changed
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         for share, what, at in self.crew.news():
             one = self.active.get(share.run_id)
             if one is None or share not in one.left:
@@ -131,10 +133,12 @@ class Supervisor:
             else:
                 self._agent_gone(one, share)
         for one in [one for one in self.active.values() if one.adopted]:
-            self._look_at(one)
+            self._check_adopted(one)
 
-    def _look_at(self, one: Active) -> None:
-        """Agents of an earlier supervisor report to nobody; their folder tells, and whether they live."""
+    def _check_adopted(self, one: Active) -> None:
+        """Check a run whose agents an earlier supervisor started. These agents cannot report to this one, so
+        read their run folder and check which are alive.
+        """
         if one.entry.state == State.STARTING and self._has_started(one):
             self._mark_running(one.entry, time.time())
         for share in [share for share, who in one.left.items() if not processes.is_alive(who)]:
@@ -171,7 +175,9 @@ class Supervisor:
             self.active[run_id].ask_to_stop(asked[run_id])
 
     def _take_over(self, entry: QueuedRun) -> None:
-        """A run that an earlier supervisor started: its agents may be alive, or have ended unseen."""
+        """Adopt a run that an earlier supervisor started. Its agents may be alive or have ended in the
+        meantime.
+        """
         request = self.journal.request(entry)
         grant = scheduler.Grant(entry.gpus, demand_of(request, cores=self.pool.cpus).cpus)
         self.pool.take(grant)
@@ -181,13 +187,16 @@ class Supervisor:
     # -- what ended
 
     def _agent_gone(self, one: Active, share: Share) -> None:
-        """An agent is done with its share, or dead; the rest of the attempt stands or falls with it."""
+        """An agent finished its share or died. When the share did not succeed, stop the run's other
+        agents.
+        """
         who = one.left.pop(share)
         record = files.read_json(os.path.join(one.store, run_layout.node_key(*share), run_layout.EXIT))
         if record is None and self._other_agent(one, share, who):
             return
         if record is None and one.entry.boot == self.boot:
-            # Nothing outlives a restart of the machine; the pids of before belong to others now.
+            # Only when the machine has not restarted since: no process outlives a restart, and the old pids
+            # belong to other processes now.
             busy = {agent.pid for other in self.active.values() for agent in other.left.values()}
             carrier = self.journal.carrier.pid
             self.crew.sweep(one.store, share, who, spared=busy if carrier is None else busy | {carrier})
@@ -201,7 +210,9 @@ class Supervisor:
             self._settle_when_all_ended(one)
 
     def _keep_files(self, one: Active, share: Share) -> bool:
-        """Whether a process keeps what the command of a dead agent wrote; it has the share until it ends."""
+        """Start a process that keeps the files of a dead agent's command; False when there is nothing to
+        keep. The process holds the share until it ends.
+        """
         message = one.message(share, engine=self.engine, port=0)
         who = self.recovery.start(share, message, one.request, self.journal.private(one.entry))
         if who is None:
@@ -211,14 +222,16 @@ class Supervisor:
         return True
 
     def _settle_when_all_ended(self, one: Active) -> None:
-        """The nodes on other machines are looked at until they have said how they ended, or are silent."""
+        """Settle the run, unless nodes on other machines have neither reported their end nor gone silent.
+        Such a run is checked again later.
+        """
         if one.spans and machines.was_begun(*one.where) and not machines.has_ended(*one.where):
             one.adopted = True
             return
         self._settle(one)
 
     def _other_agent(self, one: Active, share: Share, who: ProcessIdentity) -> bool:
-        """Whether the share turned out to be in the hands of another agent, of a queue that was lost."""
+        """Whether another live agent has the share. It was started for an earlier, lost queue file."""
         found = attempts.agent_of(one.store, *share)
         if found is None or found == who or not processes.is_alive(found):
             return False
@@ -227,7 +240,9 @@ class Supervisor:
         return True
 
     def _settle(self, one: Active) -> None:
-        """All agents of an attempt are gone: start it again, try again, or end."""
+        """All agents of an attempt are gone. Start the attempt again, queue another attempt, or end the
+        run.
+        """
         entry = one.entry
         del self.active[entry.id]
         self.sharing.give_back(one)
@@ -245,14 +260,16 @@ class Supervisor:
         if result.state in (State.QUEUED, State.LOST) and is_cancelled:
             result = result._replace(state=State.CANCELLED, reason=Reason.USER, detail="aborted")
         entry.attempts.append(attempts.describe(entry.attempt, result, entry.gpus, entry.started_at))
-        if not is_cancelled and _deserves_another(one, result):
+        if not is_cancelled and _may_retry(one, result):
             entry.not_before = time.time() + min(_LONGEST_DELAY_S, 2.0 ** (len(entry.attempts) - 1))
             self._wait_again(entry)
             return
         self._end(entry, result)
 
     def _try_again_later(self, entry: QueuedRun) -> None:
-        """The other machines were not free at the same time; each waits its own while before the next try."""
+        """The other machines were not free at the same time. Each waits for a random time before the next
+        try, so that two runs do not block each other again and again.
+        """
         if entry.cancel_grace_s is not None:
             self._end(entry, attempts.stopped_waiting("aborted while it waited for other machines"))
             return
@@ -271,7 +288,7 @@ class Supervisor:
         entry.reason = None if result.reason is None else result.reason.value
         entry.detail, entry.exit_code, entry.ended_at = result.detail, result.exit_code, result.ended_at
         if entry.attempts:
-            # Of an attempt that was lost early the start may not be known.
+            # An attempt that was lost early may have no known start.
             entry.started_at = next((at for one in entry.attempts if (at := one["started_at"])), None)
             entry.elapsed_s = sum(one["elapsed_s"] or 0.0 for one in entry.attempts)
         self.journal.ended(entry)
@@ -299,7 +316,8 @@ class Supervisor:
         if not self.waiting or self.pool.free_cpus <= 0 or now < self._put_off_until:
             return
         self.sharing.look(self.waiting)
-        # A clock that was set back must not hold a retry for longer than the longest delay.
+        # A retry further away than the longest delay means that the clock was set back; such a run starts
+        # now.
         ready = (one for one in self.waiting if not wall < one.not_before <= wall + _LONGEST_DELAY_S)
         held = [scheduler.HeldGrant(one.grant, one.ends_at) for one in self.active.values()]
         passed_over_s = now - self._head_since if self._head is not None else 0.0
@@ -317,13 +335,15 @@ class Supervisor:
         return demand_of(self.journal.request(entry), cores=self.pool.cpus)
 
     def _start(self, starts: list[tuple[QueuedRun, scheduler.Grant]]) -> None:
-        """Write the starts down first: a start that is not in the queue must not have happened."""
-        crews = self.crew.hire(sum(len(grant.gpus) for _, grant in starts))
-        teams = {entry.id: [crews.pop() for _ in grant.gpus] for entry, grant in starts}
-        starts = self.sharing.take(starts, teams)
+        """Start runs. The starts are committed to the queue before any agent receives its share, so that a
+        supervisor that takes over knows of every start.
+        """
+        hired = self.crew.hire(sum(len(grant.gpus) for _, grant in starts))
+        agents_of = {entry.id: [hired.pop() for _ in grant.gpus] for entry, grant in starts}
+        starts = self.sharing.take(starts, agents_of)
         for entry, grant in starts:
             entry.state, entry.boot, entry.gpus = State.STARTING.value, self.boot, grant.gpus
-            entry.agents = [list(member.who) for member in teams[entry.id]]
+            entry.agents = [list(member.who) for member in agents_of[entry.id]]
             entry.attempt += 1
             self.journal.note(entry)
         if not self.journal.save():
@@ -338,22 +358,22 @@ class Supervisor:
             one = Active(entry, self.journal.request(entry), grant, adopted=False)
             self.active[entry.id] = one
             self.journal.started(entry)
-            self._assign(one, teams[entry.id])
+            self._assign(one, agents_of[entry.id])
 
     def _no_longer_waiting(self, started: list[QueuedRun]) -> None:
         if self.waiting[: len(started)] == started:
-            del self.waiting[: len(started)]  # nearly always: they come off the front of a long queue
+            del self.waiting[: len(started)]  # the usual case, and fast for a long queue
         else:
             self.waiting = [one for one in self.waiting if one.state == State.QUEUED]
 
-    def _assign(self, one: Active, team: list[Member]) -> None:
+    def _assign(self, one: Active, agents: list[Member]) -> None:
         known = {"request": one.request, "private": self.journal.private(one.entry)._asdict()}
         port = _free_port()
-        for share, member in zip(sorted(one.left), team):
+        for share, member in zip(sorted(one.left), agents):
             self.crew.assign(member, share, one.message(share, engine=self.engine, port=port), known)
 
 
-def _deserves_another(one: Active, result: attempts.Outcome) -> bool:
+def _may_retry(one: Active, result: attempts.Outcome) -> bool:
     if result.reason is None or one.request["retries"] < len(one.entry.attempts):
         return False
     return result.reason.value in one.request["retry_on"]

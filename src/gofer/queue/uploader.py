@@ -1,7 +1,8 @@
-"""The supervisor's handle on the process that carries run folders to object stores.
+"""The supervisor's side of the process that sends run folders to object stores.
 
-It is told which runs to watch and which have ended. It may be killed at any moment: its supervisor starts
-another and tells it the same again, and what the store has already tells the new one where to go on.
+The supervisor says which runs to watch and which have ended. The process may be killed at any moment: the
+supervisor then starts another and repeats the messages. The new process lists the store to find out what is
+already there.
 """
 
 from __future__ import annotations
@@ -20,37 +21,39 @@ from gofer.queue import wake
 
 
 class Carried(NamedTuple):
-    """A run's folder is in its store for good, or (with `problem`) cannot be brought there."""
+    """The whole folder of an ended run is in its store, or could not be sent because of `problem`."""
 
     run_id: str
     problem: str | None
 
 
 class Carrier:
-    """One process for all runs whose store is not a folder; started when the first such run starts."""
+    """One process for all runs whose store is not a folder. The process starts with the first such run."""
 
     def __init__(self, engine: str) -> None:
         self._engine = engine
         self._connection: socket.socket | None = None
         self._heard = b""
-        self._told: dict[str, dict[str, Any]] = {}
+        self._messages: dict[str, dict[str, Any]] = {}
         self.pid: int | None = None
 
     @property
     def connections(self) -> list[int]:
-        """What to wait on for news."""
+        """The file descriptors that become readable when `news` has something to return."""
         return [] if self._connection is None else [self._connection.fileno()]
 
     def watch(self, run_id: str, request: dict[str, Any]) -> None:
-        """Send what the run writes, from now on."""
-        self._tell(_message(run_id, request))
+        """Send what the run writes, from now on. Idempotent; does not block."""
+        self._inform(_message(run_id, request))
 
     def finish(self, run_id: str, request: dict[str, Any], *, is_over: bool) -> None:
-        """The run has ended, and its line is in the list of ends; `is_over`: as the last of its request."""
-        self._tell(_message(run_id, request, ended=True, over=is_over))
+        """Send the rest of a run that has ended, then its line of `ends.jsonl`. `is_over`: the run was the
+        last of its request.
+        """
+        self._inform(_message(run_id, request, ended=True, over=is_over))
 
     def news(self) -> list[Carried]:
-        """What has become of finished runs since the last call."""
+        """The runs given to `finish` that are done since the last call. Does not block."""
         if self._connection is None:
             return []
         try:
@@ -65,18 +68,18 @@ class Carrier:
         *lines, self._heard = (self._heard + data).split(b"\n")
         found = [Carried(**json.loads(line)) for line in lines]
         for one in found:
-            self._told.pop(one.run_id, None)
+            self._messages.pop(one.run_id, None)
         return found
 
     def close(self) -> None:
-        """Let the process go; what it has not sent is told to the next one."""
+        """End the process and wait for it. The next supervisor's process sends what is left."""
         if self._connection is not None and self.pid is not None:
             self._connection.close()
             os.waitpid(self.pid, 0)
         self._connection = self.pid = None
 
-    def _tell(self, message: dict[str, Any]) -> None:
-        self._told[message["run"]] = message
+    def _inform(self, message: dict[str, Any]) -> None:
+        self._messages[message["run"]] = message
         if self._connection is None:
             self._start()
         else:
@@ -86,16 +89,16 @@ class Carrier:
         ours, theirs = socket.socketpair()
         pid = os.fork()
         if pid == 0:
-            _be_carrier(self._engine, theirs)
+            _run_uploader(self._engine, theirs)
         theirs.close()
         self._connection, self.pid, self._heard = ours, pid, b""
-        for message in self._told.values():
+        for message in self._messages.values():
             self._send(ours, message)
         ours.setblocking(False)
 
     def _start_again(self) -> None:
         self.close()
-        pause(0.05)  # a process that dies at once must not be forked as fast as it dies
+        pause(0.05)  # a process that dies at once must not be forked in a busy loop
         self._start()
 
     def _send(self, connection: socket.socket, message: dict[str, Any]) -> None:
@@ -103,7 +106,7 @@ class Carrier:
         try:
             connection.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
-            pass  # it is gone, which `news` will find
+            pass  # the process is gone; `news` finds this out and starts another
         finally:
             connection.setblocking(False)
 
@@ -115,17 +118,17 @@ def _message(
     return {**words, "ended": ended, "over": over}
 
 
-def _be_carrier(engine: str, connection: socket.socket) -> NoReturn:
+def _run_uploader(engine: str, connection: socket.socket) -> NoReturn:
     """In the forked child. Nothing may return into the supervisor's code."""
     status = 1
     try:
         os.setsid()
         signal.set_wakeup_fd(-1)
         close_all_but({0, 1, 2, connection.fileno()})
-        from gofer.queue.uploader_process import carry  # it needs much that no supervisor does
+        from gofer.queue.uploader_process import carry  # it imports much that the supervisor does not need
 
         if carry(engine, connection):
-            wake.ensure(engine)  # the supervisor did not leave, it was killed
+            wake.ensure(engine)  # work was left, so the supervisor was killed
         status = 0
     except BaseException:
         traceback.print_exc()

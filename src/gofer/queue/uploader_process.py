@@ -1,6 +1,7 @@
-"""The carrier's own side: looks at each run's folder every few seconds and sends what is new to its store.
+"""The uploader's own process: checks each run's folder every few seconds and sends what is new to its store.
 
-Ends when its supervisor does. Remembers nothing: who comes after it asks the stores what they have.
+The process ends with its supervisor. It keeps no records of its own: a new process lists the stores to find
+out what they have.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from gofer.objects.facts import ObjectsError
 from gofer.queue.active import spool_folder
 
 LOOK_S = 2.0
-# A store that is away comes back; one that refuses what the run was given will not change its mind.
+# How long sends of an ended run may fail. A store that cannot be reached may come back; a store that
+# refuses the run's credentials will go on refusing.
 PATIENCE_S = 600.0
 REFUSED_PATIENCE_S = 20.0
 _REFUSALS = (401, 403, 404)
@@ -29,18 +31,18 @@ _SENDERS = 4
 
 
 def carry(engine: str, connection: socket.socket) -> bool:
-    """Until the supervisor is gone; whether work was left."""
+    """Send run folders until the supervisor is gone; True when runs were left unsent. Blocks."""
     return _Process(engine, connection).serve()
 
 
 class _Done(NamedTuple):
-    """A run's folder is in the store for good, but for what `problem` says."""
+    """A run's folder is completely in the store, except for what `problem` names."""
 
     problem: str | None
 
 
 class _Watched:
-    """One run: what was said of it, and the work on it that is under way."""
+    """One run: the last message about it, and the work on it that is under way."""
 
     def __init__(self, message: dict[str, Any]) -> None:
         self.message = message
@@ -50,7 +52,7 @@ class _Watched:
 
 
 class _Process:
-    """Hears about runs, looks at each every few seconds, finishes those that ended."""
+    """Receives messages about runs, checks each run every few seconds, finishes those that ended."""
 
     def __init__(self, engine: str, connection: socket.socket) -> None:
         self._engine = engine
@@ -69,12 +71,12 @@ class _Process:
             ready, _, _ = select.select([self._connection.fileno(), self._done_read], [], [], LOOK_S / 4)
             if self._done_read in ready:
                 os.read(self._done_read, 4096)
-            if self._connection.fileno() in ready and not self._hear():
+            if self._connection.fileno() in ready and not self._receive():
                 return bool(self._runs)
             for run_id in list(self._runs):
                 self._advance(run_id, self._runs[run_id])
 
-    def _hear(self) -> bool:
+    def _receive(self) -> bool:
         data = self._connection.recv(65536)
         *lines, self._heard = (self._heard + data).split(b"\n")
         for line in lines:
@@ -95,7 +97,7 @@ class _Process:
             one.work.add_done_callback(lambda _: _poke(self._done_write))
 
     def _work(self, message: dict[str, Any]) -> _Done | None:
-        """In a thread of the pool, one for each run at a time; None while the run goes on."""
+        """Runs in a thread of the pool, at most one per run at a time. None while the run has not ended."""
         outbox = self._outbox(message["request"], message["sync"])
         if not message["ended"]:
             outbox.look(message["run"])
@@ -111,7 +113,7 @@ class _Process:
             if request_id not in self._outboxes:
                 private = run_secrets.read(self._engine, request_id)
                 if private.store is None:
-                    raise ObjectsError(403, "", "what opens the store was lost on this machine")
+                    raise ObjectsError(403, "", "the credentials of the store are no longer on this machine")
                 spool = spool_folder(self._engine, request_id)
                 self._outboxes[request_id] = Outbox(
                     spool, open_objects(private.store), sync=sync, mask=private.mask()
@@ -144,4 +146,4 @@ def _poke(fd: int) -> None:
     try:
         os.write(fd, b"x")
     except BlockingIOError:
-        pass  # pokes enough are on their way
+        pass  # the pipe is full, so the reader wakes anyway

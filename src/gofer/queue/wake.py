@@ -1,8 +1,9 @@
-"""Reach the supervisor of this machine's queue, or start one.
+"""Wake the supervisor of this machine's queue, or start one.
 
-The supervisor holds the reading end of a FIFO. Writing to it wakes it; with no reader there is no supervisor.
-It closes the FIFO before its last look at the queue, so whoever commits a request first and pokes afterwards
-either wakes it or is told that nobody is there.
+The supervisor holds the reading end of a FIFO. A write to the FIFO wakes the supervisor; without a reader
+there is no supervisor. The supervisor closes the FIFO before it checks the queue for the last time. So a
+caller that commits a request first and pokes afterwards either wakes the supervisor or learns that there is
+none.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def poke(engine: str) -> bool:
     try:
         os.write(fd, b"w")
     except BlockingIOError:
-        pass  # so many wakes are waiting already that one more says nothing new
+        pass  # the FIFO is full, so the supervisor wakes anyway
     except BrokenPipeError:
         return False
     finally:
@@ -45,10 +46,11 @@ def poke(engine: str) -> bool:
 
 
 def ensure(engine: str) -> int | None:
-    """Have a supervisor look at the queue soon. Returns at once; starting two leaves one.
+    """Make sure that a supervisor checks the queue soon. Does not wait. When two callers start one each, the
+    second supervisor ends by itself.
 
-    Inside a run nothing is started, since it would end with the run; the run's own agent sees to it that
-    there is a supervisor. Returns the pid of the supervisor, if one was started.
+    Inside a run nothing is started, since a supervisor would end with the run; the run's own agent makes sure
+    that there is one. Returns the pid of the supervisor, if one was started.
     """
     if poke(engine) or "GOFER_RUN_ID" in os.environ:
         return None
@@ -56,37 +58,40 @@ def ensure(engine: str) -> int | None:
 
 
 def replace(engine: str) -> int | None:
-    """Start a supervisor in place of the caller's own, which has just gone; its pid, if that could be done.
+    """Start a supervisor in place of the agent's own, which has just gone; its pid, or None when that failed.
 
-    Whether one listens is not asked: that which is going may seem to, for a moment. And the new one is none
-    of the caller's descendants. An agent adopts what its run leaves behind and ends it: of a supervisor below
-    it, it would adopt the agents when that one is killed, and end the runs of others with its own.
+    Always start a new supervisor: one that is shutting down can still look alive for a moment. The new
+    supervisor is not a descendant of the agent. An agent adopts and ends the processes that its run leaves
+    behind. If the new supervisor were a descendant and were killed, the agent would adopt the supervisor's
+    agents, and end the runs of others together with its own.
     """
     reading, writing = os.pipe()
     processes.adopt_orphans(False)
     try:
-        between = os.fork()
-        if between == 0:
-            _be_between(engine, writing)
-        os.waitpid(between, 0)
+        intermediate = os.fork()
+        if intermediate == 0:
+            _start_and_exit(engine, writing)
+        os.waitpid(intermediate, 0)
         os.set_blocking(reading, False)
         return int(os.read(reading, 32))
     except OSError:
-        return None  # this machine starts nothing more; whoever comes next tries again
+        return None  # the machine cannot start a process now; the next agent or command tries again
     finally:
         processes.adopt_orphans()
         os.close(reading)
         os.close(writing)
 
 
-def _be_between(engine: str, writing: int) -> NoReturn:
-    """Start the supervisor, say its pid, and end: then nobody of this family is its parent."""
+def _start_and_exit(engine: str, writing: int) -> NoReturn:
+    """In the forked child: start the supervisor, write its pid to the pipe, and end. So the supervisor loses
+    its parent and is no descendant of the agent.
+    """
     try:
         os.write(writing, str(spawn(engine)).encode())
     except BaseException:
         import traceback  # slow to load, and every submission loads this module
 
-        traceback.print_exc()  # into supervisor.log, as all complaints of an agent
+        traceback.print_exc()  # into supervisor.log, like all errors of an agent
         sys.stderr.flush()
     os._exit(0)
 
@@ -110,8 +115,8 @@ def spawn(engine: str) -> int:
 
 
 def _environment() -> dict[str, str]:
-    """The caller's, for the loader's sake, without the marks by which a run's processes are found and
-    ended.
+    """The caller's environment, since the program loader may need it, without the variables that mark the
+    processes of a run: agents find and end processes by these.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GOFER_")}
     wanted = os.environ.get(WORK_DIR_VARIABLE)

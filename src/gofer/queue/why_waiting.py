@@ -1,6 +1,6 @@
-"""What a run that waits in a machine's queue lacks, and who has it: facts for people, changing nothing.
+"""What a waiting run lacks in the queue of a machine, and which runs or people hold it. Reads only.
 
-The same arithmetic as the supervisor's, done by whoever asks; a supervisor need not run.
+The arithmetic is that of the supervisor, done in the caller's process. No supervisor has to run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _QUEUED = "queued"
 
 
 class _View(NamedTuple):
-    """The open runs of a queue with their requests; `held` is what those on the machine have, by run.
+    """The open runs of a queue with their requests. `held` is what each started run holds, by run id.
 
     `foreign` are the GPUs that other people's queues hold, by the name of the person.
     """
@@ -33,7 +33,7 @@ class _View(NamedTuple):
     foreign: Dict[str, List[int]]
 
     def shared(self, foreign: Dict[str, List[int]]) -> _View:
-        """As it is for a run whose GPUs others may hold."""
+        """The view for a run whose GPUs other queues may hold."""
         self.pool.foreign = {gpu for gpus in foreign.values() for gpu in gpus}
         return self._replace(foreign=foreign)
 
@@ -42,14 +42,15 @@ class _View(NamedTuple):
 
 
 def waiting(engine: str, run_id: str, *, leases: Optional[str] = None) -> Optional[Dict[str, Any]]:
-    """What a run waits for; of a group, its first run that waits. None when none waits.
+    """What a run waits for; for a group, what its first waiting run waits for. None when no run waits.
 
-    `leases` is the folder where queues share GPUs, the machine's usual one unless told.
+    `leases` is the folder where queues share GPUs (default: the machine's usual folder).
 
-    `lacks` are the things of which too little is free; `holders` have some of these; `head` is the run that
-    this one must not delay; `estimate` is when it starts if every run takes all its time.
+    `lacks` names what too little is free of: `gpus`, `cpus`. `holders` are the runs and people that hold some
+    of it. `head` is the run that this one must not delay. `estimate` is when the run starts if every other
+    run uses its whole time limit.
     """
-    view = _look(engine)
+    view = _read_queue(engine)
     queue = sorted((one for one in view.entries if one.state == _QUEUED), key=lambda one: one.order)
     mine = next((one for one in queue if run_id in (one.id, one.request)), None)
     if mine is None:
@@ -79,7 +80,7 @@ def waiting(engine: str, run_id: str, *, leases: Optional[str] = None) -> Option
     }
 
 
-def _look(engine: str) -> _View:
+def _read_queue(engine: str) -> _View:
     pool, held = Pool(len(os.sched_getaffinity(0))), {}
     with closing(Queue(engine)) as queue:
         entries = queue.load_open()
@@ -121,7 +122,7 @@ def _held(entry: QueuedRun, demand: Demand) -> HeldGrant:
 
 
 def _lacks(pool: Pool, demand: Demand) -> List[str]:
-    """GPUs, CPUs or both."""
+    """What too little is free of: `gpus`, `cpus` or both."""
     found = []
     if demand.gpus_per_node and pool.fit(demand._replace(cpus=0)) is None:
         found.append("gpus")
