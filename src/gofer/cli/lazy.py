@@ -10,7 +10,7 @@ import click
 
 from gofer._version import __version__
 from gofer.cli.options import Flag, debug_option, help_option
-from gofer.cli.verbs import DEFAULT_NOUNS, NOUNS, VERBS, find, words
+from gofer.cli.verbs import DEFAULT_NOUNS, NOUNS, VERB_GROUPS, VERBS, find, words
 from gofer.errors import UsageError
 from gofer.text import did_you_mean
 
@@ -57,9 +57,12 @@ class LazyGroup(click.Group):
         return args[0], command, args[1:]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [(", ".join((name, *others)), help) for name, (_, help, others) in self.table.items()]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        groups = VERB_GROUPS if self.table is VERBS else {"Commands": self.table}
+        terms = {name: ", ".join((name, *others)) for name, (_, _, others) in self.table.items()}
+        width = max(map(len, terms.values()))
+        for title, table in groups.items():
+            with formatter.section(title):
+                formatter.write_dl([(terms[name].ljust(width), help) for name, (_, help, _) in table.items()])
 
     def _no_such(self, ctx: click.Context, word: str) -> UsageError:
         from gofer.cli.legacy_words import NEAREST

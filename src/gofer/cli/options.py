@@ -14,11 +14,15 @@ if TYPE_CHECKING:
 
 
 class Option(click.Option):
-    """A click option whose help is taken as written: tidying it would load `inspect`."""
+    """A click option whose help is taken as written: tidying it would load `inspect`.
 
-    def __init__(self, names: str, help: str = "", **settings: Any) -> None:
+    The help ends with the default: `default_text`, or the value of `default`.
+    """
+
+    def __init__(self, names: str, help: str = "", *, default_text: str = "", **settings: Any) -> None:
         super().__init__(names.split(), **settings)
-        self.help = help
+        shown = default_text or str(settings.get("default", ""))
+        self.help = f"{help} (default: {shown})" if shown else help
 
     def get_help_extra(self, ctx: click.Context) -> click.types.OptionHelpExtra:
         """Ranges are left out: a value outside is refused with its range."""
@@ -103,9 +107,11 @@ def debug_option() -> click.Option:
     return _DEBUG
 
 
-def target_option(help: str = "The target's name", names: str = "-c -t --target target") -> Option:
-    """`-c`, `-t`, `--target`, or others: what it means is said by `help`."""
-    return Option(names, help, metavar="NAME", shell_complete=_targets)
+def target_option(
+    help: str = "The target's name", names: str = "-c -t --target target", *, default_text: str = ""
+) -> Option:
+    """`-c`, `-t`, `--target`, or others; `help` says what the target is for."""
+    return Option(names, help, default_text=default_text, metavar="NAME", shell_complete=_targets)
 
 
 def json_option(help: str = "Print JSON") -> Flag:

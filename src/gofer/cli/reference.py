@@ -1,4 +1,4 @@
-"""docs/cli.md from the help pages themselves: `python -m gofer.cli.reference > docs/cli.md`."""
+"""docs/cli.md, made of the help pages: `make docs` writes what this module prints."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from gofer.cli.lazy import LazyGroup, root
+from gofer.cli.verbs import VERB_GROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _HEAD = """# The command line
 
-What `--help` prints, for every command. Made by `python -m gofer.cli.reference`; a test fails when it is
-stale.
+What `--help` prints, for every command. `make docs` writes this page; `make check` fails when a command says
+something else.
 
 stdout is data, stderr is talk. The exit status is 0, 1 for a failure, 2 for words that gofer cannot take, 130
 after Ctrl-C; `wait`, `submit --wait` and `submit -f` exit as the run did. A run is named by any unique
@@ -36,23 +37,25 @@ _WIDTH = 100
 def render() -> str:
     """The whole page."""
     parts = [_HEAD]
-    for path, command, parent in _walk(root(), "gofer", None):
-        context = click.Context(command, info_name=path, parent=parent, max_content_width=_WIDTH)
+    titles = {f"gofer {next(iter(table))}": title for title, table in VERB_GROUPS.items()}
+    for path, command in _walk(root(), "gofer"):
+        if path in titles:
+            parts.append(f"## {titles[path]}\n")
+        context = click.Context(command, info_name=path, max_content_width=_WIDTH)
         context.terminal_width = _WIDTH
-        parts.append(f"## `{path}`\n\n```text\n{command.get_help(context)}\n```\n")
+        level = "##" if path == "gofer" else "###"
+        parts.append(f"{level} `{path}`\n\n```text\n{command.get_help(context)}\n```\n")
     return "\n".join(parts)
 
 
-def _walk(
-    command: click.Command, path: str, parent: click.Context | None
-) -> Iterator[tuple[str, click.Command, click.Context | None]]:
-    yield path, command, parent
+def _walk(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
+    yield path, command
     if isinstance(command, LazyGroup):
         context = click.Context(command)
         for name in command.list_commands(context):
             below = command.get_command(context, name)
             assert below is not None
-            yield from _walk(below, f"{path} {name}", parent)
+            yield from _walk(below, f"{path} {name}")
 
 
 if __name__ == "__main__":

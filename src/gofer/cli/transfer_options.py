@@ -27,7 +27,7 @@ _SHOWN = 5
 def moving_options() -> list[click.Parameter]:
     """The options of every command that moves data."""
     return [
-        target_option("The target whose folders are meant; the default target unless told"),
+        target_option("The target whose folders are meant", default_text="the project's default target"),
         Option(
             "--include",
             "Only the files that this pattern names, as in `.gitignore`; several may be given",
@@ -38,7 +38,8 @@ def moving_options() -> list[click.Parameter]:
         Flag("--checksum", "Compare files of one size by their bytes instead of by their time"),
         Option(
             "-j --jobs",
-            "Requests at a time; found by trying unless told",
+            "Requests at a time",
+            default_text="found by measuring",
             type=click.IntRange(min=1, max=1024),
             metavar="N",
         ),

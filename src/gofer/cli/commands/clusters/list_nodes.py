@@ -78,8 +78,13 @@ command = Command(
     "nodes",
     run,
     [
-        target_option("Whose nodes; the default target's unless told"),
-        Option("--columns", f"What to show of {', '.join(_CELLS)}", metavar="NAME,…"),
+        target_option("The target whose nodes are meant", default_text="the project's default target"),
+        Option(
+            "--columns",
+            f"The columns to show, of {', '.join(_CELLS)}",
+            default_text="all that have a value",
+            metavar="NAME,…",
+        ),
         json_option("Print a JSON array"),
     ],
     help="List the nodes of a target: their state, and how many of their GPUs and CPUs are free.",

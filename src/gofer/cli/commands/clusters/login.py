@@ -59,20 +59,32 @@ def _principal() -> tuple[str, str]:
     return client, secret
 
 
-def profile_option(help: str) -> Option:
-    """`--profile NAME`, completed by those there are."""
-    return Option("--profile", help, metavar="NAME", shell_complete=profiles)
+def profile_option(help: str, *, default_text: str) -> Option:
+    """`--profile NAME`; a shell completes it by the names of the profiles."""
+    return Option("--profile", help, default_text=default_text, metavar="NAME", shell_complete=profiles)
 
 
 command = Command(
     "login",
     run,
     [
-        profile_option("Sign in to this profile; it is made when there is none"),
+        profile_option(
+            "Sign in to this profile; a new name makes a profile", default_text="the profile in use"
+        ),
         target_option("Sign in to the profile that this target works with"),
         Flag("--device-code", "Sign in by a code that is typed elsewhere"),
-        Option("--tenant", "The tenant to sign in to: its id or its domain", metavar="T"),
-        Option("--cloud", "The cloud to sign in to, remembered with the profile", type=click.Choice(NAMES)),
+        Option(
+            "--tenant",
+            "The tenant to sign in to: its id or its domain",
+            default_text="the account's own",
+            metavar="T",
+        ),
+        Option(
+            "--cloud",
+            "The cloud to sign in to, remembered with the profile",
+            default_text="the cloud of the profile, else azure",
+            type=click.Choice(NAMES),
+        ),
         Flag(
             "--service-principal",
             "As the application AZURE_CLIENT_ID; its secret is AZURE_CLIENT_SECRET, asked for, or on stdin",

@@ -32,7 +32,7 @@ command = Command(
     "logout",
     run,
     [
-        profile_option("Sign out of this profile; of the one in use unless told"),
+        profile_option("Sign out of this profile", default_text="the profile in use"),
         target_option("Sign out of the profile that this target works with"),
         json_option(),
     ],

@@ -84,6 +84,10 @@ def _told(value: object) -> object:
 command = Command(
     "show",
     run,
-    [click.Argument(["name"], required=False, metavar="[NAME]"), target_option(), json_option()],
+    [
+        click.Argument(["name"], required=False, metavar="[NAME]"),
+        target_option(default_text="the project's default target"),
+        json_option(),
+    ],
     help="Show one target, the default one unless named: its kind, its store, its options and what it has.",
 )

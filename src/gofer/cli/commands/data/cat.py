@@ -32,7 +32,7 @@ command = Command(
     run,
     [
         click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
-        target_option("The target whose folders are meant; the default target unless told"),
+        target_option("The target whose folders are meant", default_text="the project's default target"),
     ],
     help="Print files from where their mapped folder lies, also out of packs, byte for byte. `RUN:path` is a "
     "file that a run left.",

@@ -39,7 +39,7 @@ command = Command(
     run,
     [
         click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
-        target_option("The target whose folders are meant; the default target unless told"),
+        target_option("The target whose folders are meant", default_text="the project's default target"),
         json_option("Print a JSON array of objects with path, files and bytes"),
     ],
     help="Show how many files and bytes lie in each folder of PATH, and in all of it. `RUN:` is what a run "

@@ -79,7 +79,7 @@ command = Command(
     run,
     [
         click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
-        target_option("The target whose folders are meant; the default target unless told"),
+        target_option("The target whose folders are meant", default_text="the project's default target"),
         Flag("-r --recursive", "All files below, instead of one level"),
         json_option("Print a JSON array of objects with path, size and modified"),
         quiet_option(),

@@ -67,7 +67,7 @@ command = Command(
     run,
     [
         click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
-        target_option("The target whose folders are meant; the default target unless told"),
+        target_option("The target whose folders are meant", default_text="the project's default target"),
         Flag("-r --recursive", "Allow PATH to be all of a mapped folder"),
         Flag("-y --yes", "Do not ask"),
         Flag("--dry-run", "Count, and stop"),

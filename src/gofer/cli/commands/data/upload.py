@@ -41,7 +41,7 @@ command = Command(
     run,
     [
         click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
-        target_option("Copy from this target instead of from here", "-f --from source"),
+        target_option("Copy from this target", "-f --from source", default_text="this machine"),
         Flag("--pack", "Store a folder of many small files as few large ones"),
         *moving_options(),
     ],

@@ -40,10 +40,10 @@ command = Command(
     run,
     [
         click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
-        target_option("The target whose folders are meant; the default target unless told"),
+        target_option("The target whose folders are meant", default_text="the project's default target"),
         Option("--expires", "How long it works, such as `30m` or `7d`", default="1h", metavar="TIME"),
         json_option("Print a JSON array of objects with path, url and expires"),
     ],
-    help="Print an address by which anybody who has it can read the file, for an hour unless told. It is a "
+    help="Print an address by which anybody who has it can read the file, for a limited time. It is a "
     "credential: do not put it where others look.",
 )

@@ -48,7 +48,12 @@ command = Command(
     [
         run_argument(many=True),
         target_option("Only look among the runs on this target"),
-        Option("--grace", "How long a run may take to end by itself before it is killed", metavar="TIME"),
+        Option(
+            "--grace",
+            "How long a run may take to end by itself before it is killed",
+            default_text="the grace it was submitted with",
+            metavar="TIME",
+        ),
         json_option("Print a JSON array of the runs"),
         quiet_option(),
     ],

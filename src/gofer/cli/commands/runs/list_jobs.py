@@ -99,7 +99,7 @@ command = Command(
     "jobs",
     run,
     [
-        *list_runs.PARAMETERS,
+        *list_runs.parameters(f"20; {_USUAL} with `--server`; all with `--export`"),
         Flag("--server", "List the jobs of the target's service instead, also those gofer did not start"),
         Option(
             "--status",
@@ -112,6 +112,5 @@ command = Command(
         Option("--tag", "With `--server`: only jobs with this tag", metavar="K[=V]"),
     ],
     help="List runs as `gofer list runs` does. With `--server`, list the jobs that the target's service has, "
-    f"newest first, {_USUAL} unless `--last` says otherwise; the service does the narrowing. Any of them can "
-    "be named where a run is: `gofer q NAME`.",
+    "newest first; the service applies the conditions. Any of them can be named like a run: `gofer q NAME`.",
 )

@@ -126,35 +126,49 @@ def _say_more(session: Session, query: Query, rows: list[RunRow], given: dict[st
         say(f"{len(rows)} of {total} runs; `--all` shows all")
 
 
-PARAMETERS = [
-    target_option("Only the runs on this target"),
-    Option(
-        "--filter filters",
-        "Only the runs where this holds, such as `state=failed`, `gpus>=4`, `age<7d` or "
-        "`tag.lr=0.1`; several must all hold",
-        multiple=True,
-        metavar="FILTER",
-    ),
-    Option("--group", "Only the rows of this group", metavar="RUN"),
-    Flag("--rows", "Show the rows of arrays as lines of their own"),
-    Option("--columns", "What to show, such as `id,state,tag.lr`", metavar="NAME,…"),
-    Option("--sort", "The column to sort by; newest first without it", metavar="NAME"),
-    Flag("--reverse", "Turn the order round"),
-    Option(
-        "--last --max last",
-        f"Only the N newest ({_USUAL} unless told otherwise)",
-        type=click.IntRange(min=1),
-        metavar="N",
-    ),
-    Flag("--all", "All of them"),
-    Flag("--everywhere", "Look in the stores for runs of other machines first"),
-    Option("--export", "Write to a file instead: .csv, .tsv or .json", metavar="FILE"),
-    json_option(f"Print a JSON array; `logs` are looked up for at most {_LOOKED_UP} runs"),
-]
+def parameters(most: str) -> list[click.Parameter]:
+    """The options of `list runs` and `list jobs`; `most` says how many rows `--last` shows by default."""
+    return [
+        target_option("Only the runs on this target"),
+        Option(
+            "--filter filters",
+            "Only the runs where this holds, such as `state=failed`, `gpus>=4`, `age<7d` or "
+            "`tag.lr=0.1`; several must all hold",
+            multiple=True,
+            metavar="FILTER",
+        ),
+        Option("--group", "Only the rows of this group", metavar="RUN"),
+        Flag("--rows", "Show the rows of arrays as lines of their own"),
+        Option(
+            "--columns",
+            "The columns to show, such as `id,state,tag.lr`",
+            default_text=",".join(SHOWN),
+            metavar="NAME,…",
+        ),
+        Option(
+            "--sort",
+            "The column to sort by",
+            default_text="newest first; rows of a group by number",
+            metavar="NAME",
+        ),
+        Flag("--reverse", "Turn the order round"),
+        Option(
+            "--last --max last",
+            "Only the N newest",
+            default_text=most,
+            type=click.IntRange(min=1),
+            metavar="N",
+        ),
+        Flag("--all", "All of them"),
+        Flag("--everywhere", "Look in the stores for runs of other machines first"),
+        Option("--export", "Write to a file instead: .csv, .tsv or .json", metavar="FILE"),
+        json_option(f"Print a JSON array; `logs` are looked up for at most {_LOOKED_UP} runs"),
+    ]
+
 
 command = Command(
     "runs",
     run,
-    PARAMETERS,
+    parameters(f"{_USUAL}; all with `--export`"),
     help="List runs, newest first. A group of runs from an array is one line unless `--rows` is given.",
 )

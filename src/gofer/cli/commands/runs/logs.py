@@ -68,9 +68,27 @@ command = Command(
         Option(
             "--rank", "The process whose log is meant", type=click.IntRange(min=0), default=0, metavar="N"
         ),
-        Option("--node", "The node whose log is meant", type=click.IntRange(min=0), metavar="N"),
-        Option("--attempt", "The attempt, the last unless told", type=click.IntRange(min=1), metavar="N"),
-        Option("--tail", "Only the last N lines", type=click.IntRange(min=0), metavar="N"),
+        Option(
+            "--node",
+            "The node whose log is meant",
+            default_text="the node of the rank",
+            type=click.IntRange(min=0),
+            metavar="N",
+        ),
+        Option(
+            "--attempt",
+            "The attempt whose log is meant",
+            default_text="the last",
+            type=click.IntRange(min=1),
+            metavar="N",
+        ),
+        Option(
+            "--tail",
+            "Only the last N lines",
+            default_text="all lines",
+            type=click.IntRange(min=0),
+            metavar="N",
+        ),
         Flag("-f --follow", "Go on printing until the run has ended"),
         json_option("Print which logs there are, as a JSON array"),
     ],

@@ -84,7 +84,7 @@ command = Command(
         ),
         Option(
             "--lines",
-            f"How many lines of the log to begin with, {_LINES} unless told",
+            "How many lines of the log to begin with",
             type=click.IntRange(min=1),
             default=_LINES,
             metavar="N",

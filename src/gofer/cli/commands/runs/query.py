@@ -94,5 +94,5 @@ command = Command(
         json_option("Print JSON: one object, or an array of them for several runs; fetches no logs"),
     ],
     help="Bring the logs of a run to assets/<id>/, print the last lines of rank 0, the paths of the logs, "
-    f"and the facts. Without a run: `gofer list runs`. ({_LINES} lines unless told.)",
+    "and the facts. Without a run: `gofer list runs`.",
 )

@@ -79,9 +79,9 @@ command = Command(
     run,
     [
         run_argument(many=True),
-        target_option("Where to run it now; where it ran before unless told"),
+        target_option("The target to run on now", default_text="the target of the old run"),
         Flag("--same-code", "Run the code as it was sent with the old run"),
-        Flag("--new-code", "Run the code as its folder holds it now, which is the default"),
+        Flag("--new-code", "Run the code as its folder holds it now (the default)"),
         Flag("--continue continues", "Start with the files and outputs that the old run left in place"),
         Flag("--failed", "Of a group, only the rows that did not succeed"),
         json_option("Print a JSON array of the runs"),

@@ -48,7 +48,8 @@ command = Command(
         target_option("Only look among the runs on this target"),
         Option(
             "--node",
-            "On this of its nodes, from 0; by default the first",
+            "The node of the run to enter, from 0",
+            default_text="0",
             type=click.IntRange(min=0),
             metavar="N",
         ),

@@ -71,22 +71,34 @@ def _any_file(_: click.Context, __: click.Parameter, start: str) -> list[Complet
 
 
 _WHERE = [
-    target_option("Where to run; the default target unless told"),
-    Option("-n --gpus", "GPUs of the whole run", type=int, metavar="N"),
-    Option("-N --nodes", "Nodes to spread over", type=int, metavar="N"),
-    Option("--procs", "Processes on each node; one a GPU unless told", type=int, metavar="N"),
-    Option("--cpus", "CPUs for each process", type=int, metavar="N"),
+    target_option("The target to run on", default_text="the project's default target"),
+    Option(
+        "-n --gpus",
+        "GPUs of the whole run",
+        default_text="`default_gpus` of the target, else 0",
+        type=int,
+        metavar="N",
+    ),
+    Option("-N --nodes", "Nodes of the run", default_text="as few as have the GPUs", type=int, metavar="N"),
+    Option("--procs", "Processes on each node", default_text="one for each GPU", type=int, metavar="N"),
+    Option("--cpus", "CPUs for each process", default_text="1", type=int, metavar="N"),
     Flag("--single", "One process on each node, whatever its GPUs"),
     Option(
         "--rank-variables",
         "Set RANK, WORLD_SIZE, MASTER_ADDR and the like: `auto` (for runs of several processes), `always` or "
         "`never`",
+        default_text="auto",
         metavar="WHEN",
     ),
-    Option("--launcher", "What starts the processes: `spawn` (default), `mpi` or `torchrun`", metavar="NAME"),
+    Option(
+        "--launcher",
+        "What starts the processes: `spawn`, `mpi` or `torchrun`",
+        default_text="spawn",
+        metavar="NAME",
+    ),
 ]
 _WHAT = [
-    Option("--name", "A name for people; made from the command unless given", metavar="NAME"),
+    Option("--name", "A name for people", default_text="the program's name", metavar="NAME"),
     Option("--tag tags", "A tag to find the run by", multiple=True, metavar="K[=V]"),
     Option(
         "-e --env env",
@@ -97,12 +109,14 @@ _WHAT = [
     Option(
         "--sync",
         "Send outputs that fit this pattern to the store while it runs, not only at the end; '' for none",
+        default_text="all outputs where nodes may be taken back, else none",
         multiple=True,
         metavar="PATTERN",
     ),
     Option(
         "--keep",
-        "Keep up to this much of what it writes beside its code; `2GiB` by default, `none` for outputs only",
+        "Keep up to this much of what it writes beside its code; `none` for outputs only",
+        default_text="2GiB",
         metavar="SIZE",
     ),
     Option(
@@ -114,6 +128,7 @@ _WHAT = [
     Option(
         "--packages",
         "What installs the Python packages that the code lists: `none`, `auto`, `uv`, `pip` or `conda`",
+        default_text="none where the node sees your environment, else auto",
         metavar="NAME",
     ),
     Option("--wheels", "Install packages from this folder of wheels, without Internet", metavar="FOLDER"),
@@ -126,7 +141,8 @@ _WHAT = [
     ),
     Option(
         "--code-folder",
-        "Send the code of this folder, `.` for this one alone; by default the project",
+        "Send the code of this folder, `.` for this one alone",
+        default_text="the project",
         metavar="FOLDER",
         shell_complete=_any_file,
     ),
@@ -148,12 +164,22 @@ _WHAT = [
     Option("--array", "Run once for each row of this table", metavar="FILE.csv", shell_complete=_any_file),
 ]
 _HOW = [
-    Option("--priority", "Higher goes first; 0 unless told", type=int, metavar="N"),
-    Option("--time-limit", "Stop it after this time, such as `90s` or `12h`", metavar="TIME"),
-    Option("--grace", "The time between asking it to stop and killing it", metavar="TIME"),
-    Option("--retries", "How often to try again when it fails", type=int, metavar="N"),
+    Option("--priority", "Higher goes first", default_text="0", type=int, metavar="N"),
     Option(
-        "--retry-on", "Which reasons are tried again, such as `preempted,node-failure`", metavar="REASON,…"
+        "--time-limit",
+        "Stop it after this time, such as `90s` or `12h`",
+        default_text="no limit",
+        metavar="TIME",
+    ),
+    Option(
+        "--grace", "The time between asking it to stop and killing it", default_text="10s", metavar="TIME"
+    ),
+    Option("--retries", "How often to try again when it fails", default_text="0", type=int, metavar="N"),
+    Option(
+        "--retry-on",
+        "The reasons to try again",
+        default_text="exit-code,signal,preempted,node-failure,staging",
+        metavar="REASON,…",
     ),
 ]
 _THEN = [
@@ -177,7 +203,8 @@ command = Command(
         ),
     ],
     help="Run a command on a target, with the code of this folder as it is now. Prints the run's id.\n\n"
-    "The first word that is no option begins the command: everything behind it belongs to the command.\n\n"
+    "The first word that is no option begins the command: everything behind it belongs to the command. "
+    "`job:` in gofer.yaml and `--job` change the defaults below.\n\n"
     "\b\n"
     "  gofer submit python train.py --data voc20\n"
     "  gofer submit -n 8 -c lab --tag lr=0.1 python train.py\n"

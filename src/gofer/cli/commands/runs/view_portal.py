@@ -38,7 +38,7 @@ command = Command(
     run,
     [
         click.Argument(["name"], required=False, metavar="[TARGET|RUN]"),
-        target_option("The target whose page, or among whose runs"),
+        target_option("The target of the page, or of the run", default_text="the project's default target"),
         Flag("--browse", "Open it in the browser"),
         json_option("Print the address as JSON"),
     ],

@@ -61,6 +61,7 @@ command = Command(
         Option(
             "--timeout",
             "Give up after this time, such as `90s` or `2h`, with exit status 124",
+            default_text="no limit",
             metavar="TIME",
         ),
         json_option("Print a JSON array of the runs"),

@@ -98,8 +98,15 @@ command = Command(
     run,
     [
         click.Argument(["files"], nargs=-1, metavar="[FILE]…"),
-        Option("--as name", "The name of the target that the files become", metavar="NAME"),
-        Option("--out", "The file to write or add to, by default the project's gofer.yaml", metavar="FILE"),
+        Option(
+            "--as name",
+            "The name of the target that the files become",
+            default_text="made from the file's name",
+            metavar="NAME",
+        ),
+        Option(
+            "--out", "The file to write or add to", default_text="the project's gofer.yaml", metavar="FILE"
+        ),
         Flag("--dry-run", "Print what would be written, and write nothing"),
         json_option(),
     ],

@@ -65,7 +65,7 @@ command = Command(
     run,
     [
         click.Argument(["words"], nargs=-1, metavar="[azure [TARGET]]", shell_complete=doctors),
-        target_option("Check this target too"),
+        target_option("Check this target too", default_text="the project's default target"),
         json_option(),
     ],
     help="Check that gofer can work here: its folders, ledger, store, engine and targets. `gofer doctor "

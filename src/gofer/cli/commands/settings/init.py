@@ -22,7 +22,10 @@ def run(**given: Any) -> int:
 command = Command(
     "init",
     run,
-    [target_option("Send the code to this target's store"), quiet_option()],
+    [
+        target_option("Send the code to this target's store", default_text="the project's default target"),
+        quiet_option(),
+    ],
     help="Make this folder ready: write a gofer.yaml if there is none, and send the code so that the next "
     "submit is quick.",
 )

@@ -133,10 +133,13 @@ command = Command(
     [
         Option(
             "--older-than",
-            "Only of runs that ended this long ago, and what was not used for as long (30d unless told)",
+            "Only of runs that ended this long ago, and what was not used for as long",
+            default_text="30d",
             metavar="TIME",
         ),
-        target_option("Only what this target keeps; this machine and the default target unless told"),
+        target_option(
+            "Only what this target keeps", default_text="this machine and the project's default target"
+        ),
         Flag("--all", "This machine and every target"),
         Flag("--code", "Also code in the stores that no run there has"),
         Flag("--runs", "Also whole runs: records, logs, outputs; needs --older-than or --filter"),
