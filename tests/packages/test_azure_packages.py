@@ -14,8 +14,8 @@ from services.azure import azure as azure
 pytestmark = pytest.mark.xdist_group("azure-aml")
 # Removes as one would 31 days from now: the service gives objects their times.
 LATER = """
-from gofer.ops.prune.prune import Wanted, remove, survey
-found = survey(session, Wanted(target="gpu"), now=time.time() + 31 * 86400)
+from gofer.ops.prune.prune import PruneRequest, remove, survey
+found = survey(session, PruneRequest(target="gpu"), now=time.time() + 31 * 86400)
 assert not found.silent, found.silent
 say(sorted({one.kind for one in remove(found).removed}))
 """

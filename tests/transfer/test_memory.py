@@ -54,7 +54,7 @@ A_MILLION = """
 import json
 from gofer.storage.base import ObjectInfo
 from gofer.storage.memory import MemoryStore
-from gofer.transfer import Options, StoreEnd, plan
+from gofer.transfer import StoreEnd, TransferOptions, plan
 from transfer.worker import peak_mib
 
 class Vast(MemoryStore):
@@ -66,7 +66,7 @@ class Vast(MemoryStore):
         for number in range(0, 1_000_000, self._step):
             yield ObjectInfo(f"data/folder/a-name-of-usual-length-{number:07d}.jpg", 1000, 5.0)
 
-made = plan(StoreEnd(Vast(1), "data"), StoreEnd(Vast(2), "data"), Options(delete=True))
+made = plan(StoreEnd(Vast(1), "data"), StoreEnd(Vast(2), "data"), TransferOptions(delete=True))
 peak = peak_mib()
 items = sum(1 for item in made.items())
 print(json.dumps([made.files, items, made.skipped, made.deletes, peak]))

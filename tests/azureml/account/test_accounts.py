@@ -165,11 +165,11 @@ import os, sys
 from gofer.ops.accounts.azure_account import token_folder
 from gofer.ops.session import Session
 from gofer.transport.azure.cloud import find_cloud
-from gofer.transport.azure.credential import Credential
+from gofer.transport.azure.credential import AzureCredential
 before = dict(os.environ)
 with Session() as session:
     folder, around = token_folder(session.paths), session.azure_environ("this test")
-    credential = Credential(folder, around, authority=find_cloud(around, folder).authority)
+    credential = AzureCredential(folder, around, authority=find_cloud(around, folder).authority)
     print(credential.token("https://management.azure.com/.default").value)
 assert os.environ == before
 """

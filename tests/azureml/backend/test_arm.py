@@ -21,10 +21,10 @@ import json, os, sys, time
 from gofer.errors import GoferError
 from gofer.transport.azure.arm import Arm, Patience
 from gofer.transport.azure.cloud import Cloud
-from gofer.transport.azure.credential import Credential
+from gofer.transport.azure.credential import AzureCredential
 base = os.environ["BASE"]
 cloud = Cloud("test", base, base, "core.windows.net", base)
-credential = Credential(os.environ["FOLDER"], authority=base)
+credential = AzureCredential(os.environ["FOLDER"], authority=base)
 arm = Arm(cloud, credential, patience=Patience(tries=3, first_s=0.01, most_s=0.05, silence_s=30.0))
 def tell(act):
     try:

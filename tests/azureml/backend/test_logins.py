@@ -20,10 +20,10 @@ import os, sys
 from gofer.errors import GoferError
 from gofer.transport.azure.arm import Arm
 from gofer.transport.azure.cloud import find_cloud, in_cloud
-from gofer.transport.azure.credential import Credential, device_code, sign_out
+from gofer.transport.azure.credential import AzureCredential, device_code, sign_out
 folder = os.environ["FOLDER"]
 cloud = find_cloud(os.environ, folder)
-credential = Credential(folder, authority=cloud.authority)
+credential = AzureCredential(folder, authority=cloud.authority)
 def subscriptions():
     return len(Arm(cloud, credential).get("/subscriptions", "2022-12-01")["value"])
 try:
@@ -137,7 +137,7 @@ def test_a_service_that_stumbles_is_asked_again(person: Person, azure: Azure) ->
 
 
 def test_a_secret_is_not_sent_without_encryption(person: Person) -> None:
-    told = person.run("Credential(folder, authority='http://127.0.0.1:1').token(cloud.scope)")
+    told = person.run("AzureCredential(folder, authority='http://127.0.0.1:1').token(cloud.scope)")
     assert told == "CredentialError `127.0.0.1:1` would be sent a secret without encryption"
 
 

@@ -16,9 +16,9 @@ NOW = ("--older-than", "0s")
 # Removes as one would two days from now: the service gives objects their times.
 LATER = """
 from gofer.ops.runs.observe import refresh
-from gofer.ops.prune.prune import Wanted, remove, survey
+from gofer.ops.prune.prune import PruneRequest, remove, survey
 refresh(session)
-found = survey(session, Wanted(older_than_s=0.0, target="aml", code=True), now=time.time() + 2 * 86400)
+found = survey(session, PruneRequest(older_than_s=0.0, target="aml", code=True), now=time.time() + 2 * 86400)
 assert not found.silent, found.silent
 say(sorted([one.kind, one.name] for one in remove(found).removed))
 """

@@ -28,10 +28,10 @@ ASKS = """
 import os, sys
 from gofer.transport.azure.arm import Arm
 from gofer.transport.azure.cloud import Cloud
-from gofer.transport.azure.credential import Credential
+from gofer.transport.azure.credential import AzureCredential
 base = os.environ["BASE"]
 cloud = Cloud("sim", base, base, "core.windows.net", base)
-credential = Credential(os.environ["FOLDER"], authority=base)
+credential = AzureCredential(os.environ["FOLDER"], authority=base)
 arm = Arm(cloud, credential)
 for _ in sys.stdin:
     print(arm.get(os.environ["WORKSPACE"] + "/jobs", "2025-01-01-preview")["value"], flush=True)
