@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gofer.config.references import SECRET_NAME
+from gofer.core import private_folder
 from gofer.core.json_text import parse_json
 from gofer.errors import CredentialError, UnknownName, UsageError
 from gofer.text import did_you_mean
@@ -106,7 +107,7 @@ def _check_private(path: Path, status: os.stat_result) -> None:
 
 
 def _make_private(folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_folder.make_missing(folder)
     if folder.stat().st_mode & 0o077:
         folder.chmod(0o700)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
+from typing import Union
 
 
 class ForeignFolder(PermissionError):
@@ -20,25 +22,42 @@ def make(path: str, *, owned: int = 1) -> None:
     Of the path, the last `owned` names must belong to the user. The folder itself loses all rights of others;
     the folders above it lose the right to write, with which others could put another folder in its place.
     """
-    _make_all(path)
+    with suppress(FileExistsError):  # a file in its place has words of its own
+        make_missing(path)
     _close(path, others_may=0o000)
     for _ in range(owned - 1):
         path = os.path.dirname(path)
         _close(path, others_may=0o055)
 
 
-def _make_all(path: str) -> None:
-    """As os.makedirs, which gives the mode to the last folder only."""
+def make_missing(path: Union[str, os.PathLike[str]]) -> None:
+    """Make the folder and its missing parents, 0700 at any umask; a folder that is there stays as it is.
+
+    Idempotent. os.makedirs gives its mode to the last folder only: the others are as open as the umask.
+    """
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:
-        pass
+        if not os.path.isdir(path):
+            raise
     except FileNotFoundError:
-        _make_all(os.path.dirname(path))
+        above = os.path.dirname(path)
+        if not above or above == os.fspath(path):
+            raise
+        make_missing(above)
         try:
             os.mkdir(path, 0o700)
         except FileExistsError:
-            pass  # another process made it at the same moment
+            if not os.path.isdir(path):
+                raise  # not another process that made it at the same moment
+
+
+def close_to_writers(path: Union[str, os.PathLike[str]]) -> None:
+    """Take the right to write in the folder, if it is there, from others. ForeignFolder when it is theirs."""
+    try:
+        _close(os.fspath(path), others_may=0o055)
+    except FileNotFoundError:
+        return
 
 
 def _close(path: str, *, others_may: int) -> None:
@@ -46,11 +65,13 @@ def _close(path: str, *, others_may: int) -> None:
     user = os.getuid()
     if not stat.S_ISDIR(found.st_mode):
         raise ForeignFolder(f"{path} is not a folder")
+    mode = stat.S_IMODE(found.st_mode)
+    if others_may and found.st_uid == 0 and (mode & stat.S_ISVTX or not mode & 0o022):
+        return  # one of the system's, such as /scratch, in which nobody can rename what is another user's
     if found.st_uid != user or os.lstat(path).st_uid not in (user, 0):
         raise ForeignFolder(
             f"{path} belongs to user {found.st_uid} and not to user {user}:"
             " set `GOFER_HOME` to a folder of your own"
         )
-    mode = stat.S_IMODE(found.st_mode)
     if mode & 0o077 & ~others_may:
         os.chmod(path, mode & (0o7700 | others_may))

@@ -12,7 +12,7 @@ import re
 import time
 from typing import Iterable, Iterator, List, NamedTuple, Optional, Set
 
-from gofer.core import files
+from gofer.core import files, private_folder
 from gofer.core.sleep import pause
 
 GONE = "gone"
@@ -60,7 +60,7 @@ def names_in(path: str) -> List[str]:
 def set_aside(root: str, path: str) -> Optional[str]:
     """Move `path` into the folder `gone` of `root`: where it is now, None when it was not there any more."""
     gone = os.path.join(root, GONE)
-    os.makedirs(gone, mode=0o700, exist_ok=True)
+    private_folder.make_missing(gone)
     aside = os.path.join(gone, f"{os.path.basename(path)}.{os.urandom(4).hex()}")
     try:
         os.rename(path, aside)

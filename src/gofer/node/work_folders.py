@@ -55,7 +55,7 @@ def copies_folder(engine: str, request_id: str, request: Mapping[str, Any], *, i
     found = _linked(engine, request_id)
     try:
         if found is not None and _is_usable(engine, found):
-            os.makedirs(found, mode=0o700, exist_ok=True)
+            private_folder.make_missing(found)
             return found
         return _make_copies(engine, request_id, request, is_row)
     except OSError:
@@ -69,11 +69,11 @@ def _make_copies(engine: str, request_id: str, request: Mapping[str, Any], is_ro
     copy = _NAME_OF_ROW if is_row else f"99-{request['layout']['nodes'] - 1}"
     path = os.path.join(_choose(engine, away_root(engine), f"{name}/{copy}"), name)
     work = work_folder(engine, request_id)
-    os.makedirs(work, mode=0o700, exist_ok=True)
+    private_folder.make_missing(work)
     link = os.path.join(work, _COPIES)
     files.remove(link)
     os.symlink(path, link)  # before the folder: what a supervisor that is killed here made can be found
-    os.makedirs(path, mode=0o700, exist_ok=True)
+    private_folder.make_missing(path)
     return path
 
 

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from typing import NoReturn
 
-from gofer.core import scratch
+from gofer.core import private_folder, scratch
 
 
 def main() -> NoReturn:
@@ -34,7 +34,7 @@ def unpack(archive: str, engine: str) -> str:
     with zipfile.ZipFile(archive) as packed:
         folder = os.path.join(engine, "agent", packed.read("mark").decode("ascii"))
         if not os.path.isdir(folder):
-            os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+            private_folder.make_missing(os.path.dirname(folder))
             part = tempfile.mkdtemp(dir=os.path.dirname(folder))
             packed.extractall(part)
             _move(part, folder)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gofer.config.paths import Paths
-from gofer.errors import LedgerCorrupt, LedgerError, TargetGone, UsageError
+from gofer.errors import CheckFailed, LedgerCorrupt, LedgerError, TargetGone, UsageError
 from gofer.text import printable
 
 if TYPE_CHECKING:
@@ -73,7 +73,10 @@ class Session:
 
     @cached_property
     def paths(self) -> Paths:
-        return Paths.from_environment(self.environ)
+        """The folders that are there are closed to other writers first; CheckFailed for those of others."""
+        found = Paths.from_environment(self.environ)
+        _close_to_writers(found)
+        return found
 
     @cached_property
     def engine_id(self) -> str:
@@ -374,3 +377,17 @@ def _say(text: str) -> None:
     """
     with suppress(OSError):
         print("\n".join(printable(line) for line in text.split("\n")), file=sys.stderr, flush=True)
+
+
+def _close_to_writers(paths: Paths) -> None:
+    """Whoever can write gofer's folders, or rename what is in them, can have code run as their owner."""
+    from gofer.core.private_folder import ForeignFolder, close_to_writers
+
+    for file in (paths.ledger_file, paths.cache_dir / "any", paths.store_dir, paths.config_file):
+        try:
+            close_to_writers(file.parent)
+        except ForeignFolder as error:
+            if file is not paths.config_file:  # settings of somebody else may be meant: see docs/SECURITY.md
+                raise CheckFailed(str(error)) from None
+        except OSError:
+            pass  # a disk that cannot be written

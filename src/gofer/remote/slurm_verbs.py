@@ -11,6 +11,7 @@ import threading
 from contextlib import contextmanager
 from typing import Any, Iterator
 
+from gofer.core import private_folder
 from gofer.core.prune import touch
 from gofer.remote.answer import Answer
 from gofer.remote.slurm import inventory, status, stop, submission
@@ -85,7 +86,10 @@ VERBS = {
 
 
 def _agent(folder: str, name: str) -> str:
-    return os.path.join(os.path.expanduser(folder), "agent", name)
+    """Where the agent of that name is or would be, in folders that nobody else can write."""
+    agents = os.path.join(os.path.expanduser(folder), "agent")
+    private_folder.make(agents, owned=2)
+    return os.path.join(agents, name)
 
 
 @contextmanager

@@ -12,6 +12,8 @@ import os
 import sys
 from typing import Any
 
+from gofer.core import private_folder
+
 _DIGEST_BYTES = 32
 
 
@@ -21,9 +23,11 @@ def path(cache_dir: str, folder: str, name: str | bytes) -> str:
 
 
 def load(file: str, kind: str) -> Any:
-    """What was saved under this kind; None when absent, damaged, or written by another version."""
+    """What was saved under this kind; None when absent, damaged, or written by another version or user."""
     try:
         with open(file, "rb", buffering=0) as opened:
+            if os.fstat(opened.fileno()).st_uid != os.getuid():
+                return None
             data = opened.read()
     except OSError:
         return None
@@ -41,7 +45,7 @@ def save(file: str, kind: str, value: Any) -> None:
     body = marshal.dumps(value)
     temporary = f"{file}.{os.getpid()}-{os.urandom(4).hex()}"
     with contextlib.suppress(OSError):
-        os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
+        private_folder.make_missing(os.path.dirname(file))
         try:
             number = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with open(number, "wb") as opened:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
+from gofer.core import private_folder
 from gofer.errors import KeyExists, StoreError
 from gofer.storage.atomic_write import TEMP_FOLDER, WholeFile, sweep, write_all
 from gofer.storage.base import ObjectInfo
@@ -34,7 +35,7 @@ class FileStore:
         self.url = self.root.as_uri()
         if create:
             with self._explained("make", ""):
-                self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+                private_folder.make_missing(self.root)
                 sweep(self.root)
         elif not self.root.is_dir():
             raise self._gone()

@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from gofer.core import private_folder
 from gofer.core.json_text import parse_json
 
 _STALE_S = 14 * 86400.0  # the services forget unfinished uploads before
@@ -53,7 +54,7 @@ def claim(folder: Path | None, place: str) -> TransferJournal | None:
         return None
     name = hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     path = folder / f"{name}.json"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_folder.make_missing(folder)
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

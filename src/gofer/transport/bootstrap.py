@@ -18,7 +18,18 @@ def say(word):
 if sys.version_info < (3, 8):
     say("%d.%d" % sys.version_info[:2])
     sys.exit(3)
-place = os.path.join(os.path.expanduser(folder), "agent")
+top = os.path.expanduser(folder)
+place = os.path.join(top, "agent")
+umask = os.umask(0o077)
+os.makedirs(place, exist_ok=True)
+os.umask(umask)
+for path in (place, top):
+    found = os.stat(path)
+    if found.st_uid == os.getuid():
+        if found.st_mode & 0o022:
+            os.chmod(path, found.st_mode & 0o7755)
+    elif found.st_uid or path == place or found.st_mode & 0o022 and not found.st_mode & 0o1000:
+        sys.exit("%s belongs to user %d: name another folder in the target" % (path, found.st_uid))
 agent = os.path.join(place, mark)
 try:
     os.utime(agent)
@@ -29,7 +40,6 @@ if not os.path.isdir(agent):
     size = int(sys.stdin.buffer.readline())
     data = sys.stdin.buffer.read(size)
     import io, shutil, tempfile, zipfile
-    os.makedirs(place, mode=0o700, exist_ok=True)
     part = tempfile.mkdtemp(dir=place)
     zipfile.ZipFile(io.BytesIO(data)).extractall(part)
     try:

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
+from gofer.core import private_folder
 from gofer.core.json_text import parse_json
 from gofer.errors import CheckFailed, Unreachable
 from gofer.transport.machine import RemoteFailure
@@ -50,11 +51,12 @@ def sockets_folder(environ: Mapping[str, str]) -> Path:
     """
     runtime = environ.get("XDG_RUNTIME_DIR", "")
     if runtime and os.access(runtime, os.W_OK) and len(runtime) <= _LONGEST_RUNTIME:
-        return Path(runtime) / "gofer"
-    folder = Path(f"/tmp/gofer-{os.getuid()}")
+        folder = Path(runtime) / "gofer"
+    else:
+        folder = Path(f"/tmp/gofer-{os.getuid()}")
     folder.mkdir(mode=0o700, exist_ok=True)
     held = folder.lstat()
-    if held.st_uid != os.getuid() or stat.S_IMODE(held.st_mode) != 0o700 or not stat.S_ISDIR(held.st_mode):
+    if held.st_uid != os.getuid() or held.st_mode & 0o077 or not stat.S_ISDIR(held.st_mode):
         raise CheckFailed(
             f"{folder} is not a folder of yours alone", hint="set `XDG_RUNTIME_DIR` to one that is"
         )
@@ -99,7 +101,7 @@ class SshMachine:
                 line.close()
 
     def _connect(self) -> _Line:
-        self._sockets.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder.make_missing(self._sockets)
         line = _Line(self._login, self._sockets)
         try:
             line.greet()

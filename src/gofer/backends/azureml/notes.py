@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from gofer.core import files
+from gofer.core import files, private_folder
 from gofer.model.decode import decode
 
 _KEPT_S = 90 * 86400.0
@@ -77,7 +77,7 @@ class RunNotes:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        private_folder.make_missing(self._folder)
         with open(f"{self._folder}.lock", "w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
@@ -102,7 +102,7 @@ class Known:
         with self._lock:
             found = self._read()
             found.setdefault(kind, {})[name] = value
-            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            private_folder.make_missing(os.path.dirname(self._path))
             files.write_whole(self._path, msgspec.json.encode(found), mode=0o600)
 
     def forget(self) -> None:

@@ -22,7 +22,7 @@ import stat
 import threading
 from typing import Any, Iterator, List, Mapping, Set
 
-from gofer.core import files, trees
+from gofer.core import files, private_folder, trees
 from gofer.core.parallel import ProgressTally, Say, each
 from gofer.node.cancellable_task import ChoreFailed
 from gofer.node.folders.remote import RemoteFolder, explain, is_executable, is_gone, is_marker, stamp_ns
@@ -121,7 +121,7 @@ class _Copying:
     def __enter__(self) -> None:
         for _ in range(_TRIES):
             for folder in (tree_of(self._copy), os.path.join(self._copy, "partial")):
-                os.makedirs(folder, mode=0o700, exist_ok=True)
+                private_folder.make_missing(folder)
             try:
                 self._fd = self._take()
             except FileNotFoundError:

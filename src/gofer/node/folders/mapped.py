@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Set
 
-from gofer.core import folder_modes, trees
+from gofer.core import folder_modes, private_folder, trees
 from gofer.core.launch import NodePlace
 from gofer.node import cancellable_task
 from gofer.node.cancellable_task import ChoreFailed
@@ -291,7 +291,7 @@ class MappedFolders:
         """Move what was not uploaded to where nobody removes it; in words where that is."""
         kept = self._kept(name)
         try:
-            os.makedirs(os.path.dirname(kept), mode=0o700, exist_ok=True)
+            private_folder.make_missing(os.path.dirname(kept))
             trees.move(path, kept)
         except OSError as error:
             return f"it could not be moved to {kept}: {error}"

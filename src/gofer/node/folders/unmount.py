@@ -16,7 +16,7 @@ import shutil
 import subprocess
 from typing import Optional
 
-from gofer.core import files
+from gofer.core import files, private_folder
 
 _UNMOUNTERS = ("fusermount3", "fusermount")
 _PATIENCE_S = 10.0
@@ -73,7 +73,7 @@ def count_unsent(state: str) -> int:
 
 def keep_unsent(state: str, where: str) -> None:
     """Move the cache to a place that nobody removes."""
-    os.makedirs(os.path.dirname(where), mode=0o700, exist_ok=True)
+    private_folder.make_missing(os.path.dirname(where))
     os.rename(os.path.join(state, "cache"), where)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
-from gofer.core import files
+from gofer.core import files, private_folder
 from gofer.core.json_text import parse_json
 from gofer.node.working_copy import Contents
 
@@ -36,7 +36,7 @@ def path_of(engine: str, run_id: str, attempt: int, node: int) -> str:
 
 def write(path: str, record: CopyRecord) -> None:
     """OSError when it cannot be written; the run goes on without it."""
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    private_folder.make_missing(os.path.dirname(path))
     files.write_whole(path, files.encode(record._asdict()), mode=0o600)
 
 

@@ -11,7 +11,7 @@ import os
 import stat
 from typing import Iterable, List, Optional, Set, Tuple
 
-from gofer.core import files, run_layout, trees
+from gofer.core import files, private_folder, run_layout, trees
 from gofer.core.launch import NodePlace
 from gofer.core.states import Reason, State
 from gofer.node import continued_files, spawn, working_copy
@@ -308,7 +308,7 @@ class FileKeeper:
         for top in self._keeping.copies:
             path = os.path.join(top, name)
             try:
-                os.makedirs(top, mode=0o700, exist_ok=True)
+                private_folder.make_missing(top)
                 os.chdir("/")
                 trees.open_folder(self._task.code)
                 trees.move(self._task.code, path)

@@ -19,7 +19,7 @@ import stat
 import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from gofer.core import files, prune
+from gofer.core import files, private_folder, prune
 from gofer.core.numerals import parse_count
 
 FOLDER = "packages"
@@ -47,7 +47,7 @@ class CachedEnvironment:
         With `wait`, blocks until it is free. OSError when the folder cannot be written.
         """
         while True:
-            os.makedirs(self.path, mode=0o700, exist_ok=True)
+            private_folder.make_missing(self.path)
             path = os.path.join(self.path, _BUILDING)
             try:
                 fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -9,7 +9,7 @@ import os
 import re
 from typing import Dict, List, Mapping, Optional
 
-from gofer.core import files
+from gofer.core import files, private_folder
 from gofer.node.packages.pyproject import Project
 
 _UNKNOWN_VERSION = "0"
@@ -27,7 +27,7 @@ def write_metadata(folder: str, project: Project, environment: Mapping[str, str]
         return None
     version = project.version or environment.get(_GIT_VERSION) or _UNKNOWN_VERSION
     place = os.path.join(folder, f"{name}-{re.sub(r'[^A-Za-z0-9.+!]+', '_', version)}.dist-info")
-    os.makedirs(place, mode=0o700, exist_ok=True)
+    private_folder.make_missing(place)
     _write(place, "METADATA", _metadata(project, version))
     _write(place, "entry_points.txt", _entry_points(project.entry_points))
     return folder

@@ -9,7 +9,7 @@ import os
 import time
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
 
-from gofer.core import files, prune
+from gofer.core import files, private_folder, prune
 from gofer.core.launch import NodePlace
 from gofer.core.parallel import Say
 from gofer.node import cancellable_task
@@ -265,7 +265,7 @@ def _write_scripts(code: str, projects: List[str]) -> Optional[str]:
             function = function.partition("[")[0].strip()
             first = function.partition(".")[0]
             body = f"import sys\nfrom {module.strip()} import {first}\nsys.exit({function}())\n"
-            os.makedirs(folder, mode=0o700, exist_ok=True)
+            private_folder.make_missing(folder)
             # `env` finds the Python of the environment, which is first in the PATH.
             files.write_whole(
                 os.path.join(folder, name), f"#!/usr/bin/env python\n{body}".encode(), mode=0o755

@@ -7,7 +7,7 @@ import pwd
 import re
 from typing import Any
 
-from gofer.core import files
+from gofer.core import files, private_folder
 from gofer.core.numerals import parse_count
 from gofer.core.programs import CompletedProgram, run_program
 
@@ -99,7 +99,7 @@ def site(folder: str, now: float) -> SlurmSite:
     if known is None or known.get("conf") != cluster or not 0 <= now - known["at"] < _SITE_DAYS:
         text = call(["scontrol", "show", "config"])
         known = {"at": now, "conf": cluster, **_parse_site(text)}
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        private_folder.make_missing(os.path.dirname(path))
         files.write_whole(path, files.encode(known))
     return SlurmSite(known)
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from gofer.config.paths import Paths, home_folder
 from gofer.config.sections import NAME_PATTERN
+from gofer.core import private_folder
 from gofer.core.json_text import parse_json
 from gofer.errors import GoferError, UnknownName, UsageError
 from gofer.text import did_you_mean
@@ -158,14 +159,14 @@ class Profiles:
             path.unlink(missing_ok=True)
         else:
             _check_name(value)
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_folder.make_missing(self._folder)
             path.write_text(f"{value}\n")
 
     def make(self, name: str) -> None:
         """Make the profile's folder, for the user alone; nothing happens when it is there."""
         _check_name(name)
         if name != DEFAULT:
-            (self._folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_folder.make_missing(self._folder / name)
 
     def use(self, name: str) -> None:
         """Choose the profile for this user's commands; UnknownName when there is none."""
@@ -173,7 +174,7 @@ class Profiles:
         if name == DEFAULT:
             self._choice.unlink(missing_ok=True)
             return
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder.make_missing(self._folder)
         part = self._choice.with_suffix(f".{os.getpid()}")
         part.write_text(f"{name}\n")
         os.replace(part, self._choice)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gofer.core import private_folder
 from gofer.errors import GoferError
 from gofer.model.decode import decode
 
@@ -44,7 +45,7 @@ class ImageRecords:
         records = {**self._load(), mark: wrapped}
         data = msgspec.json.format(msgspec.json.encode(records), indent=1) + b"\n"
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_folder.make_missing(self._path.parent)
             with tempfile.NamedTemporaryFile(dir=self._path.parent, delete=False) as file:
                 file.write(data)
             os.replace(file.name, self._path)

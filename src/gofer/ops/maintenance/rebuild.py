@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from gofer.core import private_folder
 from gofer.core import run_layout as names
 from gofer.core.states import State
 from gofer.errors import GoferError, LedgerCorrupt
@@ -303,7 +304,7 @@ def _alone(path: Path) -> Iterator[None]:
     """One rebuild at a time: two that set the same file aside would lose the first one's work."""
     import fcntl
 
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_folder.make_missing(path.parent)
     with open(path.with_name(f"{path.name}.rebuild"), "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

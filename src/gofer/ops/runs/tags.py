@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from gofer.core import private_folder
 from gofer.core import run_layout as names
 from gofer.core.files import encode
 from gofer.errors import StoreError, UsageError
@@ -95,7 +96,7 @@ def _alone(session: Session) -> Iterator[None]:
     import fcntl
 
     path = session.paths.ledger_file
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_folder.make_missing(path.parent)
     with open(path.with_name(f"{path.name}.tags"), "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

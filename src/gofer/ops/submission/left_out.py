@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.core import files
+from gofer.core import files, private_folder
 from gofer.ops.submission.secret_files import named_secrets
 from gofer.snapshot.rules import SECRET
 from gofer.text import count_files, format_size
@@ -178,6 +178,6 @@ def _is_known(session: Session, source: Source, target: str, said: str) -> bool:
         if path.read_bytes() == mark:
             return True
     with suppress(OSError):  # a full disk: the list is said again
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder.make_missing(path.parent)
         files.write_whole(str(path), mark, mode=0o600)
     return False

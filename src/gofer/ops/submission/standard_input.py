@@ -14,6 +14,7 @@ import termios
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from gofer.core import private_folder
 from gofer.errors import CheckFailed, UsageError
 from gofer.text import format_size
 
@@ -64,7 +65,7 @@ def say_unread(session: Session, fd: int = 0) -> None:
         if path.read_text() == mark:
             return
     with suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder.make_missing(path.parent)
         path.write_text(mark)
     session.say("standard input was not sent and not read; `gofer submit --stdin …` sends it to the command")
 

@@ -10,7 +10,7 @@ import time
 from contextlib import contextmanager
 from typing import Any, Iterator
 
-from gofer.core import files
+from gofer.core import files, private_folder
 from gofer.core.sleep import pause
 from gofer.node.slurm import calls, handoff
 from gofer.node.slurm.calls import SlurmError, SlurmSilent
@@ -32,7 +32,8 @@ def submit(folder: str, request: dict[str, Any], script: str, private: bytes, ti
     found: calling again finds the job if there is one, and submits it otherwise.
     """
     place = Room(path_of(folder, request["id"]))
-    os.makedirs(place.path, mode=0o700, exist_ok=True)
+    private_folder.make(os.path.dirname(place.path), owned=2)
+    private_folder.make_missing(place.path)
     with _alone(place):
         known = place.read_text(handoff.JOB)
         if known:

@@ -175,10 +175,10 @@ def _kept(path: str, url: str) -> dict[str, Any] | None:
 
 
 def _keep(path: str, what: Mapping[str, Any]) -> None:
-    from gofer.core import files
+    from gofer.core import files, private_folder
 
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        private_folder.make_missing(os.path.dirname(path))
         files.write_whole(path, json.dumps(what).encode(), mode=0o600)
     except OSError:
         pass  # the next command asks again

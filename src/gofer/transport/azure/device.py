@@ -94,10 +94,10 @@ def _read(path: str) -> str:
 
 
 def _keep(folder: str, environ: Mapping[str, str], cache: Any) -> None:
-    from gofer.core import files
+    from gofer.core import files, private_folder
 
     path = _path(folder, environ)
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    private_folder.make_missing(os.path.dirname(path))
     files.write_whole(path, cache.serialize().encode(), mode=0o600)
 
 

@@ -62,11 +62,11 @@ class TokenFiles:
 
     def write(self, who: str, scope: str, token: Token) -> None:
         """A folder that cannot be written is passed over: then every command asks for itself."""
-        from gofer.core import files
+        from gofer.core import files, private_folder
 
         held = {"who": who, "scope": scope, "token": token.value, "expires_at": token.expires_at}
         try:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            private_folder.make_missing(self._folder)
             files.write_whole(self._path(who, scope), json.dumps(held).encode(), mode=0o600)
         except OSError:
             pass
