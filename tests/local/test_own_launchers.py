@@ -45,6 +45,8 @@ def test_torchrun_starts_once_a_node_and_finds_where_to_meet(big: Home) -> None:
     assert "RANK" not in environ
     one = big.finish("-t", "big", "-n", "2", "env", "A=b", "torchrun", "--standalone", "x.py")
     assert one["procs"] == 1
+    timed = big.finish("-t", "big", "-n", "4", "timeout", "60", "torchrun", "x.py")
+    assert [environ["PET_NODE_RANK"] for _, environ in told(timed)] == ["0", "1"]
 
 
 def test_procs_overrides_and_what_cannot_be_filled_is_refused(big: Home) -> None:
@@ -52,6 +54,9 @@ def test_procs_overrides_and_what_cannot_be_filled_is_refused(big: Home) -> None
         "submit", "--no-code", "-t", "big", "-n", "4", "torchrun", "--standalone", "x.py", status=1
     )
     assert "`torchrun` cannot run on the 2 nodes of this run: `--standalone` is for one node" in refused.err
+    meets = ["torchrun", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "x.py"]
+    refused = big.gofer("submit", "--no-code", "-t", "big", "-n", "4", *meets, status=1)
+    assert "`--rdzv-endpoint localhost:0` is another place on every node" in refused.err
     run = big.finish("-t", "big", "-n", "4", "--procs", "2", "torchrun", "--standalone", "x.py")
     assert (run["procs"], len(told(run))) == (2, 4)
     assert "PET_NNODES" not in told(run)[0][1]

@@ -48,7 +48,18 @@ _WRAPPERS: Dict[str, Tuple[str, ...]] = {
     "nohup": (),
     "time": ("-o", "--output", "-f", "--format"),
     "exec": (),
+    "timeout": ("-k", "--kill-after", "-s", "--signal"),
+    "stdbuf": ("-i", "--input", "-o", "--output", "-e", "--error"),
+    "setsid": (),
+    "taskset": (),
+    "ionice": ("-c", "--class", "-n", "--classdata"),
+    "numactl": (
+        *("-i", "--interleave", "-p", "--preferred", "-N", "--cpunodebind", "-m", "--membind"),
+        *("-C", "--physcpubind", "--cpubind", "-w", "--weighted-interleave", "-P", "--preferred-many"),
+    ),
 }
+# Of these, one more word stands before the command: the seconds of `timeout`, the CPUs of `taskset`.
+_WITH_OPERAND = ("timeout", "taskset")
 # The same, with the word `run` before the command.
 _RUNNERS: Dict[str, Tuple[str, ...]] = {
     "uv": (
@@ -78,8 +89,14 @@ _RUNNERS: Dict[str, Tuple[str, ...]] = {
     "pipenv": (),
     "conda": ("-n", "--name", "-p", "--prefix", "--cwd"),
     "mamba": ("-n", "--name", "-p", "--prefix", "--cwd"),
+    "micromamba": ("-n", "--name", "-p", "--prefix", "--cwd", "-e", "--env"),
+    "pixi": ("-e", "--environment", "--manifest-path"),
+    "rye": ("--pyproject",),
+    "hatch": ("-e", "--env", "-p", "--project"),
 }
 PYTHON = re.compile(r"python[0-9.]*|pypy[0-9.]*")
+# `-m`, also behind other letters (`-um`) and with the module in the same word (`-mpackage.module`).
+MODULE_OPTION = re.compile(r"-[bBdEiIOPqsSuvx]*m(.*)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 OPTIONS_OF_PYTHON = ("-W", "-X", "--check-hash-based-pycs")
 
@@ -123,8 +140,10 @@ def _behind_python(argv: Sequence[str], at: int) -> Optional[Launcher]:
     """Of `python -u -m torch.distributed.run …` or `python /usr/bin/torchrun …`."""
     while at < len(argv) and argv[at].startswith("-"):
         word = argv[at]
-        if not word.startswith("--") and word.endswith("m"):
-            return _named(argv[at + 1], argv, at + 2) if "." in "".join(argv[at + 1 : at + 2]) else None
+        module = MODULE_OPTION.fullmatch(word)
+        if module is not None:
+            name, at = (module[1], at + 1) if module[1] else ("".join(argv[at + 1 : at + 2]), at + 2)
+            return _named(name, argv, at) if "." in name else None
         at += 2 if word in OPTIONS_OF_PYTHON else 1
     return None if at >= len(argv) else _named(os.path.basename(argv[at]), argv, at + 1)
 
@@ -136,6 +155,7 @@ def skip_wrappers(argv: Sequence[str]) -> int:
         name = os.path.basename(argv[at])
         if name in _WRAPPERS:
             at = _skip_options(argv, at + 1, _WRAPPERS[name])
+            at += name in _WITH_OPERAND
             while name == "env" and at < len(argv) and _ASSIGNMENT.match(argv[at]):
                 at += 1
         elif name in _RUNNERS:
@@ -159,8 +179,13 @@ def _skip_options(argv: Sequence[str], at: int, valued: Sequence[str]) -> int:
 # -- what cannot be filled
 
 
-def refusal(launcher: Launcher, argv: Sequence[str], nodes: int) -> Optional[str]:
-    """Why the command cannot run on so many nodes as it stands, in words; None when it can."""
+def refusal(
+    launcher: Launcher, argv: Sequence[str], nodes: int, *, one_machine: bool = False
+) -> Optional[str]:
+    """Why the command cannot run on so many nodes as it stands, in words; None when it can.
+
+    With `one_machine` all nodes are the same machine, and can meet at `localhost`.
+    """
     if nodes == 1 or launcher.spans_nodes:
         return None
     given = given_options(launcher, argv)
@@ -173,7 +198,27 @@ def refusal(launcher: Launcher, argv: Sequence[str], nodes: int) -> Optional[str
         value = given.get(option)
         if value is not None and not _allows(value, nodes):
             return f"`--{option.replace('_', '-')} {value}` is another number of nodes"
+    for option in _MEETINGS.get(launcher.name, ()):
+        value = given.get(option, "")
+        host, port = _split_port(value) if option == "rdzv_endpoint" else (value, "")
+        if port == "0" or (not one_machine and host.strip("[]") in _THIS_MACHINE):
+            return f"`--{option.replace('_', '-')} {value}` is another place on every node"
     return None
+
+
+# Options that say where nodes meet. torchrun asks for an endpoint, which gofer fills, before `--master-addr`.
+_MEETINGS = {
+    TORCHRUN: ("rdzv_endpoint",),
+    ACCELERATE: ("main_process_ip",),
+    FABRIC: ("main_address",),
+    DEEPSPEED_NO_SSH: ("master_addr",),
+}
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+
+
+def _split_port(value: str) -> Tuple[str, str]:
+    host, colon, port = value.rpartition(":")
+    return (host, port) if colon and port.isdigit() else (value, "")
 
 
 def _allows(value: str, nodes: int) -> bool:

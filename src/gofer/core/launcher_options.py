@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 from gofer.core.command_launcher import (
     ACCELERATE,
     DEEPSPEED_NO_SSH,
+    MODULE_OPTION,
     OPTIONS_OF_PYTHON,
     PYTHON,
     TORCHRUN,
@@ -203,7 +204,7 @@ def _for_mpirun(nodes: int, resources: LaunchResources) -> Dict[str, str]:
 
 def under_torchrun(argv: List[str], place: NodePlace, workers: int) -> Launched:
     """`python train.py` as `python -m torch.distributed.run … train.py`, with so many workers on the node."""
-    at = skip_wrappers(argv)
+    at = min(skip_wrappers(argv), len(argv) - 1)
     options = [f"--nproc-per-node={workers}"]
     if place.nodes > 1:
         options += [f"--nnodes={place.nodes}", f"--node-rank={place.node}"]
@@ -216,9 +217,19 @@ def under_torchrun(argv: List[str], place: NodePlace, workers: int) -> Launched:
             [*before, "python", "-m", _TORCHRUN_MODULE, *options, "--no-python", program, *rest], {}
         )
     script = 0
-    while script < len(rest) and rest[script].startswith("-") and not rest[script].endswith("m"):
+    while script < len(rest) and rest[script].startswith("-") and not _ends_options(rest[script]):
         script += 2 if rest[script] in OPTIONS_OF_PYTHON else 1
     own, rest = rest[:script], rest[script:]
-    if rest and rest[0].startswith("-"):  # `-m module`
-        own, rest = [*own, *([rest[0][:-1]] if rest[0] != "-m" else [])], ["--module", *rest[1:]]
+    module = MODULE_OPTION.fullmatch(rest[0]) if rest else None
+    if module is not None:
+        letters = rest[0][: module.start(1) - 1]
+        own += [letters] if letters != "-" else []
+        rest = ["--module", *([module[1]] if module[1] else []), *rest[1:]]
+    elif rest and rest[0].startswith("-c"):  # torchrun itself takes no such text
+        rest = ["--no-python", program, *own, *rest]
     return Launched([*before, program, *own, "-m", _TORCHRUN_MODULE, *options, *rest], {})
+
+
+def _ends_options(word: str) -> bool:
+    """Whether a word is the last of Python's own options: a module or a text to execute."""
+    return MODULE_OPTION.fullmatch(word) is not None or word.startswith("-c")

@@ -46,6 +46,11 @@ def place(node: int = 1, nodes: int = 2) -> NodePlace:
         ("poetry run python -m torch.distributed.run x.py", "torchrun", "x.py"),
         ("env -u RANK OMP_NUM_THREADS=1 A=b nice -n 5 torchrun x.py", "torchrun", "x.py"),
         ("time -p nohup torchrun x.py", "torchrun", "x.py"),
+        ("python -mtorch.distributed.run --nnodes 2 x.py", "torchrun", "--nnodes"),
+        ("timeout -s INT 1h stdbuf -oL setsid torchrun x.py", "torchrun", "x.py"),
+        ("taskset -c 0-3 ionice -c 2 numactl -N 0 --localalloc torchrun x.py", "torchrun", "x.py"),
+        ("pixi run -e cuda accelerate launch x.py", "accelerate launch", "x.py"),
+        ("hatch -e gpu run micromamba run -n env torchrun x.py", "torchrun", "x.py"),
         ("accelerate launch --multi_gpu x.py", "accelerate launch", "--multi_gpu"),
         ("python -m accelerate.commands.launch x.py", "accelerate launch", "x.py"),
         ("fabric run --devices 2 x.py", "fabric run", "--devices"),
@@ -85,7 +90,8 @@ def test_a_launcher_is_recognised(command: str, name: str, options: str) -> None
             "python -m",
             "sh -c torchrun",
         ),
-        *("echo torchrun", "lightning_train.py", "nice"),
+        *("echo torchrun", "lightning_train.py", "nice", "timeout", "timeout torchrun", "taskset 3"),
+        *("python -mpytest", "hatch build", "python -Wm x.py"),
     ],
 )
 def test_other_commands_are_not(command: str) -> None:
@@ -109,6 +115,25 @@ def test_other_commands_are_not(command: str) -> None:
         ("torchrun --nnodes 1:4 x.py --standalone", None),
         ("torchrun --nnodes=2 x.py --node-rank 7", None),
         ("mpirun -np 4 x", None),
+        (
+            "torchrun --rdzv-backend=c10d --rdzv-endpoint=localhost:0 x.py",
+            "`--rdzv-endpoint localhost:0` is another place on every node",
+        ),
+        (
+            "torchrun --rdzv_endpoint 127.0.0.1:29400 x.py",
+            "`--rdzv-endpoint 127.0.0.1:29400` is another place on every node",
+        ),
+        ("torchrun --rdzv_endpoint [::1] x.py", "`--rdzv-endpoint [::1]` is another place on every node"),
+        ("torchrun --rdzv_endpoint host0:29400 x.py", None),
+        ("torchrun --master_addr localhost x.py", None),  # not looked at beside the endpoint that gofer fills
+        (
+            "accelerate launch --main_process_ip localhost x.py",
+            "`--main-process-ip localhost` is another place on every node",
+        ),
+        (
+            "deepspeed --no_ssh --master_addr ::1 x.py",
+            "`--master-addr ::1` is another place on every node",
+        ),
     ],
 )
 def test_what_cannot_be_filled_is_said(command: str, words: str | None) -> None:
@@ -117,6 +142,17 @@ def test_what_cannot_be_filled_is_said(command: str, words: str | None) -> None:
     assert launcher is not None
     assert refusal(launcher, argv, 2) == words
     assert refusal(launcher, argv, 1) is None
+
+
+def test_nodes_of_one_machine_can_meet_at_localhost() -> None:
+    for port, words in (
+        ("29400", None),
+        ("0", "`--rdzv-endpoint localhost:0` is another place on every node"),
+    ):
+        argv = ["torchrun", f"--rdzv-endpoint=localhost:{port}", "x.py"]
+        launcher = detect(argv)
+        assert launcher is not None
+        assert refusal(launcher, argv, 2, one_machine=True) == words
 
 
 def prepared(
@@ -216,6 +252,9 @@ def test_launchers_that_span_nodes_get_a_hostfile() -> None:
             "uv run python -u -m torch.distributed.run OPTIONS --module pkg.train x",
         ),
         ("python -um pkg x", "python -u -m torch.distributed.run OPTIONS --module pkg x"),
+        ("timeout 1h python -mpkg x", "timeout 1h python -m torch.distributed.run OPTIONS --module pkg x"),
+        ("python -c code x", "python -m torch.distributed.run OPTIONS --no-python python -c code x"),
+        ("env", "python -m torch.distributed.run OPTIONS --no-python env"),
         ("./train.sh a", "python -m torch.distributed.run OPTIONS --no-python ./train.sh a"),
     ],
 )

@@ -26,12 +26,15 @@ def recognise(job: Job) -> Job:
     return msgspec.structs.replace(job, command_launcher=launcher.name, multi_process=False, launcher="spawn")
 
 
-def check(session: Session, job: Job, layout: Layout) -> None:
-    """Say in one line how often the launcher starts; CheckFailed when it cannot run on so many nodes."""
+def check(session: Session, job: Job, layout: Layout, *, one_machine: bool) -> None:
+    """Say in one line how often the launcher starts; CheckFailed when it cannot run on so many nodes.
+
+    `one_machine`: all nodes of the target are this machine.
+    """
     launcher = detect(job.command) if job.command_launcher is not None else None
     if launcher is None:
         return
-    problem = refusal(launcher, job.command, layout.nodes)
+    problem = refusal(launcher, job.command, layout.nodes, one_machine=one_machine)
     if problem is not None:
         raise CheckFailed(
             f"`{launcher.name}` cannot run on the {layout.nodes} nodes of this run: {problem}",

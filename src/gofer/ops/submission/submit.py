@@ -158,7 +158,7 @@ def draft(session: Session, request: SubmitRequest) -> SubmissionDraft:
     if request.stdin is not None:
         job = msgspec.structs.replace(job, stdin=len(request.stdin))
     site = choose_site(session, target.name, job)
-    own_launcher.check(session, job, site.layout)
+    own_launcher.check(session, job, site.layout, one_machine=local)
     shell_launcher.note(session, job, site.layout, folder)
     array = _array(request, file, job)
     _say_output_word(session, job, array)
