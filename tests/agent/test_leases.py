@@ -175,11 +175,28 @@ def test_links_pipes_and_hard_links_are_not_read(shared: Path, tmp_path: Path) -
     real.symlink_to(moved)
     assert ann.taken_by_others() == set()
     real.unlink()
-    os.link(moved, real)
+    os.link(moved, f"{real}-x")
     assert ann.taken_by_others() == set()
-    real.unlink()
     os.mkfifo(real)
     assert ann.taken_by_others() == set()
+
+
+def test_a_link_to_a_lease_neither_frees_nor_holds_a_gpu(
+    shared: Path, agent: subprocess.Popen[bytes]
+) -> None:
+    """Where /proc/sys/fs/protected_hardlinks is 0, every user can link the files of others."""
+    mine, other = Leases(str(shared), "/a"), Leases(str(shared), "/b")
+    assert mine.take({0: identity(agent)})
+    lease = only_file(shared)
+    os.link(lease, f"{lease}-x")
+    assert not other.take({0: identity_of_self()})
+    assert other.taken_by_others() == {0}
+    assert mine.take({1: identity(agent)})
+    assert other.taken_by_others() == {0, 1}
+    os.link(lease, f"{lease}-y")
+    mine.release([0, 1])
+    assert other.taken_by_others() == set()
+    assert other.take({0: identity_of_self()})
 
 
 def test_a_folder_that_others_can_change_is_refused(tmp_path: Path) -> None:

@@ -188,12 +188,13 @@ class Leases:
         return [path for path in paths if path.startswith(stem)]
 
     def _write(self, gpus: Dict[int, ProcessIdentity], *, waits: bool) -> None:
-        content = {
+        content: Dict[str, Any] = {
             "queue": self._queue,
             "gpus": {str(gpu): list(agent) for gpu, agent in gpus.items()},
             "waits_at": time.time() if waits else None,
         }
         path = self._own_path()
+        content["file"] = os.path.basename(path)
         if not gpus and not waits:
             files.remove(path)
         else:
@@ -221,16 +222,20 @@ def _read(path: str) -> Optional[Holding]:
         return None
     try:
         found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_size > _MAX_BYTES:
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_BYTES:
             return None
-        return _parsed(os.read(fd, _MAX_BYTES), found.st_uid)
+        data = os.read(fd, _MAX_BYTES)
+        return _parsed(data, found.st_uid, os.path.basename(path), may_be_nameless=found.st_nlink == 1)
     finally:
         os.close(fd)
 
 
-def _parsed(data: bytes, owner: int) -> Optional[Holding]:
+def _parsed(data: bytes, owner: int, name: str, *, may_be_nameless: bool) -> Optional[Holding]:
+    """Earlier versions of gofer write no name into the file."""
     try:
         content: Dict[str, Any] = parse_json(data)
+        if content.get("file", name if may_be_nameless else None) != name:
+            return None
         who = f"{owner}:{content['queue']}"
         agents = {int(gpu): ProcessIdentity(*map(int, agent)) for gpu, agent in content["gpus"].items()}
         waits_at = content["waits_at"]
