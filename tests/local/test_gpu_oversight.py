@@ -24,6 +24,8 @@ def test_submit_the_end_and_q_say_that_it_saw_no_gpu(box: Home) -> None:
     run = done.out.strip()
     assert "gpus       0, saw no GPU" in box.gofer("q", run).out
     assert box.view(run)["saw_no_gpu"] is True
+    group = box.gofer("submit", "--no-code", "--wait", "--each", "i=1..2", "true")
+    assert "succeeded: 2 ok; saw no GPU" in group.err
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,9 @@ def test_why_names_it_when_cuda_is_missing(box: Home) -> None:
     answer = box.gofer("why", run["id"]).out
     assert "exited with 1; it asked for no GPU and saw no GPU" in answer
     assert "gofer submit -t box -n 1" in answer
+    rows = box.gofer("submit", "--no-code", "-Q", "--wait", "--each", "i=1..2", "sh", "-c", script, status=1)
+    group = box.gofer("why", rows.out.strip()).out
+    assert "2 runs failed: exited with 1; it asked for no GPU and saw no GPU" in group
     other = box.finish("sh", "-c", "echo 'ValueError: a number'; exit 1")
     assert "GPU" not in box.gofer("why", other["id"]).out
     asked = box.finish("-n", "1", "sh", "-c", script)

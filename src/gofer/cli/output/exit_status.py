@@ -39,9 +39,9 @@ def _of_group(session: Session, group: RunRow) -> int:
 
 def ended_line(row: RunRow, remarks: str = "") -> str:
     """`k9qd4x failed (exit-code): exited with 3`, or a group's rows by state; then `remarks`."""
+    more = f"; {remarks}" if remarks else ""
     if row.kind == "group":
-        return f"{row.short_id} {row.state}: {summary(row.counts)}"
+        return f"{row.short_id} {row.state}: {summary(row.counts)}{more}"
     reason = f" ({row.reason})" if row.reason else ""
     detail = f": {row.detail}" if row.detail else ""
-    more = f"; {remarks}" if remarks else ""
     return f"{row.short_id} {row.state}{reason}{detail}{more}"

@@ -68,7 +68,7 @@ def explain(row: RunRow, record: RunRecord | None = None, failure: FirstFailure 
     """
     words = _explain(row, record, failure)
     if failure is not None and gpu_oversight.explains(record, failure.tail):
-        return f"{words or row.state}; it asked for no GPU and {gpu_oversight.SAW_NO_GPU} (`-n 1` asks for 1)"
+        return gpu_oversight.with_cure(words or row.state)
     return words
 
 

@@ -21,6 +21,7 @@ from gofer.ops.runs.folder_progress import progress
 from gofer.ops.runs.next_steps import next_steps
 from gofer.ops.runs.run_folder import Heartbeat
 from gofer.ops.runs.view import Records, elapsed_s
+from gofer.ops.submission import gpu_oversight
 from gofer.ops.submission.send import is_here
 from gofer.text import format_time
 
@@ -232,10 +233,21 @@ def _count(
         words = waiting.why if waiting and one.state in WAITING else explain(one, record)
         found.setdefault((one.state, one.reason, words), []).append(one)
     order = sorted(found.items(), key=lambda one: (one[0][0] == State.SUCCEEDED, -len(one[1])))
-    return tuple(
-        ReasonCount(*key, len(same), same[0].short_id, _tail(session, same[0]))
-        for key, same in order[:_MOST_REASONS]
-    )
+    return tuple(_counted(session, same, record, key) for key, same in order[:_MOST_REASONS])
+
+
+def _counted(
+    session: Session,
+    same: Sequence[RunRow],
+    record: RunRecord | None,
+    key: tuple[str, str | None, str | None],
+) -> ReasonCount:
+    """The first of them stands for all: its log may say more than the ledger, such as a missing CUDA."""
+    state, reason, words = key
+    tail = _tail(session, same[0])
+    if gpu_oversight.explains(record, tail):
+        words = gpu_oversight.with_cure(words or state)
+    return ReasonCount(state, reason, words, len(same), same[0].short_id, tail)
 
 
 def _tail(session: Session, row: RunRow) -> tuple[str, ...]:

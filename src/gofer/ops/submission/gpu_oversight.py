@@ -52,3 +52,8 @@ def saw_none(record: RunRecord | None) -> bool:
 def explains(record: RunRecord | None, tail: Sequence[str]) -> bool:
     """Whether the last lines of a log say that CUDA is missing, and the run saw no GPU."""
     return saw_none(record) and any(_CUDA_IS_MISSING.search(line) for line in tail)
+
+
+def with_cure(words: str) -> str:
+    """The reason of such an end, with what mends it."""
+    return f"{words}; it asked for no GPU and {SAW_NO_GPU} (`-n 1` asks for 1)"
