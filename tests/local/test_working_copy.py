@@ -269,7 +269,7 @@ def test_files_are_started_as_a_shell_starts_them(home: Home) -> None:
     assert code == 127 and "Windows line end" in said and "sed -i 's/\\r$//' windows" in said
     assert "Windows line end" in home.gofer("why", "last").out
     code, said = end("./lost")
-    assert code == 127 and "its interpreter `/nonexistent/interpreter` is not there" in said
+    assert code == 127 and "its interpreter `/nonexistent/interpreter` does not exist" in said
     assert end("./binary") == (126, "gofer: cannot run `./binary`: Exec format error\n")
     done = subprocess.run(
         ["sh", "-c", 'umask 077; exec "$@"', "sh", *home.argv("submit", "-Q", "--wait", "./bare")],

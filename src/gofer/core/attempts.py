@@ -1,6 +1,6 @@
-"""From the facts in an attempt's node folders to how the attempt ended.
+"""How an attempt ended, from the records in its node folders.
 
-Reads files, decides nothing by guess.
+The functions read files, and a record that is missing is never guessed.
 """
 
 from __future__ import annotations
@@ -13,18 +13,23 @@ from typing import Any, Mapping, NamedTuple, Sequence
 from gofer.core import files, processes, run_layout
 from gofer.core.states import Reason, State
 
+# An attempt whose agent died before the command started is started again, at most this often.
 MOST_RESTARTS = 5
 
 
 class AttemptRecords(NamedTuple):
-    """What the node folders of one attempt hold."""
+    """What the node folders of one attempt say: an exit record per node (None when absent), and whether any
+    command was started.
+    """
 
     exits: list[dict[str, Any] | None]
     started: bool
 
 
 class Outcome(NamedTuple):
-    """How an attempt ended; `state` queued means that nothing was started and it is to be started again."""
+    """How an attempt ended. The state `queued` means that no command was started and the attempt can start
+    again.
+    """
 
     state: State
     reason: Reason | None
@@ -45,7 +50,9 @@ def read(store: str, run_id: str, attempt: int, nodes: int) -> AttemptRecords:
 
 
 def agent_of(store: str, run_id: str, attempt: int, node: int) -> processes.ProcessIdentity | None:
-    """The agent process that last began this node's share, alive or not; None when it gave the share up."""
+    """The agent process that last began this node's share, alive or not. None when no agent did, or when the
+    agent abandoned the share.
+    """
     for event in reversed(_events(store, run_id, attempt, node)):
         if event.get("event") == "abandoned":
             return None
@@ -55,7 +62,7 @@ def agent_of(store: str, run_id: str, attempt: int, node: int) -> processes.Proc
 
 
 def agents_beside(store: str, run_id: str, attempt: int, node: int) -> list[processes.ProcessIdentity]:
-    """The agents of the attempt's other nodes that said who they are, alive or not."""
+    """The agents of the attempt's other nodes, alive or not, as far as they wrote down their process."""
     folders = glob.glob(os.path.join(glob.escape(store), run_layout.node_key(run_id, attempt, 0)[:-1] + "*"))
     others = {int(path.rpartition("-")[2]) for path in folders} - {node}
     found = (agent_of(store, run_id, attempt, other) for other in sorted(others))
@@ -63,7 +70,7 @@ def agents_beside(store: str, run_id: str, attempt: int, node: int) -> list[proc
 
 
 def sessions_of(store: str, run_id: str, attempt: int, node: int) -> list[int]:
-    """The sessions that the ranks of this node led."""
+    """The process sessions of this node's ranks; empty when no rank was started."""
     for event in reversed(_events(store, run_id, attempt, node)):
         if event.get("event") == "started":
             return [int(pid) for pid in event["pids"].values()]
@@ -81,9 +88,10 @@ def _events(store: str, run_id: str, attempt: int, node: int) -> list[dict[str, 
 
 
 def judge(facts: AttemptRecords, *, restarts: int, rebooted: bool) -> Outcome:
-    """The result of an attempt none of whose agents is alive."""
+    """How an attempt ended. No agent of the attempt may be alive."""
     exits = [record for record in facts.exits if record is not None]
     failed = [record for record in exits if record["state"] == State.FAILED]
+    # The first failure explains the others: ranks often fail because a peer is gone.
     if failed:
         return _from_record(min(failed, key=_failed_at), exits)
     if len(exits) == len(facts.exits):
@@ -120,17 +128,19 @@ def _from_record(record: dict[str, Any], exits: list[dict[str, Any]]) -> Outcome
 
 
 def spent(history: Sequence[Mapping[str, Any]]) -> int:
-    """How many attempts count against `retries`: what a cluster took back, it gives again by itself."""
+    """How many attempts count against `retries`. Preempted attempts do not count: the cluster repeats them
+    itself.
+    """
     return sum(one.get("reason") != Reason.PREEMPTED for one in history)
 
 
 def stopped_waiting(words: str) -> Outcome:
-    """The end of a run that was aborted between attempts, or before its first."""
+    """The outcome of a run that was aborted between two attempts or before the first."""
     return Outcome(State.CANCELLED, Reason.USER, words, None, None, time.time(), None)
 
 
 def describe(number: int, result: Outcome, gpus: list[list[int]], started_at: float | None) -> dict[str, Any]:
-    """The attempt as the queue, the store and the ledger keep it."""
+    """The attempt as a dict, in the form that the queue, the store and the ledger keep."""
     return {
         "number": number,
         "state": result.state.value,

@@ -1,4 +1,4 @@
-"""Variables that a command is given because of its code. Pure; `origin` is a gofer.model.run.CodeOrigin."""
+"""Environment variables that depend on the code of a run. Pure; `origin` is a gofer.model.run.CodeOrigin."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any, Dict, Mapping
 
 
 def default_variables(origin: Mapping[str, Any]) -> Dict[str, str]:
-    """For what the person did not set, also not to an empty value.
+    """Variables that are set unless the person set them, even to an empty value.
 
-    Python writes each line at once, since a log is no terminal: a run that is stopped has its last lines.
+    PYTHONUNBUFFERED makes Python write each line at once, which it does not do by default when the output is
+    a file. So the log of a run that is stopped has the last lines.
     """
     found = {"PYTHONUNBUFFERED": "1", **(origin.get("versions") or {})}
     if origin.get("commit"):
@@ -17,7 +18,7 @@ def default_variables(origin: Mapping[str, Any]) -> Dict[str, str]:
 
 
 def commit_variables(origin: Mapping[str, Any]) -> Dict[str, str]:
-    """What git knows of the code; no variable for what is unknown."""
+    """What git says about the code: commit, branch, changes. A fact that is unknown gets no variable."""
     found = {
         "GOFER_COMMIT": origin.get("commit"),
         "GOFER_BRANCH": origin.get("branch"),

@@ -1,7 +1,8 @@
-"""Which commands are themselves launchers, such as `torchrun` or `mpirun`. Pure.
+"""Recognise commands that are launchers themselves, such as `torchrun` or `mpirun`. Pure.
 
-A launcher must not be multiplied. Some start processes on their own node, and start once on each node. Others
-(`SPANNING`) reach the other nodes by themselves, and start once in the whole run.
+gofer must not start a launcher once per rank, because the launcher starts the ranks. Some launchers start the
+processes of their own node; gofer starts them once on each node. Others (`SPANNING`) reach the other nodes by
+themselves; gofer starts them once in the whole run.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from gofer.core.numerals import parse_count
 TORCHRUN = "torchrun"
 ACCELERATE = "accelerate launch"
 FABRIC = "fabric run"
-# DeepSpeed spans nodes by SSH; with this option it starts on each node and needs no SSH.
+# DeepSpeed reaches other nodes by SSH. With this option it is started on each node and needs no SSH.
 DEEPSPEED_NO_SSH = "deepspeed --no_ssh"
-# Each reaches all nodes from the first one.
+# Each of these reaches all nodes from the first node.
 SPANNING = ("mpirun", "horovodrun", "deepspeed", "srun", "ray")
 
 _PROGRAMS = {
@@ -27,7 +28,7 @@ _PROGRAMS = {
     "deepspeed.pt": "deepspeed",
     "accelerate-launch": ACCELERATE,
 }
-# Programs that are launchers only with this word behind them.
+# Programs that are launchers only when this word follows.
 _WITH_WORD = {
     "accelerate": ("launch", ACCELERATE),
     "accelerate.commands.accelerate_cli": ("launch", ACCELERATE),
@@ -41,7 +42,7 @@ _MODULES = {
     "deepspeed.launcher.runner": "deepspeed",
     "horovod.runner.launch": "horovodrun",
 }
-# Programs that run the command behind them, and those of their options whose value is the next word.
+# Programs that run the command after them, with the options whose value is the next word.
 _WRAPPERS: Dict[str, Tuple[str, ...]] = {
     "env": ("-u", "--unset", "-C", "--chdir"),
     "nice": ("-n", "--adjustment"),
@@ -60,7 +61,7 @@ _WRAPPERS: Dict[str, Tuple[str, ...]] = {
 }
 # Of these, one more word stands before the command: the seconds of `timeout`, the CPUs of `taskset`.
 _WITH_OPERAND = ("timeout", "taskset")
-# The same, with the word `run` before the command.
+# The same for programs that need the word `run` before the command.
 _RUNNERS: Dict[str, Tuple[str, ...]] = {
     "uv": (
         *(
@@ -102,7 +103,7 @@ OPTIONS_OF_PYTHON = ("-W", "-X", "--check-hash-based-pycs")
 
 
 class Launcher(NamedTuple):
-    """Which launcher a command is; `at` is where in the command its own options begin."""
+    """A launcher in a command. `at` is the index in the command where the launcher's options begin."""
 
     name: str
     at: int
@@ -113,7 +114,9 @@ class Launcher(NamedTuple):
 
 
 def detect(argv: Sequence[str]) -> Optional[Launcher]:
-    """The launcher that a command is, also behind `uv run`, `env` or `python -m`; None for other commands."""
+    """The launcher that a command starts, also through `uv run`, `env` or `python -m`; None for other
+    commands.
+    """
     at = skip_wrappers(argv)
     if at >= len(argv):
         return None
@@ -137,7 +140,9 @@ def _named(program: str, argv: Sequence[str], at: int) -> Optional[Launcher]:
 
 
 def _behind_python(argv: Sequence[str], at: int) -> Optional[Launcher]:
-    """Of `python -u -m torch.distributed.run …` or `python /usr/bin/torchrun …`."""
+    """The launcher of a command such as `python -u -m torch.distributed.run …` or `python /usr/bin/torchrun
+    …`.
+    """
     while at < len(argv) and argv[at].startswith("-"):
         word = argv[at]
         module = MODULE_OPTION.fullmatch(word)
@@ -149,7 +154,7 @@ def _behind_python(argv: Sequence[str], at: int) -> Optional[Launcher]:
 
 
 def skip_wrappers(argv: Sequence[str]) -> int:
-    """Where the program stands that all wrappers before it come to."""
+    """The index of the program that the wrappers before it run."""
     at = 0
     while at < len(argv):
         name = os.path.basename(argv[at])
@@ -182,7 +187,7 @@ def _skip_options(argv: Sequence[str], at: int, valued: Sequence[str]) -> int:
 def refusal(
     launcher: Launcher, argv: Sequence[str], nodes: int, *, one_machine: bool = False
 ) -> Optional[str]:
-    """Why the command cannot run on so many nodes as it stands, in words; None when it can.
+    """Why the command, as written, cannot run on this number of nodes; None when it can.
 
     With `one_machine` all nodes are the same machine, and can meet at `localhost`.
     """
@@ -222,7 +227,9 @@ def _split_port(value: str) -> Tuple[str, str]:
 
 
 def _allows(value: str, nodes: int) -> bool:
-    """Whether `2` or a range such as `1:4` holds so many nodes; what is no number is left to the launcher."""
+    """Whether `2` or a range such as `1:4` includes this number of nodes. A value that is not a number is
+    accepted: the launcher checks it.
+    """
     first, _, last = value.partition(":")
     least, most = parse_count(first), parse_count(last or first)
     return least is None or most is None or least <= nodes <= most
@@ -236,7 +243,7 @@ _FLAGS = {
 
 
 def given_options(launcher: Launcher, argv: Sequence[str]) -> Dict[str, str]:
-    """The launcher's own options, by their names with underscores. Ends at its script."""
+    """The launcher's own options, by name with underscores. The words from its script on are not read."""
     found: Dict[str, str] = {}
     at = launcher.at
     while at < len(argv) and argv[at].startswith("-"):

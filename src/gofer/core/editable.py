@@ -1,8 +1,8 @@
-"""Packages that a Python environment imports from a project folder: editable installs, old and new.
+"""Find editable installs: packages that a Python environment imports from the project folder.
 
-`pip install -e`, `uv sync` and their like leave a `.pth` file that names a folder, or a finder that maps
-names to folders. Both lead to the person's own files, and so past the copy of a run. This module reads them
-without running anything.
+`pip install -e`, `uv sync` and similar commands leave a `.pth` file that names a folder, or a finder module
+that maps package names to folders. Both make a run import the person's own files instead of its working copy.
+This module reads them without running anything.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ _PYTHONS = ("python", "python3")
 
 
 class Editables(NamedTuple):
-    """`folders`, below the project, that an environment imports from; `others` are installs of the project
-    that no folder on PYTHONPATH could stand in for, by the names of their files.
+    """`folders` are the folders of the project that an environment imports from, relative to the project.
+    `others` are the file names of editable installs of the project that cannot be replaced by a folder on
+    PYTHONPATH.
     """
 
     folders: Tuple[str, ...]
@@ -37,10 +38,10 @@ NO_EDITABLES = Editables((), ())
 def find_editables(
     command: Sequence[str], environment: Mapping[str, str], project: str, more: Sequence[str] = ()
 ) -> Editables:
-    """What the environments that a command may use import from the project. Reads files, runs nothing.
+    """The editable installs in the environments that a command may use. Reads files, runs nothing.
 
-    These are the environment of the command's program, of `python` on PATH, the active one, the user's own,
-    and `more`, which are folders of environments. Absent folders count for nothing.
+    The environments are that of the command's program, that of `python` on PATH, the active environment, the
+    user's own, and the folders `more`. Absent folders are ignored.
     """
     search = environment.get("PATH", os.defpath)
     programs = [locate(one, search) for one in (*command[:1], *_PYTHONS)]
@@ -59,7 +60,7 @@ def find_editables(
 
 @functools.lru_cache(maxsize=32)
 def _read_sites(sites: Tuple[Tuple[str, int], ...], project: str) -> Editables:
-    """Remembered while the folders are what they were: all ranks and rows ask the same."""
+    """Cached by the folders' modification times, since all ranks and rows ask the same question."""
     folders: List[str] = []
     others: List[str] = []
     for site, _ in sites:
@@ -80,7 +81,7 @@ def _read_sites(sites: Tuple[Tuple[str, int], ...], project: str) -> Editables:
 
 
 def below(path: str, project: str) -> str | None:
-    """The path relative to the project; None for one that does not lie in it."""
+    """The path relative to the project; None when the path is not in the project."""
     if path == project:
         return "."
     return path[len(project) + 1 :] if path.startswith(project.rstrip("/") + "/") else None
@@ -100,7 +101,9 @@ def _read_pth(path: str, project: str) -> List[str]:
 
 
 def _read_finder(path: str, project: str) -> List[str] | None:
-    """The folders that hold what a finder maps; None when it maps names of the project in another way."""
+    """The folders that hold the packages of a finder. None when the finder names the project but cannot be
+    read.
+    """
     text = _read(path)
     if project not in text:
         return []

@@ -1,8 +1,9 @@
 """Modification times and permission bits of the files of a run's code.
 
-A snapshot is named by its contents alone, so times and permission bits travel beside it: one object in the
-folder of each run. It holds numbers without names, in the order of the manifest: first the folders, then
-the files and links. It may come from anyone, so `decode` believes nothing but numbers of the right count.
+The id of a snapshot depends on contents alone, so times and permission bits are sent separately: one object
+in the folder of each run. The object holds numbers without names, in the order of the manifest: first the
+folders, then the files and links. Anyone may have written it, so `decode` checks the number of entries and
+accepts nothing but numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _MAGIC = b"gofer file times 1\n"
 _HASH_LENGTH = 64
 _WIDTH = 10  # bytes of one entry: 8 of the time, 2 of the mode
 _PERMISSIONS = 0o777
-# A folder that its owner cannot enter and change could neither be filled nor removed again.
+# The owner must be able to enter and change each folder: otherwise gofer can neither fill nor remove it.
 _OWNER_OF_FOLDER = 0o700
 
 # Modification time in nanoseconds, and the mode as `lstat` gives it.
@@ -71,11 +72,12 @@ def _little_endian(column: array[int]) -> array[int]:
 
 
 def apply(root: bytes, manifest: Manifest, times: FileTimes) -> None:
-    """Give the files in `root`, which were just written there and which nobody else knows, times and modes.
+    """Give times and modes to the files in `root`, which must just have been written and be unknown to
+    others.
 
     No link is followed. Folders come last and deepest first, since a change of an entry changes its folder.
     """
-    # What the umask left of 0777 is what it leaves of every mode.
+    # The folder was made with mode 0777, so its mode shows which bits the umask allows.
     allowed = os.stat(root).st_mode & _PERMISSIONS
     for entry, stamp in zip(manifest.entries, times.entries):
         path = os.path.join(root, entry.path)

@@ -1,4 +1,4 @@
-"""Small durable writes on a node: whole files at once, lines at the end, patience with a full disk."""
+"""Small durable writes on a node: replace a file in one step, append lines, wait while the disk is full."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from gofer.core.sleep import pause
 
 T = TypeVar("T")
 
-# A full disk or quota is usually mended by its owner; a record of how a run ended is worth the wait.
+# People usually free space on a full disk. A record of how a run ended is worth waiting for.
 FULL = (errno.ENOSPC, errno.EDQUOT)
 FULL_DISK_PATIENCE_S = 24 * 3600.0
 
 
 def encode(value: object) -> bytes:
-    """Compact JSON that survives names that are not UTF-8 (lone surrogates are escaped)."""
+    """Compact JSON in ASCII. Names that are not UTF-8 are kept: their lone surrogates are escaped."""
     return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
 def write_whole(path: str, data: bytes, *, mode: int = 0o644, durable: bool = False) -> None:
-    """Replace the file in one step: a reader sees the old or the new, whatever is killed.
+    """Replace the file in one step: a reader sees the old or the new contents, whatever is killed.
 
-    The temporary file has a name that nobody can guess and is made anew, so that a link which somebody else
+    The temporary file is always a new file with a name that nobody can guess. So a link that somebody else
     put into the folder is never followed.
     """
     temporary = f"{path}.{os.getpid()}-{os.urandom(6).hex()}.tmp"
@@ -47,9 +47,10 @@ def write_whole(path: str, data: bytes, *, mode: int = 0o644, durable: bool = Fa
 
 
 def lock(path: str, how: int) -> int:
-    """A descriptor that holds the lock `how` (as fcntl.flock takes it) on the file, made when absent.
+    """Lock the file, and create it when absent; the descriptor that holds the lock. `how` is that of
+    fcntl.flock.
 
-    OSError when it cannot be had; BlockingIOError with LOCK_NB while another process holds it.
+    OSError when the file cannot be locked; BlockingIOError with LOCK_NB while another process holds the lock.
     """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -61,7 +62,9 @@ def lock(path: str, how: int) -> int:
 
 
 def append(path: str, data: bytes) -> None:
-    """Add bytes at the end; a line that a full disk cut short is closed off, so that the next is whole."""
+    """Append bytes. If a full disk cut off the last line, start a new line first, so that the next line is
+    complete.
+    """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
         size = os.fstat(fd).st_size
@@ -86,7 +89,7 @@ def remove(path: str) -> None:
 
 
 def remove_halves(folder: str) -> None:
-    """Remove what `write_whole` of a process that was killed left in the folder."""
+    """Remove temporary files that `write_whole` left in the folder when its process was killed."""
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -97,7 +100,7 @@ def remove_halves(folder: str) -> None:
 
 
 def read_json(path: str) -> dict[str, Any] | None:
-    """The object in the file; None when absent or not whole."""
+    """The JSON object in the file; None when the file is absent or does not hold an object."""
     try:
         with open(path, "rb") as file:
             value = parse_json(file.read())
@@ -107,7 +110,7 @@ def read_json(path: str) -> dict[str, Any] | None:
 
 
 def read_lines(data: bytes) -> Iterator[dict[str, Any]]:
-    """The JSON objects of a `.jsonl` file; a torn or foreign line is passed over."""
+    """The JSON objects of a `.jsonl` file. Lines that are not a JSON object are skipped."""
     for line in data.split(b"\n"):
         try:
             value = parse_json(line) if line else None
@@ -118,7 +121,9 @@ def read_lines(data: bytes) -> Iterator[dict[str, Any]]:
 
 
 def tail_lines(path: str, count: int, *, most: int = 16384) -> list[str]:
-    """The last lines of a log, each at its last state, read from its end; never more than `most` bytes."""
+    """The last `count` lines of a log, each as a terminal would show it. Reads at most `most` bytes; empty
+    when the log cannot be read.
+    """
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -131,7 +136,7 @@ def tail_lines(path: str, count: int, *, most: int = 16384) -> list[str]:
 
 
 def patiently(write: Callable[[], T], *, patience_s: float = FULL_DISK_PATIENCE_S) -> T:
-    """Do `write`, again and again while the disk is full, for at most `patience_s`."""
+    """Call `write`, and repeat it while the disk is full, for at most `patience_s`. Blocks."""
     deadline = time.monotonic() + patience_s
     delay = 0.1
     while True:

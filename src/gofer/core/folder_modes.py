@@ -1,4 +1,4 @@
-"""How a mapped folder comes to be `./<name>` in a run."""
+"""The ways in which a mapped folder becomes `./<name>` in a run."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ LINK = "link"
 COPY = "copy"
 MOUNT = "mount"
 UPLOAD = "upload"
-# In the path of a folder: the id of the run, so that runs write in places of their own.
+# In the path of a folder, this stands for the id of the run, so that each run writes to its own place.
 RUN = "{run}"
 
 
 def path_of_run(path: str, run_id: str) -> str:
-    """The path in the store for one run."""
+    """The path in the store for one run: `{run}` replaced by the id."""
     return path.replace(RUN, run_id)
 
 
 def path_of_all_runs(path: str) -> str:
-    """The folder in the store that holds what all runs have there: the path up to the part with `{run}`."""
+    """The folder in the store that holds the folders of all runs: the path before the part with `{run}`."""
     lead, mark, _ = path.partition(RUN)
     return lead.rpartition("/")[0] if mark else path

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gofer.core.nvml import Nvml
 
-# Without one of these device files (the second is WSL's) there is no driver, and no library to look for.
+# One of these device files exists where an NVIDIA driver is loaded (the second is that of WSL). Checking for
+# them is much faster than loading the library.
 _DEVICES = ("/dev/nvidiactl", "/dev/dxg")
 
 
 def open_driver() -> Nvml | None:
-    """A session with the NVIDIA driver, to be closed; None on a machine without it."""
+    """A session with the NVIDIA driver; the caller closes it. None on a machine without the driver."""
     if not any(os.path.exists(path) for path in _DEVICES):
         return None
     from gofer.core.nvml import Nvml
@@ -33,7 +34,7 @@ def count() -> int:
 
 
 def sample(indices: list[int] | None = None) -> list[dict[str, Any]]:
-    """One reading of each of these GPUs, or of all; empty without a driver."""
+    """Name, memory and utilisation of these GPUs, or of all; empty without a driver."""
     nvml = open_driver()
     if nvml is None:
         return []

@@ -1,4 +1,4 @@
-"""JSON that may come from anybody."""
+"""Read JSON that anybody may have written."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Names of files that are neither code nor results: caches, editors' droppings, the history of other tools.
+"""Names of files that are neither code nor results: caches, leftovers of editors, histories of other tools.
 
-They go into no snapshot and are not kept of a run.
+Snapshots leave these files out, and gofer does not keep them after a run.
 """
 
 from __future__ import annotations
 
-# Folders of these names, wherever they are.
+# Names of folders, at any depth.
 FOLDERS = (
     "__pycache__",
     ".ipynb_checkpoints",
@@ -19,7 +19,7 @@ FOLDERS = (
 ENDINGS = (".pyc", ".pyo")
 FILES = (".DS_Store",)
 
-# Further folders that are not kept of a run: the tool that made them makes them again.
+# More folders that are not kept after a run: the tool that made them can make them again.
 _INSTALLED = (".git", ".venv", "node_modules", ".cache")
 # A folder that holds one of these is an environment of Python packages.
 _MARKS = ("pyvenv.cfg", "conda-meta")
@@ -37,5 +37,5 @@ def is_junk_file(name: str) -> bool:
 
 
 def environment_marks(folder: str) -> list[str]:
-    """Paths of which one is there where `folder` is an environment of packages."""
+    """Paths, at least one of which exists if `folder` is an environment of Python packages."""
     return [f"{folder}/{mark}" for mark in _MARKS]

@@ -1,13 +1,13 @@
-"""The launch contract: what every process of a run finds in its environment, whatever started it. Pure.
+"""The launch contract: which variables every process of a run finds in its environment. Pure.
 
-`rank_environment` is the one function that decides it; every backend passes through it.
+`rank_environment` alone decides this, for every backend and every launcher.
 """
 
 from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple
 
-# The values of `rank_variables:` of a job. MPIRUN is what imported ACT and Philly targets have.
+# The values of `rank_variables:` of a job. Imported ACT and Philly targets have MPIRUN.
 AUTO = "auto"
 ALWAYS = "always"
 NEVER = "never"
@@ -15,7 +15,7 @@ MPIRUN = "mpirun"
 
 _NODE_VARIABLES = ("NODE_RANK", "NNODES", "MASTER_ADDR", "MASTER_PORT")
 _HOST_VARIABLES = ("MASTER_IP", "AZ_BATCH_HOST_LIST")
-# All that the contract may set, apart from GOFER_* and CUDA_VISIBLE_DEVICES.
+# All variables that the contract may set, in addition to GOFER_* and CUDA_VISIBLE_DEVICES.
 RANK_VARIABLES = (
     *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
     *_NODE_VARIABLES,
@@ -26,10 +26,10 @@ RANK_VARIABLES = (
 
 
 class NodePlace(NamedTuple):
-    """Where one node of one attempt stands among the others. The first of `hosts` is where ranks meet.
+    """The place of one node among the nodes of an attempt. Ranks connect to the first of `hosts`.
 
-    `gpus` is None where gofer does not assign GPUs. With `first_node_only` only the first node has ranks; the
-    others stay until it has ended.
+    `gpus` is None where gofer does not assign GPUs. With `first_node_only` only the first node has ranks, and
+    the other nodes wait until it has ended.
     """
 
     run_id: str
@@ -58,22 +58,22 @@ class NodePlace(NamedTuple):
 
 
 class Contract(NamedTuple):
-    """What a run says about its rank variables. `single`: it has one process a node (`--single`)."""
+    """What a job says about its rank variables. `single`: the job has one process per node (`--single`)."""
 
     mode: str = AUTO
     single: bool = False
 
 
 def contract_of(request: Mapping[str, Any]) -> Contract:
-    """From a run's request."""
+    """The contract of a run, from its request."""
     is_single = not request.get("multi_process", True) or request.get("launcher") == "torchrun"
     return Contract(request.get("rank_variables") or AUTO, is_single)
 
 
 def rank_variables(place: NodePlace, contract: Contract) -> tuple[str, ...]:
-    """The names of the rank variables that processes of this run find.
+    """The names of the rank variables that the processes of this run get.
 
-    A run whose number of nodes may change while it runs will need all of them at every size, also at one.
+    By default a run with one rank gets none: a program would take them as a sign of a distributed run.
     """
     has_peers = place.world_size > 1
     if contract.mode == NEVER:
@@ -88,7 +88,7 @@ def rank_variables(place: NodePlace, contract: Contract) -> tuple[str, ...]:
 
 
 def rank_environment(place: NodePlace, rank: int, contract: Contract) -> dict[str, str]:
-    """The variables of one rank; CUDA_VISIBLE_DEVICES only where gofer assigns GPUs."""
+    """The variables of one rank. CUDA_VISIBLE_DEVICES is included only where gofer assigns GPUs."""
     size, local = place.world_size, rank - place.node * place.procs
     facts: dict[str, Any] = {
         "RANK": rank,
@@ -115,9 +115,9 @@ def rank_environment(place: NodePlace, rank: int, contract: Contract) -> dict[st
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
-    """What a run takes over from the shell that submitted it: all but gofer's own variables.
+    """The variables that a run inherits from the shell that submitted it: all except gofer's own.
 
-    In a shell that is itself part of a run, the rank variables are that run's.
+    A shell inside a run has the rank variables of that run, so these are left out as well.
     """
     of_a_run = RANK_VARIABLES if "GOFER_RUN_ID" in environ else ()
     return {
@@ -128,7 +128,9 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def argument_environment(values: dict[str, str]) -> dict[str, str]:
-    """An array row's values as GOFER_ARG_<NAME>; the number of a Slurm script's task by its own name too."""
+    """The values of an array's row as GOFER_ARG_<NAME>. SLURM_ARRAY_TASK_ID, the row number in a Slurm
+    script, is also given under its own name.
+    """
     own = {
         "GOFER_ARG_" + "".join(c if c.isalnum() else "_" for c in name).upper(): value
         for name, value in values.items()

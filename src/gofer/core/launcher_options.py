@@ -1,4 +1,6 @@
-"""What a command that is a launcher is given: the nodes of its run, where they meet, hostfiles."""
+"""Options and variables that a launcher gets from gofer: the nodes of its run, the master address,
+hostfiles.
+"""
 
 from __future__ import annotations
 
@@ -24,24 +26,25 @@ _TORCHRUN_MODULE = "torch.distributed.run"
 
 
 class Launched(NamedTuple):
-    """A command as it is started on one node, and the variables that it gets in addition."""
+    """A command as it is started on one node, with the additional variables that it gets."""
 
     argv: List[str]
     environment: Dict[str, str]
 
 
 class Hostfiles(NamedTuple):
-    """Where the hostfiles of a run are: in the form of Open MPI, and in that of Hydra (MPICH, Intel MPI)."""
+    """Paths of the hostfiles of a run, in the format of Open MPI and in that of Hydra (MPICH, Intel MPI)."""
 
     slots: str
     hydra: str
 
 
 class LaunchResources(NamedTuple):
-    """What a launcher may use: GPUs of the whole run, the processes that a node has room for, the hostfiles.
+    """What a launcher may use: the GPUs of the whole run, the process slots of a node, and the hostfiles.
 
-    In a job of Slurm (`in_slurm`) Open MPI takes hosts from Slurm's own variables. With `accelerate_config`
-    the node has a file of `accelerate config`, which says what kind of run it is.
+    `in_slurm`: the run is a Slurm job, where Open MPI reads the hosts from Slurm's variables.
+    `accelerate_config`: the node has a file written by `accelerate config`, which says what kind of run this
+    is.
     """
 
     gpus: int
@@ -51,7 +54,9 @@ class LaunchResources(NamedTuple):
     accelerate_config: bool = False
 
     def with_config_in(self, environ: Mapping[str, str]) -> LaunchResources:
-        """Looks where `accelerate config` writes its file."""
+        """The same, with `accelerate_config` set if the file of `accelerate config` exists in its usual
+        place.
+        """
         cache = environ.get("XDG_CACHE_HOME") or os.path.join(environ.get("HOME", ""), ".cache")
         home = environ.get("HF_HOME") or os.path.join(cache, "huggingface")
         names = ("default_config.yaml", "default_config.json")
@@ -60,7 +65,9 @@ class LaunchResources(NamedTuple):
 
 
 def resources_of(request: Mapping[str, Any], files: Hostfiles, *, in_slurm: bool) -> LaunchResources:
-    """A node has room for as many processes as it has GPUs in the run, else CPUs."""
+    """The resources of a run. A node has as many slots as the run has GPUs on it, or CPUs if it has no
+    GPUs.
+    """
     layout = request["layout"]
     gpus = int(layout.get("gpus_per_node") or 0)
     slots = gpus or int(layout.get("cpus_per_proc") or 1)
@@ -68,14 +75,14 @@ def resources_of(request: Mapping[str, Any], files: Hostfiles, *, in_slurm: bool
 
 
 def hosts_with_slots(place: NodePlace, slots: int) -> List[Tuple[str, int]]:
-    """Each host with the processes it has room for. Nodes that are all one machine are one host."""
+    """Each host with its slots. Nodes that are all on one machine count as one host."""
     if is_one_machine(place):
         return [("localhost", slots * place.nodes)]
     return [(host, slots) for host in place.hosts]
 
 
 def is_one_machine(place: NodePlace) -> bool:
-    """Whether several nodes of a run are all the same machine."""
+    """Whether a run has several nodes and all of them are on one machine."""
     return len(set(place.hosts)) == 1 and place.nodes > 1
 
 
@@ -88,7 +95,8 @@ def render_hostfiles(hosts: Sequence[Tuple[str, int]]) -> Tuple[str, str]:
 def write_hostfiles(place: NodePlace, resources: LaunchResources) -> None:
     """Write both files of `Hostfiles`, for a launcher that reads the names of all nodes.
 
-    A launcher that starts on each node counts the lines: there, nodes of one machine have names of their own.
+    A launcher that is started on each node counts the lines. For these, each node gets a line with a name of
+    its own, even when all nodes are on one machine.
     """
     hosts = hosts_with_slots(place, resources.slots)
     if is_one_machine(place) and not place.first_node_only:
@@ -98,7 +106,7 @@ def write_hostfiles(place: NodePlace, resources: LaunchResources) -> None:
 
 
 def prepare(name: str, argv: List[str], place: NodePlace, resources: LaunchResources) -> Launched:
-    """The command of a launcher as it starts on one node of a run."""
+    """The command of a launcher, as it is started on one node of a run."""
     launcher = detect(argv)
     if launcher is None or launcher.name != name:
         return Launched(argv, {})
@@ -125,7 +133,7 @@ def prepare(name: str, argv: List[str], place: NodePlace, resources: LaunchResou
         options = {
             "hostfile": resources.files.slots,
             "node_rank": str(place.node),
-            **_deepspeed_meeting(place),
+            **_deepspeed_master(place),
         }
         return Launched(_with_options(launcher, argv, options), {"GOFER_HOSTFILE": resources.files.slots})
     names = ("num_nodes", "node_rank", "main_address", "main_port")
@@ -133,11 +141,11 @@ def prepare(name: str, argv: List[str], place: NodePlace, resources: LaunchResou
 
 
 def _node_options(names: Sequence[str], place: NodePlace) -> Dict[str, str]:
-    """These launchers read no variables for it."""
+    """The nodes and the master address as options, for launchers that read no variables for them."""
     return dict(zip(names, (str(place.nodes), str(place.node), place.hosts[0], str(place.port))))
 
 
-def _deepspeed_meeting(place: NodePlace) -> Dict[str, str]:
+def _deepspeed_master(place: NodePlace) -> Dict[str, str]:
     return {"master_addr": place.hosts[0], "master_port": str(place.port)}
 
 
@@ -151,8 +159,8 @@ _ACCELERATE_KINDS = {
 def _accelerate(
     launcher: Launcher, argv: List[str], place: NodePlace, resources: LaunchResources
 ) -> Launched:
-    """With one GPU a node, accelerate joins nodes only when it is told `--multi_gpu`. Without GPUs it starts
-    one process, which joins the others by the variables of ranks.
+    """With one GPU per node, accelerate joins the nodes only if it gets `--multi_gpu`. Without GPUs
+    accelerate starts one process, which finds the others by the rank variables.
     """
     names = ("num_machines", "machine_rank", "main_process_ip", "main_process_port")
     options = _node_options(names, place)
@@ -162,20 +170,22 @@ def _accelerate(
         values = (place.node, place.nodes, 0, 1)
         ranks = zip(("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"), map(str, values))
         return Launched(argv, dict(ranks))
-    says_kind = resources.accelerate_config or bool(_ACCELERATE_KINDS & set(given_options(launcher, argv)))
-    more = [] if says_kind else ["--multi_gpu"]
+    has_kind = resources.accelerate_config or bool(_ACCELERATE_KINDS & set(given_options(launcher, argv)))
+    more = [] if has_kind else ["--multi_gpu"]
     return Launched([*argv[: launcher.at], *more, *argv[launcher.at :]], {})
 
 
 def _with_options(launcher: Launcher, argv: List[str], options: Mapping[str, str]) -> List[str]:
-    """The options that the command does not have itself, where its own begin."""
+    """Add options that the command does not have yet, in front of the launcher's own options."""
     given = given_options(launcher, argv)
     more = [f"--{name}={value}" for name, value in options.items() if name not in given]
     return [*argv[: launcher.at], *more, *argv[launcher.at :]]
 
 
 def _spanning(launcher: Launcher, argv: List[str], place: NodePlace, resources: LaunchResources) -> Launched:
-    """GOFER_HOSTFILE always; on several nodes also what the launcher itself reads."""
+    """Always set GOFER_HOSTFILE. On several nodes, also add the options and variables that the launcher
+    reads.
+    """
     environment = {"GOFER_HOSTFILE": resources.files.slots}
     if place.nodes == 1:
         return Launched(argv, environment)
@@ -185,14 +195,16 @@ def _spanning(launcher: Launcher, argv: List[str], place: NodePlace, resources: 
     elif launcher.name == "horovodrun" and not names_hosts:
         argv = _with_options(launcher, argv, {"hostfile": resources.files.slots})
     elif launcher.name == "deepspeed" and not names_hosts:
-        argv = _with_options(launcher, argv, {"hostfile": resources.files.slots, **_deepspeed_meeting(place)})
-        if is_one_machine(place):  # which need not have an SSH server
+        argv = _with_options(launcher, argv, {"hostfile": resources.files.slots, **_deepspeed_master(place)})
+        if is_one_machine(place):  # one machine may have no SSH server
             argv = [*argv[: launcher.at], "--no_ssh_check", *argv[launcher.at :]]
     return Launched(argv, environment)
 
 
 def _for_mpirun(nodes: int, resources: LaunchResources) -> Dict[str, str]:
-    """For Hydra (MPICH, Intel MPI), and for Open MPI 4 and 5, which believe Slurm before a hostfile."""
+    """Variables for Hydra (MPICH, Intel MPI), and for Open MPI 4 and 5, which prefer Slurm's variables to a
+    hostfile.
+    """
     found = dict.fromkeys(("HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE"), resources.files.hydra)
     if resources.in_slurm:
         found["SLURM_TASKS_PER_NODE"] = f"{resources.slots}(x{nodes})"
@@ -203,7 +215,9 @@ def _for_mpirun(nodes: int, resources: LaunchResources) -> Dict[str, str]:
 
 
 def under_torchrun(argv: List[str], place: NodePlace, workers: int) -> Launched:
-    """`python train.py` as `python -m torch.distributed.run … train.py`, with so many workers on the node."""
+    """Turn `python train.py` into `python -m torch.distributed.run … train.py`, with `workers` on the
+    node.
+    """
     at = min(skip_wrappers(argv), len(argv) - 1)
     options = [f"--nproc-per-node={workers}"]
     if place.nodes > 1:

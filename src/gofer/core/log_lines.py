@@ -1,12 +1,13 @@
-"""The lines of a log as a terminal would show them in the end. Pure."""
+"""The lines of a log as a terminal would finally show them. Pure."""
 
 from __future__ import annotations
 
 
 def last_states(data: bytes) -> bytes:
-    """`data` with each line at its last state: a progress bar that was drawn with `\\r` is one short line.
+    """`data` with only the final state of each line: a progress bar that was text with `\\r` becomes one
+    line.
 
-    Line ends stay as they are; an unfinished last line has its last state too.
+    Line ends stay as they are. An unfinished last line is treated in the same way.
     """
     if b"\r" not in data:
         return data
@@ -14,6 +15,6 @@ def last_states(data: bytes) -> bytes:
 
 
 def _last_state(line: bytes) -> bytes:
-    drawn = line.rstrip(b"\r")
-    is_windows_end = line.endswith(b"\r") and b"\r" not in drawn
-    return line if is_windows_end else drawn.rpartition(b"\r")[2]
+    text = line.rstrip(b"\r")
+    is_windows_end = line.endswith(b"\r") and b"\r" not in text
+    return line if is_windows_end else text.rpartition(b"\r")[2]

@@ -1,4 +1,4 @@
-"""What a snapshot is made of: folders, their listings, and the id that names them all.
+"""The parts of a snapshot: folders, their listings, and the id over all of them.
 
 A snapshot is a tree of hashes. Each folder has a *listing*, one JSON line naming its files and links with
 their content hashes. The *manifest* names every folder with the hash of its listing, and the packs that hold
@@ -72,7 +72,7 @@ class Manifest(NamedTuple):
 
 
 class Differences(NamedTuple):
-    """Paths, in order, that one snapshot has and another has not or has otherwise."""
+    """The paths in which two snapshots differ, each list in order."""
 
     added: Tuple[str, ...]
     removed: Tuple[str, ...]
@@ -80,7 +80,9 @@ class Differences(NamedTuple):
 
 
 def load(read: Read, snapshot_id: str) -> Manifest:
-    """Everything about a snapshot but the contents; ManifestError when anything does not fit the id."""
+    """Everything about a snapshot except the contents of its files; ManifestError when anything does not fit
+    the id.
+    """
     folders, packs = _read_top(read, snapshot_id)
     places = read_places(read, packs)
     listings = {blob: bytes(data) for blob, data in read_blobs(read, places, [blob for _, blob in folders])}
@@ -97,12 +99,12 @@ def load(read: Read, snapshot_id: str) -> Manifest:
 
 
 def read_packs(read: Read, snapshot_id: str) -> Tuple[str, ...]:
-    """The packs a stored manifest names; ManifestError when it does not fit its id."""
+    """The packs that a stored manifest names; ManifestError when the manifest does not fit its id."""
     return _read_top(read, snapshot_id)[1]
 
 
 def parse_listing(data: bytes, folder: bytes) -> List[ManifestEntry]:
-    """The entries of one folder; ManifestError when a row is ill-formed, unsafe, doubled or out of order."""
+    """The entries of one folder; ManifestError when a row is malformed, unsafe, repeated or out of order."""
     rows = parse_json(data, "a listing")
     if not isinstance(rows, list):
         raise ManifestError(f"the listing of {_show(folder)} is not a list")
@@ -124,7 +126,7 @@ def list_files(manifest: Manifest) -> List[ManifestEntry]:
 
 
 def differences(old: Manifest, new: Manifest) -> Differences:
-    """What must be added to, removed from and changed in `old` to become `new`; folders do not count."""
+    """What must be added to, removed from and changed in `old` to get `new`. Folders are not compared."""
     before = {entry.path: entry for entry in old.entries}
     after = {entry.path: entry for entry in new.entries}
     both = before.keys() & after.keys()

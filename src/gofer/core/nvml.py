@@ -15,14 +15,14 @@ class _Utilisation(ctypes.Structure):
 
 
 class Nvml:
-    """An open NVML session. Calls that fail leave their field out instead of raising."""
+    """An open NVML session. A call that fails leaves its field out and raises nothing."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
 
     @classmethod
     def open(cls) -> Nvml | None:
-        """None on a machine without the driver."""
+        """Open a session; None on a machine without the driver."""
         try:
             library = ctypes.CDLL("libnvidia-ml.so.1")
         except OSError:
@@ -43,7 +43,7 @@ class Nvml:
         return text.value.decode("ascii", "replace")
 
     def sample(self, index: int) -> dict[str, Any]:
-        """Name, memory in MiB and utilisation in percent of one GPU, as far as the driver tells."""
+        """Name, memory in MiB and utilisation in percent of one GPU, as far as the driver reports them."""
         device = ctypes.c_void_p()
         facts: dict[str, Any] = {"index": index}
         if self._library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device)) != 0:

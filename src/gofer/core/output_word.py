@@ -1,7 +1,7 @@
-"""`{output}` in a command: the folder of the run's outputs. One rule for laptop and node. Pure.
+"""Replace `{output}` in a command by the folder of the run's outputs. The same rule on laptop and node. Pure.
 
-A word that is `{output}`, begins with `{output}/` or has `={output}` means it; other braces stay. A column
-of an array with that name wins.
+`{output}` is replaced where it is a whole word, at the start of a word before `/`, or after `=`. Other braces
+stay. A column `output` of an array takes precedence.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import List, Mapping, Sequence
 from gofer.core.rows import substitute
 
 NAME = "output"
-_MEANT = re.compile(r"^\{output\}(?=/|\Z)|(?<==)\{output\}")
+_OUTPUT = re.compile(r"^\{output\}(?=/|\Z)|(?<==)\{output\}")
 
 
 def is_output_word(word: str) -> bool:
-    """Whether the word means the folder of outputs, or something in it."""
-    return _MEANT.search(word) is not None
+    """Whether the word names the folder of outputs or a path in it."""
+    return _OUTPUT.search(word) is not None
 
 
 def show(command: Sequence[str], values: Mapping[str, str]) -> List[str]:
-    """The command of a row as people see it: `{output}` stays, since only the node knows the folder."""
+    """The command of a row, for display. `{output}` stays, since only the node knows the folder."""
     return fill(command, values, f"{{{NAME}}}")
 
 
 def fill(command: Sequence[str], values: Mapping[str, str], folder: str) -> List[str]:
-    """The command with the values of an array's row, if any, and with the folder of outputs.
+    """The command with the values of an array's row, if any, and the folder of outputs filled in.
 
     KeyError for a placeholder without a value.
     """
@@ -39,5 +39,5 @@ def fill(command: Sequence[str], values: Mapping[str, str], folder: str) -> List
         elif values:
             filled += substitute([word], {**values, NAME: folder})
         else:
-            filled.append(_MEANT.sub(lambda match: folder, word))
+            filled.append(_OUTPUT.sub(lambda match: folder, word))
     return filled

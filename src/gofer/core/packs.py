@@ -1,7 +1,7 @@
-"""Packs: objects that hold the bytes of many files, each with an index of what lies where.
+"""Packs: objects that hold the bytes of many files, each with an index of the places of the files.
 
-A blob is some bytes named by their sha256. A pack is named by the sha256 of its index, which determines the
-pack's bytes. Nothing read here is believed before its hash was checked.
+A blob is a sequence of bytes, named by its sha256. A pack is named by the sha256 of its index, which
+determines the bytes of the pack. Nothing that is read here is used before its hash was checked.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Tu
 from gofer.core import json_text
 from gofer.core.snapshot_names import ManifestError, index_key, pack_key
 
-# A file longer than this is cut into pieces of this length, so that nothing larger is ever held in memory.
+# A longer file is cut into pieces of this length, so that memory never holds more at once.
 CHUNK_BYTES = 16 * 1024 * 1024
 
-# Bytes between two wanted blobs that are cheaper to read along than to ask around.
+# A gap of at most this many bytes between two wanted blobs is read along: that is cheaper than two reads.
 _GAP_BYTES = 64 * 1024
 _PIECE_BYTES = 4 * 1024 * 1024
 _MOST_METADATA_BYTES = 512 * 1024 * 1024
@@ -27,7 +27,7 @@ Read = Callable[[str, int, int], bytes]
 
 
 class BlobRange(NamedTuple):
-    """Where the bytes of a blob lie."""
+    """The place of a blob's bytes in a pack."""
 
     pack: str
     offset: int
@@ -35,7 +35,7 @@ class BlobRange(NamedTuple):
 
 
 def read_places(read: Read, packs: Iterable[str]) -> Dict[str, BlobRange]:
-    """Where each blob of these packs lies; ManifestError when an index is missing or not sound."""
+    """The place of each blob of these packs; ManifestError when an index is missing or damaged."""
     places: Dict[str, BlobRange] = {}
     for pack in packs:
         places.update(parse_index(read_object(read, index_key(pack)), pack))
@@ -43,7 +43,9 @@ def read_places(read: Read, packs: Iterable[str]) -> Dict[str, BlobRange]:
 
 
 def parse_index(data: bytes, pack: str) -> Dict[str, BlobRange]:
-    """Where each blob of a pack lies, from the bytes of its index; ManifestError when it is not sound."""
+    """The place of each blob of a pack, from the bytes of its index; ManifestError when the index is
+    damaged.
+    """
     if hashlib.sha256(data).hexdigest() != pack:
         raise ManifestError(f"the index of the pack {pack} is damaged")
     rows = parse_json(data, f"the index of the pack {pack}")
@@ -52,7 +54,7 @@ def parse_index(data: bytes, pack: str) -> Dict[str, BlobRange]:
             check_hash(blob): BlobRange(pack, check_count(at), check_count(size)) for blob, at, size in rows
         }
     except (TypeError, ValueError) as error:
-        raise ManifestError(f"the index of the pack {pack} is not one") from error
+        raise ManifestError(f"the index of the pack {pack} is malformed") from error
     if any(place.length > CHUNK_BYTES for place in places.values()):
         raise ManifestError(f"the index of the pack {pack} names a blob that is too long")
     return places
@@ -61,9 +63,10 @@ def parse_index(data: bytes, pack: str) -> Dict[str, BlobRange]:
 def read_blobs(
     read: Read, places: Dict[str, BlobRange], blobs: Iterable[str]
 ) -> Iterator[Tuple[str, memoryview]]:
-    """Each blob once with its bytes, in the order they lie, neighbours read together, all hashes checked.
+    """Each wanted blob once with its bytes, in the order of the packs. Neighbours are read together, and
+    every hash is checked.
 
-    ManifestError when a blob is in no pack or its bytes are others.
+    ManifestError when a blob is in no pack or its bytes do not fit its hash.
     """
     wanted = set(blobs)
     missing = wanted - places.keys()
@@ -81,7 +84,7 @@ def read_blobs(
 
 
 def _runs(blobs: List[Tuple[BlobRange, str]]) -> Iterator[List[Tuple[BlobRange, str]]]:
-    """Neighbours that one read brings in, at most about CHUNK_BYTES at once."""
+    """Groups of neighbouring blobs, each for one read of at most about CHUNK_BYTES."""
     run: List[Tuple[BlobRange, str]] = []
     end = 0
     for place, blob in blobs:
@@ -97,7 +100,9 @@ def _runs(blobs: List[Tuple[BlobRange, str]]) -> Iterator[List[Tuple[BlobRange, 
 
 
 def read_object(read: Read, key: str) -> bytes:
-    """All of an object whose size is not known beforehand."""
+    """A whole object, whose size need not be known. ManifestError when it is larger than any metadata can
+    be.
+    """
     pieces: List[bytes] = []
     size = 0
     while size <= _MOST_METADATA_BYTES:
@@ -106,7 +111,7 @@ def read_object(read: Read, key: str) -> bytes:
         size += len(piece)
         if len(piece) < _PIECE_BYTES:
             return b"".join(pieces)
-    raise ManifestError(f"{key} is too large to be true")
+    raise ManifestError(f"{key} is larger than {_MOST_METADATA_BYTES} bytes")
 
 
 def parse_json(data: bytes, what: str) -> Any:

@@ -1,4 +1,4 @@
-"""Doing many small things several at a time, and counting them."""
+"""Call a function for many items in a few threads, and report progress."""
 
 from __future__ import annotations
 
@@ -7,55 +7,58 @@ import threading
 import time
 from typing import Any, Callable, Dict, Iterable, List, TypeVar
 
-# Takes one message of progress.
+# A function that receives one progress message.
 Say = Callable[[Dict[str, Any]], None]
 
 T = TypeVar("T")
 
-_SAY_S = 1.0
+_REPORT_S = 1.0
 
 
 class ProgressTally:
-    """How much is done of how much that is known of so far, said now and then. Any thread may add."""
+    """Counts of files and bytes: done, and found so far. Reports them about once a second. Safe in several
+    threads.
+    """
 
     def __init__(self, say: Say) -> None:
         self._say = say
         self._lock = threading.Lock()
-        self._next_say = 0.0
+        self._next_report = 0.0
         self.files = self.of_files = self.bytes = self.of_bytes = 0
 
     def found(self, size: int) -> None:
-        """One more file is to be moved."""
+        """Count one more file that has to be moved."""
         with self._lock:
             self.of_files += 1
             self.of_bytes += size
-            self._tell()
+            self._report()
 
     def moved(self, size: int, *, files: int = 0) -> None:
-        """So many more bytes are there, and with them so many whole files."""
+        """Count `size` more bytes as moved, and with them `files` whole files."""
         with self._lock:
             self.files += files
             self.bytes += size
-            self._tell()
+            self._report()
 
     def tell(self) -> None:
-        """Say it now."""
+        """Report the counts now."""
         with self._lock:
-            self._next_say = 0.0
-            self._tell()
+            self._next_report = 0.0
+            self._report()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         now = time.monotonic()
-        if now >= self._next_say:
-            self._next_say = now + _SAY_S
+        if now >= self._next_report:
+            self._next_report = now + _REPORT_S
             counts = {"files": self.files, "of_files": self.of_files}
             self._say({**counts, "bytes": self.bytes, "of_bytes": self.of_bytes})
 
 
 def each(items: Iterable[T], act: Callable[[T], None], *, at_once: int) -> None:
-    """Call `act` for every item, in threads; raises the first error at once, with others still at work.
+    """Call `act` for every item, in `at_once` threads. Blocks. Raises the first error at once, while other
+    calls may still be running.
 
-    At most a few items for each thread are held, so `items` may be endless.
+    Items are taken only as fast as threads work on them, so `items` may be an endless iterator.
     """
     todo: queue.Queue[List[T]] = queue.Queue(2 * at_once)
     failures: List[BaseException] = []

@@ -1,7 +1,7 @@
 """Folders that belong to one user: the queue of a machine, private values of runs, the ledger.
 
-Whoever can write such a folder, or rename it, can have code run as its owner. So a folder is made 0700
-whatever the umask is, and one that belongs to another user is refused.
+A user with the right to write or rename such a folder could run code as its owner. So gofer makes these
+folders with mode 0700, whatever the umask is, and refuses a folder that belongs to another user.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ class ForeignFolder(PermissionError):
 
 
 def make(path: str, *, owned: int = 1) -> None:
-    """Make the folder and its missing parents, 0700. Idempotent. ForeignFolder when it is not the user's own.
+    """Make the folder and its missing parents with mode 0700. Idempotent. ForeignFolder when it belongs to
+    others.
 
-    Of the path, the last `owned` names must belong to the user. The folder itself loses all rights of others;
-    the folders above it lose the right to write, with which others could put another folder in its place.
+    The last `owned` folders of the path must belong to the user. Others lose all rights on the folder itself.
+    On the folders above it they lose the right to write, with which they could replace the folder.
     """
     with suppress(FileExistsError):  # a file in its place has words of its own
         make_missing(path)

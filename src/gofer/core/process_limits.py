@@ -1,7 +1,7 @@
-"""What a process inherits with its environment: umask, niceness, CPU affinity and resource limits.
+"""What a process inherits in addition to its environment: umask, niceness, CPU affinity and resource limits.
 
-A run on this machine has those of the shell that submitted it. Its agent may have been started by another
-shell, so the agent gives them to each process between fork and exec, and keeps its own.
+A run on this machine gets those of the shell that submitted it. Its agent may have been started by another
+shell. So the agent sets them in each process between fork and exec, and keeps its own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _OTHER_NAME = "RLIMIT_OFILE"  # of RLIMIT_NOFILE
 
 
 def read_limits() -> Dict[str, Any]:
-    """Those of this process, fit for JSON."""
+    """The limits of this process, in a form for JSON."""
     names = [name for name in dir(resource) if name.startswith("RLIMIT_") and name != _OTHER_NAME]
     return {
         "umask": _read_umask(),
@@ -26,7 +26,9 @@ def read_limits() -> Dict[str, Any]:
 
 
 def _read_umask() -> int:
-    """Without setting it: another thread may be making a file."""
+    """The umask of this process. os.umask can read it only by changing it, which would affect files that
+    other threads create, so /proc is read first.
+    """
     with open("/proc/self/status", encoding="ascii", errors="replace") as file:
         for line in file:
             if line.startswith("Umask:"):
@@ -37,7 +39,9 @@ def _read_umask() -> int:
 
 
 def differing(wanted: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
-    """The part of `wanted` that this process does not have itself; empty when a child needs nothing."""
+    """The part of `wanted` that differs from this process's own limits; empty when a child needs no
+    change.
+    """
     if not wanted:
         return {}
     own = read_limits()
@@ -51,7 +55,9 @@ def differing(wanted: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
 
 
 def apply_limits(wanted: Mapping[str, Any]) -> List[str]:
-    """Take them for this process, as far as the system allows; in words what it does not allow."""
+    """Set the limits for this process, as far as the system allows. Returns a sentence for each that it
+    refused.
+    """
     problems: List[str] = []
     for name, (soft, hard) in wanted.get("limits", {}).items():
         problems += _limit(name, soft, hard)
@@ -81,8 +87,8 @@ def _limit(name: str, soft: int, hard: int) -> List[str]:
     try:
         resource.setrlimit(number, (reached, most))
     except (ValueError, OSError):
-        pass  # it stays what it is
-    # A lower hard limit alone hinders no command that does not raise its own.
+        pass  # the limit stays as it is
+    # A hard limit that is lower than wanted matters only to a command that raises its own soft limit.
     return [] if reached == soft else [f"{name} {_shown(soft)}: no more than {_shown(most)} is allowed"]
 
 
@@ -91,15 +97,19 @@ def _shown(value: int) -> str:
 
 
 def widen_affinity() -> None:
-    """Let this process use every CPU that the system allows it; its own children get what they ask for."""
+    """Let this process use every CPU that the system allows. Children with limits of their own are not
+    affected.
+    """
     try:
         os.sched_setaffinity(0, range(os.cpu_count() or 1))
     except OSError:
-        pass  # it keeps what it has
+        pass  # the affinity stays as it is
 
 
 def too_low(wanted: Mapping[str, Any], pid: int) -> List[str]:
-    """What children of the process `pid` cannot be given, in words; nothing for root, or where unknown."""
+    """A sentence for each limit that children of the process `pid` cannot get. Empty for root, and when the
+    process cannot be read.
+    """
     if os.geteuid() == 0:
         return []
     problems = []

@@ -1,7 +1,7 @@
-"""Facts about processes on Linux, and how to end all of them.
+"""Read facts about processes on Linux, and end whole groups of them.
 
-A process is named by pid and start time together, since pids are used again. Nothing here signals a process
-that it did not identify by start time, parentage, session, cgroup or the run id in its environment.
+A process is identified by pid and start time together, since Linux reuses pids. A process is signalled only
+when it was identified by start time, parent, session, cgroup or the run id in its environment.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from gofer.core.sleep import pause
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_EMPTY_LOOKS = 3
+_EMPTY_LISTINGS = 3
 
 
 class ProcessIdentity(NamedTuple):
-    """One process for as long as the machine is up."""
+    """One process, unique until the machine restarts."""
 
     pid: int
     start: int
@@ -30,7 +30,7 @@ class ProcessIdentity(NamedTuple):
 
 
 class Stat(NamedTuple):
-    """What the walk needs of /proc/<pid>/stat."""
+    """The fields of /proc/<pid>/stat that this module needs."""
 
     parent: int
     session: int
@@ -39,14 +39,14 @@ class Stat(NamedTuple):
 
 
 def adopt_orphans(adopts: bool = True) -> None:
-    """Become the parent of every descendant whose own parent ends; or no longer."""
+    """Make this process the parent of every descendant whose own parent ends. False switches this off."""
     import ctypes  # slow to load, and only an agent needs it
 
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0)
 
 
 def end_with_parent(number: int) -> None:
-    """Have the kernel send this signal when the process that forked this one ends."""
+    """Have the kernel send this process the signal when its parent ends."""
     import ctypes
 
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
@@ -58,13 +58,13 @@ def boot_id() -> str:
 
 
 def stat(pid: int) -> Stat | None:
-    """None when there is no such process."""
+    """The fields of one process; None when there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The command's name stands in parentheses and may hold anything, parentheses too.
+    # The name of the command is in parentheses and may itself contain any character, even parentheses.
     fields = text[text.rindex(b")") + 2 :].split()
     return Stat(int(fields[1]), int(fields[3]), fields[0].decode(), int(fields[19]))
 
@@ -79,12 +79,14 @@ def is_alive(who: ProcessIdentity) -> bool:
 
 
 def name_of_this() -> str:
-    """A name of this process that is unique on this machine, also after a restart of the machine."""
+    """A name for this process that is unique on this machine, even across restarts of the machine."""
     return f"{identify(os.getpid())}:{boot_id()}"
 
 
 def is_named_alive(name: str) -> bool:
-    """Whether the process that `name_of_this` named still runs on this machine. False for any other text."""
+    """Whether the process with this name of `name_of_this` still runs on this machine. False for any other
+    text.
+    """
     process, _, boot = name.rpartition(":")
     if boot != boot_id():
         return False
@@ -93,7 +95,7 @@ def is_named_alive(name: str) -> bool:
 
 
 def send(who: ProcessIdentity, sig: int) -> bool:
-    """Signal exactly that process; False when it is gone."""
+    """Send a signal to exactly this process; False when the process is gone."""
     if not is_alive(who):
         return False
     try:
@@ -114,7 +116,7 @@ def all_processes() -> dict[int, Stat]:
 
 
 def descendants(root: int, table: dict[int, Stat], *, spared: Collection[int] = ()) -> set[int]:
-    """All processes below `root`, without those `spared` and what is below them."""
+    """All descendants of `root`, without the processes `spared` and their descendants."""
     children: dict[int, list[int]] = {}
     for pid, found in table.items():
         children.setdefault(found.parent, []).append(pid)
@@ -129,7 +131,7 @@ def descendants(root: int, table: dict[int, Stat], *, spared: Collection[int] = 
 
 
 def having_environment(entry: str, table: Iterable[int]) -> set[int]:
-    """The processes that were started with this `NAME=value` in their environment."""
+    """The processes of `table` that were started with this `NAME=value` in their environment."""
     wanted = b"\0" + os.fsencode(entry) + b"\0"
     found = set()
     for pid in table:
@@ -138,25 +140,26 @@ def having_environment(entry: str, table: Iterable[int]) -> set[int]:
                 if wanted in b"\0" + file.read():
                     found.add(pid)
         except OSError:
-            continue  # gone, or another user's
+            continue  # the process is gone, or belongs to another user
     return found
 
 
 def kill_until_gone(select: Callable[[dict[int, Stat]], set[int]], *, timeout_s: float = 10.0) -> set[int]:
-    """SIGKILL what `select` finds, look again, until it finds nothing; what is left when time is up.
+    """SIGKILL the processes that `select` finds, and repeat until it finds none. Blocks. Returns the
+    processes that are left after `timeout_s`.
 
-    Looking again is what catches a process forked between the look and the kill, and finding nothing once
-    proves little where processes follow each other quickly. One that forks faster than it can be looked at is
-    surely ended only by a cgroup.
+    A process may fork between the listing and the kill, so one pass is not enough, and one empty listing
+    proves little. `select` must find nothing several times in a row. A process that forks faster than this
+    can be ended only by its cgroup.
     """
     deadline = time.monotonic() + timeout_s
-    empty_looks = 0
+    empty_listings = 0
     while True:
         table = all_processes()
         left = {pid for pid in select(table) if pid in table and table[pid].state not in "ZX"}
         left.discard(os.getpid())
-        empty_looks = 0 if left else empty_looks + 1
-        if empty_looks == _EMPTY_LOOKS or time.monotonic() > deadline:
+        empty_listings = 0 if left else empty_listings + 1
+        if empty_listings == _EMPTY_LISTINGS or time.monotonic() > deadline:
             return left
         for pid in left:
             try:

@@ -1,4 +1,4 @@
-"""Programs on this machine: where a shell would find one, and how one is run to its end."""
+"""Find a program on this machine as a shell would, and run a program to its end."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _MOST_COMPLAINT_BYTES = 16384
 
 
 class CompletedProgram(NamedTuple):
-    """How a program ended. `status` is None when the program took too long and was killed.
+    """How a program ended.
 
-    `complaints` is the end of its stderr.
+    `status` is None when the program took too long and was killed. `complaints` is the last part of its
+    stderr.
     """
 
     status: Optional[int]
@@ -23,7 +24,7 @@ class CompletedProgram(NamedTuple):
 
 
 def locate(program: str, search: str) -> Optional[str]:
-    """Where a shell whose PATH is `search` would find the program."""
+    """The path at which a shell with the PATH `search` would find the program; None when it would not."""
     if "/" in program:
         return program
     for place in search.split(os.pathsep):

@@ -1,7 +1,7 @@
-"""What of gofer's own files on a machine no run needs any more, and its removal.
+"""Find and remove gofer's own files on a machine that no run needs.
 
-Looking changes nothing. What is removed is moved to the folder `gone` first, so that nobody meets half of it,
-and is deleted there; what a killed removal left in `gone` is deleted by the next.
+Listing changes nothing. A removal first moves the files into the folder `gone`, so that nobody finds them
+half removed, and deletes them there. If a removal is killed, the next one deletes what it left in `gone`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gofer.core.sleep import pause
 GONE = "gone"
 COPY, UNSENT, AGENT, REMAINS = "folder copy", "unsent", "agent", "remains"
 WORKING_COPY = "working copy"
-# A working copy that holds more than may be kept of a run stays for this long.
+# A working copy whose new files exceed the limit for kept files stays for this time.
 _WORKING_COPY_S = 14 * 86400.0
 PACKAGES = "packages"
 _SETTLE_S = 0.05
@@ -26,7 +26,9 @@ _JOBS_AGENT = re.compile(rb"/agent/([^/\"\s]+)")
 
 
 class KeptItem(NamedTuple):
-    """Something that is kept. `at` is when it was last of use, `about` what else is known of it."""
+    """Something that gofer keeps on the machine. `at` is when it was last used; `about` is more for people to
+    read.
+    """
 
     kind: str
     name: str
@@ -36,7 +38,7 @@ class KeptItem(NamedTuple):
 
 
 def size_of(path: str) -> int:
-    """Bytes of all files below; links are not followed, and what goes meanwhile does not count."""
+    """Bytes of all files below. Links are not followed; files that vanish in the meantime are not counted."""
     total = 0
     try:
         status = os.lstat(path)
@@ -58,7 +60,7 @@ def names_in(path: str) -> List[str]:
 
 
 def set_aside(root: str, path: str) -> Optional[str]:
-    """Move `path` into the folder `gone` of `root`: where it is now, None when it was not there any more."""
+    """Move `path` into the folder `gone` of `root`; its new path, or None when `path` no longer exists."""
     gone = os.path.join(root, GONE)
     private_folder.make_missing(gone)
     aside = os.path.join(gone, f"{os.path.basename(path)}.{os.urandom(4).hex()}")
@@ -70,8 +72,8 @@ def set_aside(root: str, path: str) -> Optional[str]:
 
 
 def delete(path: str) -> None:
-    """Whatever it is. OSError when it cannot be removed; that it is gone already is none."""
-    import shutil  # what only looks or touches need not load it
+    """Delete a file, link or folder. Idempotent. OSError when it cannot be removed."""
+    import shutil  # slow to load, and callers that only list or touch do not need it
 
     from gofer.core.trees import open_folders
 
@@ -85,7 +87,7 @@ def delete(path: str) -> None:
         else:
             os.unlink(path)
     except FileNotFoundError:
-        if os.path.lexists(path):  # somebody else deletes in the same tree
+        if os.path.lexists(path):  # another process deletes in the same tree
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -95,14 +97,14 @@ def tidy(path: str) -> None:
         try:
             os.rmdir(where)
         except OSError:
-            pass  # not empty, or gone
+            pass  # the folder is not empty, or no longer exists
 
 
 def remains(root: str) -> Iterator[KeptItem]:
-    """What a removal that was killed has left."""
+    """What removals that were killed have left."""
     for name in names_in(os.path.join(root, GONE)):
         path = os.path.join(root, GONE, name)
-        yield KeptItem(REMAINS, name, size_of(path), time_of(path), "a removal that was interrupted left it")
+        yield KeptItem(REMAINS, name, size_of(path), time_of(path), "left by an interrupted removal")
 
 
 def remove_remains(root: str, name: str) -> bool:
@@ -114,7 +116,9 @@ def remove_remains(root: str, name: str) -> bool:
 
 
 def copies(engine: str, unused_since: float) -> Iterator[KeptItem]:
-    """Copies that no run has used since then; one that a run holds is not looked at closer."""
+    """Copies that no run has used since `unused_since`. A copy in use may be listed: `remove_copy` checks
+    that.
+    """
     top = os.path.join(engine, "folders")
     for name in names_in(top):
         path = os.path.join(top, name)
@@ -127,7 +131,7 @@ def copies(engine: str, unused_since: float) -> Iterator[KeptItem]:
 
 
 def remove_copy(engine: str, name: str, unused_since: float) -> bool:
-    """False when a run reads or copies there, or has done so since."""
+    """Remove one copy. Idempotent. False when a run uses the copy, or has used it since `unused_since`."""
     path = os.path.join(engine, "folders", os.path.basename(name))
     held: List[int] = []
     try:
@@ -147,7 +151,7 @@ def remove_copy(engine: str, name: str, unused_since: float) -> bool:
 
 
 def _last_copied(path: str) -> float:
-    """Every run that uses a copy brings it up to date first, and writes this file then."""
+    """When a run last used the copy. Every run first updates the copy, and writes this file when it does."""
     return max(time_of(os.path.join(path, "about.json")), 0.0) or time_of(path)
 
 
@@ -162,7 +166,7 @@ def _lock(path: str) -> int:
 
 
 def time_of(path: str) -> float:
-    """When it was last changed; 0 when it is not there."""
+    """When the path was last modified; 0 when it is absent."""
     try:
         return os.lstat(path).st_mtime
     except OSError:
@@ -173,7 +177,9 @@ def time_of(path: str) -> float:
 
 
 def unsent(top: str) -> Iterator[KeptItem]:
-    """All of it: `<run>`, or `<run>.<attempt>.<node>…`. Whether it may go is the caller's to say."""
+    """All files that could not be sent: `<run>`, or `<run>.<attempt>.<node>…`. The caller decides what may
+    go.
+    """
     for name in names_in(top):
         path = os.path.join(top, name)
         yield KeptItem(UNSENT, name, size_of(path), time_of(path), run_of(name))
@@ -187,19 +193,21 @@ def run_of(name: str) -> str:
 
 
 def working_copies(top: str) -> Iterator[KeptItem]:
-    """All of them; `at` is when the copy was put there. Whether it may go is the caller's to say."""
+    """All kept working copies. `at` is when the copy was put there. The caller decides what may go."""
     for name in names_in(top):
         path = os.path.join(top, name)
         yield KeptItem(WORKING_COPY, name, size_of(path), time_of(path), run_of(name))
 
 
 def is_old_copy(at: float, unused_since: float) -> bool:
-    """Whether a working copy has been there for two weeks, or since before `unused_since`."""
+    """Whether a working copy is older than two weeks, or older than `unused_since`."""
     return at < max(unused_since, time.time() - _WORKING_COPY_S)
 
 
 def remove_working_copy(root: str, top: str, name: str) -> bool:
-    """Idempotent; `root` has the folder `gone`. OSError when the copy cannot be removed."""
+    """Remove one kept working copy. Idempotent. `root` has the folder `gone`. OSError when it cannot be
+    removed.
+    """
     aside = set_aside(root, os.path.join(top, os.path.basename(name)))
     if aside is not None:
         delete(aside)
@@ -210,7 +218,7 @@ def remove_working_copy(root: str, top: str, name: str) -> bool:
 
 
 def agents(folder: str, own: str, unused_since: float) -> Iterator[KeptItem]:
-    """Agents that nobody has called since then, and that no run here needs."""
+    """Installed agents that nobody has used since `unused_since`, and that no run here needs."""
     top = os.path.join(folder, "agent")
     old = {name: time_of(os.path.join(top, name)) for name in names_in(top) if name != own}
     old = {name: at for name, at in old.items() if at < unused_since}
@@ -223,49 +231,52 @@ def agents(folder: str, own: str, unused_since: float) -> Iterator[KeptItem]:
 
 
 def remove_agent(folder: str, own: str, name: str, unused_since: float) -> bool:
-    """False when somebody needs it after all. Whoever calls an agent touches it first: see `touch`."""
+    """Remove one installed agent. Idempotent. False when it is still needed. Callers of an agent first
+    `touch` it.
+    """
     path = os.path.join(folder, "agent", os.path.basename(name))
     if name == own or _has_open_runs(folder):
         return False
     aside = set_aside(folder, path)
     if aside is None:
         return True
-    pause(_SETTLE_S)  # whoever found it a moment ago has touched it by now
+    pause(_SETTLE_S)  # a caller that found the agent just before the move has touched it by now
     if time_of(aside) >= unused_since or _needed(folder, [name]):
         try:
             os.rename(aside, path)
         except OSError:
-            delete(aside)  # it was installed anew meanwhile
+            delete(aside)  # another process has installed the agent again in the meantime
         return False
     delete(aside)
     return True
 
 
 def touch(agent: str) -> bool:
-    """Whether the agent is there; if so it is in use from now on."""
+    """Whether the agent is installed. If so, mark it as used now, so that `agents` does not list it."""
     try:
         os.utime(agent)
     except OSError:
-        pass  # another's, or not there
+        pass  # the agent belongs to another user, or is absent
     return os.path.isdir(agent)
 
 
 def _needed(folder: str, names: Iterable[str]) -> Set[str]:
-    """Those that a job of Slurm will start, or a process here was started from."""
+    """The agents that a Slurm job is going to start, or that a process on this machine was started from."""
     wanted = {os.fsencode(name): name for name in names}
     return {wanted[name] for name in {*_named_by_jobs(folder), *_named_by_processes(folder)} & set(wanted)}
 
 
 def _named_by_jobs(folder: str) -> Iterator[bytes]:
-    """The agents that scripts of jobs start: see gofer.backends.slurm.script."""
-    rooms = os.path.join(folder, "slurm")
-    for name in names_in(rooms):
-        yield from _JOBS_AGENT.findall(_read(os.path.join(rooms, name, "job.sh")))
+    """The agents that the scripts of Slurm jobs start: see gofer.backends.slurm.script."""
+    jobs = os.path.join(folder, "slurm")
+    for name in names_in(jobs):
+        yield from _JOBS_AGENT.findall(_read(os.path.join(jobs, name, "job.sh")))
 
 
 def _named_by_processes(folder: str) -> Iterator[bytes]:
-    """Words of command lines that can be agents: a supervisor has the path of its agent (gofer.queue.wake), a
-    process at the end of an SSH connection has the bare name (gofer.transport.bootstrap).
+    """Words of command lines that can name an agent. A supervisor has the path of its agent
+    (gofer.queue.wake); a process at the end of an SSH connection has the bare name
+    (gofer.transport.bootstrap).
     """
     own, top = str(os.getpid()), os.fsencode(os.path.join(os.path.realpath(folder), "agent", ""))
     for name in names_in("/proc"):
@@ -278,7 +289,7 @@ def _named_by_processes(folder: str) -> Iterator[bytes]:
 
 
 def _read(path: str) -> bytes:
-    """b"" for a file that is gone, or another user's."""
+    """The bytes of a file; empty when the file is gone or belongs to another user."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -287,9 +298,11 @@ def _read(path: str) -> bytes:
 
 
 def _has_open_runs(folder: str) -> bool:
-    """Whether a queue below the folder has a run that has not ended: it goes on with the agent it began with.
+    """Whether a queue below the folder has a run that has not ended. Such a run continues with the agent it
+    started with.
 
-    The machines of one home have a queue each. One that cannot be read may have.
+    The machines that share a home folder have a queue each. A queue that cannot be read counts as having such
+    a run.
     """
     engines = os.path.join(folder, "engine")
     return any(_is_open(os.path.join(engines, host, "queue.db")) for host in names_in(engines))

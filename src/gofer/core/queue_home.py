@@ -1,4 +1,4 @@
-"""The folder of a machine's queue, and the name that tells it from all others."""
+"""The folder of a machine's queue, and the identity that distinguishes it from every other queue."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import os
 
 from gofer.core import files, private_folder
 
-# Names the folder that takes the place of /var/tmp for working copies: see gofer.node.work_folders.
+# The variable that names a folder to use instead of /var/tmp for working copies: see gofer.node.work_folders.
 WORK_DIR_VARIABLE = "GOFER_WORK_DIR"
 
 
 def make_folder(engine: str) -> None:
-    """The queue's folder, private to the user, and so are the two folders above it that gofer made."""
+    """Make the queue's folder. The folder and the two folders above it become private to the user.
+    Idempotent.
+    """
     private_folder.make(engine, owned=3)
 
 
 def identity(engine: str) -> str:
-    """A word drawn when the folder is first used. Only where it was recorded is a run sent again."""
+    """A random word, made when the folder is first used. A run is sent again only to the queue whose identity
+    was recorded for it.
+    """
     path = os.path.join(engine, "id")
     while True:
         try:
@@ -24,12 +28,13 @@ def identity(engine: str) -> str:
                 return file.read().strip()
         except FileNotFoundError:
             make_folder(engine)
-        drawn = f"{path}.{os.getpid()}.tmp"
+        temporary = f"{path}.{os.getpid()}.tmp"
         try:
-            with open(drawn, "w", encoding="ascii") as file:
+            with open(temporary, "w", encoding="ascii") as file:
                 file.write(os.urandom(8).hex())
-            os.link(drawn, path)  # of two that draw at once, one wins
+            # when two processes do this at once, one link fails, and both read the same word
+            os.link(temporary, path)
         except FileExistsError:
             pass
         finally:
-            files.remove(drawn)
+            files.remove(temporary)

@@ -1,6 +1,7 @@
-"""What becomes of a run after an attempt, where no queue decides it: another attempt, or the line of its end.
+"""What follows an attempt of a run: another attempt, or the end of the run.
 
-Pure. Slurm's last program and Azure ML's first node come to the same words by it.
+Pure. The queue of a machine has its own rules; the last program of a Slurm job and the first node of an Azure
+ML job use these.
 """
 
 from __future__ import annotations
@@ -13,17 +14,19 @@ from gofer.core.states import Reason, State
 
 
 def judge(facts: AttemptRecords) -> Outcome:
-    """How an attempt ended of which nothing runs any more."""
+    """How an attempt ended. None of its processes may be running."""
     return attempts.judge(facts, restarts=attempts.MOST_RESTARTS, rebooted=False)
 
 
 def earlier(number: int, facts: AttemptRecords, begun_at: float, words: str) -> dict[str, Any]:
-    """An attempt that another one followed. Where its nodes did not all say how it ended, `words` do."""
+    """The record of an attempt that another attempt followed. When not all of its nodes recorded their end,
+    the detail is `words`.
+    """
     result = judge(facts)
     if any(record is None for record in facts.exits) and result.state == State.LOST:
         result = result._replace(detail=words, ended_at=begun_at)
         if any(record is not None and record["reason"] == Reason.PREEMPTED for record in facts.exits):
-            # One node was quick enough to say why; a cluster gives them seconds.
+            # A cluster gives the nodes only seconds before it takes them back, so one record is enough.
             result = result._replace(reason=Reason.PREEMPTED)
     return attempts.describe(number, result, [], begun_at)
 
@@ -31,7 +34,7 @@ def earlier(number: int, facts: AttemptRecords, begun_at: float, words: str) -> 
 def deserves_another(
     request: Mapping[str, Any], result: Outcome, history: Sequence[Mapping[str, Any]]
 ) -> bool:
-    """Whether the run's own policy asks for another attempt; `history` ends with this one."""
+    """Whether the retry policy of the run allows another attempt. `history` ends with this attempt."""
     if result.reason is None:
         return False
     left = request["retries"] >= attempts.spent(history)
@@ -39,15 +42,19 @@ def deserves_another(
 
 
 def status(state: str, exit_code: int | None) -> int:
-    """With which a program ends that stands for the run: 0 when it succeeded, else as the command did."""
+    """The exit status for a program that ends as the run did: 0 for a success, else that of the command, else
+    1.
+    """
     if state == State.SUCCEEDED:
         return 0
     return exit_code if exit_code is not None and 0 < exit_code < 256 else 1
 
 
 def line(run_id: str, row: int | None, result: Outcome, history: list[dict[str, Any]]) -> bytes:
-    """The line of `ends.jsonl` that says for good how the run ended; gofer.queue.journal has its twin."""
-    told = {
+    """The final line of `ends.jsonl`, which says how the run ended. gofer.queue.journal writes the same
+    fields.
+    """
+    record = {
         "id": run_id,
         "row": row,
         "state": result.state.value,
@@ -59,4 +66,4 @@ def line(run_id: str, row: int | None, result: Outcome, history: list[dict[str, 
         "elapsed_s": sum(one["elapsed_s"] or 0.0 for one in history),
         "attempts": history,
     }
-    return files.encode(told) + b"\n"
+    return files.encode(record) + b"\n"

@@ -1,7 +1,7 @@
-"""`{column}` in the command of an array, replaced by a row's value; one rule for laptop and node.
+"""Replace `{column}` in the command of an array by a row's value. The same rule on laptop and node. Pure.
 
-Only a brace pair round a name is a placeholder. `{{name}}` is the text `{name}`. All other braces are left
-alone, so JSON, `awk '{ print $1 }'`, `find -exec {}` and a shell's `${HOME}` pass as they are.
+Only braces around a name are a placeholder. `{{name}}` is the text `{name}`. All other braces stay, so JSON,
+`awk '{ print $1 }'`, `find -exec {}` and a shell's `${HOME}` need no escapes.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import re
 from typing import Dict, List, Mapping, Sequence
 
 NAME = r"[A-Za-z_][A-Za-z0-9_.-]*"
-# `{{{name}}}` comes first: the value between two braces, not an escape with a brace on either side.
+# `{{{name}}}` is tried first: it is the value in braces, not an escape with a brace on either side.
 _BRACES = re.compile(r"(?<!\$)(?:\{\{\{(" + NAME + r")\}\}\}|\{\{(" + NAME + r")\}\}|\{(" + NAME + r")\})")
 
 
 def placeholders(command: Sequence[str]) -> List[str]:
-    """The names that `substitute` would look up, each once, in order."""
+    """The names that `substitute` would look up, each once, in the order of the command."""
     names: Dict[str, None] = {}
     for word in command:
         for match in _BRACES.finditer(word):
@@ -27,8 +27,8 @@ def placeholders(command: Sequence[str]) -> List[str]:
 def substitute(command: Sequence[str], values: Mapping[str, str]) -> List[str]:
     """The command of one row; KeyError for a placeholder without a value.
 
-    Without values it is no array's command, and every brace stays as it is. A value is never searched again,
-    so one that holds braces arrives whole.
+    Without values the command belongs to no array, and every brace stays. Values are not searched for
+    placeholders, so a value with braces stays as it is.
     """
     if not values:
         return list(command)

@@ -1,4 +1,4 @@
-"""Names inside a run's folder; the one place that knows the layout of the store.
+"""Names inside a run's folder. Only this module knows the layout of the store.
 
     runs/<id>/run.json, tags.json, ends.jsonl, file-times, stdin
     runs/<id>/outputs/
@@ -7,7 +7,7 @@
     runs/<id>/attempts/<n>/node-<k>/rank-<r>.log, setup.log, events.jsonl, exit.json, heartbeat.json,
                                     files.jsonl
 
-While a run writes, a file that grows is in an object store as `<key>.parts/<start>`: see
+While a run writes, an object store holds a growing file as parts, `<key>.parts/<start>`: see
 gofer.node.uploader.run_folder.
 
 All functions are pure and return keys (relative POSIX paths).
@@ -45,27 +45,29 @@ def tags_key(run_id: str) -> str:
 
 
 def times_key(run_id: str) -> str:
-    """Where the times and permission bits of the code's files lie; those of a group serve all its rows."""
+    """The times and permission bits of the code's files. All rows of a group share the object of the
+    group.
+    """
     return f"{RUNS}/{run_id}/file-times"
 
 
 def shared_copy_key(run_id: str, attempt: int) -> str:
-    """Where the working copy lies of a command that starts processes on other machines by itself."""
+    """The working copy of a command that itself starts processes on other machines."""
     return f"{RUNS}/{run_id}/c{attempt}"
 
 
 def stdin_key(run_id: str) -> str:
-    """Where the standard input of a run lies that was sent along; that of a group serves all its rows."""
+    """The standard input that was sent with a run. All rows of a group share the object of the group."""
     return f"{RUNS}/{run_id}/stdin"
 
 
 def git_key(run_id: str) -> str:
-    """Where the small git repository lies that `--with-git` sends; that of a group serves all its rows."""
+    """The small git repository that `--with-git` sends. All rows of a group share the object of the group."""
     return f"{RUNS}/{run_id}/git.tar.gz"
 
 
 def ends_key(run_id: str) -> str:
-    """Where the queue writes one line for each ended run of this run or group."""
+    """The file with one line for each ended run of this run or group."""
     return f"{RUNS}/{run_id}/ends.jsonl"
 
 
@@ -74,12 +76,12 @@ def outputs_key(run_id: str) -> str:
 
 
 def files_key(run_id: str) -> str:
-    """What the command wrote beside its code, by the path it had in the working copy."""
+    """The folder of files that the command wrote beside its code, by their paths in the working copy."""
     return f"{RUNS}/{run_id}/files"
 
 
 def node_files_path(node: int, path: str) -> str:
-    """Where below `files/` a node has a file of its own, which differs from that of node 0."""
+    """The path below `files/` of a node's file. Nodes other than 0 have a folder of their own."""
     return f"node-{node}/{path}" if node else path
 
 
@@ -92,12 +94,14 @@ def node_key(run_id: str, attempt: int, node: int) -> str:
 
 
 def rank_log(rank: int) -> str:
-    """The file whose existence says that the command of this rank was started."""
+    """The log of a rank. The existence of this file means that the command of the rank was started."""
     return f"rank-{rank}.log"
 
 
 def parse_log_key(key: str) -> tuple[int, int, int | None] | None:
-    """(attempt, node, rank) of a log's key, rank None for set-up; None for any other key."""
+    """(attempt, node, rank) from the key of a log; the rank is None for the set-up log. None for any other
+    key.
+    """
     match = _LOG_KEY.search(key)
     if match is None:
         return None
@@ -106,16 +110,16 @@ def parse_log_key(key: str) -> tuple[int, int, int | None] | None:
 
 
 def grows(key: str) -> bool:
-    """Whether the file is one that its writer only ever adds to."""
+    """Whether writers only append to the file."""
     return key.endswith(_GROWING) and not key.endswith(f"/{FILE_LIST}")
 
 
 def part_key(key: str, start: int) -> str:
-    """Where the bytes of a growing file from `start` on lie while it is written; sorts by `start`."""
+    """The key of the part of a growing file that begins at `start`. The keys sort by `start`."""
     return f"{key}.parts/{start:015d}"
 
 
 def parse_part(key: str) -> tuple[str, int] | None:
-    """(key of the whole, start) of a part's key; None for any other key."""
+    """(key of the file, start) from the key of a part; None for any other key."""
     match = _PART_KEY.fullmatch(key)
     return None if match is None else (match.group(1), int(match.group(2)))

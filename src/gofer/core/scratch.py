@@ -1,4 +1,4 @@
-"""A folder of this user's on a node, for working copies, copies of folders and the agent itself."""
+"""The user's own folder on a node, for working copies, copies of folders and the agent itself."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from gofer.core import private_folder
 
 
 def engine(places: Iterable[str]) -> str:
-    """`gofer-<uid>` in the first of the places that is a folder, else in /tmp. PermissionError when what has
-    that name is not this user's.
+    """Make `gofer-<uid>` in the first of the places that is a folder, else in /tmp; its path. PermissionError
+    when the name is taken by a link or by another user.
     """
     chosen = next((one for one in places if one and "$" not in one and os.path.isdir(one)), "/tmp")
     path = os.path.join(chosen, f"gofer-{os.getuid()}")

@@ -1,7 +1,7 @@
-"""A short sleep that does not look at any clock the caller may be given.
+"""A short sleep that does not depend on any clock.
 
-`time.sleep` waits until a moment of a clock; under a preloaded clock that is set back, as in our drills, that
-moment can lie before the beginning of time, and the call fails (seen with libfaketime 0.9.10).
+`time.sleep` waits until a clock reaches a time. The fault drills preload a clock that is set back; then that
+time can be negative, and the call fails (seen with libfaketime 0.9.10).
 """
 
 from __future__ import annotations
@@ -10,5 +10,5 @@ import select
 
 
 def pause(seconds: float) -> None:
-    """Blocks for about that long, less when a signal comes."""
+    """Block for about this time, or less when a signal arrives."""
     select.select([], [], [], seconds)

@@ -1,4 +1,4 @@
-"""How the parts of a snapshot are named: keys in the store, names in JSON, the id of the whole."""
+"""Names of the parts of a snapshot: keys in the store, file names in JSON, the id."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Iterable, Tuple
 
 
 class ManifestError(ValueError):
-    """A manifest, listing, index or pack that is damaged, missing, or asks for something unsafe."""
+    """A manifest, listing, index or pack is damaged, missing or unsafe."""
 
 
 def manifest_key(snapshot_id: str) -> str:
@@ -24,7 +24,7 @@ def index_key(pack: str) -> str:
 
 
 def compute_id(folders: Iterable[Tuple[bytes, bytes]]) -> str:
-    """The id of (path, listing's sha256) pairs, which must be in the order of their paths."""
+    """The id over (path, sha256 of the listing) pairs, which must be sorted by path."""
     digest = hashlib.sha256(b"gofer snapshot 1\0")
     for path, listing in folders:
         digest.update(path + b"\0" + listing)
@@ -32,7 +32,9 @@ def compute_id(folders: Iterable[Tuple[bytes, bytes]]) -> str:
 
 
 def encode_name(name: bytes) -> str:
-    """The name as JSON text: itself when UTF-8, else a NUL (no name holds one) and base64."""
+    """The name as text for JSON: unchanged if it is UTF-8, else a NUL, which no file name contains, and
+    base64.
+    """
     try:
         return name.decode("utf-8")
     except UnicodeDecodeError:
@@ -40,7 +42,7 @@ def encode_name(name: bytes) -> str:
 
 
 def decode_name(text: object) -> bytes:
-    """The bytes that `encode_name` was given; ManifestError for anything it cannot have written."""
+    """The reverse of `encode_name`; ManifestError for text that `encode_name` cannot have written."""
     try:
         if not isinstance(text, str):
             raise ValueError("not a string")

@@ -1,4 +1,6 @@
-"""The words for where a run stands and why; the same on the node, in the store and in the ledger."""
+"""The states of a run and the reasons for them; the same words on the node, in the store and in the
+ledger.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,14 @@ import enum
 
 
 class _Word(str, enum.Enum):
-    """A plain string on the wire, a closed set in the code."""
+    """An enumeration whose values are plain strings in files and messages."""
 
     def __str__(self) -> str:
         return str(self.value)
 
 
 class State(_Word):
-    """Where a run stands. `unknown` is a word from a cluster that gofer has no name for."""
+    """The state of a run. `unknown`: the cluster uses a word that gofer does not know."""
 
     PENDING = "pending"
     QUEUED = "queued"
@@ -49,7 +51,8 @@ class Reason(_Word):
 
 FINAL_STATES = frozenset({State.SUCCEEDED, State.FAILED, State.CANCELLED, State.LOST})
 
-# What a second try can mend. Running out of memory or time would happen again, a user's abort is meant.
+# Reasons that a second attempt may not meet again. Memory and time would run out again, and an abort is
+# intended.
 RETRIED_BY_DEFAULT = (
     Reason.EXIT_CODE,
     Reason.SIGNAL,

@@ -1,7 +1,7 @@
-"""Copying and removing trees of files on one machine: times, modes, links and holes are kept.
+"""Copy, move and remove trees of files on one machine. Times, modes, links and holes are kept.
 
-What a command made of its folders does not matter: a folder without permission to enter or write is opened
-first, which its owner may do.
+A command may have taken away the permission to enter or write a folder. The owner may give it back, so these
+functions do that first.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import BinaryIO, Iterable, Optional
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIECE_BYTES = 16 * 1024 * 1024
-# Holes are made of whole blocks of zeros.
+# A hole is a number of whole blocks of zeros.
 _BLOCK_BYTES = 4096
-# What says that the file system does not copy by itself, and bytes have to pass through this process.
+# Errors that mean that the kernel cannot copy between these files, so that this process copies the bytes.
 _CANNOT_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF)
 
 
 def copy_tree(source: str, destination: str, *, skips_special: bool = False) -> None:
-    """Make `destination`, which must be absent, like the folder `source`. OSError when it cannot be.
+    """Copy the folder `source` to `destination`, which must not exist. OSError when that fails.
 
-    Sockets, pipes and devices are an error, or are left out with `skips_special`.
+    Sockets, pipes and devices are an error; with `skips_special` they are left out.
     """
     os.mkdir(destination)
     with os.scandir(source) as entries:
@@ -38,9 +38,9 @@ def copy_tree(source: str, destination: str, *, skips_special: bool = False) -> 
 
 
 def copy_file(source: str, destination: str) -> None:
-    """Copy a file or a link to a path that must be absent. A file system that can share the bytes does so.
+    """Copy a file or a link to a path that must not exist. File systems that can share blocks do so.
 
-    The holes of a sparse file stay holes. OSError for anything else than a file or a link.
+    The holes of a sparse file stay holes. OSError for anything but a file or a link.
     """
     status = os.lstat(source)
     if stat.S_ISLNK(status.st_mode):
@@ -70,7 +70,7 @@ def _open_to_read(path: str, status: os.stat_result) -> int:
 
 
 def copy_status(path: str, status: os.stat_result) -> None:
-    """Give a file or folder the mode and the time that `status` has."""
+    """Give a file or folder the mode and the times of `status`."""
     os.chmod(path, stat.S_IMODE(status.st_mode))
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
@@ -94,12 +94,12 @@ def _next_data(fd: int, at: int) -> Optional[int]:
         return os.lseek(fd, at, os.SEEK_DATA)
     except OSError as error:
         if error.errno == errno.ENXIO:
-            return None  # nothing but a hole follows
+            return None  # the rest of the file is a hole
         raise
 
 
 def _copy_range(read_fd: int, write_fd: int, start: int, length: int) -> None:
-    """A file that has become shorter meanwhile ends where it ends."""
+    """Copy a range. The copy ends early when the source has become shorter in the meantime."""
     done = 0
     while done < length:
         wanted = min(length - done, _PIECE_BYTES)
@@ -120,7 +120,7 @@ def _copy_piece(read_fd: int, write_fd: int, at: int, length: int) -> int:
 
 
 def write_pieces(file: BinaryIO, pieces: Iterable[bytes], *, holes: bool) -> None:
-    """Write the pieces one after another to an empty file; with `holes`, blocks of zeros take no space."""
+    """Write the pieces one after another to an empty file. With `holes`, blocks of zeros become holes."""
     at = 0
     for piece in pieces:
         step = _BLOCK_BYTES if holes else len(piece)
@@ -134,10 +134,10 @@ def write_pieces(file: BinaryIO, pieces: Iterable[bytes], *, holes: bool) -> Non
 
 
 def move(source: str, destination: str) -> None:
-    """Rename, or copy and remove where the two are on different disks. What is at `destination` goes.
+    """Move `source` to `destination` and replace what is there. Copies when the two are on different disks.
 
-    Sockets, pipes and devices in a folder do not come along to another disk. OSError when it cannot be; then
-    `source` is there still.
+    Sockets, pipes and devices are not copied to another disk. OSError when the move fails; then `source`
+    still exists.
     """
     try:
         os.rename(source, destination)
@@ -163,7 +163,7 @@ def move(source: str, destination: str) -> None:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a file, link or folder with all below it; what cannot be removed stays. Idempotent."""
+    """Remove a file, a link, or a folder with its contents. What cannot be removed stays. Idempotent."""
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path, ignore_errors=True)
         if os.path.lexists(path):
@@ -183,7 +183,7 @@ def remove_tree(path: str) -> None:
 
 
 def open_folders(path: str) -> None:
-    """Let the owner enter and write every folder at and below `path`."""
+    """Give the owner permission to enter and write `path` and every folder below."""
     open_folder(path)
     try:
         with os.scandir(path) as entries:
@@ -195,10 +195,10 @@ def open_folders(path: str) -> None:
 
 
 def open_folder(path: str) -> None:
-    """Let the owner enter and write one folder; nothing happens where that is not allowed."""
+    """Give the owner permission to enter and write one folder. Errors are ignored."""
     try:
         mode = stat.S_IMODE(os.lstat(path).st_mode)
         if mode & 0o700 != 0o700:
             os.chmod(path, mode | 0o700)
     except OSError:
-        pass  # whoever needs the folder meets the same error
+        pass  # the caller meets the same error when it uses the folder

@@ -1,11 +1,12 @@
-"""What the supervisor decided, written down: ends into the store first, then everything into the queue.
+"""Write down what the supervisor decided: ends of runs into the store first, then every change into the
+queue.
 
-Where the store is not a folder, the line of an end goes with the run's folder, and the queue hears of the end
-when the carrier has brought both there.
+When the store is not a folder, the uploader sends the line of an end together with the run's folder. The
+queue records the end once both are in the store.
 
-A full disk or a store that is away for a moment delays an entry, and never loses one: what could not be
-written is kept and tried again. A crash in between is harmless, since the next supervisor reads the same
-facts and comes to the same end.
+A full disk, or a store that cannot be reached for a while, delays an entry and never loses one: what could
+not be written is kept and tried again. A crash in between is harmless, since the next supervisor reads the
+same facts and reaches the same outcome.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from gofer.queue.database import Queue, QueuedRun
 from gofer.queue.uploader import Carried, Carrier
 
 _STORE_PATIENCE_S = 60.0
-_TOLD = (
+_END_FIELDS = (
     *("id", "row", "state", "reason", "detail", "exit_code"),
     *("started_at", "ended_at", "elapsed_s", "attempts"),
 )
 
 
 class _Ending:
-    """A run that has ended and whose line is not in the store yet."""
+    """A run that has ended, but whose line is not in the store yet."""
 
     def __init__(self, entry: QueuedRun, store: str) -> None:
         self.entry = entry
@@ -41,8 +42,8 @@ class _Ending:
 
 
 class Journal:
-    """Changes to entries on their way to the store and the queue; also knows which requests have open
-    runs.
+    """Changes to entries that are not yet in the store and the queue. Also counts the open runs of each
+    request.
     """
 
     def __init__(self, queue: Queue) -> None:
@@ -51,7 +52,8 @@ class Journal:
         self._changed: dict[int, QueuedRun] = {}
         self._endings: list[_Ending] = []
         self._carried: dict[str, QueuedRun] = {}
-        # Runs of each request: that the queue has as open, and that have not been seen to end.
+        # Per request, the number of runs that the queue still has as open, and of runs not yet known to
+        # have ended.
         self._open_runs: dict[str, int] = {}
         self._unended: dict[str, int] = {}
         self.requests: dict[str, dict[str, Any]] = {}
@@ -59,10 +61,10 @@ class Journal:
         try:
             self._clear_left()
         except sqlite3.DatabaseError:
-            pass  # whoever works off the queue meets the same trouble, and deals with it
+            pass  # the supervisor meets the same error when it reads the queue, and handles it there
 
     def _clear_left(self) -> None:
-        """What a supervisor that was killed between the end of a request and `_forget` did not get to."""
+        """Remove what a supervisor left behind that was killed between the end of a request and `_forget`."""
         engine = self._queue.engine
         for folder_name in ("sealed", "work", "spool"):
             path = os.path.join(engine, folder_name)
@@ -73,7 +75,7 @@ class Journal:
 
     @property
     def is_written(self) -> bool:
-        """Whether nothing waits to be written here; run folders may still be on their way to a store."""
+        """Whether every change is in the queue. The uploader may still be sending run folders to a store."""
         return not self._changed and not self._endings
 
     @property
@@ -81,7 +83,7 @@ class Journal:
         return self.is_written and not self._carried
 
     def opened(self, entry: QueuedRun) -> None:
-        """A run was read from the queue that has not ended."""
+        """Count a run that was read from the queue and has not ended."""
         for counts in (self._open_runs, self._unended):
             counts[entry.request] = counts.get(entry.request, 0) + 1
 
@@ -91,7 +93,9 @@ class Journal:
         return self.requests[entry.request]
 
     def private(self, entry: QueuedRun) -> run_secrets.Private:
-        """What was sealed for the run, with the job's own variables over the sealed environment."""
+        """The private values of the run. The job's own variables replace private variables of the same
+        name.
+        """
         if entry.request not in self._private:
             known = run_secrets.read(self._queue.engine, entry.request)
             environment = {**known.environment, **self.request(entry)["env"]}
@@ -99,23 +103,29 @@ class Journal:
         return self._private[entry.request]
 
     def started(self, entry: QueuedRun) -> None:
-        """The run writes its folder from now on, or a new supervisor found that it does."""
+        """Have the uploader watch the run's folder, if its store is remote. Idempotent; also for adopted
+        runs.
+        """
         request = self.request(entry)
         if request["remote"]:
             self.carrier.watch(entry.id, request)
 
     def note(self, entry: QueuedRun) -> None:
-        """The entry changed and is to be saved."""
+        """Save the changed entry with the next `write` or `save`."""
         self._changed[entry.seq] = entry
 
     def ended(self, entry: QueuedRun) -> None:
-        """The entry's state is final. It is saved only when the store has its line, and all else of it."""
+        """Record the final state of an entry. The queue saves it only after the store has the run's line and
+        files.
+        """
         self._changed.pop(entry.seq, None)
         self._unended[entry.request] -= 1
         self._endings.append(_Ending(entry, self.request(entry)["store"]))
 
     def write(self) -> bool:
-        """Write what can be written; False when something had to be put off."""
+        """Write what can be written now; False when something could not be written and waits for the next
+        call.
+        """
         for news in self.carrier.news():
             self._arrived(news)
         self._write_ends()
@@ -130,7 +140,8 @@ class Journal:
             data = b"".join(files.encode(_end_record(one.entry)) + b"\n" for one in endings)
             path = os.path.join(endings[0].store, run_layout.ends_key(request_id))
             try:
-                # The spool of a remote run may be new; a command may have removed its own run folder.
+                # The spool of a remote run may not exist yet. A folder that is the store must exist: if a
+                # command removed it, the folder must not come back almost empty.
                 if self.request(endings[0].entry)["remote"] or os.path.isdir(endings[0].store):
                     os.makedirs(os.path.dirname(path), exist_ok=True)
                 files.append(path, data)
@@ -139,12 +150,14 @@ class Journal:
                 if error.errno in files.FULL or waited_s < _STORE_PATIENCE_S:
                     self._endings += endings
                     continue
-                _complain(f"the store of {request_id} is gone: {error}")
+                _log(f"the store of {request_id} is gone: {error}")
             for one in endings:
                 self._hand_over(one.entry)
 
     def _hand_over(self, entry: QueuedRun) -> None:
-        """The line is written: the end is known, or goes to the store with the rest of the run's folder."""
+        """The line of the end is written. Save the end now, or have the uploader send the rest of the folder
+        first.
+        """
         request = self.request(entry)
         if not request["remote"]:
             self.note(entry)
@@ -163,26 +176,26 @@ class Journal:
         self.note(entry)
 
     def _keep(self, entry: QueuedRun) -> str:
-        """Move what could not be sent to where nobody removes it."""
+        """Move a run folder that could not be sent to a place where gofer never removes it; its path."""
         run = os.path.join(spool_folder(self._queue.engine, entry.request), run_layout.run_key(entry.id))
         kept = unsent_folder(self._queue.engine, entry.id)
         os.makedirs(os.path.dirname(kept), mode=0o700, exist_ok=True)
         try:
             os.rename(run, kept)
         except OSError as error:
-            _complain(f"{run} could not be moved to {kept}: {error}")
+            _log(f"{run} could not be moved to {kept}: {error}")
             return run
         return kept
 
     def save(self) -> bool:
-        """Commit every change to the queue; on a full disk keep them."""
+        """Commit every change to the queue. When that fails, as on a full disk, keep the changes; False."""
         if not self._changed:
             return True
         changed = list(self._changed.values())
         try:
             self._queue.save(changed)
         except sqlite3.OperationalError as error:
-            _complain(f"the queue cannot be written: {error}")
+            _log(f"the queue cannot be written: {error}")
             return False
         self._changed.clear()
         for entry in changed:
@@ -191,7 +204,7 @@ class Journal:
         return True
 
     def _forget(self, entry: QueuedRun) -> None:
-        """With the last run of a request goes what only its runs needed."""
+        """Count a run as ended. After the last run of a request, remove what only its runs needed."""
         self._open_runs[entry.request] -= 1
         if self._open_runs[entry.request]:
             return
@@ -202,23 +215,23 @@ class Journal:
 
 
 def remove_traces(engine: str, request_id: str) -> None:
-    """What a request that is over leaves in the engine's folder, and its working copies."""
+    """Remove what a finished request leaves in the queue's folder, and its working copies. Idempotent."""
     run_secrets.remove(engine, request_id)
     if os.path.isdir(os.path.join(engine, "mounts", request_id)):
         from gofer.node.folders.unmount import clear
 
-        clear(engine, request_id)  # what an agent that was killed had mounted
+        clear(engine, request_id)  # mounts that a killed agent left
     shared_copy.remove(work_folders.work_folder(engine, request_id))
     work_folders.remove(engine, request_id)
     trees.remove_tree(spool_folder(engine, request_id))
 
 
 def _end_record(entry: QueuedRun) -> dict[str, Any]:
-    return {name: getattr(entry, name) for name in _TOLD}
+    return {name: getattr(entry, name) for name in _END_FIELDS}
 
 
-def _complain(words: str) -> None:
-    """Into supervisor.log, for whoever looks there; the disk may be too full for it."""
+def _log(words: str) -> None:
+    """Write a line into supervisor.log. A disk that is too full for the line is ignored."""
     try:
         print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {words}", file=sys.stderr, flush=True)
     except OSError:

@@ -1,1 +1,1 @@
-"""Secrets of a run: kept beside the queue, given to the command, masked in logs."""
+"""Secrets of a run: stored in the queue's folder, given to the command, masked in logs."""

@@ -1,25 +1,25 @@
-"""Which files look like secrets, by their names alone: `.env`, private keys, credentials.
+"""Recognise files that look like secrets by their names: `.env`, private keys, credentials.
 
-Such a file is never taken by a pattern: it goes into no snapshot, no pack and no outputs. The submitting side
-and the node ask the same function.
+No pattern includes such a file: it goes into no snapshot, no pack and no outputs. The submitting side and the
+node use the same function.
 """
 
 from __future__ import annotations
 
 import re
 
-# `.env` is a secret, `.env.example` shows others what to write into it.
+# `.env` is a secret; `.env.example` only shows what to write into `.env`.
 _TEMPLATES = (".example", ".sample", ".template", ".dist")
 _KEYS = (".pem", ".key")
-# A module about credentials is code; what it reads (`credentials.json`, `credentials`) is not.
+# A source file about credentials is code; the files it reads (`credentials.json`, `credentials`) are secrets.
 _SOURCES = re.compile(r".*\.(pyi?|ipynb|sh|[jt]sx?|go|rs|java|kt|cc?|cpp|cu|h|hpp|rb|r|jl|md|rst|html)")
 
 
 def looks_like_secret(path: str) -> bool:
-    """Whether the file at `path` looks like a secret. Pure; upper and lower case are the same.
+    """Whether the file at `path` looks like a secret. Pure; case does not matter.
 
-    `path` is a name or a path with `/`, of a file or a link, not of a folder. Only the last name counts, and
-    whether the file lies in a folder `.aws`.
+    `path` is the name or path, with `/`, of a file or a link, not of a folder. Only the last name counts, and
+    whether the file is in a folder `.aws`.
     """
     folder, _, name = path.lower().rpartition("/")
     if name.endswith(_TEMPLATES):

@@ -1,7 +1,7 @@
-"""Secrets of a run, written over with `*` where a log leaves the node or is printed.
+"""Replace the secrets of a run by `*` where a log leaves the node or is printed.
 
-The mask has the length of the secret, so that places in a log stay what they are. Values shorter than eight
-characters are not masked: they would be found in words that have nothing to do with them.
+The mask has the length of the secret, so that offsets in a log do not change. Values shorter than eight
+characters are not masked: they would match parts of unrelated words.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ from typing import Any, BinaryIO, Iterable, Iterator, List, Mapping, Tuple
 from gofer.core.secrets.search import SecretSearch
 
 LEAST_LENGTH = 8
-# What of the words that open a store is a secret.
+# Keys of a store's settings whose values are secrets.
 _CREDENTIALS = ("sas", "key", "secret_key", "session_token", "token", "password", "client_secret")
 _PIECE_BYTES = 1024 * 1024
 
 
 class SecretMask:
-    """The secrets of one run; false when there are none. Safe in several threads."""
+    """The mask for the secrets of one run. False as a boolean when there are none. Safe in several
+    threads.
+    """
 
     def __init__(self, values: Iterable[str]) -> None:
         found = {value for value in values if len(value) >= LEAST_LENGTH}
-        # In a record a secret with quotes or other characters stands as JSON writes it.
+        # In a JSON record, a secret with quotes or similar characters appears in its escaped form.
         found.update(json.dumps(value)[1:-1] for value in list(found))
         self._secrets = sorted(value.encode("utf-8", "surrogateescape") for value in found)
         self._heads = frozenset(secret[:LEAST_LENGTH] for secret in self._secrets)
@@ -34,7 +36,7 @@ class SecretMask:
         return bool(self._secrets)
 
     def clean(self, data: bytes) -> bytes:
-        """The same number of bytes, without the secrets that are whole in them."""
+        """`data` with every complete secret masked; the length stays the same."""
         cleaned = None
         for start, end in self._search.places(data):
             cleaned = cleaned or bytearray(data)
@@ -42,11 +44,11 @@ class SecretMask:
         return data if cleaned is None else bytes(cleaned)
 
     def clean_text(self, text: str) -> str:
-        """As `clean`, for text that was decoded from a log."""
+        """Like `clean`, for text that was decoded from a log."""
         return self.clean(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
 
     def _held_back(self, data: bytes) -> int:
-        """How many bytes at the end may be the beginning of a secret, of which more is to come."""
+        """How many bytes at the end may be the beginning of a secret whose rest has not arrived yet."""
         for length in range(min(self._margin, len(data)), 0, -1):
             start = len(data) - length
             if length >= LEAST_LENGTH and data[start : start + LEAST_LENGTH] not in self._heads:
@@ -58,9 +60,10 @@ class SecretMask:
         return 0
 
     def read(self, file: BinaryIO, start: int, length: int, *, grows: bool = False) -> bytes:
-        """Up to `length` bytes of the file from `start`, without secrets that begin before or end behind.
+        """Up to `length` bytes of the file from `start`, masked. Secrets that cross either end are masked
+        too.
 
-        Of a file that still `grows`, without an end that may be the beginning of a secret.
+        If the file still `grows`, an end that may be the beginning of a secret is left out.
         """
         first = max(0, start - self._margin)
         file.seek(first)
@@ -71,7 +74,7 @@ class SecretMask:
         return self.clean(data)[start - first : end]
 
     def pieces(self, path: str) -> Iterator[bytes]:
-        """All of a file."""
+        """The whole file, masked, in pieces."""
         with open(path, "rb") as file:
             start = 0
             while data := self.read(file, start, _PIECE_BYTES):
@@ -79,7 +82,7 @@ class SecretMask:
                 yield data
 
     def stream(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """The pieces without secrets, also where a secret lies across two pieces."""
+        """The pieces, masked. A secret that crosses two pieces is masked too."""
         if not self:
             yield from pieces
             return
@@ -91,7 +94,7 @@ class SecretMask:
             yield data
 
     def give_out(self, recent: bytes, given: int, *, is_last: bool) -> Tuple[bytes, bytes, int]:
-        """(what can be given out, the new `recent`, the new `given`), for MaskedPieces."""
+        """(bytes that are safe to return, the new `recent`, the new `given`), for MaskedPieces."""
         end = len(recent) - (0 if is_last else self._held_back(recent))
         if end <= given:
             return b"", recent, given
@@ -100,20 +103,20 @@ class SecretMask:
 
 
 class MaskedPieces:
-    """A text that comes piece by piece, without secrets, also where a secret lies across two pieces."""
+    """Masks a text that arrives piece by piece. A secret that crosses two pieces is masked too."""
 
     def __init__(self, mask: SecretMask) -> None:
         self._mask = mask
-        # What came last: what was given out of it may be the first half of two secrets that overlap.
+        # The last bytes, also those already returned: two secrets may overlap, so both halves are needed.
         self._recent, self._given = b"", 0
 
     def add(self, piece: bytes) -> bytes:
-        """What can be given out now: all but an end that may be the beginning of a secret."""
+        """The bytes that are safe to return now: all except an end that may be the beginning of a secret."""
         self._recent += piece
         return self._give_out(is_last=False)
 
     def rest(self) -> bytes:
-        """What was held back, when nothing more comes."""
+        """The bytes that were held back, once the text is complete."""
         return self._give_out(is_last=True)
 
     def _give_out(self, *, is_last: bool) -> bytes:
@@ -125,7 +128,7 @@ NO_SECRETS = SecretMask(())
 
 
 def credentials(spec: Mapping[str, Any]) -> List[str]:
-    """The secret values among the words that open a store, however deep."""
+    """The secret values in the settings of a store, at any depth."""
     found: List[str] = []
     for name, value in spec.items():
         if isinstance(value, Mapping):

@@ -1,8 +1,9 @@
-"""Private values of a run, kept beside the queue until the run ends: mode 0600, never in a record or a
+"""Private values of a run, kept in the queue's folder until the run ends: mode 0600, never in a record or a
 log.
 
-They are written before the run is recorded, under the name of the process that does it, and confirmed when
-it is: so what a killed submission left can be told from what a recorded run still needs.
+`write` stores them before the run is recorded, in a file named after the submitting process. `confirm` gives
+the file its final name once the run is recorded. So the values that a killed submission left can be
+distinguished from those that a recorded run still needs.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from gofer.core.secrets.values import values_of
 
 
 class Private(NamedTuple):
-    """What a run may know and nobody else.
+    """Values for one run that nobody else may see.
 
-    `environment` is added to that of its commands, `store` opens the store of its folder (as
-    `gofer.objects.open_objects` takes it; None for one that is a folder here), `folders` the stores of
-    its mapped folders, by their names. `secrets` are the names of the variables in `environment` whose values
-    no log may show. `files` are files of its code that nobody else may read, see
-    `gofer.core.secrets.secret_files`. `limits` are those of the shell that submitted it, as
-    gofer.core.process_limits reads them; None where the machine's own count.
+    `environment` is added to the environment of the run's commands. `store` are the settings of the run's
+    store with credentials, as `gofer.objects.open_objects` takes them; None when the store is a folder on
+    this machine. `folders` are the same for the stores of mapped folders, by folder name. `secrets` are the
+    names of the variables in `environment` whose values no log may show. `files` are files of the code that
+    nobody else may read: see `gofer.core.secrets.secret_files`. `limits` are those of the submitting shell,
+    as gofer.core.process_limits reads them; None where the machine's own apply.
     """
 
     environment: dict[str, str]
@@ -36,7 +37,9 @@ class Private(NamedTuple):
     limits: dict[str, Any] | None = None
 
     def mask(self) -> SecretMask:
-        """For all that leaves the node: the values of `secrets`, those in `files`, and the keys of stores."""
+        """A mask for everything that leaves the node: the values of `secrets`, those in `files`, and the
+        credentials of stores.
+        """
         values = [self.environment[name] for name in self.secrets if name in self.environment]
         for spec in [self.store or {}, *self.folders.values()]:
             values += credentials(spec)
@@ -46,7 +49,8 @@ class Private(NamedTuple):
 
 
 NOTHING = Private({}, None, {})
-# The request, and the process that sealed for it; what follows a dot is half a file.
+# Request id, then pid and start time of the process that wrote the file. A name with a dot after these is an
+# incomplete file.
 _NAME = re.compile(r"([^@]+)@([0-9]{1,19}):([0-9]{1,19})(?:\..*)?\Z", re.ASCII)
 
 
@@ -59,17 +63,23 @@ def _path(engine: str, request_id: str) -> str:
 
 
 def write(engine: str, request_id: str, values: Private) -> None:
-    """Until `confirm`, they are worth no more than the calling process; see `abandoned`."""
+    """Store private values for a request. Until `confirm`, they count only while the calling process lives:
+    see `abandoned`.
+    """
     private_folder.make(_folder(engine))
     me = processes.identify(os.getpid())
     if me is None:
-        raise OSError("/proc does not show this process, so that nobody could tell whether it is alive")
+        raise OSError(
+            "/proc does not list this process, so other processes could not check whether it is alive"
+        )
     path = os.path.join(_folder(engine), f"{request_id}@{me}")
     files.write_whole(path, files.encode(values._asdict()), mode=0o600)
 
 
 def confirm(engine: str, request_id: str) -> None:
-    """The run is recorded. Idempotent; nothing happens when nothing was sealed."""
+    """Mark the values of a request as belonging to a recorded run. Idempotent; does nothing when there are
+    none.
+    """
     if os.path.exists(_path(engine, request_id)):
         return
     for path in _unconfirmed(engine, request_id):
@@ -77,9 +87,9 @@ def confirm(engine: str, request_id: str) -> None:
 
 
 def abandoned(engine: str) -> dict[str, str]:
-    """Path → request id of what processes that are dead now sealed and did not confirm.
+    """Path → request id of unconfirmed values whose process is dead.
 
-    A file of another name is not gofer's, and is left alone.
+    Files whose names gofer would not write are left out.
     """
     found = {}
     for path in _unconfirmed(engine):
@@ -90,7 +100,7 @@ def abandoned(engine: str) -> dict[str, str]:
 
 
 def _unconfirmed(engine: str, request_id: str = "") -> list[str]:
-    """Also halves of files, for `abandoned`, but not for one request."""
+    """Paths of unconfirmed values. With a request id, only its own and no incomplete files."""
     try:
         names = os.listdir(_folder(engine))
     except FileNotFoundError:
@@ -101,7 +111,7 @@ def _unconfirmed(engine: str, request_id: str = "") -> list[str]:
 
 
 def kept(engine: str) -> list[str]:
-    """The requests whose private values are still here."""
+    """The ids of requests whose confirmed private values are still on this machine."""
     try:
         names = os.listdir(_folder(engine))
     except FileNotFoundError:
@@ -110,7 +120,7 @@ def kept(engine: str) -> list[str]:
 
 
 def read(engine: str, request_id: str) -> Private:
-    """Empty when nothing was sealed."""
+    """The private values of a request; NOTHING when there are none."""
     confirm(engine, request_id)
     try:
         with open(_path(engine, request_id), "rb") as file:

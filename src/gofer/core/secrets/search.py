@@ -1,8 +1,8 @@
-"""Where any of many values stand in a piece of a log, at a cost that hardly grows with their number.
+"""Find the places of many values in a piece of a log, at a cost that hardly grows with their number.
 
-A few values are looked for one by one, which is the fastest. For many, the data is read as a row of machine
-words: a value that is long enough covers at least one whole word of that row, wherever the value begins. So
-only places where such a word is one of the words of the values are compared with the values themselves.
+A few values are searched one by one, which is the fastest way. For many values, the data is read as a row of
+machine words. A value that is long enough covers at least one whole word in this row, wherever the value
+begins. So only the places where the row has such a word are compared with the values.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import sys
 from typing import Dict, Iterable, Iterator, List, Set, Tuple
 
-# Up to so many values of one class of lengths are looked for one by one.
+# Up to this many values of one length class are searched one by one.
 _FEW = 32
-# Least length of a class, the bytes of its words, and the bytes from one word that is looked at to the next:
-# a value of the least length covers one of these words whole.
+# For each length class: the least length of a value, the bytes of a word, and the distance between the words
+# that are read. A value of the least length covers at least one of these words completely.
 _CLASSES = ((31, 8, 24), (15, 8, 8), (7, 4, 4))
 _BLOCK_WORDS = 4096
 
@@ -21,7 +21,7 @@ Place = Tuple[int, int]
 
 
 class SecretSearch:
-    """Finds all places of all values, those that overlap too. Values have at least seven bytes. Safe in
+    """Finds all places of all values, also places that overlap. Values have at least seven bytes. Safe in
     several threads.
     """
 
@@ -38,7 +38,7 @@ class SecretSearch:
         ]
 
     def places(self, data: bytes) -> Iterator[Place]:
-        """Start and end of each occurrence, in no order."""
+        """Start and end of each occurrence, in no particular order."""
         for value in self._few:
             start = data.find(value)
             while start >= 0:
@@ -49,15 +49,15 @@ class SecretSearch:
 
 
 class _Words:
-    """Many values of one class of lengths, found by the words that they cover."""
+    """Finds many values of one length class by the words that they cover."""
 
     def __init__(self, values: Iterable[bytes], width: int, stride: int) -> None:
         self._width = width
         self._stride = stride
-        # Of each word the values that hold it, by the place of the word in them and by their length.
+        # For each word, the values that contain it, by the offset of the word and the length of the value.
         self._holders: Dict[int, Dict[Tuple[int, int], Set[bytes]]] = {}
         for value in values:
-            # The end of a value tells it from others; many tokens and addresses begin with the same letters.
+            # Words are taken from the end of a value: many tokens and addresses begin with the same letters.
             first = len(value) - stride - width + 1
             for offset in range(first, first + stride):
                 word = int.from_bytes(value[offset : offset + width], sys.byteorder)

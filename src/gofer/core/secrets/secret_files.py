@@ -1,4 +1,6 @@
-"""Files that go to a run as secrets: with its private values, and into the copy of its code with 0600."""
+"""Files that reach a run as secrets: sent with its private values, written into the working copy with mode
+0600.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,12 @@ def encode(contents: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def write(code: str, sealed: Mapping[str, str]) -> None:
-    """Put the files into the folder `code`. Idempotent; ValueError for a path that leads out of it."""
+    """Write the files into the folder `code`. Idempotent; ValueError for a path that leads out of the
+    folder.
+    """
     for path, text in sealed.items():
-        whole = os.path.normpath(os.path.join(code, path))
-        if not whole.startswith(code.rstrip("/") + "/"):
-            raise ValueError(f"the private file `{path}` would lie outside of the code")
-        os.makedirs(os.path.dirname(whole), exist_ok=True)
-        files.write_whole(whole, base64.b64decode(text), mode=0o600)
+        target = os.path.normpath(os.path.join(code, path))
+        if not target.startswith(code.rstrip("/") + "/"):
+            raise ValueError(f"the private file `{path}` would be outside the code folder")
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        files.write_whole(target, base64.b64decode(text), mode=0o600)

@@ -1,4 +1,4 @@
-"""The values in files that are secrets: what a log must not show of a `.env`, a key or a credentials file."""
+"""Find the secret values in a `.env`, key or credentials file, which a log must not show."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Iterator, List, Mapping
 
 from gofer.core.secrets.mask import LEAST_LENGTH
 
-# Of all files of a run together, and of each file.
+# The most values of all files of a run together, and the most bytes that are read of each file.
 MOST_VALUES = 1000
 MOST_BYTES = 64 * 1024
 _SETTING = re.compile(r"(?:export\s+)?[\w.-]+\s*[=:]\s*(.*)", re.ASCII)
@@ -20,12 +20,12 @@ _LOGIN = re.compile(r"\b(?:password|account)\s+(\S+)")
 
 
 def values_of(files: Mapping[str, str]) -> List[str]:
-    """The values in the files of `gofer.core.secrets.run_secrets.Private`, at most 1,000, each once and in
+    """The values in the `files` of `gofer.core.secrets.run_secrets.Private`: at most 1,000, each once, in
     order.
     """
     found: dict[str, None] = {}
     for path, text in files.items():
-        # Four characters of base64 are three bytes.
+        # Four characters of base64 encode three bytes.
         data = base64.b64decode(text[: -(-MOST_BYTES // 3) * 4])
         for value in values_in(path, data):
             found[value] = None
@@ -37,8 +37,9 @@ def values_of(files: Mapping[str, str]) -> List[str]:
 def values_in(path: str, data: bytes) -> Iterator[str]:
     """The values of eight characters or more in the first 64 KiB of one file.
 
-    Of a `.env` the right-hand sides, without quotes and comments; of a JSON document all texts; of any other
-    file the lines that are neither comments nor the frame of a PEM block, and the right-hand sides in them.
+    For a `.env`: the right-hand sides, without quotes and comments. For a JSON document: all strings. For any
+    other file: the right-hand sides, and all lines except comments and the first and last lines of a PEM
+    block.
     """
     text = data[:MOST_BYTES].decode("utf-8", "surrogateescape")
     found = _in_json(text)
@@ -68,7 +69,7 @@ def _unquoted(value: str) -> str:
 
 
 def _in_json(text: str) -> Iterator[str] | None:
-    """The lines of all texts of the document; None for what is not one."""
+    """The lines of all strings in a JSON document; None when the text is not a JSON document."""
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:
