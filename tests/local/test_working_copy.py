@@ -251,6 +251,24 @@ def test_what_cannot_be_raised_again_is_said() -> None:
         home.wait(first, same.out.strip())
 
 
+@pytest.mark.root
+def test_what_root_without_its_capabilities_cannot_raise_is_said(home: Home) -> None:
+    """Root of a container has the rights to files, but not those to raise limits."""
+    home.prefix = ("setpriv", "--bounding-set", "-sys_resource,-sys_nice")
+    gate = home.root / "gate"
+    held = ["sh", "-c", f"echo up; until [ -e {gate} ]; do sleep 0.05; done"]
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    low = f"ulimit -Sn 256; ulimit -Hn 256; renice -n {own + 5} $$ >/dev/null"
+    first = shell_submit(home, low, "--no-code", *held).out.strip()
+    home.until_logged(first, "up")
+    submitted = shell_submit(home, "ulimit -Sn 1024", "--no-code", "bash", "-c", "ulimit -Sn; nice")
+    assert "RLIMIT_NOFILE 1024: no more than 256 is allowed" in submitted.err
+    assert f"niceness {own}: no less than {own + 5} is allowed" in submitted.err
+    gate.touch()
+    home.wait(first, submitted.out.strip())
+    assert home.log(submitted.out.strip()).split() == ["256", str(own + 5)]
+
+
 def test_files_are_started_as_a_shell_starts_them(home: Home) -> None:
     bare, windows, lost, binary = (home.folder / name for name in ("bare", "windows", "lost", "binary"))
     bare.write_text('echo "bare $0 $1"; exit 3\n')

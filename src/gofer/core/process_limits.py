@@ -12,6 +12,9 @@ from typing import Any, Dict, List, Mapping, Optional
 
 _INFINITE = resource.RLIM_INFINITY
 _OTHER_NAME = "RLIMIT_OFILE"  # of RLIMIT_NOFILE
+# Numbers of Linux's capabilities.
+_CAP_SYS_NICE = 23
+_CAP_SYS_RESOURCE = 24
 
 
 def read_limits() -> Dict[str, Any]:
@@ -107,20 +110,29 @@ def widen_affinity() -> None:
 
 
 def too_low(wanted: Mapping[str, Any], pid: int) -> List[str]:
-    """A sentence for each limit that children of the process `pid` cannot get. Empty for root, and when the
-    process cannot be read.
+    """A sentence for each limit that children of the process `pid` cannot get. Empty when the process cannot
+    be read. Root has no limits only where it has the capabilities: in a container it often lacks them.
     """
-    if os.geteuid() == 0:
-        return []
     problems = []
     try:
+        may_raise, may_speed_up = _has_capabilities(pid, _CAP_SYS_RESOURCE, _CAP_SYS_NICE)
         for name, (soft, _) in wanted["limits"].items():
             most = resource.prlimit(pid, getattr(resource, name))[1]
-            if most != _INFINITE and (soft == _INFINITE or soft > most):
+            if not may_raise and most != _INFINITE and (soft == _INFINITE or soft > most):
                 problems.append(f"{name} {_shown(soft)}: no more than {_shown(most)} is allowed")
         least = os.getpriority(os.PRIO_PROCESS, pid)
     except OSError:
         return []
-    if wanted["nice"] < least:
+    if wanted["nice"] < least and not may_speed_up:
         problems.append(f"niceness {wanted['nice']}: no less than {least} is allowed")
     return problems
+
+
+def _has_capabilities(pid: int, *numbers: int) -> List[bool]:
+    """Whether a process has each of these capabilities; where the system does not say, root has them."""
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+        for line in file:
+            if line.startswith("CapEff:"):
+                held = int(line.split()[1], 16)
+                return [bool(held >> number & 1) for number in numbers]
+    return [os.geteuid() == 0 for _ in numbers]
