@@ -8,7 +8,7 @@ BIN := .venv/bin
 PY := $(BIN)/python
 STAMP := .venv/stamp
 TYPED := $(wildcard src tests bench)
-LINTED := $(wildcard src tests bench examples)
+LINTED := $(wildcard src tests bench examples scripts)
 WORKERS ?= 2
 KILLS ?= 1000
 FAULTS ?= 500
@@ -67,12 +67,17 @@ test-torch: ready ## the tests of DDP; installs PyTorch, about 1 GB, into .venv-
 	@GOFER_TEST_TORCH=$(CURDIR)/.venv-torch/bin/python $(BIN)/pytest -m "torch $(NOT_ROOT)" $(ARGS)
 
 .PHONY: check
-check: $(STAMP) ## ruff, mypy --strict, the layers, and the nodes' oldest Python
+check: $(STAMP) ## ruff, mypy --strict, the layers, the nodes' oldest Python, and the site of docs/ if it changed
 	@$(BIN)/ruff check --quiet $(LINTED)
 	@$(BIN)/ruff format --check --quiet $(LINTED) || { echo 'hint: `make format`' >&2; exit 1; }
 	@$(BIN)/mypy $(TYPED)
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/vermin --quiet --processes=1 --no-tips --violations --target=3.8- $(addprefix src/gofer/,core objects node queue remote)
+	@bash scripts/docs.sh check
+
+.PHONY: docs
+docs: $(STAMP) ## docs/cli.md from the commands, and docs/ as a site in .site
+	@bash scripts/docs.sh
 
 .PHONY: format
 format: $(STAMP) ## rewrite the code as ruff would have it
@@ -162,6 +167,6 @@ lock: ## renew requirements/*.txt from pyproject.toml; UPGRADE=1 takes newer ver
 .PHONY: clean
 clean: ## remove all that make made, .venv included
 	@if [ -d .clusters ]; then $(MAKE) slurm-down ssh-down azure-sim-down; fi
-	@rm -rf .clusters .venv .venv-lock .venv-torch .demo .bench dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .clusters .site .venv .venv-docs .venv-lock .venv-torch .demo .bench dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@rm -rf examples/*/assets examples/*/out examples/*/output
 	@find . -path ./.git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

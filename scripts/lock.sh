@@ -26,6 +26,7 @@ lock() { # lock FILE OPTION...
 [ -x "$uv" ] || step 'install uv' install_uv
 step 'lock requirements/dev.txt' lock dev.txt pyproject.toml --group dev
 step 'lock requirements/run.txt' lock run.txt pyproject.toml --group build --constraint requirements/dev.txt
+step 'lock requirements/docs.txt' lock docs.txt --group docs
 step 'lock requirements/lock.txt' lock lock.txt --group lock
 # Without PyTorch and its GPU libraries: a machine may offer a build for CPUs.
 step 'lock requirements/torch.txt' lock torch.txt --group torch --override <(echo "torch; python_version < '3'")

@@ -101,7 +101,7 @@ def make(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
 
 def test_the_searches_below_have_something_to_search() -> None:
     assert {"pyproject.toml", "Makefile", "src/gofer/_version.py"} <= tracked_texts().keys()
-    assert len(LOCKS) == 4
+    assert len(LOCKS) == 5
     assert len(MODULES) > 1
 
 
@@ -141,10 +141,12 @@ def test_the_locks_hold_what_pyproject_asks_for_at_one_version() -> None:
         canonical(name) for name in project["project"]["dependencies"] + project["build-system"]["requires"]
     }
     groups = {canonical(name) for name in project["dependency-groups"]["dev"] if isinstance(name, str)}
+    docs = {canonical(name) for name in project["dependency-groups"]["docs"]}
     run, dev = pins(ROOT / "requirements/run.txt"), pins(ROOT / "requirements/dev.txt")
     assert wanted <= run.keys(), "run `make lock`"
     assert wanted | groups <= dev.keys(), "run `make lock`"
     assert run.items() <= dev.items(), "run `make lock`"
+    assert docs <= pins(ROOT / "requirements/docs.txt").keys(), "run `make lock`"
 
 
 def test_every_make_target_is_in_make_help() -> None:
