@@ -147,7 +147,7 @@ def test_a_machine_without_mpirun_is_told_before_anything_is_sent(desk: Home) ->
     done = desk.gofer(
         "submit", "--no-code", "--launcher", "mpi", "/bin/true", status=1, env={"PATH": "/nowhere"}
     )
-    assert "needs `mpirun` on the target `local`" in done.err
+    assert "needs `mpirun`, which the target `local` does not have" in done.err
     assert "openmpi-bin" in done.err
     assert desk.gofer("list", "runs", "--json").out.strip() == "[]"
 

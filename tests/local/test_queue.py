@@ -65,5 +65,5 @@ def test_a_short_run_goes_ahead_of_one_that_waits_for_the_whole_machine(home: Ho
 def test_a_run_for_more_cpus_than_there_are_is_refused(home: Home) -> None:
     done = home.gofer("submit", "--no-code", "--cpus", str(CORES + 1), "true", status=1)
     assert done.err.startswith(
-        f"error: the target `local` has {CORES} CPU cores and {CORES + 1} were asked for\n"
+        f"error: the job asks for {CORES + 1} CPU cores, but the target `local` has {CORES}\n"
     )

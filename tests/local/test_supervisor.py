@@ -273,6 +273,6 @@ def test_a_supervisor_that_cannot_stay_is_named(home: Home) -> None:
     lock.unlink()
     lock.mkdir()
     late = home.gofer("submit", "--no-code", "--wait", "true", status=1)
-    assert "does not stay up: IsADirectoryError" in late.err
+    assert "ends right after its start: IsADirectoryError" in late.err
     lock.rmdir()
     home.gofer("wait", "last")

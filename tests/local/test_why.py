@@ -78,7 +78,7 @@ def test_a_run_that_would_fit_says_whom_it_would_delay(desk: Home) -> None:
     head = desk.submit("-t", "four", "-n", "4", "--single", "true")
     behind = desk.submit("-t", "four", "-n", "1", "true")
     found = why(desk, behind)
-    assert found["why"] == f"there is room for it, but it would delay {short(head)}, which waits at the head"
+    assert found["why"] == f"enough is free, but it would delay {short(head)}, the first run in the queue"
     stop(desk, holder, head, behind)
 
 
@@ -89,7 +89,7 @@ def test_a_retry_says_when_it_begins(home: Home) -> None:
         "a pause between attempts",
     )
     number = found["attempts"]
-    assert found["why"].startswith(f"attempt {number} failed, and attempt {number + 1} begins in ")
+    assert found["why"].startswith(f"attempt {number} failed; attempt {number + 1} begins in ")
     stop(home, run)
 
 

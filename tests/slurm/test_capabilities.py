@@ -85,7 +85,7 @@ def test_a_time_limit_that_can_never_be_met_is_told(desk: Desk, backend: SlurmBa
         return found.why if found and "PartitionTimeLimit" in found.why else ""
 
     words = until(why, "a reason")
-    assert words == "its time limit is longer than the partition's: it never starts (PartitionTimeLimit)"
+    assert words == "its time limit is longer than the partition's, so it never starts (PartitionTimeLimit)"
 
 
 def test_a_shell_is_inside_the_allocation(desk: Desk, backend: SlurmBackend) -> None:
@@ -109,7 +109,7 @@ def test_a_shell_is_inside_the_allocation(desk: Desk, backend: SlurmBackend) -> 
 def test_there_is_no_shell_beside_what_does_not_run(desk: Desk, backend: SlurmBackend) -> None:
     done = desk.finish("true")
     desk.slurm.until_state(desk.job(done["id"]), "COMPLETED")  # the run has ended before its script has
-    with pytest.raises(CheckFailed, match="a shell needs one that runs"):
+    with pytest.raises(CheckFailed, match="a shell needs a run that is running"):
         backend.shell(RunRef(done["id"]), [], terminal=False)
 
 

@@ -72,7 +72,7 @@ def test_the_copy_stays_is_fetched_and_goes_after_two_weeks(tmp_path: Path, slur
     (item,) = prunable(desk, "--dry-run")
     assert (item["name"], item["removed"]) == (copy.name, False) and copy.exists()
     shown = desk.gofer("prune", "--dry-run").out
-    assert "working copy" in shown and "a run wrote more there than `keep` allows" in shown
+    assert "working copy" in shown and "its run wrote more than `keep` allows" in shown
     (item,) = prunable(desk, "-y")
     assert item["removed"] and not copy.exists() and prunable(desk, "-y") == []
 
@@ -119,7 +119,7 @@ def test_the_copy_of_a_site_behind_a_login_node(tmp_path: Path, slurm: Slurm, sl
     (copy,) = (slurm_login.boxes["login"].home / ".gofer" / "slurm" / "kept").glob(f"{run['id']}.*")
     assert prunable(home, "-y", "--older-than", "0s") == [] and copy.exists()
     (item,) = prunable(home, "-y", "--older-than", "0s", "--runs")
-    assert (item["removed"], item["why"]) == (True, "of a run that is removed") and not copy.exists()
+    assert (item["removed"], item["why"]) == (True, "its run is being removed") and not copy.exists()
 
 
 @pytest.mark.net

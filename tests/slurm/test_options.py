@@ -49,7 +49,7 @@ def test_a_machine_without_slurm_is_named(home: Home) -> None:
     home.configure("targets:\n  lab: {kind: slurm}\n")
     home.environ["PATH"] = "/nonexistent"
     said = home.gofer("-t", "lab", "submit", "--no-code", "true", status=1).err
-    assert "there is no Slurm on this machine" in said and "`login: user@host`" in said
+    assert "Slurm is not installed on this machine" in said and "`login: user@host`" in said
 
 
 def test_the_plan_is_printed_without_a_cluster(home: Home) -> None:

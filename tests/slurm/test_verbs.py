@@ -40,7 +40,7 @@ def test_a_pending_run_is_explained_in_plain_words(desk: Desk) -> None:
     waiting = desk.submit("-n", "8", "true")
 
     until(
-        lambda: "waits: nodes or GPUs it needs are in use" in desk.gofer("why", waiting).out,
+        lambda: "waits: the nodes or GPUs that it needs are in use" in desk.gofer("why", waiting).out,
         "Slurm's reason in words",
     )
     text = desk.gofer("why", waiting).out

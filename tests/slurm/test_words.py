@@ -80,17 +80,17 @@ def test_exit_codes_are_as_a_shell_says_them(text: str | None, code: int | None)
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        ("Resources", "nodes or GPUs it needs are in use; it is next in line (Resources)"),
-        ("(Priority)", "others come first (Priority)"),
+        ("Resources", "the nodes or GPUs that it needs are in use; it is next in line (Resources)"),
+        ("(Priority)", "jobs of higher priority come first (Priority)"),
         (
             "ReqNodeNotAvail, UnavailableNodes:n1",
-            "nodes it needs are down, drained or reserved (ReqNodeNotAvail, UnavailableNodes:n1)",
+            "nodes that it needs are down, drained or reserved (ReqNodeNotAvail, UnavailableNodes:n1)",
         ),
         ("QOSMaxGRESPerUser", "its QOS has a limit of GPUs for each user (QOSMaxGRESPerUser)"),
         ("QOSMaxJobsPerUserLimit", "its QOS has a limit of jobs for each user (QOSMaxJobsPerUserLimit)"),
-        ("QOSMinGRES", "its QOS has a least amount of GPUs (QOSMinGRES)"),
+        ("QOSMinGRES", "its QOS has a minimum of GPUs (QOSMinGRES)"),
         ("AssocMaxWallDurationPerJobLimit", "its account or user has a limit of time for each job"),
-        ("SomethingNew", "Slurm says `SomethingNew`"),
+        ("SomethingNew", "Slurm reports `SomethingNew`"),
     ],
 )
 def test_reasons_in_plain_words(reason: str, words: str) -> None:

@@ -143,7 +143,7 @@ def test_runs_are_spread_over_the_machines(pair: Home) -> None:
 def test_several_machines_need_a_folder_they_share(home: Home) -> None:
     home.configure("target: two\ntargets: {two: {kind: ssh, hosts: [boxa, boxb], gpus_per_node: 2}}\n")
     done = home.gofer("submit", "--no-code", "-n", "4", "true", status=1)
-    assert "needs a folder that they share" in done.err
+    assert "needs a folder that the machines share" in done.err
     run = home.finish("-n", "2", "hostname")
     assert home.log(run["id"]) in ("boxa\n", "boxb\n")
 

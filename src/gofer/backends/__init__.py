@@ -1,1 +1,1 @@
-"""One package a kind of cluster, each built of the same small files; see `base` for the contract."""
+"""One package for each kind of cluster, each built of the same few files. `base` has the contract."""

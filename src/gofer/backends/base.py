@@ -1,7 +1,7 @@
-"""The contract of a backend: plan, submit, observe, cancel; and what some can do besides.
+"""The contract of a backend: plan, submit, observe, cancel; and the protocols of optional capabilities.
 
-`plan` is pure. The others do I/O, block, and are idempotent, so that a crash or a lost answer is repaired by
-calling again. Vendor errors are wrapped in the BackendError family.
+`plan` is pure. The other three do I/O, block, and are idempotent: after a crash or a lost answer, gofer calls
+them again. Errors of the cluster's tools are wrapped in the BackendError family.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from gofer.objects.facts import ObjectInfo
 
 
 class Plan(Protocol):
-    """The exact request a backend would send. Holds no secret, so it may be printed and kept."""
+    """The exact request that a backend would send. A plan holds no secret, so it may be printed and kept."""
 
     @property
     def record(self) -> RunRecord:
-        """The run it is the plan of."""
+        """The run that the plan is for."""
 
     def render(self) -> str:
         """The script, manifest or request body as `--dry-run` prints it."""
 
 
 class RunRef(NamedTuple):
-    """A run to ask about: a single run has neither group nor row, a whole array only its `size`."""
+    """A run to ask about. A single run has neither group nor row; a whole array has only its `size`."""
 
     id: str
     group: str | None = None
@@ -39,76 +39,87 @@ class RunRef(NamedTuple):
 
 
 class Backend(Protocol):
-    """One target of one kind."""
+    """One target of one kind. `gofer.testing` has the tests that every backend passes."""
 
     @property
     def kind(self) -> str:
-        """The word in `kind:` of the target."""
+        """The word in `kind:` of the target in gofer.yaml."""
 
     def lay_out(self, job: Job) -> Layout:
-        """The shape the job takes here; CheckFailed when this target can never run it."""
+        """How the job is spread over nodes and processes; CheckFailed when this target can never run it."""
 
     def plan(self, record: RunRecord) -> Plan:
-        """Pure: no I/O, the same answer for the same record."""
+        """Make the plan. Pure: no I/O, and equal plans for equal records."""
 
     def submit(self, plan: Plan) -> None:
-        """Send the plan. The run id is the key: sending twice is sending once."""
+        """Send the plan.
+
+        Idempotent: the run id is the key, so a second call with the same plan changes nothing.
+        """
 
     def observe(self, runs: Sequence[RunRef]) -> Mapping[str, Observation]:
-        """One batched question. A run the cluster does not know is left out of the answer."""
+        """Ask the cluster once about all runs.
+
+        Runs that the cluster does not know are left out of the answer.
+        """
 
     def cancel(self, runs: Sequence[RunRef], *, grace_s: float | None = None) -> None:
-        """Ask for the end of runs: gracefully, then firmly. Ended or unknown runs are passed over."""
+        """Ask the cluster to end runs, gracefully and then by force. Ended and unknown runs are ignored."""
 
 
 @runtime_checkable
 class HidesGpus(Protocol):
-    """A backend on which a run that asks for no GPU sees none, though the nodes have some."""
+    """A backend on which a run that asks for no GPU sees no GPU, even on nodes that have some."""
 
     @property
     def gpus_per_node(self) -> int:
-        """GPUs that a node of the target has; 0 for none, or where nobody says it."""
+        """The GPUs that a node of the target has; 0 for none, and where the number is not known."""
 
 
 @runtime_checkable
 class Chooses(Protocol):
-    """A backend of several machines, to one or more of which a run is given."""
+    """A backend of several machines that selects the machines of each run."""
 
     def choose(self, layout: Layout) -> str:
-        """The machines for a run of this shape, between commas. Recorded before any machine hears of it."""
+        """The machines for a run of this shape, separated by commas. gofer records them before it sends the
+        run.
+        """
 
 
 @runtime_checkable
 class Seals(Protocol):
-    """A backend that can hold private values for a run until it ends."""
+    """A backend that can keep the secrets of a run until the run ends."""
 
     def seal(self, run_id: str, values: Private) -> None:
-        """Keep `values` where the run will find them and nobody else can read them; before the record."""
+        """Store `values` where the run can read them and no other user can.
+
+        Called before the run is recorded.
+        """
 
     def drop_seals(self, is_recorded: Callable[[str], bool]) -> None:
-        """Remove what submissions sealed that were killed before the run was recorded."""
+        """Remove the secrets of submissions that were killed before the run was recorded."""
 
 
 @runtime_checkable
 class Unseals(Protocol):
-    """A backend that goes on holding private values when a submission failed, to send the run later."""
+    """A backend that keeps the secrets of a failed submission, so that the run can be sent later."""
 
     def unseal(self, run_id: str) -> None:
-        """Remove them, wherever they are: the run, or whole array, will never be sent. Idempotent."""
+        """Remove the secrets of a run or array that will never be sent, wherever they are. Idempotent."""
 
 
 @runtime_checkable
 class Identifies(Protocol):
-    """A backend whose nodes may have an identity of their own before stores of the same service."""
+    """A backend whose nodes can open stores with an identity of their own, without a signature from gofer."""
 
     @property
     def node_identity(self) -> dict[str, str | None] | None:
-        """By which they open the stores (see gofer.objects); None where they are lent a signature."""
+        """The identity for gofer.objects; None where gofer gives the nodes a signature."""
 
 
 class RunCredential(NamedTuple):
-    """One thing that opens something for a run: `what` names it without giving it away, `mend` is what to do
-    about its end. Those that never end are not listed.
+    """A credential that a run depends on. `what` names the credential without its value; `mend` says what to
+    do when it ends. Credentials that never end are not listed.
     """
 
     what: str
@@ -118,10 +129,10 @@ class RunCredential(NamedTuple):
 
 @runtime_checkable
 class Holds(Protocol):
-    """A backend whose cluster opens things for runs by credentials that gofer did not give it."""
+    """A backend whose cluster uses credentials for runs that gofer did not supply."""
 
     def held(self) -> list[RunCredential]:
-        """Those that end, as far as the cluster says it; asks it."""
+        """The credentials that end, as far as the cluster reports them. Asks the cluster; blocks."""
 
 
 @runtime_checkable
@@ -130,46 +141,47 @@ class SeesEnvironment(Protocol):
 
     @property
     def sees_environment(self) -> bool:
-        """Whether they do: unless a job says otherwise, no packages are built for it then."""
+        """Whether the nodes see it. If so, gofer builds no packages for a job that does not ask for them."""
 
 
 @runtime_checkable
 class ReadsFolder(Protocol):
-    """A backend whose cluster knows that a run ended and not how: the run's folder is believed first."""
+    """A backend whose cluster knows that a run ended, but not how: the records in the run's folder decide."""
 
     @property
     def reads_folder(self) -> bool:
-        """Whether it is so."""
+        """Whether this holds for the target."""
 
 
 @runtime_checkable
 class DecidesGrace(Protocol):
-    """A backend whose service decides how long a cancelled run may take to end, whatever `grace_s` says."""
+    """A backend whose service decides how long a cancelled run may take to end; `grace_s` has no effect."""
 
     @property
     def decides_grace(self) -> bool:
-        """Whether it is so."""
+        """Whether this holds for the target."""
 
 
 @runtime_checkable
 class Stalls(Protocol):
-    """A backend whose queue is worked on by a process that may be missing."""
+    """A backend whose queue needs a process of gofer, which may be missing."""
 
     def stalled(self) -> str | None:
-        """Why nobody works on the queue now, in words that say what to do; None when somebody does."""
+        """Why no process works on the queue, in words that say what to do; None when a process does."""
 
 
 @runtime_checkable
 class Describes(Protocol):
-    """A backend that can say what it has and what is free."""
+    """A backend that can report what its cluster has and what is free."""
 
     def describe(self) -> Mapping[str, object]:
-        """Facts for `gofer target show`, plain JSON values."""
+        """Facts for `gofer target show`, as plain JSON values. Asks the cluster; blocks."""
 
 
 class Waiting(NamedTuple):
-    """Why a run waits: `why` in words a person can act on, how many runs are ahead of it where that is known,
-    and when the cluster's own estimate has it start (seconds since the epoch), which is no promise.
+    """Why a run waits: `why` in words that a person can act on, and `ahead`, the number of runs before it
+    where the number is known. `estimate` is when the cluster expects the run to start (seconds since the
+    epoch).
     """
 
     why: str
@@ -179,14 +191,14 @@ class Waiting(NamedTuple):
 
 @runtime_checkable
 class Waits(Protocol):
-    """A backend that can say why a run waits."""
+    """A backend that can report why a run waits."""
 
     def waiting(self, run: RunRef) -> Waiting | None:
-        """None when the run does not wait, or the cluster does not know it."""
+        """None when the run does not wait, or when the cluster does not know the run."""
 
 
 class NodeFacts(NamedTuple):
-    """One node of a cluster: `state` is free, mixed, busy or down, in the cluster's own words in `detail`."""
+    """One node of a cluster. `state` is free, mixed, busy or down; `detail` has the cluster's own word."""
 
     name: str
     state: str
@@ -205,29 +217,30 @@ class HasNodes(Protocol):
     """A backend that can list its nodes."""
 
     def nodes(self) -> Sequence[NodeFacts]:
-        """All of them, in order of their names."""
+        """All nodes of the target, sorted by name."""
 
 
 @runtime_checkable
 class Shells(Protocol):
-    """A backend that can open a shell where a run runs."""
+    """A backend that can open a shell on a node of a running run."""
 
     def shell(
         self, run: RunRef, command: Sequence[str], *, terminal: bool, node: int | None = None
     ) -> Sequence[str]:
-        """The words to run here for a shell beside the run's command, or for `command` there.
+        """The local command line that opens a shell beside the run, or that runs `command` there.
 
-        On the run's node of that number, from 0, or else on the first where it runs. CheckFailed when the run
-        does not run there. With `terminal`, the person has one and it is passed on.
+        `node` counts from 0; without it, the first node of the run is used. `terminal` says that the user has
+        a terminal, which the command line then passes on. Raises CheckFailed when the run does not run on
+        that node.
         """
 
 
 class ServiceJob(NamedTuple):
-    """A job of the service, whoever started it. `command` is one line of shell: of a job of gofer's what the
-    person gave, of any other what the service runs.
+    """A job of the service, started by gofer or not.
 
-    Times are seconds since the epoch; `error` is the service's own word of why it failed. `gpus` is None for
-    a job on another compute than the target's, whose nodes the target says nothing of.
+    `command` is one line of shell: for a job of gofer the user's command, for others what the service runs.
+    Times are seconds since the epoch. `error` is the service's explanation of a failure. `gpus` is None for a
+    job on another compute than the target's, because the target does not describe those nodes.
     """
 
     name: str
@@ -251,9 +264,10 @@ class ServiceJob(NamedTuple):
 
 
 class JobFilter(NamedTuple):
-    """What a listing of the service's jobs is narrowed to; the service does the narrowing where it can.
+    """The conditions for a listing of the service's jobs. The service applies them where it can.
 
-    With `within_s` the answer is what was found by then, of the newest.
+    `within_s` limits the time of the search; the answer then has the newest jobs that were found in this
+    time.
     """
 
     states: frozenset[State] = frozenset()
@@ -267,7 +281,7 @@ class JobFilter(NamedTuple):
 
 @runtime_checkable
 class HasJobs(Protocol):
-    """A backend whose service also has jobs that gofer did not start. Any thread may ask.
+    """A backend whose service also has jobs that gofer did not start. Any thread may call.
 
     Targets with the same `service_name` have the same jobs.
     """
@@ -275,13 +289,13 @@ class HasJobs(Protocol):
     service_name: str
 
     def jobs(self, wanted: JobFilter) -> Sequence[ServiceJob]:
-        """Newest first, as many as `most`."""
+        """The jobs that match, newest first, at most `most`."""
 
     def job(self, name: str) -> ServiceJob | None:
-        """None when the service has none of that name."""
+        """The job of that name; None when the service has no such job."""
 
 
-# The longest piece of a log that is read at once: one may be longer than the memory there is.
+# The largest piece of a log that is read at once: a log may be larger than the memory of this machine.
 NATIVE_PIECE = 4 << 20
 
 
@@ -290,26 +304,28 @@ class NativeLogs(Protocol):
     """A backend whose service keeps logs of its own."""
 
     def native_logs(self, job: str) -> Sequence[str]:
-        """The names of the files there are now, the one to show first in front; none for unknown jobs."""
+        """The names of the job's log files, the most useful first; empty for an unknown job."""
 
     def native_size(self, job: str, name: str) -> int | None:
-        """How long it is now; None when there is none of that name."""
+        """The present size of a log; None when there is no log of that name."""
 
     def read_native(self, job: str, name: str, start: int) -> bytes:
-        """NATIVE_PIECE bytes from `start`, by a range request; fewer, or none, only at its present end."""
+        """NATIVE_PIECE bytes from `start`, by a range request; fewer bytes, or none, only at the end of the
+        log.
+        """
 
 
 @runtime_checkable
 class HasPortal(Protocol):
-    """A backend with web pages."""
+    """A backend whose service has web pages."""
 
     def portal(self, run: RunRef | None = None) -> str:
-        """The address of the page of a run, or of the target itself."""
+        """The address of the web page of a run, or of the target."""
 
 
 class Prunable(NamedTuple):
-    """Something that is kept and that nobody needs any more. `kind` and `name` tell it from all else in its
-    place; `at` is when it was last of use (seconds since the epoch), `why` says why it is not needed.
+    """Something that gofer keeps and no run needs. `kind` and `name` identify it within its place; `at` is
+    the time of its last use (seconds since the epoch), `why` explains why no run needs it.
     """
 
     place: str
@@ -321,8 +337,8 @@ class Prunable(NamedTuple):
 
 
 class RunEnd(NamedTuple):
-    """When a run, or the last of a group, ended. `is_recorded` says that its own record in the store says so,
-    and so whoever finds the run anew finds it ended.
+    """When a run, or the last run of a group, ended. `is_recorded` says that the store has a record of the
+    end, so that a ledger made again from the store also knows it.
     """
 
     at: float
@@ -330,7 +346,7 @@ class RunEnd(NamedTuple):
 
 
 class KeptObjects(Protocol):
-    """What pruning needs of a store: see gofer.storage.base."""
+    """The part of a store that pruning needs; see gofer.storage.base."""
 
     def get(self, key: str) -> bytes: ...
 
@@ -340,11 +356,13 @@ class KeptObjects(Protocol):
 
 
 class PruneBounds(NamedTuple):
-    """What may go: of runs, those that ended before `before`; of what no run speaks for, what was last used
-    before `unused_since`. `whole` are runs and groups that go as a whole, with what they could not send.
+    """What may be removed. For runs: those that ended before `before`. For things that belong to no run:
+    those last used before `unused_since`. `whole` are runs and groups that are removed with everything they
+    left.
 
-    `ended` says which of these runs and groups have ended; one that has not, or of which nothing is known,
-    is left out. With `proven`, their own records are read too. Any thread may ask. `store` is the target's.
+    `ended` returns, of the given runs and groups, those that have ended. It leaves out those that have not
+    ended or whose state is not known. With `proven`, it also reads the records in the store. Any thread may
+    call `ended`. `store` is the target's store.
     """
 
     before: float
@@ -355,22 +373,28 @@ class PruneBounds(NamedTuple):
 
 
 class KeptPlace(Protocol):
-    """A place where gofer keeps things. Both verbs ask it, block, and may be called again at any time."""
+    """A place where gofer keeps things.
+
+    Both methods ask the place, block, and may be called again at any time.
+    """
 
     @property
     def name(self) -> str:
-        """What a person calls it; no two places have the same."""
+        """The name shown to people; unique among the places."""
 
     def prunable(self, bounds: PruneBounds) -> Sequence[Prunable]:
-        """What could go now. Nothing is changed."""
+        """What may be removed now. Changes nothing."""
 
     def prune(self, doomed: Sequence[Prunable], bounds: PruneBounds) -> Sequence[Prunable]:
-        """Remove these, each looked at once more before it goes; what is gone now."""
+        """Remove these things and return those that are gone.
+
+        Each is checked again right before its removal.
+        """
 
 
 @runtime_checkable
 class Prunes(Protocol):
-    """A backend that keeps things which no run needs any more."""
+    """A backend that keeps things on its cluster which `gofer prune` can remove."""
 
     def kept_places(self) -> Sequence[KeptPlace]:
-        """Where; nobody is asked."""
+        """The places. Does no I/O."""

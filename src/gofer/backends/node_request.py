@@ -1,4 +1,4 @@
-"""What the agent on a node needs to know of a run, whatever cluster it is on. Pure, and without secrets."""
+"""The request for the agent on a node, in the form that all clusters share. Pure, and without secrets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gofer.text import parse_size
 
 
 class NodeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One run, or a whole array; a backend adds what its own part of the agent needs."""
+    """One run or a whole array. Each backend adds the fields that its part of the agent needs."""
 
     id: str
     target: str
@@ -48,17 +48,18 @@ class NodeRequest(msgspec.Struct, frozen=True, kw_only=True):
     restore_from: RestoreFrom | None = None
 
 
-# Outputs that go to the store while a run runs whose nodes may be taken back, where the job does not say.
+# The default of `sync` on clusters that may take nodes back: every output is uploaded while the run goes on.
 _ALL = ("*",)
 
 
 def common_fields(
     record: RunRecord, *, takes_nodes_back: bool = False, packages: str = AUTO
 ) -> dict[str, Any]:
-    """The fields of NodeRequest. Values with references are left out of `env`: they are private.
+    """The fields of NodeRequest.
 
-    With `takes_nodes_back` the cluster may take the nodes of this run for others, and give it new ones later.
-    `packages` holds where the job does not choose.
+    Variables that refer to secrets are left out of `env`; they travel with the secrets. `takes_nodes_back`
+    says that the cluster may take the nodes of this run for other jobs and give it new nodes later.
+    `packages` applies when the job does not choose.
     """
     job = record.job
     return {

@@ -1,7 +1,7 @@
-"""What a cluster last said, shared by all gofer processes of this user: one of them asks, the others read it.
+"""Caches the answers of a cluster for all gofer processes of this user: one process asks, the others read.
 
-The longer nothing changes, the more rarely it is asked: from every two seconds to every thirty. A submission
-or an abort by anybody here begins anew. Knows nothing of what the answers mean.
+While nothing changes, the interval between questions grows from 2 to 30 seconds. After a submission or an
+abort on this machine it starts at 2 seconds again. This module does not interpret the answers.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from gofer.model.decode import decode
 SOONEST_S = 2.0
 LATEST_S = 30.0
 _GROWTH = 1.5
-# How long it is remembered since when a run has been missing, after the last time that it was.
+# How long the time of a run's first absence is kept after the run was last found absent.
 _REMEMBERED_S = 7 * 86400.0
 
 Rows = list[int] | None
 
 
 class Said(msgspec.Struct, kw_only=True):
-    """An answer: jobs that the cluster has, each with `name`, `row` and `state`, what is known of the runs
-    that it does not have, each with `rows`, and ends that are written down.
+    """An answer of the cluster.
 
-    `missing` says since when a run has been missing, by `name` or `name-row`; `asked` when somebody last
-    asked about a name.
+    `jobs` are the jobs that the cluster has, each with `name`, `row` and `state`. `gone` is what is known of
+    runs that the cluster does not have, each with `rows`. `ends` are recorded ends. `missing` says since when
+    a run has been missing, by `name` or `name-row`. `asked` says when a process last asked about a name.
     """
 
     at: float = 0.0
@@ -46,10 +46,10 @@ class Said(msgspec.Struct, kw_only=True):
 
 
 class Polling:
-    """The answers of one site, in a file of the engine's folder for clusters of that `kind`.
+    """The cached answers of one site, in a file of the queue home. Any process may call; calls block.
 
-    `is_whole` says that every answer tells of all jobs there are, so that only those need be named that the
-    last one did not have; else all are named that somebody asked about lately.
+    `is_whole` says that every answer covers all jobs of the site. Then a question names only the runs that
+    the last answer did not have; otherwise it names all runs that a process asked about recently.
     """
 
     def __init__(self, engine: str, site: str, kind: str, *, is_whole: bool = True) -> None:
@@ -60,32 +60,33 @@ class Polling:
     def ask(
         self, runs: Mapping[str, Rows], question: Callable[[Mapping[str, Rows]], Mapping[str, Any]]
     ) -> Said:
-        """What is known of these runs: from the file while it is fresh, else by `question`, one at a time.
+        """What is known of these runs: from the file while it is fresh, else from `question`.
 
-        It is asked about the runs that others ask about too, so that each finds its own in the answer.
+        Only one process asks at a time. The question also covers the runs that other processes asked about
+        recently, so that each process finds its own runs in the answer.
         """
-        with self._alone():
+        with self._locked():
             said = self._read()
             now = time.time()
             if 0.0 <= now - said.at < said.interval_s and _covers(said, runs):
                 return said
             wanted = _widened(said, runs, now)
             if not self._is_whole:
-                wanted = {**_asked(said, now), **wanted}
+                wanted = {**_recently_asked(said, now), **wanted}
             fresh = _updated(said, question(wanted), now)
             fresh.asked.update(dict.fromkeys(runs, now))
             self._write(fresh)
             return fresh
 
     def poke(self) -> None:
-        """Something was asked of the cluster: what it said before is old, and more will happen soon."""
-        with self._alone():
+        """Make the next `ask` ask the cluster: a submission or a cancel has just changed what runs do."""
+        with self._locked():
             said = self._read()
             said.at = said.interval_s = 0.0
             self._write(said)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
         with open(f"{self._path}.lock", "w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -101,7 +102,7 @@ class Polling:
     def _write(self, said: Said) -> None:
         from gofer.core import files
 
-        # ASCII: what a run's folder says may hold lone surrogates, which msgspec cannot encode.
+        # ASCII: text from a run's folder may hold lone surrogates, which msgspec cannot encode.
         files.write_whole(self._path, files.encode(msgspec.to_builtins(said)), mode=0o600)
 
 
@@ -115,18 +116,19 @@ def _covers(said: Said, runs: Mapping[str, Rows]) -> bool:
 
 
 def every(rows: Rows) -> list[int | None]:
-    """The rows, or None alone for a run that is no row, and for an array as a whole."""
+    """The rows; a single None for a run that is not a row, and for an array as a whole."""
     return [None] if rows is None else list(rows)
 
 
-def _asked(said: Said, now: float) -> dict[str, Rows]:
+def _recently_asked(said: Said, now: float) -> dict[str, Rows]:
+    """The jobs of the last answer that a process asked about in the last minute."""
     """Jobs of the last answer that somebody asked about lately."""
     names = {job["name"] for job in said.jobs}
     return {name: None for name, at in said.asked.items() if name in names and now - at <= 2 * LATEST_S}
 
 
 def _widened(said: Said, runs: Mapping[str, Rows], now: float) -> dict[str, Rows]:
-    """With what the queue did not have and somebody asked about lately."""
+    """These runs, and the missing runs that a process asked about in the last minute."""
     found = dict(runs)
     for name, gone in said.gone.items():
         if now - said.asked.get(name, 0.0) > 2 * LATEST_S:

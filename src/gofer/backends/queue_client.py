@@ -1,4 +1,4 @@
-"""The queue of one machine, wherever that is, as backends speak to it."""
+"""The client of one machine's queue, on this machine or another."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ from gofer.model.ids import short_id
 from gofer.model.run import Attempt, Observation
 from gofer.transport.machine import Machine, RemoteFailure
 
-# One command needs a supervisor once, or once more when it was killed meanwhile.
+# Each command starts at most one supervisor, or a second one if the first is killed. More starts in one
+# process mean that the supervisor dies at once, and the user must be told.
 _MOST_STARTS = 20
-# A supervisor that is asked sooner after its start may still be starting: that start is not counted.
+# A supervisor may still be starting during this time, so a second start within it is not counted.
 _START_S = 0.2
 
 
 class EngineQueue:
-    """A queue in the folder `engine` of a machine. With `inherit`, runs get the environment of logins there.
+    """The queue in the folder `engine` of a machine. With `inherit`, runs get the environment of a login
+    there.
 
-    Every verb may be given again; BackendError when the queue cannot be used, Unreachable when its machine
-    does not answer.
+    Every method blocks and may be called again. Errors: BackendError when the queue cannot be used,
+    Unreachable when the machine does not answer.
     """
 
     def __init__(self, machine: Machine, engine: str, *, inherit: bool) -> None:
@@ -37,7 +39,9 @@ class EngineQueue:
         self._counts_at = 0.0
 
     def facts(self) -> dict[str, Any]:
-        """What the machine has: cpus, gpus, memory_mib, usage, counts of runs by state, the engine's path."""
+        """What the machine has: cpus, gpus, memory_mib, usage, counts of runs by state, the path of the
+        queue.
+        """
         found: dict[str, Any] = self._call("facts")
         return found
 
@@ -55,39 +59,39 @@ class EngineQueue:
         self._woken(self._call("add", body=body, runs=runs))
 
     def observe(self, ids: Iterable[str]) -> dict[str, Observation]:
-        """Asks the queue's file, so a supervisor need not run; one is started if open runs need it."""
+        """Reads the database of the queue, so no supervisor is needed; starts one if open runs need it."""
         started, seen = self._call("observe", ids=list(ids))
         self._woken(started)
-        return {one["id"]: _observation(one) for one in seen}
+        return {entry["id"]: _observation(entry) for entry in seen}
 
     def cancel(self, ids: Sequence[str], grace_s: float | None) -> None:
         self._woken(self._call("cancel", ids=list(ids), grace_s=grace_s))
 
     def waiting(self, run_id: str) -> Waiting | None:
-        """Why a run waits, or the first that does of a group; None when none waits."""
+        """Why a run waits, or the first waiting run of a group; None when no run waits."""
         found = self._call("waiting", run_id=run_id)
         return None if found is None else explain(found)
 
     def stalled(self) -> str | None:
-        """Why nobody works on the queue now, in words; None when somebody does."""
+        """Why no supervisor works on the queue, in words; None when a supervisor does."""
         listens, pid, state = self._call("supervisor")
         if listens and state in ("T", "t"):
             return (
                 f"the supervisor of the queue of {self.machine.name} (process {pid}) is stopped; "
-                f"`kill -CONT {pid}` there lets it continue"
+                f"continue it with `kill -CONT {pid}` on that machine"
             )
         if listens:
             return None
         log, words = self._call("last_words")
-        return f"no supervisor of the queue of {self.machine.name} runs; its log is `{log}`" + (
+        return f"the queue of {self.machine.name} has no supervisor; its log is `{log}`" + (
             f" and ends with: {words.strip()}" if words.strip() else ""
         )
 
     def shell(
         self, run_id: str, command: Sequence[str], *, terminal: bool, node: int | None = None
     ) -> list[str] | None:
-        """The words that open a shell beside a run on that machine; None when it, or that node of it, does
-        not run there.
+        """The command that opens a shell beside a run on that machine; None when the run, or that node of the
+        run, is not running there.
         """
         found: list[str] | None = self._call(
             "shell", run_id=run_id, command=list(command), terminal=terminal, node=node
@@ -95,7 +99,7 @@ class EngineQueue:
         return found
 
     def _woken(self, started: bool) -> None:
-        """BackendError when the supervisors that were started do not stay."""
+        """Count the supervisors that were started; BackendError when they end again and again."""
         now = time.monotonic()
         if started and now >= self._counts_at:
             self._started += 1
@@ -103,9 +107,9 @@ class EngineQueue:
         if self._started > _MOST_STARTS:
             log, words = self._call("last_words")
             raise BackendError(
-                f"the supervisor of the queue of {self.machine.name} does not stay up: "
+                f"the supervisor of the queue of {self.machine.name} ends right after its start: "
                 f"{words or 'no reason is known'}",
-                hint=f"its log is `{log}`; `gofer doctor` checks more",
+                hint=f"read its log, `{log}`; `gofer doctor` runs more checks",
             )
 
     def _call(self, verb: str, **arguments: Any) -> Any:
@@ -114,17 +118,17 @@ class EngineQueue:
         except RemoteFailure as error:
             raise BackendError(
                 f"the queue of {self.machine.name} in `{self.engine}` cannot be used: {error.words}",
-                hint="make the folder writable, or set `GOFER_HOME` to one that is",
+                hint="make the folder writable, or set `GOFER_HOME` to a writable folder",
             ) from error
 
 
 def no_process(run: RunRef, node: int | None) -> CheckFailed:
-    """What `Shells.shell` raises for a run, or a node of it, of which nothing is alive."""
+    """The error of `Shells.shell` for a run, or a node of a run, that has no living process."""
     name = short_id(run.id)
     part = "" if node is None else f"node {node} of "
     return CheckFailed(
-        f"no process of {part}{name} is alive where it ran",
-        hint=f"`gofer why {name}` says where it stands; `gofer logs {name}` shows what it wrote",
+        f"no process of {part}{name} is alive on its machine",
+        hint=f"`gofer why {name}` shows its state; `gofer logs {name}` shows its output",
     )
 
 

@@ -1,5 +1,5 @@
-"""What a machine with a queue keeps: copies of mapped folders, what could not be sent, agents of other
-versions.
+"""What a machine with a queue keeps: copies of mapped folders, output that could not be uploaded, agents of
+other gofer versions.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from gofer.errors import BackendError
 from gofer.model.ids import split_row
 from gofer.transport.machine import Machine, RemoteFailure
 
-# Trees of many files on a slow disk take long to count and longer to remove.
+# Timeouts. A tree of many files on a slow disk takes long to measure and longer to remove.
 LOOK_S = 300.0
 REMOVE_S = 1800.0
 
 WHY = {
-    prune.COPY: "no run has used it since; a run that does brings it anew",
-    prune.AGENT: "of another version of gofer, and no run needs it; it is sent anew",
-    prune.REMAINS: "a removal that was interrupted left it",
-    prune.UNSENT: "of a run that is removed",
-    prune.WORKING_COPY: "a run wrote more there than `keep` allows; it cannot be fetched afterwards",
-    prune.PACKAGES: "no run has used them since; a run that needs them builds them",
+    prune.COPY: "no run has used it since; the next run that needs it copies it again",
+    prune.AGENT: "of another version of gofer and not needed by any run; gofer installs it again when needed",
+    prune.REMAINS: "left by an interrupted removal",
+    prune.UNSENT: "its run is being removed",
+    prune.WORKING_COPY: "its run wrote more than `keep` allows; they cannot be fetched after the removal",
+    prune.PACKAGES: "no run has used them since; the next run that needs them builds them again",
 }
 
 
 class EnginePlace:
-    """One machine. `folder` is gofer's own there, where agents are kept; None on this machine, which needs
-    none. `name` is what a person calls the place.
+    """One machine. `folder` is gofer's folder there, which holds the agents; None on this machine, which
+    needs no installed agent. `name` is the name of the place for people.
     """
 
     def __init__(self, name: str, machine: Machine, *, engine: str | None, folder: str | None = None) -> None:
@@ -40,8 +40,8 @@ class EnginePlace:
 
     def prunable(self, bounds: PruneBounds) -> list[Prunable]:
         found = self._call("look", LOOK_S, bounds)
-        kept = (KeptItem(*one) for one in found)
-        return [self._item(one, bounds) for one in kept if may_go(one, bounds)]
+        kept = (KeptItem(*item) for item in found)
+        return [self._item(item, bounds) for item in kept if may_go(item, bounds)]
 
     def prune(self, doomed: Sequence[Prunable], bounds: PruneBounds) -> list[Prunable]:
         named = [[one.kind, one.name] for one in doomed]
@@ -66,7 +66,7 @@ class EnginePlace:
 
 
 def ask(machine: Machine, verb: str, wait_s: float, **arguments: Any) -> Any:
-    """What a verb of gofer.remote.prune_verbs answers; BackendError, or Unreachable, when it does not."""
+    """Call a verb of gofer.remote.prune_verbs. BackendError when it fails, Unreachable without an answer."""
     try:
         return machine.call(f"prune.{verb}", wait_s=wait_s, **arguments).value
     except RemoteFailure as error:
@@ -74,8 +74,9 @@ def ask(machine: Machine, verb: str, wait_s: float, **arguments: Any) -> Any:
 
 
 def may_go(kept: prune.KeptItem, bounds: PruneBounds) -> bool:
-    """Whether something that was found goes now: what could not be sent only goes with its run, a working
-    copy also by its age.
+    """Whether a found item may be removed now.
+
+    Output that could not be uploaded is removed only with its run; a working copy with its run or by age.
     """
     if kept.kind == prune.UNSENT:
         return goes(kept.about, bounds)
@@ -85,11 +86,11 @@ def may_go(kept: prune.KeptItem, bounds: PruneBounds) -> bool:
 
 
 def why_of(kept: prune.KeptItem, bounds: PruneBounds) -> str:
-    """Why something goes, in words."""
+    """Why an item is removed, in words."""
     is_with_run = kept.kind == prune.WORKING_COPY and goes(kept.about, bounds)
     return WHY[prune.UNSENT if is_with_run else kept.kind]
 
 
 def goes(run_id: str, bounds: PruneBounds) -> bool:
-    """Whether a run goes as a whole, by itself or with its group."""
+    """Whether a run is removed as a whole, by itself or with its group."""
     return run_id in bounds.whole or split_row(run_id)[0] in bounds.whole

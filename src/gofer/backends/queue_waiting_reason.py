@@ -1,4 +1,4 @@
-"""Why a run waits in a machine's queue, in words; from the facts of gofer.queue.why_waiting. Pure."""
+"""Explains why a run waits in a machine's queue, from the facts of gofer.queue.why_waiting. Pure."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ _WORDS = {"gpus": ("GPU", "GPUs"), "cpus": ("CPU", "CPUs")}
 
 
 def explain(facts: Mapping[str, Any]) -> Waiting:
-    """The estimate is the queue's own: no later than that, if nobody of higher priority comes."""
+    """The explanation. The estimate is an upper bound, unless runs of higher priority are submitted later."""
     return Waiting(_why(facts), facts["ahead"], facts["estimate"])
 
 
 def _why(facts: Mapping[str, Any]) -> str:
     if facts["is_stopping"]:
-        return "it is about to be stopped, as was asked"
+        return "it is about to be stopped, as requested"
     if facts["retry_in_s"] > 0:
         tried = facts["failed_attempts"]
         soon = format_duration(facts["retry_in_s"])
-        return f"attempt {tried} failed, and attempt {tried + 1} begins in {soon}"
+        return f"attempt {tried} failed; attempt {tried + 1} begins in {soon}"
     if facts["lacks"]:
         needs = " and ".join(_need(kind, facts) for kind in facts["lacks"])
         holders = _held(facts["holders"], facts["lacks"])
         return f"it needs {needs}{'; held by ' + holders if holders else ''}"
     if facts["head"] is not None:
-        return f"there is room for it, but it would delay {short_id(facts['head'])}, which waits at the head"
-    return "nothing: it is the next to start"
+        return f"enough is free, but it would delay {short_id(facts['head'])}, the first run in the queue"
+    return "no reason: it starts next"
 
 
 def _need(kind: str, facts: Mapping[str, Any]) -> str:
@@ -49,10 +49,10 @@ def count(kind: str, number: int) -> str:
 
 
 def _held(holders: Sequence[Mapping[str, Any]], lacks: Sequence[str]) -> str:
-    """The largest by name, the rest by their number."""
+    """The largest holders by name, the others by number."""
     named = []
-    for one in holders[:_MOST_NAMED]:
-        what = ", ".join(count(kind, one[kind]) for kind in lacks if one[kind])
-        named.append(f"{one.get('who') or short_id(one['id'])} ({what})")
+    for holder in holders[:_MOST_NAMED]:
+        what = ", ".join(count(kind, holder[kind]) for kind in lacks if holder[kind])
+        named.append(f"{holder.get('who') or short_id(holder['id'])} ({what})")
     more = len(holders) - len(named)
     return ", ".join(named) + (f" and {more} more" if more else "")

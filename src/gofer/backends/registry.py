@@ -1,4 +1,4 @@
-"""The kinds of backend there are: built in, and added by other packages under the entry point
+"""The kinds of backend: those built in, and those that other packages add with an entry point in the group
 `gofer.backends`.
 """
 
@@ -25,10 +25,10 @@ def _nowhere_else(options: msgspec.Struct, placement: str) -> Login | None:
 
 
 class BlobPlace(NamedTuple):
-    """Where a store lies in Azure's blob storage; `scope` is the folder that a SAS opens, if not all.
+    """Where a store is in Azure Blob Storage; `scope` is the folder that a SAS opens, if it opens only one.
 
-    `terms` are the permissions of the SAS that opens the store, where one does. `opener` tells what opens it
-    from what opened it before: a hash, so that nothing is given away.
+    `terms` are the permissions of the SAS that opens the store, if a SAS does. `opener` is a hash of the
+    credential: it changes when the credential changes, and reveals nothing.
     """
 
     account: str
@@ -45,12 +45,14 @@ def _nowhere(url: str) -> BlobPlace | None:
 
 
 class BackendContext(NamedTuple):
-    """What a backend is given besides its options: the folder of this machine's queue and the target's
-    store. `store_path` is where the runs find the store as a folder, None where they do not; `is_lent` says
-    that they can be given access to it otherwise. `machine` is where the cluster is asked; a session always
-    gives one. `place_of` says where in Azure's blob storage a store's URL is, None where it is not there.
-    `environ` is the environment of the login that the service is asked by; without it, that of the process.
-    `placement` names the machines of one run, between commas, where a target has several: "" is all of them.
+    """What a backend gets in addition to its options.
+
+    `engine` is the folder of this machine's queue. `store_path` is the store as a folder on the nodes, None
+    where it is not one; `is_lent` says that the nodes can get a credential for the store. `machine` runs the
+    cluster's commands; a session always sets it. `place_of` returns the place of a store's URL in Azure Blob
+    Storage, or None. `environ` is the environment of the login for the service (default: that of the
+    process). `placement` names the machines of one run, separated by commas, where a target has several; ""
+    means all.
     """
 
     target: str
@@ -65,10 +67,11 @@ class BackendContext(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """One kind of backend: the type of its options in gofer.yaml, how to make one, and how the machine is
-    reached that its cluster is asked from, where that is not this one. `login` is also given the machine that
-    was chosen, for clusters of several that are each asked on their own. `has_jobs` says that its backends
-    are HasJobs, and so are asked about names that nobody else knows.
+    """One kind of backend: the type of its options in gofer.yaml, and the function that makes a backend.
+
+    `login` returns the login for the machine on which the cluster is asked, None for this machine. Its second
+    argument is the machine chosen for a run, for targets of several machines that are asked separately.
+    `has_jobs` says that the backends are HasJobs: gofer asks them about names that are in no ledger.
     """
 
     options: type[msgspec.Struct]
@@ -78,7 +81,7 @@ class Kind(NamedTuple):
 
 
 def check_reach(around: BackendContext) -> None:
-    """UsageError when the runs of a target could not reach its store."""
+    """Raise UsageError when the runs of a target could not reach its store."""
     if around.store_path is None and not around.is_lent:
         raise UsageError(
             f"runs cannot reach the store `{around.store_url}` of the target `{around.target}`",
@@ -119,9 +122,10 @@ _BUILT_IN: dict[str, Callable[[], Kind]] = {
 
 
 class Kinds(Mapping[str, type[msgspec.Struct]]):
-    """The option types of every kind, for the checking of files and for their schema.
+    """The option types of every kind, for checking files and for their schema.
 
-    Other packages are looked for only when a word is not a built-in one, or all are wanted.
+    Entry points of other packages are read only for a word that is not built in, or when all kinds are
+    wanted: reading them is slow.
     """
 
     def __getitem__(self, name: str) -> type[msgspec.Struct]:
@@ -138,7 +142,7 @@ class Kinds(Mapping[str, type[msgspec.Struct]]):
 
 
 def find(name: str) -> Kind:
-    """The kind of that name; UnknownName with the nearest when there is none."""
+    """The kind of that name; UnknownName, with the nearest name as a hint, when there is none."""
     if name in _BUILT_IN:
         return _BUILT_IN[name]()
     for point in _entry_points():

@@ -1,4 +1,4 @@
-"""What backends have in common whose cluster has a queue of its own, and only agents on its nodes."""
+"""The common part of backends whose cluster has a queue of its own: gofer runs only agents on the nodes."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ from gofer.model.run import Observation
 
 
 def lay_out_on_nodes(job: Job, *, gpus_per_node: int, target: str) -> Layout:
-    """CheckFailed for launchers that the agents do not know, and for GPUs of nobody knows how many a node."""
+    """The layout. CheckFailed for a launcher that the agents do not support, or when GPUs are wanted and the
+    number of GPUs in a node is not known.
+    """
     if job.launcher not in ("spawn", "mpi", "torchrun"):
         raise CheckFailed(
-            f"the target `{target}` cannot start processes by `launcher: {job.launcher}`",
-            hint="leave `launcher` out: gofer starts them, with the variables that launchers set",
+            f"the target `{target}` does not support `launcher: {job.launcher}`",
+            hint="leave `launcher` out: gofer starts the processes, with the variables of launchers",
         )
     if job.resources.gpus and not gpus_per_node:
         raise CheckFailed(
-            f"{job.resources.gpus} GPUs were asked for, and the target `{target}` does not say how many a "
-            "node has",
+            f"the job asks for {job.resources.gpus} GPUs, but the target `{target}` does not say how many "
+            "GPUs a node has",
             hint="set `gpus_per_node:` in the target",
         )
     return lay_out(job, gpus_per_node=gpus_per_node, target=target)
 
 
 class SealsBeside:
-    """Private values wait in `_seals`, a folder beside this machine's queue, until the cluster has them."""
+    """Keeps secrets in `_seals`, a folder beside this machine's queue, until the cluster has them."""
 
     _seals: str
 
@@ -48,8 +50,9 @@ class SealsBeside:
 
 
 def forgotten(run_id: str, words: str, *, for_s: float, patience_s: float, now: float) -> Observation:
-    """A run that was given to the cluster, which has known nothing of it for so long: its folder may know,
-    and when the patience is over it is lost.
+    """A run that was sent to the cluster, but that the cluster has not known for `for_s` seconds.
+
+    Until the patience is over its state is unknown: its folder may say how it ended. After that it is lost.
     """
     if for_s < patience_s:
         return Observation(run_id=run_id, state=State.UNKNOWN, detail=words)

@@ -133,7 +133,7 @@ try:
 except CheckFailed as error:
     say(error.message)
 """)
-    assert found == f"{run} is succeeded, and a shell needs one that runs"
+    assert found == f"{run} is succeeded, but a shell needs a run that is running"
 
 
 @pytest.mark.parametrize("word", ["failed", "killing"])

@@ -136,7 +136,7 @@ def test_a_run_by_a_datastore_of_ones_own(desk: Desk, azure: Azure) -> None:
 def test_a_datastore_that_opens_something_else(desk: Desk, azure: Azure) -> None:
     _own(desk, azure, container="elsewhere")
     done = desk.gofer("submit", "--no-code", "true", status=1)
-    assert "the datastore `mine` is the container `elsewhere` of the account" in done.err
+    assert "the datastore `mine` opens the container `elsewhere` of the account" in done.err
     assert f"the target's store is `{desk.container}`" in done.err
     assert desk.view("last")["state"] == "failed"
 

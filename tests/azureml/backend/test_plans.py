@@ -124,7 +124,7 @@ def test_a_target_that_does_not_say_where(options: dict[str, Any], missing: str)
 def test_what_means_nothing_on_a_platform_is_refused(
     options: dict[str, Any], name: str, platform: str
 ) -> None:
-    with pytest.raises(UsageError, match=f"`{name}` of the target `eus` means nothing") as caught:
+    with pytest.raises(UsageError, match=f"`{name}` of the target `eus` does not apply") as caught:
         target(**options)
     assert f"`platform: {platform}`" in (caught.value.hint or "")
 

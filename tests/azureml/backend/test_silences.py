@@ -109,6 +109,6 @@ def test_a_log_that_cannot_be_opened_does_not_empty_its_copy(desk: Desk, azure: 
         done = desk.gofer("q", "old-1", status=1)
     finally:
         azure.admin("POST", "/clock", {"skew_s": 0.0})
-    assert "answers 403 to who reads the service's log" in done.err
+    assert "answered 403 to a request for the log" in done.err
     assert copy.read_text() == text
     assert "two" in desk.gofer("q", "old-1").out

@@ -111,16 +111,16 @@ def quota(used: int, limit: int, tier: str = "Premium") -> dict[str, object]:
 @pytest.mark.parametrize(
     ("status", "around", "words"),
     [
-        ("Queued", {"quota": [quota(8, 8)]}, "quota is used up (Premium in eastus: 8 of 8)"),
+        ("Queued", {"quota": [quota(8, 8)]}, "is used up (Premium in eastus: 8 of 8)"),
         ("Queued", {"quota": [quota(8, 8), quota(1, 8)]}, "has quota left"),
         ("Queued", {"at_most": {"free": 0, "total": 4}, "nodes": {"busy": 4}}, "all 4 nodes"),
         (
             "Queued",
             {"at_most": {"free": 2, "total": 4}, "nodes": {"busy": 1, "preparing": 1}},
-            "of at most 4 nodes 1 are busy",
+            "of at most 4 nodes, 1 are busy",
         ),
         ("Queued", {}, "not given it nodes yet"),
-        ("Paused", {}, "the service took its nodes"),
+        ("Paused", {}, "the service took back its nodes"),
         ("Preparing", {}, "environment is being prepared"),
     ],
 )

@@ -96,14 +96,14 @@ def test_only_the_largest_holders_are_named(engine: str) -> None:
 def test_a_run_that_is_next_says_so(engine: str) -> None:
     with closing(Queue(engine)) as queue:
         add(queue, "aaaaaa", 1)
-    assert explain(waiting(engine, "aaaaaa")).why == "nothing: it is the next to start"
+    assert explain(waiting(engine, "aaaaaa")).why == "no reason: it starts next"
 
 
 def test_a_run_that_is_being_stopped_says_so(engine: str) -> None:
     with closing(Queue(engine)) as queue:
         add(queue, "aaaaaa", 1)
         queue.ask_cancel(["r261116-000000-aaaaaa"], None)
-    assert explain(waiting(engine, "aaaaaa")).why == "it is about to be stopped, as was asked"
+    assert explain(waiting(engine, "aaaaaa")).why == "it is about to be stopped, as requested"
 
 
 def test_gpus_of_another_queue_are_somebody_elses(engine: str, tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Azure ML and what is reached through it: its computes, Kubernetes (ITP), Singularity."""
+"""Azure ML and what it gives access to: its computes, attached Kubernetes clusters (ITP) and Singularity."""

@@ -1,4 +1,4 @@
-"""The Azure ML backend: one target in one workspace behind the backend contract."""
+"""The Azure ML backend: implements the backend contract for one target in one workspace."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ from gofer.model.run import Observation, RunRecord
 
 
 class AzureBackend(SealsBeside, Besides):
-    """One target. All targets of one workspace share what the service said."""
+    """One target. All targets of a workspace share the cached answers of the service."""
 
     kind = "azureml"
     reads_folder = True
     decides_grace = True
 
     def lay_out(self, job: Job) -> Layout:
-        self._ssh_key()  # a key that is not there is found now
+        # A missing key file must be reported at submission, before anything is recorded.
+        self._ssh_key()
         return lay_out_on_nodes(job, gpus_per_node=self._options.gpus_per_node, target=self.target)
 
     def plan(self, record: RunRecord) -> AzurePlan:
@@ -55,38 +56,44 @@ class AzureBackend(SealsBeside, Besides):
 
     @property
     def node_identity(self) -> dict[str, str | None] | None:
-        """What opens the store on the nodes instead of a signature, where the target has such a thing."""
-        word = self._options.identity
-        if word is None:
+        """The identity with which nodes open the store, in place of a signature; None for a target without
+        one.
+        """
+        identity = self._options.identity
+        if identity is None:
             return None
-        if word in ("managed", "user"):
+        if identity in ("managed", "user"):
             return {"client_id": None}
-        return {"client_id": None, "resource_id": word} if word.startswith("/") else {"client_id": word}
+        if identity.startswith("/"):
+            return {"client_id": None, "resource_id": identity}
+        return {"client_id": identity}
 
     def drop_seals(self, is_recorded: Callable[[str], bool]) -> None:
-        """Also those of runs that ended while their store could not be reached."""
+        """Also removes the secrets of runs that ended while their store could not be reached."""
         super().drop_seals(is_recorded)
         for request_id in run_secrets.kept(self._seals):
             note = self._notes.read(request_id)
             if note is not None and len(note.ended) >= note.runs:
-                self._let_go(request_id)
+                self._remove_secrets(request_id)
 
     def unseal(self, run_id: str) -> None:
-        """Also from its room, now or, where the store cannot be reached, with a later submission."""
+        """Also removes the secrets from the store: now, or with a later submission if the store is
+        unreachable.
+        """
         note = self._notes.read(run_id)
         if note is not None:
             self._notes.update(run_id, ended=[*range(note.runs)])
-        self._let_go(run_id)
+        self._remove_secrets(run_id)
 
     def kept_places(self) -> list[KeptPlace]:
         from gofer.backends.azureml.prune import AzurePlace
 
         return [AzurePlace(self._around.store_url)]
 
-    # -- the contract
+    # -- the backend contract
 
     def submit(self, plan: Plan) -> None:
-        """CheckFailed when the service refuses the job; BackendError when it cannot be asked."""
+        """Raises CheckFailed when the service refuses the job, BackendError when it cannot be asked."""
         from gofer.backends.azureml.submit import AzureSubmitter
 
         made = cast(AzurePlan, plan)
@@ -98,8 +105,9 @@ class AzureBackend(SealsBeside, Besides):
         try:
             sending.send(made, private, by_identity=self._options.identity is not None)
         except CheckFailed:
-            if made.record.array is None:  # of an array, some may have been taken
-                self._let_go(made.record.id)
+            # The service may have accepted some rows of an array, and those rows still need their secrets.
+            if made.record.array is None:
+                self._remove_secrets(made.record.id)
             raise
         finally:
             self._polling.poke()
@@ -109,49 +117,50 @@ class AzureBackend(SealsBeside, Besides):
 
         if not runs:
             return {}
-        look = Look(self._service)
-        said = self._polling.ask({run.id: None for run in runs}, look)
+        question = Look(self._service)
+        answer = self._polling.ask({run.id: None for run in runs}, question)
         notes = {name: self._notes.read(name) for name in {run.group or run.id for run in runs}}
-        reading = AzureStatus(said, notes, patience_s=self._options.patience, now=time.time())
-        found = reading.of(runs)
-        self._clear_up(runs, found)
-        if look.problem is not None:
-            raise self._partly(look.problem, found)
-        return found
+        status = AzureStatus(answer, notes, patience_s=self._options.patience, now=time.time())
+        observations = status.of(runs)
+        self._clear_up(runs, observations)
+        if question.problem is not None:
+            raise self._with_partial_answers(question.problem, observations)
+        return observations
 
     def cancel(self, runs: Sequence[RunRef], *, grace_s: float | None = None) -> None:
         if not runs:
             return
         try:
-            done = each(self._service.cancel_job, [name for run in runs for name in names.job_names(run)])
+            results = each(self._service.cancel_job, [name for run in runs for name in names.job_names(run)])
         finally:
             self._polling.poke()
-        for one in done:
-            if isinstance(one, GoferError):
-                raise one
+        for result in results:
+            if isinstance(result, GoferError):
+                raise result
 
-    def _partly(self, problem: GoferError, found: dict[str, Observation]) -> GoferError:
+    def _with_partial_answers(self, problem: GoferError, observations: dict[str, Observation]) -> GoferError:
+        """Attach what is known of some runs, so that the caller can show it although others are unknown."""
         if not isinstance(problem, Unreachable):
             return problem
-        problem.answers = dict(found)
+        problem.answers = dict(observations)
         return problem
 
-    def _clear_up(self, runs: Sequence[RunRef], found: Mapping[str, Observation]) -> None:
-        """What only these runs needed goes when the last of a request has ended."""
+    def _clear_up(self, runs: Sequence[RunRef], observations: Mapping[str, Observation]) -> None:
+        """Remove the secrets of each request whose last run has ended."""
         ended: dict[str, list[int | None]] = {}
         for run in runs:
-            one = found.get(run.id)
-            if one is not None and one.state.is_final:
+            observation = observations.get(run.id)
+            if observation is not None and observation.state.is_final:
                 ended.setdefault(run.group or run.id, []).append(run.row)
         for request_id, rows in ended.items():
             if self._notes.end(request_id, rows):
-                self._let_go(request_id)
+                self._remove_secrets(request_id)
 
-    def _let_go(self, request_id: str) -> None:
+    def _remove_secrets(self, request_id: str) -> None:
         private = run_secrets.read(self._seals, request_id)
         if private.store is not None:
             try:
                 self._rooms.empty(private.store, request_id)
             except GoferError:
-                return  # the next submission does it, see `drop_seals`
+                return  # the next submission tries again in `drop_seals`
         run_secrets.remove(self._seals, request_id)

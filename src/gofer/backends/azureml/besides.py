@@ -1,4 +1,4 @@
-"""What the backend can do besides the contract: what there is, why runs wait, logs, pages, shells."""
+"""The optional capabilities of the backend: facts, why runs wait, logs, portal pages, shells."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Besides(AzureTarget):
-    """Each verb asks the service."""
+    """Every method asks the service and blocks."""
 
     def describe(self) -> dict[str, object]:
         from gofer.backends.azureml import facts
@@ -31,7 +31,9 @@ class Besides(AzureTarget):
         places = list(options.locations or managed.get("locations") or sorted(managed.get("quotas") or {}))
         found = each(lambda place: service.instance_types(name, place), places)
         types = {
-            place: one for place, one in zip(places, found, strict=True) if not isinstance(one, GoferError)
+            place: answer
+            for place, answer in zip(places, found, strict=True)
+            if not isinstance(answer, GoferError)
         }
         return {"sla": options.tier, **facts.cluster_facts(cluster, types)}
 
@@ -40,8 +42,8 @@ class Besides(AzureTarget):
 
         if self._options.platform != "aml":
             raise CheckFailed(
-                f"the nodes behind the target `{self.target}` cannot be listed: it is a share of a cluster",
-                hint=f"`gofer target show {self.target}` says what there is",
+                f"the target `{self.target}` is a share of a cluster, whose nodes cannot be listed",
+                hint=f"`gofer target show {self.target}` shows what the target has",
             )
         return facts.nodes(self._service.nodes(self._options.compute or ""), self._options)
 
@@ -52,14 +54,15 @@ class Besides(AzureTarget):
         job = self._service.job(run.id)
         if job is None:
             return None
-        found = trim(job)
+        trimmed = trim(job)
         try:
-            around = self.describe() if found["state"] in ("Queued", "NotStarted", "Scheduled") else {}
-            if isinstance(around.get("quota"), list):
-                around["quota"] = facts.quotas_for(self._options, around)
+            is_waiting = trimmed["state"] in ("Queued", "NotStarted", "Scheduled")
+            facts_of_target = self.describe() if is_waiting else {}
+            if isinstance(facts_of_target.get("quota"), list):
+                facts_of_target["quota"] = facts.quotas_for(self._options, facts_of_target)
         except GoferError:
-            around = {}  # who may run jobs need not be allowed to look at quotas
-        return facts.waiting(found["state"], found["tags"], around)
+            facts_of_target = {}  # a person may run jobs without the right to read quotas
+        return facts.waiting(trimmed["state"], trimmed["tags"], facts_of_target)
 
     def jobs(self, wanted: JobFilter) -> list[ServiceJob]:
         from gofer.backends.azureml import jobs
@@ -78,7 +81,7 @@ class Besides(AzureTarget):
         return Nodes(compute_id(self._workspace, self._options), self._options.gpus_per_node)
 
     def held(self) -> list[RunCredential]:
-        """What opens the target's own datastore; those that gofer makes are lent anew with each run."""
+        """The SAS in the target's own datastore. gofer renews the datastores that it makes with each run."""
         name = self._options.datastore
         if name is None:
             return []
@@ -117,7 +120,9 @@ class Besides(AzureTarget):
         job = self._service.job(run.id)
         state = "not known to the service" if job is None else from_job(run.id, trim(job)).state
         if job is None or state != State.RUNNING:
-            raise CheckFailed(f"{run.id} is {state}, and a shell needs one that runs", hint="`gofer why`")
+            raise CheckFailed(
+                f"{run.id} is {state}, but a shell needs a run that is running", hint=f"`gofer why {run.id}`"
+            )
         door = shell.find_door(job if not node else {}, self._service.instances(run.id, node or 0))
         if door is None and not node:
             door = shell.find_door(job, nodes=self._nodes_or_none())
@@ -132,16 +137,16 @@ class Besides(AzureTarget):
         if node:
             return CheckFailed(
                 f"the service has opened no shell on node {node} of {run_id}",
-                hint="try again in a minute; without `--node` it is the run's first",
+                hint="try again in a minute; without `--node` the shell opens on the first node",
             )
-        said = job.get("properties") or {}
-        asked = "ssh" in (said.get("services") or {}) or self._options.interactive
-        if asked:
+        properties = job.get("properties") or {}
+        is_interactive = "ssh" in (properties.get("services") or {}) or self._options.interactive
+        if is_interactive:
             return CheckFailed(
                 f"the service has not opened a shell for {run_id} yet", hint="try again in a minute"
             )
         return CheckFailed(
-            f"the service opened no shell for {run_id}",
+            f"{run_id} was submitted without access to a shell",
             hint=f"set `interactive: true` in the target `{self.target}` and submit again",
         )
 

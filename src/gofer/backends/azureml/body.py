@@ -1,6 +1,6 @@
-"""The request body of a job, as the service takes it. Pure: the same for the same record and target.
+"""The request body of a job. Pure: the same record and target give the same body.
 
-Field by field what the official SDK sends for the same job; tests hold it to that.
+Each field equals what the official SDK sends for the same job; tests compare the two.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from gofer.model.ids import row_id
 from gofer.model.run import RunRecord
 from gofer.text import quote_command, quote_word
 
-# gofer's own limit comes first, and there must be time to bring the code before and to say it after.
+# Added to gofer's own time limit, so that gofer ends the command before the service kills the job: the node
+# also needs time to fetch the code before the start and to record the outcome after the end.
 _MARGIN_S = 600.0
 _MOST_DESCRIPTION = 1000
 TAG = "gofer"
 
 
 class BodyInput(NamedTuple):
-    """What a body is made of besides the record: where things lie, and the key for shells."""
+    """What a body needs in addition to the record: addresses in the store, and the public key for shells."""
 
     workspace: Workspace
     options: AzureOptions
@@ -41,12 +42,12 @@ class BodyInput(NamedTuple):
 def job_body(
     record: RunRecord, request: AzureRequest, given: BodyInput, row: int | None = None
 ) -> dict[str, Any]:
-    """For a run, or for a row of an array."""
+    """The body for a run, or for one row of an array."""
     inputs = {
         "gofer_agent": {"uri": given.agent, "mode": "Download", "jobInputType": "uri_file"},
         "gofer_run": {"uri": given.room, "mode": "Download", "jobInputType": "uri_folder"},
     }
-    inputs |= {one.port: one.body for one in given.folders if not one.is_output}
+    inputs |= {folder.port: folder.body for folder in given.folders if not folder.is_output}
     command = _command_of(record, row)
     properties: dict[str, Any] = {
         "jobType": "Command",
@@ -58,7 +59,7 @@ def job_body(
         "computeId": compute_id(given.workspace, given.options),
         "environmentVariables": _environment(request, given.options),
         "inputs": inputs,
-        "outputs": {one.port: one.body for one in given.folders if one.is_output},
+        "outputs": {folder.port: folder.body for folder in given.folders if folder.is_output},
         "resources": _resources(request, given),
         "tags": {**request.tags, TAG: record.gofer},
         "properties": _git(record),
@@ -68,17 +69,20 @@ def job_body(
 
 
 def job_name(record: RunRecord, row: int | None) -> str:
-    """The name on the service: the run's id."""
+    """The name of the job on the service: the id of the run."""
     return record.id if row is None else row_id(record.id, row)
 
 
 def visible_command(given: BodyInput, row: int | None) -> str:
-    """What the service runs, and the portal shows. The person's command is in the room."""
+    """The command line that the service runs and the portal shows: it starts the agent.
+
+    The user's command is not part of it: the agent reads the command from the handoff folder.
+    """
     words = [quote_word(given.options.python), "-E", "-s", "${{inputs.gofer_agent}}", "${{inputs.gofer_run}}"]
     words += [] if row is None else ["--row", str(row)]
-    for one in given.folders:
-        kind = "outputs" if one.is_output else "inputs"
-        words.append(f"{quote_word(one.name)}=${{{{{kind}.{one.port}}}}}")
+    for folder in given.folders:
+        kind = "outputs" if folder.is_output else "inputs"
+        words.append(f"{quote_word(folder.name)}=${{{{{kind}.{folder.port}}}}}")
     return " ".join(words)
 
 
@@ -89,13 +93,13 @@ def compute_id(workspace: Workspace, options: AzureOptions) -> str:
 
 
 def experiment(record: RunRecord, options: AzureOptions) -> str:
-    """The service takes letters, digits, dashes and underscores."""
+    """The experiment of the run, without characters that the service refuses."""
     wanted = options.experiment or record.submitted_by.partition("@")[0]
     return re.sub(r"[^A-Za-z0-9_-]+", "-", wanted).strip("-_")[:255] or "gofer"
 
 
 def duration(seconds: float) -> str:
-    """ISO 8601, rounded up to a second."""
+    """The ISO 8601 form, rounded up to a whole second."""
     left = math.ceil(seconds)
     days, left = divmod(left, 86400)
     hours, left = divmod(left, 3600)
@@ -106,7 +110,7 @@ def duration(seconds: float) -> str:
 
 
 def _git(record: RunRecord) -> dict[str, str]:
-    """Where the code came from, as the official SDK says it and the portal shows it."""
+    """The git commit of the code, under the names that the official SDK uses and the portal shows."""
     code = record.code
     if code is None or code.commit is None:
         return {}
@@ -121,7 +125,10 @@ def _command_of(record: RunRecord, row: int | None) -> list[str]:
 
 
 def _environment(request: AzureRequest, options: AzureOptions) -> dict[str, str]:
-    """Singularity is told of a user-assigned identity by a variable."""
+    """The job's variables.
+
+    Singularity reads a user-assigned identity from a variable, not from `identity`.
+    """
     identity = options.identity or ""
     if options.platform == "singularity" and identity.startswith("/"):
         return {**request.env, "_AZUREML_SINGULARITY_JOB_UAI": identity}
@@ -149,7 +156,7 @@ def _resources(request: AzureRequest, given: BodyInput) -> dict[str, Any]:
 
 def _supercomputer(given: BodyInput) -> dict[str, Any]:
     options = given.options
-    said = {
+    fields = {
         "interactive": options.interactive,
         "slaTier": options.tier.capitalize(),
         "priority": (options.priority or "high").capitalize(),
@@ -165,7 +172,7 @@ def _supercomputer(given: BodyInput) -> dict[str, Any]:
             "minInstanceTypeCount": options.scale.min,
         },
     }
-    return {name: value for name, value in said.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _when_needed(request: AzureRequest, given: BodyInput) -> dict[str, Any]:
@@ -176,8 +183,8 @@ def _when_needed(request: AzureRequest, given: BodyInput) -> dict[str, Any]:
     elif request.layout.nodes > 1:
         found["distribution"] = {"distributionType": "PyTorch", "processCountPerInstance": 1}
     if request.time_limit_s is not None:
-        one_s = request.time_limit_s + request.grace_s
-        total_s = one_s * (request.retries + 1) + _MARGIN_S
+        attempt_s = request.time_limit_s + request.grace_s
+        total_s = attempt_s * (request.retries + 1) + _MARGIN_S
         found["limits"] = {"jobLimitsType": "Command", "timeout": duration(total_s)}
     if given.options.identity:
         found["identity"] = _identity(given.options.identity)

@@ -16,32 +16,36 @@ from gofer.objects.azure_auth import bare_token, sas_fields
 from gofer.text import parse_time
 from gofer.transport.azure.arm import Arm
 
-# So much of what is lent may have passed before it is lent anew.
+# A datastore is renewed only when its signature would end more than this long before the run's signature:
+# otherwise each run, whose signature ends a little later, would write the datastore again.
 _SLACK_S = 3600.0
 _UNTIL = "gofer_until"
-# What to do about the end of a SAS in a datastore of the person's own.
-RENEW = "put another into it, or leave `datastore` out of the target: then gofer makes one"
+# The hint about a SAS that ends, in a datastore that the user made.
+RENEW = "put a new SAS into the datastore, or leave `datastore` out of the target: then gofer makes one"
 
 
 class Own(NamedTuple):
-    """A datastore that the person looks after: the container that it opens, and whether by a signature."""
+    """A datastore that the user made: the container that it opens, and whether it opens it with a SAS."""
 
     account: str
     container: str
     by_sas: bool = False
 
     def check(self, name: str, place: BlobPlace) -> None:
-        """CheckFailed when it opens another container than that of the target's store."""
+        """Raise CheckFailed when the datastore opens a container other than that of the target's store."""
         if (self.account, self.container) != (place.account, place.container):
             raise CheckFailed(
-                f"the datastore `{name}` is the container `{self.container}` of the account "
-                f"`{self.account}`, and the target's store is `{place.container}` of `{place.account}`",
-                hint="name another `store` or another `datastore` in the target, or leave `datastore` out",
+                f"the datastore `{name}` opens the container `{self.container}` of the account "
+                f"`{self.account}`, but the target's store is `{place.container}` of `{place.account}`",
+                hint="set another `store` or another `datastore` in the target, or leave `datastore` out",
             )
 
 
 def read_own(arm: Arm, workspace: Workspace, name: str) -> Own:
-    """As the workspace has it; CheckFailed when it has none of that name, or one that holds no blobs."""
+    """Read the datastore `name` from the workspace.
+
+    Raises CheckFailed when the workspace has no datastore of that name, or when the datastore holds no blobs.
+    """
     found = (arm.find(_path(workspace, name), names.DATASTORES_API) or {}).get("properties")
     if found is None:
         raise CheckFailed(
@@ -50,22 +54,20 @@ def read_own(arm: Arm, workspace: Workspace, name: str) -> Own:
         )
     container = str(found.get("containerName") or found.get("filesystem") or "")
     if not container:
-        raise CheckFailed(
-            f"the datastore `{name}` holds no blobs: it is of the kind {found.get('datastoreType')}"
-        )
+        raise CheckFailed(f"the datastore `{name}` holds no blobs: its kind is {found.get('datastoreType')}")
     by_sas = (found.get("credentials") or {}).get("credentialsType") == "Sas"
     return Own(str(found.get("accountName") or ""), container, by_sas)
 
 
 def own_end(arm: Arm, workspace: Workspace, name: str) -> float | None:
-    """When the signature that opens it ends; None where none does, or it says nothing.
+    """When the SAS of the datastore ends; None when the datastore has no SAS or the SAS names no end.
 
-    It must be read for that, which not everybody may who may run jobs.
+    Reads the secret, which not everybody who may run jobs is allowed to do.
     """
     if not read_own(arm, workspace, name).by_sas:
         return None
-    said = arm.post(f"{_path(workspace, name)}/listSecrets", names.DATASTORES_API)
-    token = str(said.get("sasToken") or "")
+    answer = arm.post(f"{_path(workspace, name)}/listSecrets", names.DATASTORES_API)
+    token = str(answer.get("sasToken") or "")
     remember(token)
     return _sas_end(token)
 
@@ -75,23 +77,27 @@ def _path(workspace: Workspace, name: str) -> str:
 
 
 class Datastores:
-    """Makes what is missing and renews what would end too soon; never shortens what others rely on."""
+    """Makes missing datastores and renews those that end too soon.
+
+    Never shortens a signature that others use.
+    """
 
     def __init__(self, service: Service, *, by_identity: bool) -> None:
         self._service = service
         self._by_identity = by_identity
 
     def check_own(self, name: str, place: BlobPlace) -> None:
-        """As `Own.check`; asked once."""
+        """As `Own.check`. Asks the service once for each name and remembers the answer."""
         known = self._service.known.get("own datastores", name)
         own = Own(*known) if known else read_own(self._service.arm, self._service.workspace, name)
         own.check(name, place)
         self._service.known.put("own datastores", name, list(own))
 
     def ensure(self, name: str, place: BlobPlace, spec: dict[str, Any]) -> None:
-        """Have the datastore `name` open `place` as long as `spec` does. Idempotent.
+        """Make the datastore `name` open `place` for at least as long as `spec` does. Idempotent.
 
-        What this machine opened by another key or signature before is made anew: the old one may be revoked.
+        A datastore that this machine wrote with another key or signature is written again: the old key may
+        have been revoked.
         """
         until = 0.0 if self._by_identity else sas_end(spec)
         known = _known(self._service.known.get("datastores", name))
@@ -112,7 +118,7 @@ class Datastores:
 def datastore_body(
     place: BlobPlace, spec: dict[str, Any], until: float, storage_suffix: str
 ) -> dict[str, Any]:
-    """The request body. Pure; it holds the SAS, so it is never printed."""
+    """The request body. Pure. The body holds the SAS, so it is never printed."""
     sas = None if until == 0.0 else spec.get("sas")
     credentials: dict[str, Any] = {"credentialsType": "None"}
     if sas:
@@ -135,7 +141,7 @@ def datastore_body(
 
 
 def sas_end(spec: dict[str, Any]) -> float:
-    """When what the spec lends ends; far away where it does not say."""
+    """When the credential in `spec` ends; ten years from now when it names no end."""
     ends_at = _sas_end(spec.get("sas") or "")
     return time.time() + 10 * 365 * 86400.0 if ends_at is None else ends_at
 
@@ -146,17 +152,17 @@ def _sas_end(token: str) -> float | None:
 
 
 def _is_enough(held: float, wanted: float) -> bool:
-    """One that opens by an identity has no end, and a name of its own."""
+    """Whether a signature that ends at `held` needs no renewal; `wanted` 0 means access by an identity."""
     return wanted == 0.0 or held >= wanted - _SLACK_S
 
 
 def _known(value: Any) -> tuple[float, str] | None:
-    """The end and the opener that this machine remembers; None where it remembers neither."""
+    """The end and the opener that this machine remembers, or None."""
     return (float(value[0]), str(value[1])) if isinstance(value, list) and len(value) == 2 else None
 
 
 def _until(found: dict[str, Any] | None) -> float | None:
-    """As gofer wrote it down; None for a datastore that is not there or is somebody else's."""
+    """The end that gofer wrote into the datastore; None for no datastore or one that gofer did not make."""
     tags = ((found or {}).get("properties") or {}).get("tags") or {}
     try:
         return float(tags[_UNTIL])

@@ -1,4 +1,4 @@
-"""What the command runs in: an image, an environment of the workspace, or one of a registry."""
+"""The environment of a job: an image, an environment of the workspace, or an environment of a registry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from gofer.backends.azureml.service import Service
 from gofer.errors import CheckFailed
 from gofer.transport.azure.problems import RequestRejected
 
-# Where a target names none: they hold Python and MPI. Singularity takes any where an image version is given.
+# For targets that name no image: both hold Python and MPI. Singularity accepts any image with an image
+# version.
 _PLAIN = "mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu22.04"
 _GPU = "mcr.microsoft.com/azureml/openmpi4.1.0-cuda11.8-cudnn8-ubuntu22.04"
 
@@ -20,14 +21,14 @@ _CURATED = "AzureML-"
 
 
 class Environment(NamedTuple):
-    """`id` as a job names it; `image` is set where gofer makes the environment."""
+    """`id` is what a job names; `image` is set when gofer makes the environment."""
 
     id: str
     image: str | None = None
 
 
 def choose(options: AzureOptions, workspace: Workspace) -> Environment:
-    """Pure. A label is kept as it is until the job is sent."""
+    """The environment of the target. Pure; `ensure` resolves a label when the job is sent."""
     if options.environment and not options.image:
         return Environment(_named(options.environment, workspace))
     image = options.image or (_GPU if options.gpus_per_node else _PLAIN)
@@ -36,8 +37,10 @@ def choose(options: AzureOptions, workspace: Workspace) -> Environment:
 
 
 def _named(word: str, workspace: Workspace) -> str:
-    """`NAME:VERSION` is an ARM id; the service takes `NAME@LABEL`, curated ones and those of registries as
-    they are. A name alone is its latest.
+    """The id of an environment that the target names.
+
+    `NAME:VERSION` becomes an ARM id. `NAME@LABEL`, curated environments and those of registries go to the
+    service unchanged. A name alone means its latest version.
     """
     if word.startswith(("azureml://", "/subscriptions/")):
         return word
@@ -50,16 +53,19 @@ def _named(word: str, workspace: Workspace) -> str:
 
 
 def is_labelled(environment_id: str) -> bool:
-    """Whether the workspace must be asked which version a label means; curated ones it knows by itself."""
+    """Whether `ensure` must look up the version behind a label.
+
+    The service resolves labels of curated ones.
+    """
     return environment_id.startswith("azureml:") and not environment_id.startswith(
         ("azureml://", f"azureml:{_CURATED}")
     )
 
 
 def ensure(service: Service, environment: Environment) -> str:
-    """Have the environment there; its id as the job is to name it. Idempotent.
+    """Make the environment if it is missing, and return the id for the job. Idempotent.
 
-    CheckFailed when the workspace has none of that name.
+    Raises CheckFailed when the workspace has no environment of that name.
     """
     if is_labelled(environment.id):
         return _labelled(service, environment.id.removeprefix("azureml:"))
@@ -68,7 +74,8 @@ def ensure(service: Service, environment: Environment) -> str:
     try:
         service.arm.put(environment.id, names.ENVIRONMENTS_API, environment_body(environment.image))
     except RequestRejected as error:
-        if error.status != _CONFLICT:  # a version is made once, and its name says what is in it
+        # The name is a hash of the image, so a version that exists already has the right contents.
+        if error.status != _CONFLICT:
             raise
     service.known.put("environments", environment.id, True)
     return environment.id
@@ -80,19 +87,19 @@ def environment_body(image: str) -> dict[str, Any]:
 
 
 def _labelled(service: Service, word: str) -> str:
-    """`latest` is the version that was made last; others are of the environment itself."""
+    """The id of the version behind `NAME@LABEL`; `latest` is the version that was made last."""
     name, _, label = word.partition("@")
     path = f"{service.workspace.id}/environments/{name}"
     if label == "latest":
         query = {"$orderBy": "createdtime desc", "$top": "1"}
         pages = service.arm.pages(f"{path}/versions", names.ENVIRONMENTS_API, **query)
-        version = next((one.get("name") for page in pages for one in page), None)
+        version = next((entry.get("name") for page in pages for entry in page), None)
     else:
         found = service.arm.find(f"{path}/labels/{label}", names.ENVIRONMENTS_API) or {}
         version = found.get("name")
     if version is None:
         raise CheckFailed(
             f"the workspace {service.workspace.name} has no environment `{word}`",
-            hint="set `environment:` of the target to one that it has, or `image:`",
+            hint="set `environment:` of the target to one that the workspace has, or set `image:`",
         )
     return f"{path}/versions/{version}"

@@ -1,4 +1,4 @@
-"""What a target has and why runs wait there, as the backend contract says it. Pure."""
+"""What a target has and why its runs wait, in the terms of the backend contract. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FREE, _BUSY = ("idle",), ("running",)
 
 
 def compute_facts(compute: Json) -> dict[str, object]:
-    """Of a compute of the workspace, by what kind it is."""
+    """The facts of one compute of the workspace; they depend on its kind."""
     said = compute.get("properties") or {}
     kind, more = str(said.get("computeType") or ""), said.get("properties") or {}
     found: dict[str, object] = {
@@ -54,20 +54,20 @@ def _aml_compute(more: Json) -> dict[str, object]:
 
 
 def _instance_types(more: Json) -> list[dict[str, object]]:
-    """A row for each: what it is limited to, and whether jobs that name none get it."""
+    """A row for each instance type: its limits, and whether it is the default."""
     limits = {
-        name: ((one or {}).get("resources") or {}).get("limits") or {}
-        for name, one in (more.get("instanceTypes") or {}).items()
+        name: ((definition or {}).get("resources") or {}).get("limits") or {}
+        for name, definition in (more.get("instanceTypes") or {}).items()
     }
-    columns = dict.fromkeys(key for one in limits.values() for key in one)
+    columns = dict.fromkeys(key for row in limits.values() for key in row)
     default = more.get("defaultInstanceType")
     return [
         {
             "name": name,
-            **{key.partition("/")[2] or key: one.get(key) for key in columns},
+            **{key.partition("/")[2] or key: row.get(key) for key in columns},
             "default": "yes" if name == default else "",
         }
-        for name, one in limits.items()
+        for name, row in limits.items()
     ]
 
 
@@ -75,10 +75,10 @@ def _instance_types(more: Json) -> list[dict[str, object]]:
 
 
 def quotas(cluster: Json) -> list[dict[str, object]]:
-    """Used and limit for each location and SLA tier, in the order of their names."""
+    """Used and limit for each location and SLA tier, sorted by location."""
     managed = (cluster.get("properties") or {}).get("managed") or {}
     rows: list[dict[str, object]] = []
-    for location, one in sorted((managed.get("quotas") or {}).items()):
+    for location, quota in sorted((managed.get("quotas") or {}).items()):
         rows += [
             {
                 "location": location,
@@ -87,14 +87,14 @@ def quotas(cluster: Json) -> list[dict[str, object]]:
                 "used": limit.get("used"),
                 "limit": limit.get("limit"),
             }
-            for limit in (one or {}).get("limits") or ()
+            for limit in (quota or {}).get("limits") or ()
         ]
     return rows
 
 
 def quotas_for(options: AzureOptions, facts: Mapping[str, Any]) -> list[dict[str, object]]:
-    """Those that a run of the target counts against, of all that the virtual cluster has: its tier, the
-    locations where it may run, and the series of its instance type, where that is known.
+    """The quotas that a run of the target counts against: those of its tier, of the locations where it may
+    run and, where it is known, of the series of its instance type.
     """
     wanted = (options.instance_type or "").removeprefix("Singularity.")
     series = {row["series"] for row in facts.get("instance_types") or () if row["name"] == wanted}
@@ -108,7 +108,7 @@ def quotas_for(options: AzureOptions, facts: Mapping[str, Any]) -> list[dict[str
 
 
 def cluster_facts(cluster: Json, types: Mapping[str, Sequence[Json]]) -> dict[str, object]:
-    """Of a virtual cluster; `types` are the instance types of each location."""
+    """The facts of a virtual cluster; `types` are the instance types of each location."""
     managed = (cluster.get("properties") or {}).get("managed") or {}
     overall = (managed.get("defaultGroupPolicyOverallQuotas") or {}).get("limits") or ()
     return {
@@ -125,7 +125,7 @@ def cluster_facts(cluster: Json, types: Mapping[str, Sequence[Json]]) -> dict[st
 
 
 def _series(types: Mapping[str, Sequence[Json]]) -> list[dict[str, object]]:
-    """A row for each instance type, in the order of their names."""
+    """A row for each instance type, sorted by name."""
     found: dict[str, dict[str, object]] = {}
     for location, rows in types.items():
         for series in rows:
@@ -139,7 +139,7 @@ def _series(types: Mapping[str, Sequence[Json]]) -> list[dict[str, object]]:
 
 
 def series_of(instance_type: Json, row: Json) -> str:
-    """By which quotas are counted; `row` is that of the listing in which the type stands."""
+    """The series by which quotas count; `row` is the listing entry that contains the instance type."""
     return str(instance_type.get("instanceTypeSeriesId") or row.get("id") or row.get("name") or "")
 
 
@@ -147,7 +147,7 @@ def series_of(instance_type: Json, row: Json) -> str:
 
 
 def nodes(found: Iterable[Json], options: AzureOptions) -> list[NodeFacts]:
-    """In the order of their names."""
+    """The nodes, sorted by name."""
     return sorted((_node(one, options) for one in found), key=lambda one: one.name)
 
 
@@ -166,10 +166,10 @@ def _node(one: Json, options: AzureOptions) -> NodeFacts:
 
 
 def waiting(status: str, tags: Mapping[str, str], facts: Mapping[str, object]) -> Waiting | None:
-    """None for a run that does not wait; `facts` are those of `gofer target show`."""
+    """Why a run waits; None for a run that does not wait. `facts` are those of `gofer target show`."""
     meaning = meaning_of(status, tags)
     if meaning.state == State.PAUSED:
-        return Waiting("the service took its nodes, and gives it others when there is room")
+        return Waiting("the service took back its nodes; the run continues when nodes are free")
     if meaning.state == State.STARTING:
         return Waiting(meaning.words or "its nodes are being prepared")
     if meaning.state != State.QUEUED:
@@ -182,17 +182,17 @@ def _why(facts: Mapping[str, object]) -> str | None:
     if isinstance(tiers, list):
         full = [one for one in tiers if _is_full(one)]
         if full and len(full) == len(tiers):
-            told = ", ".join(
+            shown = ", ".join(
                 f"{one['tier']} in {one['location']}: {one['used']} of {one['limit']}" for one in full
             )
-            return f"the virtual cluster's quota is used up ({told})"
-        return "the virtual cluster has quota left; it waits for nodes of its instance type"
-    room, counts = facts.get("at_most"), facts.get("nodes")
-    if isinstance(room, Mapping) and isinstance(counts, Mapping):
-        if not room["free"]:
-            return f"all {room['total']} nodes of the compute are in use"
+            return f"the quota of the virtual cluster is used up ({shown})"
+        return "the virtual cluster has quota left; the run waits for nodes of its instance type"
+    limit, counts = facts.get("at_most"), facts.get("nodes")
+    if isinstance(limit, Mapping) and isinstance(counts, Mapping):
+        if not limit["free"]:
+            return f"all {limit['total']} nodes of the compute are in use"
         busy, preparing = counts.get("busy", 0), counts.get("preparing", 0)
-        return f"of at most {room['total']} nodes {busy} are busy and {preparing} being prepared"
+        return f"of at most {limit['total']} nodes, {busy} are busy and {preparing} in preparation"
     return None
 
 

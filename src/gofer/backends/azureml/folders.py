@@ -1,4 +1,4 @@
-"""Mapped folders that the service itself brings: those that lie in Azure's blob storage. Pure."""
+"""Mapped folders that the service brings to the nodes: those in Azure Blob Storage. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gofer.core import folder_modes
 from gofer.model.job import JobFolder
 from gofer.model.run import RunRecord
 
-# A mount is read and written, unless it is to be read only; a copy is made before the start, an upload at the
-# end. What is only read is an input of the job.
+# How the service brings a folder. A folder that is only read becomes an input of the job; a folder that is
+# written becomes an output.
 _MODES = {folder_modes.MOUNT: "ReadWriteMount", folder_modes.COPY: "Download", folder_modes.UPLOAD: "Upload"}
 
 
 class FolderBinding(NamedTuple):
-    """One folder: `port` is the name of its input or output, `datastore` where it lies."""
+    """One folder. `port` names its input or output in the job; `datastore` is where the folder is stored."""
 
     name: str
     port: str
@@ -31,7 +31,7 @@ class FolderBinding(NamedTuple):
 
 
 def folders_of_run(record: RunRecord) -> dict[str, JobFolder]:
-    """The folders, with the id of the run, or of the whole array, for `{run}` in their paths."""
+    """The job's folders, with `{run}` in their paths replaced by the id of the run or of the whole array."""
     return {
         name: msgspec.structs.replace(folder, path=folder_modes.path_of_run(folder.path, record.id))
         for name, folder in record.job.folders.items()
@@ -43,7 +43,7 @@ def brought(
     place_of: Callable[[str], BlobPlace | None],
     datastore_of: Callable[[BlobPlace, bool], str],
 ) -> tuple[FolderBinding, ...]:
-    """Those of the folders that lie in Azure, in their order; the agent brings the others."""
+    """The folders that are in Azure Blob Storage, in the given order. The agent brings the others."""
     found: list[FolderBinding] = []
     for at, (name, folder) in enumerate(folders.items()):
         place = place_of(folder.store)
@@ -61,7 +61,7 @@ def _brought(
     if folder.mode == folder_modes.MOUNT and folder.read_only:
         mode = "ReadOnlyMount"
     is_output = mode in ("ReadWriteMount", "Upload")
-    if place.scope:  # each folder is opened on its own there
+    if place.scope:  # the credential opens one folder each, so each folder needs its own datastore
         place = place._replace(scope="/" + "/".join(part for part in (place.prefix, folder.path) if part))
     datastore = datastore_of(place, is_output)
     kind = "jobOutputType" if is_output else "jobInputType"

@@ -1,4 +1,4 @@
-"""The room of a run in its store: the request, the private values, and the agent beside it."""
+"""The handoff folder of a run in the store: the request and the secrets. The agent is stored beside it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gofer.objects.facts import Exists, ObjectsError
 
 REQUEST = "request.json"
 PRIVATE = "private.json"
-# Less than the day that an agent which no run needs is kept: see gofer.backends.azureml.prune.
+# Refresh the time of a used agent well before `prune` would remove it, which is after a day without use.
 _YOUNG_S = 12 * 3600.0
 _STORAGE = "https://storage.azure.com/.default"
 
@@ -25,54 +25,59 @@ Objects = Any
 
 
 class Rooms:
-    """Writes rooms and empties them. `token` gets a token of whoever is signed in, for a scope."""
+    """Writes handoff folders and removes secrets from them. `token` returns the user's token for a scope."""
 
     def __init__(self, token: Callable[[str], str]) -> None:
         self._token = token
 
     def open(self, spec: dict[str, Any]) -> Objects:
-        """What a node opens by its own identity, a person opens by their login."""
+        """Open the store. A store that nodes open by their identity is opened here with the user's login."""
         if "identity" in spec:
             place = {name: value for name, value in spec.items() if name != "identity"}
             return open_objects({**place, "token": self._token(_STORAGE)})
         return open_objects(spec)
 
     def put_agent(self, objects: Objects) -> None:
-        """Unless it is there. One that is used stays young: who removes old ones looks at its time."""
+        """Upload the agent unless it is present.
+
+        Writes the agent again after 12 h, so that `prune`, which goes by age, keeps an agent in use.
+        """
         from gofer.transport.bundle import bundle, mark
 
         key = names.agent_key(mark())
         _explained(lambda: _put_agent(objects, key, lambda: bundle().data))
 
     def put_room(self, objects: Objects, request: AzureRequest, private: Private) -> None:
-        """The request last: it is there only with what belongs to it.
+        """Write the secrets, then the request. Blocking; idempotent.
 
-        It names the agent, which stays for it: see gofer.backends.azureml.prune.
+        The request comes last: a node that finds the request also finds the secrets. The request names the
+        agent, so that `prune` keeps that agent.
         """
         from gofer.transport.bundle import mark
 
         values = msgspec.json.encode(private._asdict())
-        asked = msgspec.json.encode({**msgspec.to_builtins(request), "agent": mark()})
+        request_json = msgspec.json.encode({**msgspec.to_builtins(request), "agent": mark()})
         _explained(lambda: objects.put(names.room_key(request.id, PRIVATE), values))
-        _explained(lambda: objects.put(names.room_key(request.id, REQUEST), asked))
+        _explained(lambda: objects.put(names.room_key(request.id, REQUEST), request_json))
 
     def empty(self, spec: dict[str, Any], request_id: str) -> None:
-        """Remove the private values of a request that has ended. Idempotent."""
+        """Remove the secrets of a request that has ended. Idempotent."""
         objects = self.open(spec)
         _explained(lambda: objects.delete([names.room_key(request_id, PRIVATE)]))
 
 
 def _put_agent(objects: Objects, key: str, data: Callable[[], bytes]) -> None:
-    there = objects.head(key)
-    if there is not None and time.time() - there.modified < _YOUNG_S:
+    present = objects.head(key)
+    if present is not None and time.time() - present.modified < _YOUNG_S:
         return
     try:
-        objects.put(key, data(), new=there is None)
+        objects.put(key, data(), new=present is None)
     except Exists:
-        return  # another submission was faster
+        return  # another submission uploaded the same agent first
 
 
 def _explained(act: Callable[[], object]) -> None:
+    """Run `act`; raise its storage error as an error of gofer with a hint."""
     try:
         act()
     except ObjectsError as error:
@@ -82,6 +87,6 @@ def _explained(act: Callable[[], object]) -> None:
 def _problem(error: ObjectsError) -> GoferError:
     if error.status in (401, 403):
         return CredentialError(
-            f"the target's store does not take what opens it: {error}", hint="`gofer store check` says more"
+            f"the target's store refuses the credential: {error}", hint="`gofer store check` says more"
         )
     return Unreachable(f"the target's store cannot be written: {error}", hint="`gofer store check` says more")

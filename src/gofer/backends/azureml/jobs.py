@@ -1,4 +1,4 @@
-"""The jobs of the service, whoever started them."""
+"""Jobs of the service, including those that gofer did not start."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ Json = Mapping[str, Any]
 
 
 class Nodes(NamedTuple):
-    """Of the target's compute: its ARM id, and the GPUs that a node has."""
+    """The nodes of the target's compute: the compute's ARM id, and the number of GPUs in a node."""
 
     compute_id: str
     gpus: int
 
 
-# A listing that finds too little is given up after so many jobs.
+# Stop reading a listing after this many jobs: a filter that matches little would read years of history.
 _MOST_LOOKED_AT = 5000
 
 
 def jobs(service: Service, wanted: JobFilter, known: Nodes) -> list[ServiceJob]:
-    """Newest first. The service does the narrowing: ARM's list by tag, the run history by state, experiment
-    and person. What neither can say is narrowed by here.
+    """The jobs that match `wanted`, newest first.
+
+    The service filters where it can: ARM's list by tag, the run history by state, experiment and person.
+    This function applies the other conditions.
     """
     from gofer.backends.azureml.run_query import find
 
@@ -38,46 +40,49 @@ def jobs(service: Service, wanted: JobFilter, known: Nodes) -> list[ServiceJob]:
         return _named(service, runs, known)
     query = {"jobType": "Command", **({"tag": wanted.tag} if wanted.tag else {})}
     found: list[ServiceJob] = []
-    for one in _first(service.jobs(**query), wanted.within_s):
+    for entry in _first(service.jobs(**query), wanted.within_s):
         if len(found) >= wanted.most:
             break
-        job = read_job(one, known)
+        job = read_job(entry, known)
         if _fits(job, wanted):
             found.append(job)
     return found
 
 
 def _named(service: Service, runs: Sequence[Json], known: Nodes) -> list[ServiceJob]:
-    """The jobs behind runs of the history, which knows why they failed and not what they are."""
+    """The jobs that belong to runs of the history.
+
+    The history knows why a run failed, but not its resources.
+    """
     found = each(lambda run: service.job(str(run["runId"])), runs)
     made: list[ServiceJob] = []
-    for run, one in zip(runs, found, strict=True):
-        if isinstance(one, GoferError):
-            raise one
-        said = (one or {}).get("properties") or {}
-        if one is not None and said.get("jobType") == "Command":
-            told = {**one, "properties": {**said, "error": said.get("error") or error_of(run)}}
-            made.append(read_job(told, known))
+    for run, entry in zip(runs, found, strict=True):
+        if isinstance(entry, GoferError):
+            raise entry
+        properties = (entry or {}).get("properties") or {}
+        if entry is not None and properties.get("jobType") == "Command":
+            error = properties.get("error") or error_of(run)
+            made.append(read_job({**entry, "properties": {**properties, "error": error}}, known))
     return made
 
 
 def job(service: Service, name: str, known: Nodes) -> ServiceJob | None:
-    """With the reason of its failure, which only the run history knows."""
+    """One job, with the reason of its failure from the run history; None when the service has no such job."""
     found = service.job(name)
     if found is None:
         return None
-    said = found.get("properties") or {}
-    if said.get("status") in ("Failed", "Canceled") and not said.get("error"):
-        said = {**said, "error": error_of(service.details(name) or {})}
-    return read_job({**found, "properties": said}, known)
+    properties = found.get("properties") or {}
+    if properties.get("status") in ("Failed", "Canceled") and not properties.get("error"):
+        properties = {**properties, "error": error_of(service.details(name) or {})}
+    return read_job({**found, "properties": properties}, known)
 
 
 def _first(pages: Iterator[list[dict[str, Any]]], within_s: float | None) -> Iterator[dict[str, Any]]:
-    looked, began = 0, time.monotonic()
+    seen, began = 0, time.monotonic()
     for page in pages:
         yield from page
-        looked += len(page)
-        if looked >= _MOST_LOOKED_AT or (within_s is not None and time.monotonic() - began > within_s):
+        seen += len(page)
+        if seen >= _MOST_LOOKED_AT or (within_s is not None and time.monotonic() - began > within_s):
             return
 
 
@@ -91,7 +96,10 @@ def _fits(job: ServiceJob, wanted: JobFilter) -> bool:
 
 
 def read_job(one: Json, known: Nodes) -> ServiceJob:
-    """Pure. Of a job of gofer's the command is the person's, which the agent runs."""
+    """The service's description of a job as a ServiceJob. Pure.
+
+    For a job that gofer started, `command` is the user's command, not the command line that starts the agent.
+    """
     said, made = one.get("properties") or {}, one.get("systemData") or {}
     trimmed = trim(one)
     seen = from_job(str(one.get("name")), trimmed)

@@ -1,4 +1,4 @@
-"""The logs that the service keeps of a job: which there are, how long they are, and pieces of them."""
+"""The logs that the service keeps of a job: their names, their sizes, and pieces of them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gofer.backends.base import NATIVE_PIECE
 from gofer.errors import CredentialError, Unreachable
 from gofer.objects.wire import Wire
 
-# The addresses are signed for hours; a new one is asked for well before that, and when one is refused.
+# The addresses are signed for hours. They are fetched again well before they end, and when one is refused.
 _FRESH_S = 120.0
 _VERSION = "2022-11-02"
 _TRIES = 3
-# Status, headers by their names in small letters, body.
+# Status, headers by lower-case name, body.
 _Answer = tuple[int, dict[str, str], bytes]
 
 
@@ -29,26 +29,29 @@ class Logs:
         self._wires: dict[str, Wire] = {}
 
     def names(self, job: str) -> list[str]:
-        """What people look at first stands first; empty for a job that the service does not know."""
+        """The names of the job's logs, the most useful first; empty for a job that the service has not."""
         return sorted(self._addresses(job, fresh=True), key=order)
 
     def size(self, job: str, name: str) -> int | None:
-        """None when there is no such log."""
+        """The size of a log; None when there is no such log."""
         answer = self._ask(job, name, "HEAD", {})
         if answer is None or answer[0] != 200:
             return None
         return int(answer[1].get("content-length", 0))
 
     def read(self, job: str, name: str, start: int) -> bytes:
-        """A piece; empty when there is nothing from `start` on, or no such log."""
+        """A piece of a log; empty when the log ends before `start` or does not exist."""
         answer = self._ask(job, name, "GET", {"Range": f"bytes={start}-{start + NATIVE_PIECE - 1}"})
         if answer is None or answer[0] not in (200, 206):
             return b""
-        # A whole log comes where a range means nothing: of one that is empty.
+        # For an empty log, storage ignores the range and answers 200 with the whole log.
         return answer[2] if answer[0] == 206 else answer[2][start : start + NATIVE_PIECE]
 
     def _ask(self, job: str, name: str, method: str, headers: dict[str, str]) -> _Answer | None:
-        """None when there is no such log. CredentialError when not even a new address opens it."""
+        """The answer, or None when there is no such log.
+
+        Raises CredentialError when a freshly signed address is refused too.
+        """
         refused = None
         for fresh in (False, True):
             url = self._addresses(job, fresh=fresh).get(name)
@@ -61,8 +64,8 @@ class Logs:
         if refused is None:
             return None
         raise CredentialError(
-            f"{refused[1]} answers {refused[0]} to who reads the service's log {name}",
-            hint="the workspace's storage may be closed to this network; is a VPN needed?",
+            f"{refused[1]} answered {refused[0]} to a request for the log {name}",
+            hint="the workspace's storage may be closed to this network; check whether a VPN is needed",
         )
 
     def _addresses(self, job: str, *, fresh: bool) -> dict[str, str]:
@@ -89,13 +92,13 @@ class Logs:
             else:
                 if answer.status not in (429, 500, 502, 503, 504):
                     return answer.status, answer.headers, body
-                problem = f"the answer is {answer.status}"
+                problem = f"it answered {answer.status}"
             time.sleep(0.3 * 2**tried)
-        raise Unreachable(f"the service's log cannot be read from {parts.netloc}: {problem}")
+        raise Unreachable(f"the log cannot be read from {parts.netloc}: {problem}")
 
 
 def order(name: str) -> tuple[int, int, list[Any]]:
-    """The command's own output, then the older names for it, then what the service says; rank 0 first."""
+    """Sort key: the command's output, then older names for it, then logs of the service; rank 0 first."""
     kind = 9
     for at, pattern in enumerate(
         (r"user_logs/std_log", r"azureml-logs/70_driver_log", r"user_logs/", r"azureml-logs/")

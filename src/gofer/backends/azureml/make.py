@@ -1,4 +1,4 @@
-"""From a target's options to its backend."""
+"""Makes the backend of a target from its options."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from gofer.errors import UsageError
 
 
 def make(options: msgspec.Struct, around: BackendContext) -> AzureBackend:
-    """UsageError when the target does not say where its jobs go, says what means nothing there, or
-    its store is none that they can read.
+    """The backend of a target.
+
+    Raises UsageError when an option is missing, when an option does not apply to the platform, or when jobs
+    on Azure ML cannot reach the target's store.
     """
     found = cast(AzureOptions, options)
     for name, platforms in misplaced(found).items():
         raise UsageError(
-            f"`{name}` of the target `{around.target}` means nothing with `platform: {found.platform}`",
-            hint=f"leave it out, or set `platform: {platforms[0]}`",
+            f"`{name}` of the target `{around.target}` does not apply to `platform: {found.platform}`",
+            hint=f"leave `{name}` out, or set `platform: {platforms[0]}`",
         )
     needed = ["subscription_id", "resource_group", "workspace"]
     needed += ["virtual_cluster", "instance_type"] if found.platform == "singularity" else ["compute"]
@@ -28,7 +30,7 @@ def make(options: msgspec.Struct, around: BackendContext) -> AzureBackend:
     if missing:
         raise UsageError(
             f"the target `{around.target}` needs {' and '.join(f'`{name}`' for name in missing)}",
-            hint=f"add `{missing[0]}: …` to it in gofer.yaml",
+            hint=f"add `{missing[0]}: …` to the target in gofer.yaml",
         )
     if around.place_of(around.store_url) is None:
         raise UsageError(

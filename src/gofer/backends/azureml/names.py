@@ -1,4 +1,4 @@
-"""Where things are: ARM ids, datastores, keys in the store. Pure."""
+"""The names of things: ARM ids, datastores, keys in the store. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PROVIDER = "providers/Microsoft.MachineLearningServices"
 
 
 class Workspace(NamedTuple):
-    """A workspace by its three names."""
+    """A workspace, identified by three names."""
 
     subscription: str
     group: str
@@ -27,7 +27,7 @@ class Workspace(NamedTuple):
 
     @property
     def beside(self) -> str:
-        """What the ids of its neighbours begin with."""
+        """The prefix of the ids of other resources in the same resource group."""
         return f"/subscriptions/{self.subscription}/resourceGroups/{self.group}/{_PROVIDER}"
 
     @property
@@ -41,12 +41,12 @@ class Workspace(NamedTuple):
         return f"{self.id}/computes/{name}"
 
     def virtual_cluster(self, name: str) -> str:
-        """`name` may be a whole id of its own."""
+        """The id of a virtual cluster; `name` may also be a complete id."""
         return name if name.startswith("/") else f"{self.beside}/virtualClusters/{name}"
 
 
 def job_names(run: RunRef) -> list[str]:
-    """The jobs of a run on the service: one, or one for each row of a whole array."""
+    """The names of a run's jobs on the service: one, or one for each row of an array."""
     return [f"{run.id}-{row}" for row in range(run.size)] or [run.id]
 
 
@@ -59,13 +59,15 @@ def room_key(request_id: str, name: str = "") -> str:
 
 
 def told_key(request_id: str) -> str:
-    """Below which the nodes of its runs tell each other things; see gofer.node.azure.peer_messages."""
+    """The prefix of the objects by which the nodes of a request find each other; see gofer.node.azure."""
     return f"told/{request_id}"
 
 
 def datastore_name(place: BlobPlace, *, write: bool = True, by_identity: bool = False) -> str:
-    """One for each container, or for each folder of it that is opened on its own, and for each way to open
-    it: what one job may only read, or opens by its identity, another may have to write by a signature.
+    """The name of the datastore for a container, or for a folder of it that is opened separately.
+
+    Each way of access has its own datastore: what one job only reads, or opens by its identity, another job
+    may have to write by a signature.
     """
     way = "identity" if by_identity else f"{'w' if write else 'r'} {place.terms}"
     text = "\0".join([place.endpoint.rstrip("/"), place.container, place.scope, way])
@@ -73,11 +75,11 @@ def datastore_name(place: BlobPlace, *, write: bool = True, by_identity: bool = 
 
 
 def uri(datastore: str, prefix: str, key: str) -> str:
-    """As inputs and outputs of jobs name a path in a datastore."""
+    """The address by which a job names a path in a datastore."""
     return f"azureml://datastores/{datastore}/paths/{'/'.join(part for part in (prefix, key) if part)}"
 
 
 def environment_of_image(image: str) -> tuple[str, str]:
-    """Name and version of the environment that gofer makes for an image: the same for the same image."""
+    """Name and version of the environment that gofer makes for an image: equal for equal images."""
     name = image.rpartition("/")[2].partition("@")[0].partition(":")[0]
     return f"gofer-{slug(name) or 'image'}", hashlib.sha256(image.encode()).hexdigest()[:16]

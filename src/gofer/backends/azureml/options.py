@@ -1,4 +1,4 @@
-"""What a target of kind `azureml` says of its workspace and of the jobs there."""
+"""The options of a target of kind `azureml`: its workspace and its jobs."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _ID = r"^(/subscriptions/[^\s?#]+|[^\s/?#%\\]+)$(?!\n)"
 
 
 class Scale(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Between how many nodes Singularity may let a job grow and shrink, and how often it looks."""
+    """The bounds within which Singularity may grow and shrink a job, and how often it decides."""
 
-    min: Annotated[int, Meta(ge=1, description="The fewest nodes")] = 1
-    max: Annotated[int, Meta(ge=1, description="The most nodes")] = 1
-    interval_s: Annotated[int, Meta(ge=1, description="Seconds between two looks")] = 120
+    min: Annotated[int, Meta(ge=1, description="The smallest number of nodes")] = 1
+    max: Annotated[int, Meta(ge=1, description="The largest number of nodes")] = 1
+    interval_s: Annotated[int, Meta(ge=1, description="Seconds between two decisions")] = 120
 
 
 class AzureOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where jobs go and what they are given; what is left out is what the service gives by default."""
+    """Where jobs run and what they get. Options that are left out take the service's defaults."""
 
     profile: (
         Annotated[
             str,
             Meta(
                 pattern=NAME_PATTERN,
-                description="The profile of Azure logins that asks; by default the one in use",
+                description="The profile of Azure logins to use (default: the profile in use)",
             ),
         ]
         | None
@@ -57,7 +57,7 @@ class AzureOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     virtual_cluster: (
         Annotated[
             str,
-            Meta(pattern=_ID, description="Singularity: a name beside the workspace, or a whole ARM id"),
+            Meta(pattern=_ID, description="Singularity: a name in this resource group, or a complete ARM id"),
         ]
         | None
     ) = None
@@ -68,25 +68,25 @@ class AzureOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     sla: (
         Annotated[
             Literal["premium", "standard", "basic"],
-            Meta(description="Singularity: `premium` by default; nodes of the others may be taken back"),
+            Meta(description="Singularity: the tier (default: `premium`); others can lose their nodes"),
         ]
         | None
     ) = None
     priority: (
         Annotated[
             Literal["high", "medium", "low"],
-            Meta(description="Singularity: among the jobs of one tier; `high` by default"),
+            Meta(description="Singularity: priority among the jobs of one tier (default: `high`)"),
         ]
         | None
     ) = None
     locations: Annotated[
         tuple[Annotated[str, Meta(pattern=_NAME)], ...],
-        Meta(description="Singularity: regions the job may run in; by default all of the virtual cluster"),
+        Meta(description="Singularity: regions where jobs may run (default: all of the virtual cluster)"),
     ] = ()
     gpus_per_node: Annotated[
-        int, Meta(ge=0, le=1024, description="GPUs of one node; 0 is a compute without")
+        int, Meta(ge=0, le=1024, description="GPUs of one node; 0 for a compute without GPUs")
     ] = 0
-    image: Annotated[str, _text("The docker image to run in; it must hold Python")] | None = None
+    image: Annotated[str, _text("The Docker image of the jobs; it must contain Python")] | None = None
     environment: (
         Annotated[
             str,
@@ -95,27 +95,26 @@ class AzureOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         | None
     ) = None
     image_version: Annotated[str, _text("Singularity: `imageVersion`, one of its own images")] | None = None
-    experiment: Annotated[str, _text("The experiment of the runs; by default the user's name")] | None = None
+    experiment: Annotated[str, _text("The experiment of the runs (default: the user's name)")] | None = None
     preemptible: (
-        Annotated[bool, Meta(description="ITP: whether a job may be stopped for others; `false` by default")]
-        | None
+        Annotated[bool, Meta(description="ITP: whether others may displace a job (default: `false`)")] | None
     ) = None
     interactive: Annotated[bool, Meta(description="Whether `gofer ssh` can open a shell beside a run")] = (
         False
     )
     ssh_public_key: (
-        Annotated[str, _text("The key for that: its text or its file; by default one of ~/.ssh")] | None
+        Annotated[str, _text("The key for `gofer ssh`: its text or file (default: a key of ~/.ssh)")] | None
     ) = None
     identity: (
         Annotated[
             str,
-            _text("`managed`, `user`, or the client or resource id of an identity: opens the store on nodes"),
+            _text("How nodes open the store: `managed`, `user`, or the client or resource id of an identity"),
         ]
         | None
     ) = None
     datastore: (
         Annotated[
-            str, Meta(pattern=r"^\w+$(?!\n)", description="A datastore of the workspace to use for the store")
+            str, Meta(pattern=r"^\w+$(?!\n)", description="A datastore of the workspace that opens the store")
         ]
         | None
     ) = None
@@ -123,27 +122,27 @@ class AzureOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     shm_size: (
         Annotated[str, Meta(pattern=r"^[0-9]+[bkmgBKMG]$(?!\n)", description="Shared memory: `64g`")] | None
     ) = None
-    docker_args: Annotated[str, _text("More arguments of `docker run`")] | None = None
+    docker_args: Annotated[str, _text("Additional arguments of `docker run`")] | None = None
     enable_azml_int: Annotated[bool, Meta(description="Singularity: `enableAzmlInt`")] | None = None
     scale: Scale | None = None
     time: (
         Annotated[
             float,
-            Meta(description="The time limit of jobs that name none", extra={"duration": "positive"}),
+            Meta(description="The time limit of jobs that set none", extra={"duration": "positive"}),
         ]
         | None
     ) = None
     patience: Annotated[
         float,
         Meta(
-            description="A run that the service knows nothing of any more is lost after this long",
+            description="How long the service may not know a submitted run before the run is lost",
             extra={"duration": "positive"},
         ),
     ] = 600.0
     cloud: (
         Annotated[
             Literal["azure", "usgov", "china"],
-            Meta(description="By default that of the login; ARM_CLOUD_METADATA_URL goes first"),
+            Meta(description="The Azure cloud (default: that of the login); ARM_CLOUD_METADATA_URL wins"),
         ]
         | None
     ) = None
@@ -154,7 +153,7 @@ class AzureOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         return self.sla or "premium"
 
 
-# Options that mean nothing on the other platforms.
+# Options that apply to some platforms only.
 _ONLY_ON = {
     "virtual_cluster": ("singularity",),
     "sla": ("singularity",),
@@ -169,7 +168,7 @@ _ONLY_ON = {
 
 
 def misplaced(options: AzureOptions) -> dict[str, tuple[str, ...]]:
-    """The options that were given and mean nothing on the platform, each with those where it does."""
+    """The given options that do not apply to the platform, each with the platforms to which it applies."""
     return {
         name: platforms
         for name, platforms in _ONLY_ON.items()

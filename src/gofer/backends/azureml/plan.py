@@ -1,4 +1,4 @@
-"""The plan of a run on Azure ML: the requests, and what the nodes are told besides."""
+"""The plan of a run on Azure ML: the job requests, and the request for the nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gofer.model.run import RunRecord
 
 
 class AzurePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """All that goes to the service but the private values."""
+    """Everything that is sent to the service, except the secrets. Pure data."""
 
     record: RunRecord
     request: AzureRequest
@@ -23,7 +23,7 @@ class AzurePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rows(self) -> list[int | None]:
-        """The rows of an array, None alone for a single run."""
+        """The rows of an array; for a single run, one None."""
         return [*range(len(self.request.rows))] if self.record.array else [None]
 
     def name(self, row: int | None) -> str:
@@ -33,7 +33,7 @@ class AzurePlan(msgspec.Struct, frozen=True, kw_only=True):
         return job_body(self.record, self.request, self.given, row)
 
     def render(self) -> str:
-        """The request for the job as it is sent; of an array, that of its first row."""
+        """The job request as it is sent; for an array, the request of the first row."""
         from gofer.text import quote_command
 
         first = self.rows[0] if self.rows else None

@@ -14,7 +14,7 @@ def run_page(cloud: Cloud, workspace: Workspace, run_id: str, tenant: str | None
 
 
 def target_page(cloud: Cloud, workspace: Workspace, options: AzureOptions, tenant: str | None = None) -> str:
-    """The page of the compute; of a virtual cluster, that of the workspace's jobs."""
+    """The page of the compute; for a virtual cluster, the page of the workspace's jobs."""
     where = _where(workspace, tenant)
     if options.platform == "singularity" or not options.compute:
         return f"{cloud.studio}/experiments?{where}"

@@ -1,4 +1,4 @@
-"""What runs of Azure ML leave in their store: rooms, and agents of other versions of gofer."""
+"""What runs on Azure ML leave in their store: handoff folders, agents of other gofer versions, packages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Room(NamedTuple):
 
 
 class AzurePlace:
-    """The store of a target, as far as its service is handed things from there."""
+    """The store of a target: the objects that gofer put there for the service and its nodes."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -42,7 +42,7 @@ class AzurePlace:
             for one, at in sorted(old.items())
         ]
         living = {one: room for one, room in rooms.items() if one not in ended}
-        why = "of another version of gofer, and no run needs it; it is sent anew"
+        why = "of another version of gofer and not needed by any run; gofer sends it again when needed"
         found += [
             Prunable(self.name, AGENT, _mark(one), one.size, one.modified, why)
             for one in _unneeded(bounds, living)
@@ -64,7 +64,7 @@ class AzurePlace:
         return gone + self._prune_packages([one for one in doomed if one.kind == PACKAGES], bounds)
 
     def _prune_packages(self, doomed: Sequence[Prunable], bounds: PruneBounds) -> list[Prunable]:
-        """Those that no run has used since they were found."""
+        """Remove the packages that no run has used since they were found; return those removed."""
         free = {one.name for one in _unused_packages(self.name, bounds)} if doomed else set()
         gone = [one for one in doomed if one.name in free]
         for one in gone:
@@ -83,7 +83,7 @@ def _rooms(store: KeptObjects) -> dict[str, _Room]:
 
 
 def _unused_packages(place: str, bounds: PruneBounds) -> list[Prunable]:
-    """Built packages whose last use is long ago; one that has just been sent counts as used."""
+    """Built packages that no run has used for long. Packages that were just uploaded count as used."""
     found: dict[str, tuple[int, float]] = {}
     for info in bounds.store.list(archive.PREFIX):
         name = info.key.rpartition("/")[2].partition(".")[0]
@@ -102,9 +102,10 @@ def _mark(info: ObjectInfo) -> str:
 
 
 def _unneeded(bounds: PruneBounds, living: dict[str, _Room]) -> list[ObjectInfo]:
-    """Agents that nobody has sent runs with since, and that no run which has not ended names.
+    """Agents that no submission has used for long and that no unfinished run names.
 
-    A run of an older gofer does not name its agent: it may be any that was there before it.
+    A run of an older gofer does not name its agent. Such a run may use any agent that was stored before the
+    run.
     """
     from gofer.transport.bundle import mark
 
@@ -120,7 +121,7 @@ def _unneeded(bounds: PruneBounds, living: dict[str, _Room]) -> list[ObjectInfo]
 
 
 def _needs(store: KeptObjects, living: dict[str, _Room]) -> tuple[set[str], float]:
-    """The agents that are named, and the time of the last room that names none."""
+    """The agents that the requests name, and the time of the last request that names none."""
     named: set[str] = set()
     since = 0.0
     for one, agent in zip(living, _agents_of(store, living), strict=True):
@@ -138,7 +139,7 @@ def _agents_of(store: KeptObjects, rooms: Iterable[str]) -> list[str | None]:
         try:
             found = parse_json(store.get(names.room_key(room, REQUEST)))
         except (GoferError, ValueError):
-            return None  # nothing is known of what it needs
+            return None  # unreadable: the run may need any agent
         agent = found.get("agent") if isinstance(found, dict) else None
         return agent if isinstance(agent, str) else None
 

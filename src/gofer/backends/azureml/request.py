@@ -1,4 +1,4 @@
-"""What the nodes are told of a run, or of a whole array. Pure, and without secrets."""
+"""The request that the nodes get for a run or for a whole array. Pure, and without secrets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gofer.model.run import RunRecord
 class AzureRequest(NodeRequest, frozen=True, kw_only=True):
     """Row i of an array has the values `rows[i]` of `columns`; a single run has no rows.
 
-    What the nodes write is always carried to a store: `store`, a folder that they see, is None.
+    `store`, a folder that the nodes can see, is always None: the uploader of the nodes writes to the store.
     """
 
     store: str | None = None
@@ -20,7 +20,7 @@ class AzureRequest(NodeRequest, frozen=True, kw_only=True):
 
 
 def make_request(record: RunRecord, options: AzureOptions) -> AzureRequest:
-    """The same request for the same record and target."""
+    """Make the request. Pure: equal for equal records and targets."""
     array = record.array
     common = common_fields(record, takes_nodes_back=takes_nodes_back(options))
     return AzureRequest(
@@ -31,12 +31,15 @@ def make_request(record: RunRecord, options: AzureOptions) -> AzureRequest:
 
 
 def limit_s(record: RunRecord, options: AzureOptions) -> float | None:
-    """The job's own limit, or the target's."""
+    """The time limit of the job, or else that of the target."""
     return record.job.time_limit_s if record.job.time_limit_s is not None else options.time
 
 
 def takes_nodes_back(options: AzureOptions) -> bool:
-    """By what the target says of itself, which is not whether its compute is one of low priority."""
+    """Whether the cluster may take nodes from a running job, according to the target's options.
+
+    A low-priority compute can lose its nodes too, but the options do not say whether a compute is one.
+    """
     if options.platform == "singularity":
         return options.tier != "premium"
     return bool(options.preemptible)

@@ -1,6 +1,7 @@
-"""Jobs found by the run history's filters, which know states and people; ARM's own list knows neither.
+"""Finds jobs with the filters of the run history, which can select states and people; ARM's list cannot.
 
-The history answers for one experiment at a time. Without one, all of them are asked, unless there are many.
+The history answers for one experiment at a time. Without an experiment in the question, gofer asks for each
+experiment, unless there are more than 50.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ _PAGE = 100
 
 
 def find(service: Service, wanted: JobFilter) -> list[Run] | None:
-    """The runs that fit, newest first, as many as `most`; None when the history cannot be asked that way.
+    """The runs that match, newest first, at most `wanted.most`; None when the history cannot answer the
+    question.
 
-    People are asked for by their whole names. Who gave a part of one finds nothing here, and that is None.
+    The history matches complete names of people. A part of a name finds nothing, so an empty answer to a
+    question about a person is None too: the caller then searches ARM's list.
     """
     question = filter_of(wanted)
     if question is None or wanted.tag or wanted.name_end:
@@ -32,16 +35,16 @@ def find(service: Service, wanted: JobFilter) -> list[Run] | None:
     if not question:
         del query["filter"]
     try:
-        found = _asked(service, wanted, query)
+        found = _ask_experiments(service, wanted, query)
     except RequestRejected:
-        return None  # a service that does not take such a filter
+        return None  # this service does not accept the filter
     if found is None or (wanted.user and not found):
         return None
     return sorted(found, key=lambda run: stamp(run.get("createdUtc")) or 0.0, reverse=True)[: wanted.most]
 
 
 def filter_of(wanted: JobFilter) -> str | None:
-    """The question in the history's language; None when it cannot be said, or there is none. Pure."""
+    """The history's filter expression; None when the history has no filter for the question. Pure."""
     if not (wanted.states or wanted.experiment or wanted.user):
         return None
     parts = []
@@ -60,7 +63,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _asked(service: Service, wanted: JobFilter, query: dict[str, Any]) -> list[Run] | None:
+def _ask_experiments(service: Service, wanted: JobFilter, query: dict[str, Any]) -> list[Run] | None:
     if wanted.experiment:
         try:
             return _of(service, "experiments", wanted.experiment, wanted, query)
@@ -70,10 +73,10 @@ def _asked(service: Service, wanted: JobFilter, query: dict[str, Any]) -> list[R
     if len(names) > _MOST_EXPERIMENTS:
         return None
     found: list[Run] = []
-    for one in each(lambda name: _of(service, "experimentids", name, wanted, query), names):
-        if isinstance(one, GoferError):
-            raise one
-        found += one
+    for answer in each(lambda name: _of(service, "experimentids", name, wanted, query), names):
+        if isinstance(answer, GoferError):
+            raise answer
+        found += answer
     return found
 
 
@@ -87,13 +90,16 @@ def _of(service: Service, kind: str, experiment: str, wanted: JobFilter, query: 
 
 
 def _fits(run: Run, wanted: JobFilter) -> bool:
-    """Parts of other jobs are left out, as ARM's list does; a status may mean more than one state."""
+    """Whether the run is a job of its own, not a part of another job, and in a wanted state.
+
+    The state is checked again because one status of the service can stand for several states.
+    """
     is_whole = run.get("rootRunId") in (None, run.get("runId"))
     return is_whole and (not wanted.states or state_of(run) in wanted.states)
 
 
 def state_of(run: Run) -> str:
-    """Its state in gofer's words."""
+    """The run's state in gofer's terms."""
     tags = {str(name): str(value) for name, value in (run.get("tags") or {}).items()}
-    told = {"state": str(run.get("status") or "Unknown"), "tags": tags, "error": error_of(run)}
-    return from_job(str(run.get("runId")), told).state
+    job = {"state": str(run.get("status") or "Unknown"), "tags": tags, "error": error_of(run)}
+    return from_job(str(run.get("runId")), job).state

@@ -1,4 +1,4 @@
-"""One workspace, asked by name: jobs, run details, and what it stands on. Plain JSON out."""
+"""The REST client of one workspace: jobs, run details, computes, environments. Returns plain JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ S = TypeVar("S")
 
 
 class Service:
-    """Blocking; any thread may call. Errors are those of gofer.transport.azure."""
+    """Blocking; any thread may call. Raises the errors of gofer.transport.azure."""
 
     def __init__(self, arm: Arm, workspace: Workspace, known: Known) -> None:
         self.arm = arm
@@ -30,9 +30,10 @@ class Service:
     # -- jobs
 
     def put_job(self, name: str, body: Json) -> None:
-        """RequestRejected when the service refuses the job. An existing job of that name stays as it is.
+        """Send a job. RequestRejected when the service refuses it. An existing job of that name stays
+        unchanged.
 
-        A job that is to act as whoever sends it brings a token of theirs, as the official SDK does.
+        A job that acts as the user who submits it carries a token of the user, as the official SDK does.
         """
         headers = None
         if (body["properties"].get("identity") or {}).get("identityType") == "UserIdentity":
@@ -41,6 +42,7 @@ class Service:
         try:
             self.arm.put(self.workspace.job(name), names.JOBS_API, body, headers=headers)
         except RequestRejected:
+            # The service also refuses a second job of the same name; then the job has been sent before.
             if self.job(name) is None:
                 raise
 
@@ -53,50 +55,52 @@ class Service:
         return self.arm.pages(f"{self.workspace.id}/jobs", names.JOBS_API, **words)
 
     def cancel_job(self, name: str) -> None:
-        """Ended or unknown jobs are passed over."""
+        """Ask the service to end a job. Ended and unknown jobs are ignored."""
         try:
             self.arm.post(f"{self.workspace.job(name)}/cancel", names.JOBS_API)
         except (ResourceNotFound, RequestRejected):
             return
 
     def details(self, name: str) -> Json | None:
-        """The run history's word: log files and the error, whoever started the job."""
+        """The run history's record of a job: log files and the error. Also for jobs of other programs."""
         return self.arm.find(f"{self._history()}/runs/{name}/details")
 
     def instances(self, name: str, node: int = 0) -> dict[str, Json]:
-        """The services of a job on one of its nodes, by name, as the run history knows them; none is {}."""
+        """The services of a job on one of its nodes, by name, as the run history knows them; {} when none."""
         found = self.arm.find(f"{self._history()}/runs/{name}/serviceinstances/{node}") or {}
         return dict(found.get("instances") or {})
 
     def experiments(self, most: int) -> list[str]:
-        """The ids of the workspace's experiments, no more than `most`."""
+        """The ids of the workspace's experiments, at most `most`."""
         found: list[str] = []
         for page in self._queried(f"{self._history()}/experiments:query", {"viewType": "All", "top": most}):
-            found += [str(one["experimentId"]) for one in page if one.get("experimentId")]
+            found += [str(entry["experimentId"]) for entry in page if entry.get("experimentId")]
             if len(found) >= most:
                 break
         return found[:most]
 
     def runs(self, kind: str, experiment: str, query: Json) -> Iterator[list[Json]]:
-        """Runs of an experiment, named by `kind` (`experiments`: its name, `experimentids`: its id), by the
-        SDK's QueryParams. ResourceNotFound without such an experiment, RequestRejected for a filter that the
-        service does not accept.
+        """Runs of an experiment, page by page. `query` has the fields of the SDK's QueryParams.
+
+        `kind` says how `experiment` names it: `experiments` by its name, `experimentids` by its id. Raises
+        ResourceNotFound without such an experiment, RequestRejected for a filter that the service does not
+        accept.
         """
         return self._queried(f"{self._history()}/{kind}/{quote(experiment, safe='')}/runs:query", query)
 
     def _queried(self, url: str, query: Json) -> Iterator[list[Json]]:
         for _ in range(_MOST_PAGES):
-            said = self.arm.post(url, "", query)
-            yield list(said.get("value") or ())
-            token = said.get("continuationToken")
+            answer = self.arm.post(url, "", query)
+            yield list(answer.get("value") or ())
+            token = answer.get("continuationToken")
             if not token:
                 return
             query = {**query, "continuationToken": token}
 
-    # -- what the workspace stands on
+    # -- resources of the workspace
 
     def facts(self) -> Json:
-        """The workspace itself, remembered."""
+        """The workspace itself; remembered after the first answer."""
         found = self.known.get("workspace", "facts")
         if found is None:
             said = self.arm.get(self.workspace.id, names.WORKSPACES_API)
@@ -123,13 +127,13 @@ class Service:
         return self.arm.get(self.workspace.virtual_cluster(name), names.VIRTUAL_CLUSTERS_API)
 
     def instance_types(self, virtual_cluster: str, location: str) -> list[Json]:
-        """Of the cluster's subscription in one location."""
+        """The instance types that the cluster's subscription has in one location."""
         subscription = self.workspace.virtual_cluster(virtual_cluster).split("/")[2]
         path = (
             f"/subscriptions/{subscription}/providers/Microsoft.MachineLearningServices"
             f"/locations/{location}/instancetypeseries"
         )
-        return [one for page in self.arm.pages(path, names.VIRTUAL_CLUSTERS_API) for one in page]
+        return [row for page in self.arm.pages(path, names.VIRTUAL_CLUSTERS_API) for row in page]
 
     def _history(self) -> str:
         url = str(self.facts().get("discoveryUrl") or "")
@@ -140,9 +144,10 @@ class Service:
 
 
 def each(act: Callable[[S], T], things: Iterable[S]) -> list[T | GoferError]:
-    """What comes of each, several at once, in order; an error of gofer's stands for itself.
+    """The results of `act` for each thing, in order; several run at once. Blocking.
 
-    When the service cannot be asked, those that were not yet begun are not asked about either.
+    A GoferError takes the place of the result. After the first connection or login error, the remaining
+    things get that error without being tried.
     """
     todo = list(things)
     away: list[GoferError] = []

@@ -1,4 +1,4 @@
-"""How a shell beside a run is opened: where the service says that its ssh listens."""
+"""Opens a shell beside a run: finds the ssh endpoint that the service reports, and makes the ssh command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEYS = ("id_ed25519.pub", "id_ecdsa.pub", "id_rsa.pub")
 
 
 class Door(NamedTuple):
-    """Where ssh goes; `bridge` is the address of a WebSocket that leads there."""
+    """An ssh endpoint. `bridge` is the address of a WebSocket that leads to it, where there is one."""
 
     host: str
     port: int | None = None
@@ -28,9 +28,10 @@ class Door(NamedTuple):
 
 
 def find_door(job: Json, instances: Json | None = None, nodes: Iterable[Json] = ()) -> Door | None:
-    """By the job's tag, its services, or the node that it runs on; None when there is none.
+    """The endpoint from the job's tag, its services, or the node that it runs on; None when there is none.
 
-    `instances` are its services as the run history knows them, where the official tools look.
+    `instances` are the job's services as the run history reports them, which is where the official tools
+    look.
     """
     said = job.get("properties") or {}
     tagged = (said.get("tags") or {}).get("ssh")
@@ -49,15 +50,15 @@ def find_door(job: Json, instances: Json | None = None, nodes: Iterable[Json] = 
 
 
 def _end(service: Json) -> str:
-    """Where a service of the kind ssh is reached, as far as it says it; empty for another."""
+    """The address of a service of kind SSH, or empty."""
     if str(service.get("type") or service.get("jobServiceType")).upper() != "SSH":
         return ""
     return str((service.get("properties") or {}).get("ProxyEndpoint") or service.get("endpoint") or "")
 
 
 class SshClientFiles(NamedTuple):
-    """What ssh is told of this side: the file of the key, the folder that gofer keeps for Azure, and the
-    variables that name the target's login where the environment of the process does not.
+    """What ssh needs on this machine: the file of the private key, the folder that gofer keeps for Azure, and
+    the variables that name the target's login where the environment of the process does not.
     """
 
     key: str | None
@@ -68,23 +69,24 @@ class SshClientFiles(NamedTuple):
 def words(
     door: Door, run_id: str, command: Sequence[str], here: SshClientFiles, *, terminal: bool
 ) -> list[str]:
-    """For ssh here. The token for a bridge is read by the bridge itself, and stands on no command line.
+    """The ssh command line. The bridge reads its token itself, so the token is on no command line.
 
-    Nodes come and go behind the same addresses, and a run may go from node to node: a host's key is that of
-    one run at one address. Behind a bridge it is not looked at: there TLS says who answers.
+    Nodes come and go behind the same addresses, and a run can move from node to node. So a host key is
+    remembered for one run at one address. Behind a bridge the host key is not checked: TLS proves the host.
     """
     key, folder, login = here
     options = [f"UserKnownHostsFile={os.path.join(folder, 'known_hosts')}"]
     options += ["StrictHostKeyChecking=accept-new", f"HostKeyAlias={run_id}-{door.host}-{door.port or 22}"]
     if door.bridge:
         options = ["UserKnownHostsFile=/dev/null", "StrictHostKeyChecking=no", "LogLevel=ERROR"]
-    found = ["ssh", *(word for one in [*options, "ServerAliveInterval=30"] for word in ("-o", one))]
+    found = ["ssh", *(word for option in [*options, "ServerAliveInterval=30"] for word in ("-o", option))]
     found += ["-t"] if terminal else ["-T"]
     if key:
         found += ["-i", key]
     if door.bridge:
         argv = ["env", *(f"{name}={value}" for name, value in login.items())] if login else []
         argv += [sys.executable, "-m", "gofer.transport.azure.bridge", door.bridge, folder]
+        # ssh expands `%` in a ProxyCommand.
         found += ["-o", f"ProxyCommand={quote_command(argv).replace('%', '%%')}"]
     if door.port:
         found += ["-p", str(door.port)]
@@ -92,7 +94,7 @@ def words(
 
 
 def public_key(named: str | None, home: str) -> str:
-    """The text of the key that may open shells; CheckFailed when there is none."""
+    """The text of the public key for shells; CheckFailed when no key file can be read."""
     if named and named.startswith(_KINDS):
         return named.strip()
     paths = _public_files(named, home)
@@ -109,7 +111,9 @@ def public_key(named: str | None, home: str) -> str:
 
 
 def private_key(named: str | None, home: str) -> str | None:
-    """The file that goes with it; None where the key was given as text, and ssh must find its other half."""
+    """The file of the private key; None when the target gives the public key as text, so that ssh must find
+    it.
+    """
     if named and named.startswith(_KINDS):
         return None
     public = next((path for path in _public_files(named, home) if named or os.path.exists(path)), "")

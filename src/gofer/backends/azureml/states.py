@@ -1,4 +1,4 @@
-"""The service's words for the state of a job, in gofer's. Pure."""
+"""Translates the service's job states into gofer's. Pure."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from gofer.core.states import Reason, State
 
 
 class AzureStateMeaning(NamedTuple):
-    """`words` say what the service's word means where gofer's own words do not."""
+    """`words` explain the service's state where gofer's state says less."""
 
     state: State
     reason: Reason | None = None
     words: str | None = None
 
 
-# All of JobStatus in the REST reference.
+# Every JobStatus of the REST reference.
 _MEANINGS = {
     "NotStarted": AzureStateMeaning(State.QUEUED),
     "Queued": AzureStateMeaning(State.QUEUED),
     "Scheduled": AzureStateMeaning(State.QUEUED),
     "Starting": AzureStateMeaning(State.STARTING),
-    "Provisioning": AzureStateMeaning(State.STARTING, None, "nodes are being made"),
+    "Provisioning": AzureStateMeaning(State.STARTING, None, "its nodes are being created"),
     "Preparing": AzureStateMeaning(State.STARTING, None, "its environment is being prepared"),
     "Running": AzureStateMeaning(State.RUNNING),
     "Finalizing": AzureStateMeaning(State.RUNNING, None, "its outputs are being written"),
@@ -32,28 +32,30 @@ _MEANINGS = {
     "Completed": AzureStateMeaning(State.SUCCEEDED),
     "Failed": AzureStateMeaning(State.FAILED, Reason.EXIT_CODE),
     "Canceled": AzureStateMeaning(State.CANCELLED, Reason.USER, "cancelled on the service"),
-    "NotResponding": AzureStateMeaning(State.UNKNOWN, None, "the service does not hear from its nodes"),
-    "Unknown": AzureStateMeaning(State.UNKNOWN, None, "the service does not know"),
+    "NotResponding": AzureStateMeaning(State.UNKNOWN, None, "the service has no contact with its nodes"),
+    "Unknown": AzureStateMeaning(State.UNKNOWN, None, "the service does not know the state"),
 }
 KUBERNETES_STATUS = "amlk8s status"
 
 
 def meaning_of(status: str, tags: Mapping[str, str] | None = None) -> AzureStateMeaning:
-    """Also of Kubernetes jobs, whose tag knows better than the status; a new word is `unknown`."""
-    told = (tags or {}).get(KUBERNETES_STATUS, "").strip().lower()
-    if told == "running" and status == "Queued":
+    """The meaning of a status. For Kubernetes jobs the tag is more accurate; an unknown word is `unknown`."""
+    cluster_word = (tags or {}).get(KUBERNETES_STATUS, "").strip().lower()
+    if cluster_word == "running" and status == "Queued":
         return _MEANINGS["Running"]
-    if told in ("killing", "failed") and status == "Canceled":
+    if cluster_word in ("killing", "failed") and status == "Canceled":
         return AzureStateMeaning(
-            State.FAILED, Reason.NODE_FAILURE, f"ended by the cluster, which says `{told}`"
+            State.FAILED, Reason.NODE_FAILURE, f"ended by the cluster, which reports `{cluster_word}`"
         )
-    return _MEANINGS.get(status) or AzureStateMeaning(State.UNKNOWN, None, f"the service says `{status}`")
+    return _MEANINGS.get(status) or AzureStateMeaning(State.UNKNOWN, None, f"the service reports `{status}`")
 
 
 def statuses_of(states: Collection[State]) -> tuple[str, ...]:
-    """The service's words that may mean one of these states; none when one of them has no certain word.
+    """The statuses of the service that can mean one of these states; empty when a state has no certain
+    status.
 
-    More than one state may be behind a word: Kubernetes tells the rest in a tag, and a time limit cancels.
+    One status can mean several states: Kubernetes reports the rest in a tag, and a time limit shows as
+    Canceled.
     """
     also = {"Queued": State.RUNNING, "Canceled": State.FAILED}
     found = {state: [word for word, one in _MEANINGS.items() if one.state == state] for state in states}
@@ -66,7 +68,7 @@ _EXIT = re.compile(
     r"(?:exit(?:ed)?(?:[ _-]?(?:status|code))?|non-?zero[^.]{0,40}?code|code|status)\D{0,12}?(-?\d+)", re.I
 )
 
-# What the codes and messages of errors hold, the most telling first.
+# Patterns for error codes and messages, the most specific first.
 _REASONS: tuple[tuple[str, Reason], ...] = (
     (r"out[ -]?of[ -]?memory|OOMKilled|\bOOM\b", Reason.OUT_OF_MEMORY),
     (r"preempt|evict", Reason.PREEMPTED),
@@ -86,7 +88,7 @@ _REASONS: tuple[tuple[str, Reason], ...] = (
 
 
 def reason_of(code: str, message: str) -> tuple[Reason, int | None]:
-    """Why a job failed and, where it says so, the exit code of its command."""
+    """The reason of a failure and, where the message has it, the exit code of the command."""
     if code in ("JobExecutionError", "UserScriptException", "CommandFailed") or "exited with" in message:
         found = _EXIT.search(message)
         if found and not re.search(r"out[ -]?of[ -]?memory|OOMKilled", message, re.I):

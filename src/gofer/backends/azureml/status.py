@@ -1,4 +1,4 @@
-"""Asks the service about runs: one listing for many, one question each for few. Plain JSON out."""
+"""Asks the service about runs: one listing for many runs, single questions for few. Returns plain JSON."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from gofer.errors import GoferError
 from gofer.text import parse_time
 from gofer.transport.azure.arm import Json
 
-# So few are asked about one by one.
+# Up to this many runs are asked about one by one, which is cheaper than a page of the listing.
 _FEW = 3
-# The clocks of laptops and of the service differ.
+# How far the clocks of a laptop and of the service may differ.
 _SKEW_S = 6 * 3600.0
 
 
 class Look:
-    """One question. `problem` is the first error of those that could not be asked about."""
+    """One question about many runs. `problem` is the first error of a run that could not be asked about."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self.problem: GoferError | None = None
 
     def __call__(self, runs: Mapping[str, Any]) -> dict[str, Any]:
-        """As gofer.backends.polling takes it: jobs, and names that the service does not know."""
+        """The answer for gofer.backends.polling: jobs, and the names that the service does not know."""
         found: dict[str, Json] = {}
         if len(runs) > _FEW:
             self._list(set(runs), found)
@@ -48,7 +48,7 @@ class Look:
             self.problem = error
 
     def _ask(self, left: list[str], found: dict[str, Json]) -> list[str]:
-        """Those that are not there."""
+        """Look up runs one by one; return those that the service does not know."""
         if self.problem is not None:
             return []
         gone = []
@@ -62,7 +62,10 @@ class Look:
         return gone
 
     def _explain(self, found: dict[str, Json]) -> None:
-        """Why jobs failed, where the job itself does not say it; without it they are failed all the same."""
+        """Add the reasons of failures that the jobs themselves do not contain.
+
+        Errors are ignored: without a reason the jobs are still known to have failed.
+        """
         failed = [name for name, job in found.items() if job["state"] in ("Failed", "Canceled")]
         silent = [name for name in failed if not found[name].get("error")]
         for name, details in zip(silent, each(self._service.details, silent), strict=True):
@@ -71,7 +74,7 @@ class Look:
 
 
 def made_at(run_id: str) -> float | None:
-    """When a run's id was made, as it says itself; None for other names."""
+    """When a run's id was made, which is part of the id; None for other names."""
     try:
         return float(calendar.timegm(time.strptime(run_id[1:14], "%y%m%d-%H%M%S")))
     except ValueError:
@@ -79,6 +82,6 @@ def made_at(run_id: str) -> float | None:
 
 
 def _is_before(page: Iterable[Json], at: float) -> bool:
-    """Whether the listing, newest first, has come to jobs that are older."""
+    """Whether the listing, newest first, has reached jobs older than `at`."""
     stamps = [(job.get("systemData") or {}).get("createdAt") for job in page]
     return bool(stamps) and stamps[-1] is not None and parse_time(str(stamps[-1])[:19] + "Z") < at

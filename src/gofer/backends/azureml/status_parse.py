@@ -1,4 +1,4 @@
-"""From what the service said to what is known of each run. Pure."""
+"""Derives the state of each run from the service's answers. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TAGS = (KUBERNETES_STATUS, "ssh")
 
 
 def trim(job: Job) -> dict[str, Any]:
-    """What is kept of a job between commands: how it stands, and nothing it was given."""
+    """The part of a job that gofer keeps between commands: its state, but not its inputs or variables."""
     said = job.get("properties") or {}
     more, tags = said.get("properties") or {}, said.get("tags") or {}
     return {
@@ -35,7 +35,7 @@ def trim(job: Job) -> dict[str, Any]:
 
 
 def error_of(said: Job) -> dict[str, str] | None:
-    """Code and message of a job's or a run's error; None without one."""
+    """Code and message of a job's or a run's error; None when it has no error."""
     error = said.get("error")
     if isinstance(error, Mapping) and isinstance(error.get("error"), Mapping):
         error = error["error"]
@@ -46,7 +46,7 @@ def error_of(said: Job) -> dict[str, str] | None:
 
 
 def stamp(text: object) -> float | None:
-    """`2024-03-01 12:00:05`, or as RFC 3339 says it, in UTC; seconds since the epoch."""
+    """Seconds since the epoch for `2024-03-01 12:00:05` or an RFC 3339 time, both in UTC."""
     found = re.match(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d+)?", str(text or ""))
     if not found:
         return None
@@ -56,7 +56,7 @@ def stamp(text: object) -> float | None:
 
 
 class AzureStatus:
-    """One answer. `notes` are of the requests that were sent from here, by their ids."""
+    """One answer of the service. `notes` are those of the requests that this machine sent, by request id."""
 
     def __init__(
         self, said: Said, notes: Mapping[str, RunNote | None], *, patience_s: float, now: float
@@ -68,7 +68,7 @@ class AzureStatus:
         self._now = now
 
     def of(self, runs: Sequence[RunRef]) -> dict[str, Observation]:
-        """Runs that were never given to the service are left out."""
+        """The observations of the runs. Runs that were never sent to the service are left out."""
         found = ((run.id, self._of(run)) for run in runs)
         return {run_id: one for run_id, one in found if one is not None}
 
@@ -90,28 +90,31 @@ class AzureStatus:
         return self._from_nothing(run) if note.is_sent else None
 
     def _from_nothing(self, run: RunRef) -> Observation:
-        """It was given to the service, which has no such job: its folder may know, else it is lost."""
+        """The run was sent, but the service has no such job: its folder may say more, otherwise the run is
+        lost.
+        """
         since = self._said.missing.get(run.id, self._now)
-        words = "the service has no job of that name any more, and no node said how it ended"
+        words = "the service no longer has a job of that name, and no node recorded an outcome"
         for_s = self._now - since
         return forgotten(run.id, words, for_s=for_s, patience_s=self._patience_s, now=self._now)
 
 
 def from_job(run_id: str, job: Job) -> Observation:
-    """One job, as `trim` keeps it."""
+    """The observation of one job in the form of `trim`."""
     meaning = meaning_of(job["state"], job.get("tags"))
     state, reason, detail, exit_code = meaning.state, meaning.reason, meaning.words, None
     error = job.get("error") or {}
     code, message = error.get("code", ""), error.get("message", "")
     if state == State.CANCELLED and error:
         found, _ = reason_of(code, message)
+        # The service reports its own time limit and lost nodes as Canceled too.
         if found in (Reason.TIME_LIMIT, Reason.PREEMPTED, Reason.NODE_FAILURE):
             state, reason, detail = State.FAILED, found, None
     if state == State.FAILED and error:
         reason, exit_code = reason_of(code, message)
     if error and state in (State.FAILED, State.UNKNOWN):
-        said = f"{message} ({code})" if code and message else message or code
-        detail = f"{detail}; {said}" if detail else said
+        error_text = f"{message} ({code})" if code and message else message or code
+        detail = f"{detail}; {error_text}" if detail else error_text
     has_started = state.is_final or state in (State.RUNNING, State.STARTING, State.PAUSED)
     return Observation(
         run_id=run_id,

@@ -1,6 +1,7 @@
-"""Hand a run, or the rows of an array, to the service: room, datastores, environment, then the jobs.
+"""Sends a run, or the rows of an array, to the service: handoff folder, datastores, environment, then the
+jobs.
 
-Everything here may be done again: what is there already is found, and a job has one name.
+Every step can be repeated: existing resources are found again, and each job has a fixed name.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from gofer.transport.azure.problems import Answered, RequestRejected, ResourceNo
 
 
 class AzureSubmitter:
-    """One target's submissions. `store` is where the target's store lies, `datastore` what it is called."""
+    """The submissions of one target.
+
+    `store` is where the target's store is, `datastore` the name that opens it.
+    """
 
     def __init__(
         self, service: Service, rooms: Rooms, notes: RunNotes, store: BlobPlace, datastore: str, *, own: bool
@@ -35,7 +39,10 @@ class AzureSubmitter:
         self._is_own = own  # the datastore is the person's own, and they look after it
 
     def send(self, plan: AzurePlan, private: Private, *, by_identity: bool) -> None:
-        """CheckFailed when the service refuses the job; BackendError when it cannot be asked."""
+        """Send the plan. Blocking; idempotent: jobs that the service has already are not sent again.
+
+        Raises CheckFailed when the service refuses the job, BackendError when the run's secrets are gone.
+        """
         note = self._notes.read(plan.record.id)
         rows = plan.rows
         if note is not None and note.is_sent:
@@ -44,10 +51,11 @@ class AzureSubmitter:
                 return
         if private == NOTHING or private.store is None:
             raise BackendError(
-                f"what opens the store for {plan.record.id} is not kept any more, so it cannot be sent again",
+                f"{plan.record.id} cannot be sent again: the credential for its store has been removed",
                 hint=f"`gofer resubmit {plan.record.id}`",
             )
-        # Before the service hears of it: what a killed submission sealed goes when its run has ended.
+        # Written before the service gets the jobs: if this process is killed, the note still says that the
+        # run's secrets must be removed when the run has ended.
         self._notes.update(plan.record.id, runs=len(plan.rows))
         try:
             self._send(plan, private, rows, by_identity=by_identity)
@@ -66,22 +74,22 @@ class AzureSubmitter:
             environment = self._prepare(plan, private, by_identity=by_identity)
             self._put(plan, environment, rows)
         except Answered:
-            # What was remembered may be gone from the workspace.
+            # The workspace may have lost a datastore or environment that this machine remembers.
             self._service.known.forget()
             environment = self._prepare(plan, private, by_identity=by_identity)
             self._put(plan, environment, rows)
 
     def _prepare(self, plan: AzurePlan, private: Private, *, by_identity: bool) -> str:
-        """The id of the environment. What does not depend on each other is done at once."""
+        """The id of the environment. Independent steps run at the same time."""
         brought = {one.name for one in plan.given.folders}
         left = {name: spec for name, spec in private.folders.items() if name not in brought}
         assert private.store is not None
         objects = self._rooms.open(private.store)
-        told = private._replace(folders=left)
+        node_secrets = private._replace(folders=left)
         acts: list[Callable[[], str | None]] = [
             lambda: environments.ensure(self._service, Environment(plan.given.environment, plan.image)),
             lambda: self._rooms.put_agent(objects),
-            lambda: self._rooms.put_room(objects, plan.request, told),
+            lambda: self._rooms.put_room(objects, plan.request, node_secrets),
         ]
         made = Datastores(self._service, by_identity=by_identity)
         if self._is_own:
@@ -93,7 +101,7 @@ class AzureSubmitter:
         return str(done[0])
 
     def _datastores(self, plan: AzurePlan, private: Private) -> dict[str, tuple[BlobPlace, dict[str, Any]]]:
-        """Each once, opened by what may write, where one of several may."""
+        """Each datastore once, with a credential that can write where one of its folders is written."""
         assert private.store is not None
         found = {self._datastore: (self._store, private.store)}
         for one in sorted(plan.given.folders, key=lambda one: not one.is_output):
@@ -118,11 +126,11 @@ class AzureSubmitter:
         return [row for row, job in zip(plan.rows, found, strict=True) if job is None]
 
     def _refused(self, error: Answered) -> CheckFailed:
-        hint = "`gofer target show` says what there is; the run is recorded as failed"
+        hint = "`gofer target show` shows what the target has; the run is recorded as failed"
         return CheckFailed(f"Azure ML refused the job: {error.message}", hint=error.hint or hint)
 
 
 def _raise_first(done: Sequence[object]) -> None:
-    for one in done:
-        if isinstance(one, GoferError):
-            raise one
+    for result in done:
+        if isinstance(result, GoferError):
+            raise result

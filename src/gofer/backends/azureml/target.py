@@ -1,4 +1,4 @@
-"""One target's way to its workspace: names, what this machine remembers, and the client, made when needed."""
+"""The connection of one target to its workspace: names, remembered facts, and a client made on first use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AzureTarget:
-    """Asks nobody when it is made."""
+    """Making one does no I/O with the service."""
 
     def __init__(self, options: AzureOptions, around: BackendContext) -> None:
         self.target = around.target
@@ -42,7 +42,7 @@ class AzureTarget:
     @cached_property
     def _store(self) -> BlobPlace:
         found = self._around.place_of(self._around.store_url)
-        assert found is not None  # `make` has looked
+        assert found is not None  # `make` refuses such a target
         return found
 
     def _datastore_of(self, place: BlobPlace, write: bool = True) -> str:
@@ -62,7 +62,7 @@ class AzureTarget:
 
     @property
     def _azure_folder(self) -> str:
-        """Where tokens and the cloud's addresses are kept, for all of gofer."""
+        """The folder for tokens and cloud addresses, shared by all commands of gofer."""
         return os.path.join(self._around.engine, "azure")
 
     @cached_property

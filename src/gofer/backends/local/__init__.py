@@ -1,1 +1,1 @@
-"""This machine as a target: the embedded queue, no daemon, no set-up."""
+"""This machine as a target, with gofer's own queue. It needs no daemon and no set-up."""

@@ -1,4 +1,4 @@
-"""The local backend: this machine's queue behind the backend contract."""
+"""The local backend: implements the backend contract with the queue of this machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gofer.transport.machine import LocalMachine
 
 
 class LocalBackend:
-    """One local target. All local targets of a user share one queue, and so the same GPUs and CPUs."""
+    """One local target. All local targets of a user share one queue, and therefore the same GPUs and CPUs."""
 
     kind = "local"
     sees_environment = True
@@ -42,18 +42,19 @@ class LocalBackend:
 
     @property
     def gpus(self) -> int:
-        """GPUs to hand out: the target's word, or the driver's; CheckFailed when they contradict each
-        other.
+        """The GPUs that runs may use: as the target says, else as the driver reports.
+
+        Raises CheckFailed when the target says more than the driver reports.
         """
         if self._gpus is None:
-            shown = driver.count()
-            asked = self._options.gpus
-            if asked is not None and shown and asked > shown:
+            reported = driver.count()
+            wanted = self._options.gpus
+            if wanted is not None and reported and wanted > reported:
                 raise CheckFailed(
-                    f"the target `{self.target}` says `gpus: {asked}` and this machine has {shown}",
-                    hint=f"set `gpus: {shown}` in the target, or leave it out",
+                    f"the target `{self.target}` has `gpus: {wanted}`, but this machine has {reported}",
+                    hint=f"set `gpus: {reported}` in the target, or leave `gpus` out",
                 )
-            self._gpus = shown if asked is None else asked
+            self._gpus = reported if wanted is None else wanted
         return self._gpus
 
     @property
@@ -64,7 +65,7 @@ class LocalBackend:
         launchers.check(job.launcher, self.target)
         if self.gpus and job.resources.gpus > self.gpus:
             raise CheckFailed(
-                f"the target `{self.target}` has {self.gpus} GPUs and {job.resources.gpus} were asked for",
+                f"the job asks for {job.resources.gpus} GPUs, but the target `{self.target}` has {self.gpus}",
                 hint=f"ask for at most {self.gpus} with `-n`, or choose another target with `-t`",
             )
         layout = lay_out(job, gpus_per_node=self.gpus_per_node, target=self.target)
@@ -72,13 +73,15 @@ class LocalBackend:
         needed = layout.world_size * layout.cpus_per_proc
         if job.resources.cpus is not None and needed > cores:
             raise CheckFailed(
-                f"the target `{self.target}` has {cores} CPU cores and {needed} were asked for",
-                hint="ask for fewer with `--cpus`",
+                f"the job asks for {needed} CPU cores, but the target `{self.target}` has {cores}",
+                hint="ask for fewer cores with `--cpus`",
             )
         return layout
 
     def plan(self, record: RunRecord) -> LocalPlan:
-        """Where the store is not a folder here, the run writes into one that is carried there."""
+        """The plan of a run. When the store is not a local folder, the run writes into a spool folder, which
+        the uploader sends to the store.
+        """
         store = self._store or spool_folder(self.engine, record.id)
         remote = None if self._store else self._store_url
         leased = driver.count() > 0
@@ -119,7 +122,7 @@ class LocalBackend:
         return self._queue.waiting(run.id)
 
     def nodes(self) -> list[NodeFacts]:
-        """This machine, whatever the number of nodes its GPUs are handed out in."""
+        """This machine as one node, also when the target divides its GPUs into several nodes."""
         return [nodes.this_machine(self._queue.facts(), self.gpus)]
 
     def shell(

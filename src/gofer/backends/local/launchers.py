@@ -1,4 +1,4 @@
-"""Which launchers this machine has."""
+"""Checks whether this machine has a launcher."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from gofer.errors import CheckFailed
 
 
 def check(launcher: str, target: str) -> None:
-    """CheckFailed when processes cannot be started so here."""
+    """Raise CheckFailed when this machine cannot start processes with the launcher."""
     if launcher not in ("spawn", "mpi", "torchrun"):
         raise CheckFailed(
-            f"the target `{target}` cannot start processes by `launcher: {launcher}`",
-            hint="leave `launcher` out: gofer starts them, with the variables that launchers set",
+            f"the target `{target}` does not support `launcher: {launcher}`",
+            hint="leave `launcher` out: gofer starts the processes, with the variables of launchers",
         )
     if launcher == "mpi" and locate("mpirun", os.environ.get("PATH", os.defpath)) is None:
         raise CheckFailed(
-            f"`launcher: mpi` needs `mpirun` on the target `{target}`, and there is none",
+            f"`launcher: mpi` needs `mpirun`, which the target `{target}` does not have",
             hint="install Open MPI (Debian: `apt-get install openmpi-bin`), or load its module first",
         )

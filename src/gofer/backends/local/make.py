@@ -1,4 +1,4 @@
-"""From a target's options to its backend."""
+"""Makes the backend of a target from its options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def make(options: msgspec.Struct, around: BackendContext) -> LocalBackend:
-    """UsageError when runs could not reach the target's store."""
+    """The backend of a target; UsageError when runs could not reach the target's store."""
     from gofer.backends.local.backend import LocalBackend  # most commands only read the options
 
     check_reach(around)

@@ -1,4 +1,4 @@
-"""This machine as a node of a cluster."""
+"""Describes this machine as a node of a cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gofer.backends.base import NodeFacts
 
 
 def this_machine(facts: Mapping[str, Any], gpus: int) -> NodeFacts:
-    """From `EngineQueue.facts`; `gpus` are those that the target hands out."""
+    """The machine from the facts of `EngineQueue.facts`; `gpus` is the number that the target may use."""
     gpus_free = max(gpus - facts["gpus_busy"], 0)
     cpus_free = max(facts["cpus"] - facts["cpus_busy"], 0)
     is_full = not cpus_free or (gpus > 0 and not gpus_free)
@@ -22,12 +22,12 @@ def this_machine(facts: Mapping[str, Any], gpus: int) -> NodeFacts:
         memory_mib=facts["memory_mib"],
         gpus=gpus,
         gpus_free=gpus_free,
-        gpu_type=next((one["name"] for one in facts["usage"] if "name" in one), ""),
+        gpu_type=next((gpu["name"] for gpu in facts["usage"] if "name" in gpu), ""),
     )
 
 
 def summary(facts: Mapping[str, Any], machine: NodeFacts, gpus_per_node: int) -> dict[str, object]:
-    """What `gofer target show` says of it. All targets of this machine share its queue, and so these runs."""
+    """The facts for `gofer target show`. The counts include runs of other targets, which share the queue."""
     counts = facts["counts"]
     return {
         "gpus": {"free": machine.gpus_free, "total": machine.gpus},

@@ -1,4 +1,4 @@
-"""What a target of kind `local` may say about this machine."""
+"""The options of a target of kind `local`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from msgspec import Meta
 
 
 class LocalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """This machine; both options are for machines whose driver does not tell, or to hand out fewer."""
+    """Both options are for machines whose driver reports no GPUs, and to use fewer GPUs than there are."""
 
     gpus: (
-        Annotated[int, Meta(ge=0, le=1024, description="GPUs to hand out; by default those the driver shows")]
-        | None
+        Annotated[int, Meta(ge=0, le=1024, description="GPUs for runs (default: those of the driver)")] | None
     ) = None
     gpus_per_node: (
-        Annotated[int, Meta(ge=1, le=1024, description="GPUs of one node; by default all of them")] | None
+        Annotated[int, Meta(ge=1, le=1024, description="GPUs of one node (default: all)")] | None
     ) = None

@@ -1,4 +1,4 @@
-"""The plan of a local run: the body that goes into this machine's queue. Pure."""
+"""The plan of a local run: the request that goes into this machine's queue. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gofer.node.packages.package_files import AUTO
 
 
 class QueueRequest(NodeRequest, frozen=True, kw_only=True):
-    """What the queue's supervisor and agents need of a run or of a whole array. Holds no secret."""
+    """What the queue's supervisor and agents need to know of a run or a whole array. Holds no secret."""
 
     store: str
     remote: str | None
@@ -24,13 +24,15 @@ class QueueRequest(NodeRequest, frozen=True, kw_only=True):
 
 
 class LocalPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The request, and the rows of an array as (run id, row, values)."""
+    """A plan for one machine's queue. Pure data."""
 
     record: RunRecord
     request: QueueRequest
 
     def runs(self) -> list[tuple[str, int | None, dict[str, str] | None]]:
-        """What the queue gets: one run, or one for each row."""
+        """The entries for the queue, as (run id, row, values): one for a run, or one for each row of an
+        array.
+        """
         array = self.record.array
         if array is None:
             return [(self.record.id, None, None)]
@@ -40,7 +42,7 @@ class LocalPlan(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def render(self) -> str:
-        """The request as JSON; for an array also the command of its first row."""
+        """The request as JSON; for an array, also the command of its first row."""
         body = msgspec.to_builtins(self.request)
         array = self.record.array
         if array is not None:
@@ -62,10 +64,11 @@ def make_plan(
     leased: bool,
     packages: str = AUTO,
 ) -> LocalPlan:
-    """The same plan for the same record and target.
+    """Make the plan. Pure: equal for equal records and targets.
 
-    `store` is the folder the run writes to; where that is not the store itself, `remote` is the store's URL.
-    `leased` GPUs are shared with other queues of the machine. `packages` holds where the job does not choose.
+    `store` is the folder that the run writes to; where this is not the store itself, `remote` is the store's
+    URL. `leased` GPUs are shared with the other queues of the machine. `packages` applies when the job does
+    not choose.
     """
     request = QueueRequest(
         **common_fields(record, packages=packages),

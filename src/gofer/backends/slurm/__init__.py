@@ -1,1 +1,1 @@
-"""A site where Slurm hands out the nodes, asked on its login node or from elsewhere."""
+"""A site where Slurm assigns the nodes. gofer calls Slurm on its login node, directly or over SSH."""

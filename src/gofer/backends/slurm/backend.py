@@ -1,4 +1,4 @@
-"""The Slurm backend: one site behind the backend contract, asked through its login node."""
+"""The Slurm backend: implements the backend contract for one site, through the site's login node."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from gofer.transport.machine import LocalMachine, Machine, RemoteFailure
 from gofer.transport.ssh import Login
 
 _SUBMIT_S = 120.0
-# So many runs are looked for in the store's folder before Slurm is asked at all.
+# Up to this many runs are looked up in the store's folder first, which is cheaper than a question to Slurm.
 _MOST_LOOKED_FOR = 64
 
 
 class SlurmBackend(SealsBeside):
-    """One target. All targets of one login node and folder share what Slurm said."""
+    """One target. All targets with the same login node and folder share the cached answers of Slurm."""
 
     kind = "slurm"
     reads_folder = True
@@ -58,7 +58,7 @@ class SlurmBackend(SealsBeside):
         return self._options.gpus_per_node
 
     def lay_out(self, job: Job) -> Layout:
-        """A batch script may itself say how many GPUs a node has."""
+        """The layout. Without `gpus_per_node` in the target, a batch script's own options say the number."""
         own = job.resources.gpus // (job.resources.nodes or 1) if job.sbatch is not None else 0
         gpus_per_node = self._options.gpus_per_node or own
         return lay_out_on_nodes(job, gpus_per_node=gpus_per_node, target=self.target)
@@ -71,10 +71,10 @@ class SlurmBackend(SealsBeside):
         script = render(request, self._options, agent=mark(), cpus_asked=asked)
         return SlurmPlan(record=record, request=request, script=script)
 
-    # -- the contract
+    # -- the backend contract
 
     def submit(self, plan: Plan) -> None:
-        """CheckFailed when Slurm refuses the job; BackendError when it cannot be asked."""
+        """Raises CheckFailed when Slurm refuses the job, BackendError when Slurm cannot be asked."""
         from gofer.transport.bundle import bundle, mark
 
         made = cast(SlurmPlan, plan)
@@ -88,6 +88,7 @@ class SlurmBackend(SealsBeside):
         }
         try:
             job = self._call("submit", private, wait_s=_SUBMIT_S + 60, **asked)
+            # None: the site does not have this version of the agent yet. Install it and submit again.
             if job is None:
                 self._call("install", bundle().data, folder=self._options.folder, name=mark())
                 job = self._call("submit", private, wait_s=_SUBMIT_S + 60, **asked)
@@ -117,14 +118,14 @@ class SlurmBackend(SealsBeside):
                 self._polling.poke()
 
     def _ended_here(self, runs: Iterable[RunRef]) -> dict[str, Observation]:
-        """Runs whose end is written in a folder that this machine sees; Slurm need not be asked for them."""
+        """Runs whose end is recorded in a folder that this machine sees, so that Slurm need not be asked."""
         if self._store is None or not isinstance(self.machine, LocalMachine):
             return {}
         found: dict[str, Observation] = {}
         for run in runs:
             try:
                 with open(os.path.join(self._store, run_layout.ends_key(run.id)), "rb") as file:
-                    ends = [one for one in files.read_lines(file.read()) if one.get("id") == run.id]
+                    ends = [end for end in files.read_lines(file.read()) if end.get("id") == run.id]
             except OSError:
                 continue
             end = from_end(run.id, ends[-1]) if ends else None
@@ -132,7 +133,7 @@ class SlurmBackend(SealsBeside):
                 found[run.id] = end
         return found
 
-    # -- what it can do besides
+    # -- optional capabilities
 
     def describe(self) -> dict[str, object]:
         found = self._call("survey", partition=self._options.partition, account=self._options.account)
@@ -152,7 +153,9 @@ class SlurmBackend(SealsBeside):
         found = self._call("why", folder=self._options.folder, request_id=run.group or run.id, row=run.row)
         if not found or found["state"] != "RUNNING":
             state = found["state"].lower() if found else "not known to Slurm"
-            raise CheckFailed(f"{run.id} is {state}, and a shell needs one that runs", hint="`gofer why`")
+            raise CheckFailed(
+                f"{run.id} is {state}, but a shell needs a run that is running", hint=f"`gofer why {run.id}`"
+            )
         words = facts.shell(found["job"], command, terminal=terminal, node=node or 0)
         login = login_of(self._options)
         if login is None:
@@ -174,16 +177,18 @@ class SlurmBackend(SealsBeside):
             raise self._explained(error) from error
 
     def _explained(self, error: RemoteFailure) -> BackendError | CheckFailed:
+        # `error.kind` is the name of the exception's class, because an exception cannot cross an SSH
+        # connection.
         where = "" if isinstance(self.machine, LocalMachine) else f" on {self.machine.name}"
         if error.kind == JobRejected.__name__:
             return CheckFailed(
                 f"Slurm{where} refused the job: {error.words}",
-                hint=f"`gofer target show {self.target}` says what there is; the run is recorded as failed",
+                hint=f"`gofer target show {self.target}` shows what it has; the run is recorded as failed",
             )
         if error.kind == "FileNotFoundError":
             return BackendError(
-                f"there is no Slurm{where or ' on this machine'}: {error.words}",
-                hint=f"name its login node in the target `{self.target}`: `login: user@host`",
+                f"Slurm is not installed{where or ' on this machine'}: {error.words}",
+                hint=f"set the login node in the target `{self.target}`: `login: user@host`",
             )
         if error.kind == "SlurmSilent":
             return Unreachable(f"Slurm{where} does not answer: {error.words}", hint="`scontrol ping` there")
@@ -191,7 +196,7 @@ class SlurmBackend(SealsBeside):
 
 
 def _by_name(runs: Iterable[RunRef]) -> dict[str, list[int] | None]:
-    """Rows by the name of their array; None for a run that is no row, and for a whole array."""
+    """The rows of each array by its name; None for a run that is not a row, and for a whole array."""
     found: dict[str, list[int] | None] = {}
     for run in runs:
         if run.group is None or run.row is None:
@@ -204,5 +209,5 @@ def _by_name(runs: Iterable[RunRef]) -> dict[str, list[int] | None]:
 
 
 def login_of(options: SlurmOptions) -> Login | None:
-    """None on the login node itself."""
+    """The login node to connect to; None when this machine is the login node."""
     return None if options.login is None else Login(options.login, options.python, options.folder)

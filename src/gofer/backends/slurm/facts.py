@@ -1,4 +1,4 @@
-"""What a site has and why runs wait there, as the backend contract says it. Pure."""
+"""What a site has and why its runs wait, in the terms of the backend contract. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BUSY = ("allocated", "completing")
 
 
 def nodes(found: Sequence[Mapping[str, Any]]) -> list[NodeFacts]:
-    """In the order of their names."""
+    """The nodes, sorted by name."""
     return sorted((_node(one) for one in found), key=lambda one: one.name)
 
 
@@ -38,7 +38,11 @@ def _node(one: Mapping[str, Any]) -> NodeFacts:
 
 
 def _state(word: str) -> str:
-    """A star says that the node does not answer; other marks that it sleeps, boots or is to be drained."""
+    """The state in gofer's terms.
+
+    Slurm adds marks to the word: a star means that the node does not answer, others that it sleeps, boots or
+    will be drained.
+    """
     plain = word.rstrip("*~#!%$@^-+").lower()
     if word.endswith("*") or plain not in (*_FREE, *_MIXED, *_BUSY):
         return "down"
@@ -46,14 +50,18 @@ def _state(word: str) -> str:
 
 
 def waiting(found: Mapping[str, Any]) -> Waiting | None:
-    """None for a run that does not wait."""
+    """Why a run waits; None for a run that does not wait."""
     if not found or meaning_of(found["state"]).state not in (State.QUEUED, State.PAUSED, State.STARTING):
         return None
     return Waiting(explain(found["reason"]), found["ahead"], found["estimate"])
 
 
 def shell(job: str, command: Sequence[str], *, terminal: bool, node: int) -> list[str]:
-    """Beside the run's own processes, on one of its nodes, and without taking anything from them."""
+    """The `srun` command for a shell on one of the run's nodes.
+
+    The shell shares the run's allocation: `--overlap` and `--mem=0` make it reserve nothing, so that it
+    neither waits for the run's processes nor takes resources from them.
+    """
     words = ["srun", f"--jobid={job}", "--overlap", "--nodes=1", f"--relative={node}", "--ntasks=1"]
     words += ["--mpi=none", "--mem=0"]
     return [*words, *(["--pty"] if terminal else []), *(command or ["bash", "-i"])]

@@ -1,4 +1,4 @@
-"""From a target's options to its backend."""
+"""Makes the backend of a target from its options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gofer.transport.ssh import Login
 
 
 def make(options: msgspec.Struct, around: BackendContext) -> SlurmBackend:
-    """UsageError when runs could not reach the target's store."""
+    """The backend of a target; UsageError when runs could not reach the target's store."""
     if around.store_path is None and not around.is_lent:
         raise UsageError(
             f"runs cannot reach the store `{around.store_url}` of the target `{around.target}`",

@@ -1,4 +1,4 @@
-"""The plan of a Slurm run: the script, and what the nodes are told besides."""
+"""The plan of a Slurm run: the batch script, and the request for the nodes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from gofer.model.run import RunRecord
 
 
 class SlurmPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """All that goes to the site but the private values."""
+    """Everything that is sent to the site, except the secrets. Pure data."""
 
     record: RunRecord
     request: SlurmRequest
     script: str
 
     def render(self) -> str:
-        """The script as `sbatch` gets it, with the command it is for."""
+        """The script as `sbatch` gets it, followed by the user's command as a comment."""
         from gofer.text import quote_command
 
         command = quote_command(self.request.command).replace("\n", "\\n")

@@ -1,4 +1,4 @@
-"""What a Slurm site keeps in the folder that its nodes share: rooms of runs, and agents of other versions."""
+"""What a Slurm site keeps in its shared folder: handoff folders, and agents of other gofer versions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _STUB = "its run has ended; a stub of a few bytes stays"
 
 
 class SlurmPlace:
-    """`folder` of one site, asked through its login node."""
+    """The shared folder of one site, reached through the login node."""
 
     def __init__(self, machine: Machine, folder: str) -> None:
         self._machine = machine
         self._folder = folder
-        # A target of kind `ssh` may keep its agents there too.
+        # A target of kind `ssh` may use the same folder, so its agents are listed here too.
         self._agents = EnginePlace(f"{machine.name}:{folder}", machine, engine=None, folder=folder)
         self.name = f"Slurm on {self._agents.name}"
 
@@ -43,7 +43,7 @@ class SlurmPlace:
         return Prunable(self._agents.name, ROOM, kept.name, kept.size, end.at, why)
 
     def prune(self, doomed: Sequence[Prunable], bounds: PruneBounds) -> list[Prunable]:
-        """Rooms first: an agent may be needed by none but them."""
+        """Remove the handoff folders first: only afterwards is it known that no run needs an agent."""
         mine = [one for one in doomed if one.kind in (ROOM, prune.UNSENT, prune.WORKING_COPY)]
         if mine:
             rooms = [one for one in mine if one.kind == ROOM]

@@ -1,4 +1,4 @@
-"""What the nodes are told of a run, or of a whole array. Pure, and without secrets."""
+"""The request that the nodes get for a run or for a whole array. Pure, and without secrets."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from gofer.model.job import Job
 from gofer.model.run import RunRecord
 from gofer.node.packages.package_files import AUTO, NONE
 
-# gofer's limit comes so much before Slurm's where a batch script names Slurm's, so that gofer can name it.
+# When a batch script sets Slurm's time limit, gofer ends the command this much earlier: then gofer, and not
+# Slurm's kill, ends the run, and the recorded reason is the time limit.
 _BEFORE_SLURM_S = 5.0
 
 
 class SlurmRequest(NodeRequest, frozen=True, kw_only=True):
-    """`store` is a folder that the nodes see, None where what they write is carried to a store.
+    """`store` is a folder that the nodes see; None where an uploader sends the nodes' output to a store.
 
     Row i of an array has the values `rows[i]` of `columns`; a single run has no rows. `sbatch` are the
-    options of a batch script, None for other commands; `batch_signal` is a signal for the script alone, and
-    how long after the start it comes. Signals from Slurm reach the command where `passes_signals`.
+    options of a batch script, None for other commands. `batch_signal` is a signal for the script alone, with
+    the seconds after the start at which it is sent. `passes_signals` says that signals of Slurm reach the
+    command.
     """
 
     store: str | None
@@ -32,7 +34,7 @@ class SlurmRequest(NodeRequest, frozen=True, kw_only=True):
 
 
 def make_request(record: RunRecord, options: SlurmOptions, *, store: str | None) -> SlurmRequest:
-    """The same request for the same record and target."""
+    """Make the request. Pure: equal for equal records and targets."""
     array = record.array
     packages = NONE if sees_environment(options) else AUTO
     return SlurmRequest(
@@ -49,12 +51,15 @@ def make_request(record: RunRecord, options: SlurmOptions, *, store: str | None)
 
 
 def sees_environment(options: SlurmOptions) -> bool:
-    """Jobs have the environment of the shell that called `sbatch`: this one, unless a login is in between."""
+    """Whether jobs get the environment of the shell that called `sbatch`.
+
+    Over a login, that is another shell.
+    """
     return options.login is None and options.container is None
 
 
 def limit_s(record: RunRecord, options: SlurmOptions) -> float | None:
-    """The job's own limit, or the target's."""
+    """The time limit of the job, or else that of the target."""
     own_s = record.job.time_limit_s
     if own_s is None:
         return options.time
@@ -64,7 +69,7 @@ def limit_s(record: RunRecord, options: SlurmOptions) -> float | None:
 
 
 def _batch_signal(job: Job) -> tuple[str, float] | None:
-    """A signal that Slurm would send to the batch script; gofer's agent sends it to the command instead."""
+    """The signal that a batch script asks Slurm to send to itself. gofer's agent sends it to the command."""
     text = find_option(job.sbatch or (), "signal")
     if text is None or job.time_limit_s is None:
         return None

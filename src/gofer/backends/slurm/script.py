@@ -1,7 +1,7 @@
-"""The script that `sbatch` is given. Pure: the same for the same record and target.
+"""The batch script of a run. Pure: the same record and target give the same script.
 
-It runs in the run's own folder on the site, from where it finds the agent. One step starts one agent on each
-node; the last program of the script writes down what came of it.
+The script runs in the run's handoff folder on the site and finds the agent from there. One step starts one
+agent on each node; the last program of the script records the outcome.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from gofer.config.batch_script import GPU_OPTIONS, find_option
 from gofer.config.sbatch_options import parse_array
 from gofer.text import quote_command, quote_word
 
-# gofer's own limit comes first, and there must be time to say so.
+# Added to gofer's own time limit, so that gofer ends the run and records the reason before Slurm kills the
+# job.
 _MARGIN_S = 60.0
-# What `srun` reads as options. A batch script's are for the steps of the script, not for that of the agent.
+# Variables that `srun` reads as options. Those of a batch script are meant for the script's own steps and
+# would change the step that starts the agents.
 _OF_STEPS = (
     *("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE", "SLURM_DISTRIBUTION"),
     *("SLURM_NTASKS_PER_CORE", "SLURM_NTASKS_PER_GPU", "SLURM_NTASKS_PER_SOCKET", "SLURM_THREADS_PER_CORE"),
@@ -35,7 +37,7 @@ _BATCH_VARIABLES = """GOFER_SLURM="$(env -0 | grep -z '^SLURM_' | tr '\\0' '\\n'
 
 
 def render(request: SlurmRequest, options: SlurmOptions, *, agent: str, cpus_asked: bool) -> str:
-    """`agent` names the agent's folder; `cpus_asked` says that the job itself names a number of CPUs."""
+    """`agent` names the agent's folder; `cpus_asked` says that the job itself sets a number of CPUs."""
     lines = ["#!/bin/bash"]
     lines += [f"#SBATCH {one}" for one in _directives(request, options, cpus_asked=cpus_asked)]
     lines += ["", "told=0", "trap 'told=1' TERM", 'room="$SLURM_SUBMIT_DIR"']
@@ -43,11 +45,11 @@ def render(request: SlurmRequest, options: SlurmOptions, *, agent: str, cpus_ask
     lines += [f"module load {quote_word(one)}" for one in options.modules]
     lines += options.prelude.splitlines()
     lines += ['GOFER_HOSTS="$(scontrol show hostnames "$SLURM_JOB_NODELIST")"', "export GOFER_HOSTS"]
-    # srun changes Slurm's variables for its step. Commands get them as they are here.
+    # srun changes Slurm's variables for its step. GOFER_SLURM keeps them as the command should see them.
     lines += [_BATCH_VARIABLES, "export GOFER_SLURM"]
     if _starts_steps(request):
         lines += [f"unset {' '.join(_OF_STEPS)}"]
-    # Ignores PYTHONPATH and its kin, which are for the command and not for the agent.
+    # `-E -s`: PYTHONPATH and similar variables are meant for the user's command and could break the agent.
     python = f"{quote_word(options.python)} -E -s -m"
     lines += ['cd "$agent" || exit 1']
     lines += [f'{_step(request, options, cpus_asked=cpus_asked)} {python} gofer.node.slurm.node "$room"']
@@ -90,12 +92,12 @@ def _starts_steps(request: SlurmRequest) -> bool:
 
 
 def _given(request: SlurmRequest) -> set[str]:
-    """Names of the options that a batch script has itself, which come before the target's."""
+    """The names of the options that a batch script sets itself. They win over the target's options."""
     return {word[2:].partition("=")[0] for word in request.sbatch or ()}
 
 
 def _of_script(request: SlurmRequest) -> Iterator[str]:
-    """A batch script's own options, but for those that gofer sees to."""
+    """The options of a batch script, except those that gofer handles itself."""
     for word in request.sbatch or ():
         name, equals, value = word[2:].partition("=")
         if name != "array" and not (name == "signal" and request.batch_signal is not None):
@@ -109,7 +111,7 @@ def _rows_at_once(request: SlurmRequest, options: SlurmOptions) -> str:
 
 
 def _cpus(request: SlurmRequest, options: SlurmOptions, *, cpus_asked: bool) -> int:
-    """Of each node: as the job says, else as the target says, else one for each process."""
+    """CPUs of each node: as the job says, else as the target says, else one for each process."""
     layout = request.layout
     if not cpus_asked and layout.gpus_per_node and options.cpus_per_gpu:
         return layout.gpus_per_node * options.cpus_per_gpu
@@ -135,7 +137,10 @@ def _memory(request: SlurmRequest, options: SlurmOptions) -> Iterator[str]:
 
 
 def _times(request: SlurmRequest, options: SlurmOptions) -> Iterator[str]:
-    """Slurm counts in minutes. Its limit is the second to come; the signal is before the first."""
+    """The time limit and the early signal. Slurm's limit has whole minutes and lies after gofer's own limit.
+
+    Slurm counts the signal back from its own limit, so the distance between the two limits is added.
+    """
     limit_s = request.time_limit_s
     late_s = 0.0
     if limit_s is not None:
@@ -148,10 +153,11 @@ def _times(request: SlurmRequest, options: SlurmOptions) -> Iterator[str]:
 
 
 def _step(request: SlurmRequest, options: SlurmOptions, *, cpus_asked: bool) -> str:
-    """One agent a node, whatever the site's MPI; how an agent ends is told by the agents themselves.
+    """The `srun` command that starts one agent on each node, whatever MPI the site has.
 
-    The step uses what the job has and reserves none of it, so that `srun` in a run can use it too.
-    `--overlap` covers CPUs, and from Slurm 22.05 on GPUs and memory; `--mem=0` covers memory in older ones.
+    The agents record their own ends, so srun kills nothing when one fails. The step reserves nothing, so that
+    `srun` in a run can use the job's resources too: `--overlap` covers CPUs, and from Slurm 22.05 on GPUs and
+    memory; `--mem=0` covers memory in older versions.
     """
     words = [
         "srun",
@@ -182,6 +188,6 @@ def _step(request: SlurmRequest, options: SlurmOptions, *, cpus_asked: bool) -> 
 
 
 def _path(text: str) -> str:
-    """For bash; `~` is the home there."""
+    """The path quoted for bash; `~` is the home directory on the node."""
     home, _, rest = text.partition("/")
     return f'"$HOME"/{quote_word(rest)}' if home == "~" else quote_word(text)

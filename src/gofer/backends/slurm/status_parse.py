@@ -1,4 +1,4 @@
-"""From what Slurm said to what is known of each run. Pure."""
+"""Derives the state of each run from Slurm's answers. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Job = Mapping[str, Any]
 
 
 class SlurmStatus:
-    """One answer of one site; `output` is where Slurm's own output of a run lies, for people."""
+    """One answer of one site. `folder` contains the files with Slurm's own output, which details name."""
 
     def __init__(self, said: Said, *, folder: str, patience_s: float, now: float) -> None:
         self._said = said
@@ -29,7 +29,7 @@ class SlurmStatus:
             self._jobs.setdefault((job["name"], job["row"]), []).append(job)
 
     def of(self, runs: Sequence[RunRef]) -> dict[str, Observation]:
-        """Runs that were never given to Slurm are left out."""
+        """The observations of the runs. Runs that were never sent to Slurm are left out."""
         found = ((run.id, self._of(run)) for run in runs)
         return {run_id: one for run_id, one in found if one is not None}
 
@@ -40,7 +40,8 @@ class SlurmStatus:
             return end
         jobs = self._jobs.get((name, run.row))
         if jobs:
-            # Of two jobs of one name, one is a double that starts nothing: the one that lives, or the older.
+            # After a repeated submission two jobs can have one name. The double starts nothing, so the job
+            # that is alive, or else the older one, is the run.
             job = min(jobs, key=lambda one: (meaning_of(one["state"]).state.is_final, int(one["raw"])))
             return self._from_job(run.id, name, job)
         gone = self._said.gone.get(name)
@@ -77,9 +78,9 @@ class SlurmStatus:
             )
         if not gone["job"]:
             return None
-        book = [job for job in gone["book"] if job["row"] == run.row]
-        if book:
-            return self._from_job(run.id, name, {**book[-1], "stopped": run.row in gone["stopped"]})
+        accounting = [job for job in gone["book"] if job["row"] == run.row]
+        if accounting:
+            return self._from_job(run.id, name, {**accounting[-1], "stopped": run.row in gone["stopped"]})
         if run.row in gone["stopped"]:
             return Observation(
                 run_id=run.id, state=State.CANCELLED, reason=Reason.USER, detail="aborted", ended_at=self._now
@@ -87,22 +88,23 @@ class SlurmStatus:
         return self._from_nothing(run, gone["job"])
 
     def _from_nothing(self, run: RunRef, job: str) -> Observation:
-        """It was given to Slurm and Slurm has forgotten it: its folder may know, and else it is lost."""
+        """The run was sent, but Slurm has forgotten it: its folder may say more, else the run is lost."""
         since = self._said.missing.get(run.id, self._now)
-        words = f"neither squeue nor sacct knows its job {job} any more, and no node said how it ended"
+        words = f"neither squeue nor sacct knows its job {job} now, and no node recorded an outcome"
         for_s = self._now - since
         return forgotten(run.id, words, for_s=for_s, patience_s=self._patience_s, now=self._now)
 
 
 def _cancelled(state: str) -> str:
-    """`CANCELLED by 1000`, as accounting says it."""
+    """The detail for `CANCELLED by 1000`, as accounting reports it."""
     who = state.partition(" by ")[2]
     return f"cancelled in Slurm by user {who}" if who else "cancelled in Slurm"
 
 
 def from_end(run_id: str, end: Mapping[str, Any]) -> Observation | None:
-    """What the run's own job says of its end, see gofer.node.slurm.end. Everybody with access to the store
-    can write such a line: None for one that is not in order.
+    """The end that the run's own job recorded; see gofer.node.slurm.end. None for a record that is not valid.
+
+    Everybody with access to the store can write such a record, so it is checked.
     """
     known = {name: value for name, value in end.items() if name not in ("id", "row")}
     return convert({"attempts": (), **known, "run_id": run_id}, Observation)

@@ -1,1 +1,1 @@
-"""Machines that can be logged in to, each with the same queue as this one has."""
+"""Machines reached over SSH, each with a queue like that of this machine."""

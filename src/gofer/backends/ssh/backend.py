@@ -1,4 +1,4 @@
-"""The ssh backend: the queue engine of `local` on machines that can be logged in to."""
+"""The ssh backend: the queues of `local` on machines reached over SSH."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ T = TypeVar("T")
 
 
 class SshBackend:
-    """One target. Each machine has one queue for each person, whatever target its runs came by.
+    """One target. Each machine has one queue for each user, shared by all targets of the user.
 
-    The machines of a run are chosen before it is recorded. Where each machine has a store of its own, `only`
-    is the one that has the run, and None before it is chosen. A run of several nodes has one on each of
-    several machines, which share the store's folder.
+    The machines of a run are chosen before the run is recorded. Where each machine has a store of its own,
+    `only` is the machine that has the run, and None before the choice. A run of several nodes uses several
+    machines, which share the store's folder.
     """
 
     kind = "ssh"
@@ -55,14 +55,14 @@ class SshBackend:
         return f"{self._options.folder}/engine/{{host}}"
 
     def choose(self, layout: Layout) -> str:
-        """The least busy of the machines that answer and have enough."""
+        """The least busy machines among those that answer and have enough GPUs."""
         facts = self._ask_all(EngineQueue.facts)
-        able = [host for host, one in facts.items() if self._gpus_of(one) >= layout.gpus_per_node]
+        able = [host for host, found in facts.items() if self._gpus_of(found) >= layout.gpus_per_node]
         if len(able) < layout.nodes:
             raise CheckFailed(
-                f"{layout.nodes} machines of `{self.target}` with {layout.gpus_per_node} GPUs were wanted; "
+                f"the run needs {layout.nodes} machines of `{self.target}` with {layout.gpus_per_node} GPUs; "
                 f"{len(able)} of {len(self._hosts)} answer and have them",
-                hint=f"`gofer list nodes -t {self.target}` shows them",
+                hint=f"`gofer list nodes -t {self.target}` shows the machines",
             )
         able.sort(key=lambda host: _business(facts[host], self._gpus_of(facts[host])))
         self._chosen = tuple(able[: layout.nodes])
@@ -71,14 +71,14 @@ class SshBackend:
     def lay_out(self, job: Job) -> Layout:
         if job.launcher not in ("spawn", "torchrun"):
             raise CheckFailed(
-                f"the target `{self.target}` cannot start processes by `launcher: {job.launcher}`",
-                hint="leave `launcher` out: gofer starts them, with the variables that launchers set",
+                f"the target `{self.target}` does not support `launcher: {job.launcher}`",
+                hint="leave `launcher` out: gofer starts the processes, with the variables of launchers",
             )
         layout = lay_out(job, gpus_per_node=self._gpus(), target=self.target)
         if layout.nodes > 1 and not (self._options.shared and self._store):
             raise CheckFailed(
-                f"a run over {layout.nodes} machines of `{self.target}` needs a folder that they share",
-                hint="give the target a store `file:///folder` that is the same on all, and `shared: true`",
+                f"a run on {layout.nodes} machines of `{self.target}` needs a folder that the machines share",
+                hint="set a store `file:///folder` that is the same on all machines, and `shared: true`",
             )
         return layout
 
@@ -98,7 +98,9 @@ class SshBackend:
         return int(facts["gpus"]) if asked is None else asked
 
     def plan(self, record: RunRecord) -> SshPlan:
-        """Where the store is not a folder there, the run writes into one that is carried to it."""
+        """The plan of a run. When the store is not a folder on the machine, the run writes into a spool
+        folder there, which the uploader sends to the store.
+        """
         store = self._store or spool_folder(self._engine, record.id)
         remote = None if self._store else self._store_url
         gpus = AS_SHOWN if self._options.gpus_per_node is None else self._options.gpus_per_node
@@ -119,7 +121,7 @@ class SshBackend:
             queue.add(msgspec.to_builtins(part.request), part.runs())
 
     def observe(self, runs: Sequence[RunRef]) -> dict[str, Observation]:
-        """Unreachable, with what the others answered, when a machine does not answer."""
+        """Ask every machine. Unreachable, with the answers of the others, when a machine does not answer."""
         ids = list(dict.fromkeys(run.group or run.id for run in runs))
         found: dict[str, Observation] = {}
         problem: Unreachable | None = None
@@ -129,9 +131,11 @@ class SshBackend:
             except Unreachable as error:
                 problem = error
                 continue
-            # A run on several machines has ended when all of them say so.
+            # A run on several machines has ended only when all of them report an end.
             found |= {
-                one: said for one, said in answers.items() if one not in found or not said.state.is_final
+                run_id: seen
+                for run_id, seen in answers.items()
+                if run_id not in found or not seen.state.is_final
             }
         if problem is not None and not {run.id for run in runs} <= found.keys():
             problem.answers = found
@@ -139,7 +143,7 @@ class SshBackend:
         return found
 
     def cancel(self, runs: Sequence[RunRef], *, grace_s: float | None = None) -> None:
-        """Unreachable when a machine does not answer that may have one of the runs; the others were asked."""
+        """Ask every machine. Unreachable when a machine that may have one of the runs does not answer."""
         problem: Unreachable | None = None
         for queue in self._queues.values():
             try:
@@ -209,7 +213,7 @@ class SshBackend:
     def shell(
         self, run: RunRef, command: Sequence[str], *, terminal: bool, node: int | None = None
     ) -> list[str]:
-        """On the first of the machines that has a process of it, or of its node."""
+        """A shell on the first machine that has a process of the run, or of the wanted node of the run."""
         problem: Unreachable | None = None
         for host, queue in self._queues.items():
             try:
@@ -231,7 +235,7 @@ class SshBackend:
         ]
 
     def _ask_all(self, ask: Callable[[EngineQueue], T], *, none_is_fine: bool = False) -> dict[str, T]:
-        """Each machine's answer, all asked at once; Unreachable when not one answers."""
+        """The answer of each machine; all are asked at the same time. Unreachable when none answers."""
         from concurrent.futures import ThreadPoolExecutor
 
         def one(queue: EngineQueue) -> T | Unreachable:
@@ -249,13 +253,13 @@ class SshBackend:
 
 
 class SshPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What each machine's queue is given."""
+    """The request for the queue of each machine. Pure data."""
 
     record: RunRecord
     parts: dict[str, LocalPlan]
 
     def render(self) -> str:
-        """As JSON: for each machine its request."""
+        """The request of each machine, as JSON."""
         bodies = ", ".join(f'"{host}": {part.render()}' for host, part in self.parts.items())
         return msgspec.json.format(f"{{{bodies}}}", indent=2)
 
@@ -276,7 +280,9 @@ def _running(facts: Mapping[str, Any]) -> int:
 
 
 def _business(facts: Mapping[str, Any], gpus: int) -> tuple[float, float]:
-    """Smaller is freer: by GPUs where there are any, then by the CPUs that are taken, and what waits."""
+    """Sort key, smallest for the freest machine: GPUs in use where there are any, then CPUs; with waiting
+    runs.
+    """
     queued = facts["counts"].get("queued", 0)
     by_gpus = (facts["gpus_busy"] + queued) / gpus if gpus else 0.0
     return by_gpus, (facts["cpus_busy"] + queued) / max(facts["cpus"], 1)

@@ -1,4 +1,4 @@
-"""From a target's options to its backend."""
+"""Makes the backend of a target from its options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def make(options: msgspec.Struct, around: BackendContext) -> SshBackend:
-    """UsageError when runs could not reach the target's store."""
+    """The backend of a target; UsageError when runs could not reach the target's store."""
     from gofer.backends.ssh.backend import SshBackend  # most commands only read the options
 
     said = cast(SshOptions, options)
@@ -25,7 +25,9 @@ def make(options: msgspec.Struct, around: BackendContext) -> SshBackend:
 
 
 def login(options: msgspec.Struct, placement: str) -> Login:
-    """The machine that was chosen, or the first, which is also where a shared folder is read."""
+    """The login of the machine chosen for a run; else of the first machine, where a shared folder is read
+    too.
+    """
     said = cast(SshOptions, options)
     return login_to(said, placement if placement and not said.shared else said.hosts[0])
 

@@ -1,4 +1,4 @@
-"""What a target of kind `ssh` says about its machines."""
+"""The options of a target of kind `ssh`."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ Host = Annotated[str, Meta(min_length=1, pattern=r"^[^\s/-][^\s/]*$(?!\n)")]
 
 
 class SshOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Machines reached by `ssh HOST`; what a person set up for that in ~/.ssh/config holds."""
+    """Machines reached by `ssh HOST`, with the user's settings of ~/.ssh/config."""
 
     hosts: Annotated[
         tuple[Host, ...],
-        Meta(min_length=1, description="What `ssh` is told: user@host, or a name of ~/.ssh/config"),
+        Meta(min_length=1, description="Hosts for `ssh`: user@host, or names of ~/.ssh/config"),
     ]
     gpus_per_node: (
         Annotated[
-            int, Meta(ge=0, le=1024, description="GPUs of each machine; by default those its driver shows")
+            int, Meta(ge=0, le=1024, description="GPUs of each machine (default: as its driver reports)")
         ]
         | None
     ) = None
-    shared: Annotated[bool, Meta(description="The target's store, a folder, is the same on all machines")] = (
+    shared: Annotated[bool, Meta(description="Whether the store is one folder that all machines share")] = (
         False
     )
     python: Annotated[
-        str, Meta(min_length=1, pattern=r"^[^\n]*$(?!\n)", description="Python 3.8 or newer there")
+        str, Meta(min_length=1, pattern=r"^[^\n]*$(?!\n)", description="Python 3.8 or newer on the machines")
     ] = "python3"
-    folder: Annotated[str, Meta(min_length=1, description="Where gofer keeps its own files there")] = (
+    folder: Annotated[str, Meta(min_length=1, description="The folder for gofer's files on each machine")] = (
         "~/.gofer"
     )
     patience: Annotated[
         float,
         Meta(
-            description="A run is lost when its machine has not answered for this long",
+            description="How long a machine may not answer before its runs are lost",
             extra={"duration": "positive"},
         ),
     ] = 7 * 86400.0
