@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import json
+import re
+import subprocess
+
 import pytest
 from home import Home
 from hypothesis import given
 from hypothesis import strategies as st
 from terminal import Terminal
 
-from gofer.cli.output.terminal_text import TerminalText
+from gofer.cli.output.terminal_text import TerminalStream, TerminalText
 
 HARMFUL = {
     "clipboard": b"\x1b]52;c;aGFjaw==\x07",
@@ -65,3 +70,68 @@ def test_a_log_on_a_terminal_and_in_a_pipe(home: Home) -> None:
         assert terminal.end() == 0
     assert "onetwo" in terminal.shown
     assert "\x1b]52" not in terminal.shown
+
+
+# A clipboard sequence with 7-bit and with 8-bit controls, and a mark that turns the order of letters round.
+HOSTILE = "\x1b]52;c;aGk=\x07\x9d52;c;aGk=\x9c\x7f\u202e"
+VERBS = [
+    "list runs --columns tags",
+    "list runs --json",
+    "q RUN",
+    "q RUN --json",
+    "why RUN",
+    "why RUN --json",
+    "tag RUN",
+]
+
+
+@pytest.fixture
+def poisoned(home: Home) -> str:
+    """A run whose record, tags, end and log say what a terminal would obey."""
+    run = str(home.finish("sh", "-c", "exit 3")["id"])
+    folder = home.path / "store" / "runs" / run
+    record = json.loads((folder / "run.json").read_text())
+    record = {**record, "name": f"n{HOSTILE}", "submitted_by": f"u{HOSTILE}"}
+    record["job"]["command"].append(HOSTILE)
+    (folder / "run.json").write_text(json.dumps(record))
+    (folder / "tags.json").write_text(json.dumps({f"k{HOSTILE}": f"v{HOSTILE}"}))
+    end = json.loads((folder / "ends.jsonl").read_text())
+    (folder / "ends.jsonl").write_text(json.dumps({**end, "detail": f"d{HOSTILE}"}) + "\n")
+    (node,) = folder.rglob("exit.json")
+    ended = json.loads(node.read_text())
+    node.write_text(json.dumps({**ended, "first_failure": {**ended["first_failure"], "tail": [HOSTILE]}}))
+    home.gofer("ledger", "rebuild")
+    return run
+
+
+@pytest.mark.parametrize("words", VERBS)
+def test_no_field_of_a_record_is_obeyed_by_a_terminal(home: Home, poisoned: str, words: str) -> None:
+    argv = home.argv(*words.replace("RUN", poisoned).split())
+    with Terminal(argv, cwd=home.folder, env=home.environ) as terminal:
+        assert terminal.end() == 0
+    shown = re.sub(r"\x1b\[[0-9;:]*m", "", terminal.shown)
+    assert {letter for letter in shown if not letter.isprintable()} <= set("\r\n")
+    assert "52;c;aGk=" in shown  # the field is there
+    if words.endswith("--json"):
+        piped = home.gofer(*words.replace("RUN", poisoned).split()).out
+        assert json.loads(terminal.shown) == json.loads(piped)
+
+
+def test_no_field_of_a_record_breaks_the_completion_of_a_shell(home: Home, poisoned: str) -> None:
+    question = {"_GOFER_COMPLETE": "zsh_complete", "COMP_WORDS": "gofer q r", "COMP_CWORD": "2"}
+    done = subprocess.run(
+        home.argv(), env={**home.environ, **question}, cwd=home.folder, capture_output=True, check=True
+    )
+    kind, name, words = done.stdout.decode().splitlines()
+    assert (kind, name) == ("plain", poisoned)
+    assert words.isprintable()
+
+
+def test_text_of_gofers_own_keeps_its_colours_and_bars() -> None:
+    buffer = io.BytesIO()
+    stream = TerminalStream(buffer, encoding="utf-8")
+    own = "\x1b[32mgrün\x1b[0m\t█ 50 %\r\x1b[K\n"
+    assert stream.write(own) == len(own)
+    stream.write("\x9b\x07\U000e0001\x1b]")
+    stream.flush()
+    assert buffer.getvalue().decode() == own + r"\u009b\u0007\udb40\udc01\u001b]"

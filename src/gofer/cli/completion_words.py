@@ -11,6 +11,7 @@ from gofer.cli.lazy import root
 from gofer.cli.option_order import FLAGS, VALUED, rearrange, take_options
 from gofer.cli.verbs import VERBS
 from gofer.errors import GoferError, UsageError
+from gofer.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,7 +89,7 @@ def run_references(start: str) -> list[CompletionItem]:
     for row in rows:
         name = row.short_id if row.short_id.startswith(start) else row.id
         if name.startswith(start) and len(items) < _MOST_RUNS:
-            items.append(CompletionItem(name, help=f"{row.state} {' '.join(row.command)[:60]}"))
+            items.append(CompletionItem(name, help=printable(f"{row.state} {' '.join(row.command)[:60]}")))
     return items
 
 

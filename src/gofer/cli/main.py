@@ -21,6 +21,7 @@ def entry() -> None:
         # Paths and commands may hold bytes that are no UTF-8: they leave as they came.
         utf8 = sys.stdout.encoding.lower() in ("utf-8", "utf8")
         sys.stdout.reconfigure(errors="surrogateescape" if utf8 else "backslashreplace")
+    _guard_terminals()
     status = main(sys.argv[1:])
     try:
         sys.stdout.flush()
@@ -52,6 +53,16 @@ def main(argv: list[str]) -> int:
 
             say(f"{found.words}; repeating the command would do it again")
         return status
+
+
+def _guard_terminals() -> None:
+    """What others wrote and gofer quotes must not be obeyed by a terminal, also in JSON and in tracebacks."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper) and stream.isatty():
+            from gofer.cli.output.terminal_text import terminal_stream
+
+            setattr(sys, name, terminal_stream(stream))
 
 
 def _open_closed_streams() -> None:

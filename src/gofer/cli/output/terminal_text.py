@@ -8,6 +8,7 @@ so do tabs, line ends and carriage returns, with which progress bars are drawn. 
 from __future__ import annotations
 
 import codecs
+import io
 import re
 
 _PART = re.compile(
@@ -36,3 +37,34 @@ class TerminalText:
         self._held = begun[0] if begun and len(begun[0]) <= _MOST_HELD else ""
         shown = text[: len(text) - len(self._held)]
         return _PART.sub(lambda part: part["style"] or "", shown).encode()
+
+
+# Colours, and the end of a line that a progress bar erases; every other character that is not plain ASCII.
+_SUSPECT = re.compile(r"(?P<own>\x1b\[[0-9;:]*[mK])|[^\n\r\t -~]")
+
+
+class TerminalStream(io.TextIOWrapper):
+    """What gofer itself writes as text to a terminal, such as JSON that quotes others.
+
+    A character that does not print is written as `\\u009d`, which in JSON is the same character. Bytes that
+    are written to `buffer` go as they are.
+    """
+
+    def write(self, text: str) -> int:
+        super().write(_SUSPECT.sub(_shown, text))
+        return len(text)
+
+
+def _shown(found: re.Match[str]) -> str:
+    text = found[0]
+    if found["own"] or text.isprintable():
+        return text
+    units = text.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
+def terminal_stream(stream: io.TextIOWrapper) -> TerminalStream:
+    """A stream in the place of `stream`, which must stay open: they share a buffer."""
+    return TerminalStream(
+        stream.buffer, encoding=stream.encoding, errors=stream.errors, line_buffering=stream.line_buffering
+    )
