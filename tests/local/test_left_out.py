@@ -79,6 +79,43 @@ def test_why_names_the_rule_and_the_line_to_write(home: Home, project: Path) -> 
     assert "include" not in home.gofer("why", "last").out
 
 
+def test_why_names_the_packages_of_node(home: Home) -> None:
+    """`npm install` puts them into a folder that projects ignore."""
+    for path in (
+        "node_modules/.bin/mocha",
+        "node_modules/@scope/pad/index.js",
+        "dist/server.js",
+        "web/page.js",
+    ):
+        (home.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (home.folder / path).touch(0o755)
+    (home.folder / ".gitignore").write_text("node_modules/\ndist/\n")
+    (home.folder / "gofer.yaml").touch()
+    for line, path, name in (
+        ("sh -c mocha", "node_modules/.bin/mocha", "node_modules/"),
+        ("bash -c mocha", "node_modules/.bin/mocha", "node_modules/"),
+        (
+            "echo \"Error: Cannot find module '@scope/pad'\"; false",
+            "node_modules/@scope/pad",
+            "node_modules/",
+        ),
+        (
+            "echo \"Cannot find package '@scope/pad' imported\"; false",
+            "node_modules/@scope/pad",
+            "node_modules/",
+        ),
+        ("echo \"Error: Cannot find module '$PWD/dist/server.js'\"; false", "dist/server.js", "dist/"),
+    ):
+        home.gofer("submit", "-Q", "--wait", "sh", "-c", line, status=None)
+        why = home.gofer("why", "last").out
+        assert f"`{path}` is in the project and was left out by the line `{name}` of .gitignore" in why
+        assert f"`--include {name}`" in why
+    home.gofer("submit", "-Q", "--wait", "bash", "-c", "mocha", status=None, cwd=home.folder / "web")
+    assert "`node_modules/.bin/mocha` is in the project" in home.gofer("why", "last").out
+    home.gofer("submit", "-Q", "--wait", "sh", "-c", "no-such-program", status=None)
+    assert "include" not in home.gofer("why", "last").out
+
+
 def test_patterns_take_files_along_but_no_secrets(home: Home, project: Path) -> None:
     home.configure("include: [data/more/, '*.jpg', '*.pem', '.en*']\n")
     done = home.gofer("submit", "-f", "find", ".", "-type", "f")

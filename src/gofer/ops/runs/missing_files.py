@@ -22,6 +22,10 @@ _MISSING = re.compile(
     r"(?:No such file or directory|not found)"
 )
 _MODULE = re.compile(r"No module named '(?P<module>[\w.]+)'")
+_NODE_MODULE = re.compile(r"Cannot find (?:module|package) '(?P<module>[^']+)'")
+# A command that no folder of PATH has; `npm run` adds those of the packages to PATH.
+_COMMAND = re.compile(r"(?:^|[:\s])(?P<command>[\w.@-]+): (?:command )?not found")
+_NODE_PACKAGES = "node_modules"
 
 
 def explain_missing(session: Session, record: RunRecord, lines: Iterable[str]) -> str | None:
@@ -30,7 +34,7 @@ def explain_missing(session: Session, record: RunRecord, lines: Iterable[str]) -
     Looks at the project as it is now; None where the project is not on this machine.
     """
     text = [line.strip() for line in lines]
-    paths = list(_paths(text, record.job.workdir))
+    paths = [*_paths(text, record.job.workdir), *_node_paths(text, record.job.workdir)]
     modules = [found["module"].split(".") for line in text for found in _MODULE.finditer(line)]
     if record.code is None or not (paths or modules) or not Path(record.code.folder).is_dir():
         return None
@@ -70,6 +74,22 @@ def _paths(lines: Iterable[str], workdir: str) -> Iterator[str]:
             elif path:
                 inside = os.path.normpath(os.path.join(workdir, path))
                 yield from [inside] if not inside.startswith("..") else []
+
+
+def _node_paths(lines: Iterable[str], workdir: str) -> Iterator[str]:
+    """Where missed packages and commands may lie: in `node_modules` of this folder, or above it."""
+    missed: list[str] = []
+    for line in lines:
+        missed += [found["module"] for found in _NODE_MODULE.finditer(line)]
+        missed += [f".bin/{found['command']}" for found in _COMMAND.finditer(line)]
+    for name in missed:
+        if os.path.isabs(name):
+            parts = name.strip("/").split("/")
+            yield from ("/".join(parts[at:]) for at in range(len(parts)))
+            continue
+        parts = [one for one in os.path.normpath(workdir).split("/") if one != "."]
+        for most in range(len(parts), -1, -1):
+            yield "/".join([*parts[:most], _NODE_PACKAGES, name])
 
 
 def _explain_path(path: str, found: Remainder) -> str | None:

@@ -35,6 +35,8 @@ WAITING = (State.PENDING.value, State.QUEUED.value, State.PAUSED.value)
 _ENDED_BADLY = (State.FAILED.value, State.LOST.value)
 _MOST_REASONS = 12
 _TAIL_LINES = 20
+# Lines that may name a file or a module that was not there.
+_MISSING = ("No such file", "not found", "No module", "Cannot find")
 
 
 class LifeSigns(NamedTuple):
@@ -139,9 +141,7 @@ def _with_missing(
     session: Session, record: RunRecord | None, words: str | None, lines: Sequence[str]
 ) -> str | None:
     """With the ignore rule that left out a file of the project which the last lines miss."""
-    if record is None or not any(
-        "No such file" in line or "not found" in line or "No module" in line for line in lines
-    ):
+    if record is None or not any(sign in line for sign in _MISSING for line in lines):
         return words
     from gofer.ops.runs.missing_files import explain_missing
 
