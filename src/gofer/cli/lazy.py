@@ -107,7 +107,7 @@ _ROOT_HELP = """Run any command that runs in your folder on any cluster you can 
 \b
   gofer submit python train.py          run it here, now
   gofer -n 8 -c lab submit python t.py  8 GPUs on the target `lab`
-  gofer q last                          state, log's end, where the files are
+  gofer q last                          state, last log lines, where the files are
 
-Options may stand before or after the verb. `gofer COMMAND --help` tells more.
+Options may stand before or after the verb. `gofer COMMAND --help` lists them.
 """

@@ -34,8 +34,8 @@ def moving_options() -> list[click.Parameter]:
             multiple=True,
             metavar="PATTERN",
         ),
-        Option("--exclude", "Not the files that this pattern names", multiple=True, metavar="PATTERN"),
-        Flag("--checksum", "Compare files of one size by their bytes instead of by their time"),
+        Option("--exclude", "Leave out the files that this pattern names", multiple=True, metavar="PATTERN"),
+        Flag("--checksum", "Compare files of equal size by contents instead of by time"),
         Option(
             "-j --jobs",
             "Requests at a time",

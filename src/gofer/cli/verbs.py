@@ -12,18 +12,18 @@ Table = dict[str, tuple[str, str, tuple[str, ...]]]
 VERB_GROUPS: dict[str, Table] = {
     "Run": {
         "submit": ("runs.submit", "Run a command on a target", ("run",)),
-        "resubmit": ("runs.resubmit", "Run again what was run before, here or on another target", ("rerun",)),
+        "resubmit": ("runs.resubmit", "Run a run again, on its target or on another", ("rerun",)),
         "wait": ("runs.wait", "Wait for runs to end and exit with their status", ()),
         "abort": ("runs.abort", "Stop runs", ("cancel",)),
         "ssh": ("runs.ssh", "Open a shell where a run runs, or run a command there", ()),
         "tag": ("runs.tag", "Set, show or remove tags of a run", ()),
     },
     "Look": {
-        "query": ("runs.query", "Show where a run stands: its log's end, log files and facts", ("q",)),
+        "query": ("runs.query", "Show the state, the facts and the last log lines of a run", ("q",)),
         "list": ("", "List runs, jobs of a service, targets or nodes", ()),
         "logs": ("runs.logs", "Print or follow the log of a run", ()),
-        "monitor": ("runs.monitor", "Stay with a run: its state and its log, live", ()),
-        "why": ("runs.why", "Say why a run waits, or why it died, and what to type next", ()),
+        "monitor": ("runs.monitor", "Follow the state and the log of a run until it ends", ()),
+        "why": ("runs.why", "Say why a run waits or failed, and what to do next", ()),
         "view": ("", "Show the web page of a target or a run, or a log", ()),
         "extract": ("runs.extract", "Bring back the code, logs and outputs of a run", ()),
     },
@@ -41,10 +41,10 @@ VERB_GROUPS: dict[str, Table] = {
     },
     "Clusters": {
         "target": ("", "Show the targets that commands can run on", ()),
-        "image": ("", "Show container images, and make them fit for Singularity", ()),
+        "image": ("", "Show container images, and prepare them for Singularity", ()),
         "login": ("clusters.login", "Sign in to Azure", ()),
         "logout": ("clusters.logout", "Sign out of Azure and forget its tokens", ()),
-        "account": ("", "Show and choose among Azure logins", ()),
+        "account": ("", "Show the Azure logins and choose one", ()),
     },
     "Settings": {
         "init": ("settings.init", "Make this folder ready and send its code", ()),
@@ -52,7 +52,7 @@ VERB_GROUPS: dict[str, Table] = {
         "secret": ("", "Keep secret values out of files and records", ()),
         "doctor": ("settings.doctor", "Check that gofer can work here", ()),
         "prune": ("settings.prune", "Remove what gofer keeps and no run needs any more", ()),
-        "ledger": ("", "Look after the local index of runs", ()),
+        "ledger": ("", "Rebuild the local index of runs", ()),
         "completion": ("settings.completion", "Print the completion script of a shell", ()),
         "version": ("settings.version", "Print the version", ()),
     },
@@ -75,7 +75,7 @@ NOUNS: dict[str, Table] = {
         "show": ("settings.config_show", "Show every setting, its value and its origin", ()),
         "import": (
             "settings.config_import",
-            "Write files of older tools as gofer.yaml, and report every key",
+            "Convert files of older tools to gofer.yaml",
             (),
         ),
         "schema": ("settings.config_schema", "Print the JSON Schema of gofer.yaml", ()),
@@ -86,7 +86,7 @@ NOUNS: dict[str, Table] = {
     },
     "store": {
         "list": ("data.store_list", "List the stores", ()),
-        "show": ("data.store_show", "Show one store and what opens it", ()),
+        "show": ("data.store_show", "Show one store and the kind of its credential", ()),
         "check": ("data.store_check", "Check that stores can be listed, written, read and deleted from", ()),
     },
     "secret": {
@@ -97,7 +97,7 @@ NOUNS: dict[str, Table] = {
     "image": {
         "list": ("clusters.image_list", "List the images", ()),
         "show": ("clusters.image_show", "Show one image and its wrapped one", ()),
-        "wrap": ("clusters.image_wrap", "Make an image fit for Singularity", ()),
+        "wrap": ("clusters.image_wrap", "Prepare an image for Singularity", ()),
     },
     "account": {
         "list": ("clusters.account_list", "List the profiles and who is signed in to each", ()),

@@ -56,6 +56,6 @@ command = Command(
     "show",
     run,
     [click.Argument(["name"], required=False, metavar="[NAME]", shell_complete=profiles), json_option()],
-    help="Show one profile, the one in use unless named: its user, tenant and subscriptions, and how long "
-    "the tokens are good that gofer keeps. Tokens themselves are never shown.",
+    help="Show one profile, the profile in use unless named: its user, tenant and subscriptions, and "
+    "how long the tokens that gofer keeps are valid. The tokens are never shown.",
 )

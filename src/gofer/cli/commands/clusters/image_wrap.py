@@ -94,7 +94,8 @@ command = Command(
         Flag("--built is_built", "You built and pushed it yourself: only remember it"),
         json_option(),
     ],
-    help="Make an image of `dockers:` fit for Singularity: write the Dockerfile that wraps it and, with "
-    "docker or podman at work here, build it, and push it with `--push`. An image of the same `sha256` and "
-    "steps is not wrapped again. Without either program the commands are printed, and the exit status is 1.",
+    help="Prepare an image of `dockers:` for Singularity: write the Dockerfile of the wrapped image and, "
+    "where docker or podman runs, build it, and push it with `--push`. An image with the same `sha256` "
+    "and steps is not wrapped again. Without docker and podman gofer prints the commands to run "
+    "elsewhere and exits with 1.",
 )

@@ -72,7 +72,7 @@ command = Command(
             "Sign in to this profile; a new name makes a profile", default_text="the profile in use"
         ),
         target_option("Sign in to the profile that this target works with"),
-        Flag("--device-code", "Sign in by a code that is typed elsewhere"),
+        Flag("--device-code", "Sign in with a code that you type in a browser"),
         Option(
             "--tenant",
             "The tenant to sign in to: its id or its domain",
@@ -91,7 +91,8 @@ command = Command(
         ),
         json_option(),
     ],
-    help="Sign in to Azure. With the Azure command line (`az`) this is `az login` in the profile; without it "
-    "a code is typed elsewhere. A profile is a login of its own beside `default`, which is that of `az` "
-    "itself; `gofer account use` chooses among them, and `profile:` of a target or a store goes before that.",
+    help="Sign in to Azure. Where the Azure command line (`az`) is installed, this is `az login` in the "
+    "profile; elsewhere you type a code in a browser. A profile is a separate login; the profile "
+    "`default` is the login of `az` itself. `gofer account use` chooses the profile of your commands, "
+    "and `profile:` of a target or a store overrides it.",
 )

@@ -34,6 +34,6 @@ command = Command(
         click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
         target_option("The target whose folders are meant", default_text="the project's default target"),
     ],
-    help="Print files from where their mapped folder lies, also out of packs, byte for byte. `RUN:path` is a "
-    "file that a run left.",
+    help="Print files from the stores of their mapped folders, also files in packs, byte for byte. "
+    "`RUN:path` means a file of a run.",
 )

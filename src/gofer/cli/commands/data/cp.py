@@ -36,9 +36,9 @@ command = Command(
         click.Argument(["destination"], metavar="DST"),
         *moving_options(),
     ],
-    help="Copy a file or a folder. A path in a mapped folder, `STORE:path` and a URL mean a store, `RUN:path`"
-    " means the files that a run left; `./path`, `/path`, `~/path` and any other word mean this machine. "
-    "Into DST when it ends with a slash.\n\n\b\n"
+    help="Copy a file or a folder. A path in a mapped folder, `STORE:path` and a URL mean a store, "
+    "`RUN:path` means the files of a run; `./path`, `/path`, `~/path` and any other word mean this "
+    "machine. A DST that ends with a slash is a folder to copy into.\n\n\b\n"
     "  gofer cp ./results.csv data/results.csv\n"
     "  gofer cp blob:me/data/voc20 ./voc20\n"
     "  gofer cp data/voc20 archive:2026/\n"

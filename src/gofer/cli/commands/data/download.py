@@ -32,8 +32,8 @@ command = Command(
     "download",
     run,
     [click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"), *moving_options()],
-    help="Bring files and folders from where their mapped folders lie. What is here already is skipped; "
-    "a file appears under its name when it is whole and checked.\n\n\b\n"
+    help="Bring files and folders from the stores of their mapped folders. Files that are here already are "
+    "skipped; a file appears under its name once it is complete and checked.\n\n\b\n"
     "  gofer d data/coco\n"
     "  gofer d 'data/coco/*.json' --exclude '*_test*'",
 )

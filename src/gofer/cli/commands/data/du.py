@@ -42,6 +42,6 @@ command = Command(
         target_option("The target whose folders are meant", default_text="the project's default target"),
         json_option("Print a JSON array of objects with path, files and bytes"),
     ],
-    help="Show how many files and bytes lie in each folder of PATH, and in all of it. `RUN:` is what a run "
-    "left.",
+    help="Show the number and size of the files in each folder of PATH, and in PATH as a whole. `RUN:` means "
+    "the files of a run.",
 )

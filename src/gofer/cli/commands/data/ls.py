@@ -84,7 +84,7 @@ command = Command(
         json_option("Print a JSON array of objects with path, size and modified"),
         quiet_option(),
     ],
-    help="List what begins with PATH: the file, what is in the folder, and whatever else has a name that "
-    "goes on. With a slash at its end, only what is in the folder. Packed folders show the files in them. "
-    "`RUN:` and `RUN:path` are the files that a run left.",
+    help="List every path that begins with PATH: a file, the contents of a folder, and files and "
+    "folders with a longer name. With a slash at the end of PATH, list only the contents of the "
+    "folder. Files in packs are listed too. `RUN:` and `RUN:path` mean the files of a run.",
 )

@@ -74,6 +74,7 @@ command = Command(
         json_option("Print a summary as JSON"),
         quiet_option(),
     ],
-    help="Remove files and folders from where their mapped folder lies; nothing of this machine is touched. "
-    "Says how much it is and asks; without a terminal it needs `--yes`. What is removed is gone for good.",
+    help="Remove files and folders from the stores of their mapped folders; files on this machine stay. "
+    "Shows the number and size of the files and asks; without a terminal it needs `--yes`. Removed "
+    "files cannot be brought back.",
 )

@@ -30,5 +30,8 @@ def run(**given: Any) -> int:
 
 
 command = Command(
-    "list", run, [json_option()], help="List the stores: where each is, and what opens it. Asks no service."
+    "list",
+    run,
+    [json_option()],
+    help="List the stores: the address of each, and the kind of its credential. Asks no service.",
 )

@@ -32,5 +32,6 @@ command = Command(
     "show",
     run,
     [click.Argument(["name"], required=False, default="default", metavar="[NAME]"), json_option()],
-    help="Show one store: where it is, what opens it, and what a SAS says of itself. Secrets are not shown.",
+    help="Show one store: its address, the kind of its credential, and the rights and the end of a SAS. "
+    "Secrets are not shown.",
 )

@@ -38,7 +38,7 @@ command = Command(
         *moving_options(),
     ],
     help="Make the folder DST like the folder SRC, each in a store or on this machine, named as for `cp`. "
-    "With `--delete`, look first with `--dry-run`.\n\n\b\n"
+    "Before `--delete`, look at what `--dry-run` prints.\n\n\b\n"
     "  gofer sync ./data/voc20 data/voc20 --delete --dry-run\n"
     "  gofer sync blob:runs/x ./x",
 )

@@ -45,8 +45,8 @@ command = Command(
         Flag("--pack", "Store a folder of many small files as few large ones"),
         *moving_options(),
     ],
-    help="Send files and folders to where their mapped folders lie. What is there already is skipped; "
-    "a transfer that was cut short goes on where it was.\n\n\b\n"
+    help="Send files and folders to the stores of their mapped folders. Files that are there already are "
+    "skipped; an interrupted transfer continues where it stopped.\n\n\b\n"
     "  gofer u data/voc20\n"
     "  gofer u --pack data/imagenet\n"
     "  gofer -c eu -f we3v32 u data/voc20    from the one target's store to the other's",

@@ -44,6 +44,6 @@ command = Command(
         Option("--expires", "How long it works, such as `30m` or `7d`", default="1h", metavar="TIME"),
         json_option("Print a JSON array of objects with path, url and expires"),
     ],
-    help="Print an address by which anybody who has it can read the file, for a limited time. It is a "
-    "credential: do not put it where others look.",
+    help="Print an address with which anybody can read the file for a limited time. The address is a "
+    "credential: keep it secret.",
 )

@@ -64,11 +64,11 @@ command = Command(
         run_argument(),
         click.Argument(["folder"], metavar="DIR"),
         target_option("Only look among the runs on this target"),
-        Flag("--force", "Bring a folder up to date that has something in it"),
+        Flag("--force", "Write to a DIR that is not empty, and bring it up to date"),
         quiet_option(),
     ],
-    help="Bring back what a run was and left: DIR/code, the code it ran with; DIR/logs, the logs of all its "
-    "attempts; DIR/outputs, what it wrote to $GOFER_OUTPUT_DIR; DIR/files, what it wrote beside its code. "
-    "Modes, times, links, empty folders and sparse files are as they were. What cannot be read is named, the "
-    "rest comes, and the exit status is 1.",
+    help="Bring back the parts of a run: DIR/code, the code it ran with; DIR/logs, the logs of all its "
+    "attempts; DIR/outputs, the files it wrote to $GOFER_OUTPUT_DIR; DIR/files, the files it wrote "
+    "beside its code. Modes, times, links, empty folders and sparse files are kept. When some files "
+    "cannot be read, gofer names them, brings the others, and exits with 1.",
 )

@@ -151,7 +151,7 @@ def parameters(most: str) -> list[click.Parameter]:
             default_text="newest first; rows of a group by number",
             metavar="NAME",
         ),
-        Flag("--reverse", "Turn the order round"),
+        Flag("--reverse", "Reverse the order"),
         Option(
             "--last --max last",
             "Only the N newest",
@@ -159,7 +159,7 @@ def parameters(most: str) -> list[click.Parameter]:
             type=click.IntRange(min=1),
             metavar="N",
         ),
-        Flag("--all", "All of them"),
+        Flag("--all", "Show all runs"),
         Flag("--everywhere", "Look in the stores for runs of other machines first"),
         Option("--export", "Write to a file instead: .csv, .tsv or .json", metavar="FILE"),
         json_option(f"Print a JSON array; `logs` are looked up for at most {_LOOKED_UP} runs"),

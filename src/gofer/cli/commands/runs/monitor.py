@@ -90,6 +90,6 @@ command = Command(
             metavar="N",
         ),
     ],
-    help="Stay with a run: say what it waits for, follow its log, and say how it ended. Ctrl-C stops the "
+    help="Follow a run: say what it waits for, print its log, and say how it ended. Ctrl-C stops the "
     "watching and leaves the run alone.",
 )

@@ -93,6 +93,6 @@ command = Command(
         Flag("--no-logs", "Neither fetch nor show logs"),
         json_option("Print JSON: one object, or an array of them for several runs; fetches no logs"),
     ],
-    help="Bring the logs of a run to assets/<id>/, print the last lines of rank 0, the paths of the logs, "
-    "and the facts. Without a run: `gofer list runs`.",
+    help="Bring the logs of a run to assets/<id>/; print the last lines of rank 0, the paths of the "
+    "logs, and the facts of the run. Without RUN, this is `gofer list runs`.",
 )

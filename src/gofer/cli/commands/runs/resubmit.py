@@ -87,8 +87,8 @@ command = Command(
         json_option("Print a JSON array of the runs"),
         quiet_option(),
     ],
-    help="Run again what was run before: the same command, resources and tags. A run that still lives is "
-    "stopped first. Says whether the code differs from the old run's.\n\n"
-    "With `--continue` what the old run wrote beside its code is there again, and so are its outputs; files "
-    "that the code has are those of the code, and are named.",
+    help="Run a run again: the same command, resources and tags. A run that has not ended is stopped first. "
+    "Says whether the code differs from that of the old run.\n\n"
+    "With `--continue` the new run starts with the outputs of the old run and with the files that the "
+    "old run wrote beside its code. A file that the code has too is that of the code, and gofer names it.",
 )

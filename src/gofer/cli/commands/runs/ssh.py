@@ -58,13 +58,13 @@ command = Command(
         click.Argument(["command"], nargs=-1, type=click.UNPROCESSED, metavar="[COMMAND…]"),
     ],
     help="Open a shell where a run runs: on its node, in its folder, with the environment of its rank 0, or "
-    "of the first rank on the node that is named. With a command, run that there instead, word for word, and "
-    "exit as it did.\n\n"
-    "\b\n"
+    "of the first rank on the node of `--node`. With a command, run the command there instead of a "
+    "shell, word for word, and exit as it did.\n\n\b\n"
     "  gofer ssh last\n"
     "  gofer ssh 9qd nvidia-smi\n"
     "  gofer ssh --node 1 9qd nvidia-smi\n"
     "  gofer ssh 9qd sh -c 'ps -ef | grep $USER'\n\n"
-    "The run itself goes on, and what was started so ends with it where the cluster or the kernel allows.",
+    "The run goes on when the shell ends. What the shell started ends with the run where the cluster or "
+    "the kernel allows it.",
     takes_command=True,
 )

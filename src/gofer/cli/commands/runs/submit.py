@@ -108,14 +108,15 @@ _WHAT = [
     ),
     Option(
         "--sync",
-        "Send outputs that fit this pattern to the store while it runs, not only at the end; '' for none",
+        "Send outputs that fit this pattern to the store while the run goes on, not only at its end; "
+        "'' for none",
         default_text="all outputs where nodes may be taken back, else none",
         multiple=True,
         metavar="PATTERN",
     ),
     Option(
         "--keep",
-        "Keep up to this much of what it writes beside its code; `none` for outputs only",
+        "Keep up to this much of what the run writes beside its code; `none` for outputs only",
         default_text="2GiB",
         metavar="SIZE",
     ),

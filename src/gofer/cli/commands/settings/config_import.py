@@ -110,9 +110,9 @@ command = Command(
         Flag("--dry-run", "Print what would be written, and write nothing"),
         json_option(),
     ],
-    help="Write what files of older tools say as gofer.yaml, and say of every key what became of it. Knows "
-    "the clusters, workspaces and accounts of ACT and quickdetection, jobs of the VS Code toolkit, "
-    "`xt_config.yaml` and Philly's settings. Without a file: that of AML_CONFIG_PATH, else those of "
-    "`aux_data/aml`. A gofer.yaml that is there is added to; names it has with other values are refused. "
-    "Secrets stay where they are.",
+    help="Convert files of older tools to gofer.yaml, and report what became of every key. Knows the "
+    "clusters, workspaces and accounts of ACT and quickdetection, jobs of the VS Code toolkit, "
+    "`xt_config.yaml` and Philly's settings. Without FILE, the file of AML_CONFIG_PATH or the files of "
+    "`aux_data/aml` are converted. An existing gofer.yaml keeps its keys; a name that it has with "
+    "another value is refused. Secrets stay where they are.",
 )

@@ -68,7 +68,8 @@ command = Command(
         target_option("Check this target too", default_text="the project's default target"),
         json_option(),
     ],
-    help="Check that gofer can work here: its folders, ledger, store, engine and targets. `gofer doctor "
-    "azure` checks what Azure needs: the login, the service, every target of the kind `azureml` and every "
-    "store of Azure, or one target and its stores. The exit status is 1 when a check fails.",
+    help="Check that gofer can work here: its folders, ledger, stores, queue and target. `gofer doctor "
+    "azure` checks what Azure needs: the login, the service, every target of the kind `azureml` "
+    "and every store of Azure, or one target and its stores. The exit status is 1 when a check "
+    "fails.",
 )

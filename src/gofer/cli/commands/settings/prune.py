@@ -154,8 +154,9 @@ command = Command(
         json_option("Print every item as JSON"),
         quiet_option(),
     ],
-    help="Remove what gofer keeps and no run needs any more: rooms of runs that have ended, copies of "
-    "mapped folders, agents of other versions, copies of logs, ended tokens. All of it can be made again. "
-    "Shows what it is and asks; without a terminal it needs `--yes`. Nothing of a run that has not ended is "
-    "touched. A place that cannot be asked is named and passed over, and the exit status is 1 then.",
+    help="Remove what gofer keeps and no run needs any more: what ended runs were given on clusters, "
+    "copies of mapped folders, agents of other versions, copies of logs, expired tokens. All of it "
+    "can be made again. Shows the list and asks; without a terminal it needs `--yes`. Nothing of a "
+    "run that has not ended is removed. A place that cannot be reached is named and skipped, and "
+    "the exit status is 1 then.",
 )
