@@ -89,6 +89,10 @@ def test_an_editable_install_and_a_path_variable_lead_to_the_copy(home: Home) ->
     home.environ["PYTHONPATH"] = f"{project}/src:/nonexistent"
     said = edit_while_held(home, "python", "scripts/t.py")
     assert said.startswith(copies) and said.endswith("as submitted\n")
+    (home.root / "by link").symlink_to(home.folder)
+    home.environ["PYTHONPATH"] = f"{home.root}/by link/src"
+    said = edit_while_held(home, "python", "scripts/t.py")
+    assert said.startswith(copies) and said.endswith("as submitted\n")
     del home.environ["PYTHONPATH"]
     site = make_environment(home.root / "env")
     home.environ["PATH"] = f"{home.root}/env/bin:" + home.environ["PATH"]
@@ -111,7 +115,7 @@ def test_what_leads_past_the_copy_is_named_with_its_cure(home: Home) -> None:
     script = home.folder / "scripts" / "t.py"
     script.write_text("print(1)")
     done = home.gofer("submit", "--wait", "python", str(script))
-    assert f"`{script}` is the file in your folder" in done.err
+    assert f"`{script}` is in your folder, not in the run's copy of it" in done.err
     assert "write `scripts/t.py`" in done.err
     (home.folder / "run.sh").write_text("true || pip install -q -e . && echo fine\n")
     done = home.gofer("submit", "--wait", "sh", "run.sh")

@@ -25,9 +25,9 @@ def lead_to_copy(
 ) -> Dict[str, str]:
     """The variables of a command whose code came from `origin` and is in the folder `copy` now.
 
-    An entry of a path list that lies in the project becomes that of the copy where the copy has it; one that
-    the snapshot left out stays. Behind the person's own entries, PYTHONPATH gets the folders of the copy that
-    stand in for editable installs of the project.
+    An entry of a path list that lies in the project, also by way of links, becomes that of the copy where the
+    copy has it; one that the snapshot left out stays. Behind the person's own entries, PYTHONPATH gets the
+    folders of the copy that stand in for editable installs of the project.
     """
     found = dict(environment)
     project = str(origin.get("folder") or "")
@@ -37,7 +37,7 @@ def lead_to_copy(
     linked = [str(one) for one in origin.get("environments") or ()]
     for name in PATH_LISTS:
         value = found.get(name)
-        if value and any(one in value for one in names):
+        if value:
             entries = [_lead(entry, names, linked, copy) for entry in value.split(os.pathsep)]
             found[name] = os.pathsep.join(entries)
     installed = find_editables(argv, found, project, [os.path.join(project, one) for one in linked])
@@ -48,13 +48,14 @@ def lead_to_copy(
 
 
 def _lead(entry: str, names: set[str], linked: Sequence[str], copy: str) -> str:
-    for project in names:
-        inside = below(os.path.normpath(entry), project) if os.path.isabs(entry) else None
-        if inside is None:
-            continue
-        place = os.path.normpath(os.path.join(copy, inside))
-        is_environment = any(inside == one or inside.startswith(one + "/") for one in linked)
-        return place if os.path.exists(place) and not is_environment else entry
+    for path in (os.path.normpath(entry), os.path.realpath(entry)) if os.path.isabs(entry) else ():
+        for project in names:
+            inside = below(path, project)
+            if inside is None:
+                continue
+            place = os.path.normpath(os.path.join(copy, inside))
+            is_environment = any(inside == one or inside.startswith(one + "/") for one in linked)
+            return place if os.path.exists(place) and not is_environment else entry
     return entry
 
 

@@ -16,7 +16,10 @@ INSTALLS = {
     "pip install -e .": True,
     "python -m pip install --quiet --editable '.[dev]'": True,
     "uv pip install -e . && python train.py": True,
+    "pip3.11 install -qe .": True,
+    "python setup.py develop": True,
     "pip install -r requirements.txt": False,
+    "pip install --no-deps -q wheel": False,
     "python -m venv env && env/bin/pip install -e .": False,
     "uv sync": False,
     "echo pip; train -e 5": False,
@@ -58,5 +61,77 @@ def test_an_environment_that_stays_behind_is_named_where_the_script_uses_it(tmp_
 
 def test_windows_line_ends_of_a_shell_script_are_named(tmp_path: Path) -> None:
     said, _, _ = use(tmp_path, "#!/usr/bin/env bash\r\necho one\r\n")
-    assert said[0].startswith("warning: `run.sh` has Windows line ends") and "sed -i" in said[1]
+    assert said[0] == "warning: `run.sh` has Windows line ends, which become part of its words"
+    assert "sed -i" in said[1]
     assert use(tmp_path, "echo one\necho two\r\n")[0] == []
+
+
+def said_of(
+    tmp_path: Path,
+    script: str,
+    *command: str,
+    setup: str | None = None,
+    env: dict[str, str] | None = None,
+    variables: dict[str, str] | None = None,
+) -> list[str]:
+    """What is said of a project with `a/conf.yaml`: FOLDER in the words below, and LINK leads to it."""
+    folder = tmp_path / "pröject one"
+    (folder / "a").mkdir(parents=True, exist_ok=True)
+    (folder / "a" / "conf.yaml").write_text("")
+    link = tmp_path / "link"
+    if not link.exists():
+        link.symlink_to(folder)
+
+    def fill(text: str) -> str:
+        return text.replace("FOLDER", str(folder)).replace("LINK", str(link))
+
+    (folder / "run.sh").write_text(fill(script))
+    said: list[str] = []
+    environ = {"HOME": str(tmp_path), "GOFER_HOME": str(tmp_path / "home"), "PATH": "/bin", "PWD": str(link)}
+    taken = take(folder, FileStore(tmp_path / "store", create=True), cache_dir=tmp_path / "cache")
+    with Session(folder, environ, say=said.append) as session:
+        words = tuple(fill(word) for word in command) or ("bash", "run.sh")
+        filled = {name: fill(value) for name, value in (env or {}).items()}
+        job = Job(command=words, setup=None if setup is None else fill(setup), env=filled)
+        shell = {name: fill(value) for name, value in (variables or {}).items()}
+        read_use(session, job, folder, taken, shell)
+    return said
+
+
+PAST_THE_COPY = {
+    "cd FOLDER\npython train.py\n": ("`run.sh` names", "write `.`"),
+    "python LINK/a/conf.yaml\n": ("`run.sh` names", "write `a/conf.yaml`"),
+    "cat 'FOLDER/a/conf.yaml';\n": ("`run.sh` names", "write `a/conf.yaml`"),
+    "# cd FOLDER\nls FOLDER2 /mnt/FOLDER FOLDER/not-there\n": None,
+}
+
+
+@pytest.mark.parametrize("script", PAST_THE_COPY)
+def test_a_script_that_leads_past_the_copy_is_named(tmp_path: Path, script: str) -> None:
+    said, expected = said_of(tmp_path, script), PAST_THE_COPY[script]
+    if expected is None:
+        assert said == []
+    else:
+        assert expected[0] in said[0] and "in your folder, not in the run's copy of it" in said[0]
+        assert expected[1] in said[1] and len(said) == 2
+
+
+def test_commands_set_ups_and_variables_that_lead_past_the_copy_are_named(tmp_path: Path) -> None:
+    assert "the command names" in said_of(tmp_path, "", "sh", "-c", "cd FOLDER && ls")[0]
+    assert "`LINK/a`".replace("LINK", f"{tmp_path}/link") in said_of(tmp_path, "", "ls", "--in=LINK/a")[0]
+    assert "the set-up names" in said_of(tmp_path, "", setup="cd LINK; make")[0]
+    assert "`CONF=" in said_of(tmp_path, "", env={"CONF": "FOLDER/a/conf.yaml"})[0]
+    assert "`ROOT=" in said_of(tmp_path, "", variables={"LS": ":", "ROOT": "LINK"})[0]
+    harmless = {"PWD": "FOLDER", "OLDPWD": "LINK/a", "DIRENV_FILE": "FOLDER/a", "PYTHONPATH": "FOLDER"}
+    assert said_of(tmp_path, "", variables=harmless) == []
+
+
+def test_a_build_folder_that_cmake_made_for_the_persons_folder_is_named(tmp_path: Path) -> None:
+    build = tmp_path / "pröject one" / "out" / "debug"
+    build.mkdir(parents=True)
+    (build / "CMakeCache.txt").write_text(f"# cache\nCMAKE_HOME_DIRECTORY:INTERNAL={tmp_path}/pröject one\n")
+    said = said_of(tmp_path, "cmake --build out/debug && ./prog\n")
+    assert "cmake made `out/debug/` for your folder" in said[0] and "/out/debug/" in said[1]
+    assert said_of(tmp_path, "./prog\n") == []
+    (build / "CMakeCache.txt").write_text("CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere\n")
+    assert said_of(tmp_path, "make -C out/debug\n") == []

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.core.editable import below, find_editables
+from gofer.core.editable import find_editables
 from gofer.node.project_environments import is_environment
-from gofer.ops.submission import entry_point
+from gofer.ops.submission import entry_point, paths_past_copy
 
 if TYPE_CHECKING:
     from gofer.model.job import Job
@@ -28,8 +28,11 @@ _MAKES_OWN = re.compile(
     r"\buv\s+(run|sync|venv|add|remove|pip)\b|\b(poetry|pdm|hatch|pixi)\s+(install|sync|add|env|config)\b"
     r"|-m\s+venv\b|\bvirtualenv\b"
 )
-_EDITABLE = re.compile(r"\b(?:uv\s+)?pip3?\s+install\b[^\n;&|]*?\s(?:-e|--editable)\b[^\n;&|'\"]*")
+_EDITABLE = re.compile(
+    r"\b(?:uv\s+)?pip[0-9.]*\s+install\b[^\n;&|]*?\s(?:-[a-zA-Z]*e|--editable)\b[^\n;&|'\"]*|\bsetup\.py\s+develop\b"
+)
 _ACTIVE_ONLY = re.compile(r"\bpoetry\s+install\b[^\n;&|'\"]*|\buv\s+sync\b[^\n;&|'\"]*--active\b[^\n;&|'\"]*")
+NO_VARIABLES: Mapping[str, str] = {}
 _OWN_FIRST = re.compile(r"-m\s+venv\b|\bvirtualenv\b|\buv\s+venv\b")
 
 
@@ -40,8 +43,13 @@ class ProjectUse(NamedTuple):
     imports: tuple[str, ...] = ()
 
 
-def read_use(session: Session, job: Job, folder: Path, taken: Snapshot) -> ProjectUse:
-    """What the run needs of the project, with a line for each thing that would lead past its copy."""
+def read_use(
+    session: Session, job: Job, folder: Path, taken: Snapshot, variables: Mapping[str, str] = NO_VARIABLES
+) -> ProjectUse:
+    """What the run needs of the project, with a line for each thing that would lead past its copy.
+
+    `variables` are those of the submitting shell that the run gets.
+    """
     text = _text(job, folder)
     found = [one for one in _environments(folder, job.workdir) if not taken.has(one)]
     installs = _installs(text, session.environ)
@@ -52,7 +60,9 @@ def read_use(session: Session, job: Job, folder: Path, taken: Snapshot) -> Proje
         )
         session.say("hint: leave it out; the run imports the project from its own copy without it")
     _name_windows_line_ends(session, job, folder)
-    _name_absolute_paths(session, job, folder, taken, found)
+    copy = paths_past_copy.copy_of(session, job, folder, taken, found)
+    paths_past_copy.name_first(session, job, copy, _script(job, folder), variables)
+    paths_past_copy.name_cmake_build(session, text, copy)
     _name_other_installs(session, job, folder, found)
     imports = () if not installs else (("src",) if (folder / "src").is_dir() else (".",))
     return ProjectUse(() if _MAKES_OWN.search(text) else tuple(found), imports)
@@ -69,12 +79,18 @@ def name_left_behind(session: Session, job: Job, folder: Path, use: ProjectUse) 
 
 def _text(job: Job, folder: Path) -> str:
     """The command, the set-up and the script that is started, as one text."""
-    parts = [" ".join(job.command), job.setup or ""]
-    script = entry_point.script_of(job.command)
-    for name in (script, job.command[0] if "/" in job.command[0] else None):
-        if name is not None:
-            parts.append(_read(folder / job.workdir / name))
-    return "\n".join(parts)
+    script = _script(job, folder)
+    return "\n".join([" ".join(job.command), job.setup or "", *(script[1:] if script else ())])
+
+
+def _script(job: Job, folder: Path) -> tuple[str, str] | None:
+    """The name and the text of the script that the command starts; None without one."""
+    program = job.command[0] if "/" in job.command[0] else None
+    for name in (entry_point.script_of(job.command), program):
+        text = _read(folder / job.workdir / name) if name is not None else ""
+        if name is not None and text:
+            return name, text
+    return None
 
 
 def _read(path: Path) -> str:
@@ -125,32 +141,9 @@ def _name_windows_line_ends(session: Session, job: Job, folder: Path) -> None:
     name = entry_point.script_of(job.command) if is_shell else program if "/" in program else None
     first, _, more = _read(folder / job.workdir / name).partition("\n") if name else ("", "", "")
     if more and first.endswith("\r") and (is_shell or first.startswith("#!")):
-        session.say(f"warning: `{name}` has Windows line ends, and its command will not be found")
+        effect = "which become part of its words" if is_shell else "and its interpreter will not be found"
+        session.say(f"warning: `{name}` has Windows line ends, {effect}")
         session.say(f"hint: `sed -i 's/\\r$//' {name}` removes them")
-
-
-def _name_absolute_paths(
-    session: Session, job: Job, folder: Path, taken: Snapshot, environments: Sequence[str]
-) -> None:
-    """Words of the command that name the person's own file where the copy has one too."""
-    names = {str(folder), os.path.realpath(folder)}
-    for word in job.command:
-        for path in (word, word.partition("=")[2]):
-            inside = _inside(path, names)
-            if inside is None or inside.partition("/")[0] in job.folders:
-                continue
-            is_environment = any(inside == one or inside.startswith(one + "/") for one in environments)
-            if not is_environment and os.path.exists(path) and taken.has(inside):
-                relative = os.path.relpath(inside, job.workdir)
-                session.say(f"warning: `{path}` is the file in your folder, not the run's copy of it")
-                session.say(f"hint: write `{relative}`, so that later edits do not reach the run")
-                return
-
-
-def _inside(path: str, names: set[str]) -> str | None:
-    if not os.path.isabs(path):
-        return None
-    return next((found for one in names if (found := below(os.path.normpath(path), one)) is not None), None)
 
 
 def _name_other_installs(session: Session, job: Job, folder: Path, environments: Sequence[str]) -> None:

@@ -243,7 +243,8 @@ def _send_code(session: Session, drawn: SubmissionDraft) -> SentCode:
     source = _source(drawn, drawn.code_folder)
     taken = code.take(session, source, drawn.store, target=drawn.target, without=drawn.job.folders)
     left_out.say(session, source, drawn.target, taken.remainder(), is_local=drawn.backend == "local")
-    use = project_use.read_use(session, drawn.job, drawn.code_folder, taken)
+    shell = launch.inherited(session.environ) if drawn.backend == "local" else {}
+    use = project_use.read_use(session, drawn.job, drawn.code_folder, taken, shell)
     backend = session.backend(drawn.target, drawn.placement)
     sees_folder = packages.sees_this_machine(backend)
     has_packages = packages.announce(session, drawn.job, backend, drawn.code_folder, taken)
