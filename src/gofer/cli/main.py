@@ -27,6 +27,7 @@ def entry() -> None:
         sys.stdout.flush()
     except OSError as error:
         status = _cannot_write(error, status)
+    _drop_unwritten_talk()
     gc.freeze()  # the interpreter need not search for cycles in what the system is about to take back
     sys.exit(status)
 
@@ -74,6 +75,14 @@ def _open_closed_streams() -> None:
             if opened != number:
                 os.close(opened)
             setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8", closefd=False))
+
+
+def _drop_unwritten_talk() -> None:
+    """A stderr that cannot be written is no failure; Python would end with status 120 for it."""
+    try:
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def _run(argv: list[str], notes: dict[str, object]) -> int:
