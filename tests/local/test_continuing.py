@@ -59,6 +59,26 @@ def test_a_run_whose_node_left_no_list_of_its_files(home: Home) -> None:
     assert os.readlink(home.run_folder(second) / "files/latest") == "ck/step"
 
 
+def test_what_was_too_much_to_keep_is_in_place(home: Home) -> None:
+    """And where the copy that has it is gone, the run says so and does not start without."""
+    script = (
+        "cat ck/step note 2>/dev/null; mkdir -p ck; echo step >> ck/step; echo changed >> note; "
+        "head -c 3000 /dev/zero > big"
+    )
+    (home.folder / "note").write_text("mine\n")
+    first = home.gofer("submit", "-Q", "--wait", "--keep", "2k", "sh", "-c", script).out.strip()
+    second, said = again(home, first, "--continue")
+    assert home.log(second).startswith("step\nmine\ngofer: more was written")
+    assert "the code has its own note" in said
+    (old,) = (home.engine / "kept").glob(f"{first}.*")
+    assert (old / "ck/step").read_text() == "step\n"
+    old.rename(old.with_name("elsewhere"))
+    third, _ = again(home, first, "--continue")
+    view = home.view(third)
+    assert (view["state"], view["reason"]) == ("failed", "staging")
+    assert f"is not on this machine; `gofer extract {first} DIR` brings them" in view["detail"]
+
+
 def test_each_row_continues_its_own(home: Home) -> None:
     """Also when only some are repeated, which have other numbers then."""
     words = ["submit", "-Q", "--no-code", "--wait", "--each", "x=0,1,2"]

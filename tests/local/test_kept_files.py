@@ -194,6 +194,46 @@ def test_what_passes_the_limit_stays_where_it_is(home: Home) -> None:
     assert (kept_of(home, whole["id"]).files, kept_of(home, whole["id"]).copy) == (4, None)
 
 
+def test_what_passes_the_limit_is_in_place_for_a_retry_too(home: Home) -> None:
+    """What the last attempt wrote wins, and what it removed is gone, over three attempts."""
+    script = (
+        "read n 2>/dev/null < ck/step || n=0; ls ck 2>/dev/null | tr '\\n' ' '; mkdir -p ck; "
+        "echo $((n + 1)) > ck/step; echo more >> ck/log; rm -f ck/big-*; ln -sf big-$n ck/latest; "
+        "head -c 3000 /dev/zero > ck/big-$n; [ $n = 2 ]"
+    )
+    run = with_code(home, "--keep", "2k", "--retries", "3", "sh", "-c", script)
+    assert (run["state"], len(run["attempts"])) == ("succeeded", 3)
+    assert home.log(run["id"]).startswith("big-1 latest log step gofer: more was written")
+    copy = Path(kept_of(home, run["id"], attempt=3).copy or "")
+    assert sorted(os.listdir(copy / "ck")) == ["big-2", "latest", "log", "step"]
+    assert (copy / "ck/log").read_text() == "more\n" * 3 and os.readlink(copy / "ck/latest") == "big-2"
+
+
+def test_outputs_that_cannot_be_moved_stay_in_the_copy(home: Home) -> None:
+    """As on a full disk: a file lies where the folder of kept files would be made."""
+    script = 'touch "$GOFER_RUN_DIR/files"; mkdir outputs; echo o > outputs/b; echo other > other'
+    for words in ((), ("--keep", "none")):
+        run = with_code(home, *words, "sh", "-c", script)
+        kept = kept_of(home, run["id"])
+        assert kept.copy is not None and (Path(kept.copy) / "outputs/b").read_text() == "o\n"
+        assert f"what could not be kept, on node 0: {kept.copy}" in home.gofer("q", run["id"]).out
+
+
+def test_folders_keep_their_modes_and_times(home: Home) -> None:
+    script = (
+        "mkdir -p deep/closed shared empty; echo x > deep/closed/x; echo y > shared/y; echo z > plain; "
+        "chmod 700 deep/closed empty; chmod 2750 shared; "
+        "touch -d 2020-01-02T03:04:05Z deep/closed shared empty"
+    )
+    run = with_code(home, "sh", "-c", script)
+    extracted = home.root / "extracted"
+    home.gofer("extract", run["id"], str(extracted))
+    for top in (home.run_folder(run["id"]) / "files", extracted / "files"):
+        for name, mode in (("deep/closed", 0o700), ("shared", 0o750), ("empty", 0o700)):
+            status = (top / name).stat()
+            assert (status.st_mode & 0o777, status.st_mtime) == (mode, 1577934245), (top, name)
+
+
 def test_the_rows_of_a_group_keep_so_much_together(home: Home) -> None:
     """The limit of the group is not that of a row: three rows of 3,000 bytes fit, and the fourth stays."""
     home.configure("job: {keep: 4k, keep_group: 9500}\n")

@@ -12,6 +12,7 @@ from gofer.node.kept.records import KeptFiles
 from gofer.ops.files.results import CameHome, NodeCopy, came_home
 from gofer.ops.runs.query import facts
 from gofer.ops.runs.view import run_json
+from gofer.storage.base import OnDisk
 
 RUN = "r261116-091233-k9qd4x"
 
@@ -35,6 +36,11 @@ def test_files_what_was_left_out_and_what_stayed(desk: Desk) -> None:
     assert CameHome(copies=(NodeCopy(0, "/kept/x", 1),)).short("k9qd4x") == (
         "more than `keep` allows stays on node 0 in /kept/x: `gofer extract k9qd4x DIR`"
     )
+    full = (("big", "No space left on device"), ("key.pem", "looks like a secret"))
+    assert CameHome(copies=(NodeCopy(0, "/kept/x", 1, has_failed=True),)).short("k9qd4x") == (
+        "what could not be kept stays on node 0 in /kept/x: `gofer extract k9qd4x DIR`"
+    )
+    assert CameHome(left_out=full).short("k9qd4x") == "could not be kept: big (No space left on device)"
     text = describe(facts(desk.session, row))
     for line in (
         "outputs    6 files, 3.0 KiB: a, b, c, ck/…, …",
@@ -49,6 +55,14 @@ def test_files_what_was_left_out_and_what_stayed(desk: Desk) -> None:
     assert document["outputs"] == {"files": 6, "bytes": 3072, "is_all": True}
     assert document["copies"] == [{"node": 1, "path": "/scratch/kept/x"}]
     assert (len(document["left_out"]), document["left_out_count"]) == (7, 30)
+
+
+def test_a_link_counts_without_the_file_it_leads_to(desk: Desk) -> None:
+    row = desk.add(make_record(RUN), state="succeeded")
+    desk.folder(RUN).output("big", b"x" * 1024)
+    assert isinstance(desk.store, OnDisk)
+    desk.store.path(f"{names.outputs_key(RUN)}/latest").symlink_to("big")
+    assert str(came_home(desk.store, row).outputs) == "2 files, 1.0 KiB: big, latest"
 
 
 def test_a_record_that_is_not_in_order_costs_nothing(desk: Desk) -> None:

@@ -140,11 +140,7 @@ def move(source: str, destination: str) -> None:
     still exists.
     """
     try:
-        os.rename(source, destination)
-        return
-    except (IsADirectoryError, NotADirectoryError):
-        remove_tree(destination)
-        os.rename(source, destination)
+        _put(source, destination)
         return
     except OSError as error:
         if error.errno != errno.EXDEV:
@@ -155,11 +151,20 @@ def move(source: str, destination: str) -> None:
             copy_tree(source, part, skips_special=True)
         else:
             copy_file(source, part)
-        os.replace(part, destination)
+        _put(part, destination)
     except OSError:
         remove_tree(part)
         raise
     remove_tree(source)
+
+
+def _put(source: str, destination: str) -> None:
+    """Rename on one disk; a file takes the place of a folder, and a folder that of a file."""
+    try:
+        os.rename(source, destination)
+    except (IsADirectoryError, NotADirectoryError):
+        remove_tree(destination)
+        os.rename(source, destination)
 
 
 def remove_tree(path: str) -> None:

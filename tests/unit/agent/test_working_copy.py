@@ -137,6 +137,9 @@ def test_a_move_to_another_disk_is_whole_and_takes_the_place_of_what_is_there(tm
         (tmp_path / "file").write_text("f")
         trees.move(str(tmp_path / "file"), str(destination / "x"))
         assert (destination / "x").read_text() == "f"
+        (tmp_path / "file").write_text("instead of a folder there")
+        trees.move(str(tmp_path / "file"), str(destination))
+        assert destination.read_text() == "instead of a folder there"
         (tmp_path / "file").write_text("in place of a folder")
         (tmp_path / "folder" / "y").mkdir(parents=True)
         trees.move(str(tmp_path / "file"), str(tmp_path / "folder"))

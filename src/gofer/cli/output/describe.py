@@ -74,7 +74,7 @@ def _came_home(facts: RunDetails) -> list[tuple[str, str]]:
     left_out = [printable(f"{path} ({why})") for path, why in found.left_out[:_MOST_LEFT_OUT]]
     if found.left_count > len(left_out):
         left_out.append(f"{found.left_count - len(left_out):,} more")
-    stays = [printable(f"more than `keep` allows, on node {one.node}: {one.path}") for one in found.copies]
+    stays = [printable(f"{one.what}, on node {one.node}: {one.path}") for one in found.copies]
     has_files = found.outputs.files or found.files.files or found.copies
     return [
         ("outputs", printable(str(found.outputs))),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import filecmp
 import os
 import stat
-from typing import Iterable, List, Optional, Set, Tuple
+from typing import Dict, Iterable, List, Optional, Set, Tuple
 
 from gofer.core import files, private_folder, run_layout, trees
 from gofer.core.launch import NodePlace
@@ -17,7 +17,7 @@ from gofer.core.states import Reason, State
 from gofer.node import continued_files, spawn, working_copy
 from gofer.node.events import Diary
 from gofer.node.folders.progress import Event
-from gofer.node.kept import copy_record, records, rules
+from gofer.node.kept import copy_record, records, rules, stayed
 from gofer.node.kept.carrier import CarriedCopy, FileCarrier, carried_paths, prefix_of
 from gofer.node.kept.copy_record import CopyRecord
 from gofer.node.kept.file_list import describe_files, list_folder
@@ -63,36 +63,41 @@ class FileKeeper:
         """
         try:
             self._staged = self._before = working_copy.scan(self._task.code) if staged is None else staged
-            earlier = self._earlier()
+            earlier, copy = self._earlier()
             # Links come last, so that no file is written through one.
             for one in sorted(earlier, key=lambda one: one.kind == records.LINK):
-                self._restore_one(one)
+                self._restore_one(one, copy)
             self._limit.counted = self._counted(earlier)
             if not earlier:
-                self._restored.update(continued_files.restore(self._task, self._place, self._staged))
+                tops = self._keeping.copies
+                self._restored.update(continued_files.restore(self._task, self._place, self._staged, tops))
         except OSError as error:
             words = f"the files of earlier attempts could not be put into the working folder: {error}"
             raise AttemptFailed(Verdict(State.FAILED, Reason.STAGING, words)) from error
         if self._restored:
             event("restored", files=len(self._restored))
 
-    def _earlier(self) -> List[KeptFile]:
-        """The list of the last attempt of this node that left one, here or brought from the store."""
+    def _earlier(self) -> Tuple[List[KeptFile], Optional[str]]:
+        """The list of the last attempt of this node that left one, here or brought from the store; and the
+        working copy of that attempt, if it stayed on this machine.
+        """
         place = self._place
-        if place.attempt == 1:
-            return []
-        keys = [run_layout.node_key(place.run_id, one, place.node) for one in range(place.attempt - 1, 0, -1)]
-        for key in [*keys, ""]:
+        attempts = range(place.attempt - 1, 0, -1)
+        keys = [(run_layout.node_key(place.run_id, one, place.node), [one]) for one in attempts]
+        for key, numbers in [*keys, ("", list(attempts))] if keys else []:
             try:
                 with open(os.path.join(self._task.store, key, run_layout.FILE_LIST), "rb") as file:
-                    listed = records.decode_list(file.read())
+                    listed = list(records.decode_list(file.read()))
             except OSError:
                 continue
-            return [one for one in listed if one.place == records.FILES]
-        return []
+            copy = stayed.find(self._keeping.copies, place.run_id, numbers, place.node)
+            places = (records.FILES,) if copy is None else (records.FILES, records.COPY)
+            return [one for one in listed if one.place in places], copy
+        return [], None
 
-    def _restore_one(self, one: KeptFile) -> None:
-        path, code = self._own_path(one.path), os.path.realpath(self._task.code)
+    def _restore_one(self, one: KeptFile, copy: Optional[str]) -> None:
+        path = one.path if one.place == records.COPY else self._own_path(one.path)
+        code = os.path.realpath(self._task.code)
         whole = os.path.join(code, path)
         above = os.path.dirname(whole)
         if not (os.path.realpath(above) + "/").startswith(code + "/"):
@@ -103,6 +108,9 @@ class FileKeeper:
         elif one.target is not None:
             trees.remove_tree(whole)
             os.symlink(one.target, whole)
+        elif one.place == records.COPY:
+            trees.remove_tree(whole)
+            stayed.take(os.path.join(copy or "", one.path), whole)
         else:
             source = os.path.join(self._top, one.path)
             trees.remove_tree(whole)
@@ -114,8 +122,8 @@ class FileKeeper:
 
     def _counted(self, earlier: List[KeptFile]) -> int:
         """How much of the files of an earlier attempt counted against the limits."""
-        sizes = [one.size for one in earlier if not self._rules.is_output(self._own_path(one.path))]
-        return sum(sizes)
+        kept = [one for one in earlier if one.place == records.FILES]
+        return sum(one.size for one in kept if not self._rules.is_output(self._own_path(one.path)))
 
     def _own_path(self, stored: str) -> str:
         prefix = run_layout.node_files_path(self._place.node, "")
@@ -200,9 +208,11 @@ class FileKeeper:
         self.changes = changes if self._before is self._staged else working_copy.compare(self._staged, now)
         found = rules.choose(self._rules, now, changes)
         wanted, too_much, limit = self._limit.divide(found)
+        folders = self._folders_of(wanted)
         listed, failed = self._move(wanted)
+        self._dress(folders)
         copy = None
-        if (too_much or failed) and self._rules.limit:
+        if failed or (too_much and self._rules.limit):
             copy = self._stay()
         elif self._is_resumed:
             listed += self._moved_before(listed)
@@ -213,8 +223,8 @@ class FileKeeper:
             self._say_in_log(_limit_words(limit, lost, copy))
         left = [*((one.path, rules.TOO_MUCH) for one in lost), *failed, *found.left]
         if copy:
-            stayed = [*(one.path for one in too_much), *(path for path, _ in failed)]
-            listed += describe_files(copy, stayed, records.COPY)
+            staying = [*(one.path for one in too_much), *(path for path, _ in failed)]
+            listed += describe_files(copy, staying, records.COPY)
         self._write_list([*listed, *self._outputs()])
         return _sums(wanted, failed, left, copy)
 
@@ -245,6 +255,30 @@ class FileKeeper:
         if self._place.nodes > 1 and not one.is_folder:
             name = self._without_double(one.path)
         return records.describe(records.FILES, name, status, target)
+
+    def _folders_of(self, wanted: Iterable[Candidate]) -> Dict[str, os.stat_result]:
+        """The folders of the copy that these are in, with what they are before anything is moved."""
+        found: Dict[str, os.stat_result] = {}
+        for one in wanted:
+            path = one.path if one.is_folder else os.path.dirname(one.path)
+            while path and path not in found:
+                try:
+                    found[path] = os.lstat(os.path.join(self._task.code, path))
+                except OSError:
+                    break
+                path = os.path.dirname(path)
+        return found
+
+    def _dress(self, folders: Dict[str, os.stat_result]) -> None:
+        """Give folders below `files/` the modes and times of the copy's. Their owner can enter each."""
+        for path, status in folders.items():
+            whole = os.path.join(self._top, run_layout.node_files_path(self._place.node, path))
+            try:
+                if stat.S_ISDIR(os.lstat(whole).st_mode):
+                    os.chmod(whole, status.st_mode & 0o1777 | 0o700)
+                    os.utime(whole, ns=(status.st_atime_ns, status.st_mtime_ns))
+            except OSError:
+                continue  # the files are there, which counts more
 
     def _rename(self, source: str, destination: str) -> None:
         try:
@@ -304,7 +338,7 @@ class FileKeeper:
     def _stay(self) -> Optional[str]:
         """Move the copy to where it outlives the run; None where there is no such place."""
         place = self._place
-        name = f"{place.run_id}.{place.attempt}.{place.node}"
+        name = stayed.name_of(place.run_id, place.attempt, place.node)
         for top in self._keeping.copies:
             path = os.path.join(top, name)
             try:

@@ -21,6 +21,7 @@ _GROUP_LIMIT_BYTES = 20 * 1024**3
 _MOST_BYTES = 50 * 1024**3
 
 SECRET = "looks like a secret"
+SPECIAL = "is neither a file nor a link"
 TOO_MUCH = "more than may be kept"
 
 
@@ -120,7 +121,7 @@ def choose(rules: KeepRules, now: Contents, changes: Changes) -> KeptSelection:
             elif junk.is_junk_file(name) or path in rules.mapped:
                 continue
             elif not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
-                found.left.append((path, "is neither a file nor a link"))
+                found.left.append((path, SPECIAL))
                 continue
             elif looks_like_secret(path):
                 found.left.append((path, SECRET))

@@ -5,18 +5,21 @@ From the run's folder; asks no cluster. Counting stops early where there is very
 
 from __future__ import annotations
 
+import os
+import stat
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.core import run_layout as names
 from gofer.errors import StoreError
 from gofer.node.kept.records import KeptFiles, decode_kept
-from gofer.node.kept.rules import TOO_MUCH
+from gofer.node.kept.rules import SECRET, SPECIAL, TOO_MUCH
 from gofer.ops.runs import run_folder
+from gofer.storage.base import OnDisk
 from gofer.text import format_local_time, format_size
 
 if TYPE_CHECKING:
-    from gofer.storage.base import Store
+    from gofer.storage.base import ObjectInfo, Store
     from gofer.tracking.ledger import RunRow
 
 _MOST_COUNTED = 20_000
@@ -50,12 +53,19 @@ class LeftFiles(NamedTuple):
 class NodeCopy(NamedTuple):
     """A working copy that stayed on a node, since it holds more than may be kept.
 
-    `attempt` is the last of the run, whose list of files says what is to be fetched from the copy.
+    `attempt` is the last of the run, whose list of files says what is to be fetched from the copy. With
+    `has_failed` files could not be kept for another reason, such as a full disk.
     """
 
     node: int
     path: str
     attempt: int
+    has_failed: bool = False
+
+    @property
+    def what(self) -> str:
+        """What stays there."""
+        return "what could not be kept" if self.has_failed else "more than `keep` allows"
 
 
 class CameHome(NamedTuple):
@@ -80,7 +90,7 @@ class CameHome(NamedTuple):
             more = "" if self.outputs.is_all and self.files.is_all else "more than "
             words.append(f"{more}{_count(files)}, {size}: `gofer extract {name} DIR`")
         fetches = "" if words else f": `gofer extract {name} DIR`"
-        words += [f"more than `keep` allows stays on node {one.node} in {one.path}" for one in self.copies]
+        words += [f"{one.what} stays on node {one.node} in {one.path}" for one in self.copies]
         if self.copies:
             words[-1] += fetches
         return "; ".join([*words, *self._losses()])
@@ -90,6 +100,10 @@ class CameHome(NamedTuple):
         lost = [path for path, why in self.left_out if why == TOO_MUCH]
         names = ", ".join(lost[:_MOST_NAMES]) + (", …" if len(lost) > _MOST_NAMES else "")
         words = [f"not kept, as it is more than `keep` allows: {names}"] if lost else []
+        if not self.copies:
+            failed = [f"{path} ({why})" for path, why in self.left_out if _is_failure(why)]
+            more = ", …" if len(failed) > _MOST_NAMES else ""
+            words += [f"could not be kept: {', '.join(failed[:_MOST_NAMES])}{more}"] if failed else []
         return [*words, *([self.last_durable] if self.last_durable else [])]
 
 
@@ -144,7 +158,13 @@ def copies_of(store: Store, row: RunRow) -> tuple[NodeCopy, ...]:
 def _copies(store: Store, row: RunRow, kept: dict[int, KeptFiles]) -> tuple[NodeCopy, ...]:
     stayed = {node: found.copy for node, found in kept.items() if found.copy is not None}
     attempt = _last_attempt(store, row) if stayed else 0
-    return tuple(NodeCopy(node, path, attempt) for node, path in stayed.items())
+    failed = {node for node in stayed if any(_is_failure(why) for _, why in kept[node].left)}
+    return tuple(NodeCopy(node, path, attempt, node in failed) for node, path in stayed.items())
+
+
+def _is_failure(why: str) -> bool:
+    """Whether a file was to be kept, and the system did not let it be."""
+    return why not in (SECRET, SPECIAL, TOO_MUCH)
 
 
 def _last_attempt(store: Store, row: RunRow) -> int:
@@ -170,14 +190,22 @@ def _count_below(store: Store, prefix: str) -> LeftFiles:
         for info in store.list(prefix):
             if files == _MOST_COUNTED or time.monotonic() > deadline:
                 return LeftFiles(files, size, tuple(shown), is_all=False, newest=newest)
-            files, size = files + 1, size + info.size
+            files, size = files + 1, size + _own_size(store, info)
             newest = max(newest or 0.0, float(info.modified))
             first, slash, _ = info.key[len(prefix) + 1 :].partition("/")
             if len(shown) <= _MOST_NAMES:
                 shown[first + slash] = None
-    except StoreError:
+    except (OSError, StoreError):
         return LeftFiles(files, size, tuple(shown), is_all=False, newest=newest)
     return LeftFiles(files, size, tuple(shown), newest=newest)
+
+
+def _own_size(store: Store, info: ObjectInfo) -> int:
+    """Without the file that a link leads to."""
+    if not isinstance(store, OnDisk):
+        return info.size
+    status = os.lstat(store.path(info.key))
+    return 0 if stat.S_ISLNK(status.st_mode) else status.st_size
 
 
 def _count(files: int) -> str:

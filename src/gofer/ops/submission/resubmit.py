@@ -17,7 +17,7 @@ from gofer.core.states import State
 from gofer.errors import CheckFailed, Interrupted, SnapshotError, StoreError, TargetGone, UsageError
 from gofer.model.job import Array
 from gofer.model.run import RestoreFrom, RunRecord
-from gofer.node.kept.records import FILES
+from gofer.node.kept.records import COPY, FILES
 from gofer.ops.runs.adopt import OURS, is_adopted
 from gofer.ops.runs.observe import refresh
 from gofer.ops.runs.run_folder import decode
@@ -237,7 +237,7 @@ def _kept_by_code(session: Session, row: RunRow, new: RunRow) -> tuple[str, ...]
     try:
         store = session.runs_in(row.store)
         code = {os.fsdecode(entry.path) for entry in load(store.get_range, new.snapshot).entries}
-        listed = {one.path for one in lists_of(store, row.id) if one.place == FILES}
+        listed = {one.path for one in lists_of(store, row.id) if one.place in (FILES, COPY)}
     except (ManifestError, StoreError):
         return ()
     return tuple(sorted(listed & code))
