@@ -147,3 +147,21 @@ def test_values_of_a_secret_file_are_masked_in_all_that_gofer_prints_of_a_log(ho
     record = json.loads((home.run_folder(run) / "attempts/1/node-0/exit.json").read_text())
     assert masked.strip() in json.dumps(record)
     assert CANARY not in json.dumps(record)
+
+
+def test_the_lines_of_a_secret_reach_no_record_and_no_terminal(home: Home, tmp_path: Path) -> None:
+    """`q --lines` and `why` show the end of a log, which may begin in the middle of a key."""
+    lines = [f"{CANARY}-{number}" for number in range(4)]
+    key = tmp_path / "key"
+    key.write_text("\n".join(lines) + "\n")
+    words = ("submit", "-Q", "--no-code", "-e", f"KEY=${{file:{key}}}", "sh", "-c", 'echo "$KEY"; exit 3')
+    run = home.gofer(*words).out.strip()
+    home.wait(run)
+    for shown in (
+        ["q", "--lines", "2", run],
+        ["why", run],
+        ["logs", "--tail", "1", run],
+        ["q", "--json", run],
+    ):
+        assert CANARY not in home.gofer(*shown, status=None).out, shown
+    assert CANARY not in (home.run_folder(run) / "attempts/1/node-0/exit.json").read_text()

@@ -120,15 +120,31 @@ def read_lines(data: bytes) -> Iterator[dict[str, Any]]:
             yield value
 
 
-def tail_lines(path: str, count: int, *, most: int = 16384) -> list[str]:
+def _unchanged(before: bytes, data: bytes) -> bytes:
+    return data
+
+
+def tail_lines(
+    path: str,
+    count: int,
+    *,
+    most: int = 16384,
+    clean_after: Callable[[bytes, bytes], bytes] = _unchanged,
+    margin: int = 0,
+) -> list[str]:
     """The last `count` lines of a log, each as a terminal would show it. Reads at most `most` bytes; empty
     when the log cannot be read.
+
+    `clean_after` gets up to `margin` bytes before those, and those, and returns what the lines are made of.
     """
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - most))
-            data = file.read(most)
+            start = max(0, size - most)
+            first = max(0, start - margin)
+            file.seek(first)
+            before = file.read(start - first)
+            data = clean_after(before, file.read(most))
     except OSError:
         return []
     lines = last_states(data).decode("utf-8", "replace").split("\n")

@@ -350,7 +350,7 @@ class Node:
     def _last_lines(self, log: str, count: int) -> list[str]:
         """For a record, which no secret may reach."""
         mask = self.task.private.mask()
-        return [mask.clean_text(line) for line in files.tail_lines(log, count)]
+        return files.tail_lines(log, count, clean_after=mask.clean_after, margin=mask.margin)
 
     def _judge(self, outcome: ProcessesOutcome) -> Verdict:
         limit_s, kills = self.task.request["time_limit_s"], self._heartbeat.kills

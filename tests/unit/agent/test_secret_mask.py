@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gofer.core import run_layout
+from gofer.core import files, run_layout
 from gofer.core.secrets.mask import NO_SECRETS, SecretMask
 from gofer.core.secrets.run_secrets import Private
 from gofer.node.uploader.run_folder import Outbox
@@ -35,6 +35,28 @@ def test_a_secret_becomes_stars_of_its_length_and_short_values_stay() -> None:
 def test_a_secret_with_quotes_is_found_in_a_record_too() -> None:
     mask = SecretMask(['pass"word\n12'])
     assert b"word" not in mask.clean(rb'{"tail":["pass\"word\n12"]}')
+
+
+KEY = "-----BEGIN KEY-----\nfirst-dummy-line\nlast-dummy-line\n-----END KEY-----\n"
+
+
+def test_the_lines_of_a_secret_are_masked_where_a_log_shows_some_of_them() -> None:
+    """Of a log with a key in it, the last lines are shown, or one by one in a record."""
+    shown = SecretMask([KEY]).clean(b"x last-dummy-line\n-----END KEY-----\n")
+    assert shown == b"x ***************\n-----END KEY-----\n"
+    assert SecretMask([KEY]).clean(KEY.encode()) == b"*" * len(KEY)
+
+
+def test_blanks_around_a_secret_do_not_hide_it() -> None:
+    assert SecretMask([f" {SECRET}\n"]).clean(LINE) == MASKED
+
+
+def test_a_secret_in_which_the_last_lines_begin_is_masked(tmp_path: Path) -> None:
+    mask, log = SecretMask([SECRET]), tmp_path / "rank-0.log"
+    log.write_bytes(LINE * 3)
+    for most in range(1, len(LINE)):
+        (shown,) = files.tail_lines(str(log), 1, most=most, clean_after=mask.clean_after, margin=mask.margin)
+        assert f"{shown}\n" == MASKED[-most:].decode()
 
 
 @given(st.lists(st.integers(0, len(LINE) * 3), max_size=6))

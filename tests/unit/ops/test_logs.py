@@ -11,7 +11,8 @@ from unit.ops.desk import Desk
 from unit.ops.run_folders import make_group, make_record
 
 from gofer.errors import UnknownName, UsageError
-from gofer.ops.logs import logs
+from gofer.ops.logs import log_bytes, log_choice, logs
+from gofer.tracking.ledger import RunRow
 
 RUN = "r261116-091233-k9qd4x"
 
@@ -156,6 +157,29 @@ def test_follow_a_rank_that_never_was(desk: Desk) -> None:
     many_logs(desk)
     with pytest.raises(UnknownName, match="no log of rank 9 in attempt 2"):
         list(logs.follow(desk.session, row, rank=9))
+
+
+SECRET = b"dummy-token-1234"
+
+
+def run_with_secret(desk: Desk) -> RunRow:
+    desk.environ["MY_TOKEN"] = SECRET.decode()
+    return desk.add(make_record(job={"env": {"TOKEN": "${env:MY_TOKEN}"}}))
+
+
+def test_a_secret_in_which_the_end_of_a_log_begins_is_masked(desk: Desk) -> None:
+    row = run_with_secret(desk)
+    bar = b"=" * (log_bytes.TAIL_LIMIT - 5)
+    desk.folder(RUN).log(SECRET + bar)
+    assert logs.tail(desk.session, row, lines=1) == b"*" * 5 + bar
+
+
+def test_a_secret_is_masked_in_a_copy_of_the_services_log(desk: Desk, tmp_path: Path) -> None:
+    row = run_with_secret(desk)
+    copy = tmp_path / "std_log.txt"
+    copy.write_bytes(b"got " + SECRET + b"\n")
+    shown = log_choice.tail(desk.session, row, log_choice.Which(), lines=5, native=[copy])
+    assert shown == b"got ****************\n"
 
 
 def test_fetch_brings_logs_events_and_ends_and_returns_the_logs(desk: Desk, tmp_path: Path) -> None:

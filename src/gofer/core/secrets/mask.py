@@ -7,6 +7,7 @@ characters are not masked: they would match parts of unrelated words.
 from __future__ import annotations
 
 import bisect
+import itertools
 import json
 from typing import Any, BinaryIO, Iterable, Iterator, List, Mapping, Tuple
 
@@ -24,7 +25,7 @@ class SecretMask:
     """
 
     def __init__(self, values: Iterable[str]) -> None:
-        found = {value for value in values if len(value) >= LEAST_LENGTH}
+        found = {form for value in values for form in _forms(value) if len(form) >= LEAST_LENGTH}
         # In a JSON record, a secret with quotes or similar characters appears in its escaped form.
         found.update(json.dumps(value)[1:-1] for value in list(found))
         self._secrets = sorted(value.encode("utf-8", "surrogateescape") for value in found)
@@ -43,9 +44,14 @@ class SecretMask:
             cleaned[start:end] = b"*" * (end - start)
         return data if cleaned is None else bytes(cleaned)
 
-    def clean_text(self, text: str) -> str:
-        """Like `clean`, for text that was decoded from a log."""
-        return self.clean(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
+    def clean_after(self, before: bytes, data: bytes) -> bytes:
+        """Like `clean`, and masks secrets that begin in `before`, the `margin` bytes before the data."""
+        return self.clean(before + data)[len(before) :]
+
+    @property
+    def margin(self) -> int:
+        """How many bytes of a secret can stand before any place in a log."""
+        return self._margin
 
     def _held_back(self, data: bytes) -> int:
         """How many bytes at the end may be the beginning of a secret whose rest has not arrived yet."""
@@ -100,6 +106,17 @@ class SecretMask:
             return b"", recent, given
         first = max(0, end - self._margin)
         return self.clean(recent)[given:end], recent[first:], end - first
+
+
+def _forms(value: str) -> Iterator[str]:
+    """The value as a log may show it: complete, without blanks around it, and each of its lines alone."""
+    yield value
+    stripped = value.strip()
+    yield stripped
+    if "\n" in stripped or "\r" in stripped:
+        from gofer.core.secrets.values import MOST_VALUES, values_in
+
+        yield from itertools.islice(values_in("", value.encode("utf-8", "surrogateescape")), MOST_VALUES)
 
 
 class MaskedPieces:

@@ -43,6 +43,12 @@ def read_tail(store: Store, key: str, lines: int) -> tuple[int, bytes]:
     return start, b"".join(reversed(pieces))
 
 
+def read_before(store: Store, key: str, end: int, length: int) -> bytes:
+    """Up to `length` bytes that end at `end`; b"" when absent."""
+    length = min(length, end)
+    return _get(store, key, end - length, length) if length > 0 else b""
+
+
 def read_forward(store: Store, key: str, start: int = 0) -> Iterator[bytes]:
     """The bytes from `start` to the end as it is when reached, in chunks; nothing when absent."""
     while piece := _get(store, key, start, CHUNK):

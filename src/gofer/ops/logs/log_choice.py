@@ -44,7 +44,7 @@ def tail(session: Session, row: RunRow, which: Which, *, lines: int, native: Seq
     if end or not which.may_be_the_services:
         return last_states(end)
     if native and which.rank == 0:
-        return last_states(service_logs.copied_tail(native[0], lines))
+        return last_states(mask_of(session, row).clean(service_logs.copied_tail(native[0], lines)))
     return b"".join(_asked(session, row, lambda: iter([_tail(session, row, lines, which.rank)])))
 
 

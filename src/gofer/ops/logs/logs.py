@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gofer.core import run_layout as names
 from gofer.errors import BackendError, CredentialError, StoreError, UnknownName, UsageError
 from gofer.model.ids import short_id
-from gofer.ops.logs.log_bytes import read_forward, read_tail
+from gofer.ops.logs.log_bytes import read_before, read_forward, read_tail
 from gofer.ops.runs.run_secrets import mask_of
 
 if TYPE_CHECKING:
@@ -102,7 +102,9 @@ def tail(
     log = _chosen(session, row, rank, node, attempt)
     if log is None:
         return b""
-    return mask_of(session, row).clean(read_tail(session.runs_in(row.store), log.key, lines)[1])
+    store, mask = session.runs_in(row.store), mask_of(session, row)
+    start, end = read_tail(store, log.key, lines)
+    return mask.clean_after(read_before(store, log.key, start, mask.margin), end)
 
 
 def read(
