@@ -19,6 +19,7 @@ TORCHRUN = "#!/bin/bash\nset -e\n# torchrun in a comment\nexport A=1\nexec uv ru
         ("bash -lc 'cd x && /opt/bin/mpirun -np 2 ./solver'", ("`bash -c`", "mpirun")),
         ("env A=b bash -euo pipefail -c 'accelerate  launch x.py'", ("`bash -c`", "accelerate launch")),
         ("sh -c 'python -u -m torch.distributed.run x.py'", ("`sh -c`", "torch.distributed.run")),
+        ("sh -c 'timeout 1h python -mtorch.distributed.run x.py'", ("`sh -c`", "torch.distributed.run")),
         ("bash run.sh 8", ("`run.sh`", "torchrun")),
         ("./run.sh 8", ("`./run.sh`", "torchrun")),
         ("bash absent.sh", None),

@@ -28,7 +28,7 @@ _COMMENT = re.compile(r"(?:^|(?<=\s))#.*", re.MULTILINE)
 _LAUNCHER = re.compile(
     r"(?:^|(?<=[\s;&|(\"'`/]))"
     r"(torchrun|mpirun|mpiexec|horovodrun|deepspeed|srun|accelerate\s+launch|(?:fabric|lightning)\s+run"
-    r"|python[0-9.]*\s[^\n;&|]*-m\s+torch\.distributed\.(?:run|launch))(?=[\s\"'\\]|$)",
+    r"|python[0-9.]*\s[^\n;&|]*-m\s*torch\.distributed\.(?:run|launch))(?=[\s\"'\\]|$)",
     re.MULTILINE,
 )
 
@@ -85,4 +85,4 @@ def _read(path: Path) -> str | None:
 
 def _name(words: str) -> str:
     """`torchrun`, `accelerate launch`, `torch.distributed.run`."""
-    return words.split()[-1] if words.startswith("python") else " ".join(words.split())
+    return words.split()[-1].removeprefix("-m") if words.startswith("python") else " ".join(words.split())
