@@ -116,6 +116,25 @@ def test_why_names_the_packages_of_node(home: Home) -> None:
     assert "include" not in home.gofer("why", "last").out
 
 
+def test_why_names_what_configure_made(home: Home) -> None:
+    """`./configure` writes files that projects ignore, and make needs them."""
+    (home.folder / "Makefile").write_text("check: config.h ; cat config.h\n")
+    (home.folder / "config.h").write_text("x\n")
+    (home.folder / ".gitignore").write_text("config.h\n")
+    home.gofer("submit", "-Q", "--wait", "make", "check", status=None)
+    assert (
+        "`config.h` is in the project and was left out by the line `config.h`"
+        in home.gofer("why", "last").out
+    )
+    (home.folder / ".gitignore").write_text("/Makefile\n")
+    for words in (["make"], ["make", "check"]):
+        home.gofer("submit", "-Q", "--wait", *words, status=None)
+        why = home.gofer("why", "last").out
+        assert "`Makefile` is in the project and was left out by the line `/Makefile`" in why
+    done = home.gofer("submit", "--wait", "--include", "Makefile", "make", "never-there", status=None)
+    assert (done.status, "include" in home.gofer("why", "last").out) == (2, False)
+
+
 def test_patterns_take_files_along_but_no_secrets(home: Home, project: Path) -> None:
     home.configure("include: [data/more/, '*.jpg', '*.pem', '.en*']\n")
     done = home.gofer("submit", "-f", "find", ".", "-type", "f")

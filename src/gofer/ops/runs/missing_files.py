@@ -26,6 +26,11 @@ _NODE_MODULE = re.compile(r"Cannot find (?:module|package) '(?P<module>[^']+)'")
 # A command that no folder of PATH has; `npm run` adds those of the packages to PATH.
 _COMMAND = re.compile(r"(?:^|[:\s])(?P<command>[\w.@-]+): (?:command )?not found")
 _NODE_PACKAGES = "node_modules"
+# What make says without its file, or without one that `./configure` has made.
+_TARGET = re.compile(
+    r"make(?:\[\d+\])?: \*\*\* (?:No rule to make target '(?P<target>[^']+)'|.*no makefile found)"
+)
+_MAKEFILES = ("Makefile", "makefile", "GNUmakefile")
 
 
 def explain_missing(session: Session, record: RunRecord, lines: Iterable[str]) -> str | None:
@@ -34,7 +39,8 @@ def explain_missing(session: Session, record: RunRecord, lines: Iterable[str]) -
     Looks at the project as it is now; None where the project is not on this machine.
     """
     text = [line.strip() for line in lines]
-    paths = [*_paths(text, record.job.workdir), *_node_paths(text, record.job.workdir)]
+    workdir = record.job.workdir
+    paths = [*_paths(text, workdir), *_node_paths(text, workdir), *_make_paths(text, workdir)]
     modules = [found["module"].split(".") for line in text for found in _MODULE.finditer(line)]
     if record.code is None or not (paths or modules) or not Path(record.code.folder).is_dir():
         return None
@@ -90,6 +96,15 @@ def _node_paths(lines: Iterable[str], workdir: str) -> Iterator[str]:
         parts = [one for one in os.path.normpath(workdir).split("/") if one != "."]
         for most in range(len(parts), -1, -1):
             yield "/".join([*parts[:most], _NODE_PACKAGES, name])
+
+
+def _make_paths(lines: Iterable[str], workdir: str) -> Iterator[str]:
+    """The file that make has no rule for, and then the file with the rules."""
+    for line in lines:
+        found = _TARGET.search(line)
+        if found is not None:
+            yield from _paths([f"{found['target']}: not found"] if found["target"] else [], workdir)
+            yield from (os.path.normpath(os.path.join(workdir, name)) for name in _MAKEFILES)
 
 
 def _explain_path(path: str, found: Remainder) -> str | None:

@@ -36,7 +36,7 @@ _ENDED_BADLY = (State.FAILED.value, State.LOST.value)
 _MOST_REASONS = 12
 _TAIL_LINES = 20
 # Lines that may name a file or a module that was not there.
-_MISSING = ("No such file", "not found", "No module", "Cannot find")
+_MISSING = ("No such file", "not found", "No module", "Cannot find", "No rule to make", "no makefile found")
 
 
 class LifeSigns(NamedTuple):
