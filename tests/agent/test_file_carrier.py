@@ -76,9 +76,9 @@ def test_more_than_is_kept_is_said_once_and_outputs_are_carried(tmp_path: Path) 
         rounds.carry()
     assert found(Path(copy.top)) == {"outputs/o": "o" * 100}
     assert warnings == [
-        "100 B are written beside the code, and `keep` is 10 B: at the end outputs are kept first and then "
-        "the newest files, up to 50.0 GiB (`keep_most`). To keep all of it, submit with `--keep 1KiB`, or "
-        'write `outputs: ["ck ü/"]`'
+        "the command wrote 100 B beside the code, and `keep` is 10 B: at the end, outputs are kept first, "
+        "then the newest files, up to 50.0 GiB (`keep_most`). To keep all of it, submit with `--keep 1KiB`, "
+        'or write `outputs: ["ck ü/"]`'
     ]
 
 

@@ -305,7 +305,7 @@ def test_what_one_node_sent_another_has_as_it_was(spec: dict[str, Any], tmp_path
     (one / OUTPUTS / "run.sh").chmod(0o755)
     assert Outputs(str(one), open_objects(spec), ()).finish(RUN) == []
     words = bring(spec, two)
-    assert words.startswith("gofer: brought back 5 files of the outputs, 4,900,000 bytes, in ")
+    assert words.startswith("gofer: restored 5 files of the outputs, 4,900,000 bytes, in ")
 
     def told(spool: Path) -> dict[str, tuple[bytes, int, bool]]:
         return {
@@ -378,7 +378,7 @@ def test_what_was_brought_is_sent_only_if_it_changed(azurite: Azurite, tmp_path:
 
 
 def test_nothing_to_bring(azurite: Azurite, tmp_path: Path) -> None:
-    assert "brought back 0 files of the outputs, 0 bytes" in bring(blobs(azurite), tmp_path / "spool")
+    assert "restored 0 files of the outputs, 0 bytes" in bring(blobs(azurite), tmp_path / "spool")
     assert restore.read(str(tmp_path / "spool")) == (True, {})
 
 
@@ -403,7 +403,7 @@ def test_a_store_that_refuses_is_a_failure_and_no_empty_folder(azurite: Azurite,
         line.faults = lambda request: Fault("status", status=403) if "last.ckpt" in request.path else None
         words = bring(spec, tmp_path / "two")
         assert words.startswith(
-            "FolderFailed the outputs of earlier attempts could not be brought from the store"
+            "FolderFailed the outputs of earlier attempts could not be restored from the store"
         )
         assert "`last.ckpt`" in words
         assert restore.read(str(tmp_path / "two")) is None
@@ -417,11 +417,11 @@ def test_a_store_that_is_away_is_waited_for(azurite: Azurite, tmp_path: Path) ->
         Outputs(str(tmp_path / "one"), open_objects(spec), ()).finish(RUN)
         # Which the client itself does not try again.
         line.faults = lambda request: Fault("status", status=409) if line.injected < 3 else None
-        assert "brought back 40 files" in bring(spec, tmp_path / "two")
+        assert "restored 40 files" in bring(spec, tmp_path / "two")
         assert line.injected == 3
 
 
 def test_who_wants_it_to_stop_is_heard(azurite: Azurite, tmp_path: Path) -> None:
     words = bring(blobs(azurite), tmp_path / "spool", keep_on=False)
-    assert words == "FolderStopped while the outputs of earlier attempts were brought\n"
+    assert words == "FolderStopped while the outputs of earlier attempts were restored\n"
     assert restore.read(str(tmp_path / "spool")) is None

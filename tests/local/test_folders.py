@@ -153,7 +153,7 @@ def test_code_that_was_sent_with_such_a_folder_in_it_is_not_hidden(file_desk: Fo
     other = json.loads(file_desk.gofer("resubmit", "-Q", "--json", "--same-code", "-t", "box", old).out)
     done = file_desk.wait(_id(other))[0]
     assert (done["state"], done["reason"]) == ("failed", "staging")
-    assert "the code that was sent has a `data` of its own" in done["detail"]
+    assert "the code of the run already has a `data`" in done["detail"]
 
 
 def test_a_repeated_run_has_the_folders_it_had(file_desk: FolderDesk) -> None:

@@ -16,7 +16,7 @@ def test_a_file_that_was_there_before_is_replaced_and_named(desk: FolderDesk) ->
     desk.put({"metrics.csv": b"epoch1\n", "same.txt": b"same\n"}, folder="out")
     done = desk.run("sh", "-c", "echo epoch2 > out/metrics.csv; echo same > out/same.txt; echo n > out/new")
     assert (done["state"], desk.stored("out")["metrics.csv"]) == ("succeeded", b"epoch2\n")
-    assert "replaced `metrics.csv` of `out` in the store, which had been there and differed" in done["detail"]
+    assert "replaced `metrics.csv` of `out` in the store, which had other contents" in done["detail"]
     assert done["detail"].count("`") == 4, "same.txt is the same, and new is new"
     assert "replaced `metrics.csv`" in desk.gofer("q", done["id"]).out
 
@@ -40,7 +40,7 @@ def test_files_that_came_or_changed_meanwhile_stay_and_both_are_kept(desk: Folde
     assert found[f"large.{run}.bin"] == bytes(5_000_000)
     assert done["state"] == "succeeded"
     assert (
-        "changed in the store meanwhile, and stayed" in done["detail"]
+        "changed in the store during the run, and was not replaced" in done["detail"]
         and f"`old.{run}.csv`" in done["detail"]
     )
 

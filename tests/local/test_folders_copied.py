@@ -217,7 +217,7 @@ def test_the_time_limit_counts_while_the_folder_is_brought(slow: tuple[FolderDes
     proxy.faults = lambda request: Fault("stall") if request.path.partition("?")[0].endswith("/x") else None
     done = desk.run("--time-limit", "2s", "true")
     assert (done["state"], done["reason"]) == ("failed", "time-limit")
-    assert done["detail"] == done["why"] == "the time limit came while the folder `data` was brought"
+    assert done["detail"] == done["why"] == "the time limit was reached while the folder `data` was prepared"
 
 
 def test_a_line_that_cuts_answers_short_harms_nothing(slow: tuple[FolderDesk, Proxy]) -> None:
@@ -246,9 +246,9 @@ def test_a_store_that_is_away_fails_the_run_and_says_which(tmp_path: Path, azuri
     assert (done["state"], done["reason"], done["exit_code"]) == ("failed", "staging", None)
     where = f"{desk.blob.url}/me/data"
     assert done["detail"].startswith(
-        f"the folder `data` could not be brought from {where}: connection refused"
+        f"the folder `data` could not be read from {where}: connection refused"
     )
-    assert done["detail"].endswith(f"; `gofer ls {where}` asks the store from here")
+    assert done["detail"].endswith(f"; `gofer ls {where}` lists it from here")
     assert desk.environ["DUMMY_KEY"] not in json.dumps(done)
     desk.close()
 
@@ -263,7 +263,7 @@ def test_a_store_whose_folder_went_while_the_run_waited_fails_it(file_desk: Fold
     gate.touch()
     done = file_desk.wait(second)[0]
     assert (done["state"], done["reason"]) == ("failed", "staging")
-    assert f"the store's folder {file_desk.root}/blobs is not there" in done["detail"]
+    assert f"the store's folder {file_desk.root}/blobs does not exist" in done["detail"]
 
 
 def test_a_name_that_no_file_can_have_is_named(azurite: Azurite, azure_desk: FolderDesk) -> None:

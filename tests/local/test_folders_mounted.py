@@ -219,7 +219,7 @@ def test_what_was_written_and_cannot_be_sent_is_kept(watched: tuple[FolderDesk, 
     done = desk.wait(run_id)[0]
     kept = desk.engine / "unsent" / f"{run_id}.1.0.data"
     assert done["detail"].endswith(
-        f"1 of the files written there are not in the store; what was written is kept in {kept}"
+        f"1 of the files written there are not in the store; the unsent files are in {kept}"
     )
     assert [path.read_text() for path in kept.glob("vfs/**/result")] == ["precious\n"]
 

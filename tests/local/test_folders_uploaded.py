@@ -130,7 +130,7 @@ def test_what_cannot_be_sent_fails_the_run_and_is_kept(watched: tuple[FolderDesk
     assert (done["state"], done["reason"]) == ("failed", "staging")
     kept = desk.engine / "unsent" / f"{done['id']}.1.0.out"
     where = f"{desk.blob.url}/me/out"
-    assert done["detail"].startswith(f"what it left in `out` did not reach {where}: `result`: ")
+    assert done["detail"].startswith(f"the files in `out` were not sent to {where}: `result`: ")
     assert done["detail"].endswith(f"; it is kept in {kept}")
     assert (kept / "result").read_text() == "result"
 
@@ -142,8 +142,8 @@ def test_a_run_that_failed_anyway_also_says_that_its_files_were_not_sent(
     proxy.faults = lambda request: Fault("status", 403) if "/me/out/" in request.path else None
     done = desk.run("sh", "-c", "echo x > out/result; exit 7")
     assert (done["reason"], done["exit_code"]) == ("exit-code", 7)
-    assert done["detail"].startswith("rank 0 exited with 7; what it left in `out` did not reach ")
-    assert done["why"].startswith("exited with 7; what it left in `out` did not reach ")
+    assert done["detail"].startswith("rank 0 exited with 7; the files in `out` were not sent to ")
+    assert done["why"].startswith("exited with 7; the files in `out` were not sent to ")
 
 
 def test_who_wants_the_end_at_once_does_not_wait_for_the_store(watched: tuple[FolderDesk, Proxy]) -> None:

@@ -125,7 +125,7 @@ def test_the_time_limit_is_kept_while_mpirun_prepares(desk: Home, program: str) 
     words = ("submit", "-Q", "--no-code", "--wait", "--time-limit", "2s", "--launcher", "mpi", program)
     run = desk.gofer(*words, env=slow_mpirun(desk), status=None).out.strip()
     assert desk.view(run)["reason"] == "time-limit"
-    assert desk.view(run)["detail"] == "the time limit came while mpirun prepared the ranks"
+    assert desk.view(run)["detail"] == "the time limit was reached while mpirun prepared the ranks"
 
 
 def test_an_mpirun_that_fails_is_quoted(desk: Home, program: str) -> None:

@@ -45,7 +45,7 @@ def test_packages_are_built_once_and_fetched_from_the_store(desk: Desk) -> None:
         said[target] = (desk.folder / f"out-{target}/logs/1/node-0/setup.log").read_text()
     assert "the packages are in the store for later runs" in said["gpu"]
     for target in ("itp", "vc"):
-        assert "as an earlier run built them, from the store" in said[target]
+        assert "built by an earlier run, from the store" in said[target]
         assert "pip install" not in said[target]
     assert package_endings(desk) == {"tar.gz", "used"}
     # `prune` goes by the last use, which is now.

@@ -230,7 +230,7 @@ def test_a_build_that_fails_says_why_and_leaves_nothing(home: Home) -> None:
     (home.folder / "requirements.txt").write_text("alpha\nnosuchpackage\n")
     failed = run(home, "--packages", "auto", "--wheels", "wheels", "true", status=1)
     assert (failed["state"], failed["reason"]) == ("failed", "set-up")
-    assert "the packages of requirements.txt could not be had" in failed["why"]
+    assert "the packages of requirements.txt could not be installed" in failed["why"]
     assert "nosuchpackage" in failed["why"]
     assert environments(home) == []
     (home.folder / "environment.yml").write_text("dependencies: []\n")
@@ -293,7 +293,7 @@ def test_a_full_disk_is_named_and_nothing_half_stays(home: Home) -> None:
 
 def test_a_missing_module_or_python_leads_to_packages(home: Home) -> None:
     (home.folder / "mine.py").touch()
-    words = "`nosuchmodule` is not installed there: `--packages auto` installs what"
+    words = "`nosuchmodule` is not installed on the node: `--packages auto` installs what"
     failed = run(home, "python", "-c", "import nosuchmodule", status=1)
     assert f"exited with 1; {words} a requirements.txt lists" in failed["why"]
     assert words in home.gofer("why", failed["id"]).out

@@ -161,7 +161,7 @@ def test_the_extras_of_the_project_that_a_line_names_are_asked_for(
             "`--wheels FOLDER` builds without one",
         ),
         ("a tool\nthat names no fault\n\n", "that names no fault"),
-        ("", "it said nothing"),
+        ("", "it printed nothing"),
     ],
 )
 def test_the_words_of_a_tool_that_say_why_it_failed(said: str, error: str) -> None:

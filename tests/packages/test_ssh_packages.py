@@ -42,7 +42,7 @@ def test_the_packages_of_the_code_are_there_unless_told_otherwise(home: Home, ss
     home.gofer("extract", again, "two")
     assert not (home.folder / "two/logs/1/node-0/setup.log").exists()
     plain = home.gofer("submit", "--wait", "--json", "--packages", "none", "python3", "-c", show, status=1)
-    words = "`alpha` is not installed there: `--packages auto` installs what requirements.txt lists"
+    words = "`alpha` is not installed on the node: `--packages auto` installs what requirements.txt lists"
     assert words in json.loads(plain.out)["why"]
     (used,) = (ssh_boxes.boxes["boxb"].home / ".gofer").glob("engine/*/packages/*/used")
     os.utime(used, (1000, 1000))

@@ -79,7 +79,7 @@ def test_one_said_nothing(room: Room) -> None:
     tell(room, 1, record("succeeded"), None)
     _, line = end(room, status=137)
     assert line is not None and (line["state"], line["reason"]) == ("lost", "node-failure")
-    assert line["detail"] == "node 1 did not say how it ended, and srun exited with 137"
+    assert line["detail"] == "node 1 left no record of its end, and srun exited with 137"
 
 
 def test_what_slurm_ends_is_slurms_to_say(room: Room) -> None:

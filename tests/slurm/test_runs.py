@@ -178,7 +178,7 @@ def test_an_agent_that_is_killed_is_a_lost_run(desk: Desk) -> None:
     run = desk.submit("sh", "-c", "kill -9 $PPID; sleep 300")
     (done,) = desk.wait(run)
     assert (done["state"], done["reason"]) == ("lost", "node-failure")
-    assert done["detail"] == "node 0 did not say how it ended, and srun exited with 137"
+    assert done["detail"] == "node 0 left no record of its end, and srun exited with 137"
 
 
 def test_a_job_that_slurm_forgot_is_told_by_its_folder(desk: Desk, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_refused_job_is_a_failed_run(desk: Desk) -> None:
 def test_an_array_larger_than_the_site_takes_is_refused(desk: Desk) -> None:
     numbers = ",".join(str(number) for number in range(10002))
     said = desk.gofer("submit", "--no-code", "--each", f"x={numbers}", "echo", "{x}", status=1).err
-    assert "the array has 10002 rows and this site takes 10001 (MaxArraySize)" in said
+    assert "the array has 10002 rows, but this site accepts 10001 (MaxArraySize)" in said
 
 
 def test_a_script_that_cannot_find_the_agent_says_where_to_look(desk: Desk) -> None:

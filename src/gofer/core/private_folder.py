@@ -23,7 +23,7 @@ def make(path: str, *, owned: int = 1) -> None:
     The last `owned` folders of the path must belong to the user. Others lose all rights on the folder itself.
     On the folders above it they lose the right to write, with which they could replace the folder.
     """
-    with suppress(FileExistsError):  # a file in its place has words of its own
+    with suppress(FileExistsError):  # `_close` below refuses a path that is a file, with a clear message
         make_missing(path)
     _close(path, others_may=0o000)
     for _ in range(owned - 1):
@@ -32,9 +32,11 @@ def make(path: str, *, owned: int = 1) -> None:
 
 
 def make_missing(path: Union[str, os.PathLike[str]]) -> None:
-    """Make the folder and its missing parents, 0700 at any umask; a folder that is there stays as it is.
+    """Make the folder and its missing parents with mode 0700, whatever the umask is. Existing folders stay as
+    they are.
 
-    Idempotent. os.makedirs gives its mode to the last folder only: the others are as open as the umask.
+    Idempotent. os.makedirs would give the mode to the last folder only, and the mode of the umask to the
+    others.
     """
     try:
         os.mkdir(path, 0o700)
@@ -50,11 +52,13 @@ def make_missing(path: Union[str, os.PathLike[str]]) -> None:
             os.mkdir(path, 0o700)
         except FileExistsError:
             if not os.path.isdir(path):
-                raise  # not another process that made it at the same moment
+                raise  # else another process made the folder at the same moment
 
 
 def close_to_writers(path: Union[str, os.PathLike[str]]) -> None:
-    """Take the right to write in the folder, if it is there, from others. ForeignFolder when it is theirs."""
+    """Take the right to write in the folder from other users. ForeignFolder when the folder belongs to
+    another user. Nothing happens when the folder is absent.
+    """
     try:
         _close(os.fspath(path), others_may=0o055)
     except FileNotFoundError:

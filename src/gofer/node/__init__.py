@@ -1,4 +1,4 @@
-"""One attempt on one node: code, folders, packages, processes, and what they write.
+"""One attempt on one node: code, folders, packages, processes, and the files that these write.
 
 Standard library only, Python 3.8 and newer: see gofer.core.
 """

@@ -1,6 +1,6 @@
-"""Background processes that a command left running: which they are, and the sentence that names them.
+"""Find the background processes that a command left running, and write a sentence that names them.
 
-Only names of programs and scripts are given, never arguments: an argument may hold a secret.
+The sentence has only names of programs and scripts, never arguments: an argument may hold a secret.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gofer.core.states import State
 from gofer.node import process_cleanup
 from gofer.node.verdict import Verdict
 
-# A helper that ends within this time after its command is nobody's lost work.
+# A process that ends within this time after the command was not doing lasting work, and is not reported.
 GRACE_S = 0.2
 _LOOK_S = 0.01
 _MOST_NAMES = 3
@@ -29,17 +29,18 @@ _MODULE = re.compile(r"[A-Za-z_][\w.]*")
 
 
 def children_of_this_process(spared: Collection[int]) -> set[processes.ProcessIdentity]:
-    """Every process below this one that has not ended, without those spared and what is below them."""
+    """Every live descendant of this process, without the processes `spared` and their descendants."""
     table = processes.all_processes()
     found = processes.descendants(os.getpid(), table, spared=spared)
     return {processes.ProcessIdentity(pid, table[pid].start) for pid in found if table[pid].state not in "ZX"}
 
 
 def left_running(known: Collection[processes.ProcessIdentity], *, spared: Collection[int]) -> list[str]:
-    """The names of the processes below this one that live on for GRACE_S, sorted; blocks at most that long.
+    """The names, sorted, of descendants of this process that are still alive after GRACE_S. Blocks for that
+    long at most.
 
-    `known` are processes that are expected to live, such as a service that set-up started; what is below
-    them is expected too.
+    `known` are processes that are expected to stay, such as a service that set-up started. Their descendants
+    are expected too.
     """
     if not process_cleanup.has_children():
         return []
@@ -58,7 +59,9 @@ def is_library_helper(argv: Sequence[str]) -> bool:
 
 
 def describe(names: Sequence[str], command: Sequence[str], *, succeeded: bool) -> Optional[str]:
-    """The sentence that names them, after a success with how to wait for them; None without names."""
+    """The sentence that names the processes; after a success it also says how to wait for them. None without
+    names.
+    """
     if not names:
         return None
     count = len(names)
@@ -70,7 +73,7 @@ def describe(names: Sequence[str], command: Sequence[str], *, succeeded: bool) -
 def name_in(
     found: Verdict, names: Sequence[str], command: Sequence[str], note: Callable[..., None]
 ) -> Verdict:
-    """The verdict with the processes that the command left behind in its words, and an event of them."""
+    """Add the sentence about the processes to the verdict, and note an event."""
     words = describe(names, command, succeeded=found.state == State.SUCCEEDED)
     if words is not None:
         note("left-running", names=list(names[:_MOST_NOTED]), count=len(names))
@@ -78,7 +81,7 @@ def name_in(
 
 
 def name_process(pid: int) -> str:
-    """The script that an interpreter runs, else the program; the kernel's own word where it hides both."""
+    """The script that an interpreter runs, else the program; a phrase when the process hides both."""
     try:
         folder = os.readlink(f"/proc/{pid}/cwd")
     except OSError:
@@ -96,7 +99,7 @@ def _words(pid: int) -> List[str]:
 
 
 def name_command(argv: Sequence[str], folder: str) -> str:
-    """As `name_process` for a process with these words that works in this folder; empty for no words."""
+    """Like `name_process`, for a command line and its working folder; empty for an empty command line."""
     program = _plain(os.path.basename(argv[0])) if argv else ""
     return _plain(_script(argv[1:], folder) or "") or program if _is_interpreter(program) else program
 
@@ -106,7 +109,9 @@ def _is_interpreter(program: str) -> bool:
 
 
 def _script(words: Sequence[str], folder: str) -> Optional[str]:
-    """The first word that names a file, options and their values aside; other words may be anything."""
+    """The first word that names a file, after options and their values. Other words are never returned, since
+    they may hold anything.
+    """
     is_value = False
     for at, word in enumerate(words):
         if word == "-m":
@@ -124,7 +129,7 @@ def _script(words: Sequence[str], folder: str) -> Optional[str]:
 
 
 def _plain(name: str) -> str:
-    """A name as it may stand in a record: of one line, bounded, without what a terminal obeys."""
+    """A name that is safe in a record: one line, of limited length, without control characters."""
     shown = "".join(letter if letter.isprintable() and letter != "`" else "?" for letter in name)
     return shown if len(shown) <= _LONGEST_NAME else shown[: _LONGEST_NAME - 1] + "…"
 
@@ -133,9 +138,9 @@ def _list(names: Iterable[str]) -> str:
     counts: dict[str, int] = {}
     for name in names:
         counts[name] = counts.get(name, 0) + 1
-    told = [f"`{name}`" if count == 1 else f"`{name}` ({count})" for name, count in counts.items()]
-    more = len(told) - _MOST_NAMES
-    return ", ".join(told[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    shown_names = [f"`{name}`" if count == 1 else f"`{name}` ({count})" for name, count in counts.items()]
+    more = len(shown_names) - _MOST_NAMES
+    return ", ".join(shown_names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _advice(command: Sequence[str]) -> str:

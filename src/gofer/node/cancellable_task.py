@@ -1,7 +1,8 @@
-"""Long work of an agent, done by a child process: the agent can hear a request to stop meanwhile, and end it.
+"""Do long work of an agent in a child process, so that the agent can handle a request to stop and end the
+work.
 
-The child says what it has done in lines of JSON. It holds nothing of the agent's: not its connection to the
-supervisor, not its locks.
+The child reports progress in lines of JSON. It inherits neither the agent's connection to the supervisor nor
+its locks.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from gofer.objects.facts import ObjectsError
 
 
 class ChoreFailed(Exception):
-    """The work could not be done; in words for the person whose run it is."""
+    """The work failed. The text is for the person whose run it is."""
 
 
 class ChoreStopped(Exception):
-    """The work was ended before it was done, because `keep_on` said so."""
+    """The work was ended early, because `keep_on` returned False."""
 
 
 def do(work: Callable[[Say], None], *, hear: Say, keep_on: Callable[[int], bool]) -> None:
-    """Do `work` in a child, and return when it is done; what it says goes to `hear`.
+    """Do `work` in a child process, and wait for it. `hear` gets the messages that the work sends.
 
-    `keep_on` waits for a while, no longer than until the descriptor it is given can be read; False ends the
-    child at once. ChoreStopped then, ChoreFailed when the work raised or its process was killed. Only where
-    this process has no other threads.
+    `keep_on(fd)` waits a moment, or until `fd` can be read. If it returns False, the child is ended at once,
+    and ChoreStopped is raised. ChoreFailed when the work raised an error or its process was killed. This
+    process must have no other threads, since it forks.
     """
     reader, writer = os.pipe()
     pid = os.fork()
@@ -72,11 +73,11 @@ def _end(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
     except (ProcessLookupError, ChildProcessError):
-        pass  # it was collected with the agent's other children
+        pass  # it was reaped together with the agent's other children
 
 
 def _be_child(work: Callable[[Say], None], writer: int) -> NoReturn:
-    """Nothing may return into the agent's code."""
+    """In the forked child. Nothing may return into the agent's code."""
 
     def say(message: Dict[str, Any]) -> None:
         data = json.dumps(message).encode("ascii") + b"\n"
@@ -84,7 +85,7 @@ def _be_child(work: Callable[[Say], None], writer: int) -> NoReturn:
             data = data[os.write(writer, data) :]
 
     try:
-        _let_go(writer)
+        _drop_inherited(writer)
         work(say)
         say({"done": True})
     except BaseException as error:
@@ -96,8 +97,10 @@ def _be_child(work: Callable[[Say], None], writer: int) -> NoReturn:
         os._exit(0)
 
 
-def _let_go(writer: int) -> None:
-    """A request to stop is the agent's to hear, and the end of its connection must mean the agent's end."""
+def _drop_inherited(writer: int) -> None:
+    """Drop what was inherited from the agent: its signal handlers, since requests to stop are for the agent,
+    and its open files, since a closed connection must mean that the agent ended.
+    """
     from gofer.core.processes import close_all_but
 
     gc.enable()

@@ -1,7 +1,7 @@
-"""A cgroup for each started run where the machine allows one: the surest way to end all its processes.
+"""Give each agent a cgroup where the machine allows it: the surest way to end all processes of a run.
 
-Only version 2 with `cgroup.kill` is used (Linux 5.14). Without permission to make one, callers fall back to
-sessions, parentage and the run id in the environment.
+This needs version 2 with `cgroup.kill` (Linux 5.14) and permission to create groups. Elsewhere callers find
+processes by session, parent and the run id in the environment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PROBE = "gofer-probe-"
 
 
 def find_parent() -> str | None:
-    """The folder under which this process may make cgroups, or None."""
+    """The folder in which this process may create cgroups; None when there is none."""
     mount = _mount_point()
     own = _own_group()
     if mount is None or own is None:
@@ -28,7 +28,7 @@ def find_parent() -> str | None:
     try:
         for name in os.listdir(parent):
             if name.startswith(_PROBE) and not os.path.exists(f"/proc/{name[len(_PROBE) :]}"):
-                remove(os.path.join(parent, name))  # of a process that was killed while it looked
+                remove(os.path.join(parent, name))  # left by a process that was killed during this check
         os.mkdir(probe)
         usable = os.access(os.path.join(probe, "cgroup.kill"), os.W_OK)
         os.rmdir(probe)
@@ -61,7 +61,7 @@ def _own_group(pid: int | None = None) -> str | None:
 
 
 def create(path: str) -> str | None:
-    """Make the group, or take one left by an earlier start; None when the machine refuses."""
+    """Create the group, or reuse one that an earlier start left; None when the machine refuses."""
     try:
         os.mkdir(path)
     except FileExistsError:
@@ -72,7 +72,7 @@ def create(path: str) -> str | None:
 
 
 def join(path: str) -> bool:
-    """Move the calling process into the group; False when it is not there or the machine refuses."""
+    """Move the calling process into the group; False when the group is absent or the machine refuses."""
     try:
         fd = os.open(os.path.join(path, "cgroup.procs"), os.O_WRONLY | os.O_CLOEXEC)
     except OSError:
@@ -87,7 +87,7 @@ def join(path: str) -> bool:
 
 
 def remove(path: str) -> None:
-    """Remove the group if nothing is in it."""
+    """Remove the group if it is empty. Errors are ignored."""
     try:
         os.rmdir(path)
     except OSError:
@@ -103,7 +103,9 @@ def members(path: str) -> list[int]:
 
 
 def group_of(pid: int, prefix: str) -> str | None:
-    """The folder of a process's group; None when it is gone, or the group's name does not begin so."""
+    """The folder of a process's group; None when the process is gone or the group's name does not begin with
+    `prefix`.
+    """
     mount, own = _mount_point(), _own_group(pid)
     if mount is None or own is None or not os.path.basename(own).startswith(prefix):
         return None
@@ -111,14 +113,14 @@ def group_of(pid: int, prefix: str) -> str | None:
 
 
 def leave(prefix: str) -> None:
-    """Move the caller up, out of a group whose name begins so."""
+    """If the caller's group has a name with this prefix, move the caller to the group above."""
     mount, own = _mount_point(), _own_group()
     if mount is not None and own is not None and os.path.basename(own).startswith(prefix):
         join(os.path.join(mount, os.path.dirname(own).lstrip("/")))
 
 
 def kill_others(path: str, *, spared: Collection[int], timeout_s: float = 10.0) -> None:
-    """End every process in the group but the caller and those spared."""
+    """End every process in the group except the caller and `spared`. Blocks for `timeout_s` at most."""
     kept = {os.getpid(), *spared}
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
@@ -134,7 +136,9 @@ def kill_others(path: str, *, spared: Collection[int], timeout_s: float = 10.0) 
 
 
 def kill(path: str, *, timeout_s: float = 10.0) -> bool:
-    """End every process in the group and remove it; True when nothing is left."""
+    """End every process in the group, and remove the group; False when it is still there after `timeout_s`.
+    Blocks.
+    """
     deadline = time.monotonic() + timeout_s
     while True:
         try:

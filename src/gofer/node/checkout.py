@@ -1,8 +1,8 @@
-"""Puts the files of a snapshot into a folder, byte for byte, or leaves nothing.
+"""Restore the files of a snapshot into a folder, byte for byte, or leave nothing.
 
-The manifest may come from anyone, so it is treated as hostile: names are checked by `manifest`, every piece
-of content is checked against its hash before it is written, files are only ever created anew and links are
-made last, so that no write can pass through one.
+Anyone may have written the manifest, so it is treated as hostile. `manifest` checks the names, and every
+piece of content is checked against its hash before it is written. Files are always newly created, and links
+are made last, so that no write can go through a link.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CONTINUE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _Folder = Union[str, "os.PathLike[str]"]
-# Where the bytes of a blob go: entries, and the number of the piece in each.
+# Where the bytes of a blob are written: entries, and the number of the piece in each entry.
 _Uses = Dict[str, List[Tuple[ManifestEntry, int]]]
 
 
 class CheckoutError(Exception):
-    """The snapshot cannot be put there; what failed and on what."""
+    """The snapshot cannot be restored. The text says what failed, and on which file or folder."""
 
 
 class Restored(NamedTuple):
-    """What is in the folder now; `reused` when it was there already."""
+    """What is in the folder now. `reused`: the snapshot was there already."""
 
     files: int
     size: int
@@ -42,12 +42,13 @@ class Restored(NamedTuple):
 def restore(
     source: Union[_Folder, Read], snapshot_id: str, destination: _Folder, *, times_key: Optional[str] = None
 ) -> Restored:
-    """Put a snapshot into `destination`, which must be absent, empty, or an earlier restore of the same one.
+    """Restore a snapshot into `destination`, which must be absent, empty, or a restore of the same snapshot.
 
-    `source` is the folder of a store or a callable that reads from one. `times_key` names the object with the
-    times and permission bits of the files; without one, files are as new as the copy. Blocks. The folder
-    appears whole or not at all, whatever is killed; the file `<destination>.snapshot` beside it says what it
-    holds, and a second call, at once or later, finds it and does nothing. CheckoutError otherwise.
+    `source` is the folder of a store or a callable that reads from a store. `times_key` names the object with
+    the times and permission bits of the files; without it, files get the current time. Blocks. The folder
+    appears complete or not at all, whatever is killed. The file `<destination>.snapshot` beside it names the
+    snapshot, and a second call, even at the same time, finds the file and does nothing. CheckoutError when
+    the snapshot cannot be restored.
     """
     target = os.path.abspath(os.fspath(destination))
     if _is_restored(target, snapshot_id):
@@ -64,14 +65,14 @@ def restore(
 
 
 def folder_reader(folder: _Folder) -> Read:
-    """Reads the objects of a store that is a folder; ManifestError for one that is not there."""
+    """A reader for a store that is a folder. The reader raises ManifestError for an object that is absent."""
     root = os.fspath(folder)
 
     def read(key: str, start: int, length: int) -> bytes:
         try:
             with open(os.path.join(root, key), "rb", buffering=0) as file:
                 file.seek(start)
-                # Never more than is there, since a read allocates what it is asked for.
+                # A read allocates the length it is given, so never ask for more than the file has.
                 return _read_fully(file.read, min(length, max(os.fstat(file.fileno()).st_size - start, 0)))
         except FileNotFoundError as error:
             raise ManifestError(f"the store {root} has no {key}") from error
@@ -90,7 +91,7 @@ def _read_fully(read: Callable[[int], Optional[bytes]], length: int) -> bytes:
 
 
 def _is_restored(target: str, snapshot_id: str) -> bool:
-    """Whether this snapshot is there already; CheckoutError when something else is."""
+    """Whether the folder already holds this snapshot; CheckoutError when it holds something else."""
     try:
         if not os.listdir(target):
             # An empty folder may be a restored empty snapshot, and restoring that again costs nothing.
@@ -125,7 +126,8 @@ def _restore_new(read: Read, manifest: Manifest, times: Optional[FileTimes], tar
         _fill(read, manifest, os.fsencode(part))
         if times is not None:
             file_times.apply(os.fsencode(part), manifest, times)
-        # Before the rename: a mark without a folder means nothing, a folder without a mark is a stranger.
+        # The mark is written before the rename: a mark without a folder is harmless, but a folder without a
+        # mark would look like somebody else's.
         _write_mark(target, part + ".mark", manifest.id)
         try:
             os.rename(part, target)
@@ -144,7 +146,7 @@ def _write_mark(target: str, temporary: str, snapshot_id: str) -> None:
 
 
 def _sweep(target: str) -> None:
-    """Remove what a killed restore left long ago."""
+    """Remove what restores that were killed long ago have left."""
     folder, name = os.path.split(target)
     for other in os.listdir(folder):
         if other.startswith(name + ".part-"):
@@ -153,7 +155,7 @@ def _sweep(target: str) -> None:
                 if os.lstat(path).st_mtime < time.time() - _STALE_S:
                     shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
             except OSError:
-                continue  # another restore removes it, or it is not ours to remove
+                continue  # another restore removes it, or it belongs to another user
 
 
 def _fill(read: Read, manifest: Manifest, root: bytes) -> None:
@@ -172,7 +174,7 @@ def _fill(read: Read, manifest: Manifest, root: bytes) -> None:
 
 
 def _uses(manifest: Manifest) -> _Uses:
-    """Where every blob goes; ManifestError when it has not the length that is needed there."""
+    """Where every blob is written; ManifestError when a blob does not have the length that a file needs."""
     uses: _Uses = {}
     for entry in manifest.entries:
         for number, blob in enumerate(entry.blobs):
@@ -191,7 +193,9 @@ def _mode(entry: ManifestEntry) -> int:
 
 
 def _reserve(path: bytes, entry: ManifestEntry) -> None:
-    """A file of several pieces is made first, since they come in the order of the packs; one of none, too."""
+    """Create a file of several pieces, or of none, beforehand. Pieces arrive in the order of the packs, not
+    of the file.
+    """
     file = os.open(path, _CREATE, _mode(entry))
     try:
         os.ftruncate(file, entry.size)

@@ -1,4 +1,4 @@
-"""What a node tells on the way: events and signs of life. A full disk may lose one, and stops nothing."""
+"""Write a node's events and heartbeats. A full disk may lose some of them, and stops nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gofer.node import memory
 
 
 class Diary:
-    """The files of one node's folder that help to understand a run, and decide nothing."""
+    """Writes the events and the heartbeat of one node. They are for people: nothing decides by them."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -19,7 +19,7 @@ class Diary:
         self._peaks: dict[str, float] = {}
 
     def note(self, event: str, **facts: object) -> None:
-        """Add a line to the events."""
+        """Append an event. Never raises."""
         line = files.encode({"at": time.time(), "event": event, **facts}) + b"\n"
         try:
             if self._events is None:
@@ -30,11 +30,11 @@ class Diary:
             pass
 
     def note_limits(self, problems: list[str]) -> None:
-        """Add a line about limits of the submitting shell that the command cannot be given."""
+        """Append an event about limits of the submitting shell that the command cannot get."""
         self.note("limits", problems=problems)
 
     def beat(self, watched_gpus: list[int], pids: list[int]) -> None:
-        """Replace the last sign of life."""
+        """Replace the heartbeat file. Never raises."""
         rss_mib = memory.resident_mib(pids)
         facts: dict[str, Any] = {"at": time.time(), "rss_mib": rss_mib}
         facts["rss_peak_mib"] = self._peak("rss", rss_mib)
@@ -45,7 +45,7 @@ class Diary:
             pass
 
     def _with_peaks(self, reading: dict[str, Any]) -> dict[str, Any]:
-        """A reading of a GPU, with the highest values that this node has seen of it."""
+        """A reading of a GPU, with the highest values so far."""
         index = reading["index"]
         used, busy = reading.get("memory_used_mib"), reading.get("utilisation")
         return {

@@ -1,4 +1,4 @@
-"""What to tell a person about the failure of a command, from the last lines of its log."""
+"""Advice for a person whose command failed, from the last lines of its log."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from gofer.core.launch import NodePlace
 from gofer.node.packages.advice import missing_packages
 from gofer.node.task import Task
 
-# Open MPI explains at length that it did not reach a node.
+# Open MPI's error about a node that it cannot reach is this long.
 LINES = 80
 _PACKAGE_LINES = 20
-# As ssh, Open MPI, Hydra and DeepSpeed say it.
+# Errors of ssh, Open MPI, Hydra and DeepSpeed about a node that they cannot reach.
 _UNREACHED = re.compile(
     r"unable to reliably start one or more daemons|Host key verification failed"
     r"|Permission denied \(|ssh: connect to host|[Cc]ould not resolve hostname|not reachable via ssh"
@@ -22,18 +22,20 @@ _UNREACHED = re.compile(
 
 
 def advise(task: Task, place: NodePlace, lines: Sequence[str], built: Optional[str]) -> Optional[str]:
-    """What to do; None where the lines tell of nothing known. `built`: see `missing_packages`."""
+    """A sentence that says what to do; None when the lines have no known error. `built`: see
+    `missing_packages`.
+    """
     missing = missing_packages(lines[-_PACKAGE_LINES:], task.code, task.workdir, built)
     return missing or _unreached(task.request.get("command_launcher"), place, lines)
 
 
 def _unreached(launcher: Optional[str], place: NodePlace, lines: Sequence[str]) -> Optional[str]:
-    """Of a launcher that reaches the other nodes by itself."""
+    """Advice for a launcher that logs in to the other nodes and failed; None for any other failure."""
     others = sorted(set(place.hosts[1:]) - {place.hosts[0]})
     if launcher not in SPANNING or not others or not any(_UNREACHED.search(line) for line in lines):
         return None
     return (
         f"`{launcher}` did not reach {', '.join(others)} from {place.hosts[0]}: it logs in there by SSH, "
-        f"and `ssh {others[0]} true` must work on {place.hosts[0]} without a question; "
-        "gofer makes no logins between nodes"
+        f"and `ssh {others[0]} true` must work on {place.hosts[0]} without a prompt; "
+        "gofer does not set up SSH between nodes"
     )

@@ -1,7 +1,7 @@
-"""The `.git` folder of a run that was submitted with `--with-git`, unpacked into its copy of the code.
+"""Unpack the `.git` folder of a run that was submitted with `--with-git` into its working copy.
 
-The archive may come from anyone who can write the store, so only files and folders of plain names are made,
-in a folder that was not there before.
+Any person with access to the store may have written the archive. So only files and folders with plain names
+are created, in a folder that did not exist before.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST_BYTES = 1 << 30
 
 
 def unpack(data: bytes, copy: str) -> None:
-    """Make `.git` in the copy, unless it is there. ManifestError for an archive that gofer does not make."""
+    """Create `.git` in the copy, unless it exists. ManifestError for an archive that gofer would not make."""
     target = os.path.join(copy, ".git")
     if os.path.lexists(target):
         return
@@ -41,7 +41,9 @@ def _checked(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     for entry in archive:
         left -= entry.size
         if _NAME.fullmatch(entry.name) is None or not (entry.isfile() or entry.isdir()) or left < 0:
-            raise ManifestError(f"the git repository of the run has an odd entry: {entry.name[:100]!r}")
+            raise ManifestError(
+                f"the git repository of the run has an unexpected entry: {entry.name[:100]!r}"
+            )
         yield entry
 
 

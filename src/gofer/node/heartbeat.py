@@ -1,4 +1,4 @@
-"""The signs of life of a node while its ranks run, and what the kernel has killed since the last one."""
+"""Write the heartbeats of a node while its ranks run, and watch which processes the kernel has killed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FIRST_S = 2.0
 
 
 class HeartbeatWriter:
-    """Main thread only. `kills` are those since the last sign of life at which nothing had failed yet."""
+    """Main thread only. `kills` are counted since the last heartbeat at which no rank had failed."""
 
     def __init__(self, diary: Diary, gpus: Optional[List[int]], *, is_alone: bool) -> None:
         self._diary = diary
@@ -22,7 +22,7 @@ class HeartbeatWriter:
         self.kills = Kills(is_alone=is_alone)
 
     def tick(self, pids: List[int], *, has_failed: bool) -> float:
-        """Write a sign of life if it is time; seconds until the next one.
+        """Write a heartbeat if one is due; the seconds until the next.
 
         The first call writes nothing: most commands are short.
         """
@@ -32,7 +32,7 @@ class HeartbeatWriter:
         elif now >= self._due_at:
             self._due_at = now + HEARTBEAT_S
             if not has_failed:
-                # After a failure the mark stays: what came since explains the failure.
+                # After a failure the mark stays, so that the kills since then can explain the failure.
                 self.kills.mark()
             self._diary.beat(self._gpus, pids)
         return self._due_at - now

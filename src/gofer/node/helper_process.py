@@ -1,7 +1,7 @@
-"""A process of the agent's own beside the run: works while the agent watches, deaf to what the run is told.
+"""A helper process of the agent: works beside the run, and ignores signals that are meant for the run.
 
-Forked where the agent has no threads. It holds nothing of the agent's but one end of a pipe: when that ends,
-the agent is done, or gone.
+The agent must have no threads when it forks the helper. The helper inherits one end of a pipe and nothing
+else. When the pipe is closed, the agent is done or gone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ _FORWARDED = (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, sign
 
 
 class Child:
-    """`work` is given the reading end of the pipe and says whether it did what it was for."""
+    """Runs `work` in a child process. `work` gets the reading end of the pipe, and returns whether it
+    succeeded.
+    """
 
     def __init__(self, work: Callable[[int], bool]) -> None:
         reader, self._writer = os.pipe()
@@ -31,14 +33,16 @@ class Child:
         os.close(reader)
 
     def say(self, word: bytes) -> None:
-        """A word into its pipe; nothing happens when it is gone. Safe in a handler of signals."""
+        """Write into the child's pipe. Does nothing when the child is gone. Safe in a signal handler."""
         try:
             os.write(self._writer, word)
         except OSError:
             pass
 
     def finish(self, *, within_s: Optional[float] = None) -> bool:
-        """Close the pipe and wait for its end: whether it did its work. With a time, it is killed then."""
+        """Close the pipe and wait for the child; whether its work succeeded. After `within_s` the child is
+        killed.
+        """
         os.close(self._writer)
         deadline = None if within_s is None else time.monotonic() + within_s
         try:
@@ -51,11 +55,11 @@ class Child:
                 os.kill(self.pid, signal.SIGKILL)
             return os.waitpid(self.pid, 0)[1] == 0
         except (ChildProcessError, ProcessLookupError):
-            return False  # it died before, and was collected with the ranks
+            return False  # the child died earlier and was reaped together with the ranks
 
 
 def _be_child(reader: int, work: Callable[[int], bool]) -> NoReturn:
-    """Nothing may return into the agent's code."""
+    """In the forked child. Nothing may return into the agent's code."""
     status = 1
     try:
         from gofer.core.processes import close_all_but

@@ -1,4 +1,4 @@
-"""How much memory processes hold, and how much they may hold: figures of the kernel."""
+"""How much memory processes use, and how much they may use, according to the kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LIMITS = ("memory.max", "memory.limit_in_bytes")
 
 
 def resident_mib(pids: list[int]) -> int:
-    """What these processes and all below them hold, shared pages counted more than once."""
+    """The memory in MiB of these processes and their descendants. Shared pages count more than once."""
     table = processes.all_processes()
     wanted = set(pids)
     for pid in pids:
@@ -27,23 +27,26 @@ def resident_mib(pids: list[int]) -> int:
 
 
 def limit_kib() -> int:
-    """What this process and its children may hold: the memory of the machine, or less by a control group."""
+    """How much memory this process and its children may use: that of the machine, or the limit of a control
+    group.
+    """
     found = [read_field("/proc/meminfo", "MemTotal:") or 0]
     for path, _ in groups():
         for name in _LIMITS:
             try:
                 with open(os.path.join(path, name)) as file:
                     found.append(int(file.read()) >> 10)
-            except (OSError, ValueError):  # not there, or the word `max`
+            except (OSError, ValueError):  # the file is absent, or holds the word `max`
                 continue
     return min(found)
 
 
 def groups() -> Iterator[Tuple[str, str]]:
-    """The control groups for memory that this process is in, the innermost first: folder and name."""
+    """The memory control groups of this process, the innermost first, as (folder, name)."""
     for mount, own in _hierarchies():
         parts = [part for part in own.split("/") if part]
-        # In a container the mount may begin at the container's own group, under which `own` is not.
+        # In a container the mount may show only the container's own group, so the path `own` does not exist
+        # in it.
         while not os.path.isdir(os.path.join(mount, *parts)) and parts:
             parts.pop()
         for count in range(len(parts), -1, -1):
@@ -51,7 +54,7 @@ def groups() -> Iterator[Tuple[str, str]]:
 
 
 def _hierarchies() -> Iterator[Tuple[str, str]]:
-    """The mounts of control groups that can count memory, each with the group of this process there."""
+    """The mounts of control groups that count memory, each with the group of this process in it."""
     try:
         with open("/proc/self/cgroup") as file:
             own = {line.split(":", 2)[1]: line.rstrip("\n").split(":", 2)[2] for line in file}
@@ -69,7 +72,7 @@ def _hierarchies() -> Iterator[Tuple[str, str]]:
 
 
 def read_field(path: str, name: str) -> Optional[int]:
-    """The number behind a word in a file of lines `WORD NUMBER`; None where it is not."""
+    """The number after a word in a file of lines `WORD NUMBER`; None when it is not found."""
     try:
         with open(path) as file:
             for line in file:

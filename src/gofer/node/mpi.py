@@ -1,10 +1,11 @@
-"""`launcher: mpi`: mpirun prepares the ranks, the agents of the nodes start them.
+"""`launcher: mpi`: mpirun prepares the ranks, and the agents of the nodes start them.
 
-The agent of node 0 runs mpirun, whose processes are not the ranks but stand-ins for them
-(gofer.node.mpi_rank): each hands the environment that mpirun gave it to the agent of its node, and waits.
-The agents then start the ranks themselves, as they always do, so that logs, fences, limits, aborts and exit
-records are the same under every launcher. Open MPI finds its ranks by that environment, whoever their parent
-is; a stand-in ends as its rank did, and so mpirun hears of it.
+The agent of node 0 runs mpirun. The processes that mpirun starts are not the ranks, but placeholders for them
+(gofer.node.mpi_rank). Each placeholder sends the environment that it got from mpirun to the agent of its
+node, and waits. The agents then start the ranks themselves, as they do without mpirun. So logs, the guard
+against a second start, limits, aborts and exit records are the same under every launcher. Open MPI identifies
+its ranks by that environment, not by their parent. A placeholder exits as its rank did, so that mpirun learns
+the exit status.
 """
 
 from __future__ import annotations
@@ -28,23 +29,23 @@ _PROGRAM = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); "
     "from gofer.node.mpi_rank import main; main(sys.argv[1:])"
 )
-# What an mpirun around this one, if there is one, says about its own ranks.
-_ANOTHERS = ("OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "OMPI_MCA_ess", "PMIX_", "PMI_", "SLURM_MEM_PER_")
+# Variables of an outer mpirun, if there is one, about its own ranks.
+_OUTER_MPIRUN = ("OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "OMPI_MCA_ess", "PMIX_", "PMI_", "SLURM_MEM_PER_")
 _CREDENTIALS = struct.Struct("3i")
 _READ_S = 30.0
-_FAREWELL_S = 5.0
+_CLEAN_UP_S = 5.0
 
 
 class MpiFailed(Exception):
-    """mpirun ended, or could not be run, before the ranks were there; in words for the record."""
+    """mpirun ended or could not be run before the ranks were prepared. The text is for the record."""
 
 
 class MpiStopped(Exception):
-    """Somebody wanted the run to stop while mpirun prepared it."""
+    """The run was stopped while mpirun prepared the ranks."""
 
 
 class MpiCommand(NamedTuple):
-    """What mpirun is asked for: so many stand-ins on each of these hosts, in their order."""
+    """What mpirun must start: `procs` placeholders on each of the hosts, in order."""
 
     hosts: List[str]
     procs: int
@@ -53,15 +54,18 @@ class MpiCommand(NamedTuple):
 
 
 def address(run_id: str, attempt: int, node: int) -> str:
-    """Where the agent of a node hears the stand-ins of its ranks; a name that only its own machine knows."""
+    """The socket address at which the agent of a node accepts its placeholders: an abstract name, so it is
+    visible on that machine only.
+    """
     return f"\0gofer-mpi/{run_id}/{attempt}/{node}"
 
 
 def render(command: MpiCommand, *, as_root: bool) -> List[str]:
-    """The words of mpirun. Nodes that are all one machine are one host with room for every rank.
+    """The command line of mpirun. Nodes that are all on one machine become one host with slots for every
+    rank.
 
-    Ranks are bound to no core: which cores they may use is for the cluster to say. How many go on a node is
-    said here, whatever a cluster that mpirun knows of has counted.
+    Ranks are not bound to cores, since the cluster decides which cores they may use. The number of ranks per
+    node is given here, because mpirun would otherwise use the counts of a cluster that it detects.
     """
     world = command.procs * len(command.hosts)
     if len(set(command.hosts)) == 1:
@@ -80,14 +84,14 @@ def render(command: MpiCommand, *, as_root: bool) -> List[str]:
 
 
 class Mpirun:
-    """mpirun as one node of an attempt sees it. Main thread only: `gather`, then `tell`, then `close`."""
+    """One node's side of mpirun. Call `gather`, then `tell` for each rank, then `close`. Main thread only."""
 
     def __init__(self, place: NodePlace, environment: Mapping[str, str], log: str) -> None:
         self._place = place
         self._environment = {
-            **{name: value for name, value in environment.items() if not name.startswith(_ANOTHERS)},
+            **{name: value for name, value in environment.items() if not name.startswith(_OUTER_MPIRUN)},
             **_for_slurm(os.environ),
-            # By these it is found and ended if this agent is killed.
+            # By these variables mpirun is found and ended if this agent is killed.
             "GOFER_RUN_ID": place.run_id,
             "GOFER_ATTEMPT": str(place.attempt),
         }
@@ -96,40 +100,43 @@ class Mpirun:
         self._stand_ins: Dict[int, socket.socket] = {}
 
     def gather(self, keep_on: Callable[[int], bool]) -> Dict[int, Dict[str, str]]:
-        """What mpirun adds to the environment of each rank of this node. Blocks until all are known.
+        """The variables that mpirun adds for each rank of this node. Blocks until all placeholders have
+        connected.
 
-        `keep_on` waits for a descriptor, not for long, and is False when the run is to stop: MpiStopped.
+        `keep_on(fd)` waits a moment or until `fd` can be read. MpiStopped when it returns False.
         """
         found: Dict[int, Dict[str, str]] = {}
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
-            door.bind(address(self._place.run_id, self._place.attempt, self._place.node))
-            door.listen(max(self._place.procs, 1))
-            door.settimeout(0.0)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(address(self._place.run_id, self._place.attempt, self._place.node))
+            listener.listen(max(self._place.procs, 1))
+            listener.settimeout(0.0)
             if self._place.node == 0:
                 self._start()
             while len(found) < self._place.procs:
-                if not keep_on(door.fileno()):
+                if not keep_on(listener.fileno()):
                     raise MpiStopped
                 self._check_alive()
-                found.update(self._hear(door))
+                found.update(self._accept(listener))
         return found
 
     def tell(self, one: ProcessEnd) -> None:
-        """A rank has ended; its stand-in ends alike."""
+        """End the placeholder of a rank with the same status as the rank."""
         stand_in = self._stand_ins.pop(one.rank, None)
         if stand_in is None:
             return
         try:
             stand_in.sendall(b"%d\n" % one.status)
         except OSError:
-            pass  # mpirun has ended it already
+            pass  # mpirun has already ended the placeholder
         stand_in.close()
 
     def close(self) -> None:
-        """Wait a moment for mpirun to tidy up after itself; what is left then is ended as any stray is."""
+        """Give mpirun a few seconds to clean up. Processes that are left then are ended like any other that a
+        command leaves.
+        """
         for stand_in in self._stand_ins.values():
             stand_in.close()
-        deadline = time.monotonic() + _FAREWELL_S
+        deadline = time.monotonic() + _CLEAN_UP_S
         while self._is_running() and time.monotonic() < deadline:
             pause(0.01)
 
@@ -156,10 +163,10 @@ class Mpirun:
         if self._place.node == 0 and not self._is_running():
             raise MpiFailed(f"mpirun ended before the ranks were started: {_complaint(self._log)}")
 
-    def _hear(self, door: socket.socket) -> Dict[int, Dict[str, str]]:
-        """The next stand-in's rank and environment; nothing when none has come."""
+    def _accept(self, listener: socket.socket) -> Dict[int, Dict[str, str]]:
+        """Accept the next placeholder: its rank and environment. Empty when none is waiting."""
         try:
-            stand_in, _ = door.accept()
+            stand_in, _ = listener.accept()
         except (BlockingIOError, InterruptedError):
             return {}
         told = _read(stand_in) if _is_ours(stand_in) else None
@@ -172,9 +179,10 @@ class Mpirun:
 
 
 def _for_slurm(environ: Mapping[str, str]) -> Dict[str, str]:
-    """What mpirun must know within Slurm, where it starts its daemons by srun. Ranks need not see it.
+    """The variables that mpirun needs in a Slurm job, where it starts its daemons by srun. Ranks do not get
+    them.
 
-    The agents have all the memory of the allocation and stay until its end: the daemons share with them.
+    The agents hold all memory of the allocation until its end, so the daemons must share it with them.
     """
     if "SLURM_JOB_ID" not in environ:
         return {}
@@ -184,13 +192,15 @@ def _for_slurm(environ: Mapping[str, str]) -> Dict[str, str]:
 
 
 def _is_ours(stand_in: socket.socket) -> bool:
-    """Names like this one's have no permissions: others may knock."""
+    """Whether the peer belongs to this user. An abstract socket has no permissions, so other users can
+    connect.
+    """
     packed = stand_in.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return bool(_CREDENTIALS.unpack(packed)[1] == os.getuid())
 
 
 def _read(stand_in: socket.socket) -> Optional[Dict[str, str]]:
-    """None when it went away, or mpirun killed it, before it had said all."""
+    """The environment that a placeholder sends; None when it closed the connection too early."""
     stand_in.settimeout(_READ_S)
     try:
         with stand_in.makefile("rb") as incoming:
@@ -201,7 +211,7 @@ def _read(stand_in: socket.socket) -> Optional[Dict[str, str]]:
 
 
 def _complaint(log: str) -> str:
-    """mpirun's first lines of text; it frames them with dashes."""
+    """The first lines of mpirun's error, without the rows of dashes around it."""
     lines = (line.strip() for line in files.tail_lines(log, 20))
     text = [line for line in lines if line.strip("-*")]
-    return " ".join(text[:3])[:300] or "it said nothing"
+    return " ".join(text[:3])[:300] or "it printed nothing"

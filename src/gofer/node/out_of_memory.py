@@ -1,4 +1,5 @@
-"""Whether a process died for lack of memory: evidence from the kernel first, then from the end of its log.
+"""Decide whether a process died for lack of memory: by evidence from the kernel first, then by the end of its
+log.
 
 Evidence from the kernel, the narrowest first:
 
@@ -32,27 +33,28 @@ _VICTIM = re.compile(
 )
 _LOG = "/dev/kmsg"
 _RECORD_BYTES = 8192
-# The kernel counts a kill before it sends the signal and logs the kill behind it.
+# The kernel counts a kill before it sends the signal, and logs the kill after it.
 _LOG_DELAY_S = 0.5
 _LOOK_S = 0.01
 _CLOSE_TO_LIMIT = 0.5
 # The kernel's figures of one process differ by this, because each CPU counts for itself at first.
 _INEXACT_KIB = 2048
-# The first namespace of process ids, whose ids the kernel log has.
+# The initial namespace of process ids. The kernel log has ids of this namespace.
 _FIRST_NAMESPACE = "pid:[4026531836]"
 
 
 class Victim(NamedTuple):
-    """A process that the kernel killed for lack of memory, and what it held."""
+    """A process that the kernel killed for lack of memory, and the memory it used."""
 
     pid: int
     rss_kib: int
 
 
 class Kills:
-    """What the kernel killed for lack of memory since `mark` was called. Main thread only; close it.
+    """Watches what the kernel kills for lack of memory, from the last `mark` on. Main thread only. Call
+    `close`.
 
-    `is_alone` says that no other run is in the container, if the agent is in one.
+    `is_alone`: if the agent is in a container, no other run is in it.
     """
 
     def __init__(self, *, is_alone: bool = False) -> None:
@@ -61,7 +63,7 @@ class Kills:
         self.mark()
 
     def mark(self) -> None:
-        """Forget what was killed before now."""
+        """Forget all kills before now."""
         if self._log is not None:
             os.lseek(self._log, 0, os.SEEK_END)
         self._victims: List[Victim] = []
@@ -84,7 +86,7 @@ class Kills:
         return self._group is None and is_close_to_limit(ended, memory.limit_kib())
 
     def _read(self, log: int, rise: int) -> None:
-        """Read the log until it has as many victims as the count has risen by."""
+        """Read the kernel log until it names as many victims as the count says, or for half a second."""
         deadline = time.monotonic() + _LOG_DELAY_S
         self._victims += read_victims(log)
         while len(self._victims) < rise and time.monotonic() < deadline:
@@ -98,7 +100,7 @@ class Kills:
 
 
 def explained_by(tail: Sequence[str]) -> bool:
-    """Whether the last lines of a log tell of the lack of memory."""
+    """Whether the last lines of a log have an error about lack of memory."""
     return any(_WORDS.search(line) for line in tail)
 
 
@@ -112,8 +114,8 @@ def ran_out(first: ProcessEnd, ended: Sequence[ProcessEnd], *, kills: Kills, tai
 def is_victim(first: ProcessEnd, victim: Victim) -> bool:
     """Whether the kernel killed this rank, or a child whose end the rank passed on as 137.
 
-    The id of such a child is not known any more. The peak of the rank counts its children too, so a victim
-    that held more was none of them.
+    The process id of such a child is no longer known. But the memory peak of the rank includes its children,
+    so a victim that used more memory was not one of them.
     """
     if first.signal == signal.SIGKILL:
         return first.pid == victim.pid
@@ -130,7 +132,7 @@ def machine_kills() -> int:
 
 
 def read_victims(log: int) -> List[Victim]:
-    """The victims in the records of the kernel log that were not read yet."""
+    """The victims in new records of the kernel log."""
     found: List[Victim] = []
     while True:
         try:
@@ -161,7 +163,9 @@ def _is_in_container() -> bool:
 
 @lru_cache(maxsize=None)
 def _own_group(is_container: bool) -> Optional[str]:
-    """The file with the count of the control group of this run alone; None where there is none."""
+    """The file with the kill count of a control group that has only this run; None when there is no such
+    group.
+    """
     for path, group in memory.groups():
         if _is_own(group, os.environ) or is_container:
             for name in ("memory.events", "memory.oom_control"):

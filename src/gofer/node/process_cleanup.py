@@ -1,4 +1,4 @@
-"""The end of whatever a command left behind: daemons, background jobs, children that ignore signals."""
+"""End whatever a command left running: daemons, background jobs, children that ignore signals."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from gofer.node import cgroups
 
 
 def end(cgroup: Optional[str], *, spared: Collection[int]) -> bool:
-    """Kill and reap all below this process, and all in its group, but for those spared.
+    """Kill and reap all descendants of this process and all processes in its cgroup, except `spared`. Blocks.
 
-    Whether all of them are gone: a process of another user, or one that hangs in the kernel, stays.
+    False when some are left: a process of another user, or a process that hangs in the kernel.
     """
     left: Collection[int] = ()
     if cgroup is not None:
@@ -27,7 +27,7 @@ def end(cgroup: Optional[str], *, spared: Collection[int]) -> bool:
 
 
 def has_children() -> bool:
-    """Reaps those that have ended; whether any is left."""
+    """Reap children that have ended; whether any child is left."""
     while True:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)

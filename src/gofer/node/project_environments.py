@@ -1,7 +1,7 @@
-"""The project's own Python environments in a run's copy: links to where they lie.
+"""Link the project's own Python environments into the working copy of a run.
 
-A snapshot leaves `.venv` and its like out. Where the person's folder can be seen from the node, a link in the
-copy leads to the environment, so that `.venv/bin/python` and `source .venv/bin/activate` work as they do in
+A snapshot leaves out `.venv` and similar folders. If the node can see the person's folder, a link in the
+working copy points to the environment, so that `.venv/bin/python` and `source .venv/bin/activate` work as in
 the person's folder. An environment that gofer built from a list of packages replaces the link.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Mapping
 
 ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
 VENV = ".venv"
-# uv would install the project into the environment that the link leads to.
+# Set to a folder of the run: otherwise uv would install the project into the environment behind the link.
 UV_ENVIRONMENT = "UV_PROJECT_ENVIRONMENT"
 
 
@@ -21,35 +21,35 @@ def is_environment(folder: str) -> bool:
 
 
 def is_linked(project: str, copy: str, name: str) -> bool:
-    """Whether the environment of that name in the copy is the project's own."""
+    """Whether `name` in the copy is a link to the project's own environment."""
     link = os.path.join(copy, name)
     return os.path.islink(link) and os.readlink(link) == os.path.join(project, name)
 
 
 def link_environments(origin: Mapping[str, Any], copy: str) -> None:
-    """Link the environments that `origin` names, a gofer.model.run.CodeOrigin, into the copy.
+    """Link the environments of `origin`, a gofer.model.run.CodeOrigin, into the copy. Idempotent.
 
-    One that is not on this machine, or has no Python that can be started, is left out, and so is one whose
-    name the copy has already. Idempotent. OSError when the copy cannot be written.
+    Environments that are not on this machine, have no executable Python, or whose name exists in the copy are
+    left out. OSError when the copy cannot be written.
     """
     project = str(origin.get("folder") or "")
     for name in origin.get("environments") or () if project else ():
         real, link = os.path.join(project, name), os.path.join(copy, name)
         if os.path.normpath(name) != name or name.startswith(("/", "..")):
-            continue  # no name that gofer gives
+            continue  # gofer never writes such a name
         if not is_environment(real) or not os.access(os.path.join(real, "bin", "python"), os.X_OK):
             continue
         if not os.path.lexists(link) and os.path.isdir(os.path.dirname(link)):
             try:
                 os.symlink(real, link)
             except FileExistsError:
-                pass  # another agent shares the copy and was faster
+                pass  # another agent that shares the copy has just made the link
 
 
 def show_venv(folder: str, env: str) -> str:
-    """Show the environment `env` as `.venv` of a folder of the copy; the path by which the run is to name it.
+    """Make `.venv` in a folder of the copy a link to the environment `env`; the path that the run should use.
 
-    That is `env` itself where the code has a `.venv` of its own that is no link. Idempotent. OSError when the
+    If the code has a `.venv` that is not a link, that path is `env` itself. Idempotent. OSError when the
     folder cannot be written.
     """
     link = os.path.join(folder, VENV)

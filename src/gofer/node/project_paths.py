@@ -1,7 +1,8 @@
-"""Paths into the person's project lead to the run's copy of it.
+"""Change paths into the person's project to paths into the working copy of the run.
 
 A run starts with variables of the shell that submitted it, and some of them name folders of the project. In
-the run they name the same folders of the copy, so that the run uses the code it was submitted with.
+the run these variables name the same folders of the working copy, so that the run uses the code with which it
+was submitted.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Dict, Mapping, Sequence
 from gofer.core.editable import below, find_editables
 from gofer.node.project_environments import UV_ENVIRONMENT, is_linked
 
-# Variables that are lists of folders, by what every program that reads them says.
+# Variables that every program reads as a list of folders.
 PATH_LISTS = (
     *("PYTHONPATH", "MYPYPATH", "PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH"),
     *("CPLUS_INCLUDE_PATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH", "CLASSPATH", "NODE_PATH", "PERL5LIB"),
@@ -23,7 +24,7 @@ PATH_LISTS = (
 def lead_to_copy(
     environment: Mapping[str, str], origin: Mapping[str, Any], argv: Sequence[str], copy: str
 ) -> Dict[str, str]:
-    """The variables of a command whose code came from `origin` and is in the folder `copy` now.
+    """The variables of a command whose code comes from `origin` and is now in the folder `copy`.
 
     An entry of a path list that lies in the project, also by way of links, becomes that of the copy where the
     copy has it; one that the snapshot left out stays. Behind the person's own entries, PYTHONPATH gets the
@@ -60,7 +61,7 @@ def _lead(entry: str, names: set[str], linked: Sequence[str], copy: str) -> str:
 
 
 def _import_from(environment: Dict[str, str], folders: Sequence[str], copy: str) -> None:
-    """Have Python look for modules in these folders of the copy, behind the person's own entries."""
+    """Add these folders of the copy to PYTHONPATH, after the person's own entries."""
     places = [os.path.normpath(os.path.join(copy, inside)) for inside in folders]
     places = [one for one in places if os.path.isdir(one)]
     if places:

@@ -1,8 +1,8 @@
-"""A folder of its own for every row of an array, at the cost of one copy of the code for each agent.
+"""Give every row of an array a clean working copy, at the cost of one copy of the code per agent.
 
-An agent makes the rows it is given one after another. All of them work in the agent's copy, which is put back
-between two rows to what was staged; no process of the earlier row is alive then. A copy that cannot be put
-back, or in which a process may still be at work, is never used again.
+An agent runs its rows one after another. All of them work in the agent's copy, which is reset to the staged
+code between two rows, when no process of the earlier row is alive. A copy that cannot be reset, or in which a
+process may still be at work, is never used again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gofer.node.working_copy import Changes, Contents
 
 
 class RowFolders:
-    """The copy of one agent. For each row: `assign`, `fetch`, `prepare`, then `left` or `abandon`.
+    """The copy of one agent. For each row, call `assign`, `fetch`, `prepare`, and then `left` or `abandon`.
 
     Main thread only.
     """
@@ -31,7 +31,7 @@ class RowFolders:
         self._made = 0
 
     def assign(self, task: Task) -> Task:
-        """The task with a working copy for this agent alone, which need not be there yet."""
+        """The task with this agent's working copy, which need not exist yet."""
         if task.code != self._pristine or not self._path:
             self._pristine = task.code
             self.abandon()
@@ -39,23 +39,23 @@ class RowFolders:
 
     @property
     def is_fetched(self) -> bool:
-        """Whether the code is here, so that `prepare` is all that is left to do."""
+        """Whether the code is on this machine, so that only `prepare` is left to do."""
         return self._known is not None
 
     @property
     def contents(self) -> Contents:
-        """What is in the copy when it is prepared."""
+        """The contents of the prepared copy."""
         return self._known or {}
 
     def fetch(self, task: Task) -> None:
-        """Have the code on this machine, once for all agents. Raises whatever keeps it from there.
+        """Stage the code on this machine, once for all agents. Blocks. Errors of staging pass through.
 
         May be called in a child process.
         """
         stage(task._replace(code=self._pristine))
 
     def prepare(self) -> None:
-        """Have the code as it was sent in the working copy, after `fetch`. OSError when it cannot be."""
+        """Make the working copy equal to the staged code; call after `fetch`. OSError when that fails."""
         if self._known is not None and self._is_put_back():
             return
         trees.remove_tree(self._path)
@@ -73,11 +73,11 @@ class RowFolders:
         return True
 
     def left(self, changes: Optional[Changes]) -> None:
-        """What the last row made of the copy, since it was staged; None when nobody has looked."""
+        """Record how the last row changed the copy; None when the copy was not compared."""
         self._changes = changes
 
     def abandon(self) -> None:
-        """Use another copy from now on; the present one is removed with the request."""
+        """Use another copy from now on. The present copy is removed together with the request."""
         self._made += 1
         self._path = os.path.join(os.path.dirname(self._pristine), f"{os.getpid():x}.{self._made}")
         self._known = self._changes = None

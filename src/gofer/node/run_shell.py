@@ -1,7 +1,7 @@
-"""A shell, or a command, beside a run on this machine: in its working copy and with its environment.
+"""Run a shell or a command beside a run on this machine: in its working copy and with its environment.
 
-The environment is read from the kernel's record of the living process and goes nowhere but into the new one:
-it may hold secrets.
+The environment may hold secrets. It is read from /proc of a live process of the run, and given only to the
+new process.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _PROGRAM = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); "
     "from gofer.node.run_shell import main; main(sys.argv[1:])"
 )
-# What describes the terminal of who enters, not the one of who submitted.
+# Variables of the terminal of the person who opens the shell. Those of the submitting terminal are dropped.
 _TERMINAL = ("TERM", "COLORTERM", "LINES", "COLUMNS")
 
 
 class Inside(NamedTuple):
-    """A process of a run: where it works and what it knows."""
+    """A process of a run, with its environment and working folder."""
 
     pid: int
     environment: Dict[str, str]
@@ -35,9 +35,9 @@ class Inside(NamedTuple):
 
 
 def find(run_id: str, node: Optional[int] = None) -> Optional[Inside]:
-    """The oldest process of rank 0 of the run, else of its lowest rank; None when none lives here.
+    """The oldest process of the run's lowest rank on this machine; None when the run has no process here.
 
-    With `node`, only of those that the run has on its node of that number.
+    With `node`, only processes of that node of the run.
     """
     table = processes.all_processes()
     living = [pid for pid, one in table.items() if one.state not in "ZX"]
@@ -57,9 +57,10 @@ def find(run_id: str, node: Optional[int] = None) -> Optional[Inside]:
 
 
 def enter(inside: Inside, command: List[str], *, terminal: bool) -> int:
-    """Become the command, or a shell. Returns only when it cannot be run, with what a shell would say.
+    """Replace this process by the command, or by a shell. Returns only when that fails, with the exit status
+    of a shell.
 
-    Where the machine allows it the new process joins the run's cgroup, and so ends with the run.
+    If the machine allows it, the new process joins the run's cgroup, and so ends with the run.
     """
     environment = {name: value for name, value in inside.environment.items() if name not in _TERMINAL}
     environment.update((name, os.environ[name]) for name in _TERMINAL if name in os.environ)
@@ -75,8 +76,8 @@ def enter(inside: Inside, command: List[str], *, terminal: bool) -> int:
             raise FileNotFoundError(2, os.strerror(2))
         os.execve(program, argv, environment)
     except OSError as error:
-        words = f"error: cannot run `{argv[0]}` there: {(error.strerror or str(error)).lower()}"
-        hint = "hint: the first word is the program; a line for a shell is written `sh -c '…'`"
+        words = f"error: cannot run `{argv[0]}` in the run: {(error.strerror or str(error)).lower()}"
+        hint = "hint: the first word must be a program; write a shell command as `sh -c '…'`"
         sys.stderr.write(f"{words}\n{hint}\n")
         return spawn.NOT_FOUND if isinstance(error, FileNotFoundError) else spawn.CANNOT_RUN
 
@@ -84,7 +85,9 @@ def enter(inside: Inside, command: List[str], *, terminal: bool) -> int:
 def program(
     run_id: str, command: Sequence[str], *, terminal: bool, node: Optional[int] = None
 ) -> Optional[List[str]]:
-    """The words that run `main` on this machine; None when no process of the run, or of its node, is here."""
+    """The command line that runs `main` on this machine; None when the run, or its node, has no process
+    here.
+    """
     if find(run_id, node) is None:
         return None
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -94,17 +97,19 @@ def program(
 
 
 def main(words: List[str]) -> None:
-    """Never returns. `words` are the run's id, its node or `any`, `terminal` or `plain`, and the command."""
+    """Enter the run; never returns. `words` are the run's id, its node or `any`, `terminal` or `plain`, and
+    the command.
+    """
     run_id, where, how, *command = words
     inside = find(run_id, parse_count(where))
     if inside is None:
-        sys.stderr.write(f"error: no process of {run_id} lives on this machine any more\n")
+        sys.stderr.write(f"error: {run_id} has no process on this machine now\n")
         sys.exit(NOT_RUNNING)
     sys.exit(enter(inside, command, terminal=how == "terminal"))
 
 
 def _environment(pid: int) -> Dict[str, str]:
-    """As it was when the process began; empty when it is gone."""
+    """The environment with which a process was started; empty when the process is gone."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             pairs = (entry.partition(b"=") for entry in file.read().split(b"\0") if b"=" in entry)
@@ -114,7 +119,7 @@ def _environment(pid: int) -> Dict[str, str]:
 
 
 def _folder(pid: int, environment: Dict[str, str]) -> str:
-    """Where the command was started; where it is now, if that is gone."""
+    """The folder in which the process was started; its present folder if that one is gone."""
     began = environment.get("PWD", "")
     return began if os.path.isdir(began) else f"/proc/{pid}/cwd"
 

@@ -1,7 +1,7 @@
-"""One node of one attempt: stage the code, run set-up, start the ranks, watch them, write how it ended.
+"""One node of one attempt: stage the code, run set-up, start the ranks, watch them, write the exit record.
 
-Runs in an agent process, which nothing but a kill -9 ends early. What it writes in the node's folder is the
-truth about the attempt.
+This runs in an agent process, which only kill -9 can end early. The files in the node's folder decide how the
+attempt ended.
 """
 
 from __future__ import annotations
@@ -43,23 +43,25 @@ _LOOK_S = 0.1
 
 
 class Node:
-    """One share of a run, from the code to the exit record.
+    """Runs one node's share of an attempt, from staging the code to writing the exit record.
 
-    `stage` brings the code to the folder it is given, `folders` are the mapped ones of this share, `tell`
-    reaches the supervisor, `spared` are children of the agent that are not the run's. `past` is where earlier
-    attempts left outputs that this machine may not have. `rows` has the working copy of an array's row,
-    `keeping` says where files of the copy are kept.
+    `stage` copies the code into the folder of a task. `folders` are the mapped folders of this share. `tell`
+    sends a line to the supervisor. `spared` are child processes of the agent that do not belong to the run.
+    `past` are the outputs of earlier attempts, which this machine may not have. `rows` has the working copy
+    of an array's row. `keeping` says where files of the working copy are kept.
     """
 
     past: Past | None = None
     rows: RowFolders | None = None
     keeping = Keeping()
-    # After `run`: whether no process is left, and what became of the working copy, if anybody looked.
+    # Set by `run`: whether no process of the share is left, and how the working copy changed, if it was
+    # compared.
     is_clear = True
     changes: Changes | None = None
-    # Where built packages are kept on this node, and where others find them when the disk does not last.
+    # Where built packages are cached on this node, and the object store for them if the disk does not outlive
+    # the run.
     package_cache: str = ""
-    is_alone = False  # Whether a container that the agent is in holds this run alone.
+    is_alone = False  # If the agent is in a container, whether this run is the only one in it.
     package_store: dict[str, Any] | None = None
 
     def __init__(
@@ -96,8 +98,8 @@ class Node:
         self._packages: Provided | None = None
 
     def run(self) -> int:
-        """0 when the exit record is written; ALREADY_STARTED when this share was taken up before; ABANDONED
-        when it was given up before anything was started.
+        """Run the share. Blocks. 0 when the exit record is written; ALREADY_STARTED when an earlier agent
+        began this share; ABANDONED when the share was given up before any command was started.
         """
         files.patiently(lambda: os.makedirs(self.folder, exist_ok=True))
         try:
@@ -113,7 +115,7 @@ class Node:
             self._heartbeat.close()
 
     def _was_taken_up(self) -> bool:
-        """By an agent that started ranks, or by one that is alive and may be about to."""
+        """Whether another agent started ranks of this share, or is alive and may be about to."""
         if any(name.startswith("rank-") for name in os.listdir(self.folder)):
             return True
         earlier = attempts.agent_of(self.task.store, *self.place[:3])
@@ -161,7 +163,9 @@ class Node:
         )
 
     def _wait_for_first_node(self) -> ProcessesOutcome:
-        """The command runs there, and may use this node until its end."""
+        """Wait on a node without ranks: the command runs on the first node, and may use this node until it
+        ends.
+        """
         is_over = self._first_node_has_ended
         return self._watch.hold(limit_at=self._limit_at, tick=self._tick, is_over=is_over)
 
@@ -199,7 +203,7 @@ class Node:
             self.place = met or self.place
             is_alone = met is None
         else:
-            # Without a supervisor, whoever started this node started all of them.
+            # Without a supervisor, the scheduler has started all nodes, so there is no need to wait for them.
             has_to = self._watch.has_supervisor
             is_alone = has_to and not wait_for_peers(self.task.store, self.place, self._watch)
         if is_alone:
@@ -212,7 +216,7 @@ class Node:
                 pass
             elif self.task.private.store is None:
                 self._stage(self.task)
-            else:  # it comes over a network, and whoever wants to stop the run need not wait for that
+            else:  # a download may take long, so do it in a child process that a request to stop can end
                 cancellable_task.do(
                     lambda say: self._stage(self.task), hear=lambda message: None, keep_on=self._keep_on
                 )
@@ -221,8 +225,8 @@ class Node:
             secret_files.write(self.task.code, self.task.private.files or {})
         except cancellable_task.ChoreStopped:
             self._check_stopped()
-            raise self._late("while the code was brought") from None
-        except Exception as error:  # whatever it is, the person must read it in the record
+            raise self._late("while the code was staged") from None
+        except Exception as error:  # any error must appear in the record, where the person can read it
             raise AttemptFailed(
                 Verdict(State.FAILED, Reason.STAGING, f"the code could not be staged: {error}")
             ) from error
@@ -241,7 +245,7 @@ class Node:
             raise AttemptFailed(Verdict(State.FAILED, Reason.STAGING, str(failure))) from failure
 
     def _keep_on(self, fd: int) -> bool:
-        """Waits for the descriptor, not for long; False when it is time to stop."""
+        """Wait a moment, or until `fd` can be read; False when the run must stop."""
         self._watch.wait(fd, _LOOK_S)
         is_late = self._limit_at is not None and time.monotonic() >= self._limit_at
         return self._watch.cause is None and not is_late
@@ -252,10 +256,10 @@ class Node:
         return None if limit is None else self._began + float(limit)
 
     def _late(self, when: str) -> AttemptFailed:
-        return AttemptFailed(Verdict(State.FAILED, Reason.TIME_LIMIT, f"the time limit came {when}"))
+        return AttemptFailed(Verdict(State.FAILED, Reason.TIME_LIMIT, f"the time limit was reached {when}"))
 
     def _provide_packages(self) -> None:
-        """From here on the task's environment has them."""
+        """Provide the packages, and add their variables to the task."""
         from gofer.node.packages import provide
 
         log = os.path.join(self.folder, run_layout.SETUP_LOG)
@@ -282,7 +286,7 @@ class Node:
         outcome = self._watched({pid: 0}, None)
         self._check_stopped()
         if outcome.cause == "time-limit":
-            raise AttemptFailed(Verdict(State.FAILED, Reason.TIME_LIMIT, "set-up ran into the time limit"))
+            raise AttemptFailed(Verdict(State.FAILED, Reason.TIME_LIMIT, "set-up reached the time limit"))
         first = outcome.first_failure
         if first:
             words = ": ".join([f"set-up ended with {first.status}", *self._last_lines(log, 1)])
@@ -299,7 +303,9 @@ class Node:
     # -- the command
 
     def _start_ranks(self) -> tuple[dict[int, int], ProcessEnd | None]:
-        """The ranks by pid, and the first that could not be run, behind which none is tried."""
+        """Start the ranks: (rank by pid, the first rank that could not be started). After such a rank no
+        other is started.
+        """
         pids: dict[int, int] = {}
         failed = None
         from_mpi = self._ask_mpirun() if self.task.request.get("launcher") == "mpi" else {}
@@ -322,14 +328,16 @@ class Node:
         return pids, failed
 
     def _launched(self) -> Launched:
-        """The command as it starts here; a launcher that reaches the other nodes finds hostfiles of them."""
+        """The command as it is started on this node. Writes the hostfiles for a launcher that reaches the
+        other nodes.
+        """
         launched = self.task.launched(self.place)
         if "GOFER_HOSTFILE" in launched.environment:
             write_hostfiles(self.place, self.task.launch_resources)
         return launched
 
     def _ask_mpirun(self) -> dict[int, dict[str, str]]:
-        """What mpirun adds to the environment of each rank."""
+        """The variables that mpirun adds for each rank."""
         from gofer.node import mpi  # few runs need it
 
         log = os.path.join(self.folder, mpi.LOG)
@@ -348,7 +356,7 @@ class Node:
         return self._last_lines(os.path.join(self.folder, run_layout.rank_log(rank)), count)
 
     def _last_lines(self, log: str, count: int) -> list[str]:
-        """For a record, which no secret may reach."""
+        """The last lines of a log for a record, with secrets masked."""
         mask = self.task.private.mask()
         return files.tail_lines(log, count, clean_after=mask.clean_after, margin=mask.margin)
 
@@ -364,7 +372,9 @@ class Node:
         return found.with_detail(advice.advise(self.task, self.place, lines, built))
 
     def _finished(self, found: Verdict) -> Verdict:
-        """With what became of the folders: results that did not reach the store are a failure."""
+        """Finish the mapped folders, and add the result to the verdict. Files that could not be sent make the
+        run fail.
+        """
         problem = self._folders.finish(self._diary.note, started=self._running is not None)
         found = found.with_detail("; ".join(self._folders.notes))
         if problem is None:
@@ -384,10 +394,10 @@ class Node:
         files.patiently(lambda: files.write_whole(path, files.encode(record)))
         self._diary.note("ended", state=record["state"])
 
-    # -- what is told on the way
+    # -- heartbeats
 
     def _tick(self) -> float:
-        """Seconds until the next one."""
+        """Write a heartbeat if one is due, and check the other nodes; the seconds until the next call."""
         wait_s = self._heartbeat.tick(self._pids, has_failed=self._watch.has_failed)
         if not self.task.spans:
             return wait_s

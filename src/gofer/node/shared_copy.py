@@ -1,7 +1,7 @@
-"""The working copy of a command that starts on the first machine and uses the others: `mpirun` and its like.
+"""The working copy of a command that starts on the first machine and uses the others, such as `mpirun`.
 
-Such a command starts processes on other machines in the same folder as its own. So its copy lies in the run's
-folder, in the store that all machines share, as long as the run goes on. Only its owner may read it.
+Such a command starts processes on other machines in the same folder as its own. So its working copy is in the
+run's folder, in the store that all machines share, until the run ends. Only its owner may read it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gofer.node.task import Task
 
 
 def assign(task: Task) -> Task:
-    """The task with its copy where all machines see it, if its command uses several; else as it was."""
+    """The task, with a working copy that all machines can see if its command uses several machines."""
     place = task.place
     if not task.spans or not place.first_node_only or place.node > 0 or task.args:
         return task
@@ -23,12 +23,12 @@ def assign(task: Task) -> Task:
 
 
 def link_to(work: str, code: str) -> str:
-    """The path of the link in the work folder of a request by which `remove` finds the shared copy."""
+    """The path of the link in the work folder of a request. `remove` follows this link to the shared copy."""
     return os.path.join(work, f"shared-{os.path.basename(code)}")
 
 
 def stage_with(link: str, stage: Callable[[Task], None]) -> Callable[[Task], None]:
-    """As `stage`, and makes the link first: see `link_to`."""
+    """A function like `stage` that first makes the link: see `link_to`."""
 
     def stage_there(task: Task) -> None:
         copy = os.path.dirname(task.code)
@@ -43,7 +43,7 @@ def stage_with(link: str, stage: Callable[[Task], None]) -> Callable[[Task], Non
 
 
 def remove(work: str) -> None:
-    """Remove the copies that the links in a work folder lead to. Idempotent."""
+    """Remove the shared copies that the links in a work folder point to. Idempotent."""
     for name in os.listdir(work) if os.path.isdir(work) else ():
         path = os.path.join(work, name)
         if name.startswith(("shared-", "code-")) and os.path.islink(path):

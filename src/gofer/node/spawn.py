@@ -1,8 +1,8 @@
 """Start one process of a run so that it is started at most once.
 
-The log is created by the new process itself, on its way from the fork to the command, and must not exist
-before: a log that is there says that the command was started, and keeps every later try from starting it
-again. `posix_spawn` does both steps without copying the agent's memory, which is most of the cost of a start.
+The new process itself creates the log, between the fork and the command, and the log must not exist before.
+So a log that exists means that the command was started, and every later try fails. `posix_spawn` does both
+steps without copying the agent's memory, which would be most of the cost of a start.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _DEFAULT_SIGNALS = [
 
 
 class RankCommand(NamedTuple):
-    """What to execute. `log` receives stdout and stderr; with `fenced` it must not exist yet.
+    """What to execute. `log` receives stdout and stderr; with `fenced`, it must not exist yet.
 
-    `limits` are as gofer.core.process_limits reads them, and `say` hears which of them cannot be given.
-    `stdin` is the file that standard input is read from.
+    `limits` are as gofer.core.process_limits reads them; `say` gets those that cannot be set. `stdin` is the
+    file for standard input.
     """
 
     argv: list[str]
@@ -45,11 +45,13 @@ class RankCommand(NamedTuple):
 
 
 class AlreadyStarted(Exception):
-    """The log exists: this rank was started before, perhaps by an agent that is dead now."""
+    """The log exists: this rank was started before, perhaps by an agent that is now dead."""
 
 
 class CannotRun(Exception):
-    """The command could not be executed; `status` is what a shell would say. Its log says so too."""
+    """The command could not be executed. `status` is the exit status of a shell in that case. The log has the
+    error too.
+    """
 
     def __init__(self, words: str, status: int) -> None:
         super().__init__(words)
@@ -57,11 +59,13 @@ class CannotRun(Exception):
 
 
 def start(command: RankCommand) -> int:
-    """The pid of the command, leading a session of its own in the current folder."""
+    """Start the command in the current folder, in a session of its own; its pid. AlreadyStarted or
+    CannotRun.
+    """
     program = command.argv[0]
     path = locate(program, command.environment.get("PATH", os.defpath)) or f"/nonexistent/{program}"
     try:
-        # Where a full disk has no room for the log, it was not made, and so nothing was started.
+        # If the disk is too full for the log, the log was not created and nothing was started, so try again.
         return files.patiently(lambda: _execute(command, path))
     except FileExistsError:
         raise AlreadyStarted from None
@@ -73,7 +77,9 @@ def start(command: RankCommand) -> int:
 
 
 def _execute(command: RankCommand, path: str) -> int:
-    """As a shell does, a file without `#!` is given to `/bin/sh`. The log is there by then: it is ours."""
+    """Start the command. As in a shell, a file without `#!` is run by `/bin/sh`. This process has then
+    created the log with the first try.
+    """
     start = _fork_limited if process_limits.differing(command.limits) else _posix_spawn
     try:
         return start(command, path)
@@ -105,11 +111,13 @@ def _posix_spawn(command: RankCommand, path: str) -> int:
 
 
 def _fork_limited(command: RankCommand, path: str) -> int:
-    """As `_posix_spawn`, for a command whose limits are not those of this process. OSError of the child."""
+    """Like `_posix_spawn`, for a command whose limits differ from those of this process. Raises the child's
+    OSError.
+    """
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _be_limited(command, path, writing)
+        _limit_and_execute(command, path, writing)
     os.close(writing)
     with open(reading, encoding="utf-8") as pipe:
         *problems, number = pipe.read().split("\n")
@@ -121,11 +129,11 @@ def _fork_limited(command: RankCommand, path: str) -> int:
     return pid
 
 
-def _be_limited(command: RankCommand, path: str, writing: int) -> NoReturn:
-    """In the forked child: becomes the command, or ends.
+def _limit_and_execute(command: RankCommand, path: str, writing: int) -> NoReturn:
+    """In the forked child: become the command, or end.
 
-    Writes a line for each limit that cannot be given, and last, without a line end, the number of the error
-    that kept the command from being started. The pipe closes with the start or with the end.
+    Writes to the pipe a line for each limit that cannot be set. If the command cannot be started, the errno
+    follows, without a line end. The pipe closes when the command starts or the child ends.
     """
     try:
         os.setsid()
@@ -146,7 +154,7 @@ def _be_limited(command: RankCommand, path: str, writing: int) -> NoReturn:
 
 
 def append_line(log: str, words: str) -> None:
-    """Add a line of gofer's own to the log of a command. OSError when that cannot be."""
+    """Add a line of gofer to the log of a command. OSError when that fails."""
     fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
         os.write(fd, f"gofer: {words}\n".encode("utf-8", "surrogateescape"))

@@ -1,4 +1,4 @@
-"""One node's share of an attempt as an agent gets it, and what its command is given."""
+"""One node's share of an attempt, as an agent gets it, and the environment of its command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from gofer.node.project_paths import lead_to_copy
 
 
 class Task(NamedTuple):
-    """`request` is what gofer.backends.node_request describes and more, `args` an array row's values."""
+    """One share. `request` is as gofer.backends.node_request describes it; `args` are the values of an
+    array's row.
+    """
 
     request: dict[str, Any]
     place: launch.NodePlace
@@ -26,7 +28,7 @@ class Task(NamedTuple):
 
     @property
     def origin(self) -> Mapping[str, Any]:
-        """Where the code came from, as gofer.model.run.CodeOrigin names it; empty without code."""
+        """The origin of the code, a gofer.model.run.CodeOrigin; empty without code."""
         return self.request.get("code") or {}
 
     @property
@@ -45,11 +47,11 @@ class Task(NamedTuple):
 
     @property
     def stdin(self) -> str:
-        """Where standard input that was sent along lies on the first node."""
+        """The path on the first node of the standard input that was sent."""
         return f"{self.code}.stdin"
 
     def stdin_of(self, rank: int) -> str:
-        """What a rank reads: the input that was sent for rank 0, nothing for the others."""
+        """The file that a rank reads as standard input: for rank 0 the one that was sent, else /dev/null."""
         return self.stdin if rank == 0 and self.has_stdin else os.devnull
 
     @property
@@ -58,11 +60,11 @@ class Task(NamedTuple):
 
     @property
     def output_folder(self) -> str:
-        """What the command finds as $GOFER_OUTPUT_DIR."""
+        """The folder that the command finds as $GOFER_OUTPUT_DIR."""
         return os.path.join(self.store, run_layout.outputs_key(self.place.run_id))
 
     def launched(self, place: launch.NodePlace) -> launcher_options.Launched:
-        """The command as it starts on this node: as a launcher needs it, or under torchrun."""
+        """The command as it is started on this node: with the options of its launcher, or under torchrun."""
         request = self.request
         if request.get("launcher") == "torchrun":
             return launcher_options.under_torchrun(self.argv, place, self._workers)
@@ -70,25 +72,29 @@ class Task(NamedTuple):
         if name is None:
             return launcher_options.Launched(self.argv, {})
         launched = launcher_options.prepare(name, self.argv, place, self.launch_resources)
-        own = self.private.environment  # a variable that the person set stays
+        own = self.private.environment  # variables that the person set are not replaced
         filled = {key: value for key, value in launched.environment.items() if key not in own}
         return launched._replace(environment=filled)
 
     @property
     def _workers(self) -> int:
-        """The processes that torchrun starts on a node."""
+        """The number of processes that torchrun starts on a node."""
         return int(self.request.get("procs") or self.request["layout"].get("gpus_per_node") or 1)
 
     @property
     def launch_resources(self) -> launcher_options.LaunchResources:
-        """What a launcher may use. The hostfiles lie beside the code, which goes with the attempt."""
+        """What a launcher may use. The hostfiles are beside the working copy, so they are removed together
+        with it.
+        """
         files = launcher_options.Hostfiles(self.code + ".hostfile", self.code + ".hydra-hostfile")
         in_slurm = "SLURM_JOB_ID" in self.private.environment
         resources = launcher_options.resources_of(self.request, files, in_slurm=in_slurm)
         return resources.with_config_in(self.private.environment)
 
     def environment(self, place: launch.NodePlace, rank: int, more: Mapping[str, str]) -> dict[str, str]:
-        """All that the command of a rank finds; `more` comes from what started it, under gofer's own."""
+        """The whole environment of a rank's command. `more` comes from the launcher; gofer's own variables
+        replace it.
+        """
         tags = self.request["tags"]
         own = {
             "GOFER_RUN_DIR": os.path.join(self.store, run_layout.run_key(place.run_id)),

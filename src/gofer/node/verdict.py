@@ -1,4 +1,4 @@
-"""How a node's share of an attempt ended, and the record that says so."""
+"""How a node's share of an attempt ended, and its exit record."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Verdict(NamedTuple):
     detail: str | None = None
 
     def with_detail(self, more: str | None) -> Verdict:
-        """The same, with these words behind those that are there."""
+        """The same verdict with `more` added to its detail."""
         return self._replace(detail="; ".join(one for one in (self.detail, more) if one) or None)
 
 
 class AttemptFailed(Exception):
-    """The attempt cannot go on; says how it is to be recorded."""
+    """The attempt cannot continue. `verdict` is what to record."""
 
     def __init__(self, verdict: Verdict) -> None:
         super().__init__(verdict.detail)
@@ -35,22 +35,24 @@ class AttemptFailed(Exception):
 
 
 class Abandoned(Exception):
-    """Another node of the attempt is not there, and nothing was started here: the attempt begins again."""
+    """Another node of the attempt is missing and nothing was started on this node, so the attempt can start
+    again.
+    """
 
 
 class RunningSince(NamedTuple):
-    """When the ranks were started: by the wall clock, and by the clock that is never set."""
+    """When the ranks were started, by the wall clock and by the monotonic clock."""
 
     at: float
     since: float
 
 
 def judge(outcome: ProcessesOutcome, *, tail: Tail, kills: Kills, limit_s: float | None) -> Verdict:
-    """What the ends of the ranks amount to; `kills` was marked when no rank had failed yet."""
+    """The verdict from the ends of the ranks. `kills` must have been marked when no rank had failed yet."""
     if outcome.cause == "time-limit":
         return Verdict(State.FAILED, Reason.TIME_LIMIT, f"stopped at its time limit of {limit_s:g} s")
     if outcome.cause == "shutdown":
-        words = "its agent was told to end, as when the machine shuts down"
+        words = "its agent was ended from outside, for example by a shutdown of the machine"
         return Verdict(State.LOST, Reason.NODE_FAILURE, words)
     if outcome.cause is not None:
         words = "aborted" if outcome.cause == "user" else "stopped because another node failed"

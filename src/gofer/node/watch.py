@@ -1,4 +1,4 @@
-"""Wait for a set of processes to end, and end them when it is time: the agent's only loop."""
+"""Wait for a set of processes to end, and end them when they must stop: the agent's only loop."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import signal
 import time
 from typing import Callable, Iterable, NamedTuple
 
-# How a supervisor asks an agent to stop, with a signal for each request: gently, with the run's own grace;
-# gently, and whoever asks says when the grace is over; at once; and because another node failed. SIGTERM is
-# left to those who know nothing of runs, above all a machine that shuts down.
+# The signals with which a supervisor asks an agent to stop: gently, with the run's own grace; gently, until
+# the supervisor itself ends the grace; at once; and because another node failed. SIGTERM comes from programs
+# that know nothing about runs, above all from a machine that shuts down.
 STOP = signal.SIGRTMIN + 1
 STOP_PATIENTLY = signal.SIGRTMIN + 2
 STOP_NOW = signal.SIGRTMIN + 3
@@ -19,15 +19,15 @@ STOP_FOR_PEER = signal.SIGRTMIN + 4
 REQUESTS = (STOP, STOP_PATIENTLY, STOP_NOW, STOP_FOR_PEER, signal.SIGTERM)
 
 _FORWARDED = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
-_GROUP_LOOK_S = 0.05
+_GROUP_CHECK_S = 0.05
 _KILL_AGAIN_S = 1.0
-_HOLD_LOOK_S = 0.5
+_HOLD_CHECK_S = 0.5
 
 
 class ProcessEnd(NamedTuple):
     """How one process ended: an exit code or a signal, never both.
 
-    `peak_kib` is the most memory that it held, or one of the children that it waited for.
+    `peak_kib` is the most memory that the process used, or any child for which it waited.
     """
 
     rank: int
@@ -43,14 +43,14 @@ class ProcessEnd(NamedTuple):
 
     @property
     def status(self) -> int:
-        """As a shell would say it: the code, or 128 + the signal."""
+        """The exit status as in a shell: the exit code, or 128 + the signal."""
         return 128 + self.signal if self.signal is not None else self.exit_code or 0
 
 
 class ProcessesOutcome(NamedTuple):
     """What happened to a set of processes.
 
-    `cause` is why they were stopped, None when all ended by themselves.
+    `cause` is why they were stopped; None when all ended by themselves.
     """
 
     ended: list[ProcessEnd]
@@ -59,13 +59,13 @@ class ProcessesOutcome(NamedTuple):
 
 
 class Watch:
-    """Signals, deadlines and ticks of one agent. One per process, main thread only.
+    """Handles signals, deadlines and ticks of one agent. One per process, main thread only.
 
-    `connection` is below 0 for an agent that nobody supervises.
+    `connection` is negative for an agent without a supervisor.
 
-    An agent that is asked to stop between `end` and `begin` leaves at once: the request may be about a share
-    that it has finished, or about one that it has not read yet and now never starts. One that is `at_work`
-    from the start has nothing else to do in its life.
+    A request to stop between `end` and `begin` ends the agent at once: the request may be about a share that
+    is finished, or about a share that the agent has not read yet and then never starts. `at_work`: the agent
+    has one share, from its start to its end, so `begin` and `end` do not matter.
     """
 
     def __init__(self, connection: int, on_orphaned: Callable[[], None], *, at_work: bool = False) -> None:
@@ -85,36 +85,39 @@ class Watch:
             signal.signal(forwarded, lambda number, _: self._forward.append(number))
         for request in REQUESTS:
             signal.signal(request, self._on_request)
-        # Whoever forked this process blocked them, so that none came before it could be heard.
+        # The parent blocked these signals before the fork, so that none is lost before the handlers are
+        # installed.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, REQUESTS)
 
     @property
     def is_orphaned(self) -> bool:
-        """The supervisor is gone: nothing else makes the connection of an agent at work readable."""
+        """Whether the supervisor is gone. While an agent is at work, its connection becomes readable only
+        then.
+        """
         return self._connection < 0 or bool(select.select([self._connection], [], [], 0.0)[0])
 
     @property
     def is_firm(self) -> bool:
-        """Whether what is asked is to stop at once."""
+        """Whether a request to stop at once has come."""
         return self._firm
 
     def wait(self, fd: int, longest_s: float) -> None:
-        """Until the descriptor can be read, a request comes, or the time is over; where no rank runs."""
+        """Wait until `fd` can be read, a request comes, or the time is over. Only while no rank runs."""
         self._pause((), longest_s, also=fd)
 
     def stop_for_peer(self) -> None:
-        """Another node failed on a machine from which no signal comes."""
+        """Stop because another node failed, on a machine that cannot send a signal to this one."""
         self.cause = self.cause or "peer"
 
     def begin(self) -> None:
-        """From here on requests are about the share at hand."""
+        """A share begins: from here on, requests are about this share."""
         self.cause = None
         self._firm = self._patient = False
         self._forward.clear()
         self._is_at_work = True
 
     def end(self) -> None:
-        """The share is done; nothing that is asked from here on is about it."""
+        """The share is done: from here on, requests are not about it."""
         self._is_at_work = False
 
     def _on_request(self, number: int, _: object) -> None:
@@ -137,12 +140,12 @@ class Watch:
         tick: Callable[[], float],
         on_end: Callable[[ProcessEnd], None] | None = None,
     ) -> ProcessesOutcome:
-        """Wait until every process of `ranks` (pid → rank, each leading its session) has ended.
+        """Wait until every process of `ranks` (pid → rank, each a session leader) has ended. Blocks.
 
-        A failure (`failed` is one that came before), a request or the limit (monotonic) ends the others:
-        SIGTERM to each process group, `grace_s` later SIGKILL; until then what a rank that is gone left in
-        its group has its grace too. `tick` is called now and then; it says when next, in seconds. `on_end`
-        hears of every process that ended.
+        A failure, a request or the limit (monotonic time) ends the others: first SIGTERM to each process
+        group, then SIGKILL after `grace_s`. Processes that an ended rank left in its group get the same
+        grace. `failed` is a rank that failed before the call. `tick` is called regularly and returns the
+        seconds until its next call. `on_end` is called for every process that ended.
         """
         ended = [] if failed is None else [failed]
         first, left, next_tick = failed, dict(ranks), 0.0
@@ -160,29 +163,34 @@ class Watch:
                 cause = self.cause or ("failure" if first else None) or _late(now, limit_at)
                 stopping = None if cause is None else _Stopping(cause, left, now)
             if not left and (stopping is None or stopping.is_over()):
-                return ProcessesOutcome(ended, first, None if stopping is None else stopping.told_cause)
+                return ProcessesOutcome(ended, first, None if stopping is None else stopping.reported_cause)
             if now >= next_tick:
                 next_tick = now + tick()
-            look_at = limit_at if stopping is None else stopping.press(now, self._grace_s(stopping, grace_s))
+            look_at = (
+                limit_at
+                if stopping is None
+                else stopping.continue_stopping(now, self._grace_s(stopping, grace_s))
+            )
             self._pause(left, min(next_tick, math.inf if look_at is None else look_at) - now)
 
     def hold(
         self, *, limit_at: float | None, tick: Callable[[], float], is_over: Callable[[], bool]
     ) -> ProcessesOutcome:
-        """Wait without processes of its own until `is_over`, a request or the limit (monotonic).
+        """Wait without ranks until `is_over` returns True, a request comes, or the limit (monotonic time) is
+        reached.
 
-        `tick` is called now and then, as by `run`; `is_over` with it and in between.
+        `tick` is called as by `run`; `is_over` is called about twice a second.
         """
         next_tick = 0.0
         while True:
-            self._reap({})  # whatever the command has started here and left behind
+            self._reap({})  # processes that the command started on this node and left behind
             now = time.monotonic()
             cause = self.cause or _late(now, limit_at)
             if cause is not None or is_over():
                 return ProcessesOutcome([], None, cause)
             if now >= next_tick:
                 next_tick = now + tick()
-            until = min(next_tick, now + _HOLD_LOOK_S, math.inf if limit_at is None else limit_at)
+            until = min(next_tick, now + _HOLD_CHECK_S, math.inf if limit_at is None else limit_at)
             self._pause((), until - now)
 
     def _grace_s(self, stopping: _Stopping, own_s: float) -> float:
@@ -191,7 +199,7 @@ class Watch:
         return math.inf if self._patient and stopping.cause == "user" else own_s
 
     def _reap(self, left: dict[int, int]) -> list[ProcessEnd]:
-        """Collect every ended child, also orphans that came to us; report the ones waited for."""
+        """Reap every ended child, also adopted orphans; return the ends of those in `left`."""
         ended: list[ProcessEnd] = []
         while True:
             try:
@@ -211,7 +219,8 @@ class Watch:
         if self._wake_read in ready:
             os.read(self._wake_read, 4096)
         if self._connection in ready:
-            # Nothing is sent to an agent at work, so this is the end of its supervisor.
+            # The supervisor sends nothing to an agent at work, so a readable connection means that the
+            # supervisor ended.
             self._connection = -1
             self._on_orphaned()
         for number in self._forward:
@@ -221,7 +230,7 @@ class Watch:
 
 
 class _Stopping:
-    """Process groups on their way to the end: asked when this is made, killed when their grace is over."""
+    """Ends process groups: SIGTERM when this object is created, SIGKILL when their grace is over."""
 
     def __init__(self, cause: str, groups: Iterable[int], now: float) -> None:
         self.cause = cause
@@ -230,20 +239,21 @@ class _Stopping:
         self._killed_at: float | None = None
 
     @property
-    def told_cause(self) -> str | None:
-        """None when they were stopped for the failure of one of them, which tells by itself."""
+    def reported_cause(self) -> str | None:
+        """The cause to report. None when a rank failed, since the failure itself is reported then."""
         return None if self.cause == "failure" else self.cause
 
     def is_over(self) -> bool:
-        """Nobody is left, or all were killed; what became of a killed process need not be waited for."""
+        """Whether no process is left, or all were killed. Killed processes need no further wait."""
         self._groups = [pid for pid in self._groups if _signal_group(pid, 0)]
         return self._killed_at is not None or not self._groups
 
-    def press(self, now: float, grace_s: float) -> float:
-        """Kill them if it is time; when to look again."""
+    def continue_stopping(self, now: float, grace_s: float) -> float:
+        """Kill the groups if their grace is over; the time of the next check."""
         if now < self._since + grace_s:
-            # Who has left the agent's own children but not its group says nothing when it ends.
-            return min(self._since + grace_s, now + _GROUP_LOOK_S)
+            # A process in the group that is not a child of the agent causes no SIGCHLD when it ends, so check
+            # regularly.
+            return min(self._since + grace_s, now + _GROUP_CHECK_S)
         if self._killed_at is None or now >= self._killed_at + _KILL_AGAIN_S:
             self._killed_at = now
             for pid in self._groups:
@@ -256,11 +266,11 @@ def _late(now: float, limit_at: float | None) -> str | None:
 
 
 def _signal_group(group: int, number: int) -> bool:
-    """False when nobody is in the group any more."""
+    """Signal a process group; False when it has no process."""
     try:
         os.killpg(group, number)
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # somebody is there who became another user
+        pass  # the group has a process that became another user
     return True

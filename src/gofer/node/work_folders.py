@@ -1,15 +1,15 @@
-"""Where the working copies of runs are made, so that the path of a Unix socket in a copy is short enough.
+"""Choose the folders for working copies, so that the path of a Unix socket in a copy is short enough.
 
 A command may bind `$PWD/run/ipc/inference-server.sock`, and the path of a socket has at most 107 bytes.
 
-    <home>/w/<run>/<copy>                          beside the queue, where that path is short enough
-    /var/tmp/gofer-<uid>/w/<mark>/<run>/<copy>     where it is not, and this folder can be used
+    <home>/w/<run>/<copy>                          beside the queue, if that path is short enough
+    /var/tmp/gofer-<uid>/w/<mark>/<run>/<copy>     else, if this folder can be used
     work/<run>/copies in the folder of the queue   a link to the folder of the run's copies
 
-<home> is gofer's own folder on the disk of the queue or, where no queue is, on the scratch disk of a node.
-<mark> belongs to one queue, or to one node. The link lets every later supervisor find the copies, whatever
-its environment is. Only the queue that made a link follows it, so no queue removes the copies of another
-one. The folder work/<run> also holds what needs the disk of the queue and no short path.
+<home> is gofer's folder on the disk of the queue, or, on a node without a queue, on the scratch disk. <mark>
+identifies one queue or one node. With the link, every later supervisor finds the copies, whatever its
+environment is. Only the queue that made a link follows it, so no queue removes copies of another queue. The
+folder work/<run> also holds files that must be on the disk of the queue and need no short path.
 """
 
 from __future__ import annotations
@@ -28,29 +28,31 @@ from gofer.core.queue_home import WORK_DIR_VARIABLE
 
 # The longest path of a working copy, in bytes: `sun_path` of unix(7) has 108, with the zero at its end.
 LONGEST_COPY = 107 - len("/run/ipc/inference-server.sock")
-# WORK_DIR_VARIABLE names another folder; with `none`, copies are made beside the queue only.
+# The variable WORK_DIR_VARIABLE can name another folder. With `none`, copies are made only beside the queue.
 _AWAY = "/var/tmp"
 _COPIES = "copies"
-# A disk other than that of the queue needs this much space, or as much as the disk of the queue has.
+# Another disk than that of the queue is used only if it has this much space, or as much as the queue's disk.
 _ENOUGH_BYTES = 10 * 2**30
 # The longest usual name of a copy: `<attempt>-<node>`, or `<pid>.<number>` of a row.
 _NAME_OF_ROW = "3fffff.9"
 # The bytes of a run's id: see gofer.model.ids.
 _ID_BYTES = 21
-# An agent locks the folder of its copies sooner than this.
+# A newer folder may belong to an agent that has not locked it yet.
 _NEW_S = 3600.0
 
 
 def work_folder(engine: str, request_id: str) -> str:
-    """What the runs of a request need on the disk of the queue; removed when the last of them has ended."""
+    """The folder for files that the runs of a request need on the disk of the queue. It is removed after the
+    last run.
+    """
     return os.path.join(engine, "work", request_id)
 
 
 def copies_folder(engine: str, request_id: str, request: Mapping[str, Any], *, is_row: bool) -> str:
-    """The folder for working copies of a request, made if it is absent. Idempotent.
+    """The folder for working copies of a request; created if absent. Idempotent.
 
-    Where no short folder can be used, the answer is a longer one. No error: the agent that writes there
-    meets what is wrong with the disk. Other machines need not see the folder: see gofer.node.shared_copy.
+    When no short folder can be used, this is a longer one. Never raises: an agent that writes there reports
+    what is wrong with the disk. Other machines need not see the folder: see gofer.node.shared_copy.
     """
     found = _linked(engine, request_id)
     try:
@@ -72,17 +74,19 @@ def _make_copies(engine: str, request_id: str, request: Mapping[str, Any], is_ro
     private_folder.make_missing(work)
     link = os.path.join(work, _COPIES)
     files.remove(link)
-    os.symlink(path, link)  # before the folder: what a supervisor that is killed here made can be found
+    # made before the folder, so that the folder is found even if this supervisor is killed here
+    os.symlink(path, link)
     private_folder.make_missing(path)
     return path
 
 
 def node_folder(engine: str, name: str, copy: str) -> str:
-    """The folder for working copies of one node of a run, where no queue is; it need not be there.
+    """The folder for working copies of one node of a run, on a machine without a queue. The folder need not
+    exist.
 
-    `name` is that of the folder, `copy` that of a copy in it. Removes what agents that were killed on this
-    node left below /var/tmp; beside the scratch disk's other files, the site removes it. OSError when no
-    folder can be made.
+    `name` is the name of the folder, `copy` that of a copy in it. Removes what killed agents of this node
+    left below /var/tmp; what they left on the scratch disk is removed by the site. OSError when no folder can
+    be made.
     """
     away = _away_root(f"node {os.uname().nodename}")
     root = _choose(engine, away, f"{name}/{copy}")
@@ -92,25 +96,25 @@ def node_folder(engine: str, name: str, copy: str) -> str:
 
 
 def _remove_unlocked(root: str) -> None:
-    """Folders that no living agent of this node holds, and that are no longer new: see `held`."""
+    """Remove folders that are not new and that no live agent of this node has locked: see `held`."""
     for name in os.listdir(root):
         path = os.path.join(root, name)
         try:
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
-            continue  # gone meanwhile
+            continue  # removed in the meantime
         try:
             if time.time() - os.fstat(fd).st_ctime > _NEW_S:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 trees.remove_tree(path)
         except OSError:
-            pass  # an agent holds it
+            pass  # an agent has locked it
         finally:
             os.close(fd)
 
 
 def _choose(engine: str, away: Optional[str], below: str) -> str:
-    """A folder for working copies, made 0700, under which the path `below` is short enough if possible."""
+    """Make a folder for working copies, mode 0700, in which the path `below` is short enough if possible."""
     near = near_root(engine)
     if away is not None and not fits(near, below) and fits(away, below):
         try:
@@ -118,36 +122,38 @@ def _choose(engine: str, away: Optional[str], below: str) -> str:
             _own(away)
             return away
         except OSError:
-            pass  # another user's, or not to be used: a long path is better than none
+            pass  # the folder belongs to another user or cannot be used; a long path is better than none
     private_folder.make(near)
     return near
 
 
 def long_root(engine: str) -> Optional[str]:
-    """The folder for working copies where it is too long for Unix sockets in them; None where it is not."""
+    """The folder for working copies if its path is too long for Unix sockets in them; else None."""
     below = f"{'r' * _ID_BYTES}/99-0"
     root = near_root(engine)
     if not fits(root, below):
         root = _choose(engine, away_root(engine), below)
         with contextlib.suppress(OSError):
-            os.rmdir(root)  # as it was before, unless runs have copies there
+            os.rmdir(root)  # restore the state before this check; fails if runs have copies there
     return None if fits(root, below) else root
 
 
 def fits(root: str, below: str) -> bool:
-    """Whether a Unix socket can be bound in the copy `below` the folder, by either name of the folder."""
+    """Whether a Unix socket can be bound in the copy `below` the folder, by its given path and by its real
+    path.
+    """
     longest = max(len(os.fsencode(path)) for path in (root, os.path.realpath(root)))
     return longest + 1 + len(os.fsencode(below)) <= LONGEST_COPY
 
 
 def near_root(engine: str) -> str:
-    """The folder for copies that belongs to gofer's folder on this disk."""
+    """The folder for copies in gofer's own folder, on the disk of the queue."""
     above, name = os.path.split(os.path.dirname(engine))
     return os.path.join(above if name == "engine" else engine, "w")
 
 
 def away_root(engine: str) -> Optional[str]:
-    """The folder for copies of this queue below /var/tmp, whether it is there or not. None where unwanted."""
+    """The folder for copies of this queue below /var/tmp, which need not exist. None when switched off."""
     return _away_root(os.path.realpath(engine))
 
 
@@ -167,10 +173,12 @@ def _top(away: str) -> str:
 
 
 def _check_disk(engine: str, base: str) -> None:
-    """OSError when programs cannot be run in the folder, others may rename in it, or its disk is small."""
+    """OSError when programs cannot be run in the folder, when others may rename files in it, or when its disk
+    is small.
+    """
     status, space = os.stat(base), os.statvfs(base)
     if status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX:
-        raise ForeignFolder(f"everybody may rename what is in {base}")
+        raise ForeignFolder(f"every user may rename files in {base}")
     if space.f_flag & os.ST_NOEXEC:
         raise PermissionError(f"no program can be run in {base}")
     if status.st_dev != os.stat(engine).st_dev:
@@ -184,7 +192,9 @@ def _free_bytes(space: os.statvfs_result) -> int:
 
 
 def _own(away: str) -> None:
-    """Make the folder if need be. ForeignFolder for one of another user, and for a link in its path."""
+    """Make the folder if it is absent. ForeignFolder when it belongs to another user or its path has a
+    link.
+    """
     if os.path.islink(_top(away)):
         raise ForeignFolder(f"{_top(away)} is a link and not this user's own folder")
     private_folder.make(_top(away))
@@ -200,7 +210,7 @@ def _check_own(away: str) -> None:
 
 
 def _linked(engine: str, request_id: str) -> Optional[str]:
-    """Where the copies of a request are; None for a request without a link, as an older gofer left it."""
+    """The folder with the copies of a request; None for a request of an older gofer, which made no link."""
     try:
         return os.readlink(os.path.join(work_folder(engine, request_id), _COPIES))
     except OSError:
@@ -208,12 +218,14 @@ def _linked(engine: str, request_id: str) -> Optional[str]:
 
 
 def is_away(engine: str, folder: str) -> bool:
-    """Whether a folder of copies is that of this queue below /var/tmp, or below what was named instead."""
+    """Whether a folder of copies is this queue's folder below /var/tmp or the folder that replaces it."""
     return os.path.basename(os.path.dirname(folder)) == _mark(os.path.realpath(engine))
 
 
 def _is_usable(engine: str, folder: str) -> bool:
-    """A folder below /var/tmp is looked at each time: a cleaner may have removed it, and others made it."""
+    """Whether a folder of copies can be used. One below /var/tmp is checked each time: a clean-up program may
+    have removed it, and another user may have made it again.
+    """
     if not is_away(engine, folder):
         return os.path.dirname(folder) == near_root(engine)
     try:
@@ -226,7 +238,7 @@ def _is_usable(engine: str, folder: str) -> bool:
 def remove(engine: str, request_id: str) -> None:
     """Remove the copies of a request that is over, and its other files on the disk of the queue. Idempotent.
 
-    A link that another queue made, as in a home that was copied as a whole, is not followed.
+    A link that another queue made is not followed; a copied home folder has such links.
     """
     found = _linked(engine, request_id)
     if found is not None:
@@ -242,13 +254,14 @@ def _remove_away(folder: str) -> None:
         trees.remove_tree(folder)
         os.rmdir(os.path.dirname(folder))
     except OSError:
-        pass  # another user's, gone already, or other runs of the queue have copies there
+        pass  # the folder is another user's or gone, or other runs of the queue have copies in it
 
 
 def kept_folders(engine: str, copy: Optional[str] = None) -> List[str]:
-    """Where working copies stay that hold more than may be kept, the best first; `gofer prune` removes them.
+    """Folders for working copies whose files exceed the limit, the best first. `gofer prune` removes the
+    copies.
 
-    The second is on the disk of the working copy `copy`; without one, on the disk of /var/tmp.
+    The second folder is on the disk of the working copy `copy`; without `copy`, on the disk of /var/tmp.
     """
     kept = [os.path.join(engine, "kept")]
     if copy is not None:
@@ -260,14 +273,14 @@ def kept_folders(engine: str, copy: Optional[str] = None) -> List[str]:
             _check_own(other)
             kept.append(os.path.join(other, "kept"))
     except OSError:
-        pass  # there is none
+        pass  # there is no such folder
     return kept
 
 
 @contextlib.contextmanager
 def held(folder: str) -> Iterator[None]:
-    """Keep programs that clean /tmp and /var/tmp by age from the folder: systemd-tmpfiles skips what is
-    locked. The programs that a run starts do not hold the lock.
+    """Lock the folder during the block, so that programs that clean /tmp and /var/tmp by age leave it alone:
+    systemd-tmpfiles skips locked folders. Programs that a run starts do not inherit the lock.
     """
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,7 +1,7 @@
-"""The working copy of a run: what a command made of it, and how it is put back for the next one.
+"""Find out how a command changed its working copy, and reset the copy for the next command.
 
-A copy is compared with what staging wrote by what `lstat` says of each entry: inode, size, times, mode. That
-takes one look through the copy and reads no file.
+The comparison with the staged files uses what `lstat` says about each entry: inode, size, times, mode. It
+takes one scan of the copy and reads no file.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Dict, List, NamedTuple, Tuple
 
 from gofer.core import trees
 
-# Inode, size, mtime and ctime in nanoseconds, mode. Of a folder only the mode is compared.
+# Inode, size, mtime and ctime in nanoseconds, mode. For a folder only the mode is compared.
 Stamp = Tuple[int, int, int, int, int]
-# What is in a copy, by its path below the copy.
+# The entries of a copy, by their paths in it.
 Contents = Dict[str, Stamp]
 
 
 class Changes(NamedTuple):
-    """Paths below the copy, folders before what is in them. `changed` are files and links whose content may
-    be another; `altered` are those, and all whose mode or times are others.
+    """Paths in the copy, folders before their contents. `changed` are files and links whose content may have
+    changed. `altered` are these, and all entries whose mode or times have changed.
     """
 
     new: List[str]
@@ -30,9 +30,10 @@ class Changes(NamedTuple):
 
 
 def scan(root: str, *, opens: bool = False) -> Contents:
-    """All below `root`. FileNotFoundError without a folder `root`; what vanishes meanwhile is left out.
+    """All entries below `root`. Entries that vanish during the scan are left out. FileNotFoundError when
+    `root` is absent.
 
-    With `opens`, a folder that cannot be entered is made so that it can.
+    With `opens`, the owner gets permission to enter every folder.
     """
     found: Contents = {}
     folders = [""]
@@ -70,14 +71,14 @@ def _entries(path: str, opens: bool) -> List[os.DirEntry[str]]:
 
 
 def stamp(status: os.stat_result) -> Stamp:
-    """What tells a version of an entry from another."""
+    """A value that distinguishes versions of an entry."""
     if stat.S_ISDIR(status.st_mode):
         return (0, 0, 0, 0, status.st_mode)
     return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode)
 
 
 def compare(before: Contents, now: Contents) -> Changes:
-    """What became of the copy. An entry that is of another type now was deleted and is new."""
+    """How the copy changed. An entry whose type changed counts as deleted and as new."""
     new: List[str] = []
     changed: List[str] = []
     altered: List[str] = []
@@ -101,15 +102,15 @@ def compare(before: Contents, now: Contents) -> Changes:
 
 
 def put_back(root: str, pristine: str, changes: Changes, known: Contents) -> None:
-    """Make the copy at `root` what it was when `known` was scanned, from the same files at `pristine`.
+    """Reset the copy at `root` to `known`, an earlier scan, with the files of `pristine`. Updates `known`.
 
-    `known` is brought up to date. What is gone already of what was new does no harm. OSError when the copy
-    cannot be put back; it is of no use then. No process may be at work in it.
+    New entries may already be gone. OSError when the copy cannot be reset; it must not be used then. No
+    process may be at work in the copy.
     """
     for path in reversed(changes.new):
-        whole = os.path.join(root, path)
-        if os.path.lexists(whole):
-            trees.remove_tree(whole)
+        full_path = os.path.join(root, path)
+        if os.path.lexists(full_path):
+            trees.remove_tree(full_path)
     wanted = sorted({*changes.deleted, *changes.altered})
     folders = [path for path in wanted if stat.S_ISDIR(known[path][4])]
     for path in folders:

@@ -1,7 +1,8 @@
 """The agent as one zip file that Python runs: `python3 agent.zip ROOM …`.
 
-It is unpacked once on each node, since modules in a zip are read anew by every process, and goes on from
-there with the same words. Several processes may do so at once. gofer.transport.bundle makes the zip.
+The zip is unpacked once on each node, because every process would otherwise decompress its modules again. The
+program then restarts from the folder with the same arguments. Several processes may do this at once.
+gofer.transport.bundle makes the zip.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from gofer.core import private_folder, scratch
 
 
 def main() -> NoReturn:
-    """Never returns: the zip becomes its unpacked self, and that ends as the agent of the node does."""
+    """Run the agent; never returns. Started from the zip, it unpacks the zip and restarts from the folder."""
     place = sys.path[0]
     if os.path.isfile(place):
         folder = unpack(place, scratch.engine([os.environ.get("TMPDIR", "")]))
@@ -28,7 +29,7 @@ def main() -> NoReturn:
 
 
 def unpack(archive: str, engine: str) -> str:
-    """The folder with what the archive holds, named by its mark. Idempotent."""
+    """Unpack the archive into a folder that is named by its mark; the folder. Idempotent."""
     import zipfile
 
     with zipfile.ZipFile(archive) as packed:

@@ -72,7 +72,7 @@ def test_preempted_then_killed_and_it_goes_on_each_time(basic: Desk, azure: Azur
     assert (basic.root / "there/outputs/result-0").read_text() == "done"
     basic.gofer("query", run)
     kept = [path for path in (basic.folder / "assets" / run).rglob("*") if path.is_file()]
-    assert any("brought back 1 file of the outputs, 1 byte," in path.read_text() for path in kept)
+    assert any("restored 1 file of the outputs, 1 byte," in path.read_text() for path in kept)
 
 
 def test_two_nodes_that_are_killed(basic: Desk, azure: Azure) -> None:

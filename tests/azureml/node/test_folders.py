@@ -41,7 +41,7 @@ def test_what_the_service_did_not_bring_is_a_failure_of_staging(service: Service
     job.words = [f"data={tmp_path / 'nowhere'}"]
     (done,) = job.run()
     assert (done.status, job.end()["reason"]) == (1, "staging")
-    assert "the folder `data` could not be brought" in job.end()["detail"]
+    assert "the folder `data` could not be read" in job.end()["detail"]
 
 
 def test_other_folders_are_the_agents_to_bring(service: Service) -> None:

@@ -33,7 +33,8 @@ def test_outputs_come_first_and_then_the_newest(service: Service) -> None:
     assert kept_files(job) == ["2", "3", "outputs/o"]
     kept = job.exit_record()["kept"]
     assert (kept["files"], kept["left"], kept["copy"]) == (3, [["1", "more than may be kept"]], None)
-    said = "gofer: more was written beside the code than `keep` allows; not kept: 1 of the files, 1000 B: 1\n"
+    said = "gofer: the command wrote more beside the code than `keep` allows; "
+    said += "not kept: 1 of the files, 1000 B: 1\n"
     assert job.log() == said
 
 
@@ -43,8 +44,8 @@ def test_a_run_that_writes_too_much_is_warned_while_it_runs(service: Service) ->
     job = service.job(["sh", "-c", script], keep_bytes=1500)
     job.start()
     words = (
-        "gofer: 2.9 KiB are written beside the code, and `keep` is 1.5 KiB: at the end outputs are kept "
-        "first and then the newest files, up to 50.0 GiB (`keep_most`). To keep all of it, submit with "
+        "gofer: the command wrote 2.9 KiB beside the code, and `keep` is 1.5 KiB: at the end, outputs are "
+        "kept first, then the newest files, up to 50.0 GiB (`keep_most`). To keep all of it, submit with "
         '`--keep 3KiB`, or write `outputs: ["ck/"]`\n'
     )
     until(lambda: job.log() == words, "the warning in the log")
@@ -69,6 +70,7 @@ def test_the_rows_of_a_group_keep_so_much_together(service: Service) -> None:
         ["2", "3", "outputs/o"],
         ["outputs/o"],
     ]
-    said = "gofer: more was written beside the code than `keep_group` allows; not kept: {} of the files, {}\n"
+    said = "gofer: the command wrote more beside the code than `keep_group` allows; "
+    said += "not kept: {} of the files, {}\n"
     logs = [job.log(run=run) for run in runs]
     assert logs == ["", said.format(1, "1000 B: 1"), said.format(3, "2.9 KiB: 3, 2, 1")]

@@ -172,6 +172,6 @@ test "$RANK" = 1 || echo second > shared
     assert [one.status for one in done] == [0, 0], [one.err for one in done]
     assert [job.log(2, rank=rank, node=rank) for rank in (0, 1)] == ["of-0 of-1 shared "] * 2
     for node in (0, 1):
-        assert "brought back 3 files" in job.read(f"attempts/2/node-{node}/setup.log")
+        assert "restored 3 files" in job.read(f"attempts/2/node-{node}/setup.log")
     assert job.read("outputs/shared") == "second\n"
     assert job.read("outputs/of-1") == "of rank 1\n"

@@ -25,7 +25,7 @@ def test_told_to_end_then_started_again(service: Service) -> None:
     assert done.status == 143
     record = job.exit_record()
     assert (record["state"], record["reason"]) == ("lost", "preempted")
-    assert record["detail"] == "the service told it to end"
+    assert record["detail"] == "the service ended this node"
     assert not job.has("ends.jsonl")
     assert "private.json" in job.rooms()  # it may be resumed
     (done,) = job.run()
@@ -110,7 +110,7 @@ def test_a_run_that_has_ended_is_not_started_again(service: Service) -> None:
     assert (done.status, again.status) == (0, 0)
     assert job.end() == end
     assert not job.has("attempts/2/node-0/exit.json")
-    assert "has ended before" in again.err
+    assert "has already ended" in again.err
 
 
 def test_what_an_earlier_life_did_not_clear_away_goes(service: Service) -> None:
@@ -172,7 +172,7 @@ def test_started_again_after_its_private_values_are_gone(service: Service, code:
     (job.room / "private.json").unlink()
     (job.room / "over.json").write_bytes(job.objects.get(f"rooms/{job.id}/over.json"))
     (done,) = job.run()
-    assert (done.status, done.out) == (code, f"gofer: {job.id} has ended before; nothing is started\n")
+    assert (done.status, done.out) == (code, f"gofer: {job.id} has already ended; nothing is started\n")
 
 
 @pytest.mark.slow
@@ -214,7 +214,7 @@ def test_a_success_whose_files_went_with_the_node_is_made_again(service: Service
     assert [done.status for done in job.run()] == [0] * nodes
     assert [job.read(f"outputs/{rank}") for rank in range(nodes)] == ["2\n"] * nodes
     assert [(one["number"], one["state"], one["detail"]) for one in job.end()["attempts"]] == [
-        (1, "lost", "its node was gone before its files were in the store"),
+        (1, "lost", "its node was taken away before its files were in the store"),
         (2, "succeeded", None),
     ]
 
@@ -258,7 +258,7 @@ def test_a_node_that_is_told_to_end_leaves_its_outputs_to_the_next(service: Serv
     assert done.status == 0, done.err
     assert job.log(2) == "attempt 2 begins at step 3 with 3 files\n"
     words = job.read("attempts/2/node-0/setup.log")
-    assert re.fullmatch(r"gofer: brought back 3 files of the outputs, 13 bytes, in \d+\.\d s\n", words)
+    assert re.fullmatch(r"gofer: restored 3 files of the outputs, 13 bytes, in \d+\.\d s\n", words)
     assert words in done.out
     assert {name: tag(job, name) for name in held} == held  # as they came, so they were not sent again
     assert job.read("outputs/result") == "finished\n"
@@ -300,5 +300,5 @@ def test_outputs_that_cannot_be_brought_end_the_attempt(service: Service) -> Non
     (done,) = job.run()
     end = job.end()
     assert (done.status, end["state"], end["reason"]) == (1, "failed", "staging")
-    assert "the outputs of earlier attempts could not be brought from the store: no file" in end["detail"]
+    assert "the outputs of earlier attempts could not be restored from the store: no file" in end["detail"]
     assert not job.has("attempts/2/node-0/rank-0.log")

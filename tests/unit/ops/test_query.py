@@ -73,10 +73,10 @@ LIMITED = make_record(job={"time_limit_s": 120.0})
             "stopped at its time limit of 2m",
         ),
         (
-            ended(LIMITED, "failed", "time-limit", detail="set-up ran into the time limit"),
+            ended(LIMITED, "failed", "time-limit", detail="set-up reached the time limit"),
             LIMITED,
             None,
-            "set-up ran into the time limit",
+            "set-up reached the time limit",
         ),
         (ended(ONE, "failed", "time-limit"), None, None, "stopped at its time limit"),
         (

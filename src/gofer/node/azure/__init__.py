@@ -1,1 +1,1 @@
-"""The side of an Azure ML job: the program that the service starts on each of its nodes."""
+"""The program that Azure ML starts on each node of a job."""

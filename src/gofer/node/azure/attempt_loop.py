@@ -1,8 +1,8 @@
-"""The life of one node's agent: attempt after attempt, until the run is over or the service wants it to end.
+"""The loop of one node's agent: attempt after attempt, until the run is over or the service ends the node.
 
-Node 0 leads: it takes up an attempt by making an object that must not exist, so none is made twice whatever
-the service starts again; it judges how the attempt ended, and writes the line of the run's end as the last of
-all. The others follow.
+Node 0 is the leader. It claims each attempt by creating an object that must not exist, so no attempt is made
+twice even if the service restarts the job. It decides how the attempt ended, and writes the line of the run's
+end last of all. The other nodes follow.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from gofer.node.azure.termination import AzureTermination
 from gofer.node.watch import Watch
 from gofer.objects.facts import ObjectsError
 
+# Attempt numbers that others may have claimed before the leader gives up.
 _MOST_CLAIMS = 100
-_UNSENT = "its node was gone before its files were in the store"
+_UNSENT = "its node was taken away before its files were in the store"
 
 
 class AttemptLoop:
-    """One process of the service. `run` once; main thread only."""
+    """The agent of one node. Call `run` once, in the main thread."""
 
     def __init__(self, request: Dict[str, Any], private: Private, share: AzureShare, at: NodeContext) -> None:
         self.share = share
@@ -46,12 +47,14 @@ class AttemptLoop:
         self._tries = 0
 
     def run(self) -> int:
-        """0 when the run succeeded, else the exit code of its command, 1 where there is none."""
+        """Make the attempts of the run. Blocks. 0 when the run succeeded, else the exit code of its command,
+        or 1 when there is none.
+        """
         status = 1
         try:
             over = patiently(self._told.end, self._wait)
             if over is not None:
-                _say(f"{self.share.run_id} has ended before: {over['state']}; nothing is started")
+                _say(f"{self.share.run_id} has already ended: {over['state']}; nothing is started")
                 status = retries.status(over["state"], over.get("exit_code"))
                 self._clear(status)
             else:
@@ -74,11 +77,11 @@ class AttemptLoop:
 
     def _lead(self) -> int:
         history = patiently(self._history, self._wait)
-        before = _unsaid_end(self.request, history)
+        before = _unwritten_end(self.request, history)
         if before is not None:
             return self._close(None, before, history, [])
         while True:
-            attempt = self._take_up(max((one["number"] for one in history), default=0) + 1)
+            attempt = self._claim_attempt(max((one["number"] for one in history), default=0) + 1)
             begun = time.time()
             try:
                 plan = self._meeting.call(attempt, self._port())
@@ -89,52 +92,58 @@ class AttemptLoop:
                 )
             own = self._trials.make(plan)
             exits: List[Optional[Dict[str, Any]]] = [own]
-            if not _is_told(own):
+            if not _is_preempted(own):
                 exits = self._meeting.collect(plan, own)
             result = _judged(exits)
             history.append(attempts.describe(attempt, result, [], begun))
             _say(_attempt_words(attempt, result.state, result.detail))
             is_last = not retries.deserves_another(self.request, result, history)
             if result.reason == Reason.PREEMPTED or (self._orders.is_told and not is_last):
-                return retries.status(result.state, result.exit_code)  # the service knows what comes of it
+                # the service decides whether to start the job again
+                return retries.status(result.state, result.exit_code)
             if is_last:
                 reached = [node for node, record in enumerate(exits) if node and record is not None]
                 return self._close(plan, result, history, reached)
 
     def _history(self) -> List[Dict[str, Any]]:
-        """The attempts that earlier lives of the job have made.
+        """The attempts that were made before the service restarted the job.
 
-        The last has succeeded only if what it wrote is in the store too: else it took place for nothing.
+        The last attempt counts as a success only if its outputs are in the store; otherwise its files are
+        lost.
         """
         found: List[Dict[str, Any]] = []
         for number, begun in sorted(self._told.attempts().items()):
             exits = [self._told.exit_record(number, node) for node in range(self.share.nodes)]
-            facts = AttemptRecords(_those_told(exits), True)
+            facts = AttemptRecords(_preempted_or_all(exits), True)
             found.append(retries.earlier(number, facts, begun or time.time(), "the service started it again"))
         if found and found[-1]["state"] == State.SUCCEEDED and not self._meeting.is_sent(found[-1]["number"]):
             lost = {"state": State.LOST.value, "reason": Reason.NODE_FAILURE.value, "exit_code": None}
             found[-1].update(lost, detail=_UNSENT)
         return found
 
-    def _take_up(self, number: int) -> int:
-        """The number of an attempt that nobody else has taken up, and that nobody will."""
+    def _claim_attempt(self, number: int) -> int:
+        """Claim an attempt, from `number` on; the number that was claimed. No other process can claim it
+        again.
+        """
         for one in range(number, number + _MOST_CLAIMS):
             if patiently(lambda: self._told.claim(f"begun.{one}", {"at": time.time()}), self._wait):  # noqa: B023
                 return one
-        raise Alone(f"attempts {number} to {number + _MOST_CLAIMS - 1} are all taken up by others")
+        raise Alone(f"other processes have claimed all attempts from {number} to {number + _MOST_CLAIMS - 1}")
 
     def _port(self) -> int:
-        """The service's; the next one for each further try, since what is left of the last may hold it."""
+        """The port for ranks. Each further attempt uses the next port, since processes of the last attempt
+        may still hold theirs.
+        """
         self._tries += 1
         return _free_port() if self.share.port is None else self.share.port + self._tries - 1
 
     def _close(
         self, plan: Optional[AttemptPlan], result: Outcome, history: List[Dict[str, Any]], reached: List[int]
     ) -> int:
-        """Everything into the store, the line of the end as the last.
+        """Send everything to the store, and the line of the end last; the exit status.
 
-        A success whose nodes are taken before all of them have sent what they wrote is left unsaid: the next
-        life of the job knows whether they have.
+        If this node is told to end before the other nodes of a success have sent their files, no end is
+        written: the job's next start finds out whether they have.
         """
         status = retries.status(result.state, result.exit_code)
         try:
@@ -145,21 +154,25 @@ class AttemptLoop:
             if result.state == State.SUCCEEDED and reached:
                 return status
         line = retries.line(self.share.run_id, self.share.row, result, history)
-        patiently(lambda: self._told.write_end(line), self._wait_anyhow)
+        patiently(lambda: self._told.write_end(line), self._wait_always)
         self._clear(status)
         return status
 
     def _clear(self, status: int) -> None:
-        """Also when an earlier life was ended in the midst of it."""
+        """Remove the messages of the run's nodes. Also called when an earlier start of the job was ended
+        while it did this.
+        """
         if self.share.node != 0:
             return
         try:
             patiently(lambda: self._told.clear(status, is_last=self.share.row is None), self._wait)
         except (ObjectsError, ToldToEnd) as error:
-            _say(f"what its nodes told each other could not be removed: {str(error) or TOLD.detail}")
+            _say(f"the messages of the run's nodes could not be removed: {str(error) or TOLD.detail}")
 
     def _send(self, plan: Optional[AttemptPlan], status: int, reached: List[int]) -> bool:
-        """What all nodes wrote; False when the store did not take what this one did."""
+        """Send the files of this node, and wait for the other nodes; False when the store did not take this
+        node's.
+        """
         over = None if plan is None else self._meeting.announce_end(plan, status)
         is_sent = self._trials.send()
         if over is not None:
@@ -167,7 +180,7 @@ class AttemptLoop:
             self._meeting.await_sent(over, reached)
         return is_sent
 
-    def _wait_anyhow(self, seconds: float) -> bool:
+    def _wait_always(self, seconds: float) -> bool:
         self._watch.wait(-1, seconds)
         return True
 
@@ -181,7 +194,7 @@ class AttemptLoop:
                 break
             own = self._trials.make(plan)
             _say(_attempt_words(plan.attempt, own["state"], own["detail"]))
-            if _is_told(own):
+            if _is_preempted(own):
                 return retries.status(own["state"], own["exit_code"])
             done = plan
         is_sent = self._trials.send()
@@ -191,7 +204,7 @@ class AttemptLoop:
             else:
                 self._meeting.forget()
         except ToldToEnd:
-            pass  # it was about to
+            pass  # this node is about to end anyway
         return plan.over
 
 
@@ -199,25 +212,27 @@ def _attempt_words(number: int, state: str, detail: Optional[str]) -> str:
     return f"attempt {number}: {state}" + (f", {detail}" if detail else "")
 
 
-def _is_told(record: Dict[str, Any]) -> bool:
+def _is_preempted(record: Dict[str, Any]) -> bool:
     return bool(record["reason"] == Reason.PREEMPTED)
 
 
-def _those_told(exits: List[Optional[Dict[str, Any]]]) -> List[Optional[Dict[str, Any]]]:
-    """Those that the service told to end, or all: what fails while another node is ended fails for that."""
-    return [one for one in exits if one is not None and _is_told(one)] or exits
+def _preempted_or_all(exits: List[Optional[Dict[str, Any]]]) -> List[Optional[Dict[str, Any]]]:
+    """The records of nodes that the service told to end; all records when there are none. Other failures in
+    such an attempt are consequences.
+    """
+    return [one for one in exits if one is not None and _is_preempted(one)] or exits
 
 
 def _judged(exits: List[Optional[Dict[str, Any]]]) -> Outcome:
-    result = retries.judge(AttemptRecords(_those_told(exits), True))
+    result = retries.judge(AttemptRecords(_preempted_or_all(exits), True))
     missing = [str(node) for node, record in enumerate(exits) if record is None]
     if missing and result.state == State.LOST:
-        result = result._replace(detail=f"node {', '.join(missing)} did not say how it ended")
+        result = result._replace(detail=f"node {', '.join(missing)} left no record of its end")
     return result
 
 
-def _unsaid_end(request: Dict[str, Any], history: List[Dict[str, Any]]) -> Optional[Outcome]:
-    """The end of a run whose node 0 was killed when only its last line was missing."""
+def _unwritten_end(request: Dict[str, Any], history: List[Dict[str, Any]]) -> Optional[Outcome]:
+    """The end of a run whose node 0 was killed just before it wrote the line of the end; None otherwise."""
     if not history:
         return None
     last = history[-1]

@@ -1,4 +1,4 @@
-"""The attempts of one node: each made with what the service and the run gave, all carried to the store."""
+"""The attempts of one node on Azure ML: prepare each attempt, run it, and send its files to the store."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from gofer.objects.facts import ObjectsError
 
 
 class NodeContext(NamedTuple):
-    """The folder of this user's on the node, and where the service has folders of the run, by their names."""
+    """gofer's folder on the node, and the paths of folders that the service mounted for the run, by name."""
 
     engine: str
     folders: Dict[str, str]
 
 
 class AttemptContext(NamedTuple):
-    """What all attempts of a node have in common."""
+    """What all attempts of a node share."""
 
     request: Dict[str, Any]
     private: Private
@@ -48,7 +48,9 @@ class AttemptContext(NamedTuple):
 
 
 class Trials:
-    """Main thread only: `make` as often as need be, `send` when no more follows, `finish` last."""
+    """Runs the attempts of one node. Call `make` for each attempt, `send` after the last, then `finish`. Main
+    thread only.
+    """
 
     def __init__(self, setting: AttemptContext, watch: Watch, orders: AzureTermination, told: Told) -> None:
         self._setting = setting
@@ -67,7 +69,9 @@ class Trials:
             self._mpirun = ServiceMpirun(place, setting.private.environment)
 
     def make(self, plan: AttemptPlan) -> Dict[str, Any]:
-        """The exit record of this node's share of the attempt, which the others have been told too."""
+        """Run this node's share of the attempt. Blocks. Its exit record, which is also sent to the other
+        nodes.
+        """
         if self._ferry is None:
             self._begin(plan)
         code = os.path.join(self._copies, str(plan.attempt))
@@ -85,14 +89,18 @@ class Trials:
         return record
 
     def on_told(self) -> None:
-        """The service wants this node to end: say so now, while there is time. In a handler of signals."""
+        """Write down at once that the service ends this node: it may be killed soon. Called in a signal
+        handler.
+        """
         if self._node is not None:
             self._node.note_told()
         if self._ferry is not None:
             self._ferry.hurry()
 
     def send(self) -> bool:
-        """Bring everything that was written to the store; whether it took all of it. Idempotent."""
+        """Send everything that was written to the store. Blocks. False when the store did not take all of it.
+        Idempotent.
+        """
         if self._ferry is not None:
             ferry, self._ferry = self._ferry, None
             beat = Herald(self._told, None, self._share.node, self._share.nodes) if self._has_peers else None
@@ -102,7 +110,9 @@ class Trials:
         return self._is_sent
 
     def finish(self, status: int) -> None:
-        """Send what is left, remove what is on the node, and let mpirun's processes end with this status."""
+        """Send what is left, remove gofer's files from the node, and let mpirun's processes end with
+        `status`.
+        """
         os.chdir("/")
         self.send()
         for path in (self._work, self._copies):
@@ -125,7 +135,7 @@ class Trials:
             os.makedirs(path, mode=0o700)
         store, sync = self._setting.private.store or {}, self._setting.request["sync"]
         self._ferry = Ferry(self._spool, self._setting.private, share.run_id, sync)
-        if plan.attempt > 1:  # of which this process has made none
+        if plan.attempt > 1:  # earlier attempts ran in other processes, so their files are only in the store
             is_ours = share.nodes == 1
             self._past = Past(store, self._spool, share.run_id, is_ours, share.node, plan.attempt)
 
@@ -176,7 +186,9 @@ class Trials:
         return node
 
     def _tally(self) -> Optional[StoreTally]:
-        """Rows are jobs on nodes of their own: what they keep together is counted in the store."""
+        """The counter for the files that the rows of an array keep together. It is in the store, since each
+        row is a job on a node of its own.
+        """
         if self._share.row is None:
             return None
         rows = len(self._setting.request["rows"])
@@ -197,7 +209,7 @@ class Trials:
         )
 
     def _tell(self, name: str, record: Dict[str, Any]) -> None:
-        """One that is told to end has no time to wait for the store."""
+        """Send a record to the other nodes. A node that is told to end does not wait for the store."""
 
         def wait(seconds: float) -> bool:
             self._watch.wait(-1, seconds)
@@ -206,16 +218,20 @@ class Trials:
         try:
             patiently(lambda: self._told.tell(name, record), wait)
         except (ObjectsError, ToldToEnd) as error:
-            print(f"gofer: how it ended could not be told: {error}", file=sys.stderr, flush=True)
+            print(
+                f"gofer: the record of its end could not be sent to the other nodes: {error}",
+                file=sys.stderr,
+                flush=True,
+            )
 
 
 def _introduce(place: NodePlace) -> None:
     first = place.first_rank
     words = f"gofer: {place.run_id}, attempt {place.attempt}"
     if not place.ranks:
-        words += f", node {place.node} of {place.nodes}: node 0 runs the command, and this one waits"
+        words += f", node {place.node} of {place.nodes}: node 0 runs the command, and this node waits"
     elif place.world_size > 1:
         where = run_layout.node_key(place.run_id, place.attempt, place.node)
-        words += f", node {place.node} of {place.nodes}: what follows is rank {first}'s; "
+        words += f", node {place.node} of {place.nodes}: the lines below are from rank {first}; "
         words += f"each rank's log is in {where}/ of the store (`gofer logs {place.run_id} --rank N`)"
     print(words, flush=True)

@@ -1,4 +1,4 @@
-"""What the first rank of a node writes, on the agent's own output too, where the service's log shows it."""
+"""Copy the log of a node's first rank to the agent's own output, which the service shows as its log."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from gofer.node.helper_process import Child
 
 _LOOK_S = 0.3
 _PIECE = 256 * 1024
-# Whoever reads the output may be slow or stuck; the run does not wait for it.
+# The reader of the output may be slow or stuck; the run waits no longer than this for it.
 _FAREWELL_S = 10.0
 
 
 class Echo:
-    """Copies what these files come to hold to this process's output, until `end`. They need not be there."""
+    """Copies everything that is written to these files to this process's output, until `end`. The files need
+    not exist yet.
+    """
 
     def __init__(self, paths: List[str]) -> None:
         self._child = Child(lambda reader: _follow(reader, paths))
         self.pid = self._child.pid
 
     def end(self) -> None:
-        """With all that is in the files now."""
+        """Copy what is in the files now, and stop. Blocks for a few seconds at most."""
         self._child.finish(within_s=_FAREWELL_S)
 
 
@@ -38,7 +40,9 @@ def _follow(reader: int, paths: List[str]) -> bool:
 
 
 def _copy(path: str, start: int) -> int:
-    """Where the next copy is to begin. OSError when nobody reads any more."""
+    """Copy a file from `start` on; the offset for the next call. OSError when the reader of the output is
+    gone.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

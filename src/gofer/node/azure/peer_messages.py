@@ -1,12 +1,12 @@
-"""What the nodes of a run tell each other: small objects in the store.
+"""Messages between the nodes of a run: small objects in the store.
 
-told/<id>/<run or row>/begun.<attempt>          an attempt was taken up; made once
-told/<id>/<run or row>/exit.<attempt>.<node>    how a node's share of it ended
+told/<id>/<run or row>/begun.<attempt>          an attempt was claimed; created once
+told/<id>/<run or row>/exit.<attempt>.<node>    how a node's share of the attempt ended
 told/<id>/<run or row>/here.<node>, beat.<node>, sent.<node>, meet    see gofer.node.azure.rendezvous
 rooms/<id>/over.json                            how a run ended whose private values are gone
 
-They come and go while the service brings the room to other nodes, of other rows among them, and it fails
-when something goes that it was about to bring; so they are not in the room.
+The messages are not in `rooms/`, the folder that the service downloads to each node: nodes start at different
+times, and a download fails when an object vanishes in the meantime.
 """
 
 from __future__ import annotations
@@ -25,20 +25,22 @@ ROOMS = "rooms"
 TOLD = "told"
 PRIVATE = "private.json"
 OVER = "over.json"
-# A look is made again soon enough; what must arrive is tried again by whoever sends it.
+# Reads are repeated soon anyway, and callers repeat writes that must arrive: see rendezvous.patiently.
 _POLICY = Policy(tries=3, first_s=0.2, most_s=1.0, patience_s=5.0)
 
 
 class Told:
-    """The words of one run. Every verb asks the store and may raise ObjectsError."""
+    """The messages of one run. Every method calls the store and may raise ObjectsError. Blocks."""
 
     def __init__(self, spec: Dict[str, Any], request_id: str, run_id: str, row: Optional[int]) -> None:
         opened = open_objects({"timeout_s": 10.0, **spec}, policy=_POLICY)
         if not isinstance(opened, ObjectService):
-            raise ValueError("runs of this service need a store that all its nodes reach, and no folder")
+            raise ValueError(
+                "runs on this service need an object store that all their nodes reach, not a folder"
+            )
         self.objects: ObjectService = opened
         self._run_id = run_id
-        self._room = f"{ROOMS}/{request_id}"
+        self._handoff = f"{ROOMS}/{request_id}"
         self._place = f"{TOLD}/{request_id}/{'run' if row is None else row}"
         self._known: Dict[str, Tuple[Optional[str], Dict[str, Any]]] = {}
 
@@ -46,7 +48,7 @@ class Told:
         self.objects.put(f"{self._place}/{name}", files.encode(value))
 
     def claim(self, name: str, value: Dict[str, Any]) -> bool:
-        """Tell it if nobody has; False when somebody had."""
+        """Create the message; False when it exists already. Exactly one of several callers gets True."""
         try:
             self.objects.put(f"{self._place}/{name}", files.encode(value), new=True)
         except Exists:
@@ -54,11 +56,11 @@ class Told:
         return True
 
     def heard(self, name: str) -> Optional[Dict[str, Any]]:
-        """None when it was not told."""
+        """One message; None when it does not exist."""
         return self._read(f"{self._place}/{name}")
 
     def look(self) -> Dict[str, Dict[str, Any]]:
-        """All that was told, by name: one listing, and a read of what is new."""
+        """All messages, by name. Costs one listing, and one read for each new message."""
         found: Dict[str, Tuple[Optional[str], Dict[str, Any]]] = {}
         for info in self.objects.list_beginning(f"{self._place}/"):
             name = info.key[len(self._place) + 1 :]
@@ -73,12 +75,14 @@ class Told:
         return {name: value for name, (_, value) in found.items()}
 
     def exit_record(self, attempt: int, node: int) -> Optional[Dict[str, Any]]:
-        """How a node ended, as it told it or as its folder in the store has it."""
+        """The exit record of a node, from its message or from its folder in the store; None when there is
+        none.
+        """
         told = self.heard(f"exit.{attempt}.{node}")
         return told or self._read(f"{run_layout.node_key(self._run_id, attempt, node)}/{run_layout.EXIT}")
 
     def attempts(self) -> Dict[int, float]:
-        """The attempts there were, and when each was taken up, 0 where nobody said it."""
+        """The attempts that were made, with the time when each was claimed (0 when unknown)."""
         numbers = map(parse_count, self._attempt_folders())
         found = {number: 0.0 for number in numbers if number is not None}
         for name, value in self.look().items():
@@ -89,7 +93,7 @@ class Told:
         return found
 
     def end(self) -> Optional[Dict[str, Any]]:
-        """The line that says how the run ended; None while it has not."""
+        """The line that says how the run ended; None while the run has not ended."""
         try:
             data = self.objects.get(run_layout.ends_key(self._run_id))
         except ObjectNotFound:
@@ -100,17 +104,18 @@ class Told:
         self.objects.put(run_layout.ends_key(self._run_id), line)
 
     def clear(self, status: int, *, is_last: bool) -> None:
-        """The run is over: remove what was told, and with the last run of the room its private values.
+        """Remove the messages of a run that has ended. With the last run of a request, also remove its
+        private values.
 
-        A service that starts the job once more finds instead the status to end with.
+        If the service starts the job once more, it finds the exit status in place of the private values.
         """
         self.objects.delete([info.key for info in self.objects.list_beginning(f"{self._place}/")])
-        if is_last:  # and last of all, since they are what opens the store
-            self.objects.put(f"{self._room}/{OVER}", files.encode({"status": status}))
-            self.objects.delete([f"{self._room}/{PRIVATE}"])
+        if is_last:  # last of all, since the private values hold the credentials of the store
+            self.objects.put(f"{self._handoff}/{OVER}", files.encode({"status": status}))
+            self.objects.delete([f"{self._handoff}/{PRIVATE}"])
 
     def forget(self, *names: str) -> None:
-        """Remove what may have been told after that."""
+        """Remove messages by name. Idempotent."""
         self.objects.delete([f"{self._place}/{name}" for name in names])
 
     def _attempt_folders(self) -> list[str]:

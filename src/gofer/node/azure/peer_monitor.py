@@ -1,6 +1,6 @@
-"""Watches the other nodes of an attempt through the store while the agent watches the ranks.
+"""Watch the other nodes of an attempt through the store, while the agent watches the ranks.
 
-A child of its own, since a store that is away must not keep the agent from its ranks.
+This is a process of its own, so that a store that does not answer cannot delay the agent.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _FAREWELL_S = 0.5
 
 
 class Herald:
-    """Keeps this node's beat, and sends STOP_FOR_PEER to this process once when another node of the attempt
-    failed or is gone. Without a plan there is nobody to look after.
+    """Sends this node's heartbeats. Sends STOP_FOR_PEER to this process, once, when another node of the
+    attempt fails or is gone. Without a plan it only sends heartbeats.
     """
 
     def __init__(self, told: Told, plan: Optional[AttemptPlan], node: int, nodes: int) -> None:
@@ -42,9 +42,9 @@ def _watch(reader: int, told: Told, plan: Optional[AttemptPlan], who: tuple[int,
     while not select.select([reader], [], [], LOOK_S)[0]:
         try:
             pulse.beat()
-            words = None if is_told or plan is None else _trouble(told.look(), plan, others, pulse)
+            words = None if is_told or plan is None else _failed_peer(told.look(), plan, others, pulse)
         except ObjectsError:
-            continue  # it comes back, or the agent will say that it did not
+            continue  # the store may answer again; if it does not, the agent reports that
         if words is not None and os.getppid() == agent:
             print(f"gofer: {words}; the ranks of this node are stopped", file=sys.stderr, flush=True)
             os.kill(agent, STOP_FOR_PEER)
@@ -52,10 +52,10 @@ def _watch(reader: int, told: Told, plan: Optional[AttemptPlan], who: tuple[int,
     return True
 
 
-def _trouble(
+def _failed_peer(
     told: Dict[str, Dict[str, object]], plan: AttemptPlan, others: List[int], pulse: Pulse
 ) -> Optional[str]:
-    """Why the ranks of this node have nobody to work with any more."""
+    """Why the ranks of this node cannot continue, as a phrase; None while they can."""
     at_work = []
     for one in others:
         record = told.get(f"exit.{plan.attempt}.{one}")

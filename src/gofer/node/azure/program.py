@@ -1,8 +1,8 @@
 """The program of one node of an Azure ML job: `python3 agent.zip ROOM [--row N] [name=path …]`.
 
-ROOM is a folder with request.json and private.json, which the service brought; a path is where the service
-has the folder of that name. Nobody supervises it. It makes the attempts of the run itself and ends as the
-command did; how that was is in the run's folder in the store.
+ROOM is a folder with request.json and private.json, which the service downloaded. `name=path` says where the
+service mounted the folder of that name. The program has no supervisor: it makes the attempts of the run
+itself, writes the outcome into the run's folder in the store, and exits as the command did.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REQUEST = "request.json"
 
 
 class Words(NamedTuple):
-    """What the service was told to run, taken apart."""
+    """The arguments of the program."""
 
     room: str
     row: Optional[int]
@@ -33,7 +33,9 @@ class Words(NamedTuple):
 
 
 def read_words(argv: List[str]) -> Words:
-    """ValueError for words that are none of these. A folder's name has no `=`, its path may."""
+    """Parse the arguments; ValueError when they are malformed. The name of a folder has no `=`, but its path
+    may.
+    """
     room, rest = argv[0], argv[1:]
     row = None
     if rest[:1] == ["--row"]:
@@ -45,30 +47,32 @@ def read_words(argv: List[str]) -> Words:
 
 
 def main(argv: List[str]) -> int:
-    """The status to end with: 0 when the run succeeded, else its command's."""
-    # What is told before it can be understood must wait.
+    """Run this node's part of the job. Blocks. The exit status: 0 when the run succeeded, else that of its
+    command.
+    """
+    # A request to stop waits until its handlers are installed.
     signal.pthread_sigmask(signal.SIG_BLOCK, REQUESTS)
     words = read_words(argv)
     request = files.read_json(os.path.join(words.room, REQUEST))
     if request is None:
-        print(f"gofer: the service brought no request to {words.room}", file=sys.stderr)
+        print(f"gofer: the service downloaded no {REQUEST} to {words.room}", file=sys.stderr)
         return 1
     share = read_share(os.environ, request, words.row)
     if share.local is not None:
         part(share)
     processes.adopt_orphans()
-    return _live(words, request, share)
+    return _run_attempts(words, request, share)
 
 
-def _live(words: Words, request: Dict[str, Any], share: AzureShare) -> int:
+def _run_attempts(words: Words, request: Dict[str, Any], share: AzureShare) -> int:
     private = _private(words.room, request)
     over = files.read_json(os.path.join(words.room, OVER))
     if private.store is None and over is not None:
-        # The service took the node back while the agent was leaving, and starts the job once more.
-        print(f"gofer: {share.run_id} has ended before; nothing is started", flush=True)
+        # The service took the node away while the agent was ending, and starts the job once more.
+        print(f"gofer: {share.run_id} has already ended; nothing is started", flush=True)
         return int(over["status"])
     if private.store is None:
-        print("gofer: what opens the store of the run was not sent with it", file=sys.stderr)
+        print("gofer: the credentials of the run's store were not sent with it", file=sys.stderr)
         return 1
     engine = scratch.engine([os.environ.get("TMPDIR", "")])
     _sweep(share)
@@ -76,7 +80,9 @@ def _live(words: Words, request: Dict[str, Any], share: AzureShare) -> int:
 
 
 def _private(room: str, request: Dict[str, Any]) -> Private:
-    """The service's own environment, then the job's, then what only the run may know."""
+    """The private values of the run. Their environment is that of the service, then the job's, then the
+    private one.
+    """
     known = files.read_json(os.path.join(room, PRIVATE)) or {}
     own = own_environment(os.environ)
     environment = {**own, **request["env"], **known.get("environment", {})}
@@ -85,7 +91,7 @@ def _private(room: str, request: Dict[str, Any]) -> Private:
 
 
 def _sweep(share: AzureShare) -> None:
-    """End what an earlier life of this node, whose agent was killed, left running here."""
+    """End processes that an earlier, killed agent left running on this node."""
     run, node = f"GOFER_RUN_ID={share.run_id}", f"GOFER_NODE_RANK={share.node}"
 
     def left(table: Dict[int, processes.Stat]) -> set[int]:

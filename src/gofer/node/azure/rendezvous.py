@@ -1,13 +1,12 @@
-"""How the nodes of a run come together for an attempt, and hear of each other.
+"""How the nodes of a run find each other for an attempt, and notice that a node is gone.
 
-Node 0 leads. Every process of the service has a word of its own, drawn when it starts, so that what an
-earlier life of the job has left in the store is not taken for the present. The others say that they are
-`here`; the leader answers with `meet`: which attempt it is, where ranks meet, and whose word it has seen. Who
-finds its own word in there says so, and starts. After an attempt the leader calls to the next one, or says
-that it is over.
+Node 0 is the leader. Every agent draws a random word when it starts, so that messages of an earlier start of
+the job are not mistaken for current ones. Each other node writes `here` with its word. The leader answers
+with `meet`: the attempt, the master address, and the words that it has seen. A node that finds its own word
+in `meet` acknowledges and starts. After an attempt the leader announces the next attempt, or the end.
 
-While it waits or runs, each node changes its `beat`. A node whose beat stands still is missed; while the
-store itself is away, nobody is.
+While a node waits or runs, it updates its `beat`. A node whose beat does not change counts as gone. The time
+during which the store does not answer is not counted.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from gofer.objects.facts import ObjectsError
 T = TypeVar("T")
 
 LOOK_S = 2.5
-# What is waited for is mostly on its way; what is not is looked for less and less often.
+# The first reads follow quickly, since most messages arrive soon; later reads are further and further apart.
 _FIRST_LOOK_S = 0.2
 _BEAT_S = 15.0
 _LOST_S = 120.0
@@ -35,7 +34,7 @@ _LOST_S = 120.0
 _GATHER_S = 3600.0
 _GATHER_AGAIN_S = 600.0
 
-# Blocks for about so many seconds; False when this node was told to end.
+# Blocks for about this many seconds; False when the service told this node to end.
 Wait = Callable[[float], bool]
 
 
@@ -44,11 +43,13 @@ class ToldToEnd(Exception):
 
 
 class Alone(Exception):
-    """Another node did not come, or is gone; in words for the record."""
+    """Another node did not arrive, or is gone. The text is for the run's record."""
 
 
 class AttemptPlan(NamedTuple):
-    """One attempt as the leader called it; `over` is the status to end with, and then there is none."""
+    """One attempt as the leader announced it. With `over`, there is no further attempt, and `over` is the
+    exit status.
+    """
 
     life: str
     attempt: int
@@ -58,19 +59,19 @@ class AttemptPlan(NamedTuple):
     over: Optional[int] = None
 
     def changed(self, told: Dict[str, Dict[str, Any]]) -> Optional[str]:
-        """Why this attempt cannot go on, by what was told since; None while it can."""
+        """Why this attempt cannot continue, according to the messages; None while it can."""
         meet = told.get("meet")
         if meet is not None and meet["life"] != self.life:
-            return "node 0 began anew"
+            return "node 0 was restarted"
         for node, word in self.seen.items():
             here = told.get(f"here.{node}")
             if here is not None and here["word"] != word:
-                return f"node {node} began anew"
+                return f"node {node} was restarted"
         return None
 
 
 class Pulse:
-    """The signs of life of this node, and of the others as it sees them."""
+    """Sends the heartbeats of this node, and follows those of the other nodes."""
 
     def __init__(self, told: Told, node: int) -> None:
         self._told = told
@@ -82,14 +83,16 @@ class Pulse:
         self._last: Dict[int, Any] = {}
 
     def beat(self) -> None:
-        """At most every so often; the word of a life and a count, so that no two are alike."""
+        """Send a heartbeat if the last is old enough. The process id and a count make each heartbeat
+        different.
+        """
         if time.monotonic() >= self._beat_at:
             self._beats += 1
             self._told.tell(f"beat.{self._node}", {"by": os.getpid(), "beat": self._beats, "at": time.time()})
             self._beat_at = time.monotonic() + _BEAT_S
 
     def missed(self, told: Dict[str, Dict[str, Any]], nodes: List[int]) -> List[int]:
-        """Those of the nodes that have been silent for long. Only time between successful looks counts."""
+        """The nodes that have sent no heartbeat for _LOST_S. Only time between successful reads counts."""
         now = time.monotonic()
         passed_s = 0.0 if self._looked_at is None else min(now - self._looked_at, 2 * LOOK_S)
         self._looked_at = now
@@ -102,7 +105,9 @@ class Pulse:
 
 
 def patiently(act: Callable[[], T], wait: Wait) -> T:
-    """Do it, again while the store is away. ToldToEnd; the last ObjectsError when patience is over."""
+    """Call `act`, and repeat it while the store does not answer. Blocks. ToldToEnd when the service ends this
+    node; the last ObjectsError when the store stays away too long.
+    """
     began = time.monotonic()
     complained = False
     while True:
@@ -113,7 +118,7 @@ def patiently(act: Callable[[], T], wait: Wait) -> T:
             if time.monotonic() - began > patience_s:
                 raise
             if not complained:
-                print(f"gofer: the store does not answer, and is waited for: {error}", file=sys.stderr)
+                print(f"gofer: the store does not answer; trying again: {error}", file=sys.stderr)
                 sys.stderr.flush()
             complained = True
         if not wait(LOOK_S):
@@ -121,8 +126,8 @@ def patiently(act: Callable[[], T], wait: Wait) -> T:
 
 
 class Meeting:
-    """One node's part in the meetings of its run. Main thread only; everything may raise ObjectsError when
-    the store stays away, and ToldToEnd.
+    """One node's part in the rendezvous of its run. Main thread only. All methods block; they raise
+    ObjectsError when the store stays away, and ToldToEnd.
     """
 
     def __init__(self, told: Told, share: AzureShare, wait: Wait) -> None:
@@ -138,7 +143,9 @@ class Meeting:
     # -- the leader
 
     def call(self, attempt: int, port: int) -> AttemptPlan:
-        """Blocks until every node has said that it knows of the attempt. Alone when one does not come."""
+        """Announce an attempt, and wait until every node has acknowledged it. Alone when a node does not
+        arrive.
+        """
         self._delay_s = _FIRST_LOOK_S
         plan = AttemptPlan(f"{self._word}.{attempt}", attempt, [self._share.master or "localhost"], port, {})
         patience_s, self._patience_s = self._patience_s, _GATHER_AGAIN_S
@@ -155,12 +162,14 @@ class Meeting:
                     break
             if time.monotonic() > deadline:
                 missing = [str(node) for node in self._others if here.get(node, {}).get("ack") != plan.life]
-                raise Alone(f"node {', '.join(missing)} did not come within {patience_s / 60:.0f} min")
+                raise Alone(f"node {', '.join(missing)} did not arrive within {patience_s / 60:.0f} min")
             self._rest()
         return plan
 
     def collect(self, plan: AttemptPlan, own: Dict[str, Any]) -> List[Optional[Dict[str, Any]]]:
-        """How each node's share of the attempt ended, None for those that are gone without a word."""
+        """Wait for the exit records of all nodes. None for a node that is gone or was restarted without a
+        record.
+        """
         self._delay_s = _FIRST_LOOK_S
         if not self._others:
             return [own]
@@ -169,25 +178,25 @@ class Meeting:
             exits = [told.get(f"exit.{plan.attempt}.{node}") for node in range(self._share.nodes)]
             exits[self._share.node] = own
             open_nodes = [node for node, record in enumerate(exits) if record is None]
-            begun_anew = [
+            restarted = [
                 node
                 for node in open_nodes
                 if told.get(f"here.{node}", {}).get("word") != plan.seen[str(node)]
             ]
             missed = self._pulse.missed(told, open_nodes)
-            if not set(open_nodes) - {*missed, *begun_anew}:
+            if not set(open_nodes) - {*missed, *restarted}:
                 return exits
             self._rest()
 
     def announce_end(self, plan: AttemptPlan, status: int) -> AttemptPlan:
-        """It is over: the others send what they have. The plan that says so."""
+        """Announce the end, so that the other nodes send their files. The plan that announces it."""
         over = plan._replace(life=f"{plan.life}.over", over=status)
         if self._others:
             self._announce(over)
         return over
 
     def await_sent(self, over: AttemptPlan, nodes: List[int]) -> None:
-        """Until what these nodes wrote is in the store, or they are gone."""
+        """Wait until these nodes have sent their files to the store, or are gone."""
         self._delay_s = _FIRST_LOOK_S
         while nodes:
             told = self._look()
@@ -200,17 +209,18 @@ class Meeting:
         patiently(lambda: self._told.tell("meet", plan._asdict()), self._wait)
 
     def _hosts(self, here: Dict[int, Dict[str, Any]]) -> List[str]:
-        """All nodes by the service's names where it has told them, else by their own; the first is where
-        ranks meet."""
+        """The host names of all nodes: those that the service gives, else those that the nodes report. The
+        first is the master address.
+        """
         known = self._share.hosts or ["", *(str(here[node]["host"]) for node in sorted(here))]
         return [self._share.master or known[0] or own_address(), *known[1:]]
 
     # -- the others
 
     def join(self, done: Optional[AttemptPlan]) -> AttemptPlan:
-        """The next attempt after the one that is done, or the plan that says that it is over.
+        """The next attempt after `done`, or the plan that announces the end.
 
-        Alone when the leader does not call, or is gone.
+        Alone when the leader announces nothing in time, or is gone.
         """
         self._delay_s = _FIRST_LOOK_S
         ack = "" if done is None else done.life  # the leader may not have read it yet
@@ -220,23 +230,26 @@ class Meeting:
             patiently(lambda: self._told.tell(f"here.{self._share.node}", facts), self._wait)  # noqa: B023
             while True:
                 told = self._look()
-                plan = self._called(told, done)
+                plan = self._announced(told, done)
                 if plan is not None:
                     break
                 end = patiently(self._told.end, self._wait)
-                if end is not None:  # without this node, which has nothing to add
+                if end is not None:  # the run ended without this node, which has no files to send
                     return AttemptPlan("", 0, [], 0, {}, retries.status(end["state"], end.get("exit_code")))
-                # One that runs longer is waited for; one that has not called yet may have left an old beat.
+                # Between attempts the leader may run long, so only its heartbeat counts. Before the first
+                # attempt its heartbeat may be an old one, so only time counts.
                 is_gone = time.monotonic() > deadline if done is None else self._pulse.missed(told, [0])
                 if is_gone:
-                    raise Alone("node 0 does not say which attempt it is")
+                    raise Alone("node 0 announced no attempt")
                 self._rest()
             if plan.over is not None or ack == plan.life:
                 return plan
             ack = plan.life
 
-    def _called(self, told: Dict[str, Dict[str, Any]], done: Optional[AttemptPlan]) -> Optional[AttemptPlan]:
-        """The plan that is meant for this process, and is another than the one that is done."""
+    def _announced(
+        self, told: Dict[str, Dict[str, Any]], done: Optional[AttemptPlan]
+    ) -> Optional[AttemptPlan]:
+        """The announced plan, if it names this process and is not `done`; else None."""
         meet = told.get("meet")
         if meet is None or meet["seen"].get(str(self._share.node)) != self._word:
             return None
@@ -244,34 +257,37 @@ class Meeting:
         return None if done is not None and plan.life == done.life else plan
 
     def leave(self, plan: AttemptPlan, is_sent: bool) -> None:
-        """This node sends no more. Waits until the leader has ended the run, or is gone: the service ends the
-        others when one of the nodes ends badly."""
+        """Report that this node has sent its files, and wait until the leader has ended the run or is gone. A
+        node must not exit early: the service ends all nodes when one of them fails.
+        """
         self._delay_s = _FIRST_LOOK_S
         self.tell_sent(plan, is_sent)
         while patiently(self._told.end, self._wait) is None:
             if self._pulse.missed(self._look(), [0]):
-                return  # the next life of the job wants to know what was told
+                return  # keep the messages: the job may be started again and needs them
             self._rest()
         self.forget()
 
     def forget(self) -> None:
-        """The run has ended, and the leader has removed what was told: this node may have told more since."""
+        """Remove this node's messages. The leader has removed all messages, but this node may have sent more
+        since.
+        """
         node = self._share.node
         own = [f"{word}.{node}" for word in ("here", "beat", "sent")]
         try:
             patiently(lambda: self._told.forget(*own), self._wait)
         except ObjectsError:
-            pass  # little is left, and how the run ended is known
+            pass  # only a few small objects are left, and the end of the run is recorded
 
     # -- all
 
     def tell_sent(self, plan: AttemptPlan, is_sent: bool) -> None:
-        """This node sends no more; whether all that it wrote in this attempt is in the store."""
+        """Report that this node is done with sending, and whether all its files are in the store."""
         facts = {"life": plan.life, "attempt": plan.attempt if is_sent else None}
         patiently(lambda: self._told.tell(f"sent.{self._share.node}", facts), self._wait)
 
     def is_sent(self, attempt: int) -> bool:
-        """Whether all that the nodes wrote in this attempt is in the store, as each of them said."""
+        """Whether every node has reported that its files of this attempt are in the store."""
         sent = [self._told.heard(f"sent.{node}") for node in range(self._share.nodes)]
         return all(one is not None and one.get("attempt") == attempt for one in sent)
 

@@ -1,4 +1,6 @@
-"""One node's share of one attempt on Azure ML: the agent's usual work, and what this service asks besides."""
+"""One node's share of one attempt on Azure ML: the agent's usual work, with what this service needs in
+addition.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,12 @@ from gofer.node.verdict import AttemptFailed, Verdict
 from gofer.node.watch import ProcessesOutcome
 from gofer.objects.facts import ObjectsError
 
-TOLD = Verdict(State.LOST, Reason.PREEMPTED, "the service told it to end")
+TOLD = Verdict(State.LOST, Reason.PREEMPTED, "the service ended this node")
 _FOR_PEER = Verdict(State.CANCELLED, Reason.USER, "stopped because another node failed")
 
 
 class AzureNode(Node):
-    """A node whose service may tell it to end, and does not say whether it will be started again."""
+    """A node that the service may tell to end, without saying whether it will be started again."""
 
     is_alone = True
     orders: AzureTermination
@@ -37,19 +39,21 @@ class AzureNode(Node):
         return os.path.join(self.folder, run_layout.EXIT)
 
     def record(self) -> Dict[str, Any]:
-        """How it ended; made up where not even that could be written."""
+        """The exit record of this share. When none could be written, a record that says so."""
         known = files.read_json(self.exit_path)
-        return known or self._made_up(Verdict(State.FAILED, Reason.STAGING, "it left no record of its end"))
+        return known or self._made_up(
+            Verdict(State.FAILED, Reason.STAGING, "the node left no record of its end")
+        )
 
     def note_told(self) -> None:
-        """Write down beforehand what this share will come to if it is killed now. In a handler of signals."""
+        """Write the exit record that is right if this process is killed now. Called in a signal handler."""
         if self._is_ending:
             return
         try:
             os.makedirs(self.folder, exist_ok=True)
             files.write_whole(self.exit_path, files.encode(self._made_up(TOLD)))
         except OSError:
-            pass  # the disk is full, or gone
+            pass  # the disk is full or gone
 
     def _made_up(self, found: Verdict) -> Dict[str, Any]:
         running = self._running
@@ -67,7 +71,9 @@ class AzureNode(Node):
         super()._check_stopped()
 
     def _first_node_has_ended(self) -> bool:
-        """Looks only now and then, since each look is a request. False while the store does not answer."""
+        """Whether node 0 has ended its share. Reads the store only every LOOK_S. False while the store does
+        not answer.
+        """
         now = time.monotonic()
         if now < self._look_at:
             return False
@@ -89,6 +95,6 @@ class AzureNode(Node):
             found = self.service_mpirun.gather(self._keep_on)
         except mpi.MpiStopped:
             self._check_stopped()
-            raise self._late("while the service's mpirun was waited for") from None
+            raise self._late("while it waited for the service's mpirun") from None
         self._diary.note("stand-ins", count=len(found), waited_s=round(time.monotonic() - began, 3))
         return found

@@ -1,8 +1,8 @@
 """`launcher: mpi` on Azure ML: the service's own mpirun starts the processes, one for each rank.
 
-They are not the ranks but stand in for them, as in gofer.node.mpi, for as long as the run takes: the
-attempts are the agent's. Of the first process of a node comes the agent, in a session of its own, so that
-what mpirun does to its processes when one ends badly does not keep it from writing down how it was.
+These processes are not the ranks but placeholders for them, as in gofer.node.mpi, and stay for the whole run:
+the agent makes the attempts. The first process of a node forks the agent, in a session of its own. So mpirun,
+which ends its processes when one fails, cannot keep the agent from writing its record.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from gofer.core.launch import NodePlace
 from gofer.node.azure.share import OF_MPIRUN, AzureShare
 from gofer.node.mpi import Mpirun, address
 
-# The first rank to fail is known to its agent before what mpirun makes of it.
+# SIGTERM is forwarded after this delay, so that the agent sees a failed rank before mpirun's reaction to it.
 _FORWARD_S = 0.3
-# Processes of one mpirun start together; who is not there by then was ended.
+# Processes of one mpirun start together; a process that is not there by then was ended.
 _GATHER_S = 30.0
 
 
 def part(share: AzureShare) -> None:
-    """Go on as the agent, if one is to come of this process; the process itself never returns, and stands in.
+    """Fork the agent if this is the first process of its node. Returns in the agent only: the process itself
+    stays a placeholder.
 
-    The agent is told to end when this process is, and when it is gone.
+    The agent gets SIGTERM when this process gets it, and when this process is gone.
     """
     first = os.getpid()
     agent = os.fork() if share.local == 0 else None
@@ -39,17 +40,19 @@ def part(share: AzureShare) -> None:
 
 
 def _stand_in(share: AzureShare, agent: Optional[int]) -> NoReturn:
-    """Be one of mpirun's processes until the agent of the node says how to end; it may be a child."""
+    """Stay as one of mpirun's processes until the agent of the node says with which status to end. `agent` is
+    its pid if it is a child.
+    """
     from gofer.node import mpi_rank
 
     signal.signal(signal.SIGALRM, lambda *_: _send_term(agent))
     signal.signal(signal.SIGTERM, lambda *_: signal.setitimer(signal.ITIMER_REAL, _FORWARD_S))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
 
-    def goes_on() -> bool:
+    def is_needed() -> bool:
         return agent is None or os.waitpid(agent, os.WNOHANG)[0] == 0
 
-    mpi_rank.stand_in(address(share.run_id, 0, share.node), goes_on)
+    mpi_rank.stand_in(address(share.run_id, 0, share.node), is_needed)
 
 
 def _send_term(pid: Optional[int]) -> None:
@@ -61,7 +64,7 @@ def _send_term(pid: Optional[int]) -> None:
 
 
 class ServiceMpirun(Mpirun):
-    """The stand-ins of this node's ranks, which stay for all attempts. `gather` may be called again."""
+    """The placeholders of this node's ranks, which stay for all attempts. `gather` may be called again."""
 
     def __init__(self, place: NodePlace, environment: Mapping[str, str]) -> None:
         super().__init__(place._replace(attempt=0), environment, os.devnull)
@@ -77,7 +80,9 @@ class ServiceMpirun(Mpirun):
         """Nothing is closed between attempts: see `dismiss`."""
 
     def dismiss(self, status: int, wait: Callable[[int], None]) -> None:
-        """All of them end with this status, also those that have not come yet."""
+        """End all placeholders with this status, also those that have not connected yet. Blocks for 30 s at
+        most.
+        """
         from gofer.node.mpi import MpiStopped
 
         deadline = time.monotonic() + _GATHER_S
@@ -99,10 +104,10 @@ class ServiceMpirun(Mpirun):
         self._stand_ins.clear()
 
     def _start(self) -> None:
-        """The service has."""
+        """Nothing to do: the service has started mpirun."""
 
     def _check_alive(self) -> None:
-        """Who is ended by mpirun is ended with this node."""
+        """Nothing to check: when mpirun ends, the service ends this node."""
 
 
 def _of_mpirun(values: Mapping[str, str]) -> Dict[str, str]:

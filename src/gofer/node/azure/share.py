@@ -1,7 +1,7 @@
-"""Which part of which run a process is: from the variables that Azure ML gave it and the run's request. Pure.
+"""Which part of which run a process is, from the variables of Azure ML and the run's request. Pure.
 
-Of a PyTorch job the service starts one process a node, of an Mpi job one for each rank (`local` is which),
-and of a job on one node just one, which it tells nothing.
+In a PyTorch job the service starts one process per node, in an Mpi job one per rank (`local` is its number on
+the node). In a job on one node it starts one process, without variables about nodes.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from typing import Any, List, Mapping, NamedTuple, Optional
 from gofer.core.launch import RANK_VARIABLES
 from gofer.core.numerals import parse_count
 
-# What people give to rendezvous on this service where it names no port.
+# The port that people commonly use for ranks on this service. It is used where the service names none.
 _PORT = 6105
 
 
 class AzureShare(NamedTuple):
-    """`master` is where ranks meet and `hosts` are all nodes, in order, as far as the service says; `port` is
-    None where any will do. `local` is None where the service started one process on the node. `gpus` are
-    those of the node that the run asked for, None where the service has chosen them already.
+    """One process's part of a run.
+
+    `master` is the host to which ranks connect, and `hosts` are all nodes in order, as far as the service
+    names them. `port` is None where any port will do. `local` is None where the service started one process
+    on the node. `gpus` are the GPUs of the node that the run asked for; None where the service has already
+    chosen them.
     """
 
     run_id: str
@@ -35,7 +38,7 @@ class AzureShare(NamedTuple):
 
 
 def read_share(environ: Mapping[str, str], request: Mapping[str, Any], row: Optional[int]) -> AzureShare:
-    """ValueError when the service's word and the request do not go together."""
+    """The part of this process; ValueError when the service's variables do not fit the request."""
     nodes = int(request["layout"]["nodes"])
     procs = int(request["layout"]["procs_per_node"])
     is_mpi = request.get("launcher") == "mpi" and "OMPI_COMM_WORLD_RANK" in environ
@@ -60,7 +63,7 @@ def read_share(environ: Mapping[str, str], request: Mapping[str, Any], row: Opti
 
 
 def _gpus(environ: Mapping[str, str], count: int) -> Optional[List[int]]:
-    """The whole node is the run's, and it may have more of them than were asked for."""
+    """The GPUs to use. The run has the whole node, which may have more GPUs than the run asked for."""
     return None if not count or environ.get("CUDA_VISIBLE_DEVICES") else list(range(count))
 
 
@@ -73,7 +76,7 @@ def _node(environ: Mapping[str, str]) -> int:
 
 
 def _master(environ: Mapping[str, str]) -> tuple[Optional[str], Optional[int]]:
-    """The host where ranks meet and its port, each None where the service does not say it."""
+    """The host and port to which ranks connect, each None where the service does not name it."""
     host, _, port = environ.get("AZ_BATCH_MASTER_NODE", "").partition(":")
     found = (
         environ.get("MASTER_ADDR")
@@ -87,24 +90,26 @@ def _master(environ: Mapping[str, str]) -> tuple[Optional[str], Optional[int]]:
 
 
 def _hosts(environ: Mapping[str, str], nodes: int) -> List[str]:
-    """Empty unless the service names every node."""
+    """The names of all nodes; empty unless the service names every node."""
     names = [name.strip() for name in environ.get("AZ_BATCH_HOST_LIST", "").split(",")]
     return names if all(names) and len(names) == nodes else []
 
 
-# Facts of the process that the service started, which is not how the ranks stand. The service's own list of
-# hosts stays, as do all its AZ_BATCH_* and AZUREML_* variables that do not number processes.
+# Variables about the process that the service started, which are wrong for the ranks. The service's list of
+# hosts stays, and so do all AZ_BATCH_* and AZUREML_* variables that do not number processes.
 _OF_THE_PROCESS = (
     *(name for name in RANK_VARIABLES if not name.startswith("AZ_BATCH_")),
     "GROUP_RANK",
     *("AZUREML_NODE_RANK", "AZUREML_PROCESS_RANK", "AZUREML_PROCESS_NAME"),
 )
-# What mpirun says to the processes that it starts; ranks have it from their own.
+# Prefixes of the variables that mpirun sets in its processes; ranks get them from their own placeholder.
 OF_MPIRUN = ("OMPI_", "PMIX_", "PMI_", "ORTE_", "PRTE_", "HYDRA_", "I_MPI_", "MPIR_", "MV2_")
 
 
 def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What the service and the image give to the command. Ranks stand as the launch contract says."""
+    """The variables of the service and the image that the command gets. The launch contract sets the rank
+    variables.
+    """
     return {
         name: value
         for name, value in environ.items()
@@ -113,7 +118,7 @@ def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_ours(name: str) -> bool:
-    """The inputs that bring the agent and its request are of no use to the command."""
+    """Whether the variable names an input with gofer's agent or request, which the command does not need."""
     return name.upper().startswith(("AZURE_ML_INPUT_GOFER_", "AZUREML_DATAREFERENCE_GOFER_"))
 
 

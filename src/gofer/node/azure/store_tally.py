@@ -1,7 +1,7 @@
-"""The tally of a group whose rows run on nodes of their own: a number in an object of the store.
+"""The byte counter of a group whose rows run on nodes of their own: a number in an object of the store.
 
-By compare and swap, so that the limit of the group holds exactly and a row that keeps little leaves the rest
-to the others. It costs two reads and one write for each row that has something to keep.
+The number is changed by compare and swap. So the limit of the group holds exactly, and a row that keeps
+little leaves the rest to the others. This costs two reads and one write for each row that has files to keep.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from gofer.node.kept.tally import ByteTally, share_of
 from gofer.objects.base import ObjectService
 from gofer.objects.facts import Exists, ObjectNotFound, ObjectsError, VersionMismatch
 
-# How long a row tries to count in the store: other rows that end at the same moment count there too.
+# How long a row tries to update the number: rows that end at the same moment compete for it.
 _LONGEST_S = 10.0
 _LONGEST_PAUSE_S = 1.0
 
 
 class StoreTally(ByteTally):
-    """A number in an object of the store, for a group of `rows` rows.
+    """The counter for a group of `rows` rows.
 
     Blocks for ten seconds at most. A row that cannot count by then, because the store does not answer or too
     many rows end at once, gets its even share of `most`.
@@ -49,6 +49,8 @@ class StoreTally(ByteTally):
         return share_of(size, most // self._rows, whole=whole)
 
     def _read(self) -> Tuple[int, Optional[str]]:
-        """The version comes first: a change between the two reads is noticed when the number is written."""
+        """The number and its version. The version is read first, so that a change between the two reads makes
+        the write fail.
+        """
         info = self._objects.head(self._key)
         return (0, None) if info is None else (int(self._objects.get(self._key)), info.etag)

@@ -1,6 +1,6 @@
-"""What SIGTERM means in a job of Azure ML: the service wants it to end, and does not say why or how soon.
+"""Handle SIGTERM in an Azure ML job: the service ends the job, and does not say why or how soon.
 
-It may be a cancel, a pause or a preemption; whoever reads the run's folder asks the service which it was.
+The cause may be a cancel, a pause or a preemption. Readers of the run's folder ask the service which it was.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any, Callable
 
 from gofer.node.watch import STOP_NOW, Watch
 
-# The service's own patience is not told; this is what ranks get of it at most.
+# The service does not say how long it waits; ranks get at most this much of that time.
 _MOST_GRACE_S = 20.0
 
 
 class AzureTermination:
-    """Hears SIGTERM before the watch does. Main thread, once a process.
+    """Handles SIGTERM before the watch does. Main thread, one per process.
 
-    `on_told` is called in the handler, the first time: little may be left of this process's life.
+    `on_told` is called in the signal handler, once: this process may be killed soon.
     """
 
     def __init__(self, grace_s: float, watch: Watch) -> None:
@@ -28,10 +28,11 @@ class AzureTermination:
         self._as_shutdown: Any = signal.getsignal(signal.SIGTERM)
         signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), STOP_NOW))
         signal.signal(signal.SIGTERM, self._on_term)
-        self.is_told = self.is_told or watch.cause is not None  # told before this could hear it
+        # SIGTERM came before this handler was installed
+        self.is_told = self.is_told or watch.cause is not None
 
     def be_patient(self) -> None:
-        """No rank is left: what is still to be sent need not hurry."""
+        """No rank is left: cancel the timer, so that the rest can be sent without hurry."""
         signal.setitimer(signal.ITIMER_REAL, 0.0)
 
     def _on_term(self, number: int, frame: object) -> None:

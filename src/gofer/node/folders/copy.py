@@ -1,16 +1,16 @@
-"""Brings a folder of a store to this machine, once for all runs: only what is missing or has changed.
+"""Copy a folder of a store to this machine, once for all runs: only files that are missing or have changed.
 
-    <copy>/tree/       the files, read-only, and so are the folders while nobody copies
-    <copy>/partial/    files on their way
-    <copy>/copying     locked by whoever copies
-    <copy>/users       locked by whoever reads: see `hold`
+    <copy>/tree/       the files, read-only; the folders are read-only too, except during a copy
+    <copy>/partial/    files that are being copied
+    <copy>/copying     locked by the process that copies
+    <copy>/users       locked by the runs that read: see `hold`
     <copy>/whole       its time is when the tree was last compared with the store
     <copy>/readers     the runs that have read since then
     <copy>/open        folders of the tree may be writable
 
-A file's time says which version of the object it is (`remote_folder.stamp_ns`), so nothing else need be
-kept, and a copy that was cut off goes on where it was. A file that a run has changed all the same (root may)
-has another time: it is fetched again, and named with the runs that may have changed it.
+The modification time of a file encodes the version of its object (`remote.stamp_ns`). So no other record is
+needed, and an interrupted copy can continue. Root can change a read-only file; such a file has another time.
+It is fetched again, and reported together with the runs that may have changed it.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _TRIES = 3
 
 
 class _Differs(Exception):
-    """What came is not what the listing said."""
+    """The bytes that arrived do not fit the listing."""
 
 
 def place_of(engine: str, store: str, path: str) -> str:
-    """Where the copy of a path in a store is kept."""
+    """The folder that holds the copy of a path in a store."""
     name = hashlib.sha256(f"{store}\n{path}".encode("utf-8", "surrogateescape")).hexdigest()[:24]
     return os.path.join(engine, "folders", name)
 
@@ -47,9 +47,9 @@ def tree_of(copy: str) -> str:
 
 
 def hold(copy: str, run_id: str) -> int:
-    """Keep the files from being removed until the descriptor is closed. Blocks for moments at most.
+    """Keep the files from being removed until the returned descriptor is closed. May block for a moment.
 
-    `run_id` is named should the files be found changed.
+    `run_id` is recorded, so that it can be reported if files turn out to be changed.
     """
     held = files.lock(os.path.join(copy, "users"), fcntl.LOCK_SH)
     files.append(os.path.join(copy, "readers"), f"{run_id}\n".encode())
@@ -57,10 +57,12 @@ def hold(copy: str, run_id: str) -> int:
 
 
 def copy(spec: Mapping[str, Any], copy: str, facts: Mapping[str, str], say: Say) -> None:
-    """Make the copy like the folder. Says how far it is, and that it waits while somebody else copies.
+    """Bring the copy up to date with the folder. Blocks. `say` gets the progress, and a message while another
+    process copies.
 
-    `facts` are kept beside it, for people. Files that the store has no more are removed unless a run reads
-    here. ChoreFailed, ObjectsError or OSError; what has arrived by then is there for the next try.
+    `facts` are stored beside the copy, for people. Files that are gone from the store are removed, unless a
+    run uses the copy. Raises ChoreFailed, ObjectsError or OSError; files that have arrived stay for the next
+    try.
     """
     with _Copying(copy, say):
         files.write_whole(os.path.join(copy, "about.json"), files.encode(dict(facts)))
@@ -79,7 +81,7 @@ def copy(spec: Mapping[str, Any], copy: str, facts: Mapping[str, str], say: Say)
 
 
 class _TreeFolders:
-    """The folders of a tree: read-only, but for those that the one process that copies has to write in."""
+    """Makes folders of a tree writable for the copying process, and read-only again afterwards."""
 
     def __init__(self, copy: str) -> None:
         self._tree = tree_of(copy)
@@ -88,7 +90,7 @@ class _TreeFolders:
         self._was_killed = os.path.exists(self._mark)
 
     def open(self, folder: str) -> None:
-        """Let this process write in a folder and in those above it, as far as they are there."""
+        """Make a folder and the folders above it writable, as far as they exist."""
         while folder not in self._opened and len(folder) >= len(self._tree):
             if not self._opened:
                 with open(self._mark, "wb"):
@@ -98,7 +100,7 @@ class _TreeFolders:
             folder = os.path.dirname(folder)
 
     def close(self) -> None:
-        """Have all of them read-only, also those that a copy that was killed left open."""
+        """Make all folders read-only again, also those that a killed copy left writable."""
         if self._was_killed:
             self._opened.update(where for where, _, _ in os.walk(self._tree))
         for folder in self._opened:
@@ -110,7 +112,7 @@ class _TreeFolders:
 
 
 class _Copying:
-    """The right to copy, and the folders for it; whoever is second waits, and says so."""
+    """The lock for copying, and the folders for it. A second process reports that it waits, and waits."""
 
     def __init__(self, copy: str, say: Say) -> None:
         self._copy = copy
@@ -125,14 +127,14 @@ class _Copying:
             try:
                 self._fd = self._take()
             except FileNotFoundError:
-                continue  # an old copy is being removed: see gofer.core.prune
+                continue  # `prune` is removing an old copy: see gofer.core.prune
             if self._is_there():
                 return
             os.close(self._fd)
-        raise ChoreFailed("its copy here is removed again and again")
+        raise ChoreFailed("other processes keep removing its copy on this machine")
 
     def _is_there(self) -> bool:
-        """Whoever had the lock may have removed the copy with it."""
+        """Whether the lock file is still the one in the folder. The last holder may have removed the copy."""
         try:
             return os.path.samestat(os.fstat(self._fd), os.stat(self._path))
         except FileNotFoundError:
@@ -150,14 +152,14 @@ class _Copying:
 
 
 class _Copy:
-    """One pass over the folder, by the one process that may."""
+    """One pass over the folder, by the process that holds the lock."""
 
     def __init__(self, remote: RemoteFolder, copy: str, tally: ProgressTally) -> None:
         self._remote = remote
         self._copy = copy
         self._tree = tree_of(copy)
         self._partial = os.path.join(copy, "partial")
-        # Hashes of names, since there may be millions.
+        # Hashes of names, to save memory: there may be millions.
         self._seen: Set[int] = set()
         self._made: Set[str] = set()
         self._making = threading.Lock()
@@ -166,7 +168,7 @@ class _Copy:
         self.changed: List[str] = []
         self.is_alone = False
         self.tally = tally
-        for name in os.listdir(self._partial):  # of copies that were killed
+        for name in os.listdir(self._partial):  # left by killed copies
             os.unlink(os.path.join(self._partial, name))
 
     def missing(self) -> Iterator[ObjectInfo]:
@@ -186,7 +188,7 @@ class _Copy:
 
     def _path(self, name: str) -> str:
         if any(part in ("", ".", "..") for part in name.split("/")) or "\0" in name:
-            raise ChoreFailed(f"no file can be called {name!r}, as an object of the store is")
+            raise ChoreFailed(f"no file can be called {name!r}, the name of an object in the store")
         return os.path.join(self._tree, name)
 
     def _has(self, info: ObjectInfo) -> bool:
@@ -198,17 +200,19 @@ class _Copy:
         if not stat.S_ISREG(status.st_mode) or not is_same:
             self._name_if_changed(info.key, status)
             return False
-        if status.st_mode & 0o222:  # of an older gofer, or of a run that could not write otherwise
+        if status.st_mode & 0o222:  # an older gofer, or a run as root, left the file writable
             os.chmod(self._path(info.key), stat.S_IMODE(status.st_mode) & 0o555)
         return True
 
     def _name_if_changed(self, name: str, status: os.stat_result) -> None:
-        """A run has written what is younger than the last comparison, and not the store."""
+        """Note a file that a run has changed: it is younger than the last comparison, so it did not come from
+        the store.
+        """
         if self._compared_ns and min(status.st_ctime_ns, status.st_mtime_ns) > self._compared_ns:
             self.changed.append(name)
 
     def readers(self) -> List[str]:
-        """The runs that have read since the last comparison."""
+        """The runs that have used the copy since the last comparison."""
         try:
             with open(os.path.join(self._copy, "readers"), encoding="utf-8") as file:
                 return list(dict.fromkeys(file.read().split()))
@@ -216,7 +220,7 @@ class _Copy:
             return []
 
     def fetch(self, info: ObjectInfo) -> None:
-        """In any thread. An object that is removed meanwhile is no error."""
+        """Fetch one object. Any thread. An object that is removed in the meantime is not an error."""
         try:
             self._fetch(info)
         except (ObjectsError, OSError) as error:
@@ -241,7 +245,7 @@ class _Copy:
             self._put_in_place(temporary, info.key)
             self.tally.moved(0, files=1)
             return
-        raise ChoreFailed(f"`{info.key}` is another each time it is read")
+        raise ChoreFailed(f"`{info.key}` changes each time it is read")
 
     def _write(self, info: ObjectInfo, temporary: str) -> None:
         size, hashed = 0, hashlib.md5() if info.md5 else None
@@ -269,7 +273,7 @@ class _Copy:
             self._made.add(folder)
         try:
             os.replace(temporary, path)
-        except IsADirectoryError:  # what was a folder in the store is a file now
+        except IsADirectoryError:  # the store has a file now where it had a folder
             trees.remove_tree(path)
             os.replace(temporary, path)
 
@@ -282,11 +286,11 @@ class _Copy:
                 above = above.rpartition("/")[0]
             if hash(above) in self._seen:
                 raise ChoreFailed(f"`{above}` is a file in the store, and so is `{name}`") from None
-            os.unlink(os.path.join(self._tree, above))  # what was a file in the store is a folder now
+            os.unlink(os.path.join(self._tree, above))  # the store has a folder now where it had a file
             os.makedirs(folder, exist_ok=True)
 
     def remove_rest(self) -> None:
-        """What the store has no more, unless somebody reads here."""
+        """Remove files that are gone from the store, unless a run uses the copy."""
         try:
             users = files.lock(os.path.join(self._copy, "users"), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -312,7 +316,7 @@ class _Copy:
 
 
 def _time_ns(path: str) -> int:
-    """0 when there is no such file."""
+    """The modification time of a file; 0 when it is absent."""
     try:
         return os.stat(path).st_mtime_ns
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""What one run sees of a copied folder that all runs here share: files of its own, as cheaply as possible.
+"""Give one run its own view of a copied folder that all runs on this machine share, as cheaply as possible.
 
-The folders are the run's own, and so are small files and those that the file system can clone. A large file
-that it cannot clone is a second name of the shared one, which is read-only.
+The view has folders of its own, and own copies of small files and of files that the file system can clone. A
+large file that cannot be cloned is a hard link to the shared file, which is read-only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _CLONE = 0x40049409  # FICLONE of linux/fs.h
 
 
 def make_view(tree: str, view: str) -> None:
-    """Make the folder `view`, which must be absent, like `tree`. OSError when it cannot be."""
+    """Make `view`, which must not exist, a view of the folder `tree`. OSError when that fails."""
     for where, folders, names in os.walk(tree):
         own = os.path.normpath(os.path.join(view, os.path.relpath(where, tree)))
         os.makedirs(own, mode=0o755)
@@ -38,7 +38,9 @@ def _give(source: str, path: str) -> None:
 
 
 def _clone(source: str, path: str) -> bool:
-    """Whether the file system let the two share their bytes until one of them is written."""
+    """Clone a file: both share their blocks until one of them is written. False when the file system cannot
+    do this.
+    """
     with open(source, "rb") as read, open(path, "wb") as write:
         try:
             fcntl.ioctl(write.fileno(), _CLONE, read.fileno())

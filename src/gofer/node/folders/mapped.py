@@ -1,9 +1,10 @@
-"""The mapped folders of one node's share of a run: there before the command starts, sent or let go after it.
+"""Provide the mapped folders of one node's share of a run before the command starts, and send or release them
+afterwards.
 
-`./<name>` in the working copy is the folder: a link to the person's own (`link`), to the run's view of a copy
-that all runs here share (`copy`), to a mount (`mount`), or a folder whose files go to the store at the end
-(`upload`).
-Where a service has brought a folder itself, whatever its mode, the link is to where that is.
+`./<name>` in the working copy is the folder: a link to the person's own folder (`link`), to the run's view of
+a copy that all runs on the machine share (`copy`), or to a mount (`mount`), or a folder whose files go to the
+store at the end (`upload`). Where a service has provided the folder itself, it is a link to the service's
+folder, whatever the mode.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gofer.node.cancellable_task import ChoreFailed
 from gofer.node.folders.progress import Event, FolderProgress
 from gofer.node.watch import Watch
 
-# What moves and mounts is loaded where it is used: most runs have no folders.
+# Modules for copies, mounts and uploads are imported where they are used: most runs have no folders.
 if TYPE_CHECKING:
     from gofer.node.folders.private_mounts import PrivateMounts
     from gofer.node.folders.rclone_mount import Mount
@@ -29,7 +30,8 @@ _MOST_NAMES = 3
 
 
 class FolderContext(NamedTuple):
-    """What a share has around it: the engine's folder, requests to stop, and children that are not the run's.
+    """What mapped folders need from their node: gofer's folder, requests to stop, and child processes of
+    gofer itself.
 
     `environment` is that of the run's commands.
     """
@@ -41,18 +43,18 @@ class FolderContext(NamedTuple):
 
 
 class FolderFailed(Exception):
-    """A folder could not be brought, in words for the person."""
+    """A folder could not be provided. The text is for the person."""
 
 
 class FolderStopped(Exception):
-    """It was asked to stop, or the time limit came, before the folders were there."""
+    """The run was stopped, or reached its time limit, before the folders were ready."""
 
 
 class MappedFolders:
-    """The folders of one share. `bring` first, `finish` or `release` last; main thread only.
+    """The folders of one share. Call `bring` first, and `finish` or `release` last. Main thread only.
 
-    `notes` are sentences for the person about what became of the folders, for the record of the end. Views of
-    copies are in `views_folder`, which is beside the working copy unless it is set.
+    `notes` are sentences for the person about what happened to the folders; they go into the exit record.
+    Views of copies are in `views_folder` (default: beside the working copy).
     """
 
     views_folder: Optional[str] = None
@@ -63,10 +65,12 @@ class MappedFolders:
         specs: Mapping[str, Mapping[str, Any]],
         place: NodePlace,
         code: str,
-        around: FolderContext,
+        context: FolderContext,
         given: Optional[Mapping[str, str]] = None,
     ) -> None:
-        """`given` is where a service has folders of the run, by name: nothing is brought or sent for them."""
+        """`given` are the paths of folders that a service provides, by name: gofer neither copies nor sends
+        these.
+        """
         self._folders: Dict[str, Dict[str, Any]] = {
             name: {**folder, "path": folder_modes.path_of_run(folder["path"], place.run_id)}
             for name, folder in (request.get("folders") or {}).items()
@@ -77,7 +81,7 @@ class MappedFolders:
         self._specs = specs
         self._place = place
         self._code = code
-        self._around = around
+        self._context = context
         self._held: List[int] = []
         self._mounts: Dict[str, Mount] = {}
         self._private: Optional[PrivateMounts] = None
@@ -85,15 +89,16 @@ class MappedFolders:
         self.notes: List[str] = []
 
     def bring(self, event: Event, keep_on: Callable[[int], bool]) -> None:
-        """Have every folder in the working copy. FolderFailed or FolderStopped; `release` then.
+        """Provide every folder in the working copy. Blocks. After FolderFailed or FolderStopped, call
+        `release`.
 
-        `keep_on` is as in `chore.do`.
+        `keep_on` is as in `cancellable_task.do`.
         """
         for name, folder in self._folders.items():
             try:
                 self._bring(name, folder, FolderProgress(event, name, folder["mode"]), keep_on)
             except cancellable_task.ChoreStopped:
-                raise FolderStopped(f"while the folder `{name}` was brought") from None
+                raise FolderStopped(f"while the folder `{name}` was prepared") from None
             except (ChoreFailed, OSError) as error:
                 raise FolderFailed(f"{_named(name, folder)}: {error}{_advice(folder)}") from error
 
@@ -110,7 +115,7 @@ class MappedFolders:
         if mode == folder_modes.LINK:
             target = str(folder["here"])
             if not os.path.isdir(target):
-                raise ChoreFailed("it is not there, or is no folder")
+                raise ChoreFailed("it does not exist, or is not a folder")
         elif mode == folder_modes.COPY:
             target = self._copy(name, folder, progress, keep_on)
         else:
@@ -119,12 +124,12 @@ class MappedFolders:
 
     def _spec(self, name: str) -> Mapping[str, Any]:
         if name not in self._specs:
-            raise ChoreFailed("what opens its store was lost on this machine")
+            raise ChoreFailed("the credentials of its store are no longer on this machine")
         spec = self._specs[name]
         return {**spec, "prefix": folder_modes.path_of_run(spec.get("prefix", ""), self._place.run_id)}
 
     def _look_at_store(self, name: str, keep_on: Callable[[int], bool]) -> ObjectVersions:
-        """What is there before the command; less is known where the store lets nobody look."""
+        """The objects in the store before the command starts. Incomplete where the store cannot be listed."""
         from gofer.node.folders import upload
 
         seen = upload.ObjectVersions()
@@ -141,7 +146,7 @@ class MappedFolders:
         from gofer.node.folders import copy
 
         spec = self._spec(name)
-        where = copy.place_of(self._around.engine, folder["store"], folder["path"])
+        where = copy.place_of(self._context.engine, folder["store"], folder["path"])
         facts = {"store": str(folder["store"]), "path": str(folder["path"])}
         progress.tell("copying")
 
@@ -163,7 +168,7 @@ class MappedFolders:
         progress.tell("restored", names=names[:_MOST_NAMES], count=len(names), runs=runs[-_MOST_NAMES:])
         words = f"{_listed(names)} of the copied folder `{name}` had been changed here"
         by = f" by {' or '.join(runs[-_MOST_NAMES:])}" if runs else ""
-        self.notes.append(f"{words}{by}, and came from the store again")
+        self.notes.append(f"{words}{by}, and was fetched from the store again")
 
     @property
     def _mounts_here(self) -> PrivateMounts:
@@ -174,13 +179,15 @@ class MappedFolders:
         return self._private
 
     def _read_only(self, tree: str) -> str:
-        """Modes keep everybody but root from writing; root is kept from it by a mount, where it may mount."""
+        """Make a tree read-only. File modes are enough, except for root: for root a read-only mount is made,
+        if possible.
+        """
         if os.geteuid() == 0:
             self._mounts_here.read_only(tree)
         return tree
 
     def _view(self, name: str, tree: str, keep_on: Callable[[int], bool]) -> str:
-        """A folder that looks like the shared tree; what the run writes there no other run sees."""
+        """A folder that looks like the shared tree. Other runs do not see what the run writes there."""
         from gofer.node.folders.copy_view import make_view
 
         view = os.path.join(self._views, name)
@@ -196,7 +203,9 @@ class MappedFolders:
 
     @property
     def _views(self) -> str:
-        """Beside the working copy; removed with it, should this process be killed."""
+        """The folder for views. By default it is beside the working copy, so that both are removed together
+        if this process is killed.
+        """
         share = f"{self._place.run_id}.{self._place.attempt}.{self._place.node}"
         return os.path.join(self.views_folder or os.path.dirname(self._code), f"folders.{share}")
 
@@ -208,7 +217,7 @@ class MappedFolders:
         spec = self._spec(name)
         if spec["kind"] == "file":
             return _folder_on_disk(spec)
-        cancellable_task.do(  # fails here, before the command starts, when the store cannot be read
+        cancellable_task.do(  # if the store cannot be read, fail here, before the command starts
             lambda say: _touch(spec),
             hear=progress.hear,
             keep_on=keep_on,
@@ -216,22 +225,22 @@ class MappedFolders:
         own = f"{os.path.basename(self._code)}.{name}"
         mount = rclone_mount.mount(
             spec,
-            unmount.state_of(self._around.engine, self._request_id, own),
-            {**self._around.environment, "GOFER_RUN_ID": self._place.run_id},
+            unmount.state_of(self._context.engine, self._request_id, own),
+            {**self._context.environment, "GOFER_RUN_ID": self._place.run_id},
             lambda: keep_on(-1),
             read_only=read_only,
         )
         self._mounts[name] = mount
-        self._around.spared.add(mount.pid)
+        self._context.spared.add(mount.pid)
         progress.tell("mounted")
         return mount.at
 
     # -- after the command
 
     def finish(self, event: Event, *, started: bool) -> Optional[str]:
-        """Send what is to be sent and let everything go. In words what could not be sent, None when all was.
+        """Send files and release everything. Blocks. A sentence about what could not be sent, or None.
 
-        Nothing is uploaded of a command that was never started. Whoever wants the end at once is obeyed.
+        Nothing is uploaded when the command was never started. A request to stop at once ends the upload.
         """
         problems = []
         for name, folder in self._folders.items():
@@ -242,17 +251,17 @@ class MappedFolders:
             elif folder["mode"] == folder_modes.UPLOAD and started:
                 words = self._upload(name, progress)
             if words:
-                problems.append(f"what it left in `{name}` did not reach {_address(folder)}: {words}")
+                problems.append(f"the files in `{name}` were not sent to {_address(folder)}: {words}")
         self.release()
         return "; ".join(problems) or None
 
     def release(self) -> None:
-        """Let go of copies and mounts. Nothing is sent. Idempotent."""
+        """Release copies and mounts. Nothing is sent. Idempotent."""
         if self._mounts or self._private is not None:
             os.chdir("/")
         for mount in self._mounts.values():
             mount.end()
-            self._around.spared.discard(mount.pid)
+            self._context.spared.discard(mount.pid)
         self._mounts.clear()
         if self._private is not None:
             self._private.release()
@@ -276,19 +285,23 @@ class MappedFolders:
             sending = upload.FolderUpload(path, left.files, self._seen[name], self._mark)
             cancellable_task.do(
                 lambda say: upload.upload(spec, sending, say),
-                hear=lambda message: self._hear_of_upload(name, message, progress),
+                hear=lambda message: self._report_upload(name, message, progress),
                 keep_on=self._may_send,
             )
         except (ChoreFailed, OSError, cancellable_task.ChoreStopped) as error:
             words = (
-                "it was to end at once" if isinstance(error, cancellable_task.ChoreStopped) else str(error)
+                "the run was stopped at once"
+                if isinstance(error, cancellable_task.ChoreStopped)
+                else str(error)
             )
             return f"{words}; {self._keep(path, name)}"
         progress.tell("uploaded")
         return None
 
     def _keep(self, path: str, name: str) -> str:
-        """Move what was not uploaded to where nobody removes it; in words where that is."""
+        """Move files that were not uploaded to a place where gofer never removes them; a phrase that says
+        where.
+        """
         kept = self._kept(name)
         try:
             private_folder.make_missing(os.path.dirname(kept))
@@ -299,12 +312,12 @@ class MappedFolders:
 
     @property
     def _mark(self) -> str:
-        """What tells this node's files from those of other runs and nodes."""
+        """A word in file names that distinguishes this node's files from those of other runs and nodes."""
         return (
             self._place.run_id if self._place.nodes == 1 else f"{self._place.run_id}-node-{self._place.node}"
         )
 
-    def _hear_of_upload(self, name: str, message: Dict[str, Any], progress: FolderProgress) -> None:
+    def _report_upload(self, name: str, message: Dict[str, Any], progress: FolderProgress) -> None:
         if "replaced" not in message:
             progress.hear(message)
             return
@@ -312,36 +325,38 @@ class MappedFolders:
         if replaced:
             progress.tell("replaced", names=replaced[:_MOST_NAMES], count=len(replaced))
             words = f"replaced {_listed(replaced)} of `{name}` in the store"
-            self.notes.append(f"{words}, which had been there and differed")
+            self.notes.append(f"{words}, which had other contents")
         if beside:
             progress.tell("kept beside", names=beside[:_MOST_NAMES], count=len(beside))
             stayed = _listed([one for one, _ in beside])
-            words = f"{stayed} of `{name}` changed in the store meanwhile, and stayed"
-            self.notes.append(f"{words}; what this run left is {_listed([other for _, other in beside])}")
+            words = f"{stayed} of `{name}` changed in the store during the run, and was not replaced"
+            self.notes.append(
+                f"{words}; the version of this run is {_listed([other for _, other in beside])}"
+            )
 
     def _may_send(self, fd: int) -> bool:
-        self._around.watch.wait(fd, _LOOK_S)
-        return not self._around.watch.is_firm
+        self._context.watch.wait(fd, _LOOK_S)
+        return not self._context.watch.is_firm
 
     def _unmount(self, name: str, progress: FolderProgress) -> Optional[str]:
         mount = self._mounts.pop(name)
-        os.chdir("/")  # nobody may stand in it
+        os.chdir("/")  # this process must not have its working folder in the mount
 
         def keep_on() -> bool:
-            self._around.watch.wait(-1, _LOOK_S)
-            return not self._around.watch.is_firm
+            self._context.watch.wait(-1, _LOOK_S)
+            return not self._context.watch.is_firm
 
         words = mount.flush(keep_on)
         kept = None if words is None else self._kept(name)
         mount.end(keep_cache=kept)
-        self._around.spared.discard(mount.pid)
+        self._context.spared.discard(mount.pid)
         progress.tell("unmounted")
-        return words and f"{words}; what was written is kept in {kept}"
+        return words and f"{words}; the unsent files are in {kept}"
 
     def _kept(self, name: str) -> str:
-        """Where nobody removes it."""
+        """A place for unsent files, where gofer never removes them."""
         share = f"{self._place.run_id}.{self._place.attempt}.{self._place.node}"
-        return os.path.join(self._around.engine, "unsent", f"{share}.{name}")
+        return os.path.join(self._context.engine, "unsent", f"{share}.{name}")
 
 
 def _listed(names: List[str]) -> str:
@@ -354,14 +369,12 @@ def _address(folder: Mapping[str, Any]) -> str:
 
 
 def _named(name: str, folder: Mapping[str, Any]) -> str:
-    return f"the folder `{name}` could not be brought from {folder.get('here') or _address(folder)}"
+    return f"the folder `{name}` could not be read from {folder.get('here') or _address(folder)}"
 
 
 def _advice(folder: Mapping[str, Any]) -> str:
     return (
-        ""
-        if folder["mode"] == folder_modes.LINK
-        else f"; `gofer ls {_address(folder)}` asks the store from here"
+        "" if folder["mode"] == folder_modes.LINK else f"; `gofer ls {_address(folder)}` lists it from here"
     )
 
 
@@ -373,26 +386,26 @@ def _touch(spec: Mapping[str, Any]) -> None:
 
 def _folder_on_disk(spec: Mapping[str, Any]) -> str:
     if not os.path.isdir(spec["root"]):
-        raise ChoreFailed(f"the store's folder {spec['root']} is not there")
+        raise ChoreFailed(f"the store's folder {spec['root']} does not exist")
     path = os.path.join(str(spec["root"]), spec.get("prefix", ""))
     os.makedirs(path, exist_ok=True)
     return path
 
 
 def _link(target: str, path: str, name: str) -> None:
-    """A link to the same place is as good: a try that was killed may have made it."""
+    """Make a link. A link to the same target may be left from a try that was killed, and is accepted."""
     _check_free(path, name)
     try:
         os.symlink(target, path)
     except FileExistsError:
         if os.readlink(path) != target:
-            raise ChoreFailed(f"the code has a link `{name}` of its own") from None
+            raise ChoreFailed(f"the code already has a link `{name}`") from None
 
 
 def _check_free(path: str, name: str) -> None:
-    """A folder that is empty may have been made by a try that was killed."""
+    """Check that the name is free. An empty folder may be left from a try that was killed, and is removed."""
     if os.path.islink(path) or not os.path.lexists(path):
         return
     if not os.path.isdir(path) or os.listdir(path):
-        raise ChoreFailed(f"the code that was sent has a `{name}` of its own")
+        raise ChoreFailed(f"the code of the run already has a `{name}`")
     os.rmdir(path)

@@ -1,6 +1,6 @@
-"""Mounts that only this process and the commands it starts see: they end with the last of these processes.
+"""Make mounts that only this process and its commands see. They vanish with the last of these processes.
 
-For root alone; without the rights (a container, an ordinary user) every function here says False.
+Only root can do this; without the rights (in a container, or as another user) every function returns False.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ _DETACH = 2
 
 
 class PrivateMounts:
-    """The private mounts of one share of a run. Main thread only. `release` last, also after a failure."""
+    """The private mounts of one share of a run. Main thread only. Call `release` last, even after a
+    failure.
+    """
 
     def __init__(self) -> None:
         self._mounted: List[str] = []
 
     def read_only(self, folder: str) -> bool:
-        """Have the folder refuse every write, where it is. False when the system does not let it."""
+        """Make the folder read-only in place. False when the system refuses."""
         if not _enter() or not _mount(folder, folder, None, _BIND, None):
             return False
         self._mounted.append(folder)
@@ -31,8 +33,8 @@ class PrivateMounts:
         return False
 
     def copy_on_write(self, folder: str, at: str, changes: str) -> bool:
-        """Have the folder at `at` too, where writes go to `changes` and never to `folder`. `at` is there and
-        empty; `changes` is made. False when the system does not let it.
+        """Show the folder at `at`, which must exist and be empty. Writes go to `changes`, which is created,
+        and never to `folder`. False when the system refuses.
         """
         upper, work = os.path.join(changes, "files"), os.path.join(changes, "work")
         if any(letter in path for path in (folder, changes) for letter in ',:\\"') or not _enter():
@@ -46,7 +48,7 @@ class PrivateMounts:
         return True
 
     def release(self) -> None:
-        """Idempotent."""
+        """Unmount everything. Idempotent."""
         while self._mounted:
             self._unmount(self._mounted[-1])
 
@@ -59,7 +61,9 @@ _own: List[bool] = []
 
 
 def _enter() -> bool:
-    """Have mounts of this process's own, once. What others mount from now on is still seen here."""
+    """Give this process a mount namespace of its own, once. Mounts that others make later still appear in
+    it.
+    """
     if not _own:
         is_done = os.geteuid() == 0 and _library().unshare(_NEW_MOUNTS) == 0
         _own.append(is_done and _mount("none", "/", None, _RECURSIVE | _FOLLOWER, None))
@@ -67,7 +71,7 @@ def _enter() -> bool:
 
 
 def join(pid: int) -> bool:
-    """See the mounts that another process sees. False when the system does not let it."""
+    """Enter the mount namespace of another process. False when the system refuses."""
     try:
         fd = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -1,7 +1,8 @@
-"""Folders of object stores mounted by rclone for one run.
+"""Mount folders of object stores with rclone, for one run.
 
-The mount point lies outside the run's working copy, which is removed with all that is in it; `./data` there
-is a link. Beside the mount point lie the program's log and its cache, whose notes tell what was not sent yet.
+The mount point is outside the working copy, because the working copy is removed with everything in it;
+`./data` in the working copy is a link. Beside the mount point are the log of rclone and its cache. The
+metadata in the cache tells which files were not sent yet.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ _PROGRAM = "rclone"
 _REMOTE = "gofer"
 _READY_S = 30.0
 _LEAVE_S = 10.0
-# A store that takes nothing for this long is not waited for.
+# Do not wait for a store that has accepted nothing for this long.
 _STALLED_S = 120.0
-# The waits between them double: it is two minutes to the last.
+# The waits between tries double, so this many tries take two minutes.
 _MOST_TRIES = 8
 _LOG_BYTES = 65536
 _LOOK_S = 0.01
@@ -43,7 +44,7 @@ _KEPT_VARIABLES = ("PATH", "HOME", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY
 
 
 def problem(path: Optional[str]) -> Optional[str]:
-    """Why nothing can be mounted here with this PATH; None when it can."""
+    """Why this machine cannot mount folders with this PATH; None when it can."""
     if shutil.which(_PROGRAM, path=path) is None:
         return f"there is no `{_PROGRAM}` on the PATH"
     if unmounter(path) is None:
@@ -54,7 +55,7 @@ def problem(path: Optional[str]) -> Optional[str]:
 
 
 class Mount:
-    """One mounted folder; `at` is where. Made by `mount`."""
+    """One mounted folder; `at` is the mount point. `mount` creates it."""
 
     def __init__(self, state: str, lock: int) -> None:
         self.state = state
@@ -74,7 +75,7 @@ class Mount:
                 stderr=log,
                 start_new_session=True,
             )
-        # Whoever reaps it is not this object: the agent collects all its children.
+        # The agent reaps all its children itself, so this object must not wait for the process.
         child.returncode = 0
         self.pid = child.pid
         self._who = processes.identify(child.pid)
@@ -89,15 +90,16 @@ class Mount:
         return is_mounted(self.at)
 
     def last_words(self) -> str:
-        """What the program said last, without what may hold a credential."""
+        """The last line of the program's log, without parts that may hold a credential."""
         lines = self._log().strip().splitlines()
         line = re.sub(r"^\S+ \S+ ", "", lines[-1]) if lines else ""
         return re.sub(r"\?\S*", "", line)[:300]
 
     def flush(self, keep_on: Callable[[], bool]) -> Optional[str]:
-        """Wait until the store has all that was written. In words what keeps it from that, None when it has.
+        """Wait until the store has all written files. None when it has, else a sentence about the files that
+        are missing.
 
-        `keep_on` waits a moment; False when nobody waits any more.
+        `keep_on` waits a moment, and returns False to end the wait.
         """
         known, since = (-1, -1), time.monotonic()
         while True:
@@ -111,7 +113,9 @@ class Mount:
                 return f"{left} of the files written there are not in the store"
 
     def _moved(self) -> int:
-        """What the program has read and written, in steps that are more than its idle murmur."""
+        """How much the program has read and written, in units that are larger than what an idle program
+        moves.
+        """
         try:
             with open(f"/proc/{self.pid}/io", "rb") as file:
                 return sum(int(line.split()[1]) for line in file if line[:6] in (b"rchar:", b"wchar:")) >> 16
@@ -119,7 +123,9 @@ class Mount:
             return -1
 
     def _tries(self) -> int:
-        """How often the program has failed, by its own words, to send one file; it never gives up itself."""
+        """How often the program failed to send one file, according to its log. The program itself never gives
+        up.
+        """
         found = re.findall(r"failed to upload try #(\d+)", self._log()[-_LOG_BYTES:])
         return max(map(int, found), default=0)
 
@@ -131,9 +137,11 @@ class Mount:
             return ""
 
     def end(self, *, keep_cache: Optional[str] = None) -> None:
-        """Unmount and remove what the mount needed; what is not in the store goes to `keep_cache`."""
+        """Unmount, and remove the mount's files. Files that are not in the store are moved to
+        `keep_cache`.
+        """
         detach(self.at)
-        # It has nothing left to do, and takes a second or more to find that out.
+        # The program has nothing left to do, but would need a second or more to end by itself.
         deadline = time.monotonic() + _LEAVE_S
         while self._who is not None and self.is_alive and time.monotonic() < deadline:
             processes.send(self._who, signal.SIGKILL)
@@ -152,10 +160,10 @@ def mount(
     *,
     read_only: bool = False,
 ) -> Mount:
-    """Mount the folder that `spec` opens; ChoreFailed with the reason when that fails.
+    """Mount the folder of `spec`. Blocks until it is mounted; ChoreFailed with the reason when that fails.
 
-    `environment` is the run's. `keep_on` waits a moment; when it says False, ChoreStopped. What an earlier
-    mount with this state left is cleared away first.
+    `environment` is that of the run. `keep_on` waits a moment; ChoreStopped when it returns False. What an
+    earlier mount left in the folder `state` is removed first.
     """
     clear_one(state)
     os.makedirs(os.path.join(state, "at"), mode=0o700)
@@ -171,9 +179,9 @@ def mount(
     while not found.is_ready:
         gone = not found.is_alive
         if gone or time.monotonic() > deadline:
-            said = found.last_words() or ("it ended" if gone else "it did not come up")
+            message = found.last_words() or ("it ended" if gone else "it did not come up")
             found.end()
-            raise ChoreFailed(f"{_PROGRAM} could not mount it: {said}")
+            raise ChoreFailed(f"{_PROGRAM} could not mount it: {message}")
         if not keep_on():
             found.end()
             raise ChoreStopped
@@ -195,7 +203,9 @@ def _argv(spec: Mapping[str, Any], found: Mount, path: Optional[str]) -> List[st
 
 
 def _environment(spec: Mapping[str, Any], environment: Mapping[str, str]) -> Dict[str, str]:
-    """Only here are the credentials: a process's environment is its owner's to read, its words are not."""
+    """The environment of rclone, with the credentials. Other users can read the arguments of a process, but
+    not its environment.
+    """
     kept = {name: value for name, value in environment.items() if name.upper() in _KEPT_VARIABLES}
     if "GOFER_RUN_ID" in environment:
         kept["GOFER_RUN_ID"] = environment["GOFER_RUN_ID"]

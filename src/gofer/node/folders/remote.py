@@ -1,4 +1,6 @@
-"""The objects of one mapped folder, whatever kind of store they lie in, and the times they are known by."""
+"""Read and write the objects of one mapped folder, in any kind of store, and encode object versions as file
+times.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,11 @@ _NOTED_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?Z")
 
 
 class RemoteFolder:
-    """Names are relative to the folder. Any thread may call; ObjectsError and OSError pass through.
+    """The objects of one folder; names are relative to it. Any thread may call. ObjectsError and OSError pass
+    through.
 
-    `spec` is what `open_objects` takes. Of a store that is a folder here, `prefix` says where in it.
+    `spec` is what `open_objects` takes. When the store is a folder on this machine, `prefix` is the path in
+    it.
     """
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
@@ -32,9 +36,9 @@ class RemoteFolder:
         self._objects = open_objects(spec)
 
     def list(self) -> Iterator[ObjectInfo]:
-        """Every object in the folder; ChoreFailed when the store itself is not there."""
+        """Every object in the folder; ChoreFailed when the store itself does not exist."""
         if self._root is not None and not os.path.isdir(self._root):
-            raise ChoreFailed(f"the store's folder {self._root} is not there")
+            raise ChoreFailed(f"the store's folder {self._root} does not exist")
         for info in self._objects.list(self._lead):
             name = info.key[len(self._lead) :].lstrip("/") if self._lead else info.key
             if name:
@@ -45,7 +49,9 @@ class RemoteFolder:
         return None if info is None else info._replace(key=name)
 
     def read(self, info: ObjectInfo) -> Iterator[bytes]:
-        """Its bytes in pieces; ObjectsError when it is gone or changes meanwhile."""
+        """The bytes of an object in pieces; ObjectsError when the object is gone or changes in the
+        meantime.
+        """
         key = self._key(info.key)
         if info.size <= _WHOLE_BYTES:
             yield self._objects.get(key)
@@ -60,8 +66,8 @@ class RemoteFolder:
     ) -> None:
         """Replace the object by the bytes of a file.
 
-        With `new`, Exists when the object is there. With `etag`, VersionMismatch when the object is another
-        version; for a large object this is checked only before it is sent.
+        With `new`, Exists when the object exists. With `etag`, VersionMismatch when the object has another
+        version. For a large object, both are checked only before the transfer.
         """
         metadata = describe(status)
         if status.st_size <= _WHOLE_BYTES:
@@ -71,7 +77,7 @@ class RemoteFolder:
             self._objects.put_stream(self._key(name), _pieces(path), metadata=metadata)
 
     def path_of(self, name: str) -> Optional[str]:
-        """Where the object is a file of this machine; None for other stores."""
+        """The path of the object if the store is a folder on this machine; else None."""
         return None if self._root is None else os.path.join(self._root, self._key(name))
 
     def _key(self, name: str) -> str:
@@ -88,25 +94,29 @@ def _pieces(path: str) -> Iterator[bytes]:
 
 
 def is_gone(error: Exception) -> bool:
-    """Whether the object, and not the store, is not there."""
+    """Whether the object is absent, and not the whole store."""
     return isinstance(error, ObjectNotFound)
 
 
 def explain(name: str, error: Exception) -> ChoreFailed:
-    """What kept one file from being moved, with its name."""
+    """An error that names the file that could not be transferred."""
     words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return ChoreFailed(f"`{name}`: {words}")
 
 
 def stamp_ns(info: ObjectInfo) -> int:
-    """A time that tells this version of the object from any other: its own second, and then its tag."""
+    """A file time that identifies this version of the object: its second, and a hash of its tag as the
+    fraction.
+    """
     if info.etag:
         return int(info.modified) * _SECOND_NS + zlib.crc32(info.etag.encode()) % _SECOND_NS
     return int(info.modified * _SECOND_NS)
 
 
 def mtime_ns(info: ObjectInfo) -> Optional[int]:
-    """The time of the file that the object was made of, as `describe` noted it; None where nobody did."""
+    """The modification time of the original file, from the metadata that `describe` wrote; None when there is
+    none.
+    """
     found = _NOTED_TIME.fullmatch((info.metadata or {}).get("mtime", ""))
     if found is None:
         return None
@@ -118,18 +128,18 @@ def mtime_ns(info: ObjectInfo) -> Optional[int]:
 
 
 def is_executable(info: ObjectInfo) -> bool:
-    """As `gofer upload` notes it beside an object."""
+    """Whether the object was an executable file, according to the metadata that `gofer upload` writes."""
     mode = (info.metadata or {}).get("mode", "")
     return bool(re.fullmatch(r"[0-7]{3,7}", mode)) and bool(int(mode, 8) & _EXECUTABLE)
 
 
 def is_marker(info: ObjectInfo) -> bool:
-    """Whether the object only says that there is a folder, as other tools leave them."""
+    """Whether the object only marks a folder. Other tools write such objects."""
     return info.key.endswith("/") or (info.metadata or {}).get("hdi_isfolder") == "true"
 
 
 def describe(status: os.stat_result) -> Mapping[str, str]:
-    """What goes beside the object: as `gofer upload` writes it, and rclone reads it."""
+    """The metadata of an object, in the form that `gofer upload` writes and rclone reads."""
     seconds, rest = divmod(status.st_mtime_ns, _SECOND_NS)
     words = {}
     if 0 <= seconds < 253_402_300_800:  # the end of the year 9999

@@ -1,10 +1,10 @@
-"""What is left of mounts: unmounted, and removed so that nothing is ever deleted through one.
+"""Clean up what is left of mounts, so that nothing is ever deleted through a mount.
 
     <engine>/mounts/<request>/<name>/at       the mount point
-    <engine>/mounts/<request>/<name>/cache    rclone's: what was written, and notes about what was not sent
-    <engine>/mounts/<request>/<name>/lock     locked by an agent as long as it lives and the mount is wanted
+    <engine>/mounts/<request>/<name>/cache    the cache of rclone: written files, and which were not sent
+    <engine>/mounts/<request>/<name>/lock     locked by an agent while it lives and needs the mount
 
-A mount point is removed as an empty folder, or not at all.
+A mount point is removed only as an empty folder.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _PATIENCE_S = 10.0
 
 
 def state_of(engine: str, request_id: str, name: str) -> str:
-    """Where all that belongs to one mount lies."""
+    """The folder with everything that belongs to one mount."""
     return os.path.join(engine, "mounts", request_id, name)
 
 
 def clear(engine: str, request_id: str) -> None:
-    """Unmount and remove whatever mounts of a request are left that no living agent holds.
+    """Unmount and remove the mounts of a request that no living agent holds. Idempotent.
 
-    What was written there and never sent goes to `<engine>/unsent`.
+    Files that were written there and not sent are moved to `<engine>/unsent`.
     """
     top = os.path.join(engine, "mounts", request_id)
     try:
@@ -43,7 +43,7 @@ def clear(engine: str, request_id: str) -> None:
 
 
 def clear_one(state: str) -> None:
-    """As `clear`, for one."""
+    """Like `clear`, for one mount."""
     try:
         lock = os.open(os.path.join(state, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except FileNotFoundError:
@@ -57,13 +57,13 @@ def clear_one(state: str) -> None:
             keep_unsent(state, os.path.join(os.path.dirname(mounts), "unsent", f"{request_id}.{name}"))
         remove(state)
     except OSError:
-        pass  # an agent holds it, or its cache cannot be moved: it stays
+        pass  # an agent holds the mount, or its cache cannot be moved, so it stays
     finally:
         os.close(lock)
 
 
 def count_unsent(state: str) -> int:
-    """How many files the store does not have as they were written, by rclone's notes about its cache."""
+    """How many written files are not in the store, according to the metadata in rclone's cache."""
     found = 0
     for where, _, names in os.walk(os.path.join(state, "cache", "vfsMeta")):
         notes = (files.read_json(os.path.join(where, name)) for name in names)
@@ -72,13 +72,13 @@ def count_unsent(state: str) -> int:
 
 
 def keep_unsent(state: str, where: str) -> None:
-    """Move the cache to a place that nobody removes."""
+    """Move the cache to `where`, a place where gofer never removes it."""
     private_folder.make_missing(os.path.dirname(where))
     os.rename(os.path.join(state, "cache"), where)
 
 
 def is_mounted(path: str) -> bool:
-    """Whether something is mounted there; also where the file system of a dead program hangs."""
+    """Whether something is mounted at `path`. Works even when the program behind the mount is dead."""
     wanted = os.fsencode(os.path.realpath(os.path.dirname(path)) + "/" + os.path.basename(path))
     with open("/proc/self/mountinfo", "rb") as file:
         return any(_unescaped(line.split()[4]) == wanted for line in file)
@@ -89,7 +89,7 @@ def _unescaped(field: bytes) -> bytes:
 
 
 def detach(at: str) -> None:
-    """Unmount, gently if that is possible."""
+    """Unmount: first the normal way, then detached from processes that still use it."""
     program = unmounter(os.environ.get("PATH")) or _UNMOUNTERS[0]
     for words in ([program, "-u"], [program, "-u", "-z"], ["umount", "-l"]):
         if not is_mounted(at):
@@ -108,13 +108,15 @@ def detach(at: str) -> None:
 
 
 def unmounter(path: Optional[str]) -> Optional[str]:
-    """The program that unmounts without being root; None when there is none on this PATH."""
+    """The program that unmounts without root rights; None when there is none on this PATH."""
     found = (shutil.which(name, path=path) for name in _UNMOUNTERS)
     return next((one for one in found if one), None)
 
 
 def remove(state: str) -> None:
-    """The mount point as the empty folder it must be by now; with it goes the rest, without it nothing."""
+    """Remove the mount point, which must be empty by now. Only when that succeeded, remove the rest of the
+    folder.
+    """
     at = os.path.join(state, "at")
     _rmdir(at)
     if not os.path.lexists(at):
@@ -126,4 +128,4 @@ def _rmdir(path: str) -> None:
     try:
         os.rmdir(path)
     except OSError:
-        pass  # absent, or not empty, or a mount: then it must not be removed
+        pass  # absent, not empty, or still mounted: then it must not be removed

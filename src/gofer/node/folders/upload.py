@@ -1,7 +1,8 @@
-"""Sends what a command left in a mapped folder to its place in a store: only what is new there or differs.
+"""Upload the files that a command left in a mapped folder to the store: only files that are new or differ.
 
-A file that the store had when the run began, and has still, is replaced and named. One that came or changed
-meanwhile stays; the run's own goes beside it, under a name with the run's id.
+An object that the store had when the run began, and that has not changed since, is replaced and reported. An
+object that appeared or changed during the run stays; the run's file is stored beside it, under a name with
+the run's id.
 """
 
 from __future__ import annotations
@@ -19,24 +20,27 @@ from gofer.objects.facts import Exists, ObjectInfo, ObjectsError, VersionMismatc
 
 AT_ONCE = 16
 _TRIES = 3
-# Up to so many files the store is asked for each; for more, one listing is cheaper.
+# Up to this many files, each object is looked up; for more files, one listing is cheaper.
 _MOST_QUESTIONS = 100
 _PIECE_BYTES = 1 << 20
-# More of a folder is not remembered; the time of an object says then whether it is new.
+# Versions of at most this many objects are remembered. For other objects, their time tells whether they are
+# new.
 _MOST_SEEN = 20_000
 _SEEN_AT_ONCE = 500
 _CLOCKS_S = 5.0
 
 
 class Left(NamedTuple):
-    """What lies in a folder: the names of its files, and of what is no file and no folder."""
+    """The contents of a folder: the names of its files, and of other things that are not folders."""
 
     files: List[str]
     others: List[str]
 
 
 def look(folder: str) -> Left:
-    """What the command left. A link to a file is the file; one to a folder, or to nothing, is other."""
+    """List what the command left. A link to a file counts as the file; any other link is listed under
+    `others`.
+    """
     found = Left([], [])
     for where, folders, names in os.walk(folder):
         links = [name for name in folders if os.path.islink(os.path.join(where, name))]
@@ -48,7 +52,7 @@ def look(folder: str) -> Left:
 
 
 class ObjectVersions:
-    """The versions of the objects of a folder by name, as they were `at` that time."""
+    """The versions of the objects of a folder, by name, at the time `at`."""
 
     def __init__(self) -> None:
         self.versions: Dict[str, str] = {}
@@ -56,19 +60,19 @@ class ObjectVersions:
         self.at = time.time()
 
     def hear(self, message: Mapping[str, Any]) -> None:
-        """A part of what `look_at_store` says."""
+        """Take one message of `look_at_store`."""
         self.versions.update(message.get("seen", {}))
         self.is_whole = bool(message.get("is_whole", self.is_whole))
 
     def had(self, info: ObjectInfo) -> bool:
-        """Whether this version was there."""
+        """Whether the store had this version of the object."""
         if self.is_whole or info.key in self.versions:
             return self.versions.get(info.key) == _version(info)
         return info.modified < self.at - _CLOCKS_S
 
 
 def look_at_store(spec: Mapping[str, Any], say: Say) -> None:
-    """Say what the store's folder has, in parts for `Seen.hear`, up to 20,000 objects."""
+    """Send the versions of up to 20,000 objects of the folder, in messages for `ObjectVersions.hear`."""
     part: Dict[str, str] = {}
     for number, info in enumerate(RemoteFolder(spec).list()):
         if number == _MOST_SEEN:
@@ -86,7 +90,9 @@ def _version(info: ObjectInfo) -> str:
 
 
 class FolderUpload(NamedTuple):
-    """Files below `folder`, and what was `seen` in the store. `mark` goes into names of files kept beside."""
+    """Files below `folder` to send, and the versions `seen` in the store. `mark` is added to the names of
+    files that are stored beside others.
+    """
 
     folder: str
     names: List[str]
@@ -95,8 +101,8 @@ class FolderUpload(NamedTuple):
 
 
 def upload(spec: Mapping[str, Any], sending: FolderUpload, say: Say) -> None:
-    """Make the store's folder have these files. Says how far it is, and at last which were `replaced`, and
-    which are `beside` others: pairs of names. ChoreFailed, ObjectsError or OSError.
+    """Send the files to the store's folder. Blocks. `say` gets the progress, and at the end the names that
+    were `replaced` and the pairs of names `beside` each other. Raises ChoreFailed, ObjectsError or OSError.
     """
     work = _Upload(RemoteFolder(spec), sending, ProgressTally(say))
     try:
@@ -118,7 +124,7 @@ class _Upload:
         self.tally = tally
 
     def sized(self) -> Iterator[str]:
-        """The names, counted; first the store is asked what it has, if they are many."""
+        """The names, after their sizes were counted. For many names, the store is listed first."""
         names = self._sending.names
         if len(names) > _MOST_QUESTIONS:
             wanted = set(names)
@@ -128,7 +134,7 @@ class _Upload:
         yield from names
 
     def send(self, name: str) -> None:
-        """In any thread."""
+        """Send one file. Any thread."""
         path = os.path.join(self._folder, name)
         try:
             info = self._remote.head(name) if self._known is None else self._known.get(name)
@@ -136,10 +142,10 @@ class _Upload:
                 status = os.stat(path)
                 try:
                     self._send(name, path, status, info)
-                except (Exists, VersionMismatch):  # somebody else was first
+                except (Exists, VersionMismatch):  # somebody else wrote the object first
                     info = self._remote.head(name)
                     continue
-                # Whatever still writes it, the store is to have it as it is in the end.
+                # If the file changed while it was sent, send it again: the store must have the final version.
                 if _stamp(os.stat(path)) == _stamp(status):
                     self.tally.moved(status.st_size, files=1)
                     return
@@ -149,7 +155,9 @@ class _Upload:
         raise ChoreFailed(f"`{name}` changes while it is sent")
 
     def _send(self, name: str, path: str, status: os.stat_result, info: Optional[ObjectInfo]) -> None:
-        """Replace the object `info`, or write a new one. Exists or VersionMismatch if there is another."""
+        """Replace the object `info`, or create one. Exists or VersionMismatch when another version is in the
+        store.
+        """
         if info is None:
             self._remote.write(name, path, status, new=True)
             self._sending.seen.versions[name] = ""
@@ -165,7 +173,7 @@ class _Upload:
             self.beside.append((name, other))
 
     def _is_own(self, name: str) -> bool:
-        """Whether this upload made it, and the command wrote it meanwhile."""
+        """Whether this upload created the object, so that it may be replaced."""
         return self._sending.seen.versions.get(name) == ""
 
     def _name_beside(self, name: str) -> str:

@@ -1,1 +1,1 @@
-"""The files that a command writes beside its code: which are kept, how much, and where."""
+"""Keep the files that a command writes beside its code: which files, how much of them, and where."""

@@ -1,8 +1,8 @@
-"""Carries what a command writes beside its code while it runs, where its node may be taken back.
+"""Copy the files that a command writes beside its code while it runs, on nodes that a cluster may take away.
 
-A child of the agent looks through the working copy, first after a few seconds and then every few minutes,
-and copies what is new to `files/` of the run's folder, which goes to the store from there. It also says when
-more is written than will be kept.
+A child process of the agent scans the working copy, first after a few seconds and then every few minutes, and
+copies new files to `files/` of the run's folder. The uploader sends them to the store from there. The child
+also warns when a command writes more than will be kept.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from gofer.node.kept.records import KeptFile
 from gofer.node.kept.rules import Candidate, KeepRules, KeptSelection, size_text
 from gofer.node.working_copy import Contents, Stamp
 
-# The pause before the first look; each later one is twice as long, up to the longest.
+# The pause before the first scan. Each further pause is twice as long, up to the longest.
 _FIRST_S = 5.0
 _LONGEST_S = 300.0
-# Of what is too much, a warning names this many of the largest files and folders.
+# A warning names this many of the largest files and folders.
 _MOST_NAMES = 3
-# A file must have been left alone for this long.
+# A file is copied only when it was not changed for this long.
 _SETTLED_S = 2.0
-# How long the child may take to end when the command has.
+# How long the child may take to end after the command.
 _END_S = 5.0
 
 
 class CarriedCopy(NamedTuple):
-    """A working copy at `code` that held `before`, and `top`, the folder `files/` it is carried to.
+    """A working copy at `code` with its contents `before` the command, and `top`, the folder `files/`.
 
-    `prefix` is what the names of the node begin with there, `listing` the node's list of files. Nothing is
-    carried without `carries`; `warn` gets words once, when more was written than is kept. `diary` is the
-    child's own.
+    `prefix` is how names of this node begin in `files/`; `listing` is the node's list of files. Files are
+    copied only with `carries`. `warn` is called once, when more is written than will be kept. `diary` belongs
+    to the child.
     """
 
     code: str
@@ -53,7 +53,7 @@ class CarriedCopy(NamedTuple):
 
 
 class FileCarrier:
-    """The child process of one attempt. Made where the agent has no threads."""
+    """The child process of one attempt. The agent must have no threads when it creates this object."""
 
     def __init__(self, copy: CarriedCopy, spared: Set[int]) -> None:
         self._child = Child(lambda reader: _carry(reader, copy))
@@ -61,7 +61,9 @@ class FileCarrier:
         spared.add(self._child.pid)
 
     def end(self) -> None:
-        """The command is over: what is half copied stays out of `files/`."""
+        """Stop copying. A file that is half copied does not appear in `files/`. Blocks for a few seconds at
+        most.
+        """
         self._child.finish(within_s=_END_S)
         self._spared.discard(self._child.pid)
 
@@ -75,7 +77,7 @@ def _carry(reader: int, copy: CarriedCopy) -> bool:
 
 
 class Rounds:
-    """What was carried so far. `carry` blocks for as long as the copying takes, and can be called again."""
+    """The copies made so far. `carry` blocks while it copies, and can be called again."""
 
     def __init__(self, copy: CarriedCopy) -> None:
         self._copy = copy
@@ -83,7 +85,7 @@ class Rounds:
         self._has_warned = False
 
     def carry(self) -> None:
-        """One look through the copy."""
+        """Scan the working copy once, and copy what is new."""
         copy = self._copy
         try:
             now = working_copy.scan(copy.code)
@@ -112,14 +114,16 @@ class Rounds:
                     self._copy_one(one.path, now[one.path])
                     count += 1
                 except OSError:
-                    continue  # it is gone, or the disk is full
+                    continue  # the file is gone, or the disk is full
         self._remove_old({one.path for one in wanted}, now)
         files.write_whole(self._copy.listing, records.encode_list(self._listed()))
         if count:
             self._copy.diary.note("carried", files=count)
 
     def _remove_old(self, wanted: Set[str], now: Contents) -> None:
-        """What the command has removed; and what newer files leave no room for, once those are carried."""
+        """Remove copies of files that the command has removed. Also remove copies that exceed the limit
+        because of newer files, but only after the newer files were copied.
+        """
         is_replaced = wanted <= self._carried.keys()
         for path in self._carried.keys() - wanted:
             if is_replaced or path not in now:
@@ -127,7 +131,7 @@ class Rounds:
                 trees.remove_tree(self._place(path))
 
     def _copy_one(self, path: str, known: Stamp) -> None:
-        """A file that is written to meanwhile is left for the next look."""
+        """Copy one file. A file that changes during the copy is left for the next scan."""
         source, part = os.path.join(self._copy.code, path), f"{self._copy.top}.{os.getpid()}.tmp"
         trees.remove_tree(part)
         os.makedirs(os.path.dirname(self._place(path)), exist_ok=True)
@@ -143,30 +147,32 @@ class Rounds:
     def _listed(self) -> List[KeptFile]:
         found: List[KeptFile] = []
         for path in self._carried:
-            whole = self._place(path)
-            target = os.readlink(whole) if os.path.islink(whole) else None
+            copied = self._place(path)
+            target = os.readlink(copied) if os.path.islink(copied) else None
             name = self._copy.prefix + path
-            found.append(records.describe(records.FILES, name, os.lstat(whole), target))
+            found.append(records.describe(records.FILES, name, os.lstat(copied), target))
         return found
 
 
 def _warning(found: KeptSelection, rules: KeepRules) -> str:
-    """What is too much, what becomes of it at the end, and the settings that keep all of it."""
+    """A warning that names the largest files, says what happens at the end, and which settings keep
+    everything.
+    """
     sizes: Dict[str, int] = {}
     for one in found.others:
         first, slash, _ = one.path.partition("/")
         sizes[first + slash] = sizes.get(first + slash, 0) + one.size
     largest = sorted(sizes, key=lambda name: sizes[name], reverse=True)[:_MOST_NAMES]
     return (
-        f"{size_text(found.size)} are written beside the code, and `keep` is {size_text(rules.limit)}: "
-        f"at the end outputs are kept first and then the newest files, up to {size_text(rules.most)} "
+        f"the command wrote {size_text(found.size)} beside the code, and `keep` is {size_text(rules.limit)}: "
+        f"at the end, outputs are kept first, then the newest files, up to {size_text(rules.most)} "
         f"(`keep_most`). To keep all of it, submit with `--keep {_rounded_up(found.size)}`, or write "
         f"`outputs: {json.dumps(largest, ensure_ascii=False)}`"
     )
 
 
 def _rounded_up(size: int) -> str:
-    """A size for `--keep` that is not smaller."""
+    """The size, rounded up, in a form for `--keep`."""
     units = ["KiB", "MiB", "GiB"]
     value = -(-size // 1024)
     while value >= 1024 and len(units) > 1:
@@ -176,7 +182,7 @@ def _rounded_up(size: int) -> str:
 
 
 def carried_paths(listing: str) -> Set[str]:
-    """The names below `files/` in a list of files; none where there is no list."""
+    """The names below `files/` in a list of files; none when there is no list."""
     try:
         with open(listing, "rb") as file:
             found = records.decode_list(file.read())

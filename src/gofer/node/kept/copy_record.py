@@ -1,7 +1,9 @@
-"""What a working copy held before the command began: enough to keep the command's files without its agent.
+"""A record of a working copy before the command began. With it, the command's files can be kept without the
+agent.
 
-The agent writes the record when the command begins. When the agent is killed, the supervisor has another
-process keep the files by the record. The supervisor removes the record when nobody needs it any more.
+The agent writes the record when the command begins. When the agent is killed, the supervisor starts another
+process, which keeps the files with the help of the record. The supervisor removes the record when the run has
+ended.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ _FOLDER = "copies"
 
 
 class CopyRecord(NamedTuple):
-    """The copy at `code` held `before`, and `restored` of it are files of earlier attempts.
+    """The contents `before` of the copy at `code`, of which `restored` are files of earlier attempts.
 
-    `counted`, `copies` and the file `tally` are what gofer.node.kept.limit has.
+    `counted`, `copies` and the file `tally` are as in gofer.node.kept.limit.
     """
 
     code: str
@@ -35,13 +37,13 @@ def path_of(engine: str, run_id: str, attempt: int, node: int) -> str:
 
 
 def write(path: str, record: CopyRecord) -> None:
-    """OSError when it cannot be written; the run goes on without it."""
+    """Write the record. OSError when it cannot be written; the run continues without it."""
     private_folder.make_missing(os.path.dirname(path))
     files.write_whole(path, files.encode(record._asdict()), mode=0o600)
 
 
 def read(path: str) -> Optional[CopyRecord]:
-    """None when there is none, or none that can be read."""
+    """The record; None when there is none that can be read."""
     try:
         with open(path, "rb") as file:
             found: Dict[str, Any] = parse_json(file.read())

@@ -1,4 +1,4 @@
-"""Describes the files of a folder, such as `outputs/` of a run, for the list of what a node left there."""
+"""Describe the files of a folder, such as `outputs/` of a run, for the node's list of files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from gofer.node.kept.records import KeptFile
 
 
 def list_folder(place: str, top: str) -> List[KeptFile]:
-    """The files, links and empty folders below `top`, which is `place` of the run; none without `top`."""
+    """The files, links and empty folders below `top`, which is `place` of the run; none when `top` is
+    absent.
+    """
     try:
         return describe_files(top, working_copy.scan(top), place)
     except OSError:
@@ -24,13 +26,13 @@ def describe_files(top: str, paths: Collection[str], place: str) -> List[KeptFil
     filled = {path.rpartition("/")[0] for path in paths}
     listed: List[KeptFile] = []
     for path in paths:
-        whole = os.path.join(top, path)
+        full_path = os.path.join(top, path)
         try:
-            status = os.lstat(whole)
-            target = os.readlink(whole) if stat.S_ISLNK(status.st_mode) else None
+            status = os.lstat(full_path)
+            target = os.readlink(full_path) if stat.S_ISLNK(status.st_mode) else None
         except OSError:
             continue
-        is_one = stat.S_ISREG(status.st_mode) or target is not None
-        if is_one or (stat.S_ISDIR(status.st_mode) and path not in filled):
+        is_listed = stat.S_ISREG(status.st_mode) or target is not None
+        if is_listed or (stat.S_ISDIR(status.st_mode) and path not in filled):
             listed.append(records.describe(place, path, status, target))
     return listed

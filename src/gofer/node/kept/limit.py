@@ -1,7 +1,7 @@
-"""How much of what a command wrote is kept: the limits of the run and of its group.
+"""Apply the limits of a run and of its group to the files that a command wrote.
 
-Where the disk outlives the run, all of it is kept or all of it stays on the disk. Elsewhere the newest files
-are kept.
+If the disk of the node outlives the run, either all files are kept or all stay on the disk. Otherwise the
+newest files are kept.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ GROUP_LIMIT = "keep_group"
 
 
 class Keeping(NamedTuple):
-    """Where a node keeps things. `copies` are folders for copies that hold too much, the best first; none
-    where the disk does not outlive the run. `tally` counts what the rows of a group have kept. `record` is a
-    file for gofer.node.kept.copy_record; none where nobody would keep the files of a dead agent.
+    """Where a node keeps files. `copies` are folders for working copies that exceed the limit, the best
+    first; empty when the disk does not outlive the run. `tally` counts what the rows of a group have kept.
+    `record` is the file for gofer.node.kept.copy_record; None when no supervisor would keep the files of a
+    dead agent.
     """
 
     copies: Tuple[str, ...] = ()
@@ -29,7 +30,9 @@ class Keeping(NamedTuple):
 
 
 class Portion(NamedTuple):
-    """What is kept, what is too much, and the setting that does not allow more; None where all is kept."""
+    """The files to keep, the files that are too much, and the setting that limits them; None when all are
+    kept.
+    """
 
     wanted: List[Candidate]
     too_much: List[Candidate]
@@ -37,9 +40,9 @@ class Portion(NamedTuple):
 
 
 class KeepLimit:
-    """The limits of one attempt. `code` is the working copy; the holes of sparse files count unless
-    `is_folder`: they take no space in a store that is a folder. `counted` is what an earlier attempt of the
-    run has kept, which the group has counted.
+    """The limits of one attempt. `code` is the working copy. With `is_folder` the store is a folder, where
+    holes of sparse files take no space, so they do not count. `counted` are bytes that an earlier attempt
+    kept and that the group has already counted.
     """
 
     def __init__(self, rules: KeepRules, keeping: Keeping, code: str, *, is_folder: bool) -> None:
@@ -50,7 +53,7 @@ class KeepLimit:
         self.counted = 0
 
     def divide(self, found: KeptSelection) -> Portion:
-        """What of the files that were found is kept. Counts it for the group; once for each attempt."""
+        """Divide the files that were found, and count the kept bytes for the group. Call once per attempt."""
         limit = self._rules.limit
         if not found.others or not limit:
             return Portion(found.outputs, found.others)

@@ -1,8 +1,8 @@
-"""The records of what was kept of a command's files: what each file was, and how much of them there is. Pure.
+"""Records of the files that were kept: a list with the facts of each file, and the totals. Pure.
 
-`files.jsonl` of a node describes what the node left below `files/` and `outputs/` of its run, and what is to
-be fetched from a working copy that stayed: what an object store cannot hold of a file, one JSON array a line.
-`exit.json` has the sums under `kept`.
+`files.jsonl` of a node describes the files that the node left below `files/` and `outputs/` of its run, and
+in a working copy that stayed. It has the facts that an object store does not keep, as one JSON array per
+line. `exit.json` has the totals under `kept`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterable, Iterator, Mapping, NamedTuple, Optional,
 from gofer.core import files
 from gofer.core.json_text import parse_json
 
-# Where a path of the list lies: in the run's folder, or in the working copy that stayed on the node.
+# Where a listed file is: in the run's folder, or in the working copy that stayed on the node.
 FILES = "files"
 OUTPUTS = "outputs"
 COPY = "copy"
@@ -25,14 +25,15 @@ LINK = "l"
 FOLDER = "d"
 _KINDS = (FILE, EXECUTABLE, LINK, FOLDER)
 
-# Of files that were left out, the exit record names this many.
+# The exit record names at most this many files that were left out.
 MOST_LEFT = 20
 
 
 class KeptFile(NamedTuple):
     """One file, link or empty folder: `path` below `place` (FILES, OUTPUTS or COPY).
 
-    `target` is where a link leads. `allocated` is what a sparse file has on disk, None for any other.
+    `target` is the target of a link. `allocated` are the bytes on disk of a sparse file, None for other
+    files.
     """
 
     place: str
@@ -51,7 +52,7 @@ class KeptFile(NamedTuple):
 
 
 def describe(place: str, path: str, status: os.stat_result, target: Optional[str] = None) -> KeptFile:
-    """What an `os.lstat` says of a file; `target` where it is a link."""
+    """The entry for a file, from `os.lstat`; with `target` for a link."""
     mode = stat.S_IMODE(status.st_mode)
     allocated = status.st_blocks * 512
     is_sparse = stat.S_ISREG(status.st_mode) and allocated < status.st_size
@@ -68,7 +69,7 @@ def describe(place: str, path: str, status: os.stat_result, target: Optional[str
 
 
 def kind_of(mode: int) -> str:
-    """FILE, EXECUTABLE, LINK or FOLDER of a mode that `os.lstat` gave."""
+    """FILE, EXECUTABLE, LINK or FOLDER, from a mode of `os.lstat`."""
     if stat.S_ISLNK(mode):
         return LINK
     if stat.S_ISDIR(mode):
@@ -82,7 +83,7 @@ def encode_list(kept: Iterable[KeptFile]) -> bytes:
 
 
 def decode_list(data: bytes) -> Iterator[KeptFile]:
-    """The lines of a `files.jsonl`, which may come from anyone: a line that is not one is passed over.
+    """The entries of a `files.jsonl`, which anyone may have written. Malformed lines are skipped.
 
     Paths are relative, have no `..`, no empty part and no NUL, so that they can be joined to a folder.
     """
@@ -125,10 +126,10 @@ def _is_count(value: object) -> bool:
 
 
 class KeptFiles(NamedTuple):
-    """What a node kept at the end of an attempt: `changed` of the `files` were in the code before.
+    """What a node kept at the end of an attempt. `changed` of the `files` are changed files of the code.
 
-    `left` names files that were not kept, with the reason, at most MOST_LEFT of `left_count`. `copy` is the
-    path on the node of a working copy that was left in place, since it holds more than may be kept.
+    `left` names files that were not kept, with the reason: at most MOST_LEFT of `left_count`. `copy` is the
+    path on the node of a working copy that stayed, because its files exceed the limit.
     """
 
     files: int = 0
@@ -151,7 +152,7 @@ class KeptFiles(NamedTuple):
 
 
 def decode_kept(record: Mapping[str, Any]) -> Optional[KeptFiles]:
-    """What an exit record says was kept; None for a record of an older agent, or one that is not in order."""
+    """The totals in an exit record; None when an older agent wrote the record, or when they are malformed."""
     found = record.get("kept")
     if not isinstance(found, dict):
         return None

@@ -1,7 +1,7 @@
-"""Which of the files that a command made beside its code are kept, and in which order where not all can be.
+"""Decide which of the files that a command wrote beside its code are kept, and in which order. Pure.
 
-Pure: paths and what `lstat` said of them in, a plan out. Junk, environments of packages and mapped folders
-are not mentioned; secrets and what is no file are named.
+The input are paths and their `lstat` facts, the result is a selection. Junk, environments of packages and
+mapped folders are left out silently; secrets and special files are left out and named.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ TOO_MUCH = "more than may be kept"
 
 
 class KeepRules(NamedTuple):
-    """`limit` is in bytes, 0 keeps nothing but outputs. `outputs` are the patterns of files that are always
-    kept, seen from `workdir`. `mapped` are the names of mapped folders. The rows of a group keep
-    `group_limit` bytes together. Where the disk of the node does not outlive the run, the newest files are
-    kept of a run that passes `limit`, up to `most` bytes with its outputs.
+    """The settings of a run. `limit` is in bytes; with 0, only outputs are kept. `outputs` are patterns,
+    relative to `workdir`, of files that are always kept. `mapped` are the names of mapped folders. All rows
+    of a group together keep at most `group_limit` bytes. If a run exceeds `limit` on a node whose disk does
+    not outlive the run, the newest files are kept, up to `most` bytes including outputs.
     """
 
     limit: int
@@ -41,7 +41,7 @@ class KeepRules(NamedTuple):
 
     @classmethod
     def of(cls, request: Mapping[str, Any]) -> KeepRules:
-        """What the request of a run says."""
+        """The rules of a run, from its request."""
         return cls(
             _bytes(request.get("keep_bytes"), DEFAULT_LIMIT_BYTES),
             tuple(request.get("outputs") or ()),
@@ -52,7 +52,7 @@ class KeepRules(NamedTuple):
         )
 
     def is_output(self, path: str) -> bool:
-        """Whether the file is always kept: it is below `./outputs`, or a pattern of `outputs:` fits."""
+        """Whether the file is always kept: it is below `./outputs`, or matches a pattern of `outputs:`."""
         name = path if self.workdir == "." else os.path.relpath(path, self.workdir)
         return any(fits(name, pattern) for pattern in (OUTPUTS_FOLDER + "/", *self.outputs))
 
@@ -62,7 +62,7 @@ def _bytes(value: Optional[int], default: int) -> int:
 
 
 def size_text(size: int) -> str:
-    """`999 B`, `1.2 KiB`, `3.4 GiB`."""
+    """A size for people: `999 B`, `1.2 KiB`, `3.4 GiB`."""
     value, units = float(size), ["B", "KiB", "MiB", "GiB"]
     while value >= 1024 and len(units) > 1:
         value /= 1024
@@ -71,7 +71,9 @@ def size_text(size: int) -> str:
 
 
 def fits(path: str, pattern: str) -> bool:
-    """Whether a pattern fits the file, or a folder above it. One without a slash fits in any folder."""
+    """Whether a pattern matches the file or a folder above it. A pattern without a slash matches in any
+    folder.
+    """
     pattern = pattern[2:] if pattern.startswith("./") else pattern
     is_anchored = "/" in pattern
     pattern = pattern.strip("/")
@@ -84,7 +86,7 @@ def fits(path: str, pattern: str) -> bool:
 
 
 class Candidate(NamedTuple):
-    """A file, link or empty folder that may be kept. `size` is what counts against the limit."""
+    """A file, link or empty folder that may be kept. `size` counts against the limit."""
 
     path: str
     size: int
@@ -106,7 +108,7 @@ class KeptSelection(NamedTuple):
 
 
 def choose(rules: KeepRules, now: Contents, changes: Changes) -> KeptSelection:
-    """What of the changes of a copy, which holds `now`, may be kept."""
+    """Select the files that may be kept from the changes of a working copy with the contents `now`."""
     folders = _Folders(rules, now)
     found = KeptSelection([], [], [])
     for paths, is_changed in ((changes.new, False), (changes.changed, True)):
@@ -138,7 +140,9 @@ def _candidate(path: str, known: Stamp, is_changed: bool) -> Candidate:
 
 
 def newest_first(candidates: List[Candidate], most_bytes: int) -> Tuple[List[Candidate], List[Candidate]]:
-    """Those to keep and those to leave where only `most_bytes` can be kept: the newest that fit."""
+    """Divide files into those to keep and those to leave, when at most `most_bytes` can be kept: the newest
+    that fit.
+    """
     kept: List[Candidate] = []
     left: List[Candidate] = []
     room = most_bytes
@@ -152,7 +156,7 @@ def newest_first(candidates: List[Candidate], most_bytes: int) -> Tuple[List[Can
 
 
 class _Folders:
-    """What is known of the folders of a copy."""
+    """Facts about the folders of a working copy, cached."""
 
     def __init__(self, rules: KeepRules, now: Contents) -> None:
         self._rules = rules

@@ -1,6 +1,6 @@
-"""How much the rows of a group have kept together, counted so that two rows never take the same bytes.
+"""Count how many bytes the rows of a group have kept together, so that two rows never take the same bytes.
 
-Rows that share a disk count in a file under a lock. For rows on nodes of their own see
+Rows that share a disk use a file with a lock. For rows on nodes of their own, see
 gofer.node.azure.store_tally.
 """
 
@@ -22,7 +22,7 @@ class ByteTally:
 
 
 class FileTally(ByteTally):
-    """A number in a file that all rows see. OSError where the file cannot be written."""
+    """A number in a file that all rows share. OSError when the file cannot be written."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -41,7 +41,7 @@ class FileTally(ByteTally):
 
 
 def share_of(size: int, left: int, *, whole: bool) -> int:
-    """How much of `size` may be taken where `left` bytes are left; with `whole`, all of it or nothing."""
+    """How much of `size` may be taken when `left` bytes are left. With `whole`, all of it or nothing."""
     if whole and size > left:
         return 0
     return max(min(size, left), 0)

@@ -7,10 +7,10 @@
     recipe            everything that decides what is built, and its hash
     cache             the folder of built environments: locks, marks, removal
     tools             pip, uv and conda, run to build one environment
-    tool_errors       which of their words say why they failed
-    project_metadata  what importlib.metadata finds of a project that is not installed
+    tool_errors       the part of their output that says why they failed
+    project_metadata  metadata for importlib.metadata about a project that is not installed
     archive           built environments in an object store, for nodes without a lasting disk
-    provide           all of it together, for one run on one node
+    provide           puts all of this together, for one run on one node
 
-An environment holds the dependencies alone. The project is imported from each run's own copy.
+An environment holds only the dependencies. Each run imports the project from its own working copy.
 """

@@ -1,4 +1,4 @@
-"""What to tell a person whose run failed because a module or Python itself is missing."""
+"""Advice for a person whose run failed because a module or Python itself is missing."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _PROGRAM = re.compile(r"(?:cannot run `|line \d+: |^sh: \d+: )(python3?|pip|torc
 
 
 def missing_packages(tail: Sequence[str], code: str, workdir: str, built: Optional[str]) -> Optional[str]:
-    """One sentence with what to do; None where the last lines of the log tell of nothing of the kind.
+    """A sentence that says what to do; None when the last lines of the log name no missing module or program.
 
-    `built` is the file whose packages the run had. A module that lies in the code is no package.
+    `built` is the file whose packages the run had. A module that is part of the code is not a package.
     """
     missing = _missing(tail, code, workdir)
     if missing is None:
@@ -23,9 +23,8 @@ def missing_packages(tail: Sequence[str], code: str, workdir: str, built: Option
     if built is not None:
         return f"`{missing}` is not among the packages of {built}: add it there"
     file = find(AUTO, os.path.relpath(workdir, code), _reader(code))
-    if file is None:
-        return f"`{missing}` is not installed there: `--packages auto` installs what a requirements.txt lists"
-    return f"`{missing}` is not installed there: `--packages auto` installs what {file.path} lists"
+    list_name = "a requirements.txt" if file is None else file.path
+    return f"`{missing}` is not installed on the node: `--packages auto` installs what {list_name} lists"
 
 
 def _missing(tail: Sequence[str], code: str, workdir: str) -> Optional[str]:

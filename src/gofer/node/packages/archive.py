@@ -1,7 +1,8 @@
-"""Built environments in an object store, for nodes whose disk does not outlive a run.
+"""Keep built environments in an object store, for nodes whose disk does not outlive a run.
 
-`packages/<hash>.tar.gz` is the folder of one environment. Its scripts name the path at which it was built,
-which is in the file `origin`: where it is unpacked at another path, they are rewritten.
+`packages/<hash>.tar.gz` is the folder of one environment. Scripts in it contain the path at which it was
+built; the file `origin` holds that path. When the archive is unpacked at another path, the scripts are
+rewritten.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from gofer.node.packages.cache import ENVIRONMENT
 PREFIX = "packages"
 _SUFFIX = ".tar.gz"
 _PIECE = 4 << 20
-# What `gofer prune` goes by is the object's time: a use renews it, though not every one.
+# `gofer prune` goes by the time of an object. A use renews the time if it is older than this.
 _RENEW_S = 12 * 3600.0
 _ROOTS = (ENVIRONMENT, "python")
 _ORIGIN = "origin"
-# Scripts and links that name the path of the environment lie in these folders.
+# Scripts and links with the path of the environment are in these folders.
 _NAMING = ("bin", ".", "lib/*/site-packages")
 _LONGEST_SCRIPT = 1 << 20
 
@@ -33,14 +34,15 @@ def key_of(name: str) -> str:
 
 
 def used_key_of(name: str) -> str:
-    """An empty object whose time is that of the last use, give or take half a day."""
+    """The key of an empty object whose time is that of the last use, to within half a day."""
     return f"{PREFIX}/{name}.used"
 
 
 def fetch(spec: Mapping[str, Any], name: str, place: str) -> bool:
-    """Unpack the environment of that hash into `place`; False when the store has none.
+    """Download the environment with this hash and unpack it into `place`; False when the store has none.
+    Blocks.
 
-    ObjectsError, ChoreFailed or OSError; what was unpacked by then is half an environment.
+    Raises ObjectsError, ChoreFailed or OSError; `place` then holds an incomplete environment.
     """
     from gofer.objects import open_objects
 
@@ -61,9 +63,10 @@ def fetch(spec: Mapping[str, Any], name: str, place: str) -> bool:
 
 
 def send(spec: Mapping[str, Any], name: str, place: str) -> int:
-    """Pack the environment in `place` and put it into the store; the bytes sent. Replaces one that is there.
+    """Pack the environment in `place` and send it to the store; the bytes sent. Replaces an existing archive.
+    Blocks.
 
-    ObjectsError or OSError; the store then has the whole of an older archive or none.
+    Raises ObjectsError or OSError; the store then has a complete older archive or none.
     """
     from gofer.objects import open_objects
 
@@ -95,7 +98,7 @@ def pack(archive: str, place: str) -> None:
 
 
 def unpack(archive: str, place: str) -> None:
-    """ChoreFailed for an archive with a name that leads out of `place`."""
+    """Unpack an archive. ChoreFailed when it is damaged, or has a name that leads out of `place`."""
     links: Set[str] = set()
     folders = []
     try:
@@ -105,7 +108,7 @@ def unpack(archive: str, place: str) -> None:
             for member in tar:
                 _check(member, links)
                 if member.isdir():
-                    # A read-only folder cannot be filled: its mode comes when all its files are there.
+                    # A read-only folder cannot be filled, so its mode is set after all files are unpacked.
                     folders.append((os.path.join(place, member.name), member.mode))
                     member.mode = 0o700
                 member.uid, member.gid = os.getuid(), os.getgid()
@@ -119,7 +122,9 @@ def unpack(archive: str, place: str) -> None:
 
 
 def _relocate(place: str) -> None:
-    """Let scripts and links that name the path of the build name this one. Does nothing at the same path."""
+    """Rewrite scripts and links from the path of the build to this path. Does nothing when both are the
+    same.
+    """
     try:
         with open(os.path.join(place, _ORIGIN), "rb") as file:
             origin = file.read()

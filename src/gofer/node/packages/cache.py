@@ -1,13 +1,14 @@
-"""The folder on a node that keeps built environments, for all runs of one user.
+"""The folder on a node that caches built environments, for all runs of one user.
 
-    <cache>/<hash>/building        locked by the run that builds, and by the tools it started
+    <cache>/<hash>/building        locked by the run that builds, and by the tools that it started
     <cache>/<hash>/used            its time is that of the last use
-    <cache>/<hash>/<n>/env         the environment, at the path that its own scripts name
-    <cache>/<hash>/<n>/built.json  written last: what has no such file is half an environment
-    <cache>/<hash>/<n>/users       locked by every run that uses it
+    <cache>/<hash>/<n>/env         the environment; its scripts contain this path
+    <cache>/<hash>/<n>/built.json  written last: without it, the environment is incomplete
+    <cache>/<hash>/<n>/users       locked by every run that uses the environment
     <cache>/tools/                 programs that the node lacks
 
-An environment that was changed is not repaired: the next number is built, and runs keep what they have.
+A changed environment is not repaired: a new one is built under the next number, and runs keep the one they
+use.
 """
 
 from __future__ import annotations
@@ -25,26 +26,27 @@ from gofer.core.numerals import parse_count
 FOLDER = "packages"
 ENVIRONMENT = "env"
 _BUILDING, _USED, _USERS, _BUILT = "building", "used", "users", "built.json"
-# Programs and interpreters that serve all environments.
+# Folders of the cache with programs and interpreters for all environments.
 _NO_HASH = ("tools", "python")
 
 
 def folder_in(root: str) -> str:
-    """Where environments are kept below one of gofer's own folders on a machine."""
+    """The cache in one of gofer's folders on a machine."""
     return os.path.join(root, FOLDER)
 
 
 class CachedEnvironment:
-    """The environments of one hash. Any number of processes may have one; no thread safety is needed."""
+    """The environments of one hash. Any number of processes may use one; an object is for one thread."""
 
     def __init__(self, cache: str, name: str) -> None:
         self.path = os.path.join(cache, name)
         self.name = name
 
     def lock(self, *, wait: bool) -> Optional[int]:
-        """The right to build, as a descriptor that children may inherit; None when another builds.
+        """Take the build lock: a descriptor that child processes may inherit; None when another process
+        builds.
 
-        With `wait`, blocks until it is free. OSError when the folder cannot be written.
+        With `wait`, blocks until the lock is free. OSError when the folder cannot be written.
         """
         while True:
             private_folder.make_missing(self.path)
@@ -71,13 +73,16 @@ class CachedEnvironment:
         return os.path.join(self.path, str(number))
 
     def facts(self, number: int) -> Optional[Dict[str, Any]]:
-        """What was written when the environment was complete; None for half an environment."""
+        """The facts that were written when the environment was complete; None for an incomplete
+        environment.
+        """
         return files.read_json(os.path.join(self.place(number), _BUILT))
 
     def usable(self) -> Tuple[Optional[int], Optional[str]]:
-        """The newest environment that is complete and unchanged, else None with why the newest is not usable.
+        """(the number of the newest complete environment, None), or (None, why that environment cannot be
+        used).
 
-        Changes nothing, needs no lock.
+        Both are None when no environment is complete. Changes nothing and needs no lock.
         """
         for number in reversed(self.numbers()):
             facts = self.facts(number)
@@ -87,7 +92,9 @@ class CachedEnvironment:
         return None, None
 
     def begin(self) -> str:
-        """The place of a new environment, empty. Only with the lock: half environments are removed."""
+        """Make the folder of a new environment; its path. The caller must hold the build lock. Incomplete and
+        unused environments are removed.
+        """
         for number in self.numbers():
             if self.facts(number) is None or self._is_unused(number):
                 prune.delete(self.place(number))
@@ -103,9 +110,9 @@ class CachedEnvironment:
         return True
 
     def hold(self, number: int) -> int:
-        """Keep an environment from being removed until the descriptor is closed, and note the use.
+        """Keep an environment from being removed until the returned descriptor is closed, and record its use.
 
-        FileNotFoundError when it was removed meanwhile.
+        FileNotFoundError when the environment was removed in the meantime.
         """
         fd = files.lock(os.path.join(self.place(number), _USERS), fcntl.LOCK_SH)
         if self.facts(number) is None:
@@ -119,14 +126,14 @@ class CachedEnvironment:
 
 
 def complete(place: str, facts: Dict[str, Any]) -> None:
-    """Make the environment read-only and mark it as whole."""
+    """Make the environment read-only and mark it as complete."""
     protect(place)
     known = {**facts, "at": time.time(), "signature": signature(place), "digest": digest(place)}
     files.write_whole(os.path.join(place, _BUILT), files.encode(known), durable=True)
 
 
 def protect(place: str) -> None:
-    """Take away the right to write from all that lies in the environment; links are not followed."""
+    """Make everything in the environment read-only. Links are not followed."""
     for where, _, names in os.walk(os.path.join(place, ENVIRONMENT)):
         for path in [where, *(os.path.join(where, name) for name in names)]:
             mode = os.lstat(path).st_mode
@@ -137,8 +144,8 @@ def protect(place: str) -> None:
 def changed(place: str, facts: Dict[str, Any]) -> Optional[str]:
     """Why a complete environment cannot be used; None when it can.
 
-    Root can write read-only files: for root every file is compared, for others only what an installer
-    changes.
+    Root can write read-only files, so for root every file is compared. For other users only what an installer
+    changes is compared.
     """
     env = os.path.join(place, ENVIRONMENT)
     python = os.path.join(env, "bin", "python")
@@ -152,7 +159,7 @@ def changed(place: str, facts: Dict[str, Any]) -> Optional[str]:
 
 
 def _newest_change(place: str, facts: Dict[str, Any]) -> str:
-    """The file that was changed last, in brackets; nothing where no file is younger than the environment."""
+    """The file that was changed last, in brackets; empty when no file is newer than the environment."""
     found = []
     for where, _, names in os.walk(os.path.join(place, ENVIRONMENT)):
         paths = (os.path.join(where, name) for name in names if not name.endswith(".pyc"))
@@ -162,7 +169,9 @@ def _newest_change(place: str, facts: Dict[str, Any]) -> str:
 
 
 def signature(place: str) -> str:
-    """Of the names in the folders that installers write to, and of the lists that they keep."""
+    """A hash over the names in the folders that installers write to, and over their lists of installed
+    files.
+    """
     found: List[str] = []
     env = os.path.join(place, ENVIRONMENT)
     for folder in [os.path.join(env, "bin"), *_site_packages(env)]:
@@ -176,7 +185,7 @@ def signature(place: str) -> str:
 
 
 def digest(place: str) -> str:
-    """Of the size, time and path of every file but compiled modules, which Python itself writes."""
+    """A hash over path, size and time of every file, except compiled modules, which Python writes itself."""
     hashed = hashlib.sha256()
     for where, folders, names in os.walk(os.path.join(place, ENVIRONMENT)):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
@@ -205,7 +214,7 @@ def _site_packages(env: str) -> Iterator[str]:
 
 
 def unused(cache: str, unused_since: float) -> Iterator[prune.KeptItem]:
-    """Environments that no run has used since then."""
+    """Environments that no run has used since `unused_since`."""
     for name in prune.names_in(cache):
         path = os.path.join(cache, name)
         at = _last_used(path)
@@ -214,9 +223,10 @@ def unused(cache: str, unused_since: float) -> Iterator[prune.KeptItem]:
 
 
 def remove_unused(root: str, cache: str, name: str, unused_since: float) -> bool:
-    """Remove the environments of one hash; False when a run uses or builds one, or has done so since.
+    """Remove the environments of one hash. False when a run uses or builds one, or has used one since
+    `unused_since`.
 
-    They are moved to the folder `gone` of `root` first, see gofer.core.prune.
+    They are first moved to the folder `gone` of `root`: see gofer.core.prune.
     """
     path = os.path.join(cache, os.path.basename(name))
     if not os.path.isdir(path) or name in _NO_HASH:
@@ -243,4 +253,4 @@ def _last_used(path: str) -> float:
 def _list_of(cache: str, name: str) -> str:
     entry = CachedEnvironment(cache, name)
     found = [entry.facts(number) for number in entry.numbers()]
-    return str(next((one.get("file") for one in reversed(found) if one), "half an environment"))
+    return str(next((one.get("file") for one in reversed(found) if one), "incomplete"))

@@ -1,4 +1,4 @@
-"""The Python of the node that an environment is made with."""
+"""Find the Python of the node with which environments are built."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ print(json.dumps({
 
 
 class Interpreter(NamedTuple):
-    """`path` is where it lies, links followed; `installed` are the packages it has beside its own library.
+    """One Python. `path` is its real path; `installed` are the packages that it has besides the standard
+    library.
 
-    It is never that of a virtual environment: an environment is made from the Python behind one.
+    It is never the Python of a virtual environment, but the Python from which that was made.
     """
 
     path: str
@@ -41,9 +42,9 @@ class Interpreter(NamedTuple):
 
 
 def find_interpreter(environment: Mapping[str, str]) -> Interpreter:
-    """`python` of the run's PATH, else its `python3`, else the agent's own; Python 3.8 or newer.
+    """The first Python 3.8 or newer of: `python` in the run's PATH, `python3` in it, the agent's own.
 
-    ChoreFailed when there is none. Runs each of them, for some 50 ms.
+    ChoreFailed when there is none. Runs each candidate for about 50 ms. Blocks.
     """
     search = environment.get("PATH", os.defpath)
     for name in ("python", "python3", sys.executable):
@@ -58,7 +59,7 @@ def find_interpreter(environment: Mapping[str, str]) -> Interpreter:
 
 def _ask(path: str, environment: Mapping[str, str]) -> Optional[Interpreter]:
     try:
-        # Only a Python 3.4 or newer has `-I`: an older one ends here.
+        # Python has `-I` since 3.4; an older one fails here.
         answer = subprocess.run(
             [path, "-I", "-c", _PROBE],
             env=dict(environment),

@@ -1,4 +1,6 @@
-"""Which file of a project lists its packages, and which tool builds them. Pure: the caller reads."""
+"""Find the file of a project that lists its packages, and the tool that builds them. Pure: the caller reads
+files.
+"""
 
 from __future__ import annotations
 
@@ -37,15 +39,15 @@ class PackageFile(NamedTuple):
 
 
 def file_names(packages: str) -> List[str]:
-    """The files that are looked for, the first choice first."""
+    """The names of the files that are considered, the preferred one first."""
     return list(_FILES.get(packages, ()))
 
 
 def find(packages: str, workdir: str, read: Read) -> Optional[PackageFile]:
     """The file for a command that starts in `workdir` of the code; None when there is none.
 
-    The kind of file counts before its folder: a `uv.lock` at the top of a workspace is taken before the
-    `pyproject.toml` of a member.
+    The name of the file takes precedence over its folder: a `uv.lock` at the top of a workspace is preferred
+    to the `pyproject.toml` of a member.
     """
     for name in file_names(packages):
         for folder in _upwards(workdir):
@@ -57,7 +59,7 @@ def find(packages: str, workdir: str, read: Read) -> Optional[PackageFile]:
 
 
 def _upwards(workdir: str) -> List[str]:
-    """The folder of the command and those above it, up to the code folder."""
+    """The folder of the command and the folders above it, up to the code folder."""
     folder = posixpath.normpath(workdir or ".")
     folders = []
     while folder not in (".", "", "/"):
@@ -67,7 +69,7 @@ def _upwards(workdir: str) -> List[str]:
 
 
 def _lists_packages(name: str, text: str) -> bool:
-    """A pyproject.toml may hold nothing but the settings of other tools."""
+    """Whether the file lists packages. A pyproject.toml may hold only settings of other tools."""
     return name != PYPROJECT or pyproject.parse(text).dependencies is not None
 
 

@@ -1,6 +1,7 @@
-"""What importlib.metadata finds of a project that is imported from a run's copy and not installed.
+"""Write metadata for a project that a run imports from its working copy without an installation.
 
-Many a project asks for its own version when it is imported, and finds its plugins by entry points.
+Many projects read their own version from importlib.metadata when they are imported, and find plugins by entry
+points.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from gofer.core import files, private_folder
 from gofer.node.packages.pyproject import Project
 
 _UNKNOWN_VERSION = "0"
-# Set for code under git; the tools that take a version from git go by it too.
+# gofer sets this for code under git. Tools that derive the version from git use it too.
 _GIT_VERSION = "SETUPTOOLS_SCM_PRETEND_VERSION"
 
 
 def write_metadata(folder: str, project: Project, environment: Mapping[str, str]) -> Optional[str]:
-    """A `dist-info` of the project in `folder`, which is then to be on PYTHONPATH; None without a name.
+    """Write a `dist-info` of the project into `folder`, which must then be on PYTHONPATH. Returns `folder`,
+    or None for a project without a name.
 
     Idempotent. OSError when the folder cannot be written.
     """

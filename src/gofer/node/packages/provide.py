@@ -1,6 +1,6 @@
-"""The packages of one run on one node: found or built, and shown to the run.
+"""Provide the packages of one run on one node: find or build them, and make them visible to the run.
 
-All that takes long runs in a child process of the agent, see gofer.node.cancellable_task.
+Everything that takes long runs in a child process of the agent: see gofer.node.cancellable_task.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ from gofer.node.project_environments import UV_ENVIRONMENT, show_venv
 from gofer.node.task import Task
 from gofer.objects.facts import ObjectsError
 
-# Set for set-up and command: the file whose packages are there. Set-up of ACT's then installs nothing.
+# Set for set-up and command: the file whose packages are provided. An imported ACT set-up then installs
+# nothing.
 FILE_VARIABLE = "GOFER_PACKAGES_FILE"
 _TRIES = 3
 
 
 class PackagesFailed(Exception):
-    """The packages cannot be had, in words for the person."""
+    """The packages could not be provided. The text is for the person."""
 
 
 class PackageRequest(NamedTuple):
-    """What a run asks for. `store` opens an object store in which built environments are kept, None where the
-    disk of the node lasts; with `sends` this node brings new ones there.
+    """What a run needs. `store` are the settings of an object store that keeps built environments; None when
+    the disk of the node outlives the run. With `sends`, this node sends new environments to the store.
     """
 
     packages: str
@@ -51,8 +52,8 @@ class PackageRequest(NamedTuple):
 
 
 class Provided(NamedTuple):
-    """The file that was built, the variables that the run gets for it, and the descriptor that keeps the
-    environment from being removed: the caller closes it when the run has ended.
+    """The file whose packages were built, the variables that the run gets, and the descriptor that keeps the
+    environment from being removed. The caller closes the descriptor when the run has ended.
     """
 
     file: str
@@ -60,7 +61,7 @@ class Provided(NamedTuple):
     held: int
 
     def added_to(self, task: Task) -> Task:
-        """The task with these variables."""
+        """The task with these variables added."""
         environment = {**task.private.environment, **self.added}
         return task._replace(private=task.private._replace(environment=environment))
 
@@ -68,7 +69,7 @@ class Provided(NamedTuple):
 def wanted_by(
     task: Task, place: NodePlace, cache: str, store: Optional[Mapping[str, Any]], log: str
 ) -> PackageRequest:
-    """What the task of a node asks for; of several nodes the first sends to the store. Pure."""
+    """What the task of a node needs. Of several nodes, only the first sends to the store. Pure."""
     return PackageRequest(
         packages=task.request["packages"],
         wheels=task.request.get("wheels"),
@@ -83,9 +84,9 @@ def wanted_by(
 
 
 def provide(wanted: PackageRequest, event: Event, keep_on: Callable[[int], bool]) -> Optional[Provided]:
-    """The packages of a run; None where its code lists none. Blocks while they are built.
+    """Provide the packages of a run; None when its code lists none. Blocks while they are built.
 
-    PackagesFailed, or ChoreStopped when `keep_on` (as in `chore.do`) says so.
+    PackagesFailed when that fails. ChoreStopped when `keep_on` returns False, as in `cancellable_task.do`.
     """
     file = find(wanted.packages, os.path.relpath(wanted.workdir, wanted.code), read_code(wanted.code))
     if file is None:
@@ -104,15 +105,15 @@ def provide(wanted: PackageRequest, event: Event, keep_on: Callable[[int], bool]
             entry = CachedEnvironment(wanted.cache, ready["hash"])
             held = entry.hold(ready["number"])
         except ChoreFailed as error:
-            raise PackagesFailed(f"the packages of {file.path} could not be had: {error}") from error
+            raise PackagesFailed(f"the packages of {file.path} could not be installed: {error}") from error
         except FileNotFoundError:
-            continue  # `prune` removed it between the build and its use
+            continue  # `prune` removed the environment between its build and its use
         return Provided(file.path, _shown(wanted, file, entry.place(ready["number"]), ready), held)
-    raise PackagesFailed(f"the packages of {file.path} are removed again and again")
+    raise PackagesFailed(f"other processes keep removing the packages of {file.path}")
 
 
 def read_code(code: str) -> Read:
-    """Reads files of a run's copy."""
+    """A reader for files of a working copy."""
 
     def read(path: str) -> Optional[str]:
         try:
@@ -125,7 +126,7 @@ def read_code(code: str) -> Read:
 
 
 class _Build:
-    """The work of the child process. Says at each step what it does, and `ready` last."""
+    """The work of the child process. Sends a message for each step, and `ready` at the end."""
 
     def __init__(self, wanted: PackageRequest, file: PackageFile, say: Say) -> None:
         self._wanted = wanted
@@ -133,7 +134,9 @@ class _Build:
         self._say = say
 
     def run(self) -> None:
-        """ChoreFailed, also for a full disk; a failed build leaves nothing behind."""
+        """Find or build the environment. ChoreFailed, also when the disk is full. A failed build leaves
+        nothing behind.
+        """
         wanted = self._wanted
         given = RecipeInput(wanted.code, self._file, wanted.environment, wanted.wheels, wanted.cache)
         recipe = make_recipe(given, find_interpreter(wanted.environment))
@@ -153,7 +156,7 @@ class _Build:
         if lock is None:
             self._tell("waiting", "another run builds these packages; waiting for it")
             lock = entry.lock(wait=True)
-        assert lock is not None  # it was waited for
+        assert lock is not None  # `wait` never returns None
         try:
             number, why = entry.usable()
             if number is not None:
@@ -183,7 +186,7 @@ class _Build:
         return number
 
     def _fetch(self, recipe: Recipe, place: str, number: int) -> bool:
-        """Whether the store had the environment. One that cannot be used is built instead."""
+        """Fetch the environment from the store; False when the store has none that can be used."""
         if self._wanted.store is None or number != 1:
             return False
         try:
@@ -194,11 +197,13 @@ class _Build:
                 prune.delete(os.path.join(place, name))
             return False
         if found:
-            self._tell("fetched", f"packages: {self._file}, as an earlier run built them, from the store")
+            self._tell("fetched", f"packages: {self._file}, built by an earlier run, from the store")
         return found
 
     def _send(self, recipe: Recipe, place: str, number: int) -> None:
-        """For later runs; this one has its packages whether or not the store takes them."""
+        """Send the environment to the store for later runs. A failure is only logged, since this run has its
+        packages.
+        """
         if self._wanted.store is None or not self._wanted.sends or number != 1:
             return
         try:
@@ -213,7 +218,7 @@ class _Build:
 
 
 def _shown(wanted: PackageRequest, file: PackageFile, place: str, ready: Mapping[str, Any]) -> Dict[str, str]:
-    """Show the packages to the run: the link in its copy, and the variables that it gets."""
+    """Make the link to the environment in the working copy; the variables that the run gets."""
     env = show_venv(os.path.join(wanted.code, file.folder), os.path.join(place, ENVIRONMENT))
     before, found = wanted.environment, {}
     projects = [str(one) for one in ready["projects"]]
@@ -223,7 +228,7 @@ def _shown(wanted: PackageRequest, file: PackageFile, place: str, ready: Mapping
     found["CONDA_PREFIX" if file.tool == CONDA else "VIRTUAL_ENV"] = env
     found[FILE_VARIABLE] = file.path
     if file.tool == UV:
-        # `uv run` would change the environment, which others share.
+        # Without these, `uv run` would change the environment, which other runs share.
         found.update({"UV_NO_SYNC": "1", UV_ENVIRONMENT: env})
     imported = [_import_folder(one) for one in projects]
     imported += _write_metadata(wanted, projects)
@@ -234,7 +239,7 @@ def _shown(wanted: PackageRequest, file: PackageFile, place: str, ready: Mapping
 
 
 def _import_folder(project: str) -> str:
-    """Where an editable install would have Python look."""
+    """The folder that an editable install would add to Python's search path."""
     inner = os.path.join(project, "src")
     return (
         inner if os.path.isdir(inner) and not os.path.exists(os.path.join(inner, "__init__.py")) else project
@@ -242,7 +247,7 @@ def _import_folder(project: str) -> str:
 
 
 def _write_metadata(wanted: PackageRequest, projects: List[str]) -> List[str]:
-    """What importlib.metadata is to find of the projects: the folder with it, or nothing."""
+    """Write metadata of the projects; the folder with it, or an empty list."""
     texts = [read_code(one)(PYPROJECT) for one in projects]
     folder = f"{wanted.code}.metadata"
     written = [
@@ -254,7 +259,7 @@ def _write_metadata(wanted: PackageRequest, projects: List[str]) -> List[str]:
 
 
 def _write_scripts(code: str, projects: List[str]) -> Optional[str]:
-    """The commands of the projects in a folder beside the run's copy; None when they have none."""
+    """Write the commands of the projects into a folder beside the working copy; None when they have none."""
     folder = f"{code}.bin"
     for project in projects:
         text = read_code(project)(PYPROJECT)
@@ -266,7 +271,7 @@ def _write_scripts(code: str, projects: List[str]) -> Optional[str]:
             first = function.partition(".")[0]
             body = f"import sys\nfrom {module.strip()} import {first}\nsys.exit({function}())\n"
             private_folder.make_missing(folder)
-            # `env` finds the Python of the environment, which is first in the PATH.
+            # `env` finds the Python of the environment, which comes first in the PATH.
             files.write_whole(
                 os.path.join(folder, name), f"#!/usr/bin/env python\n{body}".encode(), mode=0o755
             )

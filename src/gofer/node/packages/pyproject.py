@@ -1,7 +1,7 @@
-"""What a pyproject.toml says of a project's dependencies and commands.
+"""Read a project's dependencies and commands from a pyproject.toml.
 
-The agent runs on Python 3.8, which has no TOML parser. Without one, a reader of the few forms that these
-tables use takes its place.
+The agent may run on Python 3.8, which has no TOML parser. If no parser is installed, a small reader for the
+few forms that these tables use replaces it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _ENTRY_TABLES = (("project", "entry-points"), ("tool", "poetry", "plugins"))
 
 
 class Project(NamedTuple):
-    """`dependencies` is None where the file does not list them in a form that every tool reads. `scripts` are
-    commands by name, each `module:function`, `entry_points` all such entries by group. `extras` are lists of
-    more dependencies by name. `version` is None where a build tool finds it.
+    """One project. `dependencies` is None when the file does not list them in the standard form. `scripts`
+    are commands by name, each `module:function`; `entry_points` are all such entries by group. `extras` are
+    lists of optional dependencies by name. `version` is None when a build tool determines it.
     """
 
     name: Optional[str]
@@ -34,7 +34,7 @@ class Project(NamedTuple):
 
 
 def parse(text: str) -> Project:
-    """What the text says; a text that is no TOML says nothing. Raises nothing."""
+    """The project that the text describes; an empty one when the text is not TOML. Never raises."""
     tables = _load(text)
     project = tables.get("project")
     project = project if isinstance(project, dict) else {}
@@ -55,7 +55,7 @@ def parse(text: str) -> Project:
 
 
 def _texts(table: Any) -> Dict[str, str]:
-    """Those entries of a table that are strings; none where it is no table."""
+    """The entries of a table that are strings; none when it is not a table."""
     found = table.items() if isinstance(table, dict) else ()
     return {str(name): value for name, value in found if isinstance(value, str)}
 
@@ -89,7 +89,9 @@ def _load(text: str) -> Dict[str, Any]:
 
 
 def read_tables(text: str) -> Dict[str, Any]:
-    """Tables with values that are one string or a list of strings; other values are None."""
+    """A small TOML reader: tables whose values are a string or a list of strings. Other values become
+    None.
+    """
     tables: Dict[str, Any] = {}
     current = tables
     lines = iter(text.splitlines())
@@ -117,7 +119,9 @@ def _is_closed(value: str) -> bool:
 
 
 def _value(text: str) -> Any:
-    """Strings and lists of strings are written in TOML as in Python, comments too; None for all else."""
+    """Parse a value. TOML writes strings, lists of strings and comments as Python does; None for anything
+    else.
+    """
     try:
         value = ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError):

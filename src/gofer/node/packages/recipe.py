@@ -1,4 +1,6 @@
-"""Everything that decides what an environment holds, and its hash: two runs with one hash share one."""
+"""Everything that decides what an environment contains, and a hash over it. Runs with the same hash share one
+environment.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ from gofer.node.packages import requirement_list
 from gofer.node.packages.interpreter import Interpreter
 from gofer.node.packages.package_files import CONDA, LOCK, PIP, PYPROJECT, REQUIREMENTS, PackageFile
 
-# A higher number keeps gofer from using environments that an older gofer built.
+# Increase this number to stop gofer from using environments that an older version built.
 _FORMAT = 1
-# Variables of the tools that decide what is installed, beside the list.
+# Variables of the tools that affect what is installed, in addition to the list.
 _DECIDING = re.compile(
     r"^(PIP|UV)_(INDEX_URL|DEFAULT_INDEX|INDEX|EXTRA_INDEX_URL|FIND_LINKS|NO_INDEX|CONSTRAINT|PRE|PRERELEASE"
     r"|NO_BINARY|ONLY_BINARY|TORCH_BACKEND|PYTHON|DEV|NO_DEV|NO_GROUP|NO_DEFAULT_GROUPS|RESOLUTION|OVERRIDE"
@@ -27,14 +29,15 @@ _LOCKED = re.compile(
     r'source = \{ (?:editable|virtual|directory) = "([^"]*)"',
     re.MULTILINE,
 )
-# A line of a `pip:` list in environment.yml that installs the project itself.
+# A line in a `pip:` list of environment.yml that installs the project itself.
 _PROJECT_LINE = re.compile(r"""^\s*-\s*["']?(-e|--editable)?[\s=]*\.{1,2}(/\S*)?["']?\s*(#.*)?$""")
 _INCLUDE_LINE = re.compile(r"""^\s*-\s*["']?(?:-r|-c|--requirement|--constraint)[\s=]*([^\s"']+)""")
 
 
 class Recipe(NamedTuple):
-    """One environment. `folder` is the project in the run's copy, `projects` are folders of the copy that are
-    imported in place, `locked_projects` their names in a uv.lock. `wheels` is a folder of the node.
+    """How to build one environment. `folder` is the project in the working copy. `projects` are folders of
+    the working copy that are imported without an installation, and `locked_projects` are their names in a
+    uv.lock. `wheels` is a folder on the node.
     """
 
     file: PackageFile
@@ -48,8 +51,8 @@ class Recipe(NamedTuple):
 
 
 class RecipeInput(NamedTuple):
-    """What a recipe is made of: the run's copy, the folder of its command, its environment, the wheel folder
-    as the person wrote it, and the folder where environments are kept.
+    """The input of a recipe: the working copy, the file that lists packages, the run's variables, the wheel
+    folder as the person wrote it, and the cache of environments.
     """
 
     code: str
@@ -60,7 +63,9 @@ class RecipeInput(NamedTuple):
 
 
 def make_recipe(given: RecipeInput, interpreter: Interpreter) -> Recipe:
-    """Reads the files of the list. ChoreFailed, in words for the person, when one cannot be used."""
+    """Make the recipe; reads the files of the list. ChoreFailed, with a text for the person, when a file
+    cannot be used.
+    """
     folder = os.path.join(given.code, given.file.folder)
     path = os.path.join(given.code, given.file.path)
     name = os.path.basename(path)
@@ -68,7 +73,8 @@ def make_recipe(given: RecipeInput, interpreter: Interpreter) -> Recipe:
     asked = _asked(given.file, path)
     projects = [os.path.normpath(os.path.join(folder, one)) for one in locked.values()] or asked.projects
     wheels = _wheel_folder(given)
-    # Programs that conda installs name the path of their environment: it counts where all others can move.
+    # Programs that conda installs contain the path of their environment, so the path is part of the hash.
+    # Other environments can be moved.
     path_facts = given.cache if given.file.tool == CONDA else None
     facts = [_FORMAT, given.file.tool, path_facts, _python_facts(given.file.tool, interpreter)]
     facts += [_contents(given, asked, folder), _options(given, wheels)]
@@ -78,7 +84,9 @@ def make_recipe(given: RecipeInput, interpreter: Interpreter) -> Recipe:
 
 
 def _asked(file: PackageFile, path: str) -> requirement_list.RequirementList:
-    """What the file asks pip or uv for; nothing for a lock, which uv reads, and for conda."""
+    """The requirements in the file for pip or uv. Empty for a uv.lock and for conda, whose tools read the
+    file themselves.
+    """
     name = os.path.basename(path)
     if file.tool == CONDA:
         _check_conda(_text(path))
@@ -95,13 +103,15 @@ def _asked(file: PackageFile, path: str) -> requirement_list.RequirementList:
 
 
 def _python_facts(tool: str, interpreter: Interpreter) -> List[object]:
-    """With pip the packages of the interpreter count, since only what is missing is installed."""
+    """Facts about the interpreter. For pip they include its packages, since pip installs only what is
+    missing.
+    """
     facts = [interpreter.path, interpreter.version, interpreter.platform]
     return [*facts, interpreter.installed] if tool == PIP else list(facts)
 
 
 def _contents(given: RecipeInput, asked: requirement_list.RequirementList, folder: str) -> Dict[str, Any]:
-    """The list as text in which paths of the copy are relative, and a hash of each file that it names."""
+    """The list with relative paths, and a hash of each file that it names."""
     name = os.path.basename(given.file.path)
     files: List[str] = list(asked.files)
     if name == LOCK:
@@ -158,7 +168,7 @@ def _text(path: str) -> str:
 
 
 def _file_hash(path: str) -> Optional[str]:
-    """None for a file that is not there."""
+    """The hash of a file; None when the file is absent."""
     digest = hashlib.sha256()
     try:
         with open(path, "rb") as file:

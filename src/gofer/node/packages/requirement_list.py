@@ -1,7 +1,7 @@
-"""What a requirements.txt asks for: its lines with all that it includes, as one list.
+"""Read a requirements.txt with all files that it includes, as one list.
 
-The project itself (`-e .`, `.[extra]`, `./part`) is taken out of the list: a run imports it from its own
-copy. The dependencies that it declares take its place, those of the extras that are named among them.
+The project itself (`-e .`, `.[extra]`, `./part`) is removed from the list, since a run imports it from its
+own working copy. Its declared dependencies replace it, including those of the extras that are named.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _OWN_EXTRAS = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)\s*\[([^\]]*)\]\s*$")
 
 
 class RequirementList(NamedTuple):
-    """`lines` in the words of pip with absolute paths, `constraints` likewise. `files` are archives beside
-    the list that lines name, `projects` are folders that are imported in place of being installed.
+    """The combined list. `lines` and `constraints` are in the form of pip, with absolute paths. `files` are
+    local archives that lines name. `projects` are folders that are imported without an installation.
     """
 
     lines: List[str]
@@ -34,18 +34,20 @@ class RequirementList(NamedTuple):
 
 
 class UnreadableRequirements(Exception):
-    """A file that a requirements.txt includes cannot be read; in words for the person."""
+    """A file that a requirements.txt includes cannot be read. The text is for the person."""
 
 
 def read(path: str) -> RequirementList:
-    """The list of the file at `path`; UnreadableRequirements when it, or one that it includes, is missing."""
+    """The list of the file at `path`; UnreadableRequirements when the file or an included file cannot be
+    read.
+    """
     reader = _Reader()
     reader.file(path, constraint=False)
     return reader.asked
 
 
 def of_project(folder: str) -> RequirementList:
-    """The list of a project with a pyproject.toml: what it declares, and itself as a project."""
+    """The list of a project with a pyproject.toml: its declared dependencies, and itself as a project."""
     reader = _Reader()
     reader.project(folder)
     return reader.asked
@@ -80,13 +82,13 @@ class _Reader:
             with open(os.path.join(folder, "pyproject.toml"), encoding="utf-8") as file:
                 found = pyproject.parse(file.read())
         except (OSError, ValueError):
-            return  # it says nothing of what it needs
+            return  # the project declares no dependencies
         for one in (found.dependencies or []) if is_new else []:
             self._line(one, folder, constraint=False)
         self._add_extras(found, folder, extras)
 
     def _add_extras(self, project: pyproject.Project, folder: str, extras: Sequence[str]) -> None:
-        """The lists of these extras, and of those that they name, as `all = ["demo[dev]"]` does."""
+        """Add the lists of these extras, and of extras that they name, as in `all = ["demo[dev]"]`."""
         lists = {_plain(name): lines for name, lines in project.extras.items()}
         for extra in map(_plain, extras):
             if (folder, extra) in self._extras:
@@ -126,12 +128,12 @@ class _Reader:
 
 
 def _plain(name: str) -> str:
-    """The one spelling of a name that may be written in several."""
+    """The normal form of a package name, which may be written in several ways."""
     return re.sub(r"[-_.]+", "-", name.strip()).lower()
 
 
 def _local_path(text: str, folder: str) -> Optional[str]:
-    """The file or folder beside the list that a line names; None for a requirement of another kind."""
+    """The local file or folder that a line names; None for any other requirement."""
     word = _EXTRAS.sub("", text.split(";")[0].strip())
     word = word[len("file:") :] if word.startswith(("file:.", "file:/")) else word
     if word.startswith("//"):
@@ -142,7 +144,9 @@ def _local_path(text: str, folder: str) -> Optional[str]:
 
 
 def _logical_lines(text: str) -> List[str]:
-    """Without comments and empty lines; lines that end with a backslash are joined."""
+    """The lines without comments and empty lines. Lines that end with a backslash are joined with the
+    next.
+    """
     joined = re.sub(r"\\\r?\n", " ", text)
     lines = (_COMMENT.sub("", line).strip() for line in joined.splitlines())
     return [line for line in lines if line]

@@ -1,4 +1,4 @@
-"""Which of the words of pip, uv and conda say why a build failed. Pure."""
+"""Find the part of the output of pip, uv and conda that says why a build failed. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import List, Sequence
 
 # pip and uv begin the line with `error`, conda with the name of an exception.
 _ERROR = re.compile(r"(?i:error|fatal)\b|[A-Za-z]*(Error|NotFound|Exception)\w*: ")
-# Lines below an error that belong to it: the cause that uv names, the packages that conda lists.
+# Lines after an error that belong to it: the cause that uv names, the packages that conda lists.
 _BELONGING = re.compile(r"(?i:cause): |- ")
 _UNREACHED = re.compile(
     r"(?i)name resolution|name or service not known|failed to resolve|dns error|network is unreachable"
@@ -20,19 +20,20 @@ _LONGEST = 400
 
 
 def main_error(lines: Sequence[str]) -> str:
-    """The last error with what belongs to it, in one line; the last line of a tool that names none.
+    """The last error with the lines that belong to it, as one line. If the tool printed no error, its last
+    line.
 
-    Where the tool reached no package index, what to do about that in place of what belongs to the error.
+    If the tool could not reach a package index, advice about that follows the error instead.
     """
-    said = [line.strip() for line in lines]
-    if any(line.endswith(_ENSUREPIP) for line in said):
+    output = [line.strip() for line in lines]
+    if any(line.endswith(_ENSUREPIP) for line in output):
         return "it has no ensurepip; install python3-venv, or uv, on the node"
-    start = next((n for n in reversed(range(len(said))) if _ERROR.match(said[n])), None)
+    start = next((n for n in reversed(range(len(output))) if _ERROR.match(output[n])), None)
     if start is None:
-        return ([line for line in said if line] or ["it said nothing"])[-1]
-    if any(_UNREACHED.search(line) for line in said):
-        return f"{said[start]}; {_ADVICE}"
-    return " ".join([said[start], *_belonging(said[start + 1 :])])[:_LONGEST]
+        return ([line for line in output if line] or ["it printed nothing"])[-1]
+    if any(_UNREACHED.search(line) for line in output):
+        return f"{output[start]}; {_ADVICE}"
+    return " ".join([output[start], *_belonging(output[start + 1 :])])[:_LONGEST]
 
 
 def _belonging(lines: Sequence[str]) -> List[str]:

@@ -1,4 +1,4 @@
-"""pip, uv and conda, run to build one environment. What they print goes to the set-up log as it comes."""
+"""Run pip, uv or conda to build one environment. Their output goes directly to the set-up log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gofer.node.packages.package_files import CONDA, LOCK, UV
 from gofer.node.packages.recipe import Recipe
 
 _CONDA_PROGRAMS = ("mamba", "conda", "micromamba")
-# Variables that would lead a tool to another environment than the one it is to build.
+# Variables that would make a tool use another environment than the one to build.
 _MISLEADING = (
     *(
         "VIRTUAL_ENV",
@@ -34,8 +34,8 @@ _TAIL_LINES = 40
 
 
 class Workshop(NamedTuple):
-    """Where one environment is built: its place, the cache it belongs to, the log, the variables of the run,
-    and the lock that every tool holds as long as it lives.
+    """Where one environment is built: its folder, the cache, the log, the variables of the run, and the build
+    lock, which every tool inherits and so holds as long as it lives.
     """
 
     place: str
@@ -50,9 +50,10 @@ class Workshop(NamedTuple):
 
 
 def build(recipe: Recipe, shop: Workshop, *, own_python: bool) -> None:
-    """Have the packages of the recipe in `shop.env`. ChoreFailed, in words, when a tool fails.
+    """Install the packages of the recipe into `shop.env`. Blocks. ChoreFailed, with the tool's error, when a
+    tool fails.
 
-    With `own_python`, a Python that uv downloads is kept beside the environment.
+    With `own_python`, a Python that uv downloads is stored beside the environment.
     """
     work = _Work(recipe, shop, own_python=own_python)
     if recipe.file.tool == CONDA:
@@ -84,17 +85,19 @@ class _Work:
             self._run([os.path.join(self._shop.env, "bin", "python"), "-m", "pip", "install", *asked])
 
     def start_once(self) -> None:
-        """Let Python start before the environment is declared whole: the node may have start-up hooks that
-        change packages, such as those that add certificates, and a later change means a new build.
+        """Start Python once before the environment is marked as complete. The node may have start-up hooks
+        that change packages, for example to add certificates, and a change after the mark would cause a new
+        build.
         """
         python = os.path.join(self._shop.env, "bin", "python")
         if os.access(python, os.X_OK):
             self._run([python, "-c", "pass"], check=False)
 
     def _make_venv(self, env: str, *, check: bool = True) -> bool:
-        """An environment with pip; False, or with `check` ChoreFailed, where the node's Python cannot do it.
+        """Make an environment with pip. If the node's Python cannot do this: False, or ChoreFailed with
+        `check`.
 
-        In two steps, since `venv` does not show what keeps it from installing pip.
+        This takes two steps, since `venv` alone does not show why it cannot install pip.
         """
         python = self._recipe.interpreter.path
         steps = [
@@ -120,7 +123,7 @@ class _Work:
             self._run([uv, "pip", "install", "--link-mode", "copy", *target, *asked])
 
     def _asked_options(self) -> List[str]:
-        """The list as files for pip or uv; empty for an empty list."""
+        """Options for pip or uv with the list as files; empty for an empty list."""
         asked, options = self._recipe.asked, []
         for option, name, lines in (("-r", "list", asked.lines), ("-c", "constraints", asked.constraints)):
             if lines:
@@ -136,7 +139,8 @@ class _Work:
             options = ["--frozen", "--no-install-project", *left_out, "--link-mode", "copy"]
             self._run([uv, "sync", *options, "--compile-bytecode"], cwd=recipe.folder)
             return
-        # A lock names the addresses of its wheels. As a list, the same versions are found in the folder.
+        # A lock contains the addresses of its wheels. Exported as a list, the same versions are found in the
+        # folder.
         path = os.path.join(self._shop.place, "list.txt")
         left_out = [word for one in recipe.locked_projects for word in ("--no-emit-package", one)]
         options = ["--frozen", "--no-emit-project", *left_out, "--output-file", path, "--quiet"]
@@ -174,10 +178,10 @@ class _Work:
         return locate("uv", os.pathsep.join(search))
 
     def _install_uv(self) -> str:
-        """Once for all environments of the node."""
+        """Install uv, once for all environments of the node; the path of the program."""
         tools = CachedEnvironment(os.path.join(self._shop.cache, "tools"), "uv")
         lock = tools.lock(wait=True)
-        assert lock is not None  # it was waited for
+        assert lock is not None  # `wait` never returns None
         try:
             env = os.path.join(tools.path, ENVIRONMENT)
             mark = os.path.join(tools.path, "ready")
@@ -194,7 +198,9 @@ class _Work:
     # -- running
 
     def _run(self, argv: Sequence[str], *, cwd: Optional[str] = None, check: bool = True) -> int:
-        """The exit status; with `check`, ChoreFailed with the tool's last words unless it is 0."""
+        """Run a tool; its exit status. With `check`, ChoreFailed with the tool's error unless the status is
+        0.
+        """
         shown = " ".join(os.path.basename(word) if n == 0 else word for n, word in enumerate(argv))
         files.append(self._shop.log, f"+ {shown}\n".encode("utf-8", "surrogateescape"))
         fd = os.open(self._shop.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -218,7 +224,7 @@ class _Work:
         return status
 
     def _last_words(self) -> str:
-        """The error that the tool named; of a full disk, which disk and how full."""
+        """The tool's error. If the disk is full, which disk and how much is free."""
         lines = files.tail_lines(self._shop.log, _TAIL_LINES)
         if any(mark in line for line in lines for mark in _FULL):
             return full_disk(self._shop.place)
@@ -226,7 +232,9 @@ class _Work:
 
 
 def _see_system_packages(env: str) -> None:
-    """Afterwards, since an environment that sees pip elsewhere gets none of its own."""
+    """Make the packages of the node's Python visible in the environment. This is done after its creation: an
+    environment that sees another pip would get no pip of its own.
+    """
     path = os.path.join(env, "pyvenv.cfg")
     with open(path, encoding="utf-8") as file:
         text = file.read()
@@ -235,7 +243,7 @@ def _see_system_packages(env: str) -> None:
 
 
 def full_disk(path: str) -> str:
-    """What to tell of a disk without room."""
+    """A sentence about a full disk."""
     while not os.path.exists(path):
         path = os.path.dirname(path)
     status = os.statvfs(path)
@@ -248,14 +256,15 @@ def is_full(error: OSError) -> bool:
 
 
 def _variables(recipe: Recipe, shop: Workshop, *, own_python: bool) -> Dict[str, str]:
-    """What the tools find: the run's variables, less what would mislead them."""
+    """The environment of the tools: the run's variables, without those that would mislead the tools."""
     found = {name: value for name, value in shop.environment.items() if name not in _MISLEADING}
     found.update(
         PIP_DISABLE_PIP_VERSION_CHECK="1",
         PIP_NO_INPUT="1",
         PYTHONNOUSERSITE="1",
         PYTHONUNBUFFERED="1",
-        # Files that conda links to its own cache would become read-only there, and in other environments.
+        # conda links files to its cache. gofer makes environments read-only, which would change the cache and
+        # other environments too.
         CONDA_ALWAYS_COPY="true",
         MAMBA_ALWAYS_COPY="true",
         UV_NO_PROGRESS="1",

@@ -1,1 +1,1 @@
-"""How the nodes of an attempt find each other and notice that one is gone."""
+"""The nodes of an attempt find each other, and notice when a node is gone."""

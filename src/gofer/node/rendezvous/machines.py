@@ -1,8 +1,10 @@
-"""A run whose nodes are on several machines, each with its own queue: how they meet and watch each other.
+"""How the nodes of a run find and watch each other when they are on several machines with queues of their
+own.
 
-All they share is the run's folder. Each node keeps a file there that changes while it waits, so that the
-others know that it is alive, whatever the clocks say. Nobody starts before all are there; who is left alone
-gives its place back and tries again later, so that two runs cannot wait for each other's machines for ever.
+The nodes share only the run's folder. Each node keeps a file there that changes while it waits. So the others
+know that it is alive, even when the clocks of the machines differ. No node starts before all are there. A
+node that waits in vain gives its resources back and tries again later, so that two runs cannot wait for each
+other's machines for ever.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ from gofer.node.watch import Watch
 READY = "ready.json"
 PREPARED = "prepared.json"
 _BEAT_S = 0.3
-# Longer than a file system between machines takes to show a change.
+# A shared file system shows a change to other machines within this time.
 _SILENT_S = 15.0
 _PATIENCE_S = 60.0
 _RETREAT_S = 6.0
-# A node that ended without a word is missed after this; its heartbeats come every ten seconds.
+# A node whose folder has not changed for this long counts as gone; it writes a heartbeat every ten seconds.
 _LOST_S = 90.0
 
 
@@ -36,7 +38,7 @@ def own_nodes(request: dict[str, Any]) -> list[int]:
 
 
 class Gathering:
-    """One node's part in the meeting of all nodes of an attempt."""
+    """One node's part in the rendezvous of an attempt."""
 
     def __init__(self, store: str, place: NodePlace, watch: Watch) -> None:
         self._store = store
@@ -48,12 +50,14 @@ class Gathering:
         self._moved: dict[int, tuple[int, float]] = {}
 
     def meet(self) -> NodePlace | None:
-        """The place with the names of all hosts and the port where ranks meet; None when not all came."""
+        """Wait for all nodes. The place with all host names and the master port; None when not all nodes
+        arrived. Blocks for about a minute at most.
+        """
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             self._beat()
             if all(self._is_there(node) for node in self._others):
-                return self._told()
+                return self._complete_place()
             if self._watch.cause is not None or time.monotonic() > deadline:
                 break
             pause(_BEAT_S)
@@ -64,12 +68,14 @@ class Gathering:
         return [node for node in range(self._place.nodes) if node != self._place.node]
 
     def _retreat(self) -> NodePlace | None:
-        """Go away first, and look whether somebody has started in the belief that this node is there."""
+        """Withdraw: first remove this node's file, then wait whether another node has already started because
+        it saw the file. If so, start as well.
+        """
         files.remove(self._path(self._place.node))
         until = time.monotonic() + _RETREAT_S
         while time.monotonic() < until and self._watch.cause is None:
             if any(_has_started(self._folder(node)) for node in self._others):
-                return self._told()
+                return self._complete_place()
             pause(_BEAT_S)
         return None
 
@@ -80,7 +86,9 @@ class Gathering:
         files.write_whole(self._path(self._place.node), files.encode(facts))
 
     def _is_there(self, node: int) -> bool:
-        """It has started or met everybody, or its file has changed since it was first seen, not long ago."""
+        """Whether a node is there: it has started, or it has seen all others, or its file is still
+        changing.
+        """
         if _has_started(self._folder(node)):
             return True
         found = files.read_json(self._path(node))
@@ -93,7 +101,7 @@ class Gathering:
             self._moved[node] = (beat, since)
         return since > 0.0 and time.monotonic() - since < _SILENT_S
 
-    def _told(self) -> NodePlace:
+    def _complete_place(self) -> NodePlace:
         self._beat(met=True)
         facts = [files.read_json(self._path(node)) or {} for node in range(self._place.nodes)]
         hosts = [_reachable(one) for one in facts]
@@ -107,7 +115,9 @@ class Gathering:
 
 
 def wait_until_prepared(store: str, place: NodePlace, keep_on: Callable[[int], bool]) -> bool:
-    """Say that this node is prepared; on the first node, wait until all are. False when `keep_on` ends it."""
+    """Mark this node as prepared. On the first node, wait until all nodes are. False when `keep_on` returns
+    False.
+    """
     paths = [
         os.path.join(store, run_layout.node_key(place.run_id, place.attempt, n)) for n in range(place.nodes)
     ]
@@ -125,7 +135,7 @@ def _has_any(path: str, *names: str) -> bool:
 
 
 def another_failed(store: str, place: NodePlace) -> bool:
-    """Whether a node of the attempt has ended otherwise than well."""
+    """Whether another node of the attempt has ended without success."""
     for node in range(place.nodes):
         path = os.path.join(store, run_layout.node_key(place.run_id, place.attempt, node))
         record = _exit_of(path) if node != place.node else None
@@ -135,18 +145,18 @@ def another_failed(store: str, place: NodePlace) -> bool:
 
 
 def has_exit(store: str, place: NodePlace, node: int) -> bool:
-    """Whether a node of the attempt has said how it ended, in a store that all nodes see."""
+    """Whether a node of the attempt has written its exit record, in a store that all nodes share."""
     return _exit_of(os.path.join(store, run_layout.node_key(place.run_id, place.attempt, node))) is not None
 
 
 def was_begun(store: str, run_id: str, attempt: int, request: dict[str, Any]) -> bool:
-    """Whether a node of this machine came so far as to end; one that was left alone did not."""
+    """Whether a node on this machine has an exit record. A node that withdrew has none."""
     paths = (os.path.join(store, run_layout.node_key(run_id, attempt, node)) for node in own_nodes(request))
     return any(_exit_of(path) is not None for path in paths)
 
 
 def has_ended(store: str, run_id: str, attempt: int, request: dict[str, Any]) -> bool:
-    """Whether every node, wherever it is, has said how it ended, or has been silent for long."""
+    """Whether every node, on any machine, has an exit record or counts as gone."""
     for node in range(request["layout"]["nodes"]):
         path = os.path.join(store, run_layout.node_key(run_id, attempt, node))
         if _exit_of(path) is None and _age_s(path) < _LOST_S:
@@ -159,7 +169,9 @@ def _exit_of(path: str) -> dict[str, Any] | None:
 
 
 def _age_s(path: str) -> float:
-    """Since anything in the folder was written, by the clock of the file system."""
+    """Seconds since anything in the folder was written, by the clock of the file system, which may differ
+    from ours.
+    """
     try:
         newest = max(entry.stat().st_mtime for entry in os.scandir(path))
     except (FileNotFoundError, ValueError):
@@ -181,7 +193,7 @@ def _has_started(path: str) -> bool:
 
 
 def _reachable(facts: dict[str, Any]) -> str:
-    """The name of a host where it means something here, else its address."""
+    """The name of a host if it can be resolved on this machine, else its address."""
     name, address = str(facts.get("host", "")), str(facts.get("address", "127.0.0.1"))
     try:
         found = socket.gethostbyname(name)
@@ -191,7 +203,7 @@ def _reachable(facts: dict[str, Any]) -> str:
 
 
 def own_address() -> str:
-    """The address that this machine would be spoken to at; no packet is sent."""
+    """The address at which other machines reach this one. No packet is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))

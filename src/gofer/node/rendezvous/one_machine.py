@@ -1,7 +1,7 @@
-"""The nodes of an attempt wait for each other before any of them starts its command.
+"""The nodes of an attempt on one machine wait for each other before any of them starts its command.
 
-A supervisor may be killed when it has told some agents of an attempt and not yet the others. Since nobody
-starts before all are there, the attempt can then begin anew as if it had never been.
+A supervisor may be killed after it has sent their shares to only some agents of an attempt. Since no node
+starts before all are there, such an attempt can simply start again.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from gofer.core.launch import NodePlace
 from gofer.core.sleep import pause
 from gofer.node.watch import Watch
 
-# What a supervisor sent before it was killed arrives within moments, if it arrives at all.
+# Shares that a supervisor sent before it was killed arrive within this time, or never.
 _ORPHANS_PATIENCE_S = 2.0
 
 
 def wait_for_peers(store: str, place: NodePlace, watch: Watch) -> bool:
-    """True when every other node has its agent; False when the wait is over without, or a stop was asked."""
+    """Wait until every other node has an agent. False when the supervisor is gone and an agent is missing, or
+    when the run is stopped. Blocks.
+    """
     missing = [node for node in range(place.nodes) if node != place.node]
     orphaned_at: float | None = None
     delay_s = 0.001
@@ -37,7 +39,7 @@ def wait_for_peers(store: str, place: NodePlace, watch: Watch) -> bool:
 
 
 def _is_there(store: str, place: NodePlace, node: int) -> bool:
-    """Its agent lives, or has been here and started or ended something."""
+    """Whether the agent of a node is alive, or has already started or ended its share."""
     who = attempts.agent_of(store, place.run_id, place.attempt, node)
     if who is not None and who.pid != os.getpid() and processes.is_alive(who):
         return True

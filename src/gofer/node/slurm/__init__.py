@@ -1,1 +1,1 @@
-"""The side of a Slurm site: what is asked of its login node, and the programs that run in its jobs."""
+"""The Slurm side: calls of Slurm's programs, and the programs that run in the jobs."""

@@ -1,4 +1,4 @@
-"""Starts Slurm's programs on this machine, and tells a refusal from silence."""
+"""Run Slurm's programs on this machine, and distinguish a refusal from a missing answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gofer.core.programs import CompletedProgram, run_program
 
 _TIMEOUT_S = 60.0
 _SITE_DAYS = 86400.0
-# What Slurm's programs say when they do not know whether the controller heard them.
+# Errors of Slurm's programs that leave open whether the controller received the request.
 _SILENCE = re.compile(
     r"timed out|unable to contact slurm controller|connection (refused|reset|timed)|connect failure|"
     r"communication connection failure|zero bytes were transmitted|unexpected message|"
@@ -24,30 +24,34 @@ _PLAIN = {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
 
 
 class SlurmError(Exception):
-    """Slurm refused, in its own words."""
+    """Slurm refused. The text is that of Slurm."""
 
 
 class SlurmSilent(SlurmError):
-    """Slurm did not answer: it may have done what was asked."""
+    """Slurm did not answer. It may or may not have carried out the request."""
 
 
 def call(argv: list[str], *, data: bytes = b"", cwd: str | None = None, timeout_s: float = _TIMEOUT_S) -> str:
-    """The output of a program that changes nothing or answers for what it did; SlurmError, SlurmSilent."""
+    """The output of a program that may safely be repeated. Blocks. Raises SlurmError or SlurmSilent."""
     return _finish(argv, run_program(argv, data=data, env=_PLAIN, cwd=cwd, timeout_s=timeout_s))
 
 
 def sbatch(script: str, cwd: str, *, timeout_s: float) -> str:
-    """The number of a new job, or array of jobs."""
+    """Submit a script; the number of the new job or job array. Blocks. After SlurmSilent, the job may
+    exist.
+    """
     argv = ["env", *_unset(), "sbatch", "--parsable", script]
     answer = _finish(argv, run_program(argv, cwd=cwd, timeout_s=timeout_s))
     found = re.search(r"^(\d+)(;.*)?$", answer, re.MULTILINE)
     if found is None:
-        raise SlurmSilent(f"`sbatch` did not say a job number: {answer.strip()[:200]!r}")
+        raise SlurmSilent(f"`sbatch` printed no job number: {answer.strip()[:200]!r}")
     return found.group(1)
 
 
 def _unset() -> list[str]:
-    """Options that the caller's variables would set over those of the script, and another job's facts."""
+    """Words for `env` that remove variables of another job, and variables that would override options of the
+    script.
+    """
     own = [
         name
         for name in os.environ
@@ -74,7 +78,7 @@ _PROGRAMS = ("sbatch", "squeue", "sacct", "scancel", "scontrol", "sinfo", "sacct
 
 
 def _last_words(complaints: str) -> str:
-    """The end of what it wrote, on one line, without the program's name."""
+    """The end of the program's error, as one line, without the program's name."""
     lines = [line for line in complaints.splitlines() if line.strip()]
     return "; ".join(re.sub(r"^\w+: (error: )?", "", line) for line in lines[-2:])[:400]
 
@@ -84,7 +88,7 @@ def user() -> str:
 
 
 class SlurmSite:
-    """What the controller's configuration says; asked once a day and kept in gofer's folder."""
+    """Facts from the controller's configuration. They are read once a day and cached in gofer's folder."""
 
     def __init__(self, known: dict[str, Any]) -> None:
         self.kill_wait_s = float(known["kill_wait_s"])

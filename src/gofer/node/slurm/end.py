@@ -1,7 +1,7 @@
 """The last line of a job's script: `python -m gofer.node.slurm.end ROOM STATUS TOLD`.
 
-STATUS is how `srun` ended, TOLD is 1 when Slurm told the script to end. Decides what the attempt came to:
-another attempt, the end of the run, or Slurm's to say.
+STATUS is the exit status of `srun`. TOLD is 1 when Slurm told the script to end. The program decides what
+follows the attempt: another attempt, the end of the run, or nothing, when Slurm itself decides.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class _End:
         self.share = share
 
     def settle(self, status: int, *, is_told: bool) -> int:
-        """The status of the whole job, for Slurm's own books."""
+        """Record the outcome, and requeue the job if another attempt is due. Blocks. The exit status of the
+        whole job, for Slurm's accounting.
+        """
         history = self._history()
         result = self._result(status, is_told=is_told)
         if result is None:
@@ -58,7 +60,7 @@ class _End:
         return result.exit_code if result.exit_code and result.exit_code < 128 else 1
 
     def _result(self, status: int, *, is_told: bool) -> Outcome | None:
-        """None when it is Slurm's to say: it ended the job, and may start it again."""
+        """The outcome of the attempt; None when Slurm ended the job and may start it again."""
         facts = self._facts(self.share.attempt)
         is_whole = all(record is not None for record in facts.exits)
         result = retries.judge(facts)
@@ -73,11 +75,11 @@ class _End:
         if is_whole:
             return result._replace(state=State.CANCELLED, reason=Reason.USER, detail="stopped by a signal")
         missing = [str(node) for node, record in enumerate(facts.exits) if record is None]
-        words = f"node {', '.join(missing)} did not say how it ended, and srun exited with {status}"
+        words = f"node {', '.join(missing)} left no record of its end, and srun exited with {status}"
         return result._replace(detail=words)
 
     def _is_being_ended(self) -> bool:
-        """The script may not have heard yet what the agents were told."""
+        """Whether Slurm is ending the job. The agents may have received SIGTERM before the script did."""
         try:
             return bool(
                 _STOPPED.intersection(call(["squeue", "-h", "-j", self.share.raw, "-o", "%T"]).split())
@@ -95,7 +97,7 @@ class _End:
         return None if begun is None else float(begun["at"])
 
     def _history(self) -> list[dict[str, Any]]:
-        """The attempts before this one that came to the nodes at all."""
+        """The earlier attempts that reached the nodes."""
         found = []
         for number in range(1, self.share.attempt):
             begun = self._begun(number)
@@ -108,7 +110,7 @@ class _End:
         return not is_stopped and retries.deserves_another(self.request, result, history)
 
     def _requeue(self) -> str | None:
-        """Have Slurm start the job again: this process ends with it. In words why it cannot."""
+        """Requeue the job; Slurm ends this process when it does. A sentence when that failed, else None."""
         try:
             call(["scontrol", "requeue", self.share.raw])
         except (SlurmError, OSError) as error:
@@ -120,7 +122,7 @@ class _End:
         for number in range(_STORE_TRIES):
             try:
                 return self._put(run_layout.ends_key(self.share.run_id), data)
-            except Exception as error:  # whatever it is, trying again is all that can be done
+            except Exception as error:  # for any error, all that can be done is to try again
                 print(f"gofer: the end could not be written: {error}", file=sys.stderr, flush=True)
             pause(min(2.0**number, 60.0))
 

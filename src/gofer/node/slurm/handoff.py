@@ -1,10 +1,10 @@
-"""The folder of one run, or of one array, on the file system that login and compute nodes share.
+"""The handoff folder of one run or array, on the file system that login nodes and compute nodes share.
 
 <folder>/slurm/<id>/job.sh, request.json, private.json (0600)
-<folder>/slurm/<id>/sending, job, rejected     how far its submission has come
-<folder>/slurm/<id>/claim                      the one job that may run it
-<folder>/slurm/<id>/cancel, cancel-<row>       it was asked to stop
-<folder>/slurm/<id>/told/…                     what its nodes have told, see `told`
+<folder>/slurm/<id>/sending, job, rejected     the progress of its submission
+<folder>/slurm/<id>/claim                      the job that may run it
+<folder>/slurm/<id>/cancel, cancel-<row>       requests to stop
+<folder>/slurm/<id>/told/…                     messages of its nodes, see `tell`
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def path_of(folder: str, request_id: str) -> str:
 
 
 def every(rows: list[int] | None) -> list[int | None]:
-    """The rows, or None alone for a run that is no row, and for an array as a whole."""
+    """The rows; [None] for a run that is not an array, and for an array as a whole."""
     return [None] if rows is None else list(rows)
 
 
 class Room:
-    """One such folder. Everything that is written appears whole."""
+    """One handoff folder. Every file is replaced in one step, so readers never see half of it."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -50,7 +50,7 @@ class Room:
         files.write_whole(self.at(name), data, mode=mode, durable=durable)
 
     def read_text(self, name: str) -> str | None:
-        """None when it is not there."""
+        """The text of a file; None when it is absent."""
         try:
             with open(self.at(name), encoding="utf-8") as file:
                 return file.read().strip()
@@ -69,9 +69,9 @@ class Room:
     # -- one job runs it
 
     def claim(self, job: str) -> bool:
-        """Whether this is the job that may run it: the first that asked. Idempotent.
+        """Whether this job may run it: the first job that claims it may. Idempotent.
 
-        Of two jobs with the same name, which a lost answer of `sbatch` can leave, one starts nothing.
+        When the answer of `sbatch` was lost, a run can have two jobs. The second one starts nothing.
         """
         mine = self.at(f"{CLAIM}.{job}.{os.uname().nodename}.{os.getpid()}")
         with open(mine, "w") as file:
@@ -84,47 +84,47 @@ class Room:
             files.remove(mine)
         return self.read_text(CLAIM) == job
 
-    # -- it was asked to stop
+    # -- requests to stop
 
     def ask_to_stop(self, row: int | None, grace_s: float | None) -> None:
         self.write(_cancel(row), files.encode({"grace_s": grace_s}))
 
     def stop_order(self, row: int | None) -> dict[str, Any] | None:
-        """What was asked of the row, or of the whole array; None when nothing was."""
+        """The request to stop the row or the whole array; None when there is none."""
         own = None if row is None else files.read_json(self.at(_cancel(row)))
         return own or files.read_json(self.at(_cancel(None)))
 
-    # -- what its nodes told
+    # -- messages of nodes
 
     def tell(self, row: int | None, attempt: int, what: str, value: object) -> None:
-        """Leave word of an attempt: `begun`, `failed`, or `exit-<node>`."""
+        """Write a message about an attempt: `begun`, `failed`, `ready-<node>` or `exit-<node>`."""
         os.makedirs(self.at("told"), exist_ok=True)
-        self.write(os.path.join("told", _told(row, attempt, what)), files.encode(value))
+        self.write(os.path.join("told", _message_name(row, attempt, what)), files.encode(value))
 
     def heard(self, row: int | None, attempt: int, what: str) -> dict[str, Any] | None:
-        return files.read_json(self.at(os.path.join("told", _told(row, attempt, what))))
+        return files.read_json(self.at(os.path.join("told", _message_name(row, attempt, what))))
 
     def has_succeeded(self, row: int | None, attempt: int, nodes: int) -> bool:
-        """Whether every node of the attempt told that it succeeded."""
-        told = [self.heard(row, attempt, f"exit-{node}") for node in range(nodes)]
-        return all(record is not None and record["state"] == State.SUCCEEDED for record in told)
+        """Whether every node of the attempt reported success."""
+        records = [self.heard(row, attempt, f"exit-{node}") for node in range(nodes)]
+        return all(record is not None and record["state"] == State.SUCCEEDED for record in records)
 
     def end_row(self, row: int | None, rows: int) -> None:
-        """The run is over; with the last of the array's go the private values."""
+        """Mark a run as ended. After the last row of an array, remove the private values."""
         if row is not None:
             os.makedirs(self.at("told"), exist_ok=True)
             self.write(os.path.join("told", f"over.{row}"), b"{}")
-            if sum(name.startswith("over.") for name in self._told_names()) < rows:
+            if sum(name.startswith("over.") for name in self._messages()) < rows:
                 return
         self.close()
 
     def close(self) -> None:
-        """Nothing of it runs any more: remove what only its jobs needed. Idempotent."""
+        """Remove what only the jobs needed. No job may be running. Idempotent."""
         self.remove(PRIVATE)
-        for name in self._told_names():
+        for name in self._messages():
             self.remove(os.path.join("told", name))
 
-    def _told_names(self) -> list[str]:
+    def _messages(self) -> list[str]:
         try:
             return os.listdir(self.at("told"))
         except FileNotFoundError:
@@ -135,5 +135,5 @@ def _cancel(row: int | None) -> str:
     return "cancel" if row is None else f"cancel-{row}"
 
 
-def _told(row: int | None, attempt: int, what: str) -> str:
+def _message_name(row: int | None, attempt: int, what: str) -> str:
     return f"{'run' if row is None else row}.{attempt}.{what}"

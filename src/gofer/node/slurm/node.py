@@ -1,7 +1,7 @@
 """The program of one node of a Slurm job: `python -m gofer.node.slurm.node ROOM`, started by `srun`.
 
-It does what an agent does anywhere. Nobody supervises it: how it ended is in the run's folder in the store,
-and in the room that all nodes of the job share, where `gofer.node.slurm.end` finds it.
+It does the work of an agent, without a supervisor. Its exit record is in the run's folder in the store, and
+in the handoff folder that all nodes of the job share, where `gofer.node.slurm.end` reads it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CODE = "c"
 
 
 class SlurmNode(Node):
-    """A node whose Slurm may tell it to end: another attempt follows, or Slurm says why not."""
+    """A node in a Slurm job. When Slurm ends it, another attempt follows, or Slurm says why the job ended."""
 
     room: Room
     share: SlurmShare
@@ -48,13 +48,14 @@ class SlurmNode(Node):
         found = super()._judge(outcome)
         if outcome.cause != "shutdown":
             return found
-        words = "Slurm told it to end: preempted, requeued, cancelled or out of time"
+        words = "Slurm ended this node: preempted, requeued, cancelled or out of time"
         return Verdict(State.LOST, Reason.PREEMPTED, words)
 
     def _start_ranks(self) -> tuple[dict[int, int], ProcessEnd | None]:
-        """A batch script is sent the signal that it asked for; its steps have theirs from Slurm itself.
+        """Start the ranks. A command that uses all nodes starts when all are prepared.
 
-        A command that uses all nodes starts when all are prepared.
+        A batch script that asked for a signal before its time limit gets it from here. Slurm itself signals
+        the script's steps.
         """
         if self.place.first_node_only:
             self._wait_for_nodes()
@@ -71,7 +72,7 @@ class SlurmNode(Node):
         return pids, failed
 
     def _wait_for_nodes(self) -> None:
-        """Say that this node is prepared; on the first node, return when all are."""
+        """Report that this node is prepared. On the first node, wait until all are."""
         row, attempt = self.share.row, self.share.attempt
         self.room.tell(row, attempt, f"ready-{self.share.node}", {"at": time.time()})
         left = set(range(1, self.share.nodes)) if self.share.node == 0 else set()
@@ -93,16 +94,16 @@ def _send(pid: int, number: int) -> None:
 
 
 def main() -> int:
-    # What is told before it can be understood must wait.
+    # A request to stop waits until its handlers are installed.
     signal.pthread_sigmask(signal.SIG_BLOCK, REQUESTS)
     place = Room(sys.argv[1])
     request = place.request()
     share = read_share(os.environ, request)
     if not place.claim(share.job):
-        print(f"gofer: job {share.job} is a double of {share.run_id} and starts nothing", file=sys.stderr)
+        print(f"gofer: job {share.job} is a duplicate for {share.run_id} and starts nothing", file=sys.stderr)
         return 0
     if share.attempt > 1 and place.has_succeeded(share.row, share.attempt - 1, share.nodes):
-        return 0  # only its last word was lost, with the node that should have written it
+        return 0  # the run succeeded; only its last line was lost, with the node that should have written it
     processes.adopt_orphans()
     return _Agent(place, request, share).run()
 
@@ -112,7 +113,7 @@ class _Agent:
         self.room = place
         self.request = request
         self.share = share
-        self.engine = _engine(request["scratch"])
+        self.engine = _scratch_folder(request["scratch"])
         name = f"{share.run_id}.{share.attempt}.{share.node}"
         self.work = os.path.join(self.engine, "work", name)
         self.copy = self._copy()
@@ -121,8 +122,9 @@ class _Agent:
         self.store = request["store"] or os.path.join(self.work, "spool")
 
     def _copy(self) -> str:
-        """The folder that holds the working copy. A command that starts on the first node alone reaches the
-        others by `srun`, which starts tasks in the same folder there: its copy is where all nodes see it.
+        """The folder that holds the working copy. A command that starts only on the first node reaches the
+        others by `srun`, which starts tasks in the same folder. So its working copy is in the handoff folder,
+        which all nodes see.
         """
         if self.share.node > 0 or not self.request["layout"].get("first_node_only"):
             return work_folders.node_folder(self.engine, os.path.basename(self.work), _CODE)
@@ -130,7 +132,7 @@ class _Agent:
         return self.room.at(f"c{row}{self.share.attempt}")
 
     def _private(self) -> Private:
-        """The site's own environment, then the job's, then what only the run may know.
+        """The private values. Their environment is that of the site, then the job's, then the private one.
 
         SLURM_SUBMIT_DIR is the copy of the folder that `gofer submit` was typed in, as batch scripts expect.
         """
@@ -145,11 +147,11 @@ class _Agent:
         return Private(environment, known["store"], known["folders"], secrets, known.get("files"))
 
     def run(self) -> int:
-        """0 when how it ended is written down and the store has it."""
+        """Run this node's share. Blocks. 0 when the exit record is written and the store has all files."""
         for path in {self.work, self.copy}:
             trees.remove_tree(path)
             os.makedirs(path, mode=0o700)
-        ferry = None if self.request["store"] else self._ferry()
+        ferry = None if self.request["store"] else self._start_uploader()
         watch = Watch(-1, lambda: None)
         watch.begin()
         SlurmTermination(self.room, self.share, float(self.request["kill_wait_s"])).check()
@@ -164,15 +166,15 @@ class _Agent:
         is_sent = ferry is None or ferry.finish()
         if not is_sent:
             self._keep_unsent()
-        if is_success:  # which it is when what came of it is in the store too
+        if is_success:  # a success counts only after its files are in the store
             self._tell_end(record)
         for path in {self.work, self.copy}:
             trees.remove_tree(path)
         return 0 if is_sent else 1
 
-    def _ferry(self) -> Ferry:
+    def _start_uploader(self) -> Ferry:
         if self.private.store is None:
-            raise ValueError("what opens the store was lost")
+            raise ValueError("the credentials of the store are missing")
         return Ferry(self.store, self.private, self.share.run_id, self.request["sync"])
 
     def _node(self, watch: Watch, spared: set[int]) -> Node:
@@ -189,7 +191,7 @@ class _Agent:
         shared = os.path.join(os.path.dirname(self.room.path), KEPT)
         tally = None if self.share.row is None else FileTally(self.room.at(KEPT_BYTES))
         node.keeping = Keeping((shared, *work_folders.kept_folders(self.engine, self.code)), tally)
-        # In the folder that the nodes share: built once for the site.
+        # The cache is in the folder that the nodes share, so packages are built once for the site.
         node.package_cache = folder_in(os.path.dirname(os.path.dirname(self.room.path)))
         if self.private.store is not None and self.share.attempt > 1:
             is_ours = self.share.nodes == 1
@@ -203,7 +205,9 @@ class _Agent:
         return files.read_json(os.path.join(self.store, key))
 
     def _tell_end(self, record: dict[str, Any] | None) -> None:
-        """Into the room; a failure also ends the other nodes of the attempt."""
+        """Write the exit record into the handoff folder. After a failure, also end the other nodes of the
+        attempt.
+        """
         share = self.share
         if record is None:
             return
@@ -215,20 +219,22 @@ class _Agent:
             try:
                 call(["scancel", "--signal=TERM", f"{share.raw}.{share.step}"])
             except (SlurmError, OSError) as error:
-                print(f"gofer: the other nodes could not be told: {error}", file=sys.stderr, flush=True)
+                print(f"gofer: the other nodes could not be stopped: {error}", file=sys.stderr, flush=True)
 
     def _keep_unsent(self) -> None:
-        """What the store did not take is worth more than the shared file system's space."""
+        """Copy files that the store did not take to the shared file system, so that they are not lost with
+        the node.
+        """
         kept = os.path.join(os.path.dirname(self.room.path), "unsent", os.path.basename(self.work))
         try:
             shutil.copytree(os.path.join(self.store, run_layout.run_key(self.share.run_id)), kept)
-            print(f"gofer: what the store did not take is kept in {kept}", file=sys.stderr, flush=True)
+            print(f"gofer: files that the store did not take are in {kept}", file=sys.stderr, flush=True)
         except OSError as error:
-            print(f"gofer: what the store did not take could not be kept: {error}", file=sys.stderr)
+            print(f"gofer: files that the store did not take could not be kept: {error}", file=sys.stderr)
 
 
-def _engine(wanted: str | None) -> str:
-    """A folder of this user's on this node, for working copies and copies of folders."""
+def _scratch_folder(wanted: str | None) -> str:
+    """gofer's folder on this node, for working copies and copies of folders."""
     places = [os.path.expandvars(wanted)] if wanted else []
     return scratch.engine([*places, *(os.environ.get(name, "") for name in ("SLURM_TMPDIR", "TMPDIR"))])
 

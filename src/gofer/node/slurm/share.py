@@ -1,4 +1,4 @@
-"""Which part of which run a program in a job is: from Slurm's variables and the run's request."""
+"""Which part of which run a program in a job is, from Slurm's variables and the run's request. Pure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from typing import Any, Mapping, NamedTuple
 
 from gofer.core.launch import RANK_VARIABLES, NodePlace
 
-# Below the ports that systems give out by themselves, so that nobody holds it by chance.
+# These ports are below the range that systems assign automatically, so they are rarely in use.
 _FIRST_PORT = 12000
 _PORTS = 20000
 
 
 class SlurmShare(NamedTuple):
-    """`job` is what `sbatch` said, `raw` the job's own number, which a row of an array has besides."""
+    """One program's part of a run. `job` is the number that `sbatch` printed. `raw` is the job's own number,
+    which differs from `job` for a row of an array.
+    """
 
     run_id: str
     row: int | None
@@ -25,7 +27,9 @@ class SlurmShare(NamedTuple):
     hosts: list[str]
 
     def place(self, request: Mapping[str, Any]) -> NodePlace:
-        """GPUs are Slurm's to hand out. All nodes come to the same port by themselves."""
+        """The place of this node. Slurm assigns the GPUs. The port is computed from the job number, so that
+        all nodes use the same one.
+        """
         return NodePlace(
             run_id=self.run_id,
             attempt=self.attempt,
@@ -40,7 +44,7 @@ class SlurmShare(NamedTuple):
 
 
 def read_share(environ: Mapping[str, str], request: Mapping[str, Any]) -> SlurmShare:
-    """KeyError outside of a job."""
+    """The part of this process; KeyError outside a job."""
     raw = environ["SLURM_JOB_ID"]
     index = environ.get("SLURM_ARRAY_TASK_ID")
     row = None if index is None or not request["rows"] else int(index)
@@ -59,12 +63,13 @@ def read_share(environ: Mapping[str, str], request: Mapping[str, Any]) -> SlurmS
     )
 
 
-# The tasks of the job. Ranks stand as the launch contract says, and programs would believe these instead.
+# Variables about Slurm's tasks. Ranks get those of the launch contract; programs would prefer these if both
+# were set.
 _OF_TASKS = (
     *("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE"),
     *("SLURM_TASKS_PER_NODE", "SLURM_TASK_PID", "SLURM_GTIDS", "SLURM_PRIO_PROCESS"),
 )
-# What differs from node to node; the batch script knows it of the first node alone.
+# Variables that differ between nodes. The batch script has those of the first node only.
 _OF_NODES = (
     *("SLURM_NODEID", "SLURM_CPUS_ON_NODE", "SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS"),
     *("SLURM_TOPOLOGY_ADDR", "SLURM_TMPDIR"),
@@ -73,15 +78,15 @@ _PREFIXES = ("GOFER_", "SLURM_", "PMI_", "PMIX_", "OMPI_")
 
 
 def own_environment(environ: Mapping[str, str], *, is_batch: bool = False) -> dict[str, str]:
-    """What Slurm and the site give to the command.
+    """The variables of Slurm and of the site that the command gets.
 
-    Slurm's variables are those of the batch script, which leaves them in GOFER_SLURM: `srun` in a run reads
-    them, and those of the agent's step would mislead it. A batch script, or
-    `srun` itself, finds all of them (`is_batch`).
+    Slurm's variables are those of the batch script, which passes them on in GOFER_SLURM. An `srun` in the run
+    reads them, and those of the agent's own step would mislead it. A batch script, or `srun` itself, gets all
+    of them (`is_batch`).
     """
     lines = environ.get("GOFER_SLURM", "").splitlines()
     batch = dict(line.split("=", 1) for line in lines if "=" in line)
-    batch.pop("SLURM_OPEN_MODE", None)  # gofer's own, for the output of the job's script
+    batch.pop("SLURM_OPEN_MODE", None)  # gofer set this for the output of the job script
     if is_batch:
         return {**{name: environ[name] for name in environ if not name.startswith(_PREFIXES)}, **batch}
     return {

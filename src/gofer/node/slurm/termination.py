@@ -1,4 +1,6 @@
-"""What SIGTERM means in a Slurm job: gofer's abort, the failure of another node, or Slurm's own will."""
+"""Handle SIGTERM in a Slurm job. It can mean an abort by a person, the failure of another node, or that Slurm
+ends the job.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,14 @@ from gofer.node.slurm.handoff import Room
 from gofer.node.slurm.share import SlurmShare
 from gofer.node.watch import STOP, STOP_FOR_PEER, STOP_NOW, STOP_PATIENTLY
 
-# What is left of Slurm's own grace for writing down how it ended.
-_FAREWELL_S = 1.5
+# How much of Slurm's own grace is reserved for writing the exit record.
+_RECORD_S = 1.5
 
 
 class SlurmTermination:
-    """Hears SIGTERM before the watch does, and tells it what was meant. Main thread, once a process.
+    """Handles SIGTERM before the watch does, and passes on its meaning. Main thread, one per process.
 
-    Slurm kills everything `kill_wait_s` after it asked, so the ranks' grace ends a little before.
+    Slurm kills everything `kill_wait_s` after SIGTERM, so the grace of the ranks ends a little earlier.
     """
 
     def __init__(self, place: Room, share: SlurmShare, kill_wait_s: float) -> None:
@@ -29,7 +31,7 @@ class SlurmTermination:
         signal.signal(signal.SIGTERM, self._on_term)
 
     def check(self) -> None:
-        """Act on an order that came before this process did."""
+        """Act on a request to stop that was made before this process started."""
         if self._room.stop_order(self._share.row) is not None:
             os.kill(os.getpid(), signal.SIGTERM)
 
@@ -40,7 +42,7 @@ class SlurmTermination:
         elif self._room.heard(self._share.row, self._share.attempt, "failed") is not None:
             os.kill(os.getpid(), STOP_FOR_PEER)
         else:
-            signal.setitimer(signal.ITIMER_REAL, max(0.2, self._kill_wait_s - _FAREWELL_S))
+            signal.setitimer(signal.ITIMER_REAL, max(0.2, self._kill_wait_s - _RECORD_S))
             self._as_shutdown(number, frame)
 
     def _stop(self, grace_s: float | None) -> None:

@@ -1,1 +1,1 @@
-"""Brings what a run writes on a node to an object store, and back for a later attempt."""
+"""Send what a run writes on a node to an object store, and restore it for a later attempt."""

@@ -1,4 +1,4 @@
-"""Carries what a node writes to an object store: a child of the agent that ignores what the run is told."""
+"""Upload what a node writes to an object store, in a child process that ignores signals for the run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from gofer.node.uploader.run_folder import Outbox
 
 LOOK_S = 2.0
-# A store that is away comes back; one that refuses what the run was given will not change its mind.
+# How long failed uploads are tried again. A store that cannot be reached may come back; a store that refuses
+# the run's credentials will go on refusing.
 PATIENCE_S = 600.0
 REFUSED_PATIENCE_S = 20.0
 REFUSALS = (401, 403, 404)
@@ -25,29 +26,33 @@ _HURRY = b"h"
 
 
 class Ferry:
-    """Made before the first rank is started; where the agent has no threads."""
+    """The upload process of one node. Create it before the first rank is started, while the agent has no
+    threads.
+    """
 
     def __init__(self, spool: str, private: Private, run_id: str, sync: Sequence[str]) -> None:
-        """`private` opens the store, and names the secrets that no log may show there."""
+        """`private` has the store's credentials, and the secrets that must be masked."""
         self._child = Child(lambda reader: _carry(reader, spool, private, run_id, sync))
         self.pid = self._child.pid
 
     def hurry(self) -> None:
-        """Have it look now: little time may be left. Returns at once; safe in a handler of signals."""
+        """Have the process upload now, since the node may end soon. Does not block; safe in a signal
+        handler.
+        """
         self._child.say(_HURRY)
 
     def finish(self) -> bool:
-        """Bring everything over and wait for it; False when the store did not take it."""
+        """Upload the rest and wait for it. False when the store did not take everything."""
         return self._child.finish()
 
 
 def _carry(reader: int, spool: str, private: Private, run_id: str, sync: Sequence[str]) -> bool:
-    """Until the agent says that all is written, or is gone; whether everything is in the store then."""
+    """Upload until the agent closes the pipe or is gone; whether everything is in the store then."""
     from gofer.node.uploader.run_folder import Outbox
     from gofer.objects import open_objects
 
     outbox = Outbox(spool, open_objects(private.store or {}), sync=sync, mask=private.mask())
-    outputs = _Beside(lambda: _try(outbox.outputs.look, run_id))
+    outputs = _BackgroundWork(lambda: _try(outbox.outputs.look, run_id))
     is_hurried = False
     while True:
         if select.select([reader], [], [], LOOK_S)[0]:
@@ -57,21 +62,21 @@ def _carry(reader: int, spool: str, private: Private, run_id: str, sync: Sequenc
         _try(outbox.look, run_id)
         if sync:
             outputs.begin()
-    if is_hurried:  # the few words that matter most go before what may be large
+    if is_hurried:  # send records and logs before outputs, which may be large
         _try(outbox.look, run_id)
     outputs.wait()
     return _finish(outbox, run_id)
 
 
-class _Beside:
-    """Work in a thread, again and again: a large file must not keep the few words of a log waiting."""
+class _BackgroundWork:
+    """Repeats work in a thread, so that a large output does not delay logs and records."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Nothing when it is still under way."""
+        """Start the work, unless it is still under way."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._work, daemon=True)
             self._thread.start()
@@ -87,7 +92,7 @@ def _try(look: Callable[[str], None], run_id: str) -> None:
     try:
         look(run_id)
     except (ObjectsError, OSError) as error:
-        _complain(run_id, str(error))
+        _warn(run_id, str(error))
 
 
 def _finish(outbox: Outbox, run_id: str) -> bool:
@@ -98,10 +103,10 @@ def _finish(outbox: Outbox, run_id: str) -> bool:
         try:
             problem = outbox.finish(run_id)
             if problem is not None:
-                _complain(run_id, problem)
+                _warn(run_id, problem)
             return problem is None
         except (ObjectsError, OSError) as error:
-            _complain(run_id, str(error))
+            _warn(run_id, str(error))
             refused = isinstance(error, ObjectsError) and error.status in REFUSALS
             patience_s = REFUSED_PATIENCE_S if refused else PATIENCE_S
             deadline = deadline or time.monotonic() + patience_s
@@ -110,5 +115,5 @@ def _finish(outbox: Outbox, run_id: str) -> bool:
             pause(LOOK_S)
 
 
-def _complain(run_id: str, words: str) -> None:
+def _warn(run_id: str, words: str) -> None:
     print(f"gofer: the store did not take the files of {run_id}: {words}", file=sys.stderr, flush=True)

@@ -1,10 +1,10 @@
-"""Sends what a command leaves in its outputs to an object store: whole versions only, and only what changed.
-What is kept of its working folder (`files/`) goes the same way.
+"""Upload the outputs of a command to an object store: only complete versions of files, and only changed
+files. The files that are kept of its working copy (`files/`) are uploaded in the same way.
 
-A file that is written to while it is read is given up before the store shows any of it, and tried again at
-the next look. One that another takes the place of (written beside it, then renamed) is sent as it was. What
-the command removes is removed from the store too, a while later: of checkpoints that take turns, the store
-has those that the folder has, and so has the next attempt.
+If a file changes while it is read, its upload is dropped before the store shows any of it, and repeated
+later. A file that is replaced by renaming another is sent as it was. A file that the command removes is
+removed from the store too, some time later. So when a program rotates checkpoints, the store has the same
+files as the folder, and so has the next attempt.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ from gofer.node.uploader.restore import Stamp, stamp
 _PIECE_BYTES = 1024 * 1024
 _SMALL_BYTES = 1024 * 1024
 _AT_ONCE = 16
-# A look through files that takes longer than this is made in a tenth of the time.
+# When a scan takes longer than this, the pauses are long enough that scans take a tenth of the time.
 _LONG_S = 0.2
 _REST = 10
-# A file that is sent while the run runs must have been left alone for this long.
+# During a run, a file is sent only if it was not changed for this long.
 SETTLED_S = 2.0
-# When the command is over, what still changes is waited for between tries; after the last it is given up.
+# After the command, the waits between tries for files that still change. After the last try they are
+# reported.
 _WAITS_S = (0.5, 1.0, 2.0, 4.0, 8.0)
-# What is gone for so long is gone for good; what was to take its place is in the store by then.
+# A file that is absent for this long was removed, and is not just being replaced.
 GONE_S = 60.0
-# Systems stamp files by a clock that ticks: what is written within one tick may have the stamp it had.
+# File times come from a clock that ticks, so two writes within one tick may have the same time.
 _TICK_NS = 20_000_000
 
 
 class Sink(Protocol):
-    """What outputs need of gofer.objects."""
+    """The methods of an object store that Outputs needs."""
 
     def put_stream(
         self, key: str, pieces: Iterable[bytes], *, metadata: Optional[Mapping[str, str]] = None
@@ -49,7 +50,7 @@ class Sink(Protocol):
 
 
 class _Changed(Exception):
-    """The file is not what it was when its reading began."""
+    """The file has changed since reading began."""
 
 
 class _File(NamedTuple):
@@ -59,9 +60,9 @@ class _File(NamedTuple):
 
 
 class Outputs:
-    """The outputs of the runs in one spool. One thread for each run at a time.
+    """Uploads the outputs of the runs in one spool. At most one thread per run at a time.
 
-    Whatever the store raises passes through, and the call can be made again.
+    Errors of the store pass through, and the call can be repeated.
     """
 
     def __init__(
@@ -81,13 +82,15 @@ class Outputs:
         self._stamps: Dict[str, Stamp] = {}
         self._knows_past = False
         self._rest_until: Dict[str, float] = {}
-        # Of each run, what this node has in the store, and since when it is gone here (None while it is not).
+        # For each run, the keys that this node has sent, with the time since which the file is absent (None
+        # if present).
         self._own: Dict[str, Dict[str, Optional[float]]] = {}
 
     def look(self, run_id: str) -> None:
-        """Send what fits a pattern, is new, and was left alone for a while.
+        """Send files that match a pattern, are new or changed, and have not been written to for a while.
+        Blocks.
 
-        Does nothing now and then where files are so many that looking through them takes long.
+        With very many files, some calls do nothing, since a scan takes long.
         """
         began = time.monotonic()
         if not self._sync or began < self._rest_until.get(run_id, 0.0):
@@ -99,11 +102,11 @@ class Outputs:
         self._remove_gone(run_id, self._gone_s)
 
     def is_behind(self, run_id: str) -> bool:
-        """Whether the store lacks anything of what is there now."""
+        """Whether any file is not in the store in its present version."""
         return bool(self._new(run_id))
 
     def finish(self, run_id: str) -> List[str]:
-        """Send all of it. The names of files that were written to in each of several tries."""
+        """Send everything. Blocks. The names of files that were changing during every try."""
         for wait_s in (*_WAITS_S, 0.0):
             changing = self._send(run_id, self._new(run_id))
             if not changing:
@@ -113,8 +116,9 @@ class Outputs:
         return [os.path.relpath(key, _top_of(key, run_id)) for key in changing]
 
     def _new(self, run_id: str) -> List[_File]:
-        """What the store has not, or has another version of; all that is there is found before it is asked
-        which of it came from the store."""
+        """Files that the store does not have in this version. The files are listed before the record of
+        restored files is read: a file that appears in between is then sent once more, and never missed.
+        """
         found = list(self._files(run_id))
         brought = None if self._knows_past else restore.read(self._spool)
         if brought is not None:
@@ -126,7 +130,7 @@ class Outputs:
 
     def _files(self, run_id: str) -> Iterator[_File]:
         yield from self._below(run_layout.outputs_key(run_id), os.stat)
-        # The list of kept files says where a link leads.
+        # Links below `files/` are not sent; the list of kept files has their targets.
         yield from self._below(run_layout.files_key(run_id), os.lstat)
 
     def _below(self, top: str, look: Callable[[str], os.stat_result]) -> Iterator[_File]:
@@ -138,12 +142,14 @@ class Outputs:
                 try:
                     status = look(path)
                 except FileNotFoundError:
-                    continue  # the command removes files as it likes
+                    continue  # the command has removed the file in the meantime
                 if stat.S_ISREG(status.st_mode):
                     yield _File(f"{above}/{name}", path, stamp(status))
 
     def _is_due(self, file: _File, run_id: str) -> bool:
-        """A file of `files/` is a copy already, which nobody writes to."""
+        """Whether a file may be sent during the run. A file below `files/` is a copy that nobody writes to,
+        so it may.
+        """
         if _top_of(file.key, run_id) == run_layout.files_key(run_id):
             return True
         name = os.path.relpath(file.key, run_layout.outputs_key(run_id))
@@ -151,7 +157,9 @@ class Outputs:
         return is_settled and any(matches(name, pattern) for pattern in self._sync)
 
     def _send(self, run_id: str, files: List[_File]) -> List[str]:
-        """The keys of those that were written to meanwhile. Small ones go together: each is a round trip."""
+        """Send files; the keys of those that changed during the upload. Small files are sent in parallel,
+        since each costs a round trip.
+        """
         own = self._own.setdefault(run_id, {})
         changing: List[str] = []
         failures: List[Exception] = []
@@ -162,7 +170,7 @@ class Outputs:
                     own[file.key] = None
             except _Changed:
                 changing.append(file.key)
-            except Exception as error:  # raised below, when no other thread sends any more
+            except Exception as error:  # raised below, when all threads are done
                 failures.append(error)
 
         small = [one for one in files if one.stamp[0] < _SMALL_BYTES]
@@ -176,21 +184,21 @@ class Outputs:
         return changing
 
     def _send_one(self, file: _File) -> bool:
-        """Whether it is there to be sent."""
+        """Send one file; False when it does not exist."""
         try:
             fd = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return False  # the command has removed it
         try:
             status = os.fstat(fd)
-            self._objects.put_stream(file.key, _whole(fd, stamp(status)), metadata=describe(status))
+            self._objects.put_stream(file.key, _read_version(fd, stamp(status)), metadata=describe(status))
         finally:
             os.close(fd)
         self._stamps[file.key] = stamp(status)
         return True
 
     def _remove_gone(self, run_id: str, gone_s: float) -> None:
-        """From the store, what is no more in the folder, if the folder itself is."""
+        """Remove objects from the store whose files are gone, but only if the whole folder still exists."""
         own, now = self._own.get(run_id, {}), time.monotonic()
         tops = [run_layout.outputs_key(run_id), run_layout.files_key(run_id)]
         there = {top for top in tops if os.path.isdir(os.path.join(self._spool, top))}
@@ -198,10 +206,10 @@ class Outputs:
             if _top_of(key, run_id) not in there:
                 continue
             own[key] = (since or now) if _is_gone(os.path.join(self._spool, key)) else None
-        doomed = [key for key, since in own.items() if since is not None and now - since >= gone_s]
-        if doomed:
-            self._objects.delete(doomed)
-        for key in doomed:
+        removed = [key for key, since in own.items() if since is not None and now - since >= gone_s]
+        if removed:
+            self._objects.delete(removed)
+        for key in removed:
             del own[key]
             self._stamps.pop(key, None)
 
@@ -212,7 +220,7 @@ def _top_of(key: str, run_id: str) -> str:
 
 
 def _is_gone(path: str) -> bool:
-    """That it cannot be looked at does not say that it is."""
+    """Whether the file is absent. A file that cannot be read for another reason is not."""
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -223,14 +231,16 @@ def _is_gone(path: str) -> bool:
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Whether a file of the outputs fits a `sync:` pattern; one without a slash fits in any folder."""
+    """Whether a file of the outputs matches a `sync:` pattern. A pattern without a slash matches in any
+    folder.
+    """
     return fnmatch.fnmatchcase(name if "/" in pattern else os.path.basename(name), pattern)
 
 
-def _whole(fd: int, known: Stamp) -> Iterator[bytes]:
-    """The bytes of one version of a file; _Changed, before whoever takes them can be done, if it is another.
+def _read_version(fd: int, known: Stamp) -> Iterator[bytes]:
+    """The bytes of one version of a file. _Changed before the last piece if the file changes during reading.
 
-    A write after the first read has another time than `known`, since that time's tick is over then.
+    This waits until the clock tick of `known` is over, so that a later write gets another time.
     """
     if abs(time.time_ns() - known[1]) < _TICK_NS:
         pause(2 * _TICK_NS / 1e9)

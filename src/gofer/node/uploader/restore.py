@@ -1,9 +1,10 @@
-"""Brings what earlier attempts left in a run's outputs from its object store to a node that has none of it.
-What was kept of their working folders (`files/`) comes the same way, with the list of it.
+"""Restore the outputs of earlier attempts from the object store to a node that does not have them.
 
-They come to a place beside the run's folder, and take theirs in it all at once, after it is written down what
-they are: who sends outputs (`gofer.node.uploader.outputs`) finds none of them, or all, and knows which are as
-they came, also when another node has replaced them in the store meanwhile.
+The files that were kept of their working copies (`files/`) are restored in the same way, with their list. The
+files are first copied to a folder beside the run's folder, and a record of them is written. Then all are
+moved into place at once. So the uploader (`gofer.node.uploader.outputs`) finds either none or all of them,
+and knows from the record which files are unchanged, even if another node has replaced them in the store in
+the meantime.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ from gofer.node.uploader.node_uploader import PATIENCE_S, REFUSALS, REFUSED_PATI
 from gofer.objects.facts import ObjectInfo, ObjectsError
 
 _TRY_S = 2.0
-# Beside the run's folder: outputs and files until they take their place, and what they are.
+# In the spool: folders for outputs and files before they are moved into place, and the record of them.
 _BESIDE = "past"
 _FILES_BESIDE = "past-files"
-_BROUGHT = "brought.jsonl"
+_RECORD = "brought.jsonl"
 
 Stamp = Tuple[int, int]
 
 
 def stamp(status: os.stat_result) -> Stamp:
-    """What tells a version of a file from another."""
+    """A value that distinguishes versions of a file."""
     return status.st_size, status.st_mtime_ns
 
 
 class RestoredOutputs(NamedTuple):
-    """The outputs that were brought, by their keys, as they came. With `is_ours`, what the command removes of
-    them goes from the store too, since no other node could miss it.
+    """The restored files, by key, with their stamps. With `is_ours`, files that the command removes are also
+    removed from the store, since no other node needs them.
     """
 
     is_ours: bool
@@ -49,9 +50,9 @@ class RestoredOutputs(NamedTuple):
 
 
 def read(spool: str) -> Optional[RestoredOutputs]:
-    """What was brought to this spool; None when nobody did."""
+    """The record of restored files in this spool; None when nothing was restored."""
     try:
-        with open(os.path.join(spool, _BROUGHT), "rb") as file:
+        with open(os.path.join(spool, _RECORD), "rb") as file:
             first, *lines = [json.loads(line) for line in file]
     except FileNotFoundError:
         return None
@@ -59,8 +60,8 @@ def read(spool: str) -> Optional[RestoredOutputs]:
 
 
 class Past(NamedTuple):
-    """The outputs of one run in the store that `spec` opens, and the spool they belong in; `is_ours` when the
-    run has no other node. `node` is this one, `attempt` the one that begins.
+    """The outputs of earlier attempts of one run: the store (`spec`), and the spool to restore them to.
+    `is_ours`: the run has no other node. `node` is this node; `attempt` is the one that begins.
     """
 
     spec: Mapping[str, Any]
@@ -71,9 +72,10 @@ class Past(NamedTuple):
     attempt: int = 1
 
     def bring(self, log: str, event: Event, keep_on: Callable[[int], bool]) -> None:
-        """Have them here; at once when they are. Adds a line to `log` that says how much it was.
+        """Restore the files, unless they are here already. Blocks. Adds a line to `log` that says how many.
 
-        A store that is away is waited for. FolderFailed or FolderStopped; `keep_on` is as in `chore.do`.
+        Waits for a store that does not answer. Raises FolderFailed or FolderStopped; `keep_on` is as in
+        `cancellable_task.do`.
         """
         if self._is_here():
             return
@@ -83,21 +85,23 @@ class Past(NamedTuple):
         try:
             cancellable_task.do(lambda say: _bring(self, say), hear=progress.hear, keep_on=keep_on)
         except cancellable_task.ChoreStopped:
-            raise FolderStopped("while the outputs of earlier attempts were brought") from None
+            raise FolderStopped("while the outputs of earlier attempts were restored") from None
         except (ChoreFailed, OSError) as error:
-            words = f"the outputs of earlier attempts could not be brought from the store: {error}"
+            words = f"the outputs of earlier attempts could not be restored from the store: {error}"
             raise FolderFailed(words) from error
         progress.tell("copied")
-        brought = read(self.spool)
-        sizes = [size for size, _ in brought.stamps.values()] if brought else []
-        words = f"brought back {_count(len(sizes), 'file')} of the outputs, {_count(sum(sizes), 'byte')}"
+        restored = read(self.spool)
+        sizes = [size for size, _ in restored.stamps.values()] if restored else []
+        words = f"restored {_count(len(sizes), 'file')} of the outputs, {_count(sum(sizes), 'byte')}"
         try:
             files.append(log, f"gofer: {words}, in {time.monotonic() - began:.1f} s\n".encode())
         except OSError:
-            pass  # a full disk, which the command will find by itself
+            pass  # the disk is full, which the command will notice itself
 
     def _is_here(self) -> bool:
-        """What is written down and still beside was about to take its place when it was interrupted."""
+        """Whether the files are in place. If a folder beside still exists, an earlier restore was interrupted
+        before the move.
+        """
         places = [os.path.join(self.spool, name, "tree") for name in (_BESIDE, _FILES_BESIDE)]
         return read(self.spool) is not None and not any(os.path.exists(one) for one in places)
 
@@ -107,18 +111,18 @@ def _count(number: int, what: str) -> str:
 
 
 def _bring(past: Past, say: Say) -> None:
-    """In a child. What has arrived when it fails is there for the next try."""
+    """Runs in a child process. After a failure, files that have arrived are used by the next try."""
     keys = {_BESIDE: run_layout.outputs_key(past.run_id), _FILES_BESIDE: run_layout.files_key(past.run_id)}
     trees = {name: _fetch(past, key, name, say) for name, key in keys.items()}
     _patiently(lambda: _fetch_list(past))
     lines = [files.encode({"ours": past.is_ours}) + b"\n"]
     for name, tree in trees.items():
         lines += _written(tree, keys[name])
-    files.write_whole(os.path.join(past.spool, _BROUGHT), b"".join(lines))
+    files.write_whole(os.path.join(past.spool, _RECORD), b"".join(lines))
     for name, tree in trees.items():
         place = os.path.join(past.spool, keys[name])
         os.makedirs(place, exist_ok=True)
-        if os.listdir(place):  # it took its place before it was interrupted
+        if os.listdir(place):  # an earlier, interrupted restore has already moved these files
             remove_tree(tree)
             continue
         os.chmod(tree, os.stat(place).st_mode & 0o777)
@@ -126,7 +130,7 @@ def _bring(past: Past, say: Say) -> None:
 
 
 def _fetch(past: Past, key: str, name: str, say: Say) -> str:
-    """All below a key of the store, in a folder beside the run's: where that is."""
+    """Copy everything below a key into a folder beside the run's folder; the path of the copy."""
     from gofer.node.folders import copy
 
     prefix = past.spec.get("prefix", "")
@@ -139,7 +143,7 @@ def _fetch(past: Past, key: str, name: str, say: Say) -> str:
 
 
 def _fetch_list(past: Past) -> None:
-    """The list of kept files of the last attempt in which this node left one."""
+    """Fetch the newest list of kept files that this node left in an earlier attempt."""
     from gofer.objects import open_objects
     from gofer.objects.facts import ObjectNotFound
 
@@ -155,8 +159,8 @@ def _fetch_list(past: Past) -> None:
 
 
 def _restore(spec: Mapping[str, Any], tree: str) -> None:
-    """Times as they were on the node that wrote the files: programs take the newest for the last. And what
-    may be executed, where the listing that the copy went by does not say it.
+    """Set the original times of the files, since programs take the newest checkpoint for the last. Also set
+    the execute permission, if the listing that was used for the copy did not have it.
     """
     from gofer.core.parallel import each
     from gofer.node.folders.copy import AT_ONCE
@@ -167,7 +171,7 @@ def _restore(spec: Mapping[str, Any], tree: str) -> None:
     def restore(info: ObjectInfo) -> None:
         path = os.path.join(tree, info.key)
         if not os.path.isfile(path) or os.stat(path).st_mtime_ns != stamp_ns(info):
-            return  # it is another by now than the one that was brought
+            return  # the object has changed since it was copied
         known = info if info.metadata is not None else remote.head(info.key)
         if known is None:
             return
@@ -191,7 +195,7 @@ def _written(tree: str, key: str) -> List[bytes]:
 
 
 def _patiently(act: Callable[[], None]) -> None:
-    began, has_complained = time.monotonic(), False
+    began, has_warned = time.monotonic(), False
     while True:
         try:
             return act()
@@ -202,8 +206,10 @@ def _patiently(act: Callable[[], None]) -> None:
             patience_s = REFUSED_PATIENCE_S if cause.status in REFUSALS else PATIENCE_S
             if time.monotonic() - began > patience_s:
                 raise
-            if not has_complained:
-                words = f"the store does not give the outputs of earlier attempts, and is waited for: {error}"
+            if not has_warned:
+                words = (
+                    f"the outputs of earlier attempts cannot be read from the store; trying again: {error}"
+                )
                 print(f"gofer: {words}", file=sys.stderr, flush=True)
-            has_complained = True
+            has_warned = True
         pause(_TRY_S)

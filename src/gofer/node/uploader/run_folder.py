@@ -1,12 +1,11 @@
-"""Brings what runs write into a folder here to an object store: while they write, and for good at their end.
+"""Upload the folders of runs to an object store: continuously while the runs write, and completely at their
+end.
 
-What the command leaves in its outputs is sent by `gofer.node.uploader.outputs`, the rest of the run's folder
-here.
+`gofer.node.uploader.outputs` sends the outputs; this module sends the rest of the run's folder.
 
-An object cannot grow, so a log goes up in parts, `<key>.parts/<start>`, a few seconds behind its writer.
-Many small parts are replaced by a larger one now and then. At the end the whole file takes the place of its
-parts. Readers join the parts (`gofer.ops.logs.joined_parts`), so it does not matter which of these states
-they see.
+An object cannot grow, so a log is sent in parts, `<key>.parts/<start>`, a few seconds after it is written.
+From time to time, many small parts are replaced by a larger one. At the end, the whole file replaces its
+parts. Readers join the parts (`gofer.ops.logs.joined_parts`), so they may read at any of these moments.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _MOST_NAMES = 3
 
 
 class UploadObjects(Sink, Protocol):
-    """What an outbox needs of gofer.objects."""
+    """The methods of an object store that Outbox needs."""
 
     def put(self, key: str, data: bytes) -> None: ...
 
@@ -36,7 +35,7 @@ class UploadObjects(Sink, Protocol):
 
 
 class _Growing:
-    """A file that only grows, and what the store has of it: parts by their start, or the whole."""
+    """What the store has of a growing file: parts by their start, or the whole file."""
 
     def __init__(self) -> None:
         self.parts: dict[int, int] = {}
@@ -48,10 +47,10 @@ class _Growing:
 
 
 class Outbox:
-    """A folder laid out like a store, `spool`, and the object store it goes to.
+    """Uploads `spool`, a folder with the layout of a store, to an object store.
 
-    One thread for each run at a time, and one more for its `outputs`. Whatever the store raises passes
-    through, and the call can be made again: nothing is believed to be in the store that was not acknowledged.
+    At most one thread per run at a time, and one more for its `outputs`. Errors of the store pass through,
+    and the call can be repeated: only acknowledged objects count as sent.
     """
 
     def __init__(
@@ -73,32 +72,32 @@ class Outbox:
         self._listed: set[str] = set()
 
     def look(self, run_id: str) -> None:
-        """Send what is new in a run's folder, but for its outputs (see `Outputs.look`) and word of a success,
-        which is none before what came of it is there.
+        """Send what is new in a run's folder, except outputs (see `Outputs.look`) and the record of a
+        success. A success record is uploaded only after the outputs.
         """
         self._learn(run_id)
         for key, path in self._files(run_id):
-            if not _tells_success(path):
+            if not _is_success_record(path):
                 (self._send_growth if run_layout.grows(key) else self._send_changed)(key, path)
 
     def finish(self, run_id: str) -> str | None:
-        """Send everything, whole, but for the list of ends: see `send_ends`. None when the store has it all,
-        else in words what was written to all the time.
+        """Send the complete folder, except the list of ends: see `send_ends`. None when the store has
+        everything, else a sentence about files that kept changing.
         """
         if self.outputs.is_behind(run_id):
-            self.look(run_id)  # the last words of a log need not wait for what may be large
+            self.look(run_id)  # send the end of the logs before outputs, which may be large
         self._learn(run_id)
         changing = self.outputs.finish(run_id)
-        for key, path in sorted(self._files(run_id), key=lambda file: _tells_success(file[1])):
+        for key, path in sorted(self._files(run_id), key=lambda file: _is_success_record(file[1])):
             (self._send_whole if run_layout.grows(key) else self._send_changed)(key, path)
         names = ", ".join(f"`{name}`" for name in changing[:_MOST_NAMES])
         more = f" and {len(changing) - _MOST_NAMES} more" if len(changing) > _MOST_NAMES else ""
         return f"written to after the end of the command: {names}{more}" if changing else None
 
     def send_ends(self, request_id: str, *, is_over: bool) -> None:
-        """Send the lines of ends that are new; whole when no more will come.
+        """Send new lines of the list of ends; the whole list when no more will come.
 
-        A run is over for whoever reads the store when its line is there, so this comes last.
+        Readers take a run as ended when its line is in the store, so call this last.
         """
         key = run_layout.ends_key(request_id)
         self._learn(request_id)
@@ -107,7 +106,7 @@ class Outbox:
             (self._send_whole if is_over else self._send_growth)(key, path)
 
     def _learn(self, run_id: str) -> None:
-        """After a restart the store itself tells which parts it has."""
+        """List once what the store has of a run: an earlier process may have sent parts."""
         if run_id in self._listed:
             return
         for info in self._objects.list(run_layout.run_key(run_id)):
@@ -122,13 +121,13 @@ class Outbox:
         return self._growing.setdefault(key, _Growing())
 
     def _files(self, run_id: str) -> Iterator[tuple[str, str]]:
-        """All but the outputs, the files that are kept, and the list of ends, which has a time of its own."""
+        """All files of a run except outputs, kept files, and the list of ends, which is sent separately."""
         top = os.path.join(self._spool, run_layout.run_key(run_id))
-        apart = {
+        skipped = {
             os.path.join(self._spool, key(run_id)) for key in (run_layout.outputs_key, run_layout.files_key)
         }
         for where, folders, names in os.walk(top):
-            if where in apart:
+            if where in skipped:
                 folders.clear()
                 continue
             folders.sort()
@@ -158,11 +157,13 @@ class Outbox:
             self._merge(key, path, state)
 
     def _next_part(self, file: BinaryIO, start: int) -> bytes:
-        """What comes next of a file that grows, but for an end that may be the beginning of a secret."""
+        """The next part of a growing file, without an end that may be the beginning of a secret."""
         return self._mask.read(file, start, self._part_bytes, grows=True)
 
     def _merge(self, key: str, path: str, state: _Growing) -> None:
-        """Replace the small parts by as few as hold them. A reader sees the larger one or all the smaller."""
+        """Replace the small parts by few large ones. The large parts are written before the small ones are
+        deleted, so a reader always sees all bytes.
+        """
         first = min(start for start, size in state.parts.items() if size < self._part_bytes)
         end = state.sent
         kept = {start for start in state.parts if start < first}
@@ -187,7 +188,7 @@ class Outbox:
             state.parts = {}
 
 
-def _tells_success(path: str) -> bool:
+def _is_success_record(path: str) -> bool:
     if os.path.basename(path) != run_layout.EXIT:
         return False
     record = files.read_json(path)

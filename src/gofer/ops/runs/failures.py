@@ -31,8 +31,11 @@ _BEFORE_DETAIL = {
     Reason.REJECTED: "rejected",
     Reason.CREDENTIAL: "a credential is missing or expired",
 }
-# What ran into the time limit, where that was not the command.
-_LATE_BEFORE = ("set-up ran into the time limit", "the time limit came ")
+# How a detail begins when the time limit was reached before the command. Older versions wrote the last two.
+_LATE_BEFORE = (
+    *("set-up reached the time limit", "the time limit was reached "),
+    *("set-up ran into the time limit", "the time limit came "),
+)
 
 
 class FirstFailure(NamedTuple):
