@@ -87,6 +87,25 @@ def test_new_and_changed_files_are_kept_with_what_they_were(home: Home) -> None:
     assert not os.path.exists(home.engine / "work" / run["id"])
 
 
+def test_what_is_written_again_with_the_same_bytes_is_not_kept(home: Home) -> None:
+    """Test suites write their expected results anew, and `touch` changes nothing but a time."""
+    for name in ("touched", "again", "other", "anew", "moved", "empty", "prog"):
+        (home.folder / name).write_text("" if name == "empty" else "12345\n")
+    (home.folder / "link").symlink_to("anew")
+    (home.folder / "away").symlink_to("anew")
+    words = """touch touched empty; echo 12345 > again; echo 54321 > other; rm anew; echo 12345 > anew
+    cp moved m; mv m moved; chmod +x prog; rm link away; ln -s anew link; ln -s here away"""
+    run = with_code(home, "sh", "-c", words)
+    assert files_of(home, run["id"]) == {"other": "54321\n"}
+    assert set(listed(home, run["id"])) == {"files/other", "files/away"}
+    assert kept_of(home, run["id"]).changed == 2
+    # An attempt that puts back what the one before changed leaves nothing.
+    words = "test $GOFER_ATTEMPT = 2 || { echo 99999 > again; exit 1; }; cat again; echo 12345 > again"
+    run = with_code(home, "--retries", "1", "sh", "-c", words)
+    assert (run["state"], files_of(home, run["id"])) == ("succeeded", {})
+    assert home.log(run["id"]) == "99999\n"
+
+
 def test_they_are_kept_at_a_time_limit_and_an_abort(home: Home) -> None:
     late = home.finish("--time-limit", "2s", "sh", "-c", "echo a > a; exec sleep 600")
     assert late["reason"] == "time-limit"

@@ -23,16 +23,20 @@ def stage(task: Task) -> None:
     if snapshot is None:
         os.makedirs(task.code, exist_ok=True)
         return
-    store = task.private.store
-    source = task.store if store is None else _reader(store)
+    read = code_reader(task)
     times_key = run_layout.times_key(task.request["id"]) if task.origin.get("file_times") else None
-    checkout.restore(source, snapshot, task.code, times_key=times_key)
+    checkout.restore(read, snapshot, task.code, times_key=times_key)
     if task.origin.get("git"):
         from gofer.node import git_folder  # few runs need it
 
-        read = checkout.folder_reader(source) if isinstance(source, str) else source
         git_folder.unpack(read_object(read, run_layout.git_key(task.request["id"])), task.code)
     link_environments(task.origin, task.code)
+
+
+def code_reader(task: Task) -> Read:
+    """Reads from the store that has the code of a task; ManifestError for what is not there."""
+    store = task.private.store
+    return checkout.folder_reader(task.store) if store is None else _reader(store)
 
 
 def with_stdin(stage_code: Callable[[Task], None]) -> Callable[[Task], None]:

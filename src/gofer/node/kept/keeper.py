@@ -24,6 +24,7 @@ from gofer.node.kept.file_list import describe_files, list_folder
 from gofer.node.kept.limit import Keeping, KeepLimit
 from gofer.node.kept.records import KeptFile, KeptFiles
 from gofer.node.kept.rules import Candidate, KeepRules, size_text
+from gofer.node.kept.same_contents import same_as_code
 from gofer.node.kept.tally import FileTally
 from gofer.node.task import Task
 from gofer.node.verdict import AttemptFailed, Verdict
@@ -206,7 +207,9 @@ class FileKeeper:
             return KeptFiles()  # the command has removed the copy
         changes = working_copy.compare(self._before, now)
         self.changes = changes if self._before is self._staged else working_copy.compare(self._staged, now)
-        found = rules.choose(self._rules, now, changes)
+        same = same_as_code(self._task, changes.changed, self._before, now)
+        differing = [path for path in changes.changed if path not in same]
+        found = rules.choose(self._rules, now, changes._replace(changed=differing))
         wanted, too_much, limit = self._limit.divide(found)
         folders = self._folders_of(wanted)
         listed, failed = self._move(wanted)
