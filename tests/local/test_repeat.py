@@ -187,7 +187,9 @@ def test_a_repeat_with_unchanged_code_says_that(project: Home) -> None:
 def test_a_run_that_lives_is_stopped_first(project: Home) -> None:
     old = submit(project, "sh", "-c", "trap 'echo asked; exit 1' TERM; echo up; sleep 1000 & wait")
     project.until_logged(old, "up")
-    new = project.gofer("resubmit", "-Q", old).out.strip()
+    done = project.gofer("resubmit", old)
+    new = done.out.strip()
+    assert f"{old[-6:]} has not ended: it is stopped first" in done.err
     assert project.view(old)["state"] == "cancelled"
     assert project.log(old) == "up\nasked\n"
     project.until_logged(new, "up")

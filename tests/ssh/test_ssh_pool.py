@@ -69,6 +69,20 @@ def test_a_run_that_waits_says_why_from_any_folder(home: Home, tmp_path: Path) -
     home.gofer("abort", "--grace", "0s", third, *holding, cwd=tmp_path)
 
 
+def test_a_run_is_continued_on_the_machine_that_has_its_files(home: Home) -> None:
+    """Also when another machine has more room."""
+    first = home.submit("-c", "pool", "--wait", "sh", "-c", "hostname; cat ck; echo step >> ck")
+    host = host_of(home, first).split()[0]
+    held = [home.submit("-c", "pool", *HOLD) for _ in range(2)]
+    for run in held:
+        if host_of(home, run) != host:
+            home.gofer("abort", "--grace", "0s", run)
+    again = home.gofer("resubmit", "-Q", "--continue", first).out.strip()
+    home.gofer("wait", again)
+    assert home.log(again).split() == [host, "step"]
+    home.gofer("abort", "--grace", "0s", *held)
+
+
 def _nodes(home: Home) -> list[str]:
     return home.gofer("-c", "pool", "list", "nodes").out.splitlines()[1:]
 

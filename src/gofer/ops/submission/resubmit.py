@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from gofer.backends.base import Chooses
 from gofer.config.jobs import JobFlags
 from gofer.core.run_layout import git_key, stdin_key, times_key
 from gofer.core.states import State
@@ -81,6 +82,8 @@ def resubmit(
         ]
     living = [row for row in rows if not row.is_final and not (failed_only and row.kind == "group")]
     if living:
+        for row in living:
+            session.say(f"{row.short_id} has not ended: it is stopped first")
         _stop(session, living)
     return [
         _repeat(own, row, drawn, same_code) for own, row, drawn in zip(sessions, rows, drafts, strict=True)
@@ -215,16 +218,35 @@ def _continued(session: Session, row: RunRow, drawn: SubmissionDraft, failed_onl
     """The draft with the old run whose files the new one starts with."""
     if is_adopted(row):
         raise CheckFailed(f"gofer did not start {row.id}, and has none of its files")
+    record = _record_of(session, row)
+    drawn = _on_its_machine(session, row, record, drawn)
     if session.store(row.store).url != session.store(drawn.store).url:
         raise CheckFailed(
             f"the files of {row.id} are in {row.store}, and the target `{drawn.target}` keeps runs in "
             f"{drawn.store}",
             hint=f"`gofer extract {row.short_id} DIR` brings them here",
         )
-    array = _record_of(session, row).array
+    array = record.array
     rows = None if array is None else tuple(_indices(session, row, array, failed_only))
     earlier = RestoreFrom(run=row.group_id or row.id, rows=rows)
     return msgspec.structs.replace(drawn, restore_from=earlier)
+
+
+def _on_its_machine(
+    session: Session, row: RunRow, record: RunRecord, drawn: SubmissionDraft
+) -> SubmissionDraft:
+    """The draft on the machine that has the run's files, where each machine has a store of its own.
+
+    CheckFailed when that machine does not answer.
+    """
+    if drawn.target != record.target or drawn.placement == record.placement or not record.placement:
+        return drawn
+    if session.store_url_of(drawn.target, record.placement) != row.store or drawn.store == row.store:
+        return drawn
+    backend = session.backend(drawn.target, record.placement)
+    if isinstance(backend, Chooses):
+        backend.choose(drawn.layout)
+    return msgspec.structs.replace(drawn, store=row.store, placement=record.placement)
 
 
 def _kept_by_code(session: Session, row: RunRow, new: RunRow) -> tuple[str, ...]:
