@@ -61,6 +61,28 @@ def test_git_answers_in_the_run_as_in_the_folder(home: Home) -> None:
     assert not (home.root / "x" / "files").exists(), "the repository is no output of the run"
 
 
+def test_tox_gets_a_repository_where_the_build_asks_git(home: Home) -> None:
+    """tox starts commands and builds with few of its own variables, as this one does."""
+    repository(home)
+    (home.folder / "pyproject.toml").write_text(
+        '[project]\nname = "p"\ndynamic = ["version"]\n[build-system]\nrequires = ["setuptools-scm"]\n'
+    )
+    tox = home.root / "bin" / "tox"
+    tox.parent.mkdir()
+    tox.write_text('#!/bin/sh\nexec env -i PATH="$PATH" git describe --tags --long\n')
+    tox.chmod(0o755)
+    home.environ["PATH"] = f"{tox.parent}:{home.environ['PATH']}"
+    for words in (["tox", "-e", "py"], ["sh", "-c", "true && tox"]):
+        done = home.gofer("submit", "-f", *words)
+        assert done.out.startswith("v1.0-2-g")
+        assert "a small git repository goes along (`--with-git`), since tox hides" in done.err
+    done = home.gofer("submit", "--wait", "sh", "-c", "ls tox.ini; git describe", status=None)
+    assert (done.status, "tox hides" in done.err) == (128, False)
+    assert "`gofer submit --with-git` sends a small one along" in home.gofer("why", "last").out
+    (home.folder / "pyproject.toml").unlink()
+    assert "tox hides" not in home.gofer("submit", "--wait", "tox", status=None).err
+
+
 def test_without_a_repository_or_below_its_top_it_is_refused(home: Home) -> None:
     done = home.gofer("submit", "--with-git", "true", status=1)
     assert "to be the top of a git repository" in done.err

@@ -20,13 +20,28 @@ _UNREACHED = re.compile(
     r"|plm_rsh_agent|HYDU_sock_connect"
 )
 
+# git, setuptools-scm, GitPython and DVC in a folder without a repository.
+_NO_REPOSITORY = re.compile(
+    r"fatal: not a git repository|setuptools[-_]scm was unable to detect version|InvalidGitRepositoryError"
+    r"|you are not inside of a Git repository"
+)
+
 
 def advise(task: Task, place: NodePlace, lines: Sequence[str], built: Optional[str]) -> Optional[str]:
     """A sentence that says what to do; None when the lines have no known error. `built`: see
     `missing_packages`.
     """
     missing = missing_packages(lines[-_PACKAGE_LINES:], task.code, task.workdir, built)
-    return missing or _unreached(task.request.get("command_launcher"), place, lines)
+    launcher = task.request.get("command_launcher")
+    return missing or _unreached(launcher, place, lines) or _without_repository(task, lines[-_PACKAGE_LINES:])
+
+
+def _without_repository(task: Task, lines: Sequence[str]) -> Optional[str]:
+    """Advice for a command that asked git, where the code is from a repository that stayed behind."""
+    is_behind = task.origin.get("commit") and not task.origin.get("git")
+    if not is_behind or not any(_NO_REPOSITORY.search(line) for line in lines):
+        return None
+    return "the git repository stayed behind: `gofer submit --with-git` sends a small one along"
 
 
 def _unreached(launcher: Optional[str], place: NodePlace, lines: Sequence[str]) -> Optional[str]:

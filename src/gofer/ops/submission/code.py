@@ -125,8 +125,23 @@ def origin(taken: Snapshot, source: Source, use: ProjectUse) -> CodeOrigin:
     )
 
 
-def pack_repository(session: Session, folder: Path) -> bytes:
-    """The small git repository that `--with-git` sends; CheckFailed when the code is not a repository."""
+def pack_repository(session: Session, folder: Path, *, is_asked: bool = True) -> bytes | None:
+    """The small git repository that `--with-git` sends; CheckFailed when the code is not a repository.
+
+    Where nobody asked for it, that it goes along is said, and None is the answer when it cannot be had.
+    """
+    try:
+        packed = _pack_repository(session, folder)
+    except CheckFailed:
+        if is_asked:
+            raise
+        return None
+    if not is_asked:
+        session.say("a small git repository goes along (`--with-git`), since tox hides the project's version")
+    return packed
+
+
+def _pack_repository(session: Session, folder: Path) -> bytes:
     from gofer.snapshot.git import find_root
     from gofer.snapshot.minimal_repository import pack_repository as pack
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ _DESCRIBED = re.compile(r"(?P<tag>.+)-(?P<distance>\d+)-g(?P<node>[0-9a-f]+)")
 _TAG = re.compile(
     r"(?:[\w.-]*?[_-])?[vV]?(?P<version>\d+(?:\.\d+)*(?:[._-]?(?:a|b|rc|alpha|beta|post)\.?\d*)?)"
 )
+# `tox`, `python -m tox`, `.venv/bin/tox`, and the word in a shell's script; no `tox.ini` and no `tox/x.py`.
+_TOX = re.compile(r"(?:^|[\s;&|(/])tox(?=$|[\s;&|)])")
 _SCM = "SETUPTOOLS_SCM_PRETEND_VERSION"
 
 
@@ -34,6 +37,11 @@ def version_variables(folder: Path, *, commit: str | None, dirty: bool | None) -
         return {}
     version = _version(folder, commit, dirty=bool(dirty))
     return dict.fromkeys(names, version)
+
+
+def hides_variables(command: Sequence[str], variables: Mapping[str, str]) -> bool:
+    """Whether the command runs tox, which gives a build none of these variables."""
+    return bool(variables) and any(_TOX.search(word) for word in command)
 
 
 def _read_project(folder: Path) -> dict[str, Any] | None:

@@ -31,6 +31,7 @@ from gofer.ops.submission import (
     batch_script,
     code,
     entry_point,
+    git_version,
     gpu_oversight,
     image_use,
     left_out,
@@ -252,8 +253,12 @@ def _send_code(session: Session, drawn: SubmissionDraft) -> SentCode:
         project_use.name_left_behind(session, drawn.job, drawn.code_folder, use)
     linked = use.environments if sees_folder or has_packages else ()
     entry_point.check_included(drawn.job, drawn.code_folder, taken, linked)
-    git = code.pack_repository(session, drawn.code_folder) if drawn.with_git else None
-    origin = msgspec.structs.replace(code.origin(taken, source, use), git=git is not None)
+    origin = code.origin(taken, source, use)
+    if drawn.with_git or git_version.hides_variables(drawn.job.command, origin.versions):
+        git = code.pack_repository(session, drawn.code_folder, is_asked=drawn.with_git)
+    else:
+        git = None
+    origin = msgspec.structs.replace(origin, git=git is not None)
     return SentCode(taken.id, origin, taken.encode_times(), git)
 
 
