@@ -123,8 +123,8 @@ def test_a_machine_that_says_nothing_is_not_waited_for_without_end(
 
 def test_errors_say_what_mends_them(there: SshMachine, tmp_path: Path) -> None:
     cases = {
-        "no-such-host.invalid": "there is no such host",
-        "boxb": "the Python named for it is not there",
+        "no-such-host.invalid": "the host name is unknown",
+        "boxb": "the target's Python is not installed there",
     }
     for host, words in cases.items():
         with pytest.raises(Unreachable, match=words) as caught:
@@ -136,7 +136,7 @@ def test_an_old_python_is_refused_by_its_version(there: SshMachine) -> None:
     old = pythons("3.6", "3.7")
     if not old:
         pytest.skip("this machine has no Python older than 3.8")
-    with pytest.raises(Unreachable, match=r"has Python 3\.[67], and gofer needs 3.8"):
+    with pytest.raises(Unreachable, match=r"has Python 3\.[67], but gofer needs 3.8"):
         other(there, "boxa", python=str(old[0])).call("machine.facts")
 
 

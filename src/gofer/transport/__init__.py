@@ -1,1 +1,1 @@
-"""The only place that starts processes or opens connections on the laptop's side."""
+"""The only package on the laptop's side that starts processes and opens connections."""

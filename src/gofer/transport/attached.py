@@ -1,4 +1,4 @@
-"""Starts programs that a person watches: they have this process's terminal, or are told what to read."""
+"""Runs programs that a person watches: they have this process's terminal, or get fixed input."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from gofer.errors import GoferError, Interrupted
 def attend(
     argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None, told: str | None = None
 ) -> int:
-    """Run the program to its end and return its status; what it prints goes to stderr, since it is talk.
+    """Run the program to its end and return its status. Blocking. Its output goes to stderr, with gofer's
+    messages.
 
-    Its input is the terminal, or `told` and then nothing. GoferError when it cannot be started, Interrupted
-    when the time is up, after which it is gone.
+    Its input is the terminal, or the text `told`. Raises GoferError when the program cannot be started, and
+    Interrupted after `timeout_s`, when the program has been killed.
     """
     import subprocess
     import sys
@@ -31,7 +32,7 @@ def attend(
     except OSError as error:
         raise GoferError(
             f"cannot start `{argv[0]}`: {(error.strerror or str(error)).lower()}",
-            hint=f"is it installed? try `command -v {argv[0]}`",
+            hint=f"check that it is installed: `command -v {argv[0]}`",
         ) from error
     except subprocess.TimeoutExpired:
         raise Interrupted(f"`{argv[0]}` did not end within {timeout_s:g} s") from None

@@ -1,4 +1,7 @@
-"""What is run on a machine to have the agent there: a few lines of Python that every version reads."""
+"""The Python program that installs and starts the agent on a machine.
+
+It runs on every version of Python 3.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ import base64
 NEEDED = "needed"
 READY = "ready"
 
-# The greeting comes from the agent itself once it listens. An old Python says its version instead. The time
-# of the agent's folder says when it was last called: see gofer.core.prune.
+# `ready` comes from the agent itself when it can answer; a Python older than 3.8 reports its version instead.
+# `os.utime` refreshes the time of the agent's folder, which `prune` takes as the time of its last use.
 _PROGRAM = """
 import os, sys
 nonce, mark, folder = sys.argv[1:4]
@@ -53,7 +56,7 @@ serve(nonce + " ready")
 
 
 def command(python: str, folder: str, nonce: str) -> list[str]:
-    """The words to run there. Encoded, so that no shell on the way finds anything of its own in them."""
+    """The command line for the machine. The program is encoded, so that no shell on the way changes it."""
     from gofer.transport.bundle import mark
 
     encoded = base64.b64encode(_PROGRAM.encode()).decode("ascii")

@@ -1,6 +1,6 @@
-"""The agent as one file that can be sent to a machine with nothing but Python: its sources, zipped.
+"""The agent as one zip file of Python sources, for machines that have only Python.
 
-Python can also run the file itself: see gofer.node.zip_program.
+Python can also run the file itself; see gofer.node.zip_program.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 _GOFER = Path(__file__).resolve().parents[1]
-# The packages that run on nodes: standard library only, and nothing else of gofer.
+# The packages that run on nodes. They use only the standard library and each other.
 NODE_PACKAGES = ("core", "objects", "node", "queue", "remote")
 _MARK_LENGTH = 16
-# The one file that the mark does not cover. Pythons before 3.8 do not run archives with a comment.
+# The name of a file in the zip that holds the mark; the mark does not cover this file. It is a file and not
+# the zip's comment, because Pythons before 3.8 do not run archives with a comment.
 MARK = "mark"
-# Read by every Python there is, so that one that is too old says so.
+# In the syntax of every Python, so that an old Python can print the error.
 _MAIN = b"""import sys
 if sys.version_info < (3, 8):
     sys.exit("gofer: this node has Python %d.%d; gofer needs 3.8 or later" % sys.version_info[:2])
@@ -27,7 +28,7 @@ main()
 
 
 class Bundle(NamedTuple):
-    """`mark` names the contents: the same sources have the same mark, on whatever machine."""
+    """The agent. `mark` is a hash of the contents: the same sources have the same mark on every machine."""
 
     mark: str
     data: bytes
@@ -35,7 +36,7 @@ class Bundle(NamedTuple):
 
 @cache
 def mark() -> str:
-    """The mark of this gofer's agent."""
+    """The mark of the agent of this gofer."""
     digest = hashlib.sha256()
     for name, content in _sources():
         digest.update(f"{name}\0{len(content)}\0".encode())
@@ -44,8 +45,8 @@ def mark() -> str:
 
 
 def bundle() -> Bundle:
-    """A zip file with the packages of the node side, a `gofer` that holds nothing else, and the mark."""
-    import zipfile  # only when a machine does not have the agent yet
+    """A zip file with the packages of the node side, an otherwise empty `gofer` package, and the mark."""
+    import zipfile  # slow to load, and needed only when a machine does not have the agent yet
 
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -1,4 +1,4 @@
-"""Give this process up for another program."""
+"""Replaces this process by another program."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gofer.errors import GoferError
 
 
 def become(argv: Sequence[str]) -> NoReturn:
-    """Run the program in place of this one: it has the terminal, and its exit status is ours.
+    """Replace this process by the program, which gets the terminal; its exit status becomes ours.
 
-    Call it when nothing is left to close. GoferError when there is no such program.
+    Call it when nothing is left to close. Raises GoferError when the program cannot be started.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -22,5 +22,5 @@ def become(argv: Sequence[str]) -> NoReturn:
     except OSError as error:
         raise GoferError(
             f"cannot run `{argv[0]}`: {(error.strerror or str(error)).lower()}",
-            hint=f"is `{argv[0]}` installed, and in a folder of `PATH`?",
+            hint=f"check that `{argv[0]}` is installed and in a folder of `PATH`",
         ) from error

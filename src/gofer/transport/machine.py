@@ -1,7 +1,6 @@
-"""A machine that can be asked to do something: this one, or one at the other end of a line.
+"""A machine on which gofer calls verbs: this machine, or another machine over SSH.
 
-What can be asked are the verbs of gofer.remote.verbs. A backend or a store that speaks to a machine works
-the same wherever that machine is.
+The verbs are those of gofer.remote.verbs. Backends and stores use a Machine in the same way wherever it is.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class RemoteFailure(BackendError):
-    """The machine was asked and something went wrong there; `kind` is the error's own name."""
+    """A verb failed on the machine; `kind` is the class name of the exception there."""
 
     def __init__(self, machine: str, verb: str, error: dict[str, Any]) -> None:
         super().__init__(f"{machine}: {error['words']}")
@@ -26,25 +25,25 @@ class RemoteFailure(BackendError):
 
 
 class Machine(Protocol):
-    """One machine. Calls block, one at a time; any thread may make them."""
+    """One machine. Calls block and run one at a time; any thread may call."""
 
     @property
     def name(self) -> str:
-        """For messages: `this machine`, or what ssh was told."""
+        """The name for messages: `this machine`, or the host for ssh."""
 
     def call(self, verb: str, data: bytes = b"", *, wait_s: float = 60.0, **arguments: Any) -> Answer:
-        """Have a verb done. RemoteFailure with what went wrong there.
+        """Call a verb. RemoteFailure when the verb fails there, Unreachable when the machine does not answer.
 
-        Unreachable when the machine did not answer, and then it may have done it all the same: whoever asks
-        for something that must not happen twice looks first whether it did.
+        After Unreachable, the verb may have been carried out. A caller whose request must not happen twice
+        first checks whether it has happened.
         """
 
     def close(self) -> None:
-        """Hang up. A later call connects again."""
+        """Close the connection. A later call connects again."""
 
 
 class ProgramResult(NamedTuple):
-    """How a program ended on a machine; `status` is None for one that took too long and was ended."""
+    """How a program ended on a machine; `status` is None for a program that took too long and was killed."""
 
     status: int | None
     output: str
@@ -52,7 +51,7 @@ class ProgramResult(NamedTuple):
 
 
 class LocalMachine:
-    """This machine: the verbs are done in this process."""
+    """This machine: verbs run in this process."""
 
     name = "this machine"
 
@@ -66,7 +65,7 @@ class LocalMachine:
             raise RemoteFailure(self.name, verb, describe(error)) from error
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to do."""
 
 
 def run(
@@ -77,9 +76,9 @@ def run(
     env: dict[str, str] | None = None,
     timeout_s: float = 60.0,
 ) -> ProgramResult:
-    """Run a program there to its end; whatever status it ends with is the caller's to judge.
+    """Run a program on the machine to its end. Any exit status is returned; the caller decides what it means.
 
-    RemoteFailure (kind `FileNotFoundError`) when there is no such program.
+    Raises RemoteFailure (kind `FileNotFoundError`) when there is no such program.
     """
     done = machine.call(
         "machine.run", stdin, wait_s=timeout_s + 15.0, argv=argv, env=env, timeout_s=timeout_s

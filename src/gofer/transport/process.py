@@ -1,6 +1,6 @@
-"""Starts programs on this machine: argv lists, no shell, always with a time limit.
+"""Starts programs on this machine, from a list of arguments, without a shell, always with a time limit.
 
-Nothing here knows what the programs are for.
+This module does not know what the programs are for.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Finished(NamedTuple):
-    """How a program ended; a negative status is the signal that killed it."""
+    """How a program ended; a negative status is the number of the signal that killed it."""
 
     status: int
     stdout: bytes
@@ -28,14 +28,14 @@ class Finished(NamedTuple):
 
 
 class RunningProgram:
-    """A started program. Leaving the `with` block kills and reaps what has not finished."""
+    """A started program. Leaving the `with` block kills and reaps a program that has not ended."""
 
     def __init__(self, argv: Sequence[str], process: subprocess.Popen[bytes]) -> None:
         self._argv = argv
         self._process = process
 
     def finish(self, *, timeout_s: float) -> Finished:
-        """Wait for the end. Interrupted, and the program killed, when the time is up."""
+        """Wait for the end. Blocking. After `timeout_s`, kills the program and raises Interrupted."""
         import subprocess
 
         try:
@@ -46,7 +46,7 @@ class RunningProgram:
         return Finished(self._process.returncode, stdout, stderr)
 
     def kill(self) -> None:
-        """End and reap the program; nothing happens when it has ended."""
+        """Kill and reap the program. Does nothing when it has ended."""
         if self._process.returncode is None:
             self._process.kill()
             self._process.communicate()
@@ -63,9 +63,9 @@ class RunningProgram:
 def start(
     argv: Sequence[str], *, cwd: Folder | None = None, env: Mapping[str, str] | None = None
 ) -> RunningProgram:
-    """Start a program without waiting, its input closed; GoferError when it cannot be started.
+    """Start a program with closed input and return at once; GoferError when it cannot be started.
 
-    Output beyond what a pipe holds makes the program wait until `finish` is called.
+    A program that fills a pipe with output waits until `finish` reads it.
     """
     import subprocess  # slow to load, and most commands start nothing
 
@@ -81,7 +81,7 @@ def start(
     except OSError as error:
         reason = error.strerror or str(error)
         raise GoferError(
-            f"cannot start `{argv[0]}`: {reason}", hint=f"is it installed? try `command -v {argv[0]}`"
+            f"cannot start `{argv[0]}`: {reason}", hint=f"check that it is installed: `command -v {argv[0]}`"
         ) from error
     return RunningProgram(argv, process)
 
@@ -89,6 +89,6 @@ def start(
 def run(
     argv: Sequence[str], *, timeout_s: float, cwd: Folder | None = None, env: Mapping[str, str] | None = None
 ) -> Finished:
-    """Start a program and wait for its end; whatever status it ends with is the caller's to judge."""
+    """Run a program to its end. Blocking. Any exit status is returned; the caller decides what it means."""
     with start(argv, cwd=cwd, env=env) as running:
         return running.finish(timeout_s=timeout_s)

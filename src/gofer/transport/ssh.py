@@ -1,8 +1,8 @@
-"""A machine at the other end of an SSH connection, through the user's own `ssh`.
+"""A machine reached over SSH, by the user's own `ssh`.
 
-What a person set up for `ssh HOST` (keys, jump hosts, names in ~/.ssh/config, known hosts) holds here too.
-Connections are shared with other gofer commands for a minute, so that each costs one round trip. The agent is
-sent when the machine does not have it; what a login prints before that is passed over.
+The user's settings for `ssh HOST` apply: keys, jump hosts, names in ~/.ssh/config, known hosts. Commands of
+gofer share a connection for a minute after its last use, so that most of them need one round trip. gofer
+installs the agent when the machine does not have it. Whatever a login prints before the agent is ignored.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _GREETING_S = 60.0
 _KEEP_S = 60
 _MOST_NOISE = 4 << 20
 _PIECE = 1 << 18
-# A socket's path is at most 107 bytes, of which the name takes 40 and what ssh adds while it connects 17.
+# The path of a socket has at most 107 bytes. The name takes 40, and ssh adds 17 while it connects.
 _LONGEST_RUNTIME = 40
 
 
 class Login(NamedTuple):
-    """How to reach a machine: what `ssh` is told, and the Python to use there."""
+    """How to reach a machine: the host for `ssh`, the Python to run there, and gofer's folder there."""
 
     host: str
     python: str = "python3"
@@ -45,9 +45,9 @@ class Login(NamedTuple):
 
 
 def sockets_folder(environ: Mapping[str, str]) -> Path:
-    """Where shared connections are kept: a folder of this user's alone, with a short name.
+    """The folder for the sockets of shared connections: accessible to this user only, with a short path.
 
-    CheckFailed when somebody else has taken that name.
+    Raises CheckFailed when another user has made a folder of that name.
     """
     runtime = environ.get("XDG_RUNTIME_DIR", "")
     if runtime and os.access(runtime, os.W_OK) and len(runtime) <= _LONGEST_RUNTIME:
@@ -58,13 +58,13 @@ def sockets_folder(environ: Mapping[str, str]) -> Path:
     held = folder.lstat()
     if held.st_uid != os.getuid() or held.st_mode & 0o077 or not stat.S_ISDIR(held.st_mode):
         raise CheckFailed(
-            f"{folder} is not a folder of yours alone", hint="set `XDG_RUNTIME_DIR` to one that is"
+            f"{folder} can be used by other users", hint="set `XDG_RUNTIME_DIR` to a private folder"
         )
     return folder
 
 
 class SshMachine:
-    """The machine that `ssh HOST` reaches."""
+    """The machine that `ssh HOST` reaches. Calls block; any thread may call."""
 
     def __init__(self, login: Login, *, sockets: Path) -> None:
         self._login = login
@@ -79,13 +79,13 @@ class SshMachine:
     def call(self, verb: str, data: bytes = b"", *, wait_s: float = 60.0, **arguments: Any) -> Answer:
         with self._lock:
             if self._line is not None and not self._line.is_open:
-                self.close()  # it was cut while nobody used it
+                self.close()  # the connection was lost while it was idle
             line = self._line or self._connect()
             self._line = line
             try:
                 header, found = line.ask({"verb": verb, "arguments": arguments}, data, wait_s)
             except BaseException:
-                # An answer that was not read would be taken for that to the next question.
+                # Otherwise the unread answer would be taken for the answer to the next call.
                 self.close()
                 raise
         from gofer.remote.answer import Answer
@@ -112,7 +112,7 @@ class SshMachine:
 
 
 def ssh_argv(host: str, sockets: Path) -> list[str]:
-    """How `ssh` is called: nothing is asked on a terminal, and connections are shared."""
+    """The `ssh` command: it never asks questions on a terminal, and it shares connections."""
     options = {
         "BatchMode": "yes",
         "ConnectTimeout": str(_CONNECT_S),
@@ -130,14 +130,17 @@ _reached: dict[Login, SshMachine] = {}
 
 
 def reach(login: Login) -> SshMachine:
-    """The machine, the same object for the same login within the process, so that its line is shared."""
+    """The machine of a login.
+
+    The same login gives the same object, so that the process uses one connection.
+    """
     if login not in _reached:
         _reached[login] = SshMachine(login, sockets=sockets_folder(os.environ))
     return _reached[login]
 
 
 class _Line:
-    """One `ssh` process and the frames that go through it."""
+    """One `ssh` process, and the messages that go through it."""
 
     def __init__(self, login: Login, sockets: Path) -> None:
         import shlex
@@ -148,7 +151,7 @@ class _Line:
 
         self._login = login
         self._nonce = os.urandom(12).hex()
-        # A file, since a shared connection that stays in the background would hold a pipe open.
+        # A file, not a pipe: the shared connection stays in the background and would keep the pipe open.
         self._complaints: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115
         command = bootstrap.command(login.python, login.folder, self._nonce)
         try:
@@ -157,17 +160,17 @@ class _Line:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._complaints,
-                start_new_session=True,  # Ctrl-C is for gofer, which decides what becomes of the line
+                start_new_session=True,  # Ctrl-C must reach only gofer, which may still need the connection
                 bufsize=0,
             )
         except OSError as error:
             raise Unreachable(
-                f"`ssh` cannot be started: {error.strerror}", hint="install OpenSSH's client"
+                f"`ssh` cannot be started: {error.strerror}", hint="install the OpenSSH client"
             ) from error
         self._held = b""
 
     def greet(self) -> None:
-        """Until the agent over there says that it listens; it is sent when it is missing."""
+        """Wait until the agent answers, and send the agent if the machine does not have it."""
         from gofer.transport import bootstrap
 
         deadline = time.monotonic() + _GREETING_S
@@ -180,13 +183,13 @@ class _Line:
             word = self._await_word(deadline)
         if word != bootstrap.READY:
             raise Unreachable(
-                f"{self._login.host} has Python {word}, and gofer needs 3.8 or newer there",
-                hint="name a newer one in the target: `python: /path/to/python3`",
+                f"{self._login.host} has Python {word}, but gofer needs 3.8 or newer",
+                hint="set a newer Python in the target: `python: /path/to/python3`",
             )
 
     @property
     def is_open(self) -> bool:
-        """False once its `ssh` has ended; one that will be cut with the next word is open still."""
+        """Whether `ssh` still runs. A connection that fails on its next use counts as open."""
         return self._process.poll() is None
 
     def ask(self, header: dict[str, Any], data: bytes, wait_s: float) -> tuple[dict[str, Any], bytes]:
@@ -196,7 +199,7 @@ class _Line:
         return answer, self._read_bytes(answer["size"], deadline)
 
     def close(self) -> None:
-        """End this `ssh`; the agent over there sees the end of its input and leaves."""
+        """End this `ssh`; the agent on the machine then reads the end of its input and exits."""
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()
@@ -206,7 +209,7 @@ class _Line:
         self._complaints.close()
 
     def _await_word(self, deadline: float) -> str:
-        """What follows the nonce on its line; what comes before is what the login had to say."""
+        """The word after the nonce. Lines before it are output of the login and are ignored."""
         passed = 0
         while True:
             line = self._read_line(deadline)
@@ -215,8 +218,8 @@ class _Line:
                 return line.rpartition(self._nonce.encode())[2].decode("ascii", "replace").strip()
             if passed > _MOST_NOISE:
                 raise Unreachable(
-                    f"the login on {self._login.host} prints without end",
-                    hint=f"see what `ssh {self._login.host} true` prints; ~/.bashrc there should be silent",
+                    f"the login on {self._login.host} prints too much",
+                    hint=f"run `ssh {self._login.host} true`; ~/.bashrc there should print nothing",
                 )
 
     def _read_line(self, deadline: float) -> bytes:
@@ -240,7 +243,7 @@ class _Line:
         assert stream is not None
         if not select.select([stream], [], [], max(0.0, deadline - time.monotonic()))[0]:
             raise Unreachable(
-                f"{self._login.host} did not answer in time", hint=f"`ssh {self._login.host} true`"
+                f"{self._login.host} did not answer in time", hint=f"try `ssh {self._login.host} true`"
             )
         data = os.read(stream.fileno(), _PIECE)
         if not data:
@@ -254,7 +257,9 @@ class _Line:
         os.set_blocking(stream.fileno(), False)
         while view:
             if not select.select([], [stream], [], max(0.0, deadline - time.monotonic()))[1]:
-                raise Unreachable(f"{self._login.host} takes no data", hint=f"`ssh {self._login.host} true`")
+                raise Unreachable(
+                    f"{self._login.host} does not read the request", hint=f"try `ssh {self._login.host} true`"
+                )
             try:
                 view = view[os.write(stream.fileno(), view) :]
             except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""A program on another machine, with the person's own terminal or pipes."""
+"""The command line for a program on another machine that uses the user's own terminal or pipes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from gofer.transport.ssh import Login, sockets_folder, ssh_argv
 
 
 def shell_argv(login: Login, words: Sequence[str], *, terminal: bool) -> list[str]:
-    """The `ssh` that runs `words` there, word for word, over the shared connection; its status is theirs."""
+    """The `ssh` command that runs `words` there unchanged, over the shared connection; exits as they do."""
     program, _, *rest = ssh_argv(login.host, sockets_folder(os.environ))
     return [program, "-tt" if terminal else "-T", *rest, quote_command(words)]

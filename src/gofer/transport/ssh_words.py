@@ -1,20 +1,20 @@
-"""From what `ssh` complained about to one line that says what is wrong and what mends it. Pure."""
+"""Turns the error output of `ssh` into one line with the cause and a hint. Pure."""
 
 from __future__ import annotations
 
 from gofer.errors import Unreachable
 
-# What ssh says, what it means, and the command that mends it.
+# A part of ssh's message, what it means, and the command that helps. The first match wins.
 _CAUSES = (
     (
         "Host key verification failed",
-        "its host key is not known here, or has changed",
-        "`ssh {host}` once, and compare the fingerprint",
+        "its host key is not known on this machine, or has changed",
+        "run `ssh {host}` once, and compare the fingerprint",
     ),
     (
         "REMOTE HOST IDENTIFICATION HAS CHANGED",
         "its host key has changed",
-        "ask who runs it whether that is right; then `ssh-keygen -R {host}`",
+        "ask its administrator whether the change is right; then `ssh-keygen -R {host}`",
     ),
     (
         "Permission denied",
@@ -24,40 +24,40 @@ _CAUSES = (
     (
         "Too many authentication failures",
         "it was offered too many keys",
-        "set `IdentityFile` for it in ~/.ssh/config",
+        "set `IdentityFile` for {host} in ~/.ssh/config",
     ),
-    ("Could not resolve hostname", "there is no such host", "check the name; `ssh {host}` should work"),
-    ("Connection refused", "nothing listens there", "is it up? `ssh {host}`"),
-    ("No route to host", "there is no way to it", "is it up, and are you on its network? `ssh {host}`"),
-    ("Network is unreachable", "there is no way to it", "are you on its network? `ssh {host}`"),
-    ("Connection timed out", "it did not answer", "is it up, and are you on its network? `ssh {host}`"),
-    ("timed out", "it did not answer", "is it up, and are you on its network? `ssh {host}`"),
+    ("Could not resolve hostname", "the host name is unknown", "check the name; `ssh {host}` should work"),
+    ("Connection refused", "no SSH server listens there", "check that it is up: `ssh {host}`"),
+    ("No route to host", "no network leads to it", "check that it is up, and your network: `ssh {host}`"),
+    ("Network is unreachable", "no network leads to it", "check your network: `ssh {host}`"),
+    ("Connection timed out", "it did not answer", "check that it is up, and your network: `ssh {host}`"),
+    ("timed out", "it did not answer", "check that it is up, and your network: `ssh {host}`"),
     (
         "command not found",
-        "the Python named for it is not there",
-        "name one in the target: `python: /path/to/python3`",
+        "the target's Python is not installed there",
+        "set another one in the target: `python: /path/to/python3`",
     ),
     (
         "No such file or directory",
-        "the Python named for it is not there",
-        "name one in the target: `python: /path/to/python3`",
+        "the target's Python is not installed there",
+        "set another one in the target: `python: /path/to/python3`",
     ),
-    ("Connection closed", "it closed the connection", "`ssh {host}`"),
-    ("Connection reset", "the connection was cut", "`ssh {host}`"),
-    ("Broken pipe", "the connection was cut", "`ssh {host}`"),
+    ("Connection closed", "it closed the connection", "try `ssh {host}`"),
+    ("Connection reset", "the connection was lost", "try `ssh {host}`"),
+    ("Broken pipe", "the connection was lost", "try `ssh {host}`"),
 )
 _CUT = 255
 
 
 def explain(host: str, status: int, complaints: str) -> Unreachable:
-    """The error for an `ssh` that ended before its answer."""
+    """The error for an `ssh` that ended without an answer."""
     for words, meaning, mend in _CAUSES:
         if words in complaints:
             return Unreachable(f"{host} cannot be reached: {meaning}", hint=mend.format(host=host))
     last = next((line.strip() for line in reversed(complaints.splitlines()) if line.strip()), "")
-    told = f": {last}" if last else ""
+    shown = f": {last}" if last else ""
     if status == _CUT or status < 0:
-        return Unreachable(f"the connection to {host} was cut{told}", hint=f"`ssh {host}` should work")
+        return Unreachable(f"the connection to {host} was lost{shown}", hint=f"`ssh {host}` should work")
     return Unreachable(
-        f"the agent on {host} ended with status {status}{told}", hint=f"`ssh {host} python3 -V`"
+        f"the agent on {host} ended with status {status}{shown}", hint=f"try `ssh {host} python3 -V`"
     )

@@ -120,7 +120,7 @@ def test_a_service_that_fails_is_named_when_the_others_know_nothing(room: Room) 
     finally:
         room.azure.admin("DELETE", "/faults")
     assert "was not asked" not in found.err
-    assert "warning: the service of `other` was not asked: whoever is signed in may not do this" in lost
+    assert "warning: the service of `other` was not asked: the login has no right to do this" in lost
     assert "the service of `cpu` knows no such job" in lost
 
 

@@ -67,7 +67,7 @@ def test_a_code_and_then_commands_without_one(desk: Home, azure: Azure) -> None:
         login = look(desk, status=1)
     finally:
         azure.admin("POST", "/identity", {"signed_out": False})
-    assert login["detail"] == "the login by device code of the profile `work` has run out"
+    assert login["detail"] == "the login by device code of the profile `work` has expired"
     assert login["hint"] == "`gofer login --profile work --device-code`"
     kept = [path for path in (desk.engine / "azure").rglob("*.json") if "RefreshToken" in path.read_text()]
     assert [stat.S_IMODE(path.stat().st_mode) for path in kept] == [0o600]

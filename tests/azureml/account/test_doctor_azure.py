@@ -200,7 +200,7 @@ def test_az_that_reaches_nobody(room: Room, tmp_path: Path) -> None:
     room.desk.gofer("login", env=without_principal(room))
     az.set(offline=True)
     is_wrong(
-        room.look(env=without_principal(room)), "login", "cannot reach the service that signs", "network"
+        room.look(env=without_principal(room)), "login", "cannot reach the login service", "network"
     )
 
 
@@ -231,7 +231,7 @@ def test_extensions_that_are_not_there_are_not_needed(room: Room, tmp_path: Path
 
 def test_a_principal_with_a_wrong_secret(room: Room) -> None:
     found = room.look(env={"AZURE_CLIENT_SECRET": "wrong-dummy-secret"})
-    is_wrong(found, "login", "is not let in (AADSTS7000215)", "AZURE_CLIENT_ID")
+    is_wrong(found, "login", "is refused (AADSTS7000215)", "AZURE_CLIENT_ID")
     assert "wrong-dummy-secret" not in json.dumps(found)
 
 
@@ -334,14 +334,14 @@ def test_a_workspace_that_one_may_not_see(room: Room) -> None:
     is_wrong(
         found,
         "target eus",
-        "lacks `Microsoft.MachineLearningServices/workspaces/read`",
+        "lacks the right `Microsoft.MachineLearningServices/workspaces/read`",
         "AzureML Data Scientist",
     )
 
 
 def test_a_login_that_the_service_does_not_take(room: Room) -> None:
     room.azure.fault("status", "^/subscriptions\\?", status=401, count=2)
-    is_wrong(room.look("eus"), "target eus", "Azure does not take the login", "`gofer login`")
+    is_wrong(room.look("eus"), "target eus", "Azure refuses the login", "`gofer login`")
 
 
 def test_singularity_and_its_quota(room: Room) -> None:
@@ -395,14 +395,14 @@ def test_a_sas_that_lacks_a_permission(room: Room, permissions: str, lacking: st
     found = room.look("eus")
     letter = {"read": "r", "write": "w", "delete": "d", "list": "l"}[lacking]
     words = f"its SAS lacks the permission `{lacking}` (`{letter}`)"
-    is_wrong(found, f"store blob {lacking}", words, "`gofer secret set blob-sas` takes another")
+    is_wrong(found, f"store blob {lacking}", words, "set another with `gofer secret set blob-sas`")
 
 
 def test_a_sas_that_has_expired(room: Room) -> None:
     room.write(AML, hours=-2)
     found = room.look("eus")
     is_wrong(found, "store blob sas", "expired 2h00m ago", "another `sas`")
-    is_wrong(found, "store blob list", "its SAS expired at", "`gofer secret set blob-sas` takes another")
+    is_wrong(found, "store blob list", "its SAS expired at", "set another with `gofer secret set blob-sas`")
 
 
 def test_a_store_that_runs_only_read_may_lack_the_right_to_write(room: Room) -> None:

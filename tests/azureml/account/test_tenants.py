@@ -222,7 +222,7 @@ def test_a_profile_of_a_target_goes_before_the_choice_and_after_the_variable(roo
     assert room.folders() == {("company", room.azure.base)}
     forced = {"GOFER_AZURE_PROFILE": "company"}
     wrong = room.desk.gofer("list", "jobs", "--server", "-c", "theirs", env=forced, status=1)
-    assert "Azure does not take the login of the profile `company` for GET" in wrong.err
+    assert "Azure refuses the login of the profile `company` for GET" in wrong.err
     assert "hint: `gofer login --profile company`" in wrong.err
     room.write((", profile: company", ""))
     wrong = room.desk.gofer("list", "jobs", "--server", "-c", "ours", status=1)

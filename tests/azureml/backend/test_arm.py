@@ -117,7 +117,7 @@ def test_a_server_that_asks_to_wait_is_waited_for(client: Client) -> None:
 def test_a_server_that_asks_for_an_hour_is_not(client: Client) -> None:
     client.server.replies = [Reply(429, headers={"Retry-After": "3600"})]
     kind, message, _ = client.run("tell(lambda: arm.get('/x'))")
-    assert kind == "Unreachable" and "asks to wait 3600 s" in message
+    assert kind == "Unreachable" and "asks to wait for 3600 s" in message
     assert len(client.server.heard) == 1
 
 
@@ -167,7 +167,7 @@ def test_a_redirect_does_not_take_the_token_to_another_host(client: Client, tmp_
 def test_a_listing_does_not_go_on_at_another_address(client: Client, tmp_path: Path) -> None:
     client.server.replies = [Reply(body={"value": [{}], "nextLink": "https://127.0.0.1:1/steal"})]
     kind, message, _ = client.run("tell(lambda: list(arm.pages('/x')))")
-    assert kind == "Unreachable" and "another address" in message
+    assert kind == "Unreachable" and "on another host" in message
 
 
 def test_pages(client: Client) -> None:
@@ -180,7 +180,7 @@ def test_pages(client: Client) -> None:
 def test_a_page_that_is_cut_short_is_no_page(client: Client) -> None:
     client.server.replies = [Reply(body=b'{"value": [1, 2')]
     kind, message, _ = client.run("tell(lambda: list(arm.pages('/x')))")
-    assert kind == "Unreachable" and "cut short" in message
+    assert kind == "Unreachable" and "the answer is incomplete" in message
 
 
 def test_a_token_that_is_not_taken_is_asked_for_anew_once(client: Client) -> None:
@@ -206,7 +206,7 @@ def test_what_a_refusal_says(client: Client) -> None:
     client.server.replies = [Reply(403, {"error": {"code": "AuthorizationFailed", "message": words}})]
     kind, message, hint = client.run("tell(lambda: arm.put('/x', '1', {}))")
     assert kind == "CredentialError"
-    assert "lacks `Microsoft.MachineLearningServices/workspaces/jobs/write` on /subscriptions/s" in message
+    assert "lacks the right `Microsoft.MachineLearningServices/workspaces/jobs/write` on /subscriptions/s" in message
     assert "AzureML Data Scientist" in hint
     error = {"code": "UserError", "message": "No such\ncompute.", "innerError": {"code": "ComputeNotFound"}}
     client.server.replies = [Reply(400, {"error": error})]

@@ -77,7 +77,7 @@ def test_a_service_principal(person: Person) -> None:
 
 def test_a_secret_that_is_wrong(person: Person) -> None:
     said = person.run(ASK, AZURE_CLIENT_SECRET="dummy-wrong")
-    assert said.startswith("CredentialError the service principal") and "AADSTS7000215" in said
+    assert said.startswith("CredentialError the login of the service principal") and "AADSTS7000215" in said
     assert "dummy-wrong" not in said
 
 
@@ -88,7 +88,7 @@ def test_a_principal_that_another_service_vouches_for(person: Person) -> None:
     assert person.run(ASK).startswith(f"GoferError `{voucher}` cannot be read: ")
     voucher.write_text("dummy-of-somebody-else\n")
     said = person.run(ASK)
-    assert said.startswith("CredentialError the service principal") and "AADSTS700211" in said
+    assert said.startswith("CredentialError the login of the service principal") and "AADSTS700211" in said
     assert "dummy-of-somebody-else" not in said
     voucher.write_text(f"{VOUCHER}\n")
     assert person.run(ASK).startswith("principal ") and person.run(ASK).endswith(" 1")
@@ -138,7 +138,7 @@ def test_a_service_that_stumbles_is_asked_again(person: Person, azure: Azure) ->
 
 def test_a_secret_is_not_sent_without_encryption(person: Person) -> None:
     told = person.run("AzureCredential(folder, authority='http://127.0.0.1:1').token(cloud.scope)")
-    assert told == "CredentialError `127.0.0.1:1` would be sent a secret without encryption"
+    assert told == "CredentialError the secret would be sent to `127.0.0.1:1` without encryption"
 
 
 def test_a_managed_identity(person: Person, azure: Azure) -> None:
@@ -195,7 +195,7 @@ def test_clouds_by_name(person: Person) -> None:
         "https://management.chinacloudapi.cn",
     ]
     told = person.run("find_cloud(in_cloud('moon', os.environ), folder)")
-    assert "there is no Azure cloud called `moon`" in told
+    assert "gofer does not know an Azure cloud `moon`" in told
 
 
 def test_the_cloud_that_az_is_in(person: Person) -> None:

@@ -146,7 +146,7 @@ def test_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_az_that_says_something_else(tmp_path: Path, around: dict[str, str]) -> None:
     (tmp_path / "bin" / "az").write_text("#!/bin/sh\necho hello\n")
-    with pytest.raises(CredentialError, match="something else than a token"):
+    with pytest.raises(CredentialError, match="something other than a token"):
         credential_of(tmp_path, around).token(SCOPE)
 
 

@@ -1,1 +1,1 @@
-"""Azure over HTTPS: which cloud, who asks, and the requests. Knows nothing of runs."""
+"""Azure over HTTPS: the addresses of a cloud, logins, and requests. This package knows nothing of runs."""

@@ -1,6 +1,7 @@
-"""A thin client of Azure Resource Manager, and of the services beside it, on azure-core's pipeline.
+"""A small client of Azure Resource Manager and of related services, on azure-core's pipeline.
 
-Plain JSON in and out. Requests are retried where that may help; all of gofer's may be made twice.
+Takes and returns plain JSON. Requests are retried after temporary failures, so every request must be one that
+may be sent twice.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ _MOST_PAGES = 1000
 
 
 class Patience(NamedTuple):
-    """How long a service is waited for: tries after the first, waits in between, the longest Retry-After."""
+    """How long to wait for a service: the number of retries, the pauses between them, the longest
+    Retry-After.
+    """
 
     tries: int = 5
     first_s: float = 0.4
@@ -39,7 +42,10 @@ class Patience(NamedTuple):
 
 
 class Arm:
-    """One cloud, asked by one credential. Asks nobody before the first call; any thread may call."""
+    """A client for one cloud with one credential.
+
+    Connects on the first call; any thread may call. Blocking.
+    """
 
     def __init__(
         self, cloud: Cloud, credential: AzureCredential, *, patience: Patience | None = None
@@ -52,11 +58,11 @@ class Arm:
         self._lock = threading.Lock()
 
     def get(self, path: str, api: str = "", **query: str) -> Json:
-        """The resource; ResourceNotFound when there is none. `path` is one of ARM, or a whole address."""
+        """The resource; ResourceNotFound when there is none. `path` is a path of ARM, or a complete URL."""
         return self._call("GET", self._url(path, api, query))
 
     def find(self, path: str, api: str = "", **query: str) -> Json | None:
-        """As `get`; None when there is none."""
+        """As `get`, but None when there is no such resource."""
         try:
             return self.get(path, api, **query)
         except ResourceNotFound:
@@ -71,30 +77,31 @@ class Arm:
         headers: Mapping[str, str] | None = None,
         **query: str,
     ) -> Json:
-        """Make or change. Rejected when the service will not have it."""
+        """Create or change a resource. RequestRejected when the service refuses."""
         return self._call("PUT", self._url(path, api, query), body, headers)
 
     def post(self, path: str, api: str = "", body: Mapping[str, Any] | None = None, **query: str) -> Json:
-        """Have something done that may be done twice."""
+        """Run an action that may be run twice; return its answer."""
         return self._call("POST", self._url(path, api, query), body)
 
     def pages(self, path: str, api: str = "", *, method: str = "GET", **query: str) -> Iterator[list[Json]]:
-        """The parts of a listing as they come; no more is asked for than is taken."""
+        """The pages of a listing. A page is fetched only when the caller asks for it."""
         url = self._url(path, api, query)
         for _ in range(_MOST_PAGES):
-            said = self._call(method, url)
-            rows = said.get("value") if "value" in said else said.get("nodes")
+            answer = self._call(method, url)
+            rows = answer.get("value") if "value" in answer else answer.get("nodes")
             if not isinstance(rows, list):
-                raise Unreachable(f"{_named(method, url)}: the answer is no listing")
+                raise Unreachable(f"{_named(method, url)}: the answer is not a listing")
             yield rows
-            following = said.get("nextLink")
+            following = answer.get("nextLink")
             if not following:
                 return
+            # Do not follow: the request to another host would carry the token.
             if urlsplit(following)[:2] != urlsplit(url)[:2]:
-                raise Unreachable(f"{_named(method, url)}: the listing goes on at another address")
+                raise Unreachable(f"{_named(method, url)}: the listing continues on another host")
             url = following
 
-    # -- within
+    # -- private
 
     def _url(self, path: str, api: str, query: Mapping[str, str]) -> str:
         base = path if "://" in path else self.cloud.arm + quote(path, safe="/:$-_.~()")
@@ -110,7 +117,8 @@ class Arm:
     ) -> Json:
         answer = self._send(method, url, body, headers)
         if answer.status_code == 401:
-            # It may have been revoked, or be that of a clock that was wrong: once more with a new one.
+            # The token may have been revoked, or this machine's clock may have been wrong: try once with a
+            # new token.
             self.credential.forget(self.cloud.scope)
             with self._lock:
                 self._pipeline = None
@@ -124,7 +132,7 @@ class Arm:
         try:
             found = parse_json(data)
         except ValueError:
-            raise Unreachable(f"{_named(method, url)}: the answer is cut short, or no JSON") from None
+            raise Unreachable(f"{_named(method, url)}: the answer is incomplete, or not JSON") from None
         return found if isinstance(found, dict) else {"value": found}
 
     def _send(
@@ -143,8 +151,8 @@ class Arm:
         except AzureError as error:
             words = str(error.message or type(error).__name__)
             raise Unreachable(
-                f"Azure cannot be asked now: {_named(method, url)}: {words}",
-                hint="is there a network? try again later",
+                f"Azure cannot be reached now: {_named(method, url)}: {words}",
+                hint="check the network, or try again later",
             ) from error
 
     def _ready(self) -> Pipeline[Any, Any]:
@@ -170,8 +178,8 @@ class Arm:
 
 
 def _logger() -> logging.Logger:
-    """Every request is told on stderr, what is private in it left out, with GOFER_DEBUG, and where whoever
-    uses gofer has `gofer` logged at INFO.
+    """Logs every request without its secrets: on stderr with GOFER_DEBUG, or where a program that uses gofer
+    sets the logger `gofer` to INFO.
     """
     logger = logging.getLogger(LOGGER)
     if os.environ.get("GOFER_DEBUG", "0") not in ("", "0"):
@@ -185,7 +193,7 @@ _ALL_METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE"})
 
 
 def _named(method: str, url: str) -> str:
-    """The request for people: without its host and query, and from the workspace on."""
+    """The request for messages: without host and query, and shortened to the part after the workspace."""
     path = urlsplit(url).path
     for mark in ("/workspaces/", "/providers/Microsoft.MachineLearningServices/", "/providers/"):
         if mark in path:

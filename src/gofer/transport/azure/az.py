@@ -1,4 +1,4 @@
-"""Tokens of the Azure command line, in the profile that AZURE_CONFIG_DIR names."""
+"""Tokens from the Azure command line, `az`, in the profile that AZURE_CONFIG_DIR names."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from gofer.transport.azure.profile import name_of
 from gofer.transport.azure.tokens import Token
 
 _TIMEOUT_S = 60.0
-# As `az` words it, in the versions 2.32 to 2.80.
+# Words in the messages of `az` 2.32 to 2.80 for problems of the network.
 _OUTSIDE = ("connection", "Max retries", "getaddrinfo", "timed out", "proxy")
 
 
 def token(scope: str, environ: Mapping[str, str]) -> Token:
-    """CredentialError when nobody is signed in, or there is no `az`; Unreachable when it reaches nobody,
-    or does not answer.
+    """A token for the scope. Blocking.
+
+    Raises CredentialError when nobody is signed in or `az` is not installed, Unreachable when `az` cannot
+    reach the login service or does not answer.
     """
     from gofer.transport.azure.credential import NobodySignedIn
 
@@ -30,16 +32,14 @@ def token(scope: str, environ: Mapping[str, str]) -> Token:
         done = process.run(argv, timeout_s=_TIMEOUT_S, env=dict(environ))
     except Interrupted:
         raise Unreachable(
-            f"`az` has not given a token after {_TIMEOUT_S:g} s", hint="is there a network? a VPN? a proxy?"
+            f"`az` gave no token within {_TIMEOUT_S:g} s", hint="check the network, the VPN and the proxy"
         ) from None
     except GoferError:
         raise NobodySignedIn(name_of(environ)) from None
     if done.status != 0:
         said = done.stderr.decode("utf-8", "replace")
         if any(word in said for word in _OUTSIDE):
-            raise Unreachable(
-                "`az` cannot reach the service that signs people in", hint="is there a network? a proxy?"
-            )
+            raise Unreachable("`az` cannot reach the login service", hint="check the network and the proxy")
         raise NobodySignedIn(name_of(environ))
     return _read(done.stdout)
 
@@ -51,6 +51,6 @@ def _read(output: bytes) -> Token:
         return Token(str(found["accessToken"]), float(ends) if ends else parse_time(found["expiresOn"]))
     except (ValueError, KeyError, TypeError, AttributeError):
         raise CredentialError(
-            "`az account get-access-token` answers with something else than a token",
-            hint="`az version` says which it is; 2.32 and newer are known",
+            "`az account get-access-token` printed something other than a token",
+            hint="check its version with `az version`; 2.32 and newer work",
         ) from None

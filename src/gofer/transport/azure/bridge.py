@@ -1,6 +1,6 @@
-"""`python -m gofer.transport.azure.bridge URL FOLDER`: stdin and stdout over a WebSocket, for ssh.
+"""`python -m gofer.transport.azure.bridge URL FOLDER`: connects stdin and stdout to a WebSocket, for ssh.
 
-The token is that of whoever is signed in, read where gofer keeps it: it stands on no command line.
+The bridge reads the user's token where gofer keeps tokens, so the token is on no command line.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_FRAME = 1 << 26
 
 
 class Bridge:
-    """One WebSocket. `read` and `write` are each for one thread."""
+    """One WebSocket connection. `read` is for one thread; `write` may be called by any thread."""
 
     def __init__(self, url: str, token: str) -> None:
         self._sock = _connect(url)
@@ -45,15 +45,15 @@ class Bridge:
         while b"\r\n\r\n" not in self._held:
             self._fill()
             if len(self._held) > _MOST_HEAD:
-                raise Unreachable(f"{parts.hostname} does not speak WebSocket")
+                raise Unreachable(f"{parts.hostname} is not a WebSocket server")
         head, _, self._held = self._held.partition(b"\r\n\r\n")
         status = head.split(b" ", 2)[1:2]
         if status != [b"101"]:
             word = status[0].decode("ascii", "replace") if status else "nothing"
-            raise Unreachable(f"the run's shell is not opened: {parts.hostname} answers {word}")
+            raise Unreachable(f"the shell of the run cannot be opened: {parts.hostname} answered {word}")
 
     def write(self, data: bytes, kind: int = _BINARY) -> None:
-        """One frame; masked, as a client's must be."""
+        """Send one frame. Blocking. A client must mask its frames, says RFC 6455."""
         size = len(data)
         head = bytes([0x80 | kind])
         if size < 126:
@@ -67,7 +67,7 @@ class Bridge:
             self._sock.sendall(head + mask + _masked(data, mask))
 
     def read(self) -> bytes | None:
-        """The next bytes; None at the end."""
+        """The next bytes; None when the server closes the connection. Blocking."""
         while True:
             first, second = self._take(2)
             kind, size = first & 15, second & 127
@@ -76,7 +76,7 @@ class Bridge:
             elif size == 127:
                 (size,) = struct.unpack(">Q", self._take(8))
             if size > _MOST_FRAME:
-                raise Unreachable("the run's shell sent something that is no shell's")
+                raise Unreachable("the shell of the run sent data that is not valid WebSocket")
             mask = self._take(4) if second & 128 else b""
             data = self._take(size)
             data = _masked(data, mask) if mask else data
@@ -113,7 +113,7 @@ def _masked(data: bytes, mask: bytes) -> bytes:
 
 
 def _connect(url: str) -> socket.socket:
-    """To the host, or through the proxy that the environment names; TLS for `wss`."""
+    """Connect to the host, or through the proxy that the environment names; with TLS for `wss`."""
     parts = urlsplit(url)
     is_secure = parts.scheme == "wss"
     host, port = parts.hostname or "", parts.port or (443 if is_secure else 80)
@@ -127,7 +127,7 @@ def _connect(url: str) -> socket.socket:
 
             sock = trusted().wrap_socket(sock, server_hostname=host)
     except OSError as error:
-        raise Unreachable(f"the run's shell at {host} is not reached: {error}") from None
+        raise Unreachable(f"the shell of the run at {host} cannot be reached: {error}") from None
     sock.settimeout(None)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     return sock
@@ -139,16 +139,16 @@ def _tunnel(sock: socket.socket, host: str, port: int, authorization: str | None
     sock.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
     head = b""
     while b"\r\n\r\n" not in head:
-        piece = sock.recv(1)  # no byte of what comes after may be taken
+        piece = sock.recv(1)  # one byte at a time: the bytes after the header belong to TLS or the WebSocket
         if not piece or len(head) > _MOST_HEAD:
-            raise OSError("the proxy hangs up")
+            raise OSError("the proxy closed the connection")
         head += piece
     if head.split(b" ", 2)[1:2] != [b"200"]:
-        raise OSError("the proxy refuses")
+        raise OSError("the proxy refused the connection")
 
 
 def carry(bridge: Bridge, source: BinaryIO, sink: BinaryIO) -> None:
-    """Both ways until either ends."""
+    """Copy both ways until either side ends. Blocking."""
 
     def outward() -> None:
         with suppress(OSError):
@@ -173,7 +173,7 @@ def main(argv: list[str]) -> int:
         token = AzureCredential(folder, authority=cloud.authority).token(cloud.scope)
         bridge = Bridge(url, token.value)
     except (GoferError, EOFError) as error:
-        sys.stderr.write(f"error: {str(error) or 'the run hangs up'}\n")
+        sys.stderr.write(f"error: {str(error) or 'the server closed the connection'}\n")
         return 1
     carry(bridge, sys.stdin.buffer, sys.stdout.buffer)
     bridge.close()

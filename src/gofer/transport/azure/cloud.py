@@ -1,7 +1,7 @@
-"""The addresses of an Azure cloud: three are built in, others are read from ARM_CLOUD_METADATA_URL.
+"""The addresses of an Azure cloud: three clouds are built in, others are read from ARM_CLOUD_METADATA_URL.
 
-Which it is goes with the login, as it does for `az`: AZURE_CLOUD_NAME, else what `az cloud set` chose in the
-profile, else the public one. A target that names its cloud has that variable in the environment of its login.
+The cloud belongs to the login, as for `az`: AZURE_CLOUD_NAME, else the choice of `az cloud set` in the
+profile, else the public cloud. A target that names its cloud sets this variable for its login.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ _TRIES = 3
 
 
 class Cloud(NamedTuple):
-    """`arm` is Azure Resource Manager, `authority` signs people in, `studio` has the web pages.
+    """`arm` is the address of Azure Resource Manager, `authority` of the login service, `studio` of the web
+    pages.
 
-    `ml` is what tokens for Azure ML itself are for.
+    `ml` is the audience of tokens for Azure ML itself.
     """
 
     name: str
@@ -37,7 +38,7 @@ class Cloud(NamedTuple):
 
     @property
     def scope(self) -> str:
-        """What a token for Resource Manager is asked for."""
+        """The scope of tokens for Resource Manager."""
         return f"{self.arm}/.default"
 
 
@@ -71,37 +72,39 @@ _IN_AZ = {"azure": "AzureCloud", "usgov": "AzureUSGovernment", "china": "AzureCh
 
 
 def in_cloud(name: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment with the cloud of that name chosen, for gofer and for `az`."""
+    """A copy of the environment in which gofer and `az` use the cloud of that name."""
     return {**environ, CLOUD_VARIABLE: _IN_AZ.get(name, name)}
 
 
 def cloud_name(environ: Mapping[str, str]) -> str | None:
-    """The environment's cloud by one of NAMES, or as `az` calls one that was added to it by hand; None for
-    one that ARM_CLOUD_METADATA_URL describes.
+    """The environment's cloud: one of NAMES, or the name of a cloud that the user added to `az`.
+
+    None for a cloud that ARM_CLOUD_METADATA_URL describes.
     """
     if environ.get(METADATA_URL):
         return None
-    said = environ.get(CLOUD_VARIABLE) or _chosen_in_az(environ) or "azure"
+    chosen = environ.get(CLOUD_VARIABLE) or _chosen_in_az(environ) or "azure"
     known = {word.lower(): name for name, in_az in _IN_AZ.items() for word in (name, in_az)}
-    return known.get(said.lower(), said)
+    return known.get(chosen.lower(), chosen)
 
 
 def find_cloud(environ: Mapping[str, str], folder: str) -> Cloud:
-    """The environment's cloud.
+    """The addresses of the environment's cloud. Blocking.
 
-    A description is fetched once a day at the most and kept in `folder`; an older one serves while the
-    address does not answer. Unreachable when there is none at all, UsageError for a name there is not.
+    A cloud's description is fetched at most once a day and kept in `folder`; while its address does not
+    answer, an older one is used. Raises Unreachable when there is none at all, UsageError for an unknown
+    name.
     """
     name = cloud_name(environ)
     if name is None:
         return _described(environ[METADATA_URL], environ, folder)
     if name not in _CLOUDS:
         raise UsageError(
-            f"there is no Azure cloud called `{name}`",
-            hint=f"choose of {', '.join(NAMES)}; `{METADATA_URL}` describes any other",
+            f"gofer does not know an Azure cloud `{name}`",
+            hint=f"choose one of {', '.join(NAMES)}; `{METADATA_URL}` describes any other",
         )
     authority = environ.get("AZURE_AUTHORITY_HOST")
-    return _CLOUDS[name]._replace(authority=_whole(authority)) if authority else _CLOUDS[name]
+    return _CLOUDS[name]._replace(authority=_with_scheme(authority)) if authority else _CLOUDS[name]
 
 
 def _chosen_in_az(environ: Mapping[str, str]) -> str | None:
@@ -123,20 +126,20 @@ def _chosen_in_az(environ: Mapping[str, str]) -> str | None:
 
 
 def read_metadata(text: str | bytes, url: str) -> Cloud:
-    """The first cloud of what ARM_CLOUD_METADATA_URL answers; Unreachable when it is something else."""
+    """The first cloud in the document behind ARM_CLOUD_METADATA_URL; Unreachable for another document."""
     try:
-        said: Any = parse_json(text)
-        one = said[0] if isinstance(said, list) else said
+        document: Any = parse_json(text)
+        one = document[0] if isinstance(document, list) else document
         return Cloud(
             str(one["name"]),
-            _whole(one["resourceManager"]),
-            _whole(one["authentication"]["loginEndpoint"]),
+            _with_scheme(one["resourceManager"]),
+            _with_scheme(one["authentication"]["loginEndpoint"]),
             str(one["suffixes"]["storage"]),
-            _whole(one.get("mlStudio") or _CLOUDS["azure"].studio),
+            _with_scheme(one.get("mlStudio") or _CLOUDS["azure"].studio),
         )
     except (ValueError, KeyError, IndexError, TypeError, AttributeError):
         raise Unreachable(
-            f"`{url}` does not describe a cloud", hint=f"it is what `{METADATA_URL}` names"
+            f"`{url}` does not describe a cloud", hint=f"the address comes from `{METADATA_URL}`"
         ) from None
 
 
@@ -151,7 +154,7 @@ def _described(url: str, environ: Mapping[str, str], folder: str) -> Cloud:
         if kept is None:
             raise
         text, etag = str(kept["text"]), str(kept["etag"])
-    if not text and kept:  # it has not changed
+    if not text and kept:  # the server says that the description has not changed
         text = str(kept["text"])
     cloud = _chosen(text, url, environ)
     _keep(path, {"url": url, "at": time.time(), "etag": etag, "text": text})
@@ -161,7 +164,7 @@ def _described(url: str, environ: Mapping[str, str], folder: str) -> Cloud:
 def _chosen(text: str, url: str, environ: Mapping[str, str]) -> Cloud:
     cloud = read_metadata(text, url)
     authority = environ.get("AZURE_AUTHORITY_HOST")
-    return cloud._replace(authority=_whole(authority)) if authority else cloud
+    return cloud._replace(authority=_with_scheme(authority)) if authority else cloud
 
 
 def _kept(path: str, url: str) -> dict[str, Any] | None:
@@ -181,11 +184,11 @@ def _keep(path: str, what: Mapping[str, Any]) -> None:
         private_folder.make_missing(os.path.dirname(path))
         files.write_whole(path, json.dumps(what).encode(), mode=0o600)
     except OSError:
-        pass  # the next command asks again
+        pass  # without a kept copy, the next command fetches the description again
 
 
 def _fetch(url: str, etag: str) -> tuple[str, str]:
-    """The text, empty when it is that of `etag` still, and its ETag. One lost answer is no reason to fail."""
+    """The text and its ETag; the text is empty when the one with `etag` is still valid. Tries three times."""
     for number in range(_TRIES - 1):
         try:
             return _fetch_once(url, etag)
@@ -210,18 +213,18 @@ def _fetch_once(url: str, etag: str) -> tuple[str, str]:
     except (OSError, ValueError) as error:
         raise Unreachable(
             f"the description of the cloud at `{url}` cannot be read: {error}",
-            hint=f"`{METADATA_URL}` names it",
+            hint=f"the address comes from `{METADATA_URL}`",
         ) from None
     if answer.status == 304:
         return "", etag
     if answer.status != 200:
         raise Unreachable(
-            f"the description of the cloud at `{url}` cannot be read: the answer is {answer.status}",
-            hint=f"`{METADATA_URL}` names it",
+            f"the description of the cloud at `{url}` cannot be read: the server answered {answer.status}",
+            hint=f"the address comes from `{METADATA_URL}`",
         )
     return body.decode("utf-8", "replace"), answer.headers.get("etag", "")
 
 
-def _whole(url: object) -> str:
+def _with_scheme(url: object) -> str:
     text = str(url).rstrip("/")
     return text if "://" in text else f"https://{text}"

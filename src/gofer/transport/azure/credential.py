@@ -1,8 +1,8 @@
-"""Who asks: a token for a scope, from wherever somebody is signed in.
+"""The user's login: gets a token for a scope from wherever the user is signed in.
 
-In this order: a service principal in the environment, a managed identity that the environment offers, a login
-by device code that gofer keeps, and `az`. Tokens are kept between commands, so that most of them need neither
-azure-identity nor `az`.
+The sources, in this order: a service principal in the environment, a managed identity that the environment
+offers, a login by device code that gofer keeps, and `az`. Tokens are kept between commands, so that most
+commands load neither azure-identity nor start `az`, which take longer than the rest of the command.
 """
 
 from __future__ import annotations
@@ -28,22 +28,25 @@ _locks: dict[tuple[str, str], threading.Lock] = {}
 
 
 def _lock_of(folder: str, profile: str) -> threading.Lock:
-    """One for all credentials of one profile: `az` is started once, and the others find what it said."""
+    """One lock for all credentials of a profile: only one of them starts `az`, and the others reuse its
+    token.
+    """
     return _locks.setdefault((folder, profile), threading.Lock())
 
 
 class Way(NamedTuple):
-    """One way to a token: whose it is, in words that name no secret, and how it is got."""
+    """One source of tokens: its owner, in words without a secret, and the function that fetches a token."""
 
     who: str
     fetch: Callable[[str, str | None], Token]
 
 
 class AzureCredential:
-    """A TokenCredential of azure-core for whoever is signed in. Any thread may ask.
+    """A TokenCredential of azure-core for the user who is signed in. Any thread may call; calls block.
 
-    `folder` keeps tokens; `remember` is told every token, so that it can be kept out of messages. `environ`
-    says in which profile; without it, that of the process. `authority` is the address that signs people in.
+    `folder` keeps tokens. `remember` is called with every token, so that messages can hide it. `environ`
+    selects the profile (default: the environment of the process). `authority` is the address of the login
+    service.
     """
 
     def __init__(
@@ -67,11 +70,11 @@ class AzureCredential:
         return name_of(self._environ)
 
     def token(self, scope: str, *, claims: str | None = None) -> Token:
-        """A token that is good for five minutes at the least; CredentialError when nobody is signed in.
+        """A token that stays valid for at least five minutes; CredentialError when nobody is signed in.
 
-        `claims` is what the service wants besides: then the kept token is not used.
+        `claims` are additional demands of the service; with them, the kept token is not used.
         """
-        with self._lock:  # one thread asks, the others find its answer
+        with self._lock:  # one thread fetches the token, the others then find it in the file
             way = self._way()
             found = None if claims else self._files.read(way.who, scope)
             if found is None:
@@ -82,20 +85,22 @@ class AzureCredential:
         return found
 
     def get_token(self, *scopes: str, claims: str | None = None, **_: Any) -> AccessToken:
-        """As azure-core asks for it."""
+        """The method that azure-core calls."""
         from azure.core.credentials import AccessToken
 
         found = self.token(scopes[0], claims=claims)
         return AccessToken(found.value, int(found.expires_at))
 
     def forget(self, scope: str) -> None:
-        """The service did not take the token for `scope`: the next is asked for anew."""
+        """Drop the token for `scope`, which the service has refused: the next call fetches a new one."""
         with self._lock:
             self._files.drop(self._way().who, scope)
 
     @property
     def who(self) -> str:
-        """Whose tokens these are: `principal CLIENT`, `managed identity`, `device code`, `az` and where."""
+        """The owner of the tokens: `principal CLIENT`, `managed identity`, `device code`, or `az`, and the
+        profile.
+        """
         return self._way().who.partition("\0")[0]
 
     def _way(self) -> Way:
@@ -112,7 +117,7 @@ class AzureCredential:
         return Way(f"az{self._place()}{_stamp(environ)}", self._from_az)
 
     def _place(self) -> str:
-        """The profile that `az` uses, and the tenant of which cloud, as the name of a token's owner ends."""
+        """The profile, tenant and login service, as the last part of the owner's name."""
         environ = self._environ
         return f" in {folder_of(environ)}\0{environ.get(TENANT_VARIABLE, '')}\0{self._authority}"
 
@@ -163,7 +168,7 @@ def device_code(
     environ: Mapping[str, str],
     authority: str,
 ) -> Token:
-    """Sign a person in by a code that they type elsewhere; blocks for that, fifteen minutes at the most.
+    """Sign a user in by a code that the user types in a browser. Blocks for up to fifteen minutes.
 
     The login is kept under `folder`, for the profile that AZURE_CONFIG_DIR names, and used from then on.
     """
@@ -173,7 +178,7 @@ def device_code(
 
 
 def sign_out(folder: str, environ: Mapping[str, str] | None = None) -> bool:
-    """Forget the login by device code and the tokens of the profile; False when there was neither."""
+    """Remove the login by device code and the tokens of the profile; False when there was neither."""
     from gofer.transport.azure import device
 
     around = os.environ if environ is None else environ
@@ -184,7 +189,7 @@ def sign_out(folder: str, environ: Mapping[str, str] | None = None) -> bool:
 
 
 def given(environ: Mapping[str, str]) -> str | None:
-    """Who asks, where the environment itself says it: then no profile is looked at."""
+    """The identity that the environment itself names, so that no profile is used; None without one."""
     if _proof(environ) is not None:
         return f"service principal {environ['AZURE_CLIENT_ID']}"
     return "managed identity" if _is_managed(environ) else None
@@ -195,20 +200,24 @@ def is_given(environ: Mapping[str, str]) -> bool:
 
 
 def _proof(environ: Mapping[str, str]) -> str | None:
-    """The variable by which a service principal proves itself; None where there is no such principal."""
+    """The variable with the proof of a service principal; None when the environment has no such principal."""
     if not (environ.get("AZURE_CLIENT_ID") and environ.get(TENANT_VARIABLE)):
         return None
     return next((name for name in _PROOFS if environ.get(name)), None)
 
 
 def _is_managed(environ: Mapping[str, str]) -> bool:
-    """A virtual machine's own identity is on an address that must not be tried unless asked for."""
-    asked_for = environ.get("AZURE_TOKEN_CREDENTIALS", "").lower() in ("prod", "managedidentitycredential")
-    return asked_for or any(environ.get(name) for name in _MANAGED)
+    """Whether to use a managed identity.
+
+    A virtual machine offers its identity at a fixed address without any variable. gofer tries this address
+    only when the user asks for it: on other machines the attempt waits for a timeout.
+    """
+    is_wanted = environ.get("AZURE_TOKEN_CREDENTIALS", "").lower() in ("prod", "managedidentitycredential")
+    return is_wanted or any(environ.get(name) for name in _MANAGED)
 
 
 def _stamp(environ: Mapping[str, str]) -> str:
-    """Changes when somebody else signs in to `az`, or another subscription is chosen."""
+    """A text that changes when another user signs in to `az`, or another subscription is chosen."""
     try:
         return f"\0{os.stat(os.path.join(folder_of(environ), 'azureProfile.json')).st_mtime_ns}"
     except OSError:
@@ -216,7 +225,7 @@ def _stamp(environ: Mapping[str, str]) -> str:
 
 
 class NobodySignedIn(CredentialError):
-    """No way leads to a token."""
+    """No source has a token."""
 
     def __init__(self, profile: str = DEFAULT) -> None:
         self.profile = profile
@@ -226,5 +235,5 @@ class NobodySignedIn(CredentialError):
 
 
 def not_installed(what: str) -> GoferError:
-    """For whoever needs a package of the extra `azure`."""
+    """The error for a function that needs a package of the extra `azure`."""
     return GoferError(f"{what} needs packages that are not installed", hint="`pip install 'gofer[azure]'`")

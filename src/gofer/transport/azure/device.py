@@ -1,7 +1,7 @@
-"""Logins by device code: a person types a code elsewhere, and gofer keeps what renews their tokens.
+"""Logins by device code: a user types a code in a browser, and gofer keeps the token that renews others.
 
-By msal, which azure-identity stands on: its own cache lies where it cannot be chosen. One file of mode 0600
-for each profile.
+Uses msal directly. azure-identity is built on msal, but does not let the caller choose where its cache is
+stored. Each profile has one file of mode 0600.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def is_kept(folder: str, environ: Mapping[str, str]) -> bool:
 
 
 def forget(folder: str, environ: Mapping[str, str]) -> bool:
-    """False when there was none."""
+    """Remove the kept login; False when there was none."""
     try:
         os.unlink(_path(folder, environ))
     except OSError:
@@ -37,12 +37,15 @@ def forget(folder: str, environ: Mapping[str, str]) -> bool:
 def sign_in(
     folder: str, environ: Mapping[str, str], authority: str, scope: str, say: Callable[[str], None]
 ) -> Token:
-    """Blocks until the person has typed the code; CredentialError when they did not, or were not let in."""
+    """Sign in.
+
+    Blocks until the user has typed the code; CredentialError when the login fails or is not finished.
+    """
     cache = _cache()
     application = _application(cache, environ, authority)
     flow = _reached(lambda: application.initiate_device_flow(scopes=[scope]))
     if "user_code" not in flow:
-        raise CredentialError(f"no code to sign in with was given: {_words(flow)}")
+        raise CredentialError(f"the login service gave no code: {_words(flow)}")
     say(str(flow["message"]))
     found = _reached(lambda: application.acquire_token_by_device_flow(flow))
     if "access_token" not in found:
@@ -54,7 +57,7 @@ def sign_in(
 
 
 def silent(folder: str, environ: Mapping[str, str], authority: str, scope: str, claims: str | None) -> Token:
-    """A token of the login that is kept; CredentialError when it has run out."""
+    """A token from the kept login, without the user; CredentialError when the login has expired."""
     cache = _cache()
     text = _read(_path(folder, environ))
     cache.deserialize(text)
@@ -69,7 +72,7 @@ def silent(folder: str, environ: Mapping[str, str], authority: str, scope: str, 
     if not found or "access_token" not in found:
         name = name_of(environ)
         raise CredentialError(
-            f"the login by device code{in_profile(name)} has run out",
+            f"the login by device code{in_profile(name)} has expired",
             hint=login_command(name, "--device-code"),
         )
     if cache.has_state_changed:
@@ -135,8 +138,8 @@ def _reached(ask: Callable[[], Any]) -> Any:
         return ask()
     except (requests.RequestException, ValueError) as error:
         raise Unreachable(
-            f"the service that signs people in cannot be asked: {type(error).__name__}",
-            hint="is there a network? a proxy? `AZURE_TENANT_ID` names the tenant",
+            f"the login service cannot be reached: {type(error).__name__}",
+            hint="check the network, the proxy, and the tenant in `AZURE_TENANT_ID`",
         ) from None
 
 

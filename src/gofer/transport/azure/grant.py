@@ -1,7 +1,7 @@
-"""Tokens for an application that proves itself by a secret, or by a token of a service that vouches for it.
+"""Tokens for a service principal that proves itself by a secret, or by a token of a trusted service.
 
-OAuth 2.0's client credentials are one request. azure-identity makes the same one, and to import it takes as
-long as the rest of a command: in a pipeline, where every login is new, that would be paid every time.
+OAuth 2.0's client credentials are a single request. azure-identity sends the same request, but importing it
+takes as long as the rest of a command, and in a pipeline every login is new.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ _CODE = re.compile(r"AADSTS\d+")
 def principal(
     environ: Mapping[str, str], proof: str, authority: str, scope: str, claims: str | None
 ) -> Token:
-    """By the variable `proof`: SECRET or VOUCHED. CredentialError when it is not let in, Unreachable when the
-    service that signs in does not answer.
+    """A token with the proof in the variable `proof`: SECRET or VOUCHED. Blocking.
+
+    Raises CredentialError when the principal is refused, Unreachable when the login service does not answer.
     """
     client = environ["AZURE_CLIENT_ID"]
     form = {"grant_type": "client_credentials", "client_id": client, "scope": scope}
@@ -41,35 +42,41 @@ def principal(
         try:
             return Token(str(answer["access_token"]), time.time() + float(answer["expires_in"]))
         except (KeyError, TypeError, ValueError):
-            raise Unreachable(f"{_host(url)} answers with something else than a token") from None
+            raise Unreachable(f"{_host(url)} answered with something other than a token") from None
     raise not_let_in(f"the service principal {client}", str(answer.get("error_description") or ""))
 
 
 def not_let_in(whose: str, words: str) -> CredentialError:
-    """Of what the service said only the code is told: its message is a page, and may repeat what was sent."""
+    """The error for a refused login.
+
+    Shows only the code of the service's message: the message is long, and may repeat what was sent.
+    """
     code = _CODE.search(words)
     return CredentialError(
-        f"{whose} is not let in{f' ({code[0]})' if code else ''}",
-        hint="look at AZURE_CLIENT_ID, AZURE_TENANT_ID and what goes with them",
+        f"the login of {whose} is refused{f' ({code[0]})' if code else ''}",
+        hint="check AZURE_CLIENT_ID, AZURE_TENANT_ID and the secret, certificate or token file",
     )
 
 
 def _vouched(path: str) -> dict[str, str]:
-    """Read anew each time: the service that vouches writes another before one ends."""
+    """The token of the trusted service.
+
+    Read for each login: the service replaces the file before it expires.
+    """
     try:
         with open(path, encoding="ascii") as file:
             return {"client_assertion_type": _VOUCHED, "client_assertion": file.read().strip()}
     except (OSError, ValueError) as error:
-        words = error.strerror if isinstance(error, OSError) else "it holds no token"
-        raise GoferError(f"`{path}` cannot be read: {words}", hint=f"`{VOUCHED}` names it") from None
+        words = error.strerror if isinstance(error, OSError) else "it contains no token"
+        raise GoferError(f"`{path}` cannot be read: {words}", hint=f"see `{VOUCHED}`") from None
 
 
 def _ask(url: str, body: bytes, whose: str) -> tuple[int, dict[str, Any]]:
-    """The answer, once the service has its wits about it."""
+    """The answer of the login service, after retries. Unreachable when every try fails."""
     if not url.startswith("https://"):
         raise CredentialError(
-            f"`{_host(url)}` would be sent a secret without encryption",
-            hint="the address that signs in must begin with https://",
+            f"the secret would be sent to `{_host(url)}` without encryption",
+            hint="the address of the login service must begin with https://",
         )
     status, pauses_s = 0, [_FIRST_PAUSE_S * 2**number for number in range(_TRIES - 1)]
     for pause_s in (*pauses_s, None):
@@ -78,14 +85,14 @@ def _ask(url: str, body: bytes, whose: str) -> tuple[int, dict[str, Any]]:
             return status, answer
         if pause_s is not None:
             time.sleep(min(max(pause_s, wanted_s), _LONGEST_PAUSE_S))
-    said = f": it answers {status}" if status else ""
+    shown = f": it answered {status}" if status else ""
     raise Unreachable(
-        f"the service that signs {whose} in does not answer{said}", hint="is there a network? a proxy?"
+        f"the login service does not answer for {whose}{shown}", hint="check the network and the proxy"
     )
 
 
 def _ask_once(url: str, body: bytes) -> tuple[int, dict[str, Any], float]:
-    """Status, answer, and the seconds that it wants to be left alone; 0 for the status when none came."""
+    """Status, answer, and the seconds until the service wants the next try; status 0 without an answer."""
     parts = urlsplit(url)
     headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
     try:

@@ -1,4 +1,4 @@
-"""Tokens of azure-identity: of service principals with a certificate, and of managed identities."""
+"""Tokens of azure-identity: for service principals with a certificate, and for managed identities."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gofer.transport.azure.tokens import Token
 
 
 def certified(environ: Mapping[str, str], authority: str, scope: str, claims: str | None) -> Token:
-    """Of a service principal, by the certificate that AZURE_CLIENT_CERTIFICATE_PATH names."""
+    """A token for a service principal with the certificate in AZURE_CLIENT_CERTIFICATE_PATH. Blocking."""
     whose = {"tenant_id": environ["AZURE_TENANT_ID"], "client_id": environ["AZURE_CLIENT_ID"]}
     proof = {
         "certificate_path": environ["AZURE_CLIENT_CERTIFICATE_PATH"],
@@ -24,7 +24,7 @@ def certified(environ: Mapping[str, str], authority: str, scope: str, claims: st
 
 
 def managed(client: str | None, scope: str, claims: str | None) -> Token:
-    """Of the machine or the job that this process runs in."""
+    """A token for the identity of the machine or job in which this process runs. Blocking."""
     made = _package().ManagedIdentityCredential(**({"client_id": client} if client else {}))
     return _ask(made, "the managed identity", scope, claims)
 
@@ -35,14 +35,14 @@ def _package() -> Any:
     except ImportError:
         from gofer.transport.azure.credential import not_installed
 
-        raise not_installed("this way of signing in to Azure") from None
-    # What it warns of is raised as well, and is told once, by who asked.
+        raise not_installed("this kind of login to Azure") from None
+    # azure-identity logs a warning and also raises it; the caller shows the exception, so drop the log line.
     logging.getLogger("azure.identity").addHandler(logging.NullHandler())
     return azure.identity
 
 
 def _trust(environ: Mapping[str, str]) -> dict[str, str]:
-    """azure-identity knows REQUESTS_CA_BUNDLE by itself."""
+    """The certificates to trust. azure-identity reads REQUESTS_CA_BUNDLE itself, but not SSL_CERT_FILE."""
     named = environ.get("SSL_CERT_FILE")
     return {"connection_verify": named} if named and not environ.get("REQUESTS_CA_BUNDLE") else {}
 
@@ -55,7 +55,7 @@ def _ask(made: Any, whose: str, scope: str, claims: str | None) -> Token:
     except ClientAuthenticationError as error:
         raise not_let_in(whose, str(error)) from None
     except AzureError:
-        raise Unreachable(f"the service that signs {whose} in does not answer") from None
+        raise Unreachable(f"the login service does not answer for {whose}") from None
     except (OSError, ValueError) as error:
         raise GoferError(f"{whose} cannot be used: {error}") from None
     return Token(str(found.token), float(found.expires_on))

@@ -1,4 +1,7 @@
-"""The policies of azure-core that every request goes through. Loaded with the first of them."""
+"""Makes the pipeline of azure-core for requests.
+
+Imported with the first request, because azure-core is slow.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ _SECRET_HEADERS = ["Authorization", "x-ms-authorization-auxiliary", "x-azureml-t
 
 
 class _Retry(RetryPolicy[Any, Any]):
-    """As azure-core's, but a service that asks for a very long wait is not waited for."""
+    """azure-core's policy, except that a service that asks for a very long pause is not retried."""
 
     def __init__(self, patience: Patience) -> None:
         super().__init__(
@@ -56,7 +59,7 @@ def make(
     agent: str,
     logger: logging.Logger,
 ) -> tuple[Pipeline[Any, Any], WireTransport]:
-    """A new pipeline, over connections that may be there already."""
+    """A new pipeline that uses the given connections, or new ones."""
     sender = transport or WireTransport(silence_timeout_s=patience.silence_s)
     policies: list[Any] = [
         RequestIdPolicy(),
@@ -64,7 +67,7 @@ def make(
         RedirectPolicy(redirect_max=5),
         _Retry(patience),
         BearerTokenCredentialPolicy(credential, scope),
-        # Below the bearer: what it added is taken off again where a redirect leads to another host.
+        # After the bearer policy: this policy removes the token when a redirect leads to another host.
         SensitiveHeaderCleanupPolicy(blocked_redirect_headers=_SECRET_HEADERS),
     ]
     if logger.isEnabledFor(logging.INFO):

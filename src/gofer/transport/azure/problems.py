@@ -1,4 +1,4 @@
-"""What Azure answers when it does not do what was asked, as gofer's errors. No token is ever in one."""
+"""Turns the error answers of Azure into gofer's errors. No error contains a token."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gofer.transport.azure.profile import DEFAULT, in_profile, login_command, sh
 _ACTION = re.compile(r"perform action '([^']+)'")
 _SCOPE = re.compile(r"over scope '([^']+)'")
 _MOST = 600
-# The smallest built-in role for what gofer does there.
+# The smallest built-in role that allows what gofer does, by a part of the refused action's name.
 _ROLES = (
-    ("virtualClusters", "a role on the virtual cluster that may submit to it"),
+    ("virtualClusters", "a role that may submit to the virtual cluster"),
     ("/computes/", "AzureML Compute Operator"),
     ("MachineLearningServices", "AzureML Data Scientist"),
     ("Microsoft.Storage", "Storage Blob Data Contributor"),
@@ -24,7 +24,7 @@ _ROLES = (
 
 
 class Answered(BackendError):
-    """The service answered with an error: its status, code and words."""
+    """The service answered with an error: its status, code and message."""
 
     def __init__(self, message: str, status: int, code: str, words: str, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -34,36 +34,38 @@ class Answered(BackendError):
 
 
 class ResourceNotFound(Answered):
-    """There is nothing of that name."""
+    """The resource does not exist."""
 
 
 class RequestRejected(Answered):
-    """The request itself is at fault, and would be refused again."""
+    """The request itself is wrong, and would be refused again."""
 
 
 def from_answer(
     what: str, status: int, headers: Mapping[str, str], body: bytes, profile: str = DEFAULT
 ) -> GoferError:
-    """The error for an answer; `what` was asked, in words: `PUT jobs/r1`, by the login of `profile`."""
+    """The error for an answer to the request `what`, such as `PUT jobs/r1`, by the login of `profile`."""
     code, words = read_error(body)
-    said = f"{what}: {words or f'the answer is {status}'}" + (f" ({code})" if code else "")
+    shown = f"{what}: {words or f'Azure answered {status}'}" + (f" ({code})" if code else "")
     if status == 401:
         return CredentialError(
-            f"Azure does not take the login{in_profile(profile)} for {what}", hint=login_command(profile)
+            f"Azure refuses the login{in_profile(profile)} for {what}", hint=login_command(profile)
         )
     if status == 403:
         return _forbidden(what, code, words, profile)
     if status == 404:
-        return ResourceNotFound(said, status, code, words)
+        return ResourceNotFound(shown, status, code, words)
     if status in (408, 429) or status >= 500:
         after = headers.get("retry-after")
-        wait = f"; it asks to wait {after} s" if after else ""
-        return Unreachable(f"Azure cannot be asked now: {said}{wait}", hint="try again later")
-    return RequestRejected(said, status, code, words)
+        wait = f"; it asks to wait for {after} s" if after else ""
+        return Unreachable(f"Azure cannot answer now: {shown}{wait}", hint="try again later")
+    return RequestRejected(shown, status, code, words)
 
 
 def read_error(body: bytes) -> tuple[str, str]:
-    """Code and message of ARM's error, with the innermost code where there is one; empty without."""
+    """Code and message of ARM's error, with the innermost code if there is one; empty when it is no such
+    error.
+    """
     try:
         said: Any = parse_json(body)
     except ValueError:
@@ -75,7 +77,7 @@ def read_error(body: bytes) -> tuple[str, str]:
 
 
 def innermost(error: Mapping[str, Any]) -> str:
-    """The most telling code: the last of `innerError` or of the additional information."""
+    """The most specific code: the last `innerError`, or the one in the additional information."""
     code = str(error.get("code") or "")
     inner = error.get("innerError") or error.get("innererror")
     while isinstance(inner, dict):
@@ -98,13 +100,13 @@ def _forbidden(what: str, code: str, words: str, profile: str) -> CredentialErro
     action, scope = _ACTION.search(words), _SCOPE.search(words)
     if not action:
         return CredentialError(
-            f"whoever is signed in may not do this: {what}{f' ({code})' if code else ''}",
-            hint=f"{show_command(profile)} says who that is; ask for a role, or {login_command(profile)} as "
-            "somebody else",
+            f"the login has no right to do this: {what}{f' ({code})' if code else ''}",
+            hint=f"{show_command(profile)} shows who is signed in; ask for a role, or "
+            f"{login_command(profile)} as another user",
         )
     role = next(role for part, role in _ROLES if part in action[1])
     where = f" on {scope[1]}" if scope else ""
     return CredentialError(
-        f"whoever is signed in lacks `{action[1]}`{where}",
-        hint=f"ask an owner there for the role `{role}`; {show_command(profile)} says who is signed in",
+        f"the login lacks the right `{action[1]}`{where}",
+        hint=f"ask an owner for the role `{role}`; {show_command(profile)} shows who is signed in",
     )

@@ -1,6 +1,6 @@
-"""Tokens between commands: one small file each, readable by its owner alone.
+"""Keeps tokens between commands: one small file for each, readable only by its owner.
 
-A file that somebody else could have written or read, or that is damaged, is as good as none.
+Files that another user could have written or read, and damaged files, are ignored.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 from gofer.core.json_text import parse_json
 
-# Before its end a token is asked for anew, so that a request under way does not outlive it.
+# A token is renewed this long before its end, so that a running request does not outlive it.
 MARGIN_S = 300.0
 
 
 class Token(NamedTuple):
-    """What opens a service, and when it ends (seconds since the epoch). Its repr shows no secret."""
+    """A token for a service, and when it expires (seconds since the epoch). Its repr hides the value."""
 
     value: str
     expires_at: float
@@ -30,7 +30,7 @@ class Token(NamedTuple):
 
 
 class TokenInfo(NamedTuple):
-    """What is known of a kept token, without the token."""
+    """What is known of a kept token, without its value."""
 
     who: str
     scope: str
@@ -38,7 +38,7 @@ class TokenInfo(NamedTuple):
 
 
 class ExpiredTokenFile(NamedTuple):
-    """A file that opens nothing any more, and since when."""
+    """A file that can be removed, and since when it has been useless."""
 
     name: str
     size: int
@@ -47,13 +47,13 @@ class ExpiredTokenFile(NamedTuple):
 
 
 class TokenFiles:
-    """Tokens by who asks and for what. Any thread or process may use it; the last writer wins."""
+    """The tokens by owner and scope. Any thread or process may use them; the last writer wins."""
 
     def __init__(self, folder: str) -> None:
         self._folder = os.path.join(folder, "tokens")
 
     def read(self, who: str, scope: str) -> Token | None:
-        """None when there is none that is good for five minutes more."""
+        """The token; None when there is none that stays valid for five minutes."""
         found = _read(self._path(who, scope))
         if found is None or (found["who"], found["scope"]) != (who, scope):
             return None
@@ -61,7 +61,10 @@ class TokenFiles:
         return token if token.expires_at - time.time() > MARGIN_S else None
 
     def write(self, who: str, scope: str, token: Token) -> None:
-        """A folder that cannot be written is passed over: then every command asks for itself."""
+        """Keep the token.
+
+        A folder that cannot be written is ignored: each command then fetches its own token.
+        """
         from gofer.core import files, private_folder
 
         held = {"who": who, "scope": scope, "token": token.value, "expires_at": token.expires_at}
@@ -75,7 +78,7 @@ class TokenFiles:
         _remove(self._path(who, scope))
 
     def drop_all(self, who_begins: str = "") -> int:
-        """Forget the tokens of those whose name begins so; how many there were."""
+        """Remove the tokens of owners whose name begins so; return how many there were."""
         dropped = 0
         for path in self._paths():
             found = _read(path)
@@ -85,17 +88,19 @@ class TokenFiles:
         return dropped
 
     def held(self) -> list[TokenInfo]:
-        """All that are kept and have not ended, the longest last."""
-        found = [one for path in self._paths() if (one := _read(path))]
-        rows = [TokenInfo(str(one["who"]), str(one["scope"]), float(one["expires_at"])) for one in found]
+        """All kept tokens that have not expired, the one that expires last at the end."""
+        found = [kept for path in self._paths() if (kept := _read(path))]
+        rows = [TokenInfo(str(kept["who"]), str(kept["scope"]), float(kept["expires_at"])) for kept in found]
         return sorted((row for row in rows if row.expires_at > time.time()), key=lambda row: row.expires_at)
 
     def stale(self, profiles: str) -> list[ExpiredTokenFile]:
-        """Those that have ended or cannot be read, and those of profiles that are gone from that folder."""
+        """Files that have expired or cannot be read, and those of profiles that no longer exist in that
+        folder.
+        """
         return [one for path in self._paths() if (one := _stale(path, profiles))]
 
     def drop_stale(self, names: list[str], profiles: str) -> None:
-        """Forget these of `stale`; one that was written anew meanwhile stays."""
+        """Remove these files of `stale`. A file that has been written again meanwhile stays."""
         for one in self.stale(profiles):
             if one.name in names:
                 _remove(os.path.join(self._folder, one.name))
@@ -134,11 +139,11 @@ def _stale(path: str, profiles: str) -> ExpiredTokenFile | None:
         return None
     if found is None:
         return ExpiredTokenFile(
-            os.path.basename(path), facts.st_size, facts.st_mtime, "it cannot be read as a token"
+            os.path.basename(path), facts.st_size, facts.st_mtime, "it is not a valid token file"
         )
     at = float(found["expires_at"])
     if at < time.time():
-        return ExpiredTokenFile(os.path.basename(path), facts.st_size, at, "it has ended")
+        return ExpiredTokenFile(os.path.basename(path), facts.st_size, at, "it has expired")
     folder = str(found["who"]).partition("\0")[0].partition(" in ")[2]
     if folder.startswith(os.path.join(profiles, "")) and not os.path.isdir(folder):
         return ExpiredTokenFile(os.path.basename(path), facts.st_size, facts.st_mtime, "its profile is gone")

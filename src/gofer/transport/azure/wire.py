@@ -1,6 +1,6 @@
-"""HTTP for azure-core's pipeline, over the same connections that object stores are spoken to.
+"""The HTTP transport of azure-core's pipeline, over the same connections as the object stores.
 
-azure-core would load `requests` for it, which takes longer than most of gofer's commands.
+azure-core's own transport would import `requests`, which takes longer than most commands of gofer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SILENCE_TIMEOUT_S = 60.0
 
 
 class WireResponse(HttpResponse):
-    """An answer that was read to its end."""
+    """An answer whose body has been read completely."""
 
     def __init__(self, request: HttpRequest, status: int, headers: Mapping[str, str], body: bytes) -> None:
         super().__init__(request, None)
@@ -38,7 +38,7 @@ class WireResponse(HttpResponse):
 
 
 class _Headers(dict[str, str]):
-    """Names in small letters, asked for in any."""
+    """Headers by lower-case name; lookups ignore case, as azure-core expects."""
 
     def get(self, name: str, default: Any = None) -> Any:
         return super().get(name.lower(), default)
@@ -51,7 +51,7 @@ class _Headers(dict[str, str]):
 
 
 class WireTransport(HttpTransport[HttpRequest, HttpResponse]):
-    """Connections to as many servers as are asked, kept open. Any thread may send."""
+    """Keeps connections open to all servers in use. Any thread may send; calls block."""
 
     def __init__(self, *, silence_timeout_s: float = SILENCE_TIMEOUT_S) -> None:
         self._silence_timeout_s = silence_timeout_s
@@ -59,8 +59,9 @@ class WireTransport(HttpTransport[HttpRequest, HttpResponse]):
         self._lock = threading.Lock()
 
     def send(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        """ServiceRequestError when the server was not reached, ServiceResponseError when its answer did not
-        come; Unreachable at once for what no second try mends: a name or a certificate.
+        """Send a request. Raises the errors that azure-core retries: ServiceRequestError when the server was
+        not reached, ServiceResponseError when its answer was lost. Raises Unreachable for problems that a
+        retry cannot solve: an unknown host name or a certificate that is not trusted.
         """
         parts = urlsplit(request.url)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -81,7 +82,9 @@ class WireTransport(HttpTransport[HttpRequest, HttpResponse]):
                 answer = wire.send(request.method, target, headers, data)
                 return WireResponse(request, answer.status, answer.headers, answer.read())
             except StaleConnection:
-                wire.close()  # the others that waited as long are no better; the server heard nothing
+                # The server closed idle connections and has not seen the request; the other idle ones are
+                # closed too.
+                wire.close()
             except OSError as error:
                 raise _explained(error, wire.server.host_header) from error
         raise ServiceRequestError(f"{wire.server.host_header} closes every connection")
@@ -93,7 +96,7 @@ class WireTransport(HttpTransport[HttpRequest, HttpResponse]):
             return self._wires[base]
 
     def open(self) -> None:
-        """Connections are made when they are needed."""
+        """Nothing to do: connections are made when they are needed."""
 
     def close(self) -> None:
         with self._lock:
@@ -118,10 +121,10 @@ def _explained(error: OSError, host: str) -> Exception:
     if isinstance(error, ssl.SSLCertVerificationError):
         return Unreachable(
             f"the certificate of {host} is not trusted: {error.verify_message}",
-            hint="`export SSL_CERT_FILE=FILE` names the authorities to trust; is there a proxy in between?",
+            hint="set `SSL_CERT_FILE` to a file of trusted authorities; is there a proxy in between?",
         )
     if isinstance(error, socket.gaierror):
-        return Unreachable(f"no machine is called {host}", hint="is there a network, or a VPN to switch on?")
+        return Unreachable(f"the host {host} is unknown", hint="check the network and the VPN")
     if isinstance(error, ConnectionRefusedError) or "timed out" in str(error).lower():
         return ServiceRequestError(f"{host} does not answer")
-    return ServiceResponseError(f"the connection to {host} broke: {error}")
+    return ServiceResponseError(f"the connection to {host} was lost: {error}")
