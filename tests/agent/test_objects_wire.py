@@ -155,7 +155,7 @@ def test_plain_requests_go_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> N
 def test_tls_goes_through_a_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
     with server(b"HTTP/1.1 407 Who are you\r\nContent-Length: 0\r\n\r\n") as (port, heard):
         monkeypatch.setenv("https_proxy", f"127.0.0.1:{port}")
-        with pytest.raises(Cut, match="the proxy answers 407"):
+        with pytest.raises(Cut, match="the proxy answered 407"):
             Wire("https://store.example.org").send("GET", "/x", {})
         assert heard[0].startswith(b"CONNECT store.example.org:443 HTTP/1.1\r\n")
 

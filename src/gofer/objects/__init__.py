@@ -1,6 +1,7 @@
-"""A small client for object stores, as a node has it: standard library only.
+"""A small client for object stores that uses only the standard library, for nodes and for the laptop.
 
-`open_objects` takes plain data, so that it can travel to a node:
+The HTTP code is gofer's own because nodes have only Python: no package can be installed there before a run.
+`open_objects` takes plain data, which can be sent to a node:
 
     {"kind": "azure", "endpoint": …, "container": …, "prefix": …,
      "sas": … | "account": …, "key": … | "token": … | "identity": {"client_id": …}}
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
 def open_objects(
     spec: Mapping[str, Any], *, policy: Optional[Policy] = None
 ) -> Union[ObjectService, FileObjects]:
-    """The objects that `spec` opens. Asks nobody yet; ValueError for a spec that is none.
+    """A client for the objects that `spec` describes. Does no I/O; ValueError for a spec that is not valid.
 
-    Whoever made the spec has written there, so the service is sure to be there, whatever the first try says.
+    Failed connections are retried for as long as the policy allows: gofer has written to the store when it
+    made the spec, so the address is known to be right.
     """
     from gofer.objects.patience import Policy
 
@@ -46,7 +48,7 @@ def open_objects(
 
 
 def open_azure(spec: Mapping[str, Any], signer: Signer, *, policy: Optional[Policy] = None) -> AzureObjects:
-    """A container opened by any signer."""
+    """The client of a container, with any signer."""
     from gofer.objects.azure import AzureObjects
     from gofer.objects.client import Client
 
@@ -55,7 +57,7 @@ def open_azure(spec: Mapping[str, Any], signer: Signer, *, policy: Optional[Poli
 
 
 def open_s3(spec: Mapping[str, Any], *, policy: Optional[Policy] = None) -> S3Objects:
-    """A bucket."""
+    """The client of a bucket."""
     from gofer.objects.client import Client
     from gofer.objects.s3 import S3Objects
     from gofer.objects.s3_auth import AccessKey, SigV4
@@ -71,7 +73,7 @@ def open_s3(spec: Mapping[str, Any], *, policy: Optional[Policy] = None) -> S3Ob
 
 
 def s3_url(spec: Mapping[str, Any]) -> str:
-    """The address of the bucket; its name stands in the host only where DNS and TLS allow it."""
+    """The address of the bucket. The bucket's name is part of the host, unless a dot in it breaks TLS."""
     endpoint, bucket = spec.get("endpoint"), spec["bucket"]
     if endpoint:
         return f"{endpoint.rstrip('/')}/{bucket}"
@@ -91,7 +93,8 @@ def _azure_signer(spec: Mapping[str, Any]) -> Signer:
 
         return Bearer(token_source(spec["identity"]))
     token = spec["token"]
-    # A node has no way to get another; the service says when this one has expired.
+    # A node cannot get another token. The end is set far ahead; the service refuses the token when it
+    # expires.
     return Bearer(lambda: (token, time.time() + 86400))
 
 

@@ -1,4 +1,4 @@
-"""Azure Blob Storage, and what speaks like it."""
+"""Azure Blob Storage, and services with the same interface."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ from gofer.objects.wire import HttpResponse
 
 _META = "x-ms-meta-"
 _COPY_POLL_S = (0.05, 0.2, 0.5, 1.0, 2.0)
-# A service that cannot reach the source of a copy may say so by an error of its own; there is another way.
+# Few tries for requests that have an alternative: a service that cannot reach the source of a copy may answer
+# with a server error, and retries would only delay the other way.
 _BRIEFLY = Policy(tries=3, first_s=0.2, most_s=1.0, patience_s=20.0)
 _TOKEN_BYTES = 9
 
 
 class AzureObjects(ObjectService):
-    """The blobs under `prefix` of one container; `endpoint` is that of the account."""
+    """The blobs under `prefix` of one container; `endpoint` is the address of the account."""
 
     block_rules = BlockRules(1, 4000 << 20, 50_000)
-    # A copy between accounts moves at the service's leisure; that it moves is looked at every time.
+    # A copy between accounts can be slow. It fails only when it makes no progress for this long.
     copy_stall_s = 120.0
 
     def __init__(self, client: Client, endpoint: str, container: str, prefix: str = "") -> None:
@@ -48,7 +49,7 @@ class AzureObjects(ObjectService):
         self._container_url = f"{endpoint.rstrip('/')}/{container}"
 
     def url(self, key: str) -> str:
-        """The address of the blob, without anything that would open it."""
+        """The address of the blob, without any credential."""
         return f"{self._container_url}/{in_url(self._name(key))}"
 
     def name(self, key: str) -> str:
@@ -60,10 +61,10 @@ class AzureObjects(ObjectService):
         self._copy(self._container_url[: -len(self._container_path)] + target, destination, None)
 
     def copy_from_url(self, url: str, key: str) -> None:
-        """Have the service fetch the blob at `url`, which may be signed; blocks until it is whole.
+        """Let the service fetch the blob at `url`, which may be signed. Blocks until the copy is complete.
 
         ObjectNotFound when the service finds no blob there, or cannot reach it. NotCopied when the service
-        fails to fetch the blob or makes no progress; nothing of the blob is left then.
+        fails to fetch the blob or makes no progress; no part of the blob is left then.
         """
         try:
             self._copy(url, key, _BRIEFLY)
@@ -102,14 +103,14 @@ class AzureObjects(ObjectService):
             polls += 1
 
     def _abort_copy(self, key: str, copy: str) -> None:
-        """While a copy is under way, nobody else can write the blob."""
+        """Abort a pending copy, because nobody else can write the blob while the copy is pending."""
         query = {"comp": "copy", "copyid": copy}
         headers = {"x-ms-copy-action": "abort"}
         request = HttpRequest("PUT", self._path(key), query, headers=headers, body=b"")
         try:
             self.client.call(request, _read, policy=_BRIEFLY)
         except ObjectsError:
-            return  # it may have ended meanwhile
+            return  # the copy may have ended meanwhile
 
     def make(self) -> bool:
         query = {"restype": "container"}
@@ -126,7 +127,7 @@ class AzureObjects(ObjectService):
     def begin_upload(
         self, key: str, *, md5: Optional[bytes] = None, metadata: Optional[Mapping[str, str]] = None
     ) -> str:
-        """Asks nobody: an upload is the beginning of its blocks' names."""
+        """Start an upload. Does no I/O: the id of an upload is the prefix of the names of its blocks."""
         return base64.urlsafe_b64encode(os.urandom(_TOKEN_BYTES)).decode()
 
     def list_blocks(self, key: str, upload: str) -> Optional[List[Block]]:
@@ -141,7 +142,7 @@ class AzureObjects(ObjectService):
     def put_block(self, key: str, upload: str, number: int, data: Bytes) -> Block:
         block = Block(number, len(data), _block_id(upload, number))
         query = {"comp": "block", "blockid": block.tag}
-        # Where the way itself keeps the bytes as they are, hashing them once more buys nothing.
+        # Without a hash where TLS or the local machine already protects the bytes: hashing costs CPU time.
         headers = {} if self.client.is_guarded else {"Content-MD5": _md5(data)}
         self.client.call(HttpRequest("PUT", self._path(key), query, headers, data), _read)
         return block
@@ -164,7 +165,7 @@ class AzureObjects(ObjectService):
         try:
             self.client.call(request, _read)
         except ObjectsError as error:
-            # The answer to a commit that was done may be lost; the blocks are used up then.
+            # The answer to an earlier try may have been lost after the commit, which uses up the blocks.
             if error.code != "InvalidBlockList" or not self._is_committed(key, blocks):
                 raise
 
@@ -174,9 +175,9 @@ class AzureObjects(ObjectService):
         return [name for name, _ in names] == [block.tag for block in blocks]
 
     def abort_upload(self, key: str, upload: str) -> None:
-        """Azure has no such verb; what is not committed goes after a week."""
+        """Does nothing: Azure has no such request, and removes blocks that are not committed after a week."""
 
-    # -- the calls behind the verbs
+    # -- the requests behind the methods
 
     def _escape(self, key: str) -> str:
         return azure_name(key)
@@ -259,12 +260,12 @@ def _meta(metadata: Optional[Mapping[str, str]]) -> Dict[str, str]:
 
 
 def _block_id(upload: str, number: int) -> str:
-    """All of one length, as the service wants them."""
+    """The name of a block. The service requires names of equal length."""
     return base64.b64encode(f"{upload}{number:06d}".encode()).decode()
 
 
 def _block_names(text: bytes) -> List[Tuple[str, int]]:
-    """Names and sizes in a list of blocks."""
+    """Names and sizes from a block list."""
     from xml.etree import ElementTree
 
     nodes = ElementTree.fromstring(text).iter("Block")
@@ -274,7 +275,7 @@ def _block_names(text: bytes) -> List[Tuple[str, int]]:
 def _block(tag: str, size: int, upload: str) -> Optional[Block]:
     try:
         name = base64.b64decode(tag).decode()
-    except ValueError:  # another tool's
+    except ValueError:  # a block of another program
         return None
     number = parse_count(name[len(upload) :]) if name.startswith(upload) else None
     return None if number is None else Block(number, size, tag)

@@ -1,4 +1,6 @@
-"""What opens Azure Blob Storage: the account's key, a shared access signature (SAS), a token of Azure AD."""
+"""Credentials for Azure Blob Storage: an account key, a shared access signature (SAS), or a token of Azure
+AD.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from urllib.parse import parse_qsl, unquote
 from gofer.objects.client import HttpRequest, Signer, query_text
 from gofer.objects.names import in_query
 
-# Old enough for emulators and private clouds, new enough for all that is used here.
+# A version that emulators and private clouds support too, and that has every feature used here.
 VERSION = "2022-11-02"
 _SIGNED_HEADERS = (
     "Content-Encoding",
@@ -58,12 +60,12 @@ class SharedKey(Signer):
         return request.target, headers
 
     def digest(self, lines: list[str]) -> str:
-        """The signature of the lines."""
+        """The signature of the lines, joined by line ends."""
         return signature(self._key, lines)
 
 
 class Sas(Signer):
-    """Hands a given signature on with each request."""
+    """Adds a SAS to each request."""
 
     def __init__(self, token: str) -> None:
         self.token = token
@@ -80,7 +82,10 @@ def _mark(secret: str) -> str:
 
 
 class Bearer(Signer):
-    """A token, asked for again before it expires. `fetch` returns it and the time of its end."""
+    """Adds a token to each request.
+
+    `fetch` returns a token and its end; it is called before the token expires.
+    """
 
     def __init__(self, fetch: Callable[[], Tuple[str, float]]) -> None:
         self._fetch = fetch
@@ -88,7 +93,7 @@ class Bearer(Signer):
         self._lock = threading.Lock()
 
     def sign(self, request: HttpRequest) -> Tuple[str, Dict[str, str]]:
-        with self._lock:  # one thread asks, the others wait for its answer
+        with self._lock:  # one thread fetches a token, the others wait for it
             if self._token is None or self._token[1] - time.time() < 300:
                 self._token = self._fetch()
             token = self._token
@@ -101,8 +106,8 @@ class Bearer(Signer):
 
 
 class SasTerms(NamedTuple):
-    """What a SAS is to allow: `resource` is `c` for a container, `b` for the blob `name`, or `d` for all that
-    is below the folder `name`, which accounts with a hierarchical namespace know.
+    """What a SAS allows. `resource` is `c` for a container, `b` for the blob `name`, or `d` for everything
+    below the folder `name`, which only accounts with a hierarchical namespace support.
     """
 
     permissions: str
@@ -113,19 +118,20 @@ class SasTerms(NamedTuple):
 
     @property
     def scope(self) -> Dict[str, str]:
-        """What a SAS says of its reach; of a folder also how deep it lies."""
+        """The fields of a SAS for its scope. For a folder they include the depth of the folder."""
         depth = {"sdd": str(len(self.name.split("/")))} if self.resource == "d" else {}
         return {"sr": self.resource, **depth}
 
 
 def make_sas(key: SharedKey, terms: SasTerms) -> str:
-    """A SAS signed with the account's key, valid at once. It says nothing of its start: the clock of who
-    makes it may be ahead.
+    """A SAS signed with the account's key, valid at once.
+
+    It names no start time: where the clock of this machine is ahead, a start time would delay it.
     """
     expires = utc(terms.expires_at)
     place = f"/blob/{key.account}/{terms.container}" + (f"/{terms.name}" if terms.name else "")
-    # Fifteen lines: after the place come identifier, addresses, protocol, version, resource, snapshot,
-    # encryption scope, and five headers of the answer.
+    # The format has sixteen lines. After the place: identifier, addresses, protocol, version, resource,
+    # snapshot, encryption scope, and five headers of the answer.
     lines = [terms.permissions, "", expires, place, "", "", "", VERSION, terms.resource, "", ""]
     signed = key.digest([*lines, "", "", "", "", ""])
     fields = {"sv": VERSION, "se": expires, **terms.scope, "sp": terms.permissions}
@@ -138,10 +144,10 @@ def sas_fields(token: str) -> Dict[str, str]:
 
 
 def bare_token(text: str) -> str:
-    """The token out of a SAS as people keep it: with a `?`, within a URL, with blanks around it."""
+    """The token from a SAS as people store it: after a `?`, in a URL, or between spaces."""
     text = text.strip()
     token = text.partition("?")[2] if "?" in text else text
-    # A token that was encoded once too often has no `&` left.
+    # A token without `&` has been URL-encoded twice.
     return unquote(token) if "&" not in token and "%26" in token else token
 
 
@@ -151,12 +157,12 @@ def signature(key: bytes, lines: list[str]) -> str:
 
 
 def utc(seconds: float) -> str:
-    """The time as a SAS writes it."""
+    """The time in the format of a SAS."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def http_now(last: List[Tuple[int, str]] = [(0, "")]) -> str:  # noqa: B006
-    """The time as HTTP writes it, whatever the locale. It is the same for many requests."""
+    """The time in HTTP's format, whatever the locale. Cached, since many requests fall into one second."""
     seconds = int(time.time())
     known, text = last[0]
     if known != seconds:

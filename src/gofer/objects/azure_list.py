@@ -1,7 +1,7 @@
-"""A page of a listing as Azure writes it.
+"""Parses a page of an Azure listing.
 
-Nearly all pages are plain text between plain tags, which two regular expressions read several times as fast
-as a parser of XML. A page with anything else in it goes to the parser.
+Nearly all pages are plain text between plain tags. Two regular expressions read such pages several times as
+fast as an XML parser. All other pages go to the parser.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from urllib.parse import unquote
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-# Tags in the order in which the services write them; in another order, the page goes to the parser.
+# The tags in the order in which the services write them. A page with another order goes to the parser.
 _BLOB = re.compile(
     r"<Name>([^<]*)</Name>.*?<Last-Modified>([^<]*)<.*?<Etag>([^<]*)<.*?<Content-Length>([0-9]+)<"
     r"(?:.*?<Content-MD5>([^<]*)<)?",
@@ -23,13 +23,13 @@ _BLOB = re.compile(
 _FIELD = re.compile(r"<([^<>/]+)>([^<]*)</")
 _PREFIX = re.compile(r"<BlobPrefix>\s*<Name>([^<]*)</Name>")
 _MARKER = re.compile(r"<NextMarker>([^<]*)<")
-# Comments and the like, characters by number, line ends that a parser would change, names that are encoded.
+# Comments and similar, numeric characters, line ends that a parser would change, and encoded names.
 _NOT_PLAIN = re.compile(r"<!|&#|\r|Encoded=")
 _ENTITIES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&amp;", "&"))
 
 
 class Listed(NamedTuple):
-    """A blob; `modified` as the service writes it."""
+    """A blob of a listing; `modified` is in the service's format."""
 
     name: str
     size: int
@@ -40,7 +40,7 @@ class Listed(NamedTuple):
 
 
 class BlobListing(NamedTuple):
-    """Blobs, the names of folders with their slash, and where to go on."""
+    """The blobs, the names of folders with a slash, and the marker of the next page."""
 
     blobs: List[Listed]
     folders: List[str]
@@ -48,7 +48,7 @@ class BlobListing(NamedTuple):
 
 
 def read_listing(data: bytes) -> BlobListing:
-    """ValueError or xml.etree.ElementTree.ParseError for what is no listing."""
+    """Parse a page. Raises ValueError or xml.etree.ElementTree.ParseError for other data."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -58,7 +58,7 @@ def read_listing(data: bytes) -> BlobListing:
 
 
 def _read_plain(text: str) -> Optional[BlobListing]:
-    """None for a page that is not as plain as it seems."""
+    """Parse with regular expressions; None for a page that needs the parser."""
     pieces = text.split("<Blob>")
     blobs = []
     for piece in pieces[1:]:
@@ -80,7 +80,7 @@ def _metadata(piece: str, start: int) -> Optional[Dict[str, str]]:
     if at < 0:
         return {}
     section = piece[at + 10 : piece.find("</Metadata>", at)]
-    if "/>" in section:  # a word without a value
+    if "/>" in section:  # a field without a value
         return None
     return {name.lower(): _text(value) for name, value in _FIELD.findall(section)}
 
@@ -105,7 +105,7 @@ def _parse(data: bytes) -> BlobListing:
 
     root = ElementTree.fromstring(data)
     if root.tag != "EnumerationResults":
-        raise ValueError(f"<{root.tag}> is no listing")
+        raise ValueError(f"<{root.tag}> is not a listing")
     blobs = [_listed(node) for node in root.iter("Blob")]
     folders = [_name(node) for node in root.iter("BlobPrefix")]
     return BlobListing(blobs, folders, root.findtext("NextMarker") or "")
@@ -120,7 +120,7 @@ def _listed(node: Element) -> Listed:
 
 
 def _name(node: Element) -> str:
-    """Those that XML cannot hold come percent-encoded."""
+    """The blob's name. Names that XML cannot represent are percent-encoded."""
     found = node.find("Name")
     if found is None:
         return ""

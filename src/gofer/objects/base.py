@@ -1,7 +1,7 @@
-"""What the services have in common: ranges, streams that are resumed, listings by folder, uploads in blocks.
+"""The common part of the services: ranges, resumed streams, listings by folder, uploads in blocks.
 
-Keys are relative to the prefix the objects were opened with. Every verb blocks, may be called from several
-threads, and raises ObjectsError: ObjectNotFound, Exists, VersionMismatch, or another.
+Keys are relative to the prefix with which the objects were opened. Every method blocks, may be called from
+several threads, and raises ObjectsError or its subclasses ObjectNotFound, Exists and VersionMismatch.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from gofer.objects.wire import HttpResponse
 
 BLOCK_BYTES = 8 << 20
 _AT_ONCE = 32
-# After each thousand blocks they are twice as large, so that no stream meets the limit on their number.
+# The block size doubles after each thousand blocks, so that no stream reaches the limit on their number.
 _DOUBLING = 1000
-# Tells our own new object from another's when the answer to its writing was lost.
+# Metadata with a random value, by which a writer recognizes its own new object after a lost answer.
 _TOKEN = "gofer_put"
 
 
 class Page(NamedTuple):
-    """A part of a listing: objects, the names of folders with a delimiter, and where to go on."""
+    """A page of a listing: objects, names of folders when there is a delimiter, and the marker of the next
+    page.
+    """
 
     objects: List[ObjectInfo]
     folders: List[str]
@@ -36,7 +38,7 @@ class Page(NamedTuple):
 
 
 class ObjectService(ObjectReader):
-    """The verbs; what differs between services is below the line and in the subclasses."""
+    """The methods for callers. The differences between services are in the subclasses."""
 
     block_rules = BlockRules(1, BLOCK_BYTES, 1)
 
@@ -54,9 +56,10 @@ class ObjectService(ObjectReader):
         metadata: Optional[Mapping[str, str]] = None,
         etag: Optional[str] = None,
     ) -> None:
-        """Replace the object, or with `new` create it or raise Exists; the service checks the MD5.
+        """Replace the object, or with `new` create it. The service checks the MD5.
 
-        With `etag`, Changed when the object is not that version any more.
+        Raises Exists when `new` is set and the object exists, VersionMismatch when `etag` is set and the
+        object has another version.
         """
         found = dict(metadata or {})
         if new:
@@ -71,7 +74,7 @@ class ObjectService(ObjectReader):
     def _is_ours(self, key: str, token: str) -> bool:
         try:
             info = self.head(key)
-        except ObjectsError:  # who may write need not be allowed to look
+        except ObjectsError:  # a credential may allow writing but not reading
             return False
         return info is not None and (info.metadata or {}).get(_TOKEN) == token
 
@@ -83,7 +86,7 @@ class ObjectService(ObjectReader):
         md5: Optional[bytes] = None,
         metadata: Optional[Mapping[str, str]] = None,
     ) -> int:
-        """As in `gofer.storage.base.Streams`."""
+        """As gofer.storage.base.Streams.put_stream."""
         blocks: List[Block] = []
         upload, hashed, total = "", hashlib.md5(), 0
         try:
@@ -91,7 +94,7 @@ class ObjectService(ObjectReader):
                 hashed.update(chunk)
                 total += len(chunk)
                 if is_last and md5 not in (None, hashed.digest()):
-                    raise ObjectsError(0, "md5", "the bytes are not those of the MD5 given")
+                    raise ObjectsError(0, "md5", "the bytes do not have the given MD5")
                 if is_last and not blocks:
                     self.put(key, chunk, metadata=metadata)
                     return total
@@ -108,10 +111,10 @@ class ObjectService(ObjectReader):
         try:
             self.abort_upload(key, upload)
         except ObjectsError:
-            pass  # what is on its way already says more
+            pass  # the error that is being raised says more
 
     def head(self, key: str) -> Optional[ObjectInfo]:
-        """Size, time and what else is known, or None when absent."""
+        """Size, time and other facts; None when there is no such object."""
         try:
             return self.client.call(
                 HttpRequest("HEAD", self._path(key)), lambda answer: self._info(key, _read_head(answer))
@@ -120,14 +123,14 @@ class ObjectService(ObjectReader):
             return None
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        """The object `prefix` and all below the folder of that name."""
-        info = self._look(prefix) if prefix else None
+        """The object `prefix`, and all objects in the folder of that name."""
+        info = self._head_if_readable(prefix) if prefix else None
         if info:
             yield info
         yield from self.list_beginning(f"{prefix}/" if prefix else "")
 
-    def _look(self, key: str) -> Optional[ObjectInfo]:
-        """As `head`; None also for who may list and not read."""
+    def _head_if_readable(self, key: str) -> Optional[ObjectInfo]:
+        """As `head`, but None also when the credential allows listing and not reading."""
         try:
             return self.head(key)
         except ObjectsError as error:
@@ -142,22 +145,22 @@ class ObjectService(ObjectReader):
             yield from page.objects
 
     def list_folders(self, prefix: str = "") -> Iterator[str]:
-        """The folders directly under `prefix`."""
+        """The names of the folders directly under `prefix`."""
         last = ""
         for page in self._pages(f"{prefix}/" if prefix else "", "/"):
             for name in sorted(page.folders):
-                if name != last:  # a folder may stand at the end of one page and the start of the next
+                if name != last:  # a folder may be at the end of one page and the start of the next
                     yield name
                 last = name
 
     def list_level(self, prefix: str = "") -> Iterator[Union[ObjectInfo, str]]:
-        """The objects and the names of folders directly under `prefix`; a name may come twice."""
+        """The objects and names of folders directly under `prefix`; a name may appear twice."""
         for page in self._pages(f"{prefix}/" if prefix else "", "/"):
             yield from page.objects
             yield from page.folders
 
     def delete(self, keys: Iterable[str]) -> int:
-        """Remove objects, several at once; how many were there."""
+        """Remove objects, several at once; return how many existed. Absent objects are ignored."""
         todo = [*keys]
         if len(todo) < 2:
             return sum(self._delete(key) for key in todo)
@@ -166,7 +169,7 @@ class ObjectService(ObjectReader):
         with ThreadPoolExecutor(min(len(todo), _AT_ONCE)) as pool:
             return sum(pool.map(self._delete, todo))
 
-    # -- what differs: the calls of each service
+    # -- requests that differ between services
 
     def begin_upload(
         self, key: str, *, md5: Optional[bytes] = None, metadata: Optional[Mapping[str, str]] = None
@@ -197,7 +200,7 @@ class ObjectService(ObjectReader):
         raise NotImplementedError
 
     def make(self) -> bool:
-        """Make the container or bucket; False when it was there."""
+        """Create the container or bucket; False when it exists."""
         raise NotImplementedError
 
     def _escape(self, key: str) -> str:
@@ -220,7 +223,7 @@ class ObjectService(ObjectReader):
     def _delete(self, key: str) -> bool:
         raise NotImplementedError
 
-    # -- within
+    # -- private
 
     def _name(self, key: str) -> str:
         return self._prefix + self._escape(key)
@@ -229,7 +232,8 @@ class ObjectService(ObjectReader):
         return key_of(name[len(self._prefix) :])
 
     def _pages(self, beginning: str, delimiter: str) -> Iterator[Page]:
-        # A dot at the end is escaped in a name, but here it is not the end.
+        # `_escape` changes a dot at the end of a name. The text is only the beginning of a name, so a
+        # character is added before the escape and removed after it.
         start = self._prefix + self._escape(f"{beginning}-")[:-1]
         page = self._page(start, delimiter, "")
         yield page
@@ -237,17 +241,17 @@ class ObjectService(ObjectReader):
             return
         page = self._page_after(start, delimiter, page.more)
         while page.more:
-            # Who came to the second page will want the third: it is on its way while this one is looked at.
+            # A caller that reads the second page will probably read the third: fetch it in the meantime.
             following = Ahead(partial(self._page_after, start, delimiter, page.more))
             yield page
             page = following.result()
         yield page
 
     def _page_after(self, start: str, delimiter: str, marker: str) -> Page:
-        """ObjectsError for a service that would give the same page for ever."""
+        """The next page; ObjectsError when the service returns the same page again, which would never end."""
         page = self._page(start, delimiter, marker)
         if page.more == marker:
-            raise ObjectsError(200, "answer", "the service lists the same page again and again")
+            raise ObjectsError(200, "answer", "the service repeats the same page of a listing")
         return page
 
 
@@ -257,7 +261,7 @@ def _read_head(answer: HttpResponse) -> HttpResponse:
 
 
 def _chunked(pieces: Iterable[bytes]) -> Iterator[Tuple[bytes, bool]]:
-    """The pieces joined to blocks, and which of them is the last; one empty block for no bytes at all."""
+    """The pieces joined to blocks, each with whether it is the last. No bytes at all give one empty block."""
     size, made, held = BLOCK_BYTES, 0, bytearray()
     for piece in pieces:
         held += piece

@@ -1,4 +1,4 @@
-"""Requests that are signed, sent, and sent again where that may help. Shared by the services."""
+"""Signs and sends requests, and retries them after temporary failures. Shared by the services."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ T = TypeVar("T")
 _CODE = re.compile(r"<Code>([^<]*)</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]*)")
 _DETAIL = re.compile(r"<(?:AuthenticationErrorDetail|Region)>([^<]*)")
-# Two writers met; S3 decides for one and asks the other to come again.
+# S3 answers so when two writers meet; a retry succeeds.
 _PASSING = ("ConditionalRequestConflict", "OperationAborted")
-# A server that was never heard from is more likely misspelt than busy.
+# Fewer tries for a server that has never answered: its name is more likely wrong than the server busy.
 _TRIES_UNHEARD = 3
 
 
 class HttpRequest(NamedTuple):
-    """One request, not signed yet. `path` is encoded, `query` is not; a status in `fine` is no error."""
+    """A request before it is signed. `path` is encoded, `query` is not; statuses in `fine` are not errors."""
 
     method: str
     path: str
@@ -38,26 +38,26 @@ class HttpRequest(NamedTuple):
 
     @property
     def target(self) -> str:
-        """Path and query as they stand in the request."""
+        """Path and query as sent."""
         return self.path + query_text(self.query)
 
 
 class Signer:
-    """What opens the service. `sign` returns the target and the headers to send; threads share it."""
+    """A credential. `sign` returns the target and the headers to send; any thread may call it."""
 
-    # Tells one secret from another without giving it away; empty where what signs is asked for anew.
+    # Distinguishes credentials without revealing them; empty where the credential is fetched when needed.
     mark = ""
 
     def sign(self, request: HttpRequest) -> Tuple[str, Dict[str, str]]:
         raise NotImplementedError
 
     def renew(self) -> bool:
-        """Get another credential, since the service did not take this one; False when there is none."""
+        """Get a new credential after the service has refused this one; False when there is none."""
         return False
 
 
 class Client:
-    """One service behind one address. Blocking; any thread may call."""
+    """A client for one address. Blocking; any thread may call."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Client:
 
     @property
     def is_guarded(self) -> bool:
-        """Whether bytes cannot change on the way: it is encrypted, or does not leave the machine."""
+        """Whether bytes cannot change on the way: the connection uses TLS, or stays on this machine."""
         return self._wire.is_guarded
 
     @property
@@ -93,12 +93,13 @@ class Client:
     def call(
         self, request: HttpRequest, read: Callable[[HttpResponse], T], *, policy: Optional[Policy] = None
     ) -> T:
-        """What `read` makes of the answer; it may be asked several times, each time with a new answer.
+        """Send the request and return what `read` makes of the answer. Blocking.
 
-        `policy` is for requests that there is another way for. A SyntaxError or ValueError of `read` means
-        that the answer is not one of the service.
+        `read` may be called several times, each time with a new answer. A SyntaxError or ValueError of `read`
+        means that the answer does not come from the service. `policy` replaces the client's policy for this
+        request.
 
-        ObjectsError, or ObjectNotFound, Exists and VersionMismatch for 404, 409 and 412 that say so.
+        Raises ObjectsError, or ObjectNotFound, Exists and VersionMismatch for the answers 404, 409 and 412.
         """
         return persist(policy or self._policy, lambda tried: self._try(request, read, tried))
 
@@ -114,11 +115,12 @@ class Client:
                 return _understood(answer, read)
             error = _problem(answer, request.method)
         except StaleConnection:
-            self._wire.close()  # the others that waited as long are no better
-            raise Transient(ObjectsError(0, "connection", "the connection broke"), at_once=True) from None
+            # All connections that were idle for as long are probably closed too.
+            self._wire.close()
+            raise Transient(ObjectsError(0, "connection", "the connection was lost"), at_once=True) from None
         except OSError as failure:
             self._unreachable(failure, tried)
-        except ObjectsError as found:  # in a body that began before the work was done
+        except ObjectsError as found:  # an error in the body of an answer with status 200
             error = found
         if is_worth_it(error.status) or error.code in _PASSING:
             raise Transient(error, retry_after_s(answer.headers))
@@ -136,33 +138,33 @@ class Client:
 
 
 def _understood(answer: HttpResponse, read: Callable[[HttpResponse], T]) -> T:
-    """What `read` makes of the answer; ObjectsError for an answer that `read` cannot parse.
+    """What `read` returns; ObjectsError for an answer that `read` cannot parse.
 
-    A proxy, or the login page of a network, answers 200 to everything.
+    A proxy, or the login page of a network, may answer 200 to every request.
     """
     try:
         return read(answer)
     except (SyntaxError, ValueError):  # SyntaxError: ElementTree's ParseError
-        words = "the answer is not one of such a service; is a proxy or a login page in between?"
+        words = "the answer does not come from an object store; is a proxy or a login page in between?"
         raise ObjectsError(answer.status, "answer", words) from None
 
 
 def query_text(query: Mapping[str, str]) -> str:
-    """`?a=1&b` with its values encoded, or nothing."""
+    """`?a=1&b` with encoded values; empty without a query."""
     if not query:
         return ""
     return "?" + "&".join([f"{name}={in_query(value)}" if value else name for name, value in query.items()])
 
 
 def _problem(answer: HttpResponse, method: str) -> ObjectsError:
-    """The error in an answer. A 403 keeps the service's message to itself: it may repeat what was signed."""
+    """The error in an answer. Omits the message of a 401 or 403, which may repeat what was signed."""
     if answer.status == 404 and method == "HEAD" and "x-ms-error-code" not in answer.headers:
         answer.read()
         return ObjectNotFound(404, "", "there is no such object")
     text = answer.read().decode("utf-8", "replace")
     code = answer.headers.get("x-ms-error-code") or _first(_CODE, text)
     message = _first(_MESSAGE, text).split("\n")[0].strip().rstrip(".")
-    words = f"the service answers {answer.status}{f' {code}' if code else ''}"
+    words = f"the service answered {answer.status}{f' {code}' if code else ''}"
     if message and answer.status not in (401, 403):
         words += f": {message[:1].lower()}{message[1:200]}"
     return _KINDS.get((answer.status, code), ObjectsError)(
@@ -193,18 +195,18 @@ def _network_error(failure: OSError) -> ObjectsError:
     if broken:
         return broken
     if isinstance(failure, socket.gaierror):
-        return ObjectsError(0, "name", "no address is known for its host")
+        return ObjectsError(0, "name", "its host name is unknown")
     if isinstance(failure, (socket.timeout, TimeoutError, BlockingIOError)):
         return ObjectsError(0, "timeout", "the service does not answer")
-    reason = failure.strerror or str(failure) or "the connection broke"
+    reason = failure.strerror or str(failure) or "the connection was lost"
     return ObjectsError(0, "connection", reason.lower())
 
 
 def _tls_error(failure: OSError) -> Optional[ObjectsError]:
-    import ssl  # takes its time, and a service without TLS does not need it
+    import ssl  # slow to load, and not needed for a service without TLS
 
     if isinstance(failure, ssl.SSLCertVerificationError):
         return ObjectsError(0, "tls", f"its certificate is not trusted: {failure.verify_message}")
     if isinstance(failure, ssl.SSLError) and not isinstance(failure, (socket.timeout, TimeoutError)):
-        return ObjectsError(0, "connection", "the TLS connection broke")
+        return ObjectsError(0, "connection", "the TLS connection was lost")
     return None

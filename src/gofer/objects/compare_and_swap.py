@@ -1,4 +1,4 @@
-"""Compare and swap in a store that is a folder: one writer at a time, by a lock of the store."""
+"""Compare and swap in a store that is a folder. A lock in the store admits one writer at a time."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from gofer.objects.files import TEMPORARY, FileObjects
 
 
 def compare_and_swap(root: str, key: str, old_md5: Optional[str], new: bytes) -> bool:
-    """Write `new` if the MD5 of the object is still `old_md5`, or with None if there is no object.
+    """Write `new` if the MD5 of the object is `old_md5`; with None, if there is no object. Returns whether it
+    did.
 
-    False, and nothing done, if not. Blocks while another process does the same in this store.
+    Blocks while another process does the same in this store.
     """
     objects = FileObjects(root)
     with locked(root):
@@ -30,19 +31,19 @@ def compare_and_swap(root: str, key: str, old_md5: Optional[str], new: bytes) ->
 
 
 def old_md5(old: Optional[bytes]) -> Optional[str]:
-    """As `compare_and_swap` takes it."""
+    """The MD5 for `compare_and_swap`."""
     return None if old is None else hashlib.md5(old).hexdigest()
 
 
 @contextmanager
 def locked(root: str) -> Iterator[None]:
-    """Hold the lock of the store at `root`."""
+    """Hold the lock of the store at `root`. Blocks until it is free."""
     path = os.path.join(root, TEMPORARY, "swap.lock")
     os.makedirs(os.path.dirname(path), exist_ok=True)
     flags = os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         lock = os.open(path, os.O_RDWR | flags, 0o666)
-    except PermissionError:  # another user of the store made it
+    except PermissionError:  # another user made the lock file; reading permission is enough for flock
         lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

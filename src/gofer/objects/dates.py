@@ -1,4 +1,4 @@
-"""Dates as HTTP writes them."""
+"""Parses dates in HTTP's format."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import re
 from datetime import datetime, timezone
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-# As all services write it: `Sun, 06 Nov 1994 08:49:37 GMT`.
+# The usual format: `Sun, 06 Nov 1994 08:49:37 GMT`. The parser of the standard library is much slower.
 _USUAL = re.compile(r"[A-Z][a-z]{2}, (\d\d) ([A-Z][a-z]{2}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT")
 _REMEMBERED = 10_000
 
 
 def parse_http_date(text: str, known: dict[str, float] = {}) -> float:  # noqa: B006
-    """Seconds since the epoch; 0 for what is no date. Listings repeat few dates many times."""
+    """Seconds since the epoch; 0 for other text.
+
+    Results are cached, since listings repeat few dates often.
+    """
     found = known.get(text)
     if found is None:
         if len(known) > _REMEMBERED:

@@ -1,4 +1,4 @@
-"""What is said of objects and blocks, and what goes wrong with them. Nothing here holds a credential."""
+"""Facts about objects and blocks, and the errors of stores. Nothing here contains a credential."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Mapping, NamedTuple, Optional
 
 
 class ObjectInfo(NamedTuple):
-    """What a listing says of an object; `modified` is seconds since the epoch.
+    """What a store says of an object; `modified` is seconds since the epoch.
 
-    `md5` and `metadata` are there where the store keeps them and the question showed them: a listing of S3
-    knows no metadata.
+    `md5` and `metadata` are set where the store keeps them and the request returns them: a listing of S3 has
+    no metadata.
     """
 
     key: str
@@ -21,7 +21,7 @@ class ObjectInfo(NamedTuple):
 
 
 class BlockRules(NamedTuple):
-    """The sizes a service takes: each block but the last has at least `least` bytes."""
+    """The block sizes that a service accepts. Every block except the last has at least `least` bytes."""
 
     least: int
     most: int
@@ -29,7 +29,7 @@ class BlockRules(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A block that the service has and the object does not show yet; `number` counts from 0."""
+    """A block that is uploaded but not yet part of the object; `number` counts from 0."""
 
     number: int
     size: int
@@ -37,11 +37,11 @@ class Block(NamedTuple):
 
 
 class ObjectsError(Exception):
-    """The service refused or could not be reached.
+    """The service refused a request or could not be reached.
 
-    `status` is that of HTTP, or 0 when there was no answer; `code` the service's word, or `timeout`,
-    `connection`, `name`, `tls` or `answer` for what went wrong on the way; `words` one line for people;
-    `detail` what else the service said of the cause.
+    `status` is the HTTP status, 0 without an answer. `code` is the service's code, or `timeout`,
+    `connection`, `name`, `tls` or `answer` for a problem of the connection. `words` is one line for people.
+    `detail` is what else the service says about the cause.
     """
 
     def __init__(self, status: int, code: str, words: str, detail: str = "") -> None:
@@ -56,16 +56,16 @@ class ObjectsError(Exception):
 
 
 class NotCopied(ObjectsError):
-    """The service could not fetch the source of a copy, or not in time; it may be brought another way."""
+    """The service could not fetch the source of a copy, or not in time. The caller can copy another way."""
 
 
 class ObjectNotFound(ObjectsError):
-    """No object has that key."""
+    """There is no object with that key."""
 
 
 class Exists(ObjectsError):
-    """An object has that key already, and the write asked for it to be new."""
+    """There is already an object with that key, and the write was for a new object."""
 
 
 class VersionMismatch(ObjectsError):
-    """The object is not the version that was asked for."""
+    """The object has another version than the request requires."""

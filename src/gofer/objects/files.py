@@ -1,4 +1,4 @@
-"""A folder with the verbs of an object store, for a node that has the store's file system mounted."""
+"""A folder with the methods of an object store, for nodes that have the store's file system mounted."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from gofer.core import files
 from gofer.objects.facts import Exists, ObjectInfo, ObjectNotFound, ObjectsError
 from gofer.objects.link import Bytes
 
-# The name the laptop's file store gives unfinished writes; never listed there.
+# The folder for unfinished writes, the same as in gofer.storage.file. Listings skip it.
 TEMPORARY = ".gofer-tmp"
 _PIECE = 1 << 20
 
 
 class FileObjects:
-    """Objects are files below `root`, which must be there."""
+    """Objects as files below `root`, which must exist. Any process may write; every method blocks."""
 
     def __init__(self, root: str) -> None:
         self._root = os.path.abspath(root)
@@ -26,7 +26,7 @@ class FileObjects:
         )
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """At most `length` bytes from `start`, all with -1; a negative start counts from the end."""
+        """At most `length` bytes from `start`, or all with -1. A negative start counts from the end."""
         try:
             with open(self._path(key), "rb") as file:
                 size = os.fstat(file.fileno()).st_size
@@ -45,7 +45,10 @@ class FileObjects:
         metadata: Optional[Mapping[str, str]] = None,
         etag: Optional[str] = None,
     ) -> None:
-        """Files carry no metadata: it is dropped. Files have no tags either: `etag` says nothing."""
+        """Write the object.
+
+        Files have no metadata and no version tags, so `metadata` and `etag` are ignored.
+        """
         self._write(key, [data], new=new)
 
     def put_stream(
@@ -56,7 +59,7 @@ class FileObjects:
         md5: Optional[bytes] = None,
         metadata: Optional[Mapping[str, str]] = None,
     ) -> int:
-        """Replace the object by the pieces joined; the bytes written."""
+        """Replace the object by the joined pieces; return the number of bytes."""
         return self._write(key, pieces)
 
     def _write(self, key: str, pieces: Iterable[Bytes], *, new: bool = False) -> int:
@@ -70,11 +73,13 @@ class FileObjects:
                 file.flush()
                 os.fsync(file.fileno())
             if new:
+                # A link fails when the name exists, so of two writers only one succeeds; a rename would
+                # replace the file.
                 os.link(temporary, path)
             else:
                 os.replace(temporary, path)
         except FileExistsError:
-            raise Exists(409, "", "there is such an object already") from None
+            raise Exists(409, "", "there is already an object with this key") from None
         finally:
             try:
                 os.unlink(temporary)
@@ -83,7 +88,7 @@ class FileObjects:
         return size
 
     def append(self, key: str, data: bytes) -> None:
-        """Add bytes at the end of the object in one write, making it if need be."""
+        """Append bytes to the object in one write; create the object if needed."""
         path = self._path(key)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
@@ -93,11 +98,11 @@ class FileObjects:
             os.close(fd)
 
     def stage(self, token: str, data: bytes) -> None:
-        """Add to the bytes that `commit` makes an object of; nobody sees them until then."""
+        """Append to the bytes of a later `commit`; they are not visible before."""
         self.append(f"{TEMPORARY}/{token}", data)
 
     def commit(self, token: str, key: str) -> None:
-        """What was staged is the object now, at once; nothing staged makes an empty one."""
+        """Make the staged bytes the object, atomically. Without staged bytes the object is empty."""
         self.stage(token, b"")
         path = self._path(key)
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -114,7 +119,7 @@ class FileObjects:
         return ObjectInfo(key, status.st_size, status.st_mtime)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        """The object `prefix`, or all below the folder of that name, in key order."""
+        """The object `prefix`, or all objects in the folder of that name, in key order."""
         info = self.head(prefix) if prefix else None
         if info:
             yield info
@@ -122,7 +127,7 @@ class FileObjects:
         yield from self._walk(prefix)
 
     def _walk(self, folder: str) -> Iterator[ObjectInfo]:
-        """Folders sorted as `name/`: the order of the whole keys."""
+        """Walk in the order of whole keys, which sorts a folder as `name/`."""
         try:
             with os.scandir(self._path(folder) if folder else self._root) as entries:
                 found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
@@ -137,7 +142,7 @@ class FileObjects:
                 yield info
 
     def list_folders(self, prefix: str = "") -> Iterator[str]:
-        """The folders directly under `prefix`, in order."""
+        """The names of the folders directly under `prefix`, in order."""
         try:
             with os.scandir(self._path(prefix) if prefix else self._root) as entries:
                 found = sorted(entry.name for entry in entries if entry.is_dir())
@@ -146,7 +151,7 @@ class FileObjects:
         return (name for name in found if prefix or name != TEMPORARY)
 
     def copy(self, source: str, destination: str) -> None:
-        """ObjectNotFound when there is no such source."""
+        """Copy an object; ObjectNotFound when there is no source."""
         try:
             with open(self._path(source), "rb") as file:
                 self._write(destination, iter(lambda: file.read(_PIECE), b""))
@@ -161,10 +166,10 @@ class FileObjects:
             os.unlink(self._path(key))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return False
-        try:  # a folder is only its objects
+        try:  # empty folders must not stay, because a folder exists only through its objects
             self._tidy(key)
         except OSError:
-            pass  # not empty, or not ours to remove
+            pass  # the folder has other objects, or belongs to another user
         return True
 
     def _tidy(self, key: str) -> None:

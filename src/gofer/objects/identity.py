@@ -1,7 +1,7 @@
-"""Tokens for the identity that Azure gave to the machine, or to the job that runs on it.
+"""Tokens for the identity that Azure gives to a machine, or to the job that runs on it.
 
-Whoever offers them is found as Microsoft's own clients do: IDENTITY_ENDPOINT (App Service and its kin),
-MSI_ENDPOINT (compute of Azure ML), else the metadata service of virtual machines.
+The source is found as in Microsoft's own clients: IDENTITY_ENDPOINT (App Service and similar services),
+MSI_ENDPOINT (computes of Azure ML), else the metadata service of virtual machines.
 """
 
 from __future__ import annotations
@@ -22,32 +22,33 @@ RESOURCE = "https://storage.azure.com/"
 _METADATA = "http://169.254.169.254"
 _TIMEOUT_S = 20.0
 _POLICY = Policy(tries=6, first_s=0.5, most_s=8.0, patience_s=60.0)
-# The metadata service answers so while an identity is being put in place.
+# The metadata service answers with these while an identity is being assigned to the machine.
 _NOT_YET = (404, 410)
 _DATES = ("%m/%d/%Y %H:%M:%S +00:00", "%m/%d/%Y %I:%M:%S %p +00:00", "%Y-%m-%dT%H:%M:%SZ")
 
 
 class Question(NamedTuple):
-    """What to ask and where. `headers` may hold a secret of the machine."""
+    """The request for a token. `headers` may hold a secret of the machine."""
 
     url: str
     headers: Dict[str, str]
 
 
 def token_source(identity: Mapping[str, Any]) -> Callable[[], Tuple[str, float]]:
-    """Gets a token and the time of its end. `identity` has the `client_id` or the `resource_id` of the one
-    that is meant, where the machine has several. ObjectsError when nobody gives one.
+    """A function that fetches a token and its end. It blocks, and raises ObjectsError when there is no token.
+
+    `identity` has the `client_id` or the `resource_id` of the identity, where the machine has several.
     """
 
     def fetch() -> Tuple[str, float]:
-        asked = question(os.environ, identity)
-        return persist(_POLICY, lambda tried: _ask(asked))
+        request = question(os.environ, identity)
+        return persist(_POLICY, lambda tried: _ask(request))
 
     return fetch
 
 
 def question(environ: Mapping[str, str], identity: Mapping[str, Any]) -> Question:
-    """Pure: how this machine is to be asked."""
+    """The request that gets a token on this machine. Pure."""
     resource_id = identity.get("resource_id")
     client = identity.get("client_id") or (not resource_id and environ.get("DEFAULT_IDENTITY_CLIENT_ID"))
     if environ.get("IDENTITY_ENDPOINT") and environ.get("IDENTITY_HEADER"):
@@ -64,32 +65,32 @@ def question(environ: Mapping[str, str], identity: Mapping[str, Any]) -> Questio
 
 
 def _url(place: str, query: Mapping[str, Any]) -> str:
-    told = {"resource": RESOURCE, **{name: value for name, value in query.items() if value}}
-    return f"{place}{'&' if '?' in place else '?'}{urlencode(told)}"
+    fields = {"resource": RESOURCE, **{name: value for name, value in query.items() if value}}
+    return f"{place}{'&' if '?' in place else '?'}{urlencode(fields)}"
 
 
 def _ask(asked: Question) -> Tuple[str, float]:
-    # The one who offers tokens is on the machine itself: no proxy may hear of it.
+    # The source of tokens is on this machine: the request, and the token, must not go through a proxy.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         request = urllib.request.Request(asked.url, headers=asked.headers)
         with opener.open(request, timeout=_TIMEOUT_S) as answer:
             return _read(parse_json(answer.read()))
     except urllib.error.HTTPError as error:
-        words = f"the identity of this machine gives no token for storage: {error.code}{_why(error)}"
+        words = f"the identity of this machine got no token for storage: {error.code}{_why(error)}"
         problem = ObjectsError(error.code, "identity", words)
         if error.code in _NOT_YET or is_worth_it(error.code):
             raise Transient(problem, retry_after_s(dict(error.headers))) from None
         raise problem from None
     except OSError as error:
-        words = f"this machine has no identity to ask for a token: {error}"
+        words = f"this machine has no identity that could get a token: {error}"
         raise Transient(ObjectsError(0, "identity", words)) from None
     except (ValueError, KeyError, TypeError):
-        raise ObjectsError(0, "identity", "the identity of this machine answers with no token") from None
+        raise ObjectsError(0, "identity", "the identity of this machine got no token") from None
 
 
 def _why(error: urllib.error.HTTPError) -> str:
-    """The service's one word for it; its text may repeat what was sent."""
+    """The service's error code. Its message is left out, because it may repeat what was sent."""
     try:
         word = parse_json(error.read()).get("error")
     except (OSError, ValueError, AttributeError):
@@ -102,7 +103,7 @@ def _read(answer: Mapping[str, Any]) -> Tuple[str, float]:
 
 
 def _ends_at(answer: Mapping[str, Any]) -> float:
-    """Old answers have a date; one that says nothing is asked again soon."""
+    """When the token expires. Old versions of the service send a date; without any end, in ten minutes."""
     text = str(answer.get("expires_on") or "")
     try:
         return float(text)

@@ -1,4 +1,4 @@
-"""One connection to an HTTP server: bytes out, the head of an answer and its body in."""
+"""One connection to an HTTP server: sends requests, reads the heads and bodies of answers."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ PIECE = 1 << 16
 _MOST_HEAD = 1 << 16
 _SENT_AT_ONCE = 1 << 20
 _READ_AT_ONCE = 1 << 24
-# Below this a body travels in one piece with its head.
+# Up to this size, the body is sent in one call with the head: one packet instead of two.
 _ONE_PIECE = 1 << 16
 
 
 class Cut(OSError):
-    """The connection ended in the middle of an answer, or carried something that is not HTTP."""
+    """The connection ended within an answer, or carried something that is not HTTP."""
 
 
 class StaleConnection(Cut):
-    """A connection that had been idle turned out to be closed; the server heard nothing on it."""
+    """An idle connection turned out to be closed. The server has not seen the request."""
 
 
-# Of a length; `int` refuses a number of thousands of digits.
+# The most digits of a length. `int` raises an error for thousands of digits.
 _MOST_DIGITS = 18
 
 
 class ResponseHead:
-    """The head of an answer. What everyone asks is found at once, the rest taken apart if need be."""
+    """The head of an answer. Common fields are parsed at once, the others when they are needed."""
 
     __slots__ = ("_found", "_text", "ends_it", "is_chunked", "length", "status")
 
     def __init__(self, data: bytes) -> None:
-        """`data` is all up to the empty line; Cut when it is not HTTP."""
+        """`data` is everything up to the empty line; Cut when it is not HTTP."""
         if data[:7] != b"HTTP/1." or not data[9:12].isdigit():
             raise Cut("the answer is not HTTP")
         self.status = int(data[9:12])
@@ -48,7 +48,7 @@ class ResponseHead:
         self.ends_it = _value(low, b"\r\nconnection:") == b"close"
 
     def fields(self) -> Dict[str, str]:
-        """By their names in small letters."""
+        """All fields, by lower-case name."""
         if self._found is None:
             lines = self._text.decode("latin-1").split("\r\n")[1:]
             pairs = (line.partition(":") for line in lines)
@@ -57,7 +57,7 @@ class ResponseHead:
 
 
 def _value(low: bytes, name: bytes) -> bytes:
-    """What stands behind the name in a head of small letters; nothing when it is not there."""
+    """The value of a field in a lower-case head; empty when the field is missing."""
     at = low.find(name)
     if at < 0:
         return b""
@@ -66,9 +66,9 @@ def _value(low: bytes, name: bytes) -> bytes:
 
 
 class HttpConnection:
-    """One connection; what was received and not yet asked for stays in `_rest`.
+    """One connection. `_rest` holds bytes that were received but not yet read. For one thread at a time.
 
-    With `whole` the system waits by itself until a buffer is full, which it cannot do for TLS.
+    With `whole`, the system waits until a buffer is full, which saves calls but is not possible with TLS.
     """
 
     def __init__(
@@ -91,11 +91,12 @@ class HttpConnection:
                 self._sock.sendall(b"".join((head, body)))
             else:
                 self._sock.sendall(head)
-                # In pieces: the time-out is for all that one call sends, and a line may be slow.
+                # In pieces: the timeout applies to each call, and a slow line needs long for a large body.
                 for at in range(0, len(body), _SENT_AT_ONCE):
                     self._sock.sendall(memoryview(body)[at : at + _SENT_AT_ONCE])
         except (BrokenPipeError, ConnectionResetError):
-            # A server may refuse before it has heard all; its answer says more than the broken pipe.
+            # A server may refuse a request before it has read all of it. Its answer says more than the broken
+            # pipe.
             if not self._peek():
                 raise StaleConnection() from None
 
@@ -112,14 +113,14 @@ class HttpConnection:
         while end < 0:
             piece = self._recv(fresh=False)
             if not piece or len(data) > _MOST_HEAD:
-                raise Cut("the answer's head ended too early")
+                raise Cut("the answer's head is incomplete or too long")
             data += piece
             end = data.find(b"\r\n\r\n")
         self._rest = data[end + 4 :]
         return ResponseHead(data[:end])
 
     def _recv(self, fresh: bool) -> bytes:
-        """More bytes; StaleConnection when the connection ends before the first."""
+        """More bytes; StaleConnection when the connection ends before the first byte."""
         try:
             piece = self._sock.recv(PIECE)
         except ConnectionResetError:
@@ -137,7 +138,7 @@ class HttpConnection:
         return self._sock.recv(most)
 
     def read_all(self, size: int) -> bytes:
-        """So many bytes, or fewer when the connection ends before."""
+        """`size` bytes; fewer when the connection ends before."""
         held = self._rest
         if len(held) >= size:
             self._rest = held[size:]
@@ -163,7 +164,7 @@ class HttpConnection:
         while b"\r\n" not in self._rest:
             piece = self._sock.recv(PIECE)
             if not piece or len(self._rest) > _MOST_HEAD:
-                raise Cut("the answer ended too early")
+                raise Cut("the answer is incomplete")
             self._rest += piece
         line, _, self._rest = self._rest.partition(b"\r\n")
         return line

@@ -1,8 +1,8 @@
-"""Keys as names that a service can hold, and back; and names in a URL.
+"""Converts between keys and the names that a service can store, and encodes names in a URL.
 
-What a service cannot hold is written as U+201B and two hexadecimal digits a byte, the way rclone writes bytes
-that are not UTF-8: those bytes, control characters, and in Azure also backslashes and a dot at the end of a
-file's or folder's name.
+A byte that a service cannot store becomes U+201B and two hexadecimal digits, as rclone writes bytes that are
+not UTF-8. This applies to such bytes, to control characters, and in Azure also to backslashes and to a dot at
+the end of a file's or folder's name.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from urllib.parse import quote
 
 _MARK = "\u201b"
 _PLAIN = re.compile(r"[A-Za-z0-9_./~-]*")
-# No key holds a zero byte: its escape, in a name that somebody else chose, stays text.
+# No key contains a zero byte, so its escape in a name that another program chose is plain text.
 _ESCAPED = re.compile(_MARK + r"(?:(" + _MARK + r")|((?!00)[0-9A-F]{2}))")
 _IN_S3_ALONE = r"[\udc80-\udcff\x00-\x1f\x7f]"
 _IN_AZURE_ALONE = r"[\udc80-\udcff\x00-\x1f\x7f\\]|\.(?=/|\Z)"
-# A mark that could be taken for the beginning of an escape is doubled.
+# A mark that could be read as the start of an escape is doubled.
 _MISLEADING = _MARK + r"(?=" + _MARK + r"|[0-9A-F]{2}|%s)"
 _IN_S3 = re.compile(_MISLEADING % _IN_S3_ALONE + "|" + _IN_S3_ALONE)
 _IN_AZURE = re.compile(_MISLEADING % _IN_AZURE_ALONE + "|" + _IN_AZURE_ALONE)
@@ -43,7 +43,7 @@ def in_url(text: str) -> str:
 
 
 def in_query(text: str) -> str:
-    """As `in_url`, slashes too."""
+    """As `in_url`, but slashes are encoded too."""
     return quote(text, safe="~")
 
 
@@ -55,5 +55,5 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def _unescape(match: re.Match[str]) -> str:
-    # Bytes above 0x7f come only from what was no UTF-8, so each is one surrogate again.
+    # Bytes above 0x7f are escaped only where a key was not UTF-8, so each becomes one surrogate again.
     return _MARK if match[1] else bytes([int(match[2], 16)]).decode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""Trying again: what is worth it, how long to wait in between, and when to stop."""
+"""Retries: which failures are worth one, how long to wait before it, and when to give up."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from gofer.objects.facts import ObjectsError
 
 T = TypeVar("T")
 
-# Azure answers 500 and 503 when it is busy, S3 503, others 429 and 408.
+# A busy Azure answers 500 and 503, a busy S3 503, other services 429 and 408.
 _WORTH_IT = frozenset({408, 429, 500, 502, 503, 504})
 
 
 class Policy(NamedTuple):
-    """The waits double from `first_s` to `most_s`, each drawn at random from its upper half.
+    """When to retry. The pauses double from `first_s` to `most_s`; each is random within its upper half.
 
-    No try begins after `patience_s`; a service that asks for a longer wait is not waited for. One that is not
-    `is_sure` to be there is given up early when it was never heard from: its name may be misspelt.
+    No try begins after `patience_s`, and a service that asks for a longer pause is not retried. With
+    `is_sure`, the address is known to be right. Otherwise a service that has never answered gets fewer tries,
+    because its name may be misspelt.
     """
 
     tries: int = 10
@@ -29,7 +30,10 @@ class Policy(NamedTuple):
 
 
 class Transient(Exception):
-    """A failure that may pass. `after_s` is the wait the service asked for; `at_once` needs none."""
+    """A failure that may be temporary.
+
+    `after_s` is the pause that the service asks for; `at_once` needs none.
+    """
 
     def __init__(self, error: ObjectsError, after_s: Optional[float] = None, at_once: bool = False) -> None:
         super().__init__(str(error))
@@ -39,18 +43,18 @@ class Transient(Exception):
 
 
 def is_worth_it(status: int) -> bool:
-    """Whether an answer with this status may be another one next time."""
+    """Whether a retry may get another answer than this status."""
     return status in _WORTH_IT
 
 
 def retry_after_s(headers: Mapping[str, str]) -> Optional[float]:
-    """The wait asked for by Retry-After, seconds or a date; None without one that can be read."""
+    """The pause of Retry-After, given as seconds or as a date; None without a valid value."""
     text = headers.get("retry-after", "").strip()
     if not text:
         return None
     try:
         seconds = float(text)
-        return max(seconds, 0.0) if seconds == seconds else None  # not NaN, for which nobody can wait
+        return max(seconds, 0.0) if seconds == seconds else None  # NaN is not a pause
     except ValueError:
         pass
     from email.utils import parsedate_to_datetime
@@ -62,7 +66,10 @@ def retry_after_s(headers: Mapping[str, str]) -> Optional[float]:
 
 
 def persist(policy: Policy, act: Callable[[int], T]) -> T:
-    """What `act` returns; it is told how often it was tried before. The last ObjectsError when all fail."""
+    """What `act` returns, after retries. Blocking. `act` gets the number of tries before it.
+
+    Raises the last ObjectsError when all tries fail.
+    """
     began = time.monotonic()
     tried = 0
     while True:
@@ -84,12 +91,12 @@ def _wait_s(policy: Policy, tried: int, failure: Transient) -> float:
     wait_s: float = doubled * random.uniform(0.5, 1.0)
     if failure.after_s is None:
         return wait_s
-    # Clients that were turned away together should not come back together.
+    # The random part keeps clients apart that the service has refused at the same moment.
     return failure.after_s + min(wait_s, 1.0)
 
 
 def _given_up(failure: Transient, tried: int, took_s: float) -> ObjectsError:
     error = failure.error
-    asked = f"; it asks to wait {failure.after_s:.0f} s" if failure.after_s else ""
-    error.words += f", {tried} times in {took_s:.0f} s{asked}" if tried > 1 else asked
+    wish = f"; it asks to wait for {failure.after_s:.0f} s" if failure.after_s else ""
+    error.words += f", {tried} times in {took_s:.0f} s{wish}" if tried > 1 else wish
     return error

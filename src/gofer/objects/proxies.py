@@ -1,4 +1,4 @@
-"""The proxy that the environment names for a host, if any: `https_proxy`, `http_proxy`, `no_proxy`."""
+"""The proxy that the environment names for a host: `https_proxy`, `http_proxy`, `no_proxy`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class WebProxy(NamedTuple):
-    """Where the proxy listens, and the value of Proxy-Authorization where it wants one."""
+    """The address of the proxy, and the value for Proxy-Authorization if it needs one."""
 
     host: str
     port: int
@@ -15,8 +15,8 @@ class WebProxy(NamedTuple):
 
 
 def proxy_for(scheme: str, host: str, environ: Mapping[str, str]) -> Optional[WebProxy]:
-    """None for this machine itself, for hosts under `no_proxy`, and without a proxy for the scheme."""
-    # Not HTTP_PROXY: where gofer is called from a web server, that is a header of whoever asks.
+    """The proxy; None for this machine, for hosts in `no_proxy`, and when none is set for the scheme."""
+    # HTTP_PROXY is not read: in a CGI program that variable holds the client's `Proxy` header.
     url = environ.get(f"{scheme}_proxy") or (environ.get("HTTPS_PROXY") if scheme == "https" else None)
     if not url or _is_near(host) or _is_excluded(host, environ):
         return None

@@ -1,4 +1,4 @@
-"""Reading objects: whole, in ranges, in place, and as streams that go on where a connection broke."""
+"""Reads objects: whole, in ranges, into a buffer, and as streams that continue after a lost connection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _RESUMES = 8
 
 
 class ObjectReader:
-    """The verbs that read; how a key becomes a path, and what HEAD says, is the service's."""
+    """The methods that read. Each service defines how a key becomes a path, and what HEAD returns."""
 
     client: Client
 
@@ -27,7 +27,7 @@ class ObjectReader:
         return self.client.call(self._read(key), HttpResponse.read)
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """As in `gofer.storage.base.Store`."""
+        """As gofer.storage.base.Store.get_range."""
         if start < 0 or length == 0:
             info = self.head(key)
             if info is None:
@@ -41,7 +41,7 @@ class ObjectReader:
         return data[start : start + length] if answer.status == 200 else data
 
     def read_into(self, key: str, start: int, buffer: memoryview, *, etag: Optional[str] = None) -> int:
-        """As in `gofer.storage.base.ReadsInto`."""
+        """As gofer.storage.base.ReadsInto.read_into."""
         request = self._read(key, start, start + len(buffer), etag)
 
         def fill(answer: HttpResponse) -> int:
@@ -50,13 +50,13 @@ class ObjectReader:
                 return 0
             if answer.status == 200 and start:
                 answer.close()
-                raise ObjectsError(200, "answer", "the service sends whole objects only")
+                raise ObjectsError(200, "answer", "the service ignores the range of a request")
             return answer.read_into(buffer)
 
         return self.client.call(request, fill)
 
     def get_stream(self, key: str, start: int = 0, length: Optional[int] = None) -> Iterator[bytes]:
-        """As in `gofer.storage.base.Streams`."""
+        """As gofer.storage.base.Streams.get_stream."""
         end = None if length is None else start + length
         answer = self._answer(key, start, end, None)
         return self._pieces(key, answer, start, end)
@@ -103,7 +103,7 @@ def _ranged(start: int) -> Callable[[HttpResponse], HttpResponse]:
     def check(answer: HttpResponse) -> HttpResponse:
         if answer.status == 200 and start:
             answer.close()
-            raise ObjectsError(200, "answer", "the service sends whole objects only")
+            raise ObjectsError(200, "answer", "the service ignores the range of a request")
         return answer
 
     return check

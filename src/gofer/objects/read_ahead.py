@@ -1,4 +1,4 @@
-"""One thing done in a thread while its caller is busy with another."""
+"""Runs one function in a thread while the caller does something else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Ahead(Generic[T]):
-    """Begins at once. Whoever loses interest may forget it: the thread ends with its work or the program."""
+    """Starts at once. A caller may drop it: its daemon thread ends with the work or with the program."""
 
     def __init__(self, act: Callable[[], T]) -> None:
         self._act = act
@@ -19,7 +19,7 @@ class Ahead(Generic[T]):
         self._thread.start()
 
     def result(self) -> T:
-        """Waits for it; raises what it raised."""
+        """Wait for the result, or raise what the function raised."""
         self._thread.join()
         if self._raised:
             raise self._raised[0]
@@ -28,5 +28,5 @@ class Ahead(Generic[T]):
     def _run(self) -> None:
         try:
             self._done.append(self._act())
-        except BaseException as error:  # raised again where the result is asked for
+        except BaseException as error:  # `result` raises it in the caller's thread
             self._raised.append(error)

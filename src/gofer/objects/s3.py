@@ -1,4 +1,4 @@
-"""Amazon S3, and what speaks like it."""
+"""Amazon S3, and services with the same interface."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gofer.objects.names import in_url, s3_name
 from gofer.objects.wire import HttpResponse
 
 _META = "x-amz-meta-"
-# Where rclone keeps it too: the ETag of what was sent in parts is no MD5.
+# The metadata in which rclone stores the MD5 too: the ETag of an object uploaded in parts is not its MD5.
 _MD5_NAME = "md5chksum"
 _IS_MD5 = re.compile(r'"?([0-9a-f]{32})"?')
 _COPY_MOST = 5 << 30
@@ -36,7 +36,10 @@ _NAMESPACE = re.compile(rb'\sxmlns="[^"]*"')
 
 
 class S3Objects(ObjectService):
-    """The objects under `prefix` of one bucket. `url` ends with the bucket unless its host names it."""
+    """The objects under `prefix` of one bucket.
+
+    `url` ends with the bucket, unless the host names the bucket.
+    """
 
     block_rules = BlockRules(5 << 20, 5 << 30, 10_000)
 
@@ -50,7 +53,7 @@ class S3Objects(ObjectService):
         return self._path(key)
 
     def source(self, key: str) -> str:
-        """The object as the source of a copy."""
+        """The object as the value of `x-amz-copy-source`."""
         return f"/{self._bucket}/{in_url(self._name(key))}"
 
     def copy(self, source: str, destination: str) -> None:
@@ -60,7 +63,9 @@ class S3Objects(ObjectService):
         self.copy_from_source(self.source(source), info, destination)
 
     def copy_from_source(self, source: str, info: ObjectInfo, key: str) -> None:
-        """Copy what another `source` with the same service and keys named."""
+        """Copy an object that the `source` of another S3Objects names, on the same service with the same
+        keys.
+        """
         if info.size > _COPY_MOST:
             self._copy_parts(source, info, key)
             return
@@ -141,7 +146,8 @@ class S3Objects(ObjectService):
         try:
             self.client.call(request, _checked)
         except ObjectsError as error:
-            # The answer to a commit that was done may be lost; then the upload is gone and the object there.
+            # The answer to an earlier try may have been lost after the commit: then the upload is gone and
+            # the object exists.
             info = self.head(key) if error.code == "NoSuchUpload" else None
             if info is None or (info.etag or "").strip('"') != _joint_etag(blocks):
                 raise
@@ -150,7 +156,7 @@ class S3Objects(ObjectService):
         request = HttpRequest("DELETE", self._path(key), {"uploadId": upload}, fine=(404,))
         self.client.call(request, HttpResponse.read)
 
-    # -- the calls behind the verbs
+    # -- the requests behind the methods
 
     def _escape(self, key: str) -> str:
         return s3_name(key)
@@ -198,7 +204,7 @@ class S3Objects(ObjectService):
     def _read_page(self, answer: HttpResponse, beginning: str) -> Page:
         root = _read_xml(answer)
         if root.tag != "ListBucketResult":
-            raise ValueError(f"<{root.tag}> is no listing")
+            raise ValueError(f"<{root.tag}> is not a listing")
         is_encoded = root.findtext("EncodingType") == "url"
         objects = [self._listed(node, is_encoded) for node in root.iter("Contents")]
         names = [_name(node, "Prefix", is_encoded) for node in root.iter("CommonPrefixes")]
@@ -217,7 +223,7 @@ class S3Objects(ObjectService):
         )
 
     def _delete(self, key: str) -> bool:
-        """S3 answers the same whether there was an object or not."""
+        """Remove the object. Asks for it first, because S3 gives the same answer for absent objects."""
         if self.head(key) is None:
             return False
         self.client.call(HttpRequest("DELETE", self._path(key)), HttpResponse.read)
@@ -230,12 +236,12 @@ def _read(answer: HttpResponse) -> HttpResponse:
 
 
 def _checked(answer: HttpResponse) -> bytes:
-    """The body of an answer that may say 200 and hold an error, since it began before the work was done."""
+    """The body of an answer that may hold an error: S3 can send status 200 before the work is done."""
     text = answer.read()
     if b"<Error>" in text:
         root = _xml(text)
         code = root.findtext("Code") or ""
-        raise ObjectsError(500, code, f"the service answers {code}")
+        raise ObjectsError(500, code, f"the service answered {code}")
     return text
 
 
@@ -284,7 +290,7 @@ def _etag_md5(etag: str) -> Optional[bytes]:
 
 
 def _answer_md5(answer: HttpResponse) -> Optional[bytes]:
-    """The MD5 that an answer tells; an ETag is none where the service encrypts with a key of its own."""
+    """The MD5 in an answer. The ETag is not an MD5 where the service encrypts with a separate key."""
     if answer.headers.get("x-amz-server-side-encryption", "AES256") != "AES256":
         return None
     if "x-amz-server-side-encryption-customer-algorithm" in answer.headers:
@@ -293,9 +299,9 @@ def _answer_md5(answer: HttpResponse) -> Optional[bytes]:
 
 
 def _verify(answer: HttpResponse, md5: bytes) -> None:
-    """Not every maker's service compares Content-MD5, but they all say what they hold."""
+    """Compare the MD5. Some services ignore Content-MD5, but all of them report what they have stored."""
     if _answer_md5(answer) not in (None, md5):
-        raise ObjectsError(0, "md5", "the service holds other bytes than it was sent")
+        raise ObjectsError(0, "md5", "the service has stored other bytes than were sent")
 
 
 def _joint_etag(blocks: Sequence[Block]) -> str:

@@ -1,4 +1,4 @@
-"""Signatures of S3: AWS Signature Version 4."""
+"""Signatures for S3: AWS Signature Version 4."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EMPTY = hashlib.sha256(b"").hexdigest()
 
 
 class AccessKey(NamedTuple):
-    """An access key; `token` belongs to temporary ones."""
+    """An access key; `token` belongs to temporary keys. Its repr hides the secret."""
 
     access_key: str
     secret_key: str
@@ -27,7 +27,7 @@ class AccessKey(NamedTuple):
 
 
 class SigV4(Signer):
-    """Signs each request. Over TLS the body is left to TLS and its MD5, otherwise it is signed too."""
+    """Signs each request. The body is signed only without TLS; with TLS, its MD5 protects it."""
 
     def __init__(self, keys: AccessKey, region: str, host: str, *, is_secure: bool) -> None:
         self._keys = keys
@@ -53,7 +53,7 @@ class SigV4(Signer):
         return f"{request.path}?{query}" if query else request.path, headers
 
     def presign(self, method: str, path: str, expires_s: int) -> str:
-        """Path and query that open the object for a while."""
+        """A path with a query that gives access to the object for a limited time."""
         moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         fields = {
             "X-Amz-Algorithm": _ALGORITHM,

@@ -1,7 +1,7 @@
-"""HTTP/1.1 to one server over connections that stay open and are shared by threads.
+"""HTTP/1.1 to one server, over connections that stay open and that threads share.
 
-No more of HTTP than object stores speak. http.client spends more time on the head of a small answer than all
-else takes on the way of a small object; here it is one split.
+Only the part of HTTP that object stores use, and gofer's own for speed: http.client spends more time on the
+head of a small answer than all other code on a small object; here the head is one split.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _contexts: Dict[Tuple[Optional[str], ...], ssl.SSLContext] = {}
 
 
 class ServerAddress(NamedTuple):
-    """Where requests go; `host_header` is the Host they name."""
+    """The address of a server; `host_header` is the value of the Host header."""
 
     scheme: str
     host: str
@@ -47,7 +47,7 @@ class ServerAddress(NamedTuple):
 
 
 class HttpResponse:
-    """The head of an answer, and its body, which must be read to its end or closed."""
+    """An answer: its head, and its body, which the caller must read to its end or close. For one thread."""
 
     __slots__ = ("_chunked", "_endless", "_head", "_keep", "_last_chunk", "_left", "_link", "status")
 
@@ -57,18 +57,18 @@ class HttpResponse:
         self._link: Optional[HttpConnection] = link
         self._chunked = has_body and head.is_chunked
         self._endless = has_body and not self._chunked and head.length is None
-        # What is left of the body, or of the chunk; in an endless body never 0.
+        # Bytes left of the body or of the chunk. Never 0 in an endless body, which ends with the connection.
         self._left = head.length if has_body and head.length and not self._chunked else int(self._endless)
         self._last_chunk = not self._chunked
         self._keep = not head.ends_it and not self._endless
 
     @property
     def headers(self) -> Dict[str, str]:
-        """By their names in small letters."""
+        """The headers, by lower-case name."""
         return self._head.fields()
 
     def read(self) -> bytes:
-        """The whole body; Cut when it is shorter than was promised."""
+        """The whole body; Cut when it is shorter than the head says. Blocking."""
         if not self._last_chunk or self._endless:
             return b"".join(self.pieces())
         body = self._open().read_all(self._left) if self._left else b""
@@ -79,7 +79,10 @@ class HttpResponse:
         return body
 
     def read_into(self, buffer: memoryview) -> int:
-        """Fill `buffer` from the body; the bytes read. What does not fit is not read."""
+        """Fill `buffer` from the body; return the number of bytes.
+
+        Bytes that do not fit are not read. Blocking.
+        """
         got = 0
         if self._endless or not self._last_chunk:
             return self._copy_into(buffer)
@@ -94,7 +97,7 @@ class HttpResponse:
         return got
 
     def _copy_into(self, buffer: memoryview) -> int:
-        """For a body whose length is not known beforehand."""
+        """As `read_into`, for a body of unknown length."""
         got = 0
         for piece in self.pieces():
             fits = piece[: len(buffer) - got]
@@ -106,7 +109,7 @@ class HttpResponse:
         return got
 
     def pieces(self) -> Iterator[bytes]:
-        """The body in pieces as they come."""
+        """The body in pieces, as they arrive. Each step blocks."""
         while self._left or self._next_chunk():
             piece = self._open().read(PIECE if self._endless else min(self._left, PIECE))
             if not piece:
@@ -118,7 +121,7 @@ class HttpResponse:
         self.close()
 
     def close(self) -> None:
-        """Give the connection back, or end it when there is more to come on it than it is worth."""
+        """Return the connection for other requests; close it instead when unread bytes are left on it."""
         link, self._link = self._link, None
         if link:
             link.release(keep=self._keep and not self._left and self._last_chunk)
@@ -127,7 +130,7 @@ class HttpResponse:
         if self._last_chunk:
             return False
         link = self._open()
-        line = link.read_line() or link.read_line()  # the first may end the chunk before
+        line = link.read_line() or link.read_line()  # an empty first line is the end of the chunk before
         try:
             self._left = int(line.split(b";")[0], 16)
         except ValueError:
@@ -148,11 +151,14 @@ class HttpResponse:
     def _cut(self) -> Cut:
         self._keep = False
         self.close()
-        return Cut("the answer ended too early")
+        return Cut("the answer is incomplete")
 
 
 class Wire:
-    """The connections to one server. Any thread may send; each answer belongs to the thread that asked."""
+    """The connections to one server.
+
+    Any thread may send; an answer belongs to the thread that sent the request.
+    """
 
     def __init__(self, url: str, *, silence_timeout_s: float = SILENCE_TIMEOUT_S) -> None:
         self.server = ServerAddress.of(url)
@@ -164,7 +170,7 @@ class Wire:
 
     @property
     def is_guarded(self) -> bool:
-        """As in `Client`."""
+        """As `Client.is_guarded`."""
         host = self.server.host
         here = host in ("localhost", "::1") or _LOOPBACK.fullmatch(host) is not None
         return self.server.scheme == "https" or (here and self._proxy is None)
@@ -172,12 +178,15 @@ class Wire:
     def send(
         self, method: str, target: str, headers: Dict[str, str], body: Optional[Bytes] = None
     ) -> HttpResponse:
-        """One request; the answer when its head is there. OSError of all kinds when it does not come."""
+        """Send one request and return its answer when the head is there.
+
+        Blocking; an OSError without an answer.
+        """
         link, is_new = self._link()
         try:
             link.write(self._head(method, target, headers, body), body)
             head = link.read_head()
-            while 100 <= head.status < 200:
+            while 100 <= head.status < 200:  # interim answers, such as `100 Continue`
                 head = link.read_head()
         except StaleConnection:
             link.release(keep=False)
@@ -190,7 +199,7 @@ class Wire:
         return HttpResponse(link, head, method != "HEAD" and head.status not in (204, 304))
 
     def close(self) -> None:
-        """End the connections that wait; those in use end when they are given back."""
+        """Close the idle connections. Those in use are closed when they are returned."""
         with self._lock:
             idle, self._idle = self._idle, []
         for link in idle:
@@ -209,7 +218,7 @@ class Wire:
 
     def _link(self) -> tuple[HttpConnection, bool]:
         with self._lock:
-            if self._pid != os.getpid():  # forked: the connections are the parent's
+            if self._pid != os.getpid():  # after a fork, the idle connections belong to the parent
                 self._idle, self._pid = [], os.getpid()
             if self._idle:
                 return self._idle.pop(), False
@@ -234,7 +243,7 @@ class Wire:
         return sock
 
     def take_back(self, link: HttpConnection) -> bool:
-        """Keep a connection for the next request; False when there are enough."""
+        """Keep a connection for later requests; False when there are enough."""
         with self._lock:
             if len(self._idle) >= _MOST_IDLE or self._pid != os.getpid():
                 return False
@@ -249,12 +258,14 @@ def _tunnel(link: HttpConnection, server: ServerAddress, authorization: Optional
     link.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"), None)
     status = link.read_head().status
     if status != 200:
-        raise Cut(f"the proxy answers {status}")
+        raise Cut(f"the proxy answered {status}")
 
 
 def _be_patient(sock: socket.socket, silence_s: float) -> None:
-    """Let the system keep the time: Python would ask it twice for every call. What takes too long is a
-    BlockingIOError then."""
+    """Set the timeout in the system instead of in Python, which would make two more calls for each one.
+
+    A timeout then raises BlockingIOError.
+    """
     limit = struct.pack("ll", int(silence_s), int(silence_s % 1 * 1e6))
     sock.settimeout(None)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
@@ -262,8 +273,10 @@ def _be_patient(sock: socket.socket, silence_s: float) -> None:
 
 
 def trusted() -> ssl.SSLContext:
-    """Certificates are read once; SSL_CERT_FILE and SSL_CERT_DIR name others than the system's, and
-    REQUESTS_CA_BUNDLE more where there is no SSL_CERT_FILE."""
+    """The certificates to trust, read once. SSL_CERT_FILE and SSL_CERT_DIR replace those of the system.
+
+    REQUESTS_CA_BUNDLE adds certificates where SSL_CERT_FILE is not set.
+    """
     named = tuple(os.environ.get(name) for name in _TRUSTED)
     if named not in _contexts:
         import ssl

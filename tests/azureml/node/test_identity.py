@@ -167,5 +167,5 @@ def test_one_that_refuses_is_not_asked_again_and_says_why(
     identity.failures = [400]
     with pytest.raises(ObjectsError) as caught:
         token_source({})()
-    assert str(caught.value) == "the identity of this machine gives no token for storage: 400 no_identity"
+    assert str(caught.value) == "the identity of this machine got no token for storage: 400 no_identity"
     assert len(identity.asked) == 1
