@@ -1,7 +1,7 @@
-"""Lines of a `.gitignore` and what they match, exactly as git does.
+"""Parses lines of a `.gitignore` and matches paths against them, exactly as git does.
 
-Pure: bytes in, verdicts out; no file is touched here. The rules are those of git's dir.c and wildmatch.c,
-oddities included, and matching is by byte as there. A fuzz test holds them against git itself.
+Pure: bytes in, verdicts out, without access to files. The rules are those of git's dir.c and wildmatch.c,
+including their oddities, and matching is by byte as there. A fuzz test compares the results with git.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import lru_cache
 _SPECIAL = re.compile(rb"[*?\[\\]")
 _STAR = ord("*")
 
-# As git has them: ASCII only, and white space without form feed and vertical tab.
+# git's classes: ASCII only, and `space` without form feed and vertical tab.
 _CLASSES = {
     b"alnum": rb"A-Za-z0-9",
     b"alpha": rb"A-Za-z",
@@ -31,9 +31,10 @@ _CLASSES = {
 
 
 class Pattern:
-    """One line. `by_name` lines look at the last part of a path only, the others at the path from their file.
+    """One line. A line with `by_name` matches the last part of a path, others the path from their file.
 
-    One of `literal` (the whole), `ending` (by name only) and `source` (a regular expression) is set.
+    Exactly one of `literal` (the whole text), `ending` (only with `by_name`) and `source` (a regular
+    expression) is set.
     """
 
     __slots__ = ("by_name", "ending", "folders_only", "ignores", "line", "literal", "source")
@@ -55,7 +56,7 @@ class Pattern:
 
 
 class PatternList:
-    """The lines of one file; read only when first asked, since most folders never ask."""
+    """The lines of one file. Parsed at the first question, because most folders ask none."""
 
     __slots__ = ("_endings", "_names", "_other_names", "_other_paths", "_paths", "_patterns", "text")
 
@@ -64,12 +65,15 @@ class PatternList:
         self._patterns: list[Pattern] | None = None
 
     def verdict(self, name: bytes, path: bytes, is_folder: bool) -> bool | None:
-        """Whether the last line that matches ignores; None when none does. `path` starts at the list."""
+        """Whether the last matching line ignores; None when no line matches.
+
+        `path` is relative to the list's file.
+        """
         found = self.find(name, path, is_folder)
         return None if found is None else found.ignores
 
     def find(self, name: bytes, path: bytes, is_folder: bool) -> Pattern | None:
-        """The last line that matches."""
+        """The last matching line; None when no line matches."""
         if self._patterns is None:
             self._patterns = self._prepare()
         if not (
@@ -86,7 +90,10 @@ class PatternList:
         return None
 
     def _prepare(self) -> list[Pattern]:
-        """One test for all lines together, so that the many paths no line matches cost little."""
+        """The parsed lines, last first.
+
+        Also prepares a single test for all lines, because most paths match none.
+        """
         patterns = list(parse_lines(self.text))
         self._names = {p.literal for p in patterns if p.by_name}
         self._paths = {p.literal for p in patterns if not p.by_name}
@@ -102,7 +109,7 @@ def _compile(source: bytes) -> re.Pattern[bytes]:
 
 
 def parse_lines(text: bytes) -> Iterator[Pattern]:
-    """The lines that can match anything, in order."""
+    """The lines that can match something, in order."""
     for line in text.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
         if line and not line.startswith(b"#"):
             pattern = _parse_line(_trim(line.removesuffix(b"\r").partition(b"\0")[0]))
@@ -111,12 +118,12 @@ def parse_lines(text: bytes) -> Iterator[Pattern]:
 
 
 def escape(path: bytes) -> bytes:
-    """A line that matches this path and nothing else; for names without a newline."""
+    """A line that matches exactly this path. For names without a newline."""
     return b"/" + _SPECIAL.sub(rb"\\\g<0>", path.rstrip(b"/")).replace(b" ", b"\\ ")
 
 
 def _trim(line: bytes) -> bytes:
-    """Without trailing spaces, except one that a backslash protects."""
+    """The line without trailing spaces, except a space after a backslash."""
     kept = line.rstrip(b" ")
     if len(kept) == len(line):
         return line
@@ -137,7 +144,8 @@ def _parse_line(line: bytes) -> Pattern | None:
     if pattern.by_name and glob[0] == _STAR and not _SPECIAL.search(glob, 1):
         pattern.ending = glob[1:]
         return pattern
-    # git compares what comes before the first special letter by itself, and `**` after it is a beginning.
+    # git compares the text before the first special character literally, and treats a `**` after it as a
+    # start.
     source = translate(glob[start:])
     if source is None:
         return None
@@ -146,14 +154,23 @@ def _parse_line(line: bytes) -> Pattern | None:
 
 
 def translate(glob: bytes) -> bytes | None:
-    """The regular expression of a wildmatch pattern; None for one that can match nothing."""
-    parts: list[bytes] = []
+    """The regular expression for a wildmatch pattern; None for a pattern that matches nothing.
+
+    It never tries one part of a text in many ways, however many stars there are: a star that another star
+    follows stops at the first place where what lies between them fits, and does not try a later one.
+    """
+    chunks = [_Chunk(b"")]
     at = 0
     while at < len(glob):
         letter = glob[at : at + 1]
         if letter == b"*":
             source, at = _stars(glob, at)
-        elif letter == b"[":
+            if source == _STAR_IN_NAME:
+                chunks[-1].parts.append(b"")
+            else:
+                chunks.append(_Chunk(source))
+            continue
+        if letter == b"[":
             found = _bracket(glob, at + 1)
             if not found:
                 return None
@@ -164,8 +181,35 @@ def translate(glob: bytes) -> bytes | None:
             source, at = re.escape(glob[at + 1 : at + 2]), at + 2
         else:
             source, at = (b"[^/]" if letter == b"?" else re.escape(letter)), at + 1
-        parts.append(source)
-    return b"".join(parts)
+        chunks[-1].parts[-1] += source
+    first, *others = chunks
+    return first.source() + b"".join(
+        # Later chunks can begin at every place behind this one, so its first place is the best one.
+        b"(?>%s)" % chunk.source() if number < len(others) else chunk.source()
+        for number, chunk in enumerate(others, 1)
+    )
+
+
+_STAR_IN_NAME = b"[^/]*"
+_ANY_FOLDERS = b"(?:.*?/)??"
+_ANYTHING = b".*?"
+
+
+class _Chunk:
+    """What follows `**`, or begins the pattern: `parts` lie between stars and have a fixed length each."""
+
+    def __init__(self, lead: bytes) -> None:
+        self._lead = lead
+        self.parts = [b""]
+
+    def source(self) -> bytes:
+        first, *others = self.parts
+        stars = (
+            # What the next star can match begins anywhere in this name, so the first place is the best one.
+            b"(?>[^/]*?%s)" % part if number < len(others) else _STAR_IN_NAME + part
+            for number, part in enumerate(others, 1)
+        )
+        return self._lead + first + b"".join(stars)
 
 
 def _stars(glob: bytes, at: int) -> tuple[bytes, int]:
@@ -175,14 +219,14 @@ def _stars(glob: bytes, at: int) -> tuple[bytes, int]:
     rest = glob[end:]
     at_start = at == 0 or glob[at - 1 : at] == b"/"
     if end - at < 2 or not at_start or not (rest == b"" or rest.startswith((b"/", b"\\/"))):
-        return b"[^/]*", end
+        return _STAR_IN_NAME, end
     if rest.startswith(b"/"):
-        return b"(?:.*/)?", end + 1
-    return b".*", end
+        return _ANY_FOLDERS, end + 1
+    return _ANYTHING, end
 
 
 def _bracket(glob: bytes, at: int) -> tuple[bytes, int] | None:
-    """The set that begins after a `[`, and where it ends; None when it is not closed or has no such class."""
+    """The set after a `[`, and the position after it; None when it is not closed or names no class."""
     negated = glob[at : at + 1] in (b"!", b"^")
     at += negated
     wanted: list[bytes] = []
@@ -204,15 +248,17 @@ def _bracket(glob: bytes, at: int) -> tuple[bytes, int] | None:
 
 
 def _member(glob: bytes, at: int, previous: int | None) -> tuple[bytes, int | None, int] | None:
-    """One member of a set as a regular expression, the letter a range may begin with, and what follows it."""
+    """One member of a set as a regular expression, the letter with which a range may begin, and the next
+    position.
+    """
     letter = glob[at : at + 1]
     following = glob[at + 1 : at + 2]
     if letter == b"\\":
-        return (_one(following[0]), following[0], at + 2) if following else None
+        return (_escaped_byte(following[0]), following[0], at + 2) if following else None
     if letter == b"-" and previous and following not in (b"", b"]"):
         at += 1 + (following == b"\\")
         last = glob[at : at + 1]
-        return (_span(previous, last[0]), None, at + 1) if last else None
+        return (_byte_range(previous, last[0]), None, at + 1) if last else None
     if letter == b"[" and following == b":":
         end = glob.find(b"]", at + 2)
         if end < 0:
@@ -220,12 +266,12 @@ def _member(glob: bytes, at: int, previous: int | None) -> tuple[bytes, int | No
         if end > at + 2 and glob[end - 1 : end] == b":":
             source = _CLASSES.get(glob[at + 2 : end - 1])
             return (source, None, end + 1) if source else None
-    return _one(letter[0]), letter[0], at + 1
+    return _escaped_byte(letter[0]), letter[0], at + 1
 
 
-def _one(letter: int) -> bytes:
+def _escaped_byte(letter: int) -> bytes:
     return b"\\x%02x" % letter
 
 
-def _span(first: int, last: int) -> bytes:
-    return b"%s-%s" % (_one(first), _one(last)) if first <= last else b""
+def _byte_range(first: int, last: int) -> bytes:
+    return b"%s-%s" % (_escaped_byte(first), _escaped_byte(last)) if first <= last else b""

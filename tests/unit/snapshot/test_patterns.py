@@ -72,3 +72,19 @@ def test_escaped_path_matches_itself_alone(name: bytes) -> None:
     assert lines.verdict(name, path, False) is True
     assert lines.verdict(name, b"y/" + path, False) is None
     assert lines.verdict(name + b"z", path + b"z", False) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"*a" * 14 + b"*b",
+        b"/" + b"**/*a*/" * 8 + b"**/b",
+        b"/" + b"a*" * 14 + b"/**/x",
+        b"*[ab]?" * 14 + b"c",
+    ],
+)
+def test_no_line_tries_one_name_in_many_ways(line: bytes) -> None:
+    """A project of somebody else may have such a line: without an answer, nothing could be submitted."""
+    patterns = PatternList(line)
+    assert patterns.verdict(b"a" * 200, b"a" * 200, False) is None
+    assert patterns.verdict(b"a", b"a/" * 100 + b"a", False) is None
