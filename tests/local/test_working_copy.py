@@ -110,6 +110,27 @@ def test_an_editable_install_and_a_path_variable_lead_to_the_copy(home: Home) ->
     assert "leads Python to your folder" in home.gofer("submit", "--wait", "true").err
 
 
+def test_a_compiled_module_that_stays_behind_is_named(home: Home) -> None:
+    """An editable install imports it from the folder; packages often go on without it, and more slowly."""
+    make_package(home)
+    site = make_environment(home.root / "env")
+    home.environ["PATH"] = f"{home.root}/env/bin:" + home.environ["PATH"]
+    (home.folder / "src" / "mypkg" / "fast.so").write_text("compiled")
+    (home.folder / "other.so").write_text("compiled")
+    (home.folder / ".gitignore").write_text("*.so\n")
+    words = ["submit", "--wait", "true"]
+    assert "compiled" not in home.gofer(*words).err
+    (site / "__editable__.mypkg-0.1.pth").write_text(f"{home.folder}/src\n")
+    for _ in range(2):
+        said = home.gofer(*words).err
+        assert (
+            "the run imports the project without `src/mypkg/fast.so`, which is compiled and left out" in said
+        )
+    assert "hint: `--include '*.so'` takes such modules along" in said
+    assert "compiled" not in home.gofer("submit", "--setup", "true", *words[1:]).err
+    assert "compiled" not in home.gofer("submit", "--include", "*.so", *words[1:]).err
+
+
 def test_what_leads_past_the_copy_is_named_with_its_cure(home: Home) -> None:
     make_package(home)
     script = home.folder / "scripts" / "t.py"

@@ -32,6 +32,11 @@ _EDITABLE = re.compile(
     r"\b(?:uv\s+)?pip[0-9.]*\s+install\b[^\n;&|]*?\s(?:-[a-zA-Z]*e|--editable)\b[^\n;&|'\"]*|\bsetup\.py\s+develop\b"
 )
 _ACTIVE_ONLY = re.compile(r"\bpoetry\s+install\b[^\n;&|'\"]*|\buv\s+sync\b[^\n;&|'\"]*--active\b[^\n;&|'\"]*")
+# Words that may compile modules in the run itself.
+_COMPILES = re.compile(
+    r"\bbuild_ext\b|\bpip[0-9.]*\s+install\b|\bmaturin\b|\b(?:tox|nox|make|ninja|meson|scons)\b"
+)
+_COMPILED = (".so", ".pyd")
 NO_VARIABLES: Mapping[str, str] = {}
 _OWN_FIRST = re.compile(r"-m\s+venv\b|\bvirtualenv\b|\buv\s+venv\b")
 
@@ -64,6 +69,8 @@ def read_use(
     paths_past_copy.name_first(session, job, copy, _script(job, folder), variables)
     paths_past_copy.name_cmake_build(session, text, copy)
     _name_other_installs(session, job, folder, found)
+    if not job.setup and not _COMPILES.search(text):
+        _name_compiled(session, job, folder, taken)
     imports = () if not installs else (("src",) if (folder / "src").is_dir() else (".",))
     return ProjectUse(() if _MAKES_OWN.search(text) else tuple(found), imports)
 
@@ -152,3 +159,18 @@ def _name_other_installs(session: Session, job: Job, folder: Path, environments:
     if others:
         session.say(f"warning: `{others[0]}` leads Python to your folder, not to the run's copy of it")
         session.say("hint: install it anew: `pip install -e . --config-settings editable_mode=compat`")
+
+
+def _name_compiled(session: Session, job: Job, folder: Path, taken: Snapshot) -> None:
+    """Name a module that was compiled into the project and is left out. An editable install has it, and the
+    packages of the copy stand in for the install: see gofer.node.project_paths.
+    """
+    left = [one.path for one in taken.remainder().left_out if one.path.endswith(_COMPILED)]
+    places = find_editables(job.command, session.environ, str(folder)).folders if left else ()
+    for path in left:
+        if any(one == "." or path.startswith(one + "/") for one in places):
+            session.say(
+                f"warning: the run imports the project without `{path}`, which is compiled and left out"
+            )
+            session.say(f"hint: `--include '*{os.path.splitext(path)[1]}'` takes such modules along")
+            return
