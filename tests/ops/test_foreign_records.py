@@ -119,12 +119,26 @@ def test_a_link_that_another_user_put_below_assets_is_not_followed(home: Home) -
     assert "is a link that belongs to another user" in home.gofer("q", run, cwd=shared, status=1).err
 
 
+@pytest.mark.root
+def test_a_folder_of_another_user_in_a_folder_for_all_is_refused(home: Home) -> None:
+    """Its owner could put a link into it at any moment, between the look and the writing."""
+    run = finished(home)
+    shared = home.root / "shared"
+    (shared / "assets").mkdir(parents=True)
+    shared.chmod(0o1777)
+    os.chown(shared / "assets", 61001, 61001)
+    done = home.gofer("q", run, cwd=shared, status=1)
+    assert "belongs to another user, in a folder that everybody can write" in done.err
+    shared.chmod(0o755)
+    home.gofer("q", run, cwd=shared)
+
+
 def test_a_ledger_with_a_changed_value_is_named_and_rebuilt(home: Home) -> None:
     run = finished(home)
     with contextlib.closing(sqlite3.connect(home.path / "ledger.db")) as ledger, ledger:
         ledger.execute("UPDATE runs SET tags = 'x'")
     done = home.gofer("list", "runs", status=1)
-    assert "ledger.db is damaged: a line has no sound `tags`" in done.err
+    assert "ledger.db is damaged: a line has an invalid `tags`" in done.err
     assert "hint: `gofer ledger rebuild`" in done.err
     home.gofer("ledger", "rebuild")
     assert run in home.gofer("list", "runs", "--json").out

@@ -17,7 +17,8 @@ _OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def make_parent(path: Path, folder: Path) -> None:
-    """Make the folders from `folder` down to the file; StoreError for a link that belongs to another user.
+    """Make the folders from `folder` down to the file; StoreError for a link that belongs to another user,
+    and for a folder of another user in one that everybody can write: its owner could replace what is in it.
 
     The two folders above are looked at as well: logs go to `assets/<id>/attempts`.
     """
@@ -28,6 +29,11 @@ def make_parent(path: Path, folder: Path) -> None:
                 f"`{one}` is a link that belongs to another user", hint="remove it, or work in another folder"
             )
         one.mkdir(parents=True, exist_ok=True)
+        if one.stat().st_uid not in (os.getuid(), 0) and one.parent.stat().st_mode & stat.S_IWOTH:
+            raise StoreError(
+                f"`{one}` belongs to another user, in a folder that everybody can write",
+                hint="work in another folder",
+            )
 
 
 def open_to_extend(path: Path) -> BinaryIO:

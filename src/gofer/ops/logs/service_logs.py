@@ -88,7 +88,7 @@ def _remembered(row: RunRow, folder: Path) -> list[Path] | None:
 
 
 def _remember(row: RunRow, folder: Path, names: Sequence[str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+    make_parent(folder / _COMPLETE, folder)
     write_whole(str(folder / _COMPLETE), encode({"ended_at": row.ended_at, "logs": list(names)}) + b"\n")
 
 
