@@ -1,1 +1,1 @@
-"""Acting for a gofer that is on another machine, or on this one: verbs with plain arguments and answers."""
+"""Verbs that gofer calls on a machine, in this process or over SSH. Arguments and answers are plain data."""

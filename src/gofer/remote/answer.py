@@ -1,4 +1,4 @@
-"""What a verb answers."""
+"""The answer of a verb."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Answer(NamedTuple):
-    """What a verb found out: a JSON value, and bytes where there are any."""
+    """The result of a verb: a JSON value, and bytes if there are any."""
 
     value: Any = None
     data: bytes = b""

@@ -1,4 +1,4 @@
-"""What can be asked of any machine: who it is, programs, files."""
+"""Verbs for any machine: its user, programs, files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gofer.remote.answer import Answer
 
 
 def facts(data: bytes) -> Answer:
-    """Who and where this is."""
+    """The machine's user, host and Python."""
     who = pwd.getpwuid(os.getuid())
     return Answer(
         {
@@ -33,17 +33,18 @@ def run(
     cwd: Optional[str] = None,
     timeout_s: float = 60.0,
 ) -> Answer:
-    """Run a program to its end with `data` as its input: its status, the end of its complaints, its output.
+    """Run a program to its end with `data` as input. Returns its status, the end of its error output, its
+    output.
 
-    A program that takes too long is ended with all it started, and its status is None. `env` is added to the
-    environment there.
+    After `timeout_s` the program is killed with all its child processes, and its status is None. `env` is
+    added to the environment of the machine.
     """
     done = run_program(argv, data=data, env=env, cwd=cwd, timeout_s=timeout_s)
     return Answer({"status": done.status, "complaints": done.complaints}, done.output)
 
 
 def write(data: bytes, path: str, mode: int = 0o644, new: bool = False) -> Answer:
-    """Replace a file in one step, its folders made; with `new`, FileExistsError when it is there."""
+    """Replace a file in one step and make its folders. With `new`, FileExistsError when the file exists."""
     path = os.path.expanduser(path)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     temporary = f"{path}.{os.getpid()}.tmp"
@@ -52,6 +53,7 @@ def write(data: bytes, path: str, mode: int = 0o644, new: bool = False) -> Answe
         with os.fdopen(fd, "wb") as file:
             file.write(data)
         if new:
+            os.link(temporary, path)  # unlike a rename, a link fails when the name exists
             os.link(temporary, path)
         else:
             os.replace(temporary, path)
@@ -62,7 +64,7 @@ def write(data: bytes, path: str, mode: int = 0o644, new: bool = False) -> Answe
 
 
 def read(data: bytes, path: str, start: int = 0, length: int = -1) -> Answer:
-    """Bytes of a file; a negative start counts from the end."""
+    """Bytes of a file, and its size; a negative start counts from the end."""
     with open(os.path.expanduser(path), "rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size + start) if start < 0 else start)
@@ -70,7 +72,7 @@ def read(data: bytes, path: str, start: int = 0, length: int = -1) -> Answer:
 
 
 def remove(data: bytes, path: str) -> Answer:
-    """Remove a file; False when it is not there."""
+    """Remove a file; False when it does not exist."""
     try:
         os.unlink(os.path.expanduser(path))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What can be asked of a store that is a folder of the machine; `root` is the folder."""
+"""Verbs for a store that is a folder of the machine; `root` is the folder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def head(data: bytes, root: str, key: str) -> Answer:
 
 
 def list_page(data: bytes, root: str, prefix: str, after: str = "", most: int = 5000) -> Answer:
-    """A page of what lies under `prefix`, in key order behind `after`: [key, size, time] of each."""
+    """A page of the objects under `prefix` after the key `after`, in key order: [key, size, time] of each."""
     page: List[List[Any]] = []
     for info in FileObjects(root).list(prefix):
         if info.key > after:
@@ -58,7 +58,7 @@ def append(data: bytes, root: str, key: str) -> Answer:
 
 
 def stage(data: bytes, root: str, token: str) -> Answer:
-    """Add to what will become an object with `commit`."""
+    """Append to the bytes that `commit` will make an object."""
     FileObjects(root).stage(token, data)
     return Answer()
 
@@ -74,13 +74,13 @@ def unstage(data: bytes, root: str, token: str) -> Answer:
 
 
 def find(data: bytes, root: str) -> Answer:
-    """The folder of a store, with `~` put in full; None when it is not there."""
+    """The full path of a store's folder; None when the folder does not exist."""
     whole = os.path.expanduser(root)
     return Answer(whole if os.path.isdir(whole) else None)
 
 
 def make(data: bytes, root: str) -> Answer:
-    """Make the folder of a store; its path, with `~` put in full."""
+    """Make the folder of a store; return its full path."""
     whole = os.path.expanduser(root)
     os.makedirs(whole, exist_ok=True)
     return Answer(whole)

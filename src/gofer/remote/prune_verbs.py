@@ -1,6 +1,6 @@
-"""What can be asked of a machine about files of gofer's that no run needs any more.
+"""Verbs for things on a machine that gofer keeps and no run needs.
 
-Found things come as [kind, name, size, time, about]; what is to go is named by [kind, name].
+Found things are [kind, name, size, time, about]; things to remove are [kind, name].
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ def look(
     folder: Optional[str] = None,
     own: str = "",
 ) -> Answer:
-    """Of the queue's folder `engine`: old copies of folders, what runs could not send, and working copies.
-    Of `folder`, gofer's own on the machine: agents but the one called `own`. Of both: built packages.
+    """What `gofer prune` may remove.
+
+    From the queue's folder `engine`: old copies of folders, output that could not be uploaded, working
+    copies. From gofer's own `folder`: agents other than `own`. From both: built packages.
     """
     found: List[prune.KeptItem] = []
     if engine is not None:
@@ -39,7 +41,7 @@ def look(
         found += packages.unused(packages.folder_in(in_full(folder)), unused_since)
         found += prune.agents(in_full(folder), own, unused_since)
         found += prune.remains(in_full(folder))
-    return Answer([list(one) for one in found])
+    return Answer([list(item) for item in found])
 
 
 def remove(
@@ -50,9 +52,13 @@ def remove(
     folder: Optional[str] = None,
     own: str = "",
 ) -> Answer:
-    """Each looked at once more; those that are gone now. OSError of one that cannot go, after the rest."""
+    """Remove things and return those that are gone. Each is checked again right before its removal.
+
+    An OSError of one thing is raised after the others have been removed.
+    """
     done: List[List[str]] = []
     problem: Optional[OSError] = None
+    # basename below: names come from the caller, and must not lead out of the folder.
     for kind, name in doomed:
         try:
             if _remove(kind, os.path.basename(name), unused_since, engine, folder, own):
@@ -70,11 +76,11 @@ def _remove(
     if kind == prune.AGENT and folder is not None:
         return prune.remove_agent(in_full(folder), own, name, unused_since)
     if kind == prune.REMAINS:
-        places = [in_full(one) for one in (engine, folder) if one is not None]
-        return all([prune.remove_remains(one, name) for one in places])
+        places = [in_full(path) for path in (engine, folder) if path is not None]
+        return all([prune.remove_remains(place, name) for place in places])
     if kind == prune.PACKAGES:
-        places = [in_full(one) for one in (engine, folder) if one is not None]
-        found = [packages.remove_unused(one, packages.folder_in(one), name, unused_since) for one in places]
+        places = [in_full(path) for path in (engine, folder) if path is not None]
+        found = [packages.remove_unused(top, packages.folder_in(top), name, unused_since) for top in places]
         return all(found)
     if engine is None:
         return False
@@ -90,13 +96,15 @@ def _remove(
 
 
 def rooms(data: bytes, folder: str) -> Answer:
-    """The rooms of Slurm's runs below `folder`, what those could not send, and working copies that stayed."""
+    """The handoff folders of Slurm runs below `folder`, output that could not be uploaded, and working
+    copies.
+    """
     from gofer.remote.slurm import prune as of_slurm
 
     whole = in_full(folder)
     found = [*of_slurm.rooms(whole), *prune.unsent(os.path.join(whole, "slurm", "unsent"))]
     found += prune.working_copies(os.path.join(whole, "slurm", KEPT))
-    return Answer([list(one) for one in found])
+    return Answer([list(item) for item in found])
 
 
 def remove_rooms(
@@ -107,7 +115,7 @@ def remove_rooms(
     unsent: List[str],
     copies: Sequence[str] = (),
 ) -> Answer:
-    """Rooms as a whole, rooms down to their stubs, what was not sent, and working copies."""
+    """Remove handoff folders completely or down to their stubs, unsent output, and working copies."""
     from gofer.remote.slurm import prune as of_slurm
 
     top = in_full(folder)

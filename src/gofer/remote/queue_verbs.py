@@ -1,7 +1,6 @@
-"""What can be asked of a machine's queue; `engine` is the queue's folder there.
+"""Verbs for a machine's queue; `engine` is the queue's folder there.
 
-Each verb that leaves work to be done sees to it that a supervisor does it, and says whether it had to start
-one.
+A verb that adds work makes sure that a supervisor runs, and returns whether it had to start one.
 """
 
 from __future__ import annotations
@@ -17,29 +16,29 @@ from gofer.queue import wake
 from gofer.queue.database import Queue
 from gofer.remote.answer import Answer
 
-# Instead of a number of GPUs in a request: as many as the driver of the machine shows.
+# In a request, instead of a number of GPUs: as many as the driver of the machine reports.
 AS_SHOWN = -1
 
 
 def in_full(path: str) -> str:
-    """With `~` and `{host}`, which is this machine's name, replaced: homes may be shared between machines."""
+    """Expand `~` and `{host}`, the name of this machine. Machines may share a home, but not a queue."""
     return os.path.expanduser(path).replace("{host}", os.uname().nodename)
 
 
 def facts(data: bytes, engine: str) -> Answer:
-    """What the machine has, and how many runs of its queue are in which state."""
+    """What the machine has, and the number of the queue's runs in each state."""
     whole = in_full(engine)
     with closing(Queue(whole)) as queue:
         counts = queue.counts()
-        running = [one for one in queue.load_open() if one.state != State.QUEUED]
-        layouts = [queue.load_request(one.request)["layout"] for one in running]
+        running = [run for run in queue.load_open() if run.state != State.QUEUED]
+        layouts = [queue.load_request(run.request)["layout"] for run in running]
     return Answer(
         {
             "cpus": len(os.sched_getaffinity(0)),
             "gpus": gpus.count(),
             "counts": counts,
-            "gpus_busy": sum(len(node) for one in running for node in one.gpus),
-            "cpus_busy": sum(one["nodes"] * one["procs_per_node"] * one["cpus_per_proc"] for one in layouts),
+            "gpus_busy": sum(len(node) for run in running for node in run.gpus),
+            "cpus_busy": sum(it["nodes"] * it["procs_per_node"] * it["cpus_per_proc"] for it in layouts),
             "engine": whole,
             "usage": gpus.sample(),
             "memory_mib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
@@ -49,9 +48,13 @@ def facts(data: bytes, engine: str) -> Answer:
 
 
 def seal(data: bytes, engine: str, run_id: str, values: Dict[str, Any], inherit: bool = False) -> Answer:
-    """Keep a run's private values; with `inherit`, its environment is added to the one of logins here."""
+    """Keep a run's secrets.
+
+    With `inherit`, the run's variables are added to those of a login on this machine.
+    """
     private = run_secrets.Private(**values)
     if inherit:
+        # GOFER_ and SSH_ variables describe this connection and have no meaning in a run.
         own = {name: value for name, value in os.environ.items() if not name.startswith(("GOFER_", "SSH_"))}
         private = private._replace(environment={**own, **private.environment})
     run_secrets.write(in_full(engine), run_id, private)
@@ -59,12 +62,13 @@ def seal(data: bytes, engine: str, run_id: str, values: Dict[str, Any], inherit:
 
 
 def abandoned(data: bytes, engine: str) -> Answer:
-    """Path → run id of what was sealed by processes that died before they confirmed it."""
+    """The secrets of submitters that died before they confirmed them, as path → run id."""
     return Answer(run_secrets.abandoned(in_full(engine)))
 
 
 def add(data: bytes, engine: str, body: Dict[str, Any], runs: List[Any]) -> Answer:
     whole = in_full(engine)
+    # Confirmed first: from now on, the secrets are not removed as abandoned.
     run_secrets.confirm(whole, body["id"])
     with closing(Queue(whole)) as queue:
         queue.add(_in_full(body), runs)
@@ -72,7 +76,7 @@ def add(data: bytes, engine: str, body: Dict[str, Any], runs: List[Any]) -> Answ
 
 
 def _in_full(body: Dict[str, Any]) -> Dict[str, Any]:
-    """With what only this machine knows."""
+    """The request with the values that only this machine knows."""
     whole = {**body, "store": in_full(body["store"])}
     if body["gpus"] == AS_SHOWN:
         whole["gpus"] = gpus.count()
@@ -81,13 +85,13 @@ def _in_full(body: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def observe(data: bytes, engine: str, ids: List[str]) -> Answer:
-    """The runs with these ids and of these groups; [whether a supervisor was started, what was seen]."""
+    """The runs with these ids or of these groups: [whether a supervisor was started, the observations]."""
     whole = in_full(engine)
     with closing(Queue(whole)) as queue:
         seen = queue.observe(ids)
     is_open = any(one.state in ("queued", "starting", "running") for one in seen)
     started = is_open and wake.ensure(whole) is not None
-    return Answer([started, [one._asdict() for one in seen]])
+    return Answer([started, [run._asdict() for run in seen]])
 
 
 def cancel(data: bytes, engine: str, ids: List[str], grace_s: Optional[float] = None) -> Answer:
@@ -98,13 +102,13 @@ def cancel(data: bytes, engine: str, ids: List[str], grace_s: Optional[float] = 
 
 
 def last_words(data: bytes, engine: str) -> Answer:
-    """The end of what supervisors complained about."""
+    """The end of the supervisors' log: [path, last line]."""
     log = os.path.join(in_full(engine), "supervisor.log")
     return Answer([log, "".join(files.tail_lines(log, 1))])
 
 
 def supervisor(data: bytes, engine: str) -> Answer:
-    """Whether a supervisor listens, its process, and the state of that process; null for no process."""
+    """Whether a supervisor answers, its process id and its process state; null without such a process."""
     whole = in_full(engine)
     try:
         with open(os.path.join(whole, "supervisor.lock")) as file:
@@ -125,8 +129,8 @@ def waiting(data: bytes, engine: str, run_id: str) -> Answer:
 def shell(
     data: bytes, engine: str, run_id: str, command: List[str], terminal: bool, node: Optional[int]
 ) -> Answer:
-    """The words that open a shell beside a run here; null when none of its processes lives, or none of that
-    node of it.
+    """The command that opens a shell beside a run on this machine; null when the run, or that node of the
+    run, has no living process here.
     """
     from gofer.node import run_shell
 

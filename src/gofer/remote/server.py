@@ -1,7 +1,7 @@
-"""The far end of a line: hears requests on stdin and answers on stdout, one after another, until it is cut.
+"""The server at the other end of an SSH connection: reads requests from stdin, answers on stdout, one by one.
 
-A frame is one line of JSON with the `size` of the bytes that follow it. Nothing else ever reaches stdout: it
-is taken away from everybody before the first request is heard.
+A message is one line of JSON, followed by as many bytes as its `size` says. Only messages reach stdout: file
+descriptor 1 is redirected before the first request, so that no library and no program can print into one.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from gofer.remote.verbs import find
 
 
 def serve(greeting: str) -> None:
-    """Say `greeting` on a line of its own, then answer requests until the caller is gone."""
+    """Print `greeting` on its own line, then answer requests until the connection ends."""
+    # Ctrl-C on the laptop must not end a request in the middle; the end of stdin ends the server.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     incoming = os.fdopen(os.dup(0), "rb")
     outgoing = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
+    # A program that a verb starts must not read the next request from stdin.
     os.dup2(null, 0)
+    # From here on, output to stdout goes to stderr.
     os.dup2(2, 1)
     outgoing.write(f"\n{greeting}\n".encode())
     outgoing.flush()
@@ -35,16 +38,16 @@ def serve(greeting: str) -> None:
 
 
 def answer(header: Dict[str, Any], data: bytes) -> Tuple[Dict[str, Any], bytes]:
-    """The frame that answers a request."""
+    """The message that answers a request."""
     try:
         found = find(header["verb"])(data, **header["arguments"])
-    except Exception as error:  # whatever it is, the caller is the one who can do something about it
+    except Exception as error:  # only the caller knows what to do about an error, so send every error
         return {"error": describe(error)}, b""
     return {"value": found.value}, found.data
 
 
 def describe(error: Exception) -> Dict[str, Any]:
-    """An error in plain values: its kind, its words, and its number (of the system, or of HTTP)."""
+    """An error as plain data: its class, its message, and its number (errno or HTTP status)."""
     if isinstance(error, OSError):
         words = error.strerror or str(error)
         named = f"{error.filename}: {words}" if error.filename else words
@@ -54,7 +57,7 @@ def describe(error: Exception) -> Dict[str, Any]:
 
 
 def read_frame(stream: BinaryIO) -> Tuple[Dict[str, Any], bytes]:
-    """EOFError when the other side is gone, also in the middle of a frame."""
+    """Read one message; EOFError when the connection ends, also within a message."""
     line = stream.readline()
     if not line.endswith(b"\n"):
         raise EOFError

@@ -1,6 +1,6 @@
-"""The verbs by which Slurm is asked on its login node; see gofer.node.slurm for what they do.
+"""Verbs for Slurm on its login node; gofer.remote.slurm implements them.
 
-Errors keep their names on the way: SlurmError (refused), SlurmSilent (no answer), Rejected (never).
+Errors keep their class names: SlurmError (refused), SlurmSilent (no answer), JobRejected (never accepted).
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from gofer.remote.slurm import inventory, status, stop, submission
 
 
 def install(data: bytes, folder: str, name: str) -> Answer:
-    """Unpack an agent, a zip, into `<folder>/agent/<name>`; nothing happens when it is there."""
+    """Unpack an agent, a zip file, into `<folder>/agent/<name>`. Does nothing when the folder exists."""
     place = _agent(folder, name)
     if not os.path.isdir(place):
-        import io  # once for each version of gofer, and slow to load
+        import io  # slow to load, and needed once for each version of gofer
         import shutil
         import zipfile
 
-        drawn = f"{place}.{os.uname().nodename}.{os.getpid()}.tmp"
+        unpacked = f"{place}.{os.uname().nodename}.{os.getpid()}.tmp"
         with zipfile.ZipFile(io.BytesIO(data)) as bundle:
-            bundle.extractall(drawn)
+            bundle.extractall(unpacked)
         try:
-            os.rename(drawn, place)
+            os.rename(unpacked, place)
         except OSError:
-            shutil.rmtree(drawn, ignore_errors=True)
+            # A rename onto a folder fails when another process has installed the agent meanwhile.
+            shutil.rmtree(unpacked, ignore_errors=True)
             if not os.path.isdir(place):
                 raise
     return Answer(place)
@@ -40,13 +41,14 @@ def install(data: bytes, folder: str, name: str) -> Answer:
 def submit(
     data: bytes, folder: str, agent: str, request: dict[str, Any], script: str, timeout_s: float = 120.0
 ) -> Answer:
-    """The job's number; None when the agent of that name must be installed first. `data` is private.
+    """The job's number; None when the agent of that name must be installed first. `data` holds the secrets.
 
-    Whoever asks may hang up in the middle: it is done to the end all the same.
+    A lost connection does not interrupt the submission.
     """
+    # The touch also refreshes the agent's time, so that `prune` keeps it.
     if not touch(_agent(folder, agent)):
         return Answer(None)
-    with _undisturbed():
+    with _without_hangup():
         return Answer(submission.submit(folder, request, script, data, timeout_s))
 
 
@@ -57,7 +59,7 @@ def look(data: bytes, folder: str, runs: dict[str, list[int] | None], store: str
 def cancel(
     data: bytes, folder: str, runs: dict[str, list[int] | None], grace_s: float | None = None
 ) -> Answer:
-    with _undisturbed():
+    with _without_hangup():
         stop.cancel(folder, runs, grace_s)
     return Answer()
 
@@ -86,15 +88,16 @@ VERBS = {
 
 
 def _agent(folder: str, name: str) -> str:
-    """Where the agent of that name is or would be, in folders that nobody else can write."""
+    """The path of an agent. Makes its parent folders so that no other user can write in them."""
     agents = os.path.join(os.path.expanduser(folder), "agent")
     private_folder.make(agents, owned=2)
     return os.path.join(agents, name)
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """A line that is cut must not end what has begun."""
+def _without_hangup() -> Iterator[None]:
+    """Ignore SIGHUP meanwhile, so that a lost connection does not interrupt a request half-way."""
+    # Python sets signal handlers only in the main thread.
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,7 +1,7 @@
-"""What can be asked of a machine. Each verb takes plain JSON values and bytes, and blocks.
+"""Finds the verbs that gofer calls on a machine. A verb takes plain JSON values and bytes, and blocks.
 
-A verb raises what goes wrong as it is: OSError, ObjectsError, ValueError. Whoever calls from far away is told
-the name of the error, its words and its number.
+A verb raises its errors unchanged: OSError, ObjectsError, ValueError. Over SSH, the caller gets the class
+name of the error, its message and its number.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gofer.remote.answer import Answer
 
 Verb = Callable[..., Answer]
 
-# By the word before the dot; loaded when first asked for.
+# By the word before the dot. A module is imported with the first call of one of its verbs.
 _HOMES = {
     "machine": "gofer.remote.machine_verbs",
     "objects": "gofer.remote.objects_verbs",
@@ -24,6 +24,6 @@ _HOMES = {
 
 
 def find(name: str) -> Verb:
-    """KeyError when there is no such verb."""
+    """The function of a verb; KeyError when there is no such verb."""
     verbs: Dict[str, Verb] = import_module(_HOMES[name.partition(".")[0]]).VERBS
     return verbs[name]

@@ -1,1 +1,1 @@
-"""What is asked of Slurm on its login node: submit, status, stop, prune, nodes."""
+"""What gofer asks Slurm on its login node: submit, status, stop, prune, nodes."""

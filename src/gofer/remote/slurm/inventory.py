@@ -1,4 +1,4 @@
-"""What a Slurm site has and what is free of it: nodes, GPUs, queue, and the limits of this user."""
+"""What a Slurm site has and what is free: nodes, GPUs, queue, and the limits of this user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BUSY = ("allocated", "mixed", "completing")
 
 
 def nodes(partition: str | None) -> list[dict[str, Any]]:
-    """Every node once, with what it has and what of it is used; of one partition when it is named."""
+    """Every node once, with what it has and what is in use; only those of `partition` if it is given."""
     argv = ["sinfo", "--Node", "--noheader", f"--Format={_NODE_FORMAT}"]
     text = calls.call([*argv, *([f"--partition={partition}"] if partition else [])])
     found: dict[str, dict[str, Any]] = {}
@@ -26,6 +26,7 @@ def nodes(partition: str | None) -> list[dict[str, Any]]:
         if len(words) < 9:
             continue
         name, state, cpus, memory, used, gres, gres_used, part, features = words[:9]
+        # sinfo prints a line for each partition of a node.
         if name in found:
             found[name]["partitions"].append(part.rstrip("*"))
             continue
@@ -37,27 +38,27 @@ def nodes(partition: str | None) -> list[dict[str, Any]]:
             **{"gpus": have, "gpus_used": {kind: busy.get(kind, 0) for kind in have}},
             "features": [] if features in ("", "(null)") else features.split(","),
         }
-    for one in found.values():
-        one["partitions"].sort()
+    for node in found.values():
+        node["partitions"].sort()
     return list(found.values())
 
 
 def survey(partition: str | None, account: str | None) -> dict[str, Any]:
-    """Facts for a person who chooses where to run. What a site does not tell is left out."""
+    """Facts for a person who chooses where to run. Facts that the site does not report are left out."""
     every = nodes(partition)
     queue = ["squeue", "--noheader", "--array", *([f"--partition={partition}"] if partition else [])]
     lines = calls.call([*queue, "--format=%T|%u"]).split()
     me = calls.user()
     return {
-        "nodes": _counted(_plain_state(one["state"]) for one in every),
+        "nodes": _counted(_plain_state(node["state"]) for node in every),
         "gpus": _free_gpus(every),
         "cpus": {
-            "free": sum(one["cpus"] - one["cpus_used"] for one in every if _is_up(one)),
-            "total": sum(one["cpus"] for one in every),
+            "free": sum(node["cpus"] - node["cpus_used"] for node in every if _is_up(node)),
+            "total": sum(node["cpus"] for node in every),
         },
         "queue": _counted(line.partition("|")[0].lower() for line in lines),
         "mine": _counted(
-            state.lower() for state, _, who in (one.partition("|") for one in lines) if who == me
+            state.lower() for state, _, who in (line.partition("|") for line in lines) if who == me
         ),
         "limits": _limits(me, account),
     }
@@ -65,11 +66,11 @@ def survey(partition: str | None, account: str | None) -> dict[str, Any]:
 
 def _free_gpus(every: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
-    for one in every:
-        for kind, count in one["gpus"].items():
+    for node in every:
+        for kind, count in node["gpus"].items():
             entry = found.setdefault(kind, {"free": 0, "total": 0})
             entry["total"] += count
-            entry["free"] += count - one["gpus_used"][kind] if _is_up(one) else 0
+            entry["free"] += count - node["gpus_used"][kind] if _is_up(node) else 0
     return found
 
 
@@ -78,7 +79,7 @@ def _is_up(node: dict[str, Any]) -> bool:
 
 
 def _plain_state(word: str) -> str:
-    """`down*` does not answer, `idle~` sleeps; the word is what counts."""
+    """The state without Slurm's marks; a star means that the node does not answer, so it counts as down."""
     return word.rstrip("*~#!%$@^-+").lower() if word[-1:] != "*" else "down"
 
 
@@ -90,7 +91,7 @@ def _counted(words: Any) -> dict[str, int]:
 
 
 def _gpus(gres: str) -> dict[str, int]:
-    """`gpu:a100:4(IDX:0-1)` as {"a100": 4}; GPUs without a type are `gpu`."""
+    """`gpu:a100:4(IDX:0-1)` as {"a100": 4}; GPUs without a type count as `gpu`."""
     found: dict[str, int] = {}
     for kind, count in _GPUS.findall(gres):
         found[kind or "gpu"] = found.get(kind or "gpu", 0) + _number(count)
@@ -98,7 +99,7 @@ def _gpus(gres: str) -> dict[str, int]:
 
 
 def _cpus(text: str) -> list[int]:
-    """`allocated/idle/other/total`."""
+    """The numbers in `allocated/idle/other/total`."""
     words = text.split("/")
     return [_number(word) for word in (words if len(words) == 4 else ["0"] * 4)]
 
@@ -108,7 +109,7 @@ def _number(text: str) -> int:
 
 
 def _limits(me: str, account: str | None) -> list[dict[str, str]]:
-    """What accounting allows this user; empty where nobody counts."""
+    """The limits of this user in accounting; empty on a site without accounting."""
     fields = "Account,QOS,MaxJobs,MaxSubmitJobs,MaxWall,GrpTRES,MaxTRES,Partition"
     named = [f"account={account}"] if account else []
     argv = [
@@ -122,6 +123,7 @@ def _limits(me: str, account: str | None) -> list[dict[str, str]]:
         f"format={fields}",
     ]
     try:
+        # A short timeout, because these facts are not necessary.
         text = calls.call(argv, timeout_s=20.0)
     except (SlurmError, OSError):
         return []

@@ -1,7 +1,7 @@
-"""The rooms of runs that have ended, and their removal.
+"""Lists and removes the handoff folders of runs that have ended.
 
-A room whose run is known to have ended only to whoever asks here leaves a stub: that it was given to Slurm,
-refused or stopped. Without it, a ledger made anew would send the run once more.
+Where no record in the store says that a run has ended, a stub of its folder stays: that the run was sent to
+Slurm, refused or stopped. Without the stub, a ledger made again from the store would send the run once more.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from gofer.core.prune import KeptItem
 from gofer.node.slurm import handoff
 
 ROOM = "room"
-# Names that gofer gives: see gofer.model.ids.
+# The form of gofer's run ids; see gofer.model.ids.
 _OURS = re.compile(r"r\d{6}-\d{6}-[a-z0-9]+")
 
 
 def rooms(folder: str) -> Iterator[KeptItem]:
-    """Every room; `about` is `stub` where nothing is left of it that could go."""
+    """Every handoff folder; `about` is `stub` for a folder that has only its stub left."""
     top = os.path.join(folder, "slurm")
     for name in prune.names_in(top):
         path = os.path.join(top, name)
@@ -32,7 +32,7 @@ def rooms(folder: str) -> Iterator[KeptItem]:
 
 
 def remove(folder: str, request_id: str, *, whole: bool) -> None:
-    """Idempotent. The room goes at once, or all of it but the stub."""
+    """Remove the folder, or everything but its stub. Idempotent."""
     path = os.path.join(folder, "slurm", os.path.basename(request_id))
     if whole:
         aside = prune.set_aside(folder, path)

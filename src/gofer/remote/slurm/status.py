@@ -1,4 +1,4 @@
-"""Asks Slurm once about all jobs of this user, and says what is known of the runs it has forgotten."""
+"""Asks Slurm once about all jobs of this user, and reads the records of runs that Slurm has forgotten."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from gofer.node.slurm import calls, handoff
 from gofer.node.slurm.calls import SlurmError
 from gofer.node.slurm.handoff import Room, every, path_of
 
-# Names of jobs that gofer gives: see gofer.model.ids.
+# The form of gofer's job names, which are run ids; see gofer.model.ids.
 _OURS = re.compile(r"r\d{6}-\d{6}-[a-z0-9]+")
-# The reason comes last: it is the only one that may hold anything.
+# The reason is last, because it is the only field that may contain a `|`.
 _FIELDS = ("name", "job", "raw", "row", "state", "start", "end", "nodes", "reason")
 _QUEUE_FORMAT = "%j|%F|%A|%K|%T|%S|%e|%N|%r"
 _BOOK_FORMAT = "JobName,JobID,JobIDRaw,State,ExitCode,Start,End,NodeList"
 _ROWS = re.compile(r"(\d+)(?:_(\d+)|_\[([^\]%]*)[^\]]*\])?$")
 _AT_ONCE = 500
-# No array of Slurm's has a higher index.
+# No array of Slurm has a higher index. A limit, so that a wrong answer cannot fill the memory.
 _MOST_INDEX = 4_000_000
 
-# No attempt follows these. A job that was preempted or lost its node may be about to be requeued.
+# States that no attempt follows. A job that was preempted or lost its node may be requeued.
 _OVER = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY")
 
 Job = Dict[str, Any]
 
 
 def look(folder: str, runs: dict[str, list[int] | None], store: str | None) -> dict[str, Any]:
-    """`jobs`: every job of gofer's that the queue has, one for each row. `gone`: by name, what is known of
-    the runs asked about (None: no array) that the queue does not have. `ends`: what the folder `store` says
-    of the ends of those that may have one.
+    """The state of runs. Blocking; SlurmError when Slurm cannot be asked.
 
-    SlurmError when Slurm cannot be asked.
+    `jobs` are all jobs of gofer in Slurm's queue, one for each row. `gone` is, by name, what is known of the
+    given runs that the queue does not have (rows None: not an array). `ends` are the recorded ends, from the
+    folder `store`, of the runs that may have ended.
     """
     jobs = list(_queue())
     gone = {}
@@ -48,14 +48,14 @@ def look(folder: str, runs: dict[str, list[int] | None], store: str | None) -> d
     for name, rows in runs.items():
         missing = [row for row in every(rows) if row not in known.get(name, ())]
         if missing:
-            gone[name] = _left(Room(path_of(folder, name)), missing)
+            gone[name] = _submission_facts(Room(path_of(folder, name)), missing)
     _look_up(folder, gone)
     for job in jobs:
         if job["name"] in runs and job["state"] == "CANCELLED":
             job["stopped"] = Room(path_of(folder, job["name"])).stop_order(job["row"]) is not None
     waiting = {(job["name"], job["row"]) for job in jobs if job["state"] == "PENDING"}
     asked = [(name, row) for name, rows in runs.items() for row in every(rows) if (name, row) not in waiting]
-    ends = _ends(store, asked) if store else {}
+    ends = _recorded_ends(store, asked) if store else {}
     living = {job["name"] for job in jobs if job["state"] not in _OVER}
     for name in runs.keys() - living:
         if name not in gone or _is_over(name, gone[name], ends):
@@ -64,20 +64,20 @@ def look(folder: str, runs: dict[str, list[int] | None], store: str | None) -> d
 
 
 def _is_over(name: str, left: dict[str, Any], ends: dict[str, Any]) -> bool:
-    """Whether somebody says of every row asked about that it ended: silence alone proves nothing."""
+    """Whether there is proof, for every row in question, that it has ended. A missing job proves nothing."""
     booked = {entry["row"] for entry in left["book"]}
-    told = booked.union(left["stopped"])
-    return all(row in told or (name if row is None else f"{name}-{row}") in ends for row in left["rows"])
+    proven = booked.union(left["stopped"])
+    return all(row in proven or (name if row is None else f"{name}-{row}") in ends for row in left["rows"])
 
 
-def _ends(store: str, asked: list[tuple[str, int | None]]) -> dict[str, Any]:
-    """By run, the line that says how it ended; see gofer.node.slurm.end."""
+def _recorded_ends(store: str, asked: list[tuple[str, int | None]]) -> dict[str, Any]:
+    """The recorded end of each run; see gofer.node.slurm.end."""
     found = {}
     for name, row in asked:
         run_id = name if row is None else f"{name}-{row}"
         try:
             with open(os.path.join(os.path.expanduser(store), names.ends_key(run_id)), "rb") as file:
-                lines = [one for one in files.read_lines(file.read()) if one.get("id") == run_id]
+                lines = [line for line in files.read_lines(file.read()) if line.get("id") == run_id]
         except OSError:
             continue
         if lines:
@@ -101,14 +101,14 @@ def _queue() -> Iterator[Job]:
 
 
 def _adopt(place: Room, numbers: list[str]) -> None:
-    """Whoever submitted it was killed before it could write down the number."""
+    """Record the job's number for a submitter that was killed before it could do so."""
     if not place.has(handoff.JOB) and os.path.isdir(place.path):
         place.write(handoff.JOB, min(numbers, key=int).encode(), durable=True)
         place.remove(handoff.SENDING)
 
 
-def _left(place: Room, rows: list[int | None]) -> dict[str, Any]:
-    """What a run's folder says of its submission, and which rows were asked to stop."""
+def _submission_facts(place: Room, rows: list[int | None]) -> dict[str, Any]:
+    """What a run's handoff folder records of its submission, and which rows were asked to stop."""
     return {
         "job": place.read_text(handoff.JOB),
         "rejected": place.read_text(handoff.REJECTED),
@@ -119,19 +119,19 @@ def _left(place: Room, rows: list[int | None]) -> dict[str, Any]:
 
 
 def _look_up(folder: str, gone: dict[str, dict[str, Any]]) -> None:
-    """What accounting remembers of them, where there is accounting."""
-    owners = {one["job"]: name for name, one in gone.items() if one["job"]}
+    """Add the entries of accounting, on a site that has accounting."""
+    owners = {left["job"]: name for name, left in gone.items() if left["job"]}
     if not owners or not calls.site(folder, time.time()).has_accounting:
         return
     numbers = list(owners)
     for at in range(0, len(numbers), _AT_ONCE):
-        for entry in _book(numbers[at : at + _AT_ONCE]):
+        for entry in _accounting_entries(numbers[at : at + _AT_ONCE]):
             if entry["job"] in owners:
                 gone[owners[entry["job"]]]["book"].append(entry)
 
 
-def _book(numbers: list[str]) -> Iterator[Job]:
-    """One for each attempt of each job, in order; rows that never started are told together."""
+def _accounting_entries(numbers: list[str]) -> Iterator[Job]:
+    """An entry for each attempt of each job, in order. sacct lists rows that never started in one line."""
     argv = ["sacct", "--noheader", "--parsable2", "--allocations", "--duplicates"]
     text = calls.call([*argv, f"--jobs={','.join(numbers)}", f"--format={_BOOK_FORMAT}"])
     for line in text.splitlines():
@@ -142,15 +142,15 @@ def _book(numbers: list[str]) -> Iterator[Job]:
         name, _, raw, state, ended, start, end, nodes = words
         job, row, several = found.groups()
         rows = expand(row or several or "")
-        for one in every(rows or None):
+        for row_number in every(rows or None):
             yield {
-                **{"name": name, "job": job, "raw": raw, "row": one, "state": state, "reason": ""},
+                **{"name": name, "job": job, "raw": raw, "row": row_number, "state": state, "reason": ""},
                 **{"start": _moment(start), "end": _moment(end), "nodes": nodes, "exit": ended},
             }
 
 
 def expand(text: str) -> list[int]:
-    """`1,3-5,10-20:5` as numbers."""
+    """The numbers in `1,3-5,10-20:5`."""
     found: list[int] = []
     for word in text.split(","):
         match = re.fullmatch(r"(?a)(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", word.strip())
@@ -171,9 +171,9 @@ def _moment(text: str) -> float | None:
 
 
 def why(folder: str, request_id: str, row: int | None) -> dict[str, Any]:
-    """Why a run waits: its job's own facts, and how many jobs of its partition stand before it.
+    """Why a run waits: facts of its job, and the number of jobs before it in its partition.
 
-    Empty when the queue does not have it.
+    Empty when the queue does not have the run.
     """
     mine = ["squeue", f"--user={calls.user()}", f"--name={request_id}", "--array", "--noheader"]
     text = calls.call([*mine, "--format=%K|%T|%S|%Q|%P|%V|%i|%r"])

@@ -1,4 +1,4 @@
-"""Has jobs end: those that wait are taken from the queue, those that run are told to stop their ranks."""
+"""Ends jobs: removes waiting jobs from Slurm's queue, and sends running jobs a signal to stop their ranks."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from gofer.node.slurm.calls import SlurmError
 from gofer.node.slurm.handoff import Room, every, path_of
 
 _AT_ONCE = 200
-# What `scancel` says of jobs that need no more cancelling. It may also say nothing and exit with the low byte
-# of Slurm's error: 2017 is an invalid job, 2021 one that is completing.
+# What `scancel` prints for jobs that have ended. It may also print nothing and exit with the low byte of
+# Slurm's error: 2017 is an invalid job, 2021 a completing job.
 _OVER = re.compile(
     r"invalid job id|already complet|already finish|no jobs? |it exited with (225|229)$", re.IGNORECASE
 )
 
 
 def cancel(folder: str, runs: dict[str, list[int] | None], grace_s: float | None) -> None:
-    """Ask for the end of runs, of whole arrays (None), or of rows of arrays; ended ones are passed over.
+    """Ask for the end of runs, of whole arrays (None), or of rows of arrays. Ended runs are ignored.
+    Idempotent.
 
-    The order is written down before Slurm hears of it, so that whoever ends knows why. A job that runs is
-    sent a signal that only its agents see: they know how much grace the command has, and Slurm would not.
-    With no grace at all Slurm ends the job itself as well.
+    The order is recorded before Slurm gets it, so that the agent that ends a run can give the reason. A
+    running job gets a signal that only its agents receive: unlike Slurm, they know the grace period of the
+    command. With a grace period of 0, Slurm kills the job itself as well.
     """
     jobs: list[str] = []
     for request_id, rows in runs.items():
@@ -39,6 +40,7 @@ def cancel(folder: str, runs: dict[str, list[int] | None], grace_s: float | None
             continue
         _scancel(["--state=PENDING", *some])
         _scancel(["--state=RUNNING", "--signal=TERM", *some])
+        # A suspended job cannot handle a signal, so Slurm ends it at once.
         _scancel(["--state=SUSPENDED", *some])
 
 

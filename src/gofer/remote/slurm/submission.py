@@ -1,4 +1,4 @@
-"""Submits a run to Slurm exactly once: the run's id is the job's name, and a lost answer is asked after."""
+"""Submits a run to Slurm exactly once. The run's id is the job's name, by which a job is found again."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from gofer.node.slurm import calls, handoff
 from gofer.node.slurm.calls import SlurmError, SlurmSilent
 from gofer.node.slurm.handoff import Room, path_of
 
-# How long to look for a job of which nobody knows whether it was made, with growing pauses.
+# Pauses between searches for a job after a lost answer: a new job can take seconds to appear.
 _LOOKS_S = (0.0, 0.5, 1.0, 1.5, 2.0)
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
 class JobRejected(SlurmError):
-    """Slurm will never take this job as it is."""
+    """Slurm will never accept this job as it is."""
 
 
 def submit(folder: str, request: dict[str, Any], script: str, private: bytes, timeout_s: float) -> str:
-    """Submit the run's job once, and return its number. Any number of callers get the same number.
+    """Submit the run's job once and return its number. Blocking; all callers get the same number.
 
-    JobRejected when Slurm refused the job, now or before. SlurmSilent when Slurm did not answer and no job is
-    found: calling again finds the job if there is one, and submits it otherwise.
+    Raises JobRejected when Slurm refused the job, now or earlier. Raises SlurmSilent when Slurm does not
+    answer and no job is found: the next call finds the job, or submits it if there is none.
     """
     place = Room(path_of(folder, request["id"]))
     private_folder.make(os.path.dirname(place.path), owned=2)
     private_folder.make_missing(place.path)
-    with _alone(place):
+    with _locked(place):
         known = place.read_text(handoff.JOB)
         if known:
             return known
@@ -48,6 +48,7 @@ def submit(folder: str, request: dict[str, Any], script: str, private: bytes, ti
             _check_rows(place, request, site)
             _write(place, {**request, "kill_wait_s": site.kill_wait_s}, script, private)
             job = _send(place, request["id"], timeout_s, site)
+        # The number first, then the end of the doubt: a crash between the two loses nothing.
         place.write(handoff.JOB, job.encode(), durable=True)
         place.remove(handoff.SENDING)
         return job
@@ -56,7 +57,7 @@ def submit(folder: str, request: dict[str, Any], script: str, private: bytes, ti
 def _check_rows(place: Room, request: dict[str, Any], site: calls.SlurmSite) -> None:
     rows = len(request["rows"])
     if rows > site.most_rows:
-        _reject(place, f"the array has {rows} rows and this site takes {site.most_rows} (MaxArraySize)")
+        _reject(place, f"the array has {rows} rows, but this site accepts {site.most_rows} (MaxArraySize)")
 
 
 def _write(place: Room, request: dict[str, Any], script: str, private: bytes) -> None:
@@ -68,10 +69,12 @@ def _write(place: Room, request: dict[str, Any], script: str, private: bytes) ->
 
 
 def _send(place: Room, request_id: str, timeout_s: float, site: calls.SlurmSite) -> str:
+    # Recorded before the job is sent: if this process dies, the next submitter searches for the job first.
     place.write(handoff.SENDING, str(time.time()).encode(), durable=True)
     try:
         return calls.sbatch(handoff.SCRIPT, place.path, timeout_s=timeout_s)
     except SlurmError as error:
+        # A refusal is certain. Without an answer, the job may have been created.
         doubt = isinstance(error, SlurmSilent)
         job = find(request_id, in_accounting=doubt and site.has_accounting, is_patient=doubt)
         if job is None and not doubt:
@@ -83,13 +86,14 @@ def _send(place: Room, request_id: str, timeout_s: float, site: calls.SlurmSite)
 
 def _reject(place: Room, words: str) -> None:
     place.write(handoff.REJECTED, words.encode())
+    # A refused run never starts, so its secrets must not stay on the site.
     place.remove(handoff.PRIVATE)
     place.remove(handoff.SENDING)
     raise JobRejected(words)
 
 
 def find(request_id: str, *, in_accounting: bool, is_patient: bool) -> str | None:
-    """The job of that name; of several, the oldest. SlurmError when Slurm cannot be asked."""
+    """The number of the job of that name, the oldest of several. SlurmError when Slurm cannot be asked."""
     for pause_s in _LOOKS_S if is_patient else _LOOKS_S[:1]:
         pause(pause_s)
         queue = ["squeue", f"--user={calls.user()}", f"--name={request_id}", "--states=all"]
@@ -104,8 +108,8 @@ def find(request_id: str, *, in_accounting: bool, is_patient: bool) -> str | Non
 
 
 @contextmanager
-def _alone(place: Room) -> Iterator[None]:
-    """One submitter of a run at a time; on a file system without locks, one of this machine."""
+def _locked(place: Room) -> Iterator[None]:
+    """Admit one submitter of a run at a time; on a file system without locks, one of this machine."""
     with open(place.at(handoff.LOCK), "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
