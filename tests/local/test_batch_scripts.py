@@ -53,3 +53,24 @@ def test_a_script_that_slurm_refuses_is_refused(home: Home) -> None:
     assert "Windows line ends" in home.gofer("submit", "dos.sh", status=1).err
     assert "`--time=soon` is no time" in home.gofer("submit", "bad.sh", status=2).err
     assert "`sbatch` needs a script" in home.gofer("submit", "sbatch", "-N", "1", status=2).err
+
+
+def test_what_a_shell_would_not_find_here_is_named_in_any_form_of_the_command(home: Home) -> None:
+    bare = home.root / "bin"
+    bare.mkdir()
+    for name in ("bash", "sh"):
+        (bare / name).symlink_to(f"/bin/{name}")
+    (home.folder / "run.sh").write_text("module load cuda\nsrun python x.py\n")
+    (home.folder / "run.sh").chmod(0o755)
+    (home.folder / "model.py").write_text("# a model\nmodule = build()\n")
+    (home.folder / "tool").write_text("#!/usr/bin/env python3\nmodule = build()\n")
+    (home.folder / "tool").chmod(0o755)
+    for words, name in (
+        (["bash", "run.sh"], "run.sh"),
+        (["./run.sh"], "./run.sh"),
+        (["bash", "-lc", "module load cuda; srun true"], "the command"),
+    ):
+        said = home.gofer("submit", "--dry-run", *words, env={"PATH": str(bare)}).err
+        assert f"warning: {name} uses `module`, `srun`, which `local` (kind `local`) may not have" in said
+    for words in (["./tool"], ["python", "model.py"]):
+        assert "may not have" not in home.gofer("submit", "--dry-run", *words).err

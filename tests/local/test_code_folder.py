@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -91,7 +92,7 @@ def test_much_outside_of_the_folder_is_asked_about_or_refused(home: Home, repo: 
         (repo / "many" / str(number)).touch()
     refused = home.gofer("submit", "true", cwd=repo / "exp", status=None)
     assert refused.status != 0
-    assert "(git) holds more than 20,0" in refused.err
+    assert "(git) holds at least 20,0" in refused.err
     assert (
         "`gofer submit --code-folder .` sends this folder alone, `--code-folder ..` the whole" in refused.err
     )
@@ -138,3 +139,27 @@ def test_init_makes_the_repository_the_project(home: Home, repo: Path) -> None:
     home.gofer("init", cwd=repo / "exp")
     assert (repo / "gofer.yaml").exists()
     assert not (repo / "exp" / "gofer.yaml").exists()
+
+
+def test_a_folder_whose_name_is_not_utf8_is_shown_in_a_dry_run(home: Home, repo: Path) -> None:
+    odd = repo / os.fsdecode(b"e\xff")
+    odd.mkdir()
+    (odd / "a").write_text("")
+    request = home.gofer("submit", "--dry-run", "true", cwd=odd).out
+    assert json.loads(request)["workdir"] == odd.name
+    assert home.gofer("submit", "-f", "ls", cwd=odd).out == "a\n"
+
+
+def test_more_than_a_gibibyte_outside_of_the_folder_is_refused(home: Home, repo: Path) -> None:
+    with (repo / "large").open("wb") as file:
+        file.truncate((1 << 30) + 1)
+    refused = home.gofer("submit", "true", cwd=repo / "exp", status=1)
+    assert "(git) holds at least 1 file, 1.0 GiB, outside of `exp`: nothing was sent" in refused.err
+
+
+def test_much_to_read_is_said(home: Home, repo: Path) -> None:
+    assert "reading" not in home.gofer("submit", "true", cwd=repo).err
+    with (repo / "large").open("wb") as file:
+        file.truncate((1 << 30) + 1)
+    said = home.gofer("submit", "true", cwd=repo).err
+    assert said.index("reading 1.0 GiB of code; `.goferignore` leaves out") < said.index("code: 3 files")

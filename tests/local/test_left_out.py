@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -135,6 +136,81 @@ def test_why_names_what_configure_made(home: Home) -> None:
     assert (done.status, "include" in home.gofer("why", "last").out) == (2, False)
 
 
+def test_the_line_to_write_is_right_from_a_folder_below_the_top(home: Home, project: Path) -> None:
+    (project / "sub dir").mkdir()
+    (project / "sub dir" / ".gitignore").write_text("*.w\n")
+    (project / "sub dir" / "my [1].w").write_text("weights")
+    (project / "sub dir" / "plain one.w").write_text("plain")
+    subprocess.run(["git", "init", "-q", "."], cwd=project, check=True)
+    below = project / "sub dir"
+    for name in ("my [1].w", "plain one.w", "../data/more/a"):
+        home.gofer("submit", "-Q", "--wait", "cat", name, cwd=below, status=None)
+        why = home.gofer("why", "last", cwd=below).out
+        assert "into the gofer.yaml at the top of the project, or submit with `--include " in why
+        line = re.search(r"write `include: \[(.*)\]` into", why)
+        option = re.search(r"submit with `(--include .*)`", why)
+        assert line and option
+        done = home.gofer("submit", "-f", *shlex.split(option[1]), "cat", name, cwd=below)
+        assert done.out.rstrip("\n") == (project / "sub dir" / name).read_text()
+        (project / "gofer.yaml").write_text(f"include: [{line[1]}]\n")
+        done = home.gofer("submit", "-f", "cat", name, cwd=below)
+        assert done.out.rstrip("\n") == (project / "sub dir" / name).read_text()
+        (project / "gofer.yaml").unlink()
+
+
+def test_a_pattern_for_a_folder_above_is_read_from_there(home: Home, project: Path) -> None:
+    (project / "gofer.yaml").write_text("")
+    done = home.gofer("submit", "-f", "--include", "../data/more/", "find", "../data", cwd=project / "pkg")
+    assert done.out.split() == ["../data", "../data/more", "../data/more/a"]
+    refused = home.gofer("submit", "--include", "../../shared/", "true", cwd=project / "pkg", status=1).err
+    assert "`--include ../../shared/` leads out of the project" in refused
+    home.configure("include: [../shared/]\n")
+    assert "`include: ../shared/` leads out of the project" in home.gofer("submit", "true", status=1).err
+
+
+def test_secrets_are_named_one_by_one(home: Home) -> None:
+    names = [".env", ".netrc", "a.pem", "b.key", "id_rsa"]
+    for name in names:
+        (home.folder / name).write_text("x")
+    said = home.gofer("submit", "true").err
+    line = next(
+        line for line in said.splitlines() if line.startswith("left out since it looks like a secret: ")
+    )
+    assert sorted(line.partition(": ")[2].split(", ")) == names
+    assert "`--include` takes along a secret that it names in full" in said
+    assert "PATTERN" not in said
+
+
+def test_a_folder_that_cannot_be_read_is_not_called_empty(tmp_path: Path) -> None:
+    prefix = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.getuid() == 0 else []
+    home = Home(tmp_path, prefix=prefix)
+    (home.folder / "closed").mkdir()
+    (home.folder / "closed" / "x").write_text("x")
+    (home.folder / ".goferignore").write_text("closed/\n")
+    (home.folder / "closed").chmod(0)
+    try:
+        said = home.gofer("submit", "--wait", "--no-code", "true").err
+        said += home.gofer("submit", "--wait", "true").err
+    finally:
+        (home.folder / "closed").chmod(0o700)
+    assert "left out by .goferignore: closed/ (not counted)" in said
+
+
+def test_links_that_lead_into_the_project_by_its_full_path_or_in_circles(home: Home) -> None:
+    folder = home.folder
+    (folder / "ckpt").mkdir()
+    (folder / "ckpt" / "3").write_text("three")
+    (folder / "latest").symlink_to(folder / "ckpt" / "3")
+    (folder / "relative").symlink_to("ckpt/3")
+    for name, target in (("a", "b"), ("b", "a"), ("self", "self"), ("here", ".")):
+        (folder / name).symlink_to(target)
+    done = home.gofer("submit", "-f", "find", ".", "-type", "l")
+    assert sorted(done.out.split()) == ["./a", "./b", "./here", "./latest", "./relative", "./self"]
+    assert f"`latest` is a link to `{folder}/ckpt/3`, your own folder by its full path" in done.err
+    assert "it leads there, not to the run's copy" in done.err
+    assert "relative" not in done.err.replace("by a relative path", "")
+
+
 def test_patterns_take_files_along_but_no_secrets(home: Home, project: Path) -> None:
     home.configure("include: [data/more/, '*.jpg', '*.pem', '.en*']\n")
     done = home.gofer("submit", "-f", "find", ".", "-type", "f")
@@ -184,3 +260,16 @@ def test_counting_has_an_end(home: Home, project: Path) -> None:
     first = home.gofer("submit", "true").err
     assert re.search(r"data/ \(more than [\d,]+ files, ", first), first
     assert os.path.exists(project / "data" / "0")
+
+
+def test_init_names_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
+    prefix = ["setpriv", "--bounding-set", "-dac_override"] if os.getuid() == 0 else []
+    home = Home(tmp_path, prefix=prefix)
+    home.folder.chmod(0o500)
+    try:
+        refused = home.gofer("init", status=1).err
+    finally:
+        home.folder.chmod(0o700)
+    assert f"cannot write `{home.folder}/gofer.yaml`: Permission denied" in refused
+    assert "make the folder writable" in refused
+    assert "GOFER_HOME" not in refused

@@ -163,7 +163,15 @@ def test_the_projects_own_environment_works_by_relative_path(home: Home) -> None
     (hidden / "tool").write_text("#!/bin/sh\n")
     (hidden / "tool").chmod(0o755)
     (home.folder / ".gitignore").write_text("bin/\n.venv/\n")
-    assert "add the line `!bin/tool`" in home.gofer("submit", "bin/tool", status=1).err
+    # The line of the hint does what it says: below an ignored folder a line of .goferignore would not.
+    refused = home.gofer("submit", "bin/tool", status=1).err
+    assert "write `include: [bin/tool]` into gofer.yaml, or submit with `--include bin/tool`" in refused
+    (home.folder / "bin" / "tool").write_text("#!/bin/sh\necho in the run\n")
+    assert finish(home, "--include", "bin/tool", "bin/tool") == "in the run\n"
+    home.configure("")
+    (home.folder / "below").mkdir()
+    refused = home.gofer("submit", "../bin/tool", cwd=home.folder / "below", status=1).err
+    assert "into the gofer.yaml at the top of the project, or submit with `--include ../bin/tool`" in refused
 
 
 def test_python_writes_at_once_and_knows_its_commit(home: Home) -> None:

@@ -198,6 +198,16 @@ def test_progress_ends_at_the_total(desk: Desk) -> None:
     assert [done for done, _ in steps] == sorted(done for done, _ in steps) and len(steps) > 2
 
 
+def test_progress_comes_before_a_large_file_is_read_whole(desk: Desk) -> None:
+    size = 40 * 1024 * 1024
+    with (desk.project / "large").open("wb") as file:
+        file.truncate(size)
+    steps: list[int] = []
+    take(desk.project, desk.store, cache_dir=desk.cache, progress=lambda done, _: steps.append(done))
+    assert 0 < steps[0] < size
+    assert steps[-1] == size
+
+
 def test_has_knows_files_links_and_folders(desk: Desk) -> None:
     desk.write({"src/train.py": "", "src/é.py": "", "skip.pyc": ""})
     os.symlink("src", desk.project / "code")

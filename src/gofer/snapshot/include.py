@@ -43,6 +43,24 @@ class Includes(NamedTuple):
 
     lists: tuple[Include, ...] = ()
 
+    @classmethod
+    def of(cls, *written: tuple[Sequence[str], str]) -> Includes:
+        """Patterns with the folder they are written for; one that begins with `../` is for a folder above.
+
+        A pattern that leads out of the code takes nothing along.
+        """
+        lists: list[tuple[str, list[str]]] = []
+        for patterns, base in written:
+            lists.append((base, []))
+            for pattern in patterns:
+                found = climb(pattern, base)
+                if found is None:
+                    continue
+                if found.base != lists[-1][0]:
+                    lists.append((found.base, []))
+                lists[-1][1].append(found.pattern)
+        return cls(tuple(Include(patterns, base) for base, patterns in lists))
+
     def takes(self, name: bytes, path: bytes, is_folder: bool) -> bool:
         return any(one.takes(name, path, is_folder) for one in self.lists)
 
@@ -52,6 +70,27 @@ class Includes(NamedTuple):
     @property
     def fingerprint(self) -> bytes:
         return b"\0".join(part for one in self.lists for part in (one.base, one.text))
+
+
+class ClimbedPattern(NamedTuple):
+    """A pattern without `../`, and the folder that it is written for, from the top of the code."""
+
+    pattern: str
+    base: str
+
+
+def climb(pattern: str, base: str) -> ClimbedPattern | None:
+    """The pattern as it is seen from the folder that its leading `../` lead to; None above the top."""
+    if not pattern.startswith(("./", "../", "!./", "!../")):
+        return ClimbedPattern(pattern, base)
+    mark, rest = ("!", pattern[1:]) if pattern.startswith("!") else ("", pattern)
+    while rest.startswith(("./", "../")):
+        step, _, rest = rest.partition("/")
+        if step == "..":
+            if not base:
+                return None
+            base = base.rpartition("/")[0]
+    return ClimbedPattern(f"{mark}/{rest}" if rest else f"{mark}/**", base)
 
 
 def _ways(line: bytes) -> list[bytes]:

@@ -55,10 +55,14 @@ class LeftOut(NamedTuple):
 
 
 class OutsideLink(NamedTuple):
-    """A link that goes along and leads outside of the code folder."""
+    """A link that goes along and leads outside of the code folder.
+
+    `is_own` says that it leads back into the folder by its full path, and so out of every copy.
+    """
 
     path: str
     target: str
+    is_own: bool = False
 
 
 class Remainder(NamedTuple):
@@ -150,7 +154,7 @@ def _values(folder: WalkedFolder) -> list[int]:
 
 
 def _links(root: str, folder: WalkedFolder) -> Iterator[OutsideLink]:
-    """The links of a folder that lead outside of `root` to something that is there."""
+    """The links of a folder that lead outside of a copy of `root` to something that is there."""
     for name, mode in zip(_files(folder), _values(folder)[_MODE::FIELDS], strict=True):
         if not stat.S_ISLNK(mode):
             continue
@@ -160,8 +164,9 @@ def _links(root: str, folder: WalkedFolder) -> Iterator[OutsideLink]:
         except OSError:  # removed or replaced meanwhile
             continue
         led = os.path.normpath(os.path.join(os.path.dirname(path), target))
-        if led != root and not led.startswith(root + "/") and os.path.exists(path):
-            yield OutsideLink(_join(folder.path, name), target)
+        is_own = led == root or led.startswith(root + "/")
+        if (not is_own or os.path.isabs(target)) and os.path.exists(path):
+            yield OutsideLink(_join(folder.path, name), target, is_own)
 
 
 class Count(NamedTuple):
@@ -186,6 +191,7 @@ class Counter:
     def count(self, paths: Sequence[str]) -> Count:
         """The files at and below these absolute paths; links are not followed."""
         files = size = 0
+        is_whole = True
         stack = list(reversed(paths))
         while stack:
             if self.is_spent:
@@ -197,10 +203,13 @@ class Counter:
                 if stat.S_ISDIR(found.st_mode):
                     stack += [os.path.join(path, name) for name in os.listdir(path)]
                     continue
-            except OSError:  # removed, or not for this person to read
+            except PermissionError:
+                is_whole = False
+                continue
+            except OSError:  # removed
                 continue
             files, size = files + 1, size + found.st_size
-        return Count(files, size)
+        return Count(files, size, is_whole)
 
 
 def _join(folder: str, name: str) -> str:

@@ -65,6 +65,7 @@ class _Reader:
             nonlocal sent
             if self._add(blob, data):
                 sent += len(data)
+            self._advance(len(data))
 
         path = self.path(item)
         try:
@@ -73,15 +74,15 @@ class _Reader:
             raise unreadable(self._root, path, error, is_folder=False) from error
         before = item.draft.row(item.name)
         item.draft.set(item.name, reading)
-        self._count(sent, item.signature[3])
+        self.sent_files += sent > 0
+        self.sent_bytes += sent
         is_same = before is not None and before == reading.row
         if reading.signature != item.signature or not reading.whole or (before and not is_same):
             self.changed.add(path)
         return is_same
 
-    def _count(self, sent: int, size: int) -> None:
-        self.sent_files += sent > 0
-        self.sent_bytes += sent
+    def _advance(self, size: int) -> None:
+        """Report also within a large file, so that a person hears of it before it is read."""
         self.done += size
         if self.done - self._told >= _PROGRESS_BYTES:
             self._told = self.done

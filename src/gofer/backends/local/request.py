@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 
 from gofer.backends.node_request import NodeRequest, common_fields
@@ -51,7 +53,7 @@ class LocalPlan(msgspec.Struct, frozen=True, kw_only=True):
                 "rows": len(array.rows),
                 "first": {"args": values, "command": output_word.show(self.request.command, values)},
             }
-        return msgspec.json.format(msgspec.json.encode(body), indent=2).decode()
+        return json.dumps(body, indent=2, ensure_ascii=False)  # names that are not UTF-8 stay as they are
 
 
 def make_plan(

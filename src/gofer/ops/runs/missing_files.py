@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gofer.errors import SnapshotError
+from gofer.ops.submission.include_advice import advise_include
+from gofer.ops.submission.left_out import describe_link
 from gofer.snapshot.rules import SECRET
 
 if TYPE_CHECKING:
@@ -49,10 +51,10 @@ def explain_missing(session: Session, record: RunRecord, lines: Iterable[str]) -
     if found is None:
         return None
     for path in paths:
-        if os.path.lexists(folder / path) and (words := _explain_path(path, found)):
+        if os.path.lexists(folder / path) and (words := _explain_path(path, found, record.job.workdir)):
             return words
     entries = (entry for module in modules for entry in found.left_out if _is_module(entry, module))
-    return next((_explain_entry(entry.path, entry) for entry in entries), None)
+    return next((_explain_entry(entry.path, entry, record.job.workdir) for entry in entries), None)
 
 
 def _survey(session: Session, record: RunRecord, folder: Path) -> Remainder | None:
@@ -107,34 +109,33 @@ def _make_paths(lines: Iterable[str], workdir: str) -> Iterator[str]:
             yield from (os.path.normpath(os.path.join(workdir, name)) for name in _MAKEFILES)
 
 
-def _explain_path(path: str, found: Remainder) -> str | None:
+def _explain_path(path: str, found: Remainder, workdir: str) -> str | None:
     entry = next((one for one in found.left_out if _is_at(path, one.path)), None)
     if entry is not None:
-        return _explain_entry(path, entry)
+        return _explain_entry(path, entry, workdir)
     link = next((one for one in found.links if _is_at(path, one.path)), None)
     if link is None:
         return None
-    return (
-        f"`{link.path}` is a link to `{link.target}`, outside of the project; "
-        "`folders:` in gofer.yaml brings a folder to the run"
+    cure = (
+        "a link by a relative path leads to the run's copy"
+        if link.is_own
+        else "`folders:` in gofer.yaml brings a folder to the run"
     )
+    return f"{describe_link(link)}; {cure}"
 
 
 def _is_at(path: str, top: str) -> bool:
     return path == top or path.startswith(f"{top}/")
 
 
-def _explain_entry(path: str, entry: LeftOut) -> str:
-    name = f"{entry.path}/" if entry.is_folder else entry.path
+def _explain_entry(path: str, entry: LeftOut, workdir: str) -> str:
     why = (
         "was left out, since it looks like a secret"
         if entry.reason.source == SECRET
         else f"was left out by the line `{entry.reason.line}` of {entry.reason.source}"
     )
-    return (
-        f"`{path}` is in the project and {why}; write `include: [{name}]` into gofer.yaml,"
-        f" or submit with `--include {name}`"
-    )
+    advice = advise_include(f"{entry.path}/" if entry.is_folder else entry.path, workdir)
+    return f"`{path}` is in the project and {why}; {advice}"
 
 
 def _is_module(entry: LeftOut, module: Sequence[str]) -> bool:

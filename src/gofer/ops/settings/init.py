@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.config.files import PROJECT_FILE
+from gofer.errors import CheckFailed
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
@@ -119,6 +120,11 @@ def _write(path: Path) -> Path | None:
             file.write(TEMPLATE)
     except FileExistsError:
         return None
+    except PermissionError as error:
+        raise CheckFailed(
+            f"cannot write `{path}`: {error.strerror}",
+            hint="make the folder writable; runs need no gofer.yaml",
+        ) from error
     return path
 
 

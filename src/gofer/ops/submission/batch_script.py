@@ -26,6 +26,8 @@ _PROGRAMS = ("srun", "sbatch", "salloc", "scancel", "scontrol", "squeue", "sacct
 _COMMAND = re.compile(
     rf"(?:^|[;&|(`]|\b(?:then|do|else|exec|time|nohup|env|if|while|!))\s*({'|'.join(_PROGRAMS)}|module|ml)\b"
 )
+# The first line of a script that no shell runs.
+_OTHER_PROGRAM = re.compile(r"#!(?!\s*\S*/(?:env\s+)?(?:ba|da|k|z)?sh\b)")
 _VARIABLE = re.compile(r"\$\{?(SLURM_[A-Z0-9_]+)")
 
 
@@ -115,13 +117,32 @@ def _given_to_sbatch(session: Session, command: tuple[str, ...]) -> _Found:
 
 
 def _read(session: Session, name: str) -> str | None:
+    """The text of what may be a batch script; None for what is no file, or begins with no `#`."""
+    text = _read_text(session, name)
+    return text if text is not None and text.startswith("#") else None
+
+
+def _read_text(session: Session, name: str) -> str | None:
     """The text of a script; None for what is no file, or no text."""
     try:
         with open(os.path.join(session.folder, name), "rb") as file:
             data = file.read(_MOST_BYTES)
     except (OSError, ValueError):
         return None
-    return None if b"\0" in data or not data.startswith(b"#") else data.decode("utf-8", "surrogateescape")
+    return None if b"\0" in data else data.decode("utf-8", "surrogateescape")
+
+
+def _shell_text(session: Session, command: tuple[str, ...]) -> tuple[str, str]:
+    """What a shell would run, with the name it has for people: a script, or the word behind `-c`."""
+    if os.path.basename(command[0]) not in ("sh", "bash"):
+        return command[0], (_read_text(session, command[0]) or "") if "/" in command[0] else ""
+    for at, word in enumerate(command[1:-1], start=2):
+        if not word.startswith("-") or word.startswith("--"):
+            break
+        if "c" in word:
+            return "the command", command[at]
+    script = entry_point.script_of(command) or ""
+    return script, _read_text(session, script) or ""
 
 
 def _started(text: str, words: tuple[str, ...] | list[str]) -> tuple[str, ...]:
@@ -137,10 +158,9 @@ def _started(text: str, words: tuple[str, ...] | list[str]) -> tuple[str, ...]:
 
 
 def name_missing(session: Session, job: Job, *, target: str, kind: str) -> None:
-    """Say which of Slurm's programs and variables the shell script of a command uses, on another kind."""
-    script = entry_point.script_of(job.command)
-    text = None if kind == "slurm" or script is None else _read(session, script)
-    if text is None:
+    """Say which of Slurm's programs and variables the shell text of a command uses, on another kind."""
+    script, text = _shell_text(session, job.command)
+    if kind == "slurm" or _OTHER_PROGRAM.match(text):
         return
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     programs = dict.fromkeys(name for line in lines for name in _COMMAND.findall(line))

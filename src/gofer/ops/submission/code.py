@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from gofer.snapshot.rules import SnapshotChoice
 
 LARGE_BYTES = 50_000_000
+# Reading this much keeps a person waiting.
+_SLOW_BYTES = 1 << 30
 
 
 class Source(NamedTuple):
@@ -52,7 +54,10 @@ def take(
 
     store, folder = session.store(store_url), source.folder
     choice, limit = choose_files(session, source, target, without), outside_limit(session, source)
-    taken = take_snapshot(folder, store, cache_dir=session.paths.cache_dir, choice=choice, limit=limit)
+    progress = _announce_reading(session)
+    taken = take_snapshot(
+        folder, store, cache_dir=session.paths.cache_dir, choice=choice, progress=progress, limit=limit
+    )
     session.say(
         f"code: {describe(source)}{count_files(taken.files)}, {format_size(taken.bytes)};"
         f" sent {count_files(taken.sent_files)}, {format_size(taken.sent_bytes)}"
@@ -68,16 +73,31 @@ def take(
     return taken
 
 
+def _announce_reading(session: Session) -> Callable[[int, int], None]:
+    """Says when it begins that reading the code takes long; says nothing of what is read in a moment."""
+    is_said = False
+
+    def progress(_done: int, total: int) -> None:
+        nonlocal is_said
+        if not is_said and total > _SLOW_BYTES:
+            is_said = True
+            session.say(
+                f"reading {format_size(total)} of code; `.goferignore` leaves out what a run does not need"
+            )
+
+    return progress
+
+
 def choose_files(session: Session, source: Source, target: str, without: Iterable[str]) -> SnapshotChoice:
     """What the settings and the command line say about the files of the code; see `take`."""
-    from gofer.snapshot.include import Include, Includes
+    from gofer.snapshot.include import Includes
     from gofer.snapshot.patterns import escape
     from gofer.snapshot.rules import SnapshotChoice
 
     settings, base = session.settings, "" if source.workdir == "." else source.workdir
     mapped = [os.fsdecode(escape(os.fsencode(name))) for name in without]
     private = (*_own_files(session.paths, source.folder), *_credentials(session, source.folder), *mapped)
-    include = Includes((Include(settings.include), Include(source.include, base)))
+    include = Includes.of((settings.include, ""), (source.include, base))
     return SnapshotChoice(private, settings.ignored(target), include)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.config.code_folder import CHOSEN, GIT, UV_WORKSPACE
 from gofer.errors import CheckFailed, UsageError
-from gofer.text import format_size
+from gofer.text import count_files, format_size
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
@@ -68,7 +68,7 @@ def outside_limit(session: Session, source: Source) -> OutsideLimit | None:
     from gofer.snapshot.extent import OutsideLimit
 
     def exceeded(files: int, size: int) -> None:
-        _agree(session, source, f"more than {files - 1:,} files, {format_size(size)}")
+        _agree(session, source, f"at least {count_files(files)}, {format_size(size)}")
 
     return OutsideLimit(source.workdir, files=MOST_FILES, size=MOST_BYTES, exceeded=exceeded)
 

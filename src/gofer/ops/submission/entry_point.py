@@ -15,6 +15,7 @@ from gofer.core.rows import placeholders
 from gofer.errors import CheckFailed
 from gofer.node.project_environments import is_environment
 from gofer.ops.submission.code_folder import workdir
+from gofer.ops.submission.include_advice import advise_include
 from gofer.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -67,18 +68,19 @@ def check_included(job: Job, folder: Path, taken: Snapshot, linked: Sequence[str
             continue
         if not path.startswith("..") and os.path.exists(folder / path) and not taken.has(path):
             raise CheckFailed(
-                f"`{word}` is in `{folder}` but not in the code that would be sent", hint=_hint(folder, path)
+                f"`{word}` is in `{folder}` but not in the code that would be sent",
+                hint=_hint(folder, path, job.workdir),
             )
 
 
-def _hint(folder: Path, path: str) -> str:
+def _hint(folder: Path, path: str, workdir: str) -> str:
     parents = [path.rsplit("/", number)[0] for number in range(1, path.count("/") + 1)]
     if any(is_environment(os.path.join(folder, one)) for one in parents):
         return (
             "a Python environment is of no use on another machine; `--packages auto` builds one there from a "
             "requirements.txt"
         )
-    return f"an ignore rule leaves it out; add the line `!{path}` to `.goferignore`"
+    return f"an ignore rule leaves it out; {advise_include(path, workdir)}"
 
 
 def with_interpreter(command: tuple[str, ...], here: Path, search: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.core import files, private_folder
+from gofer.core.secrets.file_names import looks_like_secret
 from gofer.ops.submission.secret_files import named_secrets
 from gofer.snapshot.rules import SECRET
 from gofer.text import count_files, format_size
@@ -55,9 +56,13 @@ def say(session: Session, source: Source, target: str, found: Remainder, *, is_l
             session.say(f"left out as before: {_listed(names, _NAMED_BEFORE)} (`--dry-run` lists them)")
         return
     _say_items(session, source.folder, found, items, _NAMED)
-    if items:
+    if not all(_is_secret(item) for item in items):
         session.say("hint: `include:` in gofer.yaml or `--include PATTERN` takes them along")
-    _say_links(session, links, _NAMED)
+    elif items:
+        session.say(
+            "hint: `include:` in gofer.yaml or `--include` takes along a secret that it names in full"
+        )
+    _say_links(session, links, _NAMED, is_local=is_local)
     if found.secrets:
         secrets = _listed([f"`{path}`" for path in found.secrets], _NAMED)
         session.say(f"{secrets}: looks like a secret, and goes along as code since git tracks it")
@@ -75,7 +80,8 @@ def list_both_sides(session: Session, source: Source, choice: SnapshotChoice, *,
     if len(found.files) > _MOST_LISTED:
         session.say(f"  … and {len(found.files) - _MOST_LISTED:,} more")
     _list_items(session, source, found.remainder)
-    _say_links(session, _broken(found.remainder.links, is_local=is_local), _MOST_LISTED)
+    links = _broken(found.remainder.links, is_local=is_local)
+    _say_links(session, links, _MOST_LISTED, is_local=is_local)
 
 
 def _items(session: Session, source: Source, found: Remainder) -> list[Item]:
@@ -85,7 +91,7 @@ def _items(session: Session, source: Source, found: Remainder) -> list[Item]:
 
 
 def group(left_out: Iterable[LeftOut]) -> list[Item]:
-    """Folders by themselves; files of one pattern together where they are many."""
+    """Folders and secrets by themselves; files of one pattern together where they are many."""
     items: list[Item] = []
     by_pattern: dict[tuple[IgnoreReason, str], list[str]] = {}
     for entry in left_out:
@@ -95,11 +101,10 @@ def group(left_out: Iterable[LeftOut]) -> list[Item]:
             top = entry.path.partition("/")[0] if "/" in entry.path else ""
             by_pattern.setdefault((entry.reason, top), []).append(entry.path)
     for (reason, top), paths in by_pattern.items():
-        if len(paths) <= _ALONE:
+        if len(paths) <= _ALONE or reason.source == SECRET:
             items += [Item(path, reason, (path,)) for path in paths]
         else:
-            pattern = reason.line or "files"
-            name = f"{pattern} in {top}/" if top else pattern
+            name = f"{reason.line} in {top}/" if top else reason.line
             items.append(Item(name, reason, tuple(paths), top=top))
     return items
 
@@ -140,28 +145,44 @@ def _describe(item: Item, folder: Path, found: Remainder, counter: Counter) -> s
     more = "" if count.is_whole else "more than "
     if len(item.paths) == 1 and not item.is_folder:
         return f"{item.name} ({format_size(count.size)})" if count.size >= _LARGE_BYTES else item.name
-    if not count.files and count.is_whole:
-        return f"{item.name} (empty)"
+    if not count.files:
+        return f"{item.name} ({'empty' if count.is_whole else 'not counted'})"
     others = found.sent.get(item.top, 0) if item.top else 0
     rest = f"; {others:,} other files of {item.top}/ go along" if others else ""
     return f"{item.name} ({more}{count_files(count.files)}, {format_size(count.size)}{rest})"
 
 
 def _broken(links: Iterable[OutsideLink], *, is_local: bool) -> list[OutsideLink]:
-    """The links that lead nowhere in the run: on this machine an absolute one leads where it always did."""
-    return [link for link in links if not (is_local and os.path.isabs(link.target))]
+    """The links that lead nowhere in the run: on this machine an absolute one leads where it always did,
+    which is worth a word when that is in the project.
+    """
+    return [link for link in links if link.is_own or not (is_local and os.path.isabs(link.target))]
 
 
-def _say_links(session: Session, links: list[OutsideLink], most: int) -> None:
+def _say_links(session: Session, links: list[OutsideLink], most: int, *, is_local: bool) -> None:
     for link in links[:most]:
-        session.say(
-            f"`{link.path}` is a link to `{link.target}`, outside of the project:"
-            " it will lead nowhere in the run"
-        )
+        session.say(f"{describe_link(link)}: {_lead(link, is_local=is_local)}")
     if len(links) > most:
         session.say(f"… and {len(links) - most:,} more links")
-    if links:
+    if any(link.is_own for link in links):
+        session.say("hint: a link by a relative path leads to the run's copy")
+    if not all(link.is_own for link in links):
         session.say("hint: `folders:` in gofer.yaml brings a folder to the run")
+
+
+def describe_link(link: OutsideLink) -> str:
+    where = "your own folder by its full path" if link.is_own else "outside of the project"
+    return f"`{link.path}` is a link to `{link.target}`, {where}"
+
+
+def _lead(link: OutsideLink, *, is_local: bool) -> str:
+    if link.is_own and is_local:
+        return "it leads there, not to the run's copy"
+    return "it will lead nowhere in the run"
+
+
+def _is_secret(item: Item) -> bool:
+    return not item.is_folder and all(map(looks_like_secret, item.paths))
 
 
 def _listed(names: list[str], most: int) -> str:

@@ -128,7 +128,7 @@ def _folders_in(folder: Path) -> Iterable[str]:
             some = [entry for entry, _ in zip(entries, range(_MOST_ENTRIES), strict=False)]
     except OSError:
         return []
-    return [entry.name for entry in some if entry.is_dir()]
+    return [entry.name for entry in some if os.path.isdir(entry.path)]  # False also for links in a circle
 
 
 def _installs(text: str, environ: Mapping[str, str]) -> list[str]:

@@ -34,6 +34,7 @@ from gofer.ops.submission import (
     git_version,
     gpu_oversight,
     image_use,
+    include_advice,
     left_out,
     mapped_folders,
     own_launcher,
@@ -156,6 +157,7 @@ def draft(session: Session, request: SubmitRequest) -> SubmissionDraft:
     batch_script.name_missing(session, job, target=target.name, kind=target.kind)
     folders = mapped_folders.of_target(session, target.name, local=local)
     job = msgspec.structs.replace(job, folders=folders, include=request.include)
+    include_advice.check(session, job)
     if request.stdin is not None:
         job = msgspec.structs.replace(job, stdin=len(request.stdin))
     site = choose_site(session, target.name, job)
