@@ -196,7 +196,7 @@ def test_copying_onto_a_packed_folder_is_seen(project: Project) -> None:
     assert project.gofer("cat", "data/two/a").out == "1"
     assert project.gofer("cat", "data/two/b").out == "2"
     done = project.gofer("sync", "data/one", "data/two", "--delete", status=2)
-    assert "takes nothing out of the packed folder `data/two`" in done.err
+    assert "does not remove files from the packed folder `data/two`" in done.err
 
 
 def test_files_under_gofers_own_name_are_not_packed(project: Project) -> None:
@@ -389,4 +389,4 @@ def test_damage_in_an_index_says_what_to_do(store: MemoryStore) -> None:
     with pytest.raises(StoreError) as caught:
         list(PackView(store).list("r"))
     assert "r/.gofer-pack/index/000001" in caught.value.message
-    assert caught.value.hint == "`gofer u --pack` writes a new one"
+    assert caught.value.hint == "`gofer u --pack` writes a new index"

@@ -42,7 +42,7 @@ def test_both_places_are_one(store: Store, desk: Desk) -> None:
         ("ck.log", 0), ("ck/1", 1), ("ck/2", 2), ("model", 6)
     ]  # fmt: skip
     assert said == [
-        "`model` is both an output and a file beside the code: the output is meant; "
+        "`model` is both an output and a file beside the code, and the output is used; "
         "`gofer extract k9qd4x DIR` brings both"
     ]
     assert [info.key for info in view.list("ck")] == ["ck/1", "ck/2"]
@@ -97,5 +97,5 @@ def test_a_stores_name_wins_over_a_runs(home: Home) -> None:
     home.configure(f"stores:\n  {name}: {{url: '{shelf.as_uri()}'}}\n")
     done = home.gofer("ls", f"{name}:")
     assert "of-the-store" in done.out
-    assert f"`{name}:` is the store of that name; a run has the id `{name}` too" in done.err
+    assert f"`{name}:` means the store of that name; a run has the id `{name}` too" in done.err
     assert "of-the-run" in home.gofer("ls", f"{run['id']}:").out

@@ -1,4 +1,4 @@
-"""The use cases: what the command line, the Python API and the web do.
+"""The use cases of gofer. The command line, the Python API and the web all call these functions.
 
-The only place that joins the parts.
+Only this package combines storage, snapshots, backends and the ledger.
 """

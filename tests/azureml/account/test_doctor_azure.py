@@ -191,7 +191,7 @@ def test_a_login_that_has_run_out(room: Room, tmp_path: Path) -> None:
     az.set(expired=True)
     found = room.look(env=without_principal(room))
     is_wrong(
-        found, "login", "the login of dummy.person@example.invalid has run out (AADSTS700082)", "gofer login"
+        found, "login", "the login of dummy.person@example.invalid has expired (AADSTS700082)", "gofer login"
     )
 
 
@@ -211,7 +211,7 @@ def test_an_az_that_is_too_old_or_broken(room: Room, tmp_path: Path) -> None:
     is_wrong(found, "az", "2.31.0 is older than 2.32", "az upgrade")
     az.path.write_text("#!/bin/sh\necho no\n")
     is_wrong(
-        room.look(env=without_principal(room)), "az", "does not answer with a version", "install it anew"
+        room.look(env=without_principal(room)), "az", "prints no version", "reinstall it"
     )
 
 

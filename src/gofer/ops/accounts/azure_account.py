@@ -1,6 +1,6 @@
-"""Signing in to Azure and out again, by the Azure command line where there is one, else by a code.
+"""Sign in to Azure and out again: with the Azure command line if it is installed, else with a device code.
 
-Tokens are never part of what is told: only whose they are, for what, and when they end.
+Results never contain tokens: only whose they are, for which service, and when they expire.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from gofer.transport.azure.profile import DEFAULT, TENANT_VARIABLE
 if TYPE_CHECKING:
     from gofer.ops.session import Session
 
-# A person looks for a second factor meanwhile; a code is good for fifteen minutes.
+# A person may need time for a second factor; a device code is valid for fifteen minutes.
 _LOGIN_S = 1200.0
 _LOGOUT_S = 120.0
 
 
 class LoginRequest(NamedTuple):
-    """What the person asked for. `secret` is that of the service principal `client`."""
+    """The request of a person. `secret` belongs to the service principal `client`."""
 
     profile: str | None = None
     device_code: bool = False
@@ -41,19 +41,20 @@ class LoginRequest(NamedTuple):
 
 
 def token_folder(paths: Paths) -> str:
-    """Where this user's tokens are kept on this machine."""
+    """The folder with this user's tokens on this machine."""
     return str(paths.engine_dir / "azure")
 
 
 def find_az(environ: Mapping[str, str]) -> str | None:
-    """The Azure command line along the PATH."""
+    """The path of the Azure command line; None when it is not on the PATH."""
     return shutil.which("az", path=environ.get("PATH", os.defpath))
 
 
 def sign_in(environ: Mapping[str, str], request: LoginRequest, say: Callable[[str], None]) -> dict[str, Any]:
-    """Blocks until the person is signed in; the facts of the profile. CredentialError when they are not.
+    """Sign in, and wait for the person; the facts of the profile. CredentialError when that fails.
 
-    What was kept of an earlier login of the profile is forgotten; a new profile goes again when it fails.
+    Tokens of an earlier login of the profile are removed. A profile that is new is removed again when the
+    login fails.
     """
     profiles = Profiles.of(environ)
     name = request.profile or profiles.active
@@ -89,7 +90,7 @@ def _enter(
 
 
 def sign_out(environ: Mapping[str, str], profile: str | None) -> dict[str, Any]:
-    """Drop the login of the Azure command line in that profile, and every token that gofer kept of it."""
+    """Sign the Azure command line out in this profile, and remove every token that gofer has for it."""
     profiles = Profiles.of(environ)
     name = profile or profiles.active
     around = profiles.environ_of(name)
@@ -103,7 +104,9 @@ def sign_out(environ: Mapping[str, str], profile: str | None) -> dict[str, Any]:
 
 
 def account_facts(environ: Mapping[str, str], name: str | None = None) -> dict[str, Any]:
-    """One profile in full: who, where, which subscriptions, and when kept tokens end. Asks nobody."""
+    """All facts about one profile: user, tenant, subscriptions, and when stored tokens expire. Calls no
+    service.
+    """
     from gofer.transport.azure.cloud import cloud_name
     from gofer.transport.azure.credential import given
 
@@ -129,13 +132,13 @@ def account_facts(environ: Mapping[str, str], name: str | None = None) -> dict[s
 
 
 def profile_of(session: Session, target: str) -> str:
-    """The profile that a target works with; UnknownName for a target there is not."""
+    """The profile that a target uses; UnknownName when there is no such target."""
     named = getattr(session.settings.target(target).options, "profile", None)
     return Profiles.of(session.environ).choice(named)[0]
 
 
 def users_of(session: Session) -> dict[str, list[str]]:
-    """By profile, the targets of the kind `azureml` that work with it; one that cannot be read has none."""
+    """By profile, the `azureml` targets that use it. A target that cannot be read is left out."""
     found: dict[str, list[str]] = {}
     for name in session.settings.target_names:
         with suppress(GoferError):
@@ -164,12 +167,12 @@ def _by_az(around: Mapping[str, str], request: LoginRequest) -> None:
     if status != 0:
         raise CredentialError(
             f"`az login` ended with status {status}, and nobody is signed in",
-            hint="its words are above; `gofer doctor azure` looks for the cause",
+            hint="see its output above; `gofer doctor azure` looks for the cause",
         )
 
 
 def _has_browser(environ: Mapping[str, str]) -> bool:
-    """Whether a browser opened here would be seen by who types."""
+    """Whether the person at the terminal would see a browser that is opened here."""
     shown = environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY") or environ.get("BROWSER")
     return bool(shown) and not environ.get("SSH_CONNECTION")
 
@@ -186,7 +189,9 @@ def _by_code(environ: Mapping[str, str], around: Mapping[str, str], say: Callabl
 
 
 def _leave_az(around: Mapping[str, str], folder: Path, name: str) -> None:
-    """The person's own profile loses the login in use alone; one of gofer's is emptied."""
+    """Sign out. In the person's own profile only the current login is removed; a profile of gofer is
+    emptied.
+    """
     words = ["az", "logout"] if name == DEFAULT else ["az", "account", "clear"]
     if find_az(around) is not None:
         done = process.run(words, timeout_s=_LOGOUT_S, env=dict(around))
@@ -196,7 +201,7 @@ def _leave_az(around: Mapping[str, str], folder: Path, name: str) -> None:
         raise GoferError(f"`{' '.join(words)}` ended with status {done.status}: {said[-1] if said else ''}")
     if name == DEFAULT:
         raise GoferError(
-            f"`{folder}` holds a login of the Azure command line, which is not on the PATH",
+            f"`{folder}` holds a login of the Azure command line, and `az` is not on the PATH",
             hint="install `az`, or remove that folder yourself",
         )
     for path in folder.glob("*.json"):
@@ -206,13 +211,13 @@ def _leave_az(around: Mapping[str, str], folder: Path, name: str) -> None:
 def _forget_tokens(environ: Mapping[str, str], around: Mapping[str, str]) -> bool:
     from gofer.transport.azure import credential
 
-    # Without a tenant: the tokens for all of them.
+    # Without a tenant, the tokens of all tenants are removed.
     whole = {key: value for key, value in around.items() if key != TENANT_VARIABLE}
     return credential.sign_out(token_folder(Paths.from_environment(environ)), whole)
 
 
 def _tokens(environ: Mapping[str, str], around: Mapping[str, str]) -> list[dict[str, Any]]:
-    """What gofer keeps of that profile; the end of each is all that is told."""
+    """The tokens that gofer stores for this profile: scope and expiry, never the token itself."""
     from gofer.transport.azure.profile import folder_of
     from gofer.transport.azure.tokens import TokenFiles
 

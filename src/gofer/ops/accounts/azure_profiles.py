@@ -1,10 +1,10 @@
-"""Logins to Azure side by side: a profile is a folder of its own for the Azure command line.
+"""Several Azure logins side by side: each profile is a configuration folder for the Azure command line.
 
-`default` is the person's own (`~/.azure`, or what `AZURE_CONFIG_DIR` says) and is never touched. The others
-lie beside gofer's settings. The profile in use is, nearest first: `GOFER_AZURE_PROFILE`, the `profile:` of
-the target or the store, `AZURE_CONFIG_DIR`, what `gofer account use` chose, the default. Asks nobody: who is
-signed in is read off the files of `az`. No environment of a process is changed: each profile has a mapping of
-its own, so that one command works with several.
+`default` is the person's own folder (`~/.azure` or `AZURE_CONFIG_DIR`), which gofer never changes. Other
+profiles are beside gofer's settings. The active profile is the first of: `GOFER_AZURE_PROFILE`, the
+`profile:` of the target or store, `AZURE_CONFIG_DIR`, the choice of `gofer account use`, `default`. This
+module calls no service: it reads from the files of `az` who is signed in. It never changes the environment of
+the process. Each profile has its own environment mapping, so one command can use several profiles.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Subscription(NamedTuple):
 
 
 class Signed(NamedTuple):
-    """Who is signed in to a profile by the Azure command line: the name of a person or of an application."""
+    """The login of the Azure command line in a profile. `user` is the name of a person or an application."""
 
     user: str
     kind: str
@@ -54,7 +54,7 @@ class Signed(NamedTuple):
 
 
 class Profiles:
-    """The profiles of one user. Nothing is made before `make` or `use`."""
+    """The profiles of one user. Only `make`, `use` and the `keep_…` methods write files."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
         self._folder = folder
@@ -71,15 +71,15 @@ class Profiles:
 
     @property
     def active(self) -> str:
-        """The profile in use; it may be gone, which `folder_of` says."""
+        """The active profile. It may no longer exist; `folder_of` raises then."""
         return self.chosen()[0]
 
     def chosen(self) -> tuple[str, str]:
-        """The profile in use and who says so."""
+        """The active profile, and the setting that chose it."""
         return self.choice(None)
 
     def choice(self, named: str | None) -> tuple[str, str]:
-        """The profile in use where a line of the settings names one, and who says so."""
+        """The active profile when the settings name the profile `named`, and the setting that chose it."""
         forced = self._environ.get(VARIABLE)
         if forced:
             return forced, f"env {VARIABLE}"
@@ -94,11 +94,11 @@ class Profiles:
         return (kept, "`gofer account use`") if kept and _is_name(kept) else (DEFAULT, "built-in")
 
     def asking(self, named: str | None) -> str:
-        """As `choice`; `default` where the environment itself says who asks."""
+        """Like `choice`, but `default` when the environment itself has credentials."""
         return DEFAULT if is_given(self._environ) else self.choice(named)[0]
 
     def folder_of(self, name: str) -> Path:
-        """The folder that `az` has for that profile; UnknownName when there is no such profile."""
+        """The folder of `az` for this profile; UnknownName when there is no such profile."""
         if name == DEFAULT:
             own = self._environ.get(FOLDER_VARIABLE)
             return Path(own) if own else home_folder(self._environ) / ".azure"
@@ -108,24 +108,25 @@ class Profiles:
 
     def _mend(self, name: str) -> str:
         near = did_you_mean(name, self.names())
-        makes = f"{login_command(name)} makes it" if _is_name(name) else "`gofer account` lists them"
+        makes = f"{login_command(name)} creates it" if _is_name(name) else "`gofer account` lists them"
         return f"{near} {makes}" if near else makes
 
     def environ_for(self, owner: str, named: str | None) -> dict[str, str]:
-        """As `environ_of`, for what the settings name a profile of, or do not; `owner` is told when it is
-        gone: `the target `eus``. Where the environment itself says who asks, no profile needs to be there.
+        """Like `environ_of`, for the profile that the settings of `owner` name, if any. `owner`, such as `the
+        target `eus``, is part of the error when the profile does not exist. When the environment itself has
+        credentials, no profile is needed.
         """
         if is_given(self._environ):
             return {**self._environ, VARIABLE: DEFAULT}
         name = self.asking(named)
         if name == named and name != DEFAULT and name not in self.names():
             raise UnknownName(
-                f"{owner} names the Azure profile `{name}`, which is not there", hint=self._mend(name)
+                f"{owner} names the Azure profile `{name}`, which does not exist", hint=self._mend(name)
             )
         return self.environ_of(name)
 
     def environ_of(self, name: str) -> dict[str, str]:
-        """The environment in which the Azure command line, and azure-identity, work with that profile."""
+        """The environment in which the Azure command line and azure-identity use this profile."""
         own = {VARIABLE: name}
         if name != DEFAULT:
             own[FOLDER_VARIABLE] = str(self.folder_of(name))
@@ -137,14 +138,14 @@ class Profiles:
         return {**self._environ, **own}
 
     def tenant(self, name: str) -> str | None:
-        """The tenant that the person signed in to, where they named one: a guest is at home in another."""
+        """The tenant that the person named at the login. It may differ from the home tenant of the user."""
         return self._kept("tenant", name)
 
     def keep_tenant(self, name: str, tenant: str | None) -> None:
         self._keep("tenant", name, tenant)
 
     def keep_cloud(self, name: str, cloud: str | None) -> None:
-        """The cloud that the person signed in to, where they named one; `environ_of` has it then."""
+        """Remember the cloud that the person named at the login; `environ_of` includes it."""
         self._keep("cloud", name, cloud)
 
     def _kept(self, what: str, name: str) -> str | None:
@@ -163,13 +164,13 @@ class Profiles:
             path.write_text(f"{value}\n")
 
     def make(self, name: str) -> None:
-        """Make the profile's folder, for the user alone; nothing happens when it is there."""
+        """Make the profile's folder, private to the user. Idempotent."""
         _check_name(name)
         if name != DEFAULT:
             private_folder.make_missing(self._folder / name)
 
     def use(self, name: str) -> None:
-        """Choose the profile for this user's commands; UnknownName when there is none."""
+        """Make the profile the default for this user's commands; UnknownName when it does not exist."""
         self.folder_of(name)
         if name == DEFAULT:
             self._choice.unlink(missing_ok=True)
@@ -180,10 +181,10 @@ class Profiles:
         os.replace(part, self._choice)
 
     def remove(self, name: str) -> None:
-        """Remove the profile and the login in it; `default` is not gofer's to remove."""
+        """Remove the profile and its login. UsageError for `default`, which belongs to the person."""
         if name == DEFAULT:
             raise UsageError(
-                "the profile `default` is your own login of the Azure command line, and stays",
+                "the profile `default` is your own login of the Azure command line, and is never removed",
                 hint="`gofer logout --profile default` signs it out",
             )
         folder = self.folder_of(name)
@@ -198,7 +199,7 @@ class Profiles:
             self._choice.unlink(missing_ok=True)
 
     def signed(self, name: str) -> Signed | None:
-        """Who is signed in, as the profile's files have it; None when nobody is, or they cannot be read."""
+        """Who is signed in, according to the profile's files; None when nobody is or they cannot be read."""
         try:
             # The Azure command line begins the file with a byte order mark.
             text = (self.folder_of(name) / "azureProfile.json").read_text(encoding="utf-8-sig")

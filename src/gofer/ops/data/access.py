@@ -1,4 +1,4 @@
-"""Single files of a store: their bytes, and an address that opens one for a while."""
+"""Read single files of a store, and make URLs that give access to one for a limited time."""
 
 from __future__ import annotations
 
@@ -14,28 +14,31 @@ if TYPE_CHECKING:
 
 
 def read(place: StorePath) -> Iterator[bytes]:
-    """A file's bytes in pieces; KeyNotFound with near names when there is none, UsageError for a folder."""
+    """The bytes of a file in pieces. KeyNotFound, with similar names, when it does not exist; UsageError for
+    a folder.
+    """
     store = view(place)
     _check_file(place)
     return store.get_stream(place.key)
 
 
 def address(place: StorePath, expires_s: float) -> str:
-    """A URL by which anybody can read the file until it expires; that of the file itself in a folder's store.
+    """A URL with which anybody can read the file until it expires. For a store that is a folder, the file's
+    own URL.
 
-    UsageError when the file lies in a pack, or the store has no such addresses.
+    UsageError when the file is in a pack, or when the store cannot make such URLs.
     """
     _check_file(place)
     if place.store.head(place.key) is None:
         raise UsageError(
-            f"`{place}` lies in a pack, which has no address for a single file",
-            hint=f"`gofer cat {place}` prints it; `gofer u` it elsewhere without `--pack`",
+            f"`{place}` is in a pack, and a single file in a pack has no URL",
+            hint=f"`gofer cat {place}` prints it; upload it elsewhere without `--pack` to get a URL",
         )
     if isinstance(place.store, Signs):
         return place.store.sign(place.key, expires_s=expires_s)
     if isinstance(place.store, OnDisk):
         return place.store.path(place.key).as_uri()
-    raise UsageError(f"the store {place.store.url} has no addresses for single files")
+    raise UsageError(f"the store {place.store.url} has no URLs for single files")
 
 
 def _check_file(place: StorePath) -> None:

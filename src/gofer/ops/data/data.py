@@ -1,6 +1,6 @@
-"""The data commands that move: what goes where, as steps.
+"""The data commands that copy: which files go where, as a list of steps.
 
-Nothing here moves anything by itself: `gofer.ops.data.steps` looks, and goes when told to.
+The functions here copy nothing: `gofer.ops.data.steps` compares and copies.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ def upload(
     *,
     pack: bool = False,
 ) -> list[Step]:
-    """Send files and folders to where their mapped folders lie. With `pack` folders become packs; what lies
-    in a packed folder is packed anyway. UsageError when a file is not there or in no mapped folder.
+    """Upload files and folders to the stores of their mapped folders. With `pack`, folders are stored as
+    packs; files of a packed folder always are. UsageError when a file does not exist or is in no mapped
+    folder.
     """
     places = [one for word in words for one in _local_places(session, word, target)]
     return [_send(_there(place), place, options, pack=pack) for place in places]
@@ -45,13 +46,15 @@ def upload(
 def download(
     session: Session, words: Sequence[str], target: str | None, options: TransferOptions
 ) -> list[Step]:
-    """Bring files and folders to the mapped folders of this machine. KeyNotFound when one is not there."""
+    """Download files and folders into the mapped folders of this machine. KeyNotFound when one does not
+    exist.
+    """
     places = [one for word in words for one in expand(resolve(session, word, target))]
     for place in places:
         if place.local is None:
             name = quote_word(place.key.rpartition("/")[2])
             raise UsageError(
-                f"`{place}` is in no mapped folder, so there is no place for it here",
+                f"`{place}` is in no mapped folder, so gofer does not know where to put it",
                 hint=f"`gofer cp {quote_word(str(place))} ./{name}`",
             )
     return [_bring(place, _there(place), options) for place in places]
@@ -60,7 +63,7 @@ def download(
 def between(
     session: Session, words: Sequence[str], source: str, target: str | None, options: TransferOptions
 ) -> list[Step]:
-    """Copy files and folders from where the folders of one target lie to where those of another do."""
+    """Copy files and folders from the stores of one target's mapped folders to those of another target."""
     steps: list[Step] = []
     for word in words:
         for origin in expand(resolve(session, word, source)):
@@ -72,8 +75,8 @@ def between(
 def copy(
     session: Session, source: str, destination: str, target: str | None, options: TransferOptions
 ) -> list[Step]:
-    """Copy a file or a folder to a place; into it when it ends with a slash, is the whole of a mapped folder
-    or store, or is a folder here and the source a file. UsageError when both are local.
+    """Copy a file or a folder. It is copied into the destination when that ends with a slash, is a whole
+    mapped folder or store, or is a local folder and the source is a file. UsageError when both are local.
     """
     origin, goal = _two_ends(session, source, destination, target)
     into = destination.endswith("/") or destination in (".", "..")
@@ -92,8 +95,9 @@ def copy(
 def sync(
     session: Session, source: str, destination: str, target: str | None, options: TransferOptions
 ) -> list[Step]:
-    """Make one folder like the other. With `options.delete` what only the destination has is removed, never
-    outside it and only after everything was copied. UsageError when both are local, or the source is a file.
+    """Copy a folder so that the destination equals the source. With `options.delete`, files that only the
+    destination has are removed, after everything was copied. UsageError when both are local, or the source is
+    a file.
     """
     origin, goal = _two_ends(session, source, destination, target)
     if isinstance(origin, Path):
@@ -116,7 +120,7 @@ def _two_ends(
     if isinstance(origin, Path) and isinstance(goal, Path):
         raise UsageError(
             f"neither `{source}` nor `{destination}` is in a store",
-            hint="one of them is a path in a mapped folder, `STORE:path` or a URL",
+            hint="one of them must be a path in a mapped folder, `STORE:path` or a URL",
         )
     if isinstance(origin, Path) and not os.path.lexists(origin):
         raise _not_here(source, origin)
@@ -142,14 +146,14 @@ def _bring(origin: StorePath, goal: Path, options: TransferOptions) -> Step:
 
 
 def _across(origin: StorePath, goal: StorePath, options: TransferOptions) -> list[Step]:
-    """From store to store. Packs go as they are where they can, so that the services copy by themselves."""
+    """Copy between stores. Packs are copied as they are if possible, so that the service itself can copy."""
     source, destination = StoreEnd(origin.store, origin.key), StoreEnd(goal.store, goal.key)
     plain = _apart(options)
     held = find_packed(goal.store, goal.key, goal.top)
     if held and options.delete:
         raise UsageError(
-            f"`--delete` takes nothing out of the packed folder `{goal.name(held.root)}`",
-            hint="leave out `--delete`, and remove by `gofer rm` what is too much",
+            f"`--delete` does not remove files from the packed folder `{goal.name(held.root)}`",
+            hint="leave out `--delete`, and remove files with `gofer rm`",
         )
     if view(origin).around(origin.key):
         return [_opened(origin, goal, plain)]
@@ -167,7 +171,7 @@ def _across(origin: StorePath, goal: StorePath, options: TransferOptions) -> lis
 
 
 def _opened(origin: StorePath, goal: StorePath, options: TransferOptions) -> Step:
-    """Files out of packs, each by itself."""
+    """Copy the files of packs one by one."""
     same = origin.store.url == goal.store.url
     destination = StoreEnd(view(goal) if same else goal.store, goal.key)
     return Transfer(StoreEnd(view(origin, ahead=True), origin.key), destination, options, str(goal), origin)
@@ -180,7 +184,7 @@ def _has_loose(origin: StorePath) -> bool:
 
 
 def _apart(options: TransferOptions) -> TransferOptions:
-    """Packs are nobody's files."""
+    """The options, with gofer's own pack folders excluded."""
     return options._replace(exclude=(*options.exclude, f"{FOLDER}/"))
 
 
@@ -193,7 +197,7 @@ def _local_places(session: Session, word: str, target: str | None) -> list[Store
     place = resolve(session, word, target)
     if place.local is None:
         raise UsageError(
-            f"`{word}` is in no mapped folder, so there is nothing here to send to it",
+            f"`{word}` is in no mapped folder, so it has no local files to send",
             hint=f"`gofer cp ./PATH {quote_word(word)}`",
         )
     if os.path.lexists(place.local):
@@ -209,4 +213,4 @@ def _not_here(word: str, path: Path) -> UsageError:
     near = did_you_mean(path.name, names)
     if near:
         near = near.replace("`", f"`{word[: -len(path.name)]}", 1)
-    return UsageError(f"`{word}` is not there: no file or folder {path}", hint=near)
+    return UsageError(f"`{word}` does not exist: there is no file or folder {path}", hint=near)

@@ -1,4 +1,4 @@
-"""`*`, `?` and `[…]` in a path of a store, for patterns that the shell was told to leave alone."""
+"""Expand `*`, `?` and `[…]` in paths of a store, for patterns that are quoted in the shell."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def has_glob(text: str) -> bool:
 
 
 def expand(place: StorePath) -> list[StorePath]:
-    """The files and folders that the place's pattern names, in order; the place itself when it is none, or
-    when there is something of that very name. KeyNotFound when nothing matches.
+    """The files and folders that match the pattern, in order. The place itself when it has no pattern, or
+    when a file with exactly this name exists. KeyNotFound when nothing matches.
     """
     if not has_glob(place.inside):
         return [place]

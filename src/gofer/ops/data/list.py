@@ -1,6 +1,6 @@
-"""Looking at data: what is there, how much, and what a person may have meant. Reads only.
+"""List data, count it, and suggest similar names. Reads only.
 
-Packed folders are seen as the files they hold.
+A packed folder appears as the files that it holds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ListingEntry(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """How much lies in a folder, all that is below it counted."""
+    """The files and bytes in a folder, including all subfolders."""
 
     path: str
     files: int
@@ -43,11 +43,11 @@ def view(place: StorePath, *, ahead: bool = False) -> PackView:
 
 
 def list_entries(place: StorePath, *, recursive: bool = False) -> Iterator[ListingEntry]:
-    """What begins with the place's name: the file, what is in the folder, and files and folders whose names
-    go on. With a slash at its end, and for a whole folder or store, what is in it.
+    """The entries that begin with the place's name: the file itself, the contents of the folder, and entries
+    with longer names. For a place that ends with a slash, and for a whole folder or store, its contents only.
 
-    One level, or with `recursive` all files below, as a stream in the order of names. KeyNotFound, with near
-    names, when there is nothing.
+    One level, or all files below with `recursive`, as a stream in the order of names. KeyNotFound, with
+    similar names, when there is nothing.
     """
     found = _files(place) if recursive else _levels(place)
     first = next(found, None)
@@ -77,7 +77,7 @@ def usage(place: StorePath) -> list[Usage]:
 
 
 def missing(place: StorePath) -> KeyNotFound:
-    """The error for a place where nothing is; its hint names what is nearest."""
+    """The error for a place with nothing in it. The hint names the most similar entry."""
     parent, _, name = place.key.rpartition("/")
     names = [one for one, _ in zip(_names(place, parent), range(_MOST_NEAR), strict=False)]
     near = did_you_mean(name, names)
@@ -102,7 +102,9 @@ def _files(place: StorePath) -> Iterator[ListingEntry]:
 
 
 def _levels(place: StorePath) -> Iterator[ListingEntry]:
-    """Of the level that the place is in, what begins with its name; the folder of that name is opened."""
+    """The entries of the place's folder that begin with its name. A folder with exactly this name is replaced
+    by its contents.
+    """
     store = view(place)
     if place.slash or place.is_whole:
         yield from _level(store, place, place.key, "")

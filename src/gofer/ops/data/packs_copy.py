@@ -1,4 +1,4 @@
-"""Copies a packed folder from store to store as it is: its packs, then its index."""
+"""Copy a packed folder between stores without unpacking it: first the packs, then the index."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 class PacksCopy:
-    """The packed folder `root` of one store to the folder `goal` of another that is not packed."""
+    """Copies the packed folder `root` of one store to the folder `goal` of another, which must not be
+    packed.
+    """
 
     def __init__(
         self, source: Store, root: str, destination: Store, goal: str, options: TransferOptions, name: str
@@ -36,12 +38,12 @@ class PacksCopy:
         yield from self._index.preview()
 
     def go(self, progress: TransferProgress, state: Path) -> StepsResult:
-        """An index whose packs are not all there is not copied."""
+        """Copy. The index is copied only after all packs, so that it never names a missing pack."""
         outcome = self._packs.go(progress, state)
         return outcome.joined(self._index.go(progress, state)) if outcome.ok else outcome
 
 
 def packed_roots(store: Store, prefix: str) -> list[str]:
-    """The packed folders at and below a folder. Lists all of it."""
+    """The packed folders at and below a folder. Lists all objects below it."""
     found = (generation_of(info.key) for info in store.list(prefix))
     return sorted({one[0] for one in found if one})

@@ -1,5 +1,5 @@
-"""What a word on the command line means: a path in a mapped folder, `store:path`, `run:path`, a URL, or a
-path of this machine.
+"""Resolve a word on the command line: a path in a mapped folder, `store:path`, `run:path`, a URL, or a local
+path.
 
 `data/voc20` is the folder `data` of the chosen target and the path `voc20` in it. The word is read from the
 current folder, so that it also works below the project's folder and as an absolute path.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gofer.ops.session import Session
     from gofer.storage.base import Store
 
-# A store with such a name could be taken for a run.
+# A store with such a name could be mistaken for a run.
 _MAY_BE_RUN = re.compile(r"[0-9a-z]{6}|r\d{6}-\d{6}-[0-9a-z]+")
 _LOCAL = ("./", "../", "/", "~")
 
@@ -32,9 +32,9 @@ _LOCAL = ("./", "../", "/", "~")
 class StorePath(NamedTuple):
     """A path in a store.
 
-    `top` is the key of the folder that the word was found in, `label` what a person calls that, and `here`
-    the same folder on this machine, if it is a mapped one. `slash` is whether the word ended with one, and
-    so means a folder.
+    `top` is the key of the mapped folder or store that the word names, `label` its name for people, and
+    `here` the same folder on this machine, if it is a mapped folder. `slash`: the word ended with a slash, so
+    it means a folder.
     """
 
     store: Store
@@ -51,12 +51,12 @@ class StorePath(NamedTuple):
 
     @property
     def local(self) -> Path | None:
-        """The same path on this machine, if it lies in a mapped folder."""
+        """The same path on this machine, if it is in a mapped folder."""
         return self.here / self.inside if self.here else None
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of a mapped folder, or all of a store."""
+        """Whether this is a whole mapped folder or a whole store."""
         return self.key == self.top
 
     def name(self, key: str) -> str:
@@ -73,14 +73,14 @@ class StorePath(NamedTuple):
 
 
 def data_target(settings: Settings, named: str | None) -> str:
-    """The target whose folders are meant: the one named, else the default one."""
+    """The target whose folders are used: the named one, else the default target."""
     return named or settings.default_target
 
 
 def resolve(session: Session, word: str, target: str | None = None) -> StorePath:
-    """The place that `word` means; UnknownName, with the folders there are, when it means none."""
+    """The place that `word` names; UnknownName, with a list of the folders, when it names none."""
     if not word:
-        raise UsageError("an empty path means nothing", hint="name a path such as `data/voc20`")
+        raise UsageError("the path is empty", hint="name a path such as `data/voc20`")
     if "://" in word:
         return _from_url(session, word)
     name = data_target(session.settings, target)
@@ -95,8 +95,8 @@ def resolve(session: Session, word: str, target: str | None = None) -> StorePath
 
 
 def resolve_end(session: Session, word: str, target: str | None = None) -> StorePath | Path:
-    """As `resolve`, for a command that takes local paths too: `./x`, `../x`, `/x`, `~/x`, `.`, and any word
-    that no mapped folder and no store has.
+    """Like `resolve`, for commands that also take local paths: `./x`, `../x`, `/x`, `~/x`, `.`, and any word
+    that names no mapped folder and no store.
     """
     if word in (".", "..") or word.startswith(_LOCAL):
         return Path(os.path.abspath(session.folder / os.path.expanduser(word)))
@@ -117,14 +117,14 @@ def _mapped(session: Session, word: str, folders: dict[str, MappedFolder]) -> St
         here = os.path.normpath(folder.root / folder.name)
         if path == here or path.startswith(f"{here}/"):
             return _place(session, folder, path[len(here) + 1 :], slash)
-    # Below the project's folder, `data/x` still means the project's.
+    # In a subfolder of the project, `data/x` still means the project's mapped folder.
     first, _, rest = os.path.normpath(word).partition("/")
     if first not in folders or os.path.isabs(word):
         return None
     if os.path.lexists(path):
         raise UsageError(
             f"`{word}` is both `{path}` and a path in the mapped folder `{folders[first].root / first}`",
-            hint=f"give the command in `{folders[first].root}`, or the whole path",
+            hint=f"run the command in `{folders[first].root}`, or write the absolute path",
         )
     return _place(session, folders[first], rest, slash)
 
@@ -146,7 +146,7 @@ def _in_store(session: Session, name: str, path: str) -> StorePath | None:
 
 
 def _in_run(session: Session, name: str, path: str) -> StorePath | None:
-    """Among the files that a run left."""
+    """A path among the files that a run left."""
     from gofer.ops.files.run_store import view_of
 
     key = path.strip("/")
@@ -160,19 +160,19 @@ def _in_run(session: Session, name: str, path: str) -> StorePath | None:
 
 
 def _say_if_run(session: Session, name: str) -> None:
-    """A store's name wins over a run's."""
+    """Tell the person when a word names both a store and a run: the store is used."""
     if not _MAY_BE_RUN.fullmatch(name) or not session.paths.ledger_file.exists():
         return
     from gofer.ops.files.run_store import names_run
 
     if names_run(session, name):
         session.say(
-            f"`{name}:` is the store of that name; a run has the id `{name}` too: name it by its whole id"
+            f"`{name}:` means the store of that name; a run has the id `{name}` too, and its full id names it"
         )
 
 
 def _from_url(session: Session, url: str) -> StorePath:
-    """A URL below that of a store in the settings has its credentials; any other is opened by itself."""
+    """The place of a URL. A URL below that of a store in the settings uses this store's credentials."""
     slash = url.endswith("/")
     held = _store_of(session, url)
     if held:
@@ -191,9 +191,9 @@ def _from_url(session: Session, url: str) -> StorePath:
 
 
 def _store_of(session: Session, url: str) -> tuple[str, str] | None:
-    """The store of the settings with the longest address that `url` lies under, and the key there.
+    """The store of the settings with the longest URL that contains `url`, and the key in it.
 
-    An address without its account is taken too; UsageError when two stores could be meant then.
+    A URL without the account is accepted too. UsageError when it could mean two stores.
     """
     found: dict[str, tuple[int, str]] = {}
     for name in session.settings.store_names:
@@ -242,7 +242,9 @@ def _unmapped(session: Session, word: str, target: str, folders: dict[str, Mappe
 
 
 def _target_with(session: Session, folder: str) -> str | None:
-    """A target that has a folder of that name; a file that cannot be read has none."""
+    """A target that maps a folder of this name; None when there is none. Targets that cannot be read are
+    skipped.
+    """
     for name in session.settings.target_names:
         with suppress(GoferError):
             if folder in folders_of(session.settings, name):

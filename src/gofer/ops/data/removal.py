@@ -1,4 +1,4 @@
-"""`gofer rm`: count first, then remove. Files in a packed folder are taken out of it."""
+"""`gofer rm`: count first, then remove. Files are also removed from packed folders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Doomed(NamedTuple):
-    """One file or folder that is to go, and how much that is."""
+    """One file or folder to remove, with its number of files and bytes."""
 
     place: StorePath
     files: int
@@ -26,9 +26,9 @@ class Doomed(NamedTuple):
 
 
 def survey(session: Session, words: Sequence[str], target: str | None, *, whole: bool) -> list[Doomed]:
-    """What the words name, counted; nothing is removed. KeyNotFound when there is nothing of that name.
+    """Count what the words name; nothing is removed. KeyNotFound when there is nothing of that name.
 
-    UsageError for the root of a store, and unless `whole` for all of a mapped folder.
+    UsageError for the root of a store, and for a whole mapped folder unless `whole`.
     """
     places = [one for word in words for one in expand(resolve(session, word, target))]
     for place in places:
@@ -37,7 +37,7 @@ def survey(session: Session, words: Sequence[str], target: str | None, *, whole:
 
 
 def remove(doomed: Sequence[Doomed]) -> int:
-    """Remove it, and return how many files that were. What came since it was counted goes too."""
+    """Remove, and return the number of files. Files that were added since the count are removed too."""
     return sum(one.store.delete(info.key for info in one.store.list(one.place.key)) for one in doomed)
 
 
@@ -45,7 +45,7 @@ def _check(place: StorePath, *, whole: bool) -> None:
     if not place.key:
         raise UsageError(
             f"`{place}` is all of the store {place.store.url}, which gofer does not remove",
-            hint="name what is to go, such as a folder in it",
+            hint="name what to remove, such as a folder in it",
         )
     if place.is_whole and not whole:
         raise UsageError(

@@ -1,6 +1,6 @@
-"""What the data commands do, step by step: look first, then move. A command is a list of steps.
+"""The steps of the data commands. Each step first compares, then copies.
 
-`look` compares and changes nothing; `go` does what was found. A step can be looked at without going.
+`look` compares and changes nothing; `go` does what `look` found. A dry run calls `look` only.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from gofer.transfer import End, TransferOptions, TransferPlan, TransferProgress, TransferResult
 
 _OWN = FOLDER.encode()
-# Each is in memory while it is on its way.
+# Each pack is in memory while it is sent.
 _PACKS_AT_ONCE = 4
 
 
 class Work(NamedTuple):
-    """What a step found to do."""
+    """What a step has to do."""
 
     files: int
     bytes: int
@@ -43,8 +43,9 @@ class Work(NamedTuple):
 
 
 class StepsResult(NamedTuple):
-    """What steps did. Each of `failed`, `changed` and `odd` is (path, why); the counts beside them are whole,
-    the lists may name only the first thousand."""
+    """What steps did. Each entry of `failed`, `changed` and `odd` is (path, reason). The counts are complete;
+    the lists may have only the first thousand entries.
+    """
 
     files: int = 0
     bytes: int = 0
@@ -59,11 +60,11 @@ class StepsResult(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether everything is where it was to go."""
+        """Whether everything was copied."""
         return self.failures == 0
 
     def joined(self, other: StepsResult) -> StepsResult:
-        """Both together."""
+        """The sum of both."""
         return StepsResult(
             self.files + other.files,
             self.bytes + other.bytes,
@@ -79,21 +80,26 @@ class StepsResult(NamedTuple):
 
 
 class Step(Protocol):
-    """One movement of one folder or file."""
+    """The copy of one folder or file."""
 
     def look(self, progress: TransferProgress) -> Work:
-        """Compare; blocks. KeyNotFound or UsageError when there is no source."""
+        """Compare source and destination. Blocks. KeyNotFound or UsageError when the source does not
+        exist.
+        """
 
     def preview(self) -> Iterator[tuple[str, str, int]]:
-        """(`send` or `delete`, path in the person's words, bytes), after `look`."""
+        """After `look`: tuples of (`send` or `delete`, path as the person wrote it, bytes)."""
 
     def go(self, progress: TransferProgress, state: Path) -> StepsResult:
-        """Do it; blocks. Only after `look`. Under `state` it keeps notes by which a killed one goes on."""
+        """Copy and delete what `look` found. Blocks. The folder `state` holds notes with which a killed
+        transfer can continue.
+        """
 
 
 class Transfer:
-    """Moves files between a folder and a store, or two stores. Its paths begin with `name` for people, and
-    `origin` is where near names are looked for when nothing is at the source."""
+    """Copies files between a folder and a store, or between two stores. Paths for people begin with `name`.
+    When the source does not exist, similar names are searched at `origin`.
+    """
 
     def __init__(
         self,
@@ -156,9 +162,9 @@ class Transfer:
 
 
 class Packing:
-    """Stores a local folder, or adds a file or a folder to one that is stored, as packs.
+    """Stores a local folder as packs, or adds a file or folder to a packed folder.
 
-    `root` is the packed folder and `inside` where in it the local one belongs.
+    `root` is the packed folder, and `inside` the path in it for the local file or folder.
     """
 
     def __init__(
@@ -232,7 +238,7 @@ class Packing:
             yield LocalFile(name, path, entry.size, entry.mtime_ns)
 
     def _gone(self) -> list[Packed]:
-        """With `delete`, what the packed folder has and the local one has not."""
+        """With `delete`, the files that the packed folder has and the local folder does not have."""
         if not self._options.delete:
             return []
         choice = FileSelection(self._options.include, self._options.exclude)
@@ -252,13 +258,13 @@ class Packing:
 
 
 def look(steps: Sequence[Step], progress: TransferProgress) -> Work:
-    """What all steps together have to do."""
+    """Compare all steps; the sum of what they have to do."""
     works = [step.look(progress) for step in steps]
     return Work(*(sum(numbers) for numbers in zip(*works, strict=True))) if works else Work(0, 0, 0, 0, 0)
 
 
 def go(session: Session, steps: Sequence[Step], progress: TransferProgress) -> StepsResult:
-    """Do all steps, one after the other."""
+    """Do all steps, one after another. Blocks."""
     outcome = StepsResult()
     for step in steps:
         outcome = outcome.joined(step.go(progress, session.paths.cache_dir / "transfers"))

@@ -1,4 +1,6 @@
-"""Whether a store does what gofer needs of it: each verb tried on a small object that is taken away again."""
+"""Check that a store does what gofer needs, by trying each operation on a small object, which is removed
+again.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ _FOLDER = "gofer-check"
 
 
 def check_store(session: Session, name: str, *, create: bool = False) -> list[Check]:
-    """One check for each thing; a problem is a Check, not an exception. With `create` a container that is
-    missing is made.
+    """One check per operation. Problems are reported as a Check and never raised. With `create`, a missing
+    container is created.
     """
     try:
         store = session.store(name)
@@ -34,7 +36,7 @@ def check_store(session: Session, name: str, *, create: bool = False) -> list[Ch
 
 
 class _Probe:
-    """The object that a check writes, and what is known of it so far."""
+    """Tries the operations on one object, and remembers whether it was written."""
 
     def __init__(self, store: Store, create: bool) -> None:
         self._store = store
@@ -78,13 +80,15 @@ class _Probe:
         return "can write"
 
     def _write_new(self) -> str:
-        """What keeps two laptops from writing one run."""
+        """Check that the store can create an object only if it is new: this keeps two laptops from recording
+        the same run.
+        """
         try:
             self._store.put(self._key, self._data, new=True)
         except KeyExists:
-            return "keeps what is there when asked to"
+            return "can create an object only if it is new"
         raise StoreError(
-            f"the store {self._store.url} replaces objects also when told to create them only",
+            f"the store {self._store.url} replaces an object even when asked only to create it",
             hint="use it for data, and another store for runs: it ignores `If-None-Match`",
         )
 
@@ -93,7 +97,7 @@ class _Probe:
             self._store.head(self._key)
             return "nothing forbids it"
         if self._store.get(self._key) != self._data:
-            raise StoreError(f"the store {self._store.url} gave back other bytes than it was given")
+            raise StoreError(f"the store {self._store.url} returned other bytes than were written")
         return "can read"
 
     def _delete(self) -> str:
@@ -119,4 +123,4 @@ def _clock(store: Store) -> Iterator[Check]:
     if ahead_s is not None and abs(ahead_s) > _CLOCK_S:
         which = "ahead of" if ahead_s > 0 else "behind"
         words = f"the service's clock is {format_duration(abs(ahead_s))} {which} this machine's"
-        yield Check("clock", Status.WARN, words, "set the one that is wrong; signatures depend on it")
+        yield Check("clock", Status.WARN, words, "set the clock that is wrong; signatures depend on it")

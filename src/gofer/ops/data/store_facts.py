@@ -1,4 +1,4 @@
-"""Which stores there are and what opens each, in words that give nothing away."""
+"""Facts about stores and their credentials, without any secret."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SOON_S = 86400.0
 
 
 def store_names(session: Session) -> list[str]:
-    """Those of the settings, then those of other tools' files."""
+    """The names of the stores in the settings, then of those in other tools' files."""
     names = list(session.settings.store_names)
     if session.settings.aml:
         from gofer.config.imported import imported_store_names
@@ -27,7 +27,7 @@ def store_names(session: Session) -> list[str]:
 
 
 def store_rows(session: Session) -> list[dict[str, Any]]:
-    """Name, address, what opens it and who says so, for every store. Looks no secret up."""
+    """Name, URL, kind of credentials and origin of every store. Does not look up any secret."""
     entries = [session.settings.store(name) for name in store_names(session)]
     return [
         {"name": entry.name, "url": entry.url, "opened_by": opened_by(entry), "origin": entry.origin}
@@ -36,7 +36,7 @@ def store_rows(session: Session) -> list[dict[str, Any]]:
 
 
 def store_facts(session: Session, name: str) -> dict[str, Any]:
-    """One store in full; of a SAS also what it says of itself, or why that cannot be told."""
+    """All facts about one store. For a SAS, also its permissions and expiry, or why they are unknown."""
     entry = session.settings.store(name)
     options = {key: value for key, value in entry.options._asdict().items() if value}
     shown = {key: value for key, value in options.items() if key not in SECRET_KEYS}
@@ -49,7 +49,9 @@ def store_facts(session: Session, name: str) -> dict[str, Any]:
 
 
 def opened_by(entry: StoreEntry) -> str:
-    """`sas from ${secret:acct-sas}`, `key`, `az login`, `AWS keys of this machine`…"""
+    """The kind of credentials: `sas from ${secret:acct-sas}`, `key`, `az login`, `AWS keys of this
+    machine`…
+    """
     for key in ("key", "sas", "secret_key"):
         text = getattr(entry.options, key)
         if text:
@@ -79,7 +81,7 @@ def _sas_facts(session: Session, entry: StoreEntry) -> dict[str, Any]:
 
 
 def time_left(expires_at: float | None) -> str | None:
-    """`3h12m`, `expired 2d04h ago`, or None where there is no end."""
+    """The time left as text: `3h12m` or `expired 2d04h ago`. None when there is no expiry."""
     if expires_at is None:
         return None
     left_s = expires_at - time.time()
@@ -87,5 +89,5 @@ def time_left(expires_at: float | None) -> str | None:
 
 
 def is_soon(expires_at: float) -> bool:
-    """Whether a run sent now may well outlive the credential."""
+    """Whether a run that is submitted now may well outlive the credential."""
     return expires_at - time.time() < _SOON_S

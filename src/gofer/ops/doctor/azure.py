@@ -1,6 +1,6 @@
-"""Whether gofer can work with Azure: each thing that goes wrong there looked at once, with what mends it.
+"""Check whether gofer can work with Azure: one check for each thing that commonly fails, with a hint.
 
-Checks write nothing but a small object to each store, which they take away again; nothing is submitted.
+The checks write only a small object to each store and remove it again. They submit nothing.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _WRITING = ("write", "create once", "delete")
 
 
 def azure_checks(session: Session, name: str | None = None) -> list[Check]:
-    """Every check, in a fixed order; a problem is a Check, not an exception. UnknownName for a target that
-    does not exist.
+    """Run every check, in a fixed order. Problems are reported as a Check and never raised; UnknownName when
+    the target does not exist.
 
-    With a name, that target alone and its stores; without, every target of the kind `azureml` and every
-    store of Azure.
+    With a name, only this target and its stores are checked; without, every target of the kind `azureml` and
+    every Azure store.
     """
     targets = _targets(session, name)
     ways = _ways(session, targets)
@@ -64,7 +64,7 @@ def _targets(session: Session, name: str | None) -> list[Target]:
 
 
 def _ways(session: Session, targets: list[Target]) -> dict[str, login.Access]:
-    """Who asks, by profile: those that the targets work with, else the one in use."""
+    """The access by profile, for each profile that the targets use, else for the active one."""
     found: dict[str, login.Access] = {}
     for target in targets:
         cloud, named = (getattr(target.options, name, None) for name in ("cloud", "profile"))
@@ -87,7 +87,7 @@ def _profile(session: Session, target: Target) -> str:
 
 
 def _stores(session: Session, targets: list[Target], *, is_named: bool) -> list[str]:
-    """Names of the stores to look at, those of runs first."""
+    """The names of the stores to check, those of runs first."""
     from gofer.config.folders import folders_of
     from gofer.ops.data.store_facts import store_names
 
@@ -101,7 +101,7 @@ def _stores(session: Session, targets: list[Target], *, is_named: bool) -> list[
 
 
 def _store(session: Session, name: str, targets: list[Target]) -> Iterator[Check]:
-    """One line when all is well, else one for each thing that is not."""
+    """One check if everything is in order, else one for each problem."""
     holds_runs = not targets or any(target.store == name for target in targets)
     found = [*_permissions(session, name, holds_runs=holds_runs)]
     told = {check.name.rpartition(" ")[2] for check in found}
@@ -110,7 +110,10 @@ def _store(session: Session, name: str, targets: list[Target]) -> Iterator[Check
             continue
         status, hint = check.status, check.hint
         if check.name in _WRITING and not holds_runs:
-            status, hint = Status.WARN, f"{hint or 'ask for the right'}; runs that only read it need no more"
+            status, hint = (
+                Status.WARN,
+                f"{hint or 'ask for the right'}; runs that only read from it do not need this",
+            )
         found.append(Check(f"store {name} {check.name}", status, check.detail, hint))
     yield from found
     if not found:
@@ -121,7 +124,7 @@ def _store(session: Session, name: str, targets: list[Target]) -> Iterator[Check
 
 
 def _permissions(session: Session, name: str, *, holds_runs: bool) -> Iterator[Check]:
-    """What the SAS itself says that it lacks, each by name; the service need not be asked."""
+    """One check for each permission that the SAS itself lacks. Calls no service."""
     from gofer.objects.azure_auth import bare_token
     from gofer.storage.credentials import OpenedStore, sas_facts
 

@@ -1,4 +1,4 @@
-"""Checks of a virtual cluster of Singularity: that it is there, its instance types, its quota."""
+"""Check a virtual cluster of Singularity: that it exists, its instance types, its quota."""
 
 from __future__ import annotations
 
@@ -43,16 +43,20 @@ def virtual_cluster_checks(access: Access, target: Target) -> Iterator[Check]:
 
 
 def _image(target: Target) -> Iterator[Check]:
-    """Singularity runs images that have its own parts inside, and gofer's own have not."""
+    """Warn when no image is named: Singularity needs images with its own parts inside, which gofer's images
+    do not have.
+    """
     if any(option(target, key) for key in ("image", "environment", "image_version")):
         return
-    words = "it names none, and Singularity may refuse the plain one that gofer takes then"
-    hint = "`image_version: NAME` is one of Singularity's own; `gofer image wrap NAME` makes another fit"
+    words = "the target names no image, and Singularity may refuse the plain image that gofer uses then"
+    hint = (
+        "`image_version: NAME` uses one of Singularity's images; `gofer image wrap NAME` adapts another image"
+    )
     yield Check(f"target {target.name} image", Status.WARN, words, hint)
 
 
 def _series_of_types(access: Access, subscription: str, locations: list[str]) -> dict[str, str]:
-    """The series of each instance type of those locations; none where the service does not say."""
+    """The series of each instance type in these locations; empty where the service does not list them."""
     from gofer.backends.azureml import names
     from gofer.backends.azureml.facts import series_of
 
@@ -70,7 +74,7 @@ def _series_of_types(access: Access, subscription: str, locations: list[str]) ->
 
 
 def _quota(target: Target, quotas: dict[str, Any], wanted: tuple[str, ...], series: str) -> Iterator[Check]:
-    """The tier that the target asks for, over the locations that it allows, of its type's series if known."""
+    """Check the quota of the target's tier in its locations, for the series of its instance type if known."""
     tier = str(option(target, "sla") or "premium")
     what = f"target {target.name} quota"
     unknown = [place for place in wanted if place not in quotas]
@@ -86,9 +90,7 @@ def _quota(target: Target, quotas: dict[str, Any], wanted: tuple[str, ...], seri
     told = f"{used} of {limit} used in the tier {tier}, {', '.join(wanted)}"
     if limit == 0:
         others = sorted({str(row.get("slaTier", "")).lower() for row in rows if int(row.get("limit") or 0)})
-        hint = (
-            f"`sla: {others[0]}` has quota" if others else "ask who looks after the virtual cluster for some"
-        )
+        hint = f"`sla: {others[0]}` has quota" if others else "ask the owner of the virtual cluster for quota"
         yield Check(what, Status.FAIL, f"there is no quota: {told}", hint)
     elif used >= limit:
         yield Check(what, Status.WARN, f"all quota is in use: {told}", "runs will wait; another tier may not")

@@ -1,4 +1,4 @@
-"""What the checks of a target share: its options, its workspace, listings, the nearest name."""
+"""Helpers for the checks of a target: its options, its workspace, listings, the most similar name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def option(target: Target, name: str) -> Any:
-    """None where the target says nothing of it."""
+    """An option of the target; None when it is not set."""
     return getattr(target.options, name, None)
 
 
@@ -27,12 +27,12 @@ def place_of(target: Target) -> Workspace:
 
 
 def listed(access: Access, path: str, api: str) -> list[dict[str, Any]]:
-    """All rows of a listing, page after page; errors are those of `gofer.transport.azure`."""
+    """All rows of a listing with several pages. Errors are those of `gofer.transport.azure`."""
     return [row for page in access.arm.pages(path, api) for row in page]
 
 
 def names_in(access: Access, path: str, api: str) -> list[str]:
-    """The names of a listing; none where the listing itself is refused."""
+    """The names in a listing; empty when the listing is refused."""
     try:
         return [str(one.get("name", "")) for one in listed(access, path, api)]
     except GoferError:
@@ -40,7 +40,7 @@ def names_in(access: Access, path: str, api: str) -> list[str]:
 
 
 def nearest(wanted: str, known: list[str], what: str) -> str:
-    """A hint: the name that was meant, else those there are."""
+    """A hint with the most similar name, else with the known names."""
     near = did_you_mean(wanted, known)
     listed = ", ".join(f"`{name}`" for name in known[:10])
-    return near or (f"the {what} there are {listed}" if known else f"there are no {what} there that you see")
+    return near or (f"the {what} there are {listed}" if known else f"you see no {what} there")

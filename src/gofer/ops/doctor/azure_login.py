@@ -1,4 +1,4 @@
-"""Checks of the programs round Azure, most of which gofer does without, and of who is signed in."""
+"""Check the programs around Azure, most of which gofer does not need, and who is signed in."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gofer.transport.azure.tokens import Token
 
 _OLDEST = (2, 32)
-# It takes a second or two, and ten on a bad day.
+# The program usually takes a second or two, but sometimes ten.
 _AZ_S = 20.0
 _EXTENSIONS = ("ml", "ssh")
 _NETWORK = "check the network: is there a VPN to switch on, or a proxy to name in `HTTPS_PROXY`?"
@@ -35,9 +35,10 @@ _INSTALL = "https://learn.microsoft.com/cli/azure/install-azure-cli"
 
 
 class Access:
-    """Who asks Azure, and what came of it: looked at once, shared by all checks of one profile.
+    """The access of one profile to Azure. Each fact is fetched once and shared by all checks.
 
-    `owner` is what the settings name the profile `named` of; without a name it is the one in use.
+    `owner` is the part of the settings that names the profile `named`. Without a name, the active profile is
+    used.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Access:
 
     @cached_property
     def arm(self) -> Arm:
-        """Impatient: a doctor says what is wrong rather than wait for it to pass."""
+        """A client with a single try: a check reports a problem at once and does not wait for it to pass."""
         from gofer.transport.azure.arm import Arm, Patience
 
         return Arm(self.cloud, self.credential, patience=Patience(tries=1, silence_s=20.0))
@@ -87,7 +88,7 @@ class Access:
 
     @property
     def token(self) -> Token | None:
-        """None when nobody is signed in, or the service that signs people in cannot be asked."""
+        """A token; None when nobody is signed in or the login service cannot be reached."""
         return None if isinstance(self._answer, GoferError) else self._answer
 
     @property
@@ -104,7 +105,7 @@ class Access:
 
 
 def programs(environ: Mapping[str, str], access: Access) -> Iterator[Check]:
-    """The Azure command line and its extensions, azcopy, conda: what older tools could not do without."""
+    """Check the Azure command line and its extensions, azcopy and conda: programs that older tools needed."""
     if find_az(environ) is None:
         yield _no_az(access)
     else:
@@ -139,10 +140,8 @@ def _az(environ: Mapping[str, str], access: Access) -> Iterator[Check]:
         yield Check("az", Status.FAIL, error.message, _NETWORK)
         return
     except (GoferError, ValueError, KeyError, TypeError):
-        words = "`az version` does not answer with a version"
-        yield Check(
-            "az", Status.FAIL if access.needs_az else Status.WARN, words, f"install it anew: {_INSTALL}"
-        )
+        words = "`az version` prints no version"
+        yield Check("az", Status.FAIL if access.needs_az else Status.WARN, words, f"reinstall it: {_INSTALL}")
         return
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     if numbers < _OLDEST:
@@ -152,14 +151,14 @@ def _az(environ: Mapping[str, str], access: Access) -> Iterator[Check]:
         yield Check("az", Status.OK, version)
     missing = [name for name in _EXTENSIONS if name not in extensions]
     told = f"without {', '.join(f'`{name}`' for name in missing)}" if missing else "`ml`, `ssh`"
-    yield Check("az extensions", Status.OK, f"{told}; none is needed: gofer asks the services itself")
+    yield Check("az extensions", Status.OK, f"{told}; none is needed: gofer calls the services itself")
 
 
 def signed_in(access: Access, what: str = "login") -> Iterator[Check]:
-    """Who is signed in and for how long, or why nobody is."""
+    """Check who is signed in and for how long, or why nobody is."""
     if access.token is not None:
         left = format_duration(access.token.expires_at - time.time())
-        yield Check(what, Status.OK, f"{_who(access)}, a token is good for {left} more")
+        yield Check(what, Status.OK, f"{_who(access)}, the token is valid for {left} more")
         return
     error = access.problem
     assert error is not None
@@ -181,7 +180,7 @@ def _who(access: Access) -> str:
 
 
 def _signed_out(access: Access, error: CredentialError) -> Check:
-    """Nobody ever signed in, or a login has run out: the words that `az` has for it say which."""
+    """A failed check. The error of `az` tells whether nobody ever signed in or a login has expired."""
     name = access.profile
     signed = access.profiles.signed(name)
     if not access.needs_az or signed is None:
@@ -192,8 +191,8 @@ def _signed_out(access: Access, error: CredentialError) -> Check:
     return Check(
         "login",
         Status.FAIL,
-        f"the login of {signed.user} has run out{f' ({code[0]})' if code else ''}",
-        f"{login_command(name)}; where the tenant is another, with `--tenant T`",
+        f"the login of {signed.user} has expired{f' ({code[0]})' if code else ''}",
+        f"{login_command(name)}; for another tenant, with `--tenant T`",
     )
 
 

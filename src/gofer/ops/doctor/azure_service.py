@@ -1,4 +1,4 @@
-"""Checks of what the service says: that it answers, its clock, and each thing that a target names."""
+"""Check the Azure service: that it answers, its clock, and everything that a target names."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     from gofer.ops.doctor.azure_login import Access
 
 _CLOCK_S = 60.0
-# Tokens and signatures of a clock that is further off are refused.
+# The service refuses tokens and signatures when the clocks differ by more.
 _CLOCK_FAILS_S = 300.0
 _SILENCE_S = 20.0
 _SUBSCRIPTIONS_API = "2022-12-01"
 _HINTS = {
     "name": "is this machine online? a VPN may have to be switched on",
-    "tls": "set `SSL_CERT_FILE` to the certificates of whoever signed it; a proxy in between may be that",
+    "tls": "set `SSL_CERT_FILE` to the certificates of its issuer, which may be a proxy in between",
     "timeout": "check the network: is there a VPN to switch on, or a proxy to name in `HTTPS_PROXY`?",
     "connection": "check the network: is there a VPN to switch on, or a proxy to name in `HTTPS_PROXY`?",
 }
 
 
 class _Unsigned(Signer):
-    """Asks as nobody in particular."""
+    """Sends requests without credentials."""
 
     def sign(self, request: HttpRequest) -> tuple[str, dict[str, str]]:
         return request.target, {"Accept": "application/json"}
 
 
 def reached(access: Access) -> Iterator[Check]:
-    """Whether the service answers, through which proxy, and how far its clock and ours differ."""
+    """Check that the service answers, through which proxy, and how far its clock and ours differ."""
     try:
         arm = access.cloud.arm
     except GoferError as error:
@@ -82,7 +82,9 @@ def _clock(ahead_s: float | None) -> Iterator[Check]:
 
 
 def target_checks(access: Access, target: Target) -> list[Check]:
-    """Subscription, workspace, then what the target names in it; what hangs on a failure is left out."""
+    """Check the subscription, the workspace, then what the target names in it. After a failure, checks that
+    depend on it are left out.
+    """
     found: list[Check] = []
     looks: list[Callable[[], Iterator[Check]]] = [
         functools.partial(_names, target),
@@ -155,16 +157,14 @@ def _compute(access: Access, target: Target) -> Iterator[Check]:
     state = str(properties.get("provisioningState", ""))
     kind = str(properties.get("computeType", ""))
     if state not in ("Succeeded", "Updating", ""):
-        yield Check(
-            what, Status.FAIL, f"{name} is {state}", "ask who looks after it, or name another compute"
-        )
+        yield Check(what, Status.FAIL, f"{name} is {state}", "ask its owner, or name another compute")
         return
     yield Check(what, Status.OK, f"{name} ({kind})")
     yield from _instance_type(target, name, kind, properties)
 
 
 def _instance_type(target: Target, name: str, kind: str, properties: dict[str, Any]) -> Iterator[Check]:
-    """On Kubernetes the type must be one of the compute's; elsewhere nodes must be allowed at all."""
+    """Check the instance type on Kubernetes, and elsewhere that the compute may have nodes at all."""
     details = properties.get("properties") or {}
     wanted = option(target, "instance_type")
     types = list(details.get("instanceTypes") or {})
@@ -203,7 +203,7 @@ def _datastore_end(access: Access, what: str, place: Workspace, name: str) -> Ch
     try:
         ends_at = own_end(access.arm, place, name)
     except CredentialError:
-        return Check(what, Status.OK, f"{name}; who asks may not see what opens it")
+        return Check(what, Status.OK, f"{name}; this login may not see its credentials")
     now = time.time()
     if ends_at is None or ends_at > now + ExpectedDuration().whole_s:
         return Check(what, Status.OK, name)

@@ -1,4 +1,4 @@
-"""Checks of what shells beside runs, and tunnels, need of this machine: ssh, its configuration, a key."""
+"""Check what shells in runs and tunnels need on this machine: ssh, its configuration, a key."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAKE_KEY = "`ssh-keygen -t ed25519` makes one"
 
 
 def shell_checks(session: Session, targets: list[Target]) -> Iterator[Check]:
-    """Of the machine, then of the targets that promise shells."""
+    """Check the machine, then the targets that offer shells."""
     there = shutil.which("ssh", path=session.environ.get("PATH", os.defpath))
     if there is None:
         yield Check("ssh", Status.WARN, "not on the PATH; `gofer ssh` needs it", "install OpenSSH's client")
@@ -38,11 +38,11 @@ def shell_checks(session: Session, targets: list[Target]) -> Iterator[Check]:
 
 
 def _config(path: Path) -> Check:
-    """ssh refuses to work at all with a configuration that others may write."""
+    """Check the configuration of ssh. ssh refuses to start when others may write to it."""
     try:
         found = path.stat()
     except OSError:
-        return Check("ssh config", Status.OK, f"{path} is not there, and not needed")
+        return Check("ssh config", Status.OK, f"{path} does not exist, and is not needed")
     name = quote_word(str(path))
     if found.st_uid not in (0, os.getuid()):
         words = f"{path} belongs to somebody else, so ssh refuses to start"
@@ -54,7 +54,7 @@ def _config(path: Path) -> Check:
 
 
 def _key(folder: Path) -> Check:
-    """Runs need none; a shell or a tunnel does."""
+    """Check for a key. Runs need none, but shells and tunnels do."""
     found = next((folder / name for name in _KEYS if (folder / name).is_file()), None)
     if found is None:
         words = f"none in {folder}; only shells and tunnels need one: {_MAKE_KEY}"
@@ -66,7 +66,7 @@ def _key(folder: Path) -> Check:
 
 
 def _key_of(session: Session, target: Target) -> Iterator[Check]:
-    """Only where the target promises a shell beside its runs."""
+    """Check the key of a target, if the target offers shells in its runs."""
     from gofer.backends.azureml.shell import public_key
 
     if not getattr(target.options, "interactive", False):

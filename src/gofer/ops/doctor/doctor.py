@@ -1,6 +1,6 @@
-"""Whether gofer can work here: each thing it needs, looked at once, with what to do where it is missing.
+"""Check whether gofer can work on this machine: one check for each thing that it needs, with a hint.
 
-Checks write nothing but a small object to each store, which they take away again.
+The checks write only a small object to each store and remove it again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TOLD = ("gpus", "gpus_per_node", "cpus")
 
 
 def checks(session: Session) -> list[Check]:
-    """Every check, in a fixed order; a problem is a Check, not an exception. As slow as the slowest store."""
+    """Run every check, in a fixed order. Blocks. Problems are reported as a Check and never raised."""
     found = list(machine.check_programs(session.environ.get("PATH", os.defpath)))
     found += [*machine.check_gpus(), *machine.check_endings()]
     settings = guarded("settings", lambda: _check_settings(session))
@@ -50,14 +50,14 @@ def checks(session: Session) -> list[Check]:
 
 
 def guarded(name: str, look: Callable[[], Iterator[Check]]) -> list[Check]:
-    """What `look` finds; an error it meets is a failed check of its own."""
+    """The checks that `look` yields. An error in it becomes a failed check."""
     found: list[Check] = []
     try:
         found.extend(look())
     except GoferError as error:
         found.append(Check(name, Status.FAIL, error.message, error.hint))
     except (OSError, sqlite3.Error) as error:
-        hint = "mend the permissions, or set `GOFER_HOME` to another folder"
+        hint = "correct the permissions, or set `GOFER_HOME` to another folder"
         found.append(Check(name, Status.FAIL, str(error), hint))
     return found
 
@@ -80,11 +80,11 @@ def _check_secrets(path: Path) -> Iterator[Check]:
         hint = f"`chmod 600 {quote_word(str(path))}`, and change what others may have read"
         yield Check("secrets", Status.FAIL, f"{path} can be used by others (mode {mode:04o})", hint)
     else:
-        yield Check("secrets", Status.OK, f"{path}, for your eyes only")
+        yield Check("secrets", Status.OK, f"{path}, readable only by you")
 
 
 def _check_ledger(path: Path) -> Iterator[Check]:
-    """Not through `session.ledger`, which would set a damaged one aside and rebuild it."""
+    """Check the ledger. This does not use `session.ledger`, which would replace a damaged ledger."""
     from gofer.tracking.ledger import Ledger
     from gofer.tracking.query import Query
 
@@ -101,7 +101,7 @@ def _check_ledger(path: Path) -> Iterator[Check]:
 
 
 def _check_space(path: Path) -> Iterator[Check]:
-    """Of the file system that holds the ledger and the queue."""
+    """Check the free space of the file system with the ledger and the queue."""
     folder = path.parent
     while not folder.exists():
         folder = folder.parent
@@ -119,7 +119,7 @@ def _check_store(session: Session, name: str) -> Iterator[Check]:
     finally:
         store.delete([key])
     if read != data or info is None:
-        yield Check(f"store {name}", Status.FAIL, f"{store.url} gave back other bytes than it was given")
+        yield Check(f"store {name}", Status.FAIL, f"{store.url} returned other bytes than were written")
         return
     took = format_duration(time.monotonic() - began)
     yield Check(f"store {name}", Status.OK, f"{store.url} writes and reads ({took})")
@@ -129,11 +129,13 @@ def _check_store(session: Session, name: str) -> Iterator[Check]:
 
 
 def _check_clock(name: str, store: Store, ahead_s: float) -> Iterator[Check]:
-    """A store stamps objects by its own clock; ages and times are wrong by as much as the two differ."""
+    """Compare the clocks. A store uses its own clock for the times of objects, so ages are wrong by the
+    difference.
+    """
     if abs(ahead_s) > _CLOCK_S:
         which = "ahead of" if ahead_s > 0 else "behind"
         words = f"the clock of {store.url} is {format_duration(abs(ahead_s))} {which} this machine's"
-        yield Check(f"store {name} clock", Status.WARN, words, "set the one that is wrong")
+        yield Check(f"store {name} clock", Status.WARN, words, "set the clock that is wrong")
 
 
 def _space(name: str, folder: Path) -> Check:
@@ -147,7 +149,7 @@ def _space(name: str, folder: Path) -> Check:
 
 
 def _check_target(session: Session) -> Iterator[Check]:
-    """The target that the next submission would use."""
+    """Check the target that the next submission would use."""
     from gofer.backends.base import Describes
     from gofer.ops.settings.target_facts import fact
 

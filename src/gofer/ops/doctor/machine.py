@@ -1,4 +1,4 @@
-"""What this machine has for gofer: programs, GPUs, ways to end processes, the queue and its supervisor."""
+"""Check this machine: programs, GPUs, ways to end processes, the queue and its supervisor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Status(enum.StrEnum):
-    """`warn` is worth knowing and stops nothing; `fail` does."""
+    """The result of a check. `fail` means that something will not work; `warn` only informs."""
 
     OK = "ok"
     WARN = "warn"
@@ -22,7 +22,7 @@ class Status(enum.StrEnum):
 
 
 class Check(NamedTuple):
-    """One thing that was looked at; `hint` says what to do about it."""
+    """The result of one check. `hint` says what to do."""
 
     name: str
     status: Status
@@ -35,7 +35,7 @@ class Check(NamedTuple):
 
 
 def check_programs(path: str) -> Iterator[Check]:
-    """Python and the programs that gofer starts, along `path`."""
+    """Check Python and the programs that gofer starts, on the PATH `path`."""
     version = ".".join(map(str, sys.version_info[:3]))
     yield Check("python", Status.OK, f"{version} at {sys.executable}")
     bash = shutil.which("bash", path=path)
@@ -47,7 +47,7 @@ def check_programs(path: str) -> Iterator[Check]:
     if git:
         yield Check("git", Status.OK, git)
     else:
-        words = "not on the PATH; runs will not know their commit, all else works"
+        words = "not on the PATH; runs will not record their commit; everything else works"
         yield Check("git", Status.WARN, words, "install git")
 
 
@@ -57,7 +57,7 @@ def check_gpus() -> Iterator[Check]:
 
     nvml = open_driver()
     if nvml is None:
-        yield Check("gpus", Status.OK, "no NVIDIA driver; a local target may say `gpus:` all the same")
+        yield Check("gpus", Status.OK, "no NVIDIA driver; a local target may still set `gpus:`")
         return
     try:
         count, driver = nvml.count(), nvml.driver()
@@ -70,19 +70,21 @@ def check_gpus() -> Iterator[Check]:
 
 
 def check_endings() -> Iterator[Check]:
-    """How surely all processes of a run can be ended."""
+    """Check how reliably all processes of a run can be ended."""
     from gofer.node import cgroups
 
     parent = cgroups.find_parent()
     if parent is not None:
         yield Check("ending runs", Status.OK, f"by cgroup, under {parent}")
     else:
-        words = "no cgroup may be made here; by session, parentage and run id instead"
+        words = "no permission to make cgroups; by session, parent and run id instead"
         yield Check("ending runs", Status.OK, words)
 
 
 def check_engine(engine: str) -> Iterator[Check]:
-    """This machine's queue: whether somebody works it off, and whether ended runs left processes."""
+    """Check this machine's queue: whether a supervisor works it off, and whether ended runs left
+    processes.
+    """
     from gofer.node.work_folders import long_root
     from gofer.queue import wake
     from gofer.queue.database import Queue
@@ -111,7 +113,7 @@ def check_engine(engine: str) -> Iterator[Check]:
 
 
 def _check_strays(queue: Queue) -> Iterator[Check]:
-    """Processes of runs that this queue has ended; those of other queues are not ours to judge."""
+    """Warn about processes of runs that this queue has ended. Runs of other queues are not checked."""
     from gofer.core.states import FINAL_STATES
     from gofer.model.ids import split_row
 

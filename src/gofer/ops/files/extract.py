@@ -1,4 +1,4 @@
-"""All of a run in one folder: the code it ran, its logs, its outputs, its other files, its record."""
+"""Copy everything of a run to one folder: its code, logs, outputs, other files and record."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RECORD = "run.json"
 
 
 class Extracted(NamedTuple):
-    """How many files of each kind the folder holds now, what failed, and what no copy can be made of.
+    """How many files of each kind the folder now holds, which failed, and which cannot be copied.
 
     `kept_files` are those that the command wrote beside its code. Each of `failed` and `left_out` is a path
     in the folder and the reason.
@@ -42,12 +42,13 @@ class Extracted(NamedTuple):
 
 
 def extract(session: Session, row: RunRow, folder: Path, *, force: bool = False) -> Extracted:
-    """Bring a run to code, logs, outputs and files in `folder`; of a group, code, and the others by row.
+    """Copy a run to `code`, `logs`, `outputs` and `files` in `folder`. A group has `code`, and a folder for
+    each row.
 
-    UsageError when the folder has something in it already, unless `force`: then only what is new is read, and
-    what else lies there is left alone, but never two runs in one folder. Each file but a log is written whole
-    or not at all. What cannot be read is named, and the rest comes. Of a job that gofer did not start there
-    are the logs that its service keeps.
+    UsageError when the folder is not empty, unless `force`. With `force`, only new files are read, and other
+    files stay, but one folder never holds two runs. Every file except a log is written completely or not at
+    all. Files that cannot be read are named, and the rest is copied. A job that gofer did not start has only
+    the logs of its service.
     """
     _check_folder(folder, row, force=force)
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +59,7 @@ def extract(session: Session, row: RunRow, folder: Path, *, force: bool = False)
     code = 0 if row.snapshot is None else _restore(store, row, row.snapshot, folder / "code")
     if row.kind == "run":
         found = _bring(session, row, folder, Path())
-        # The service's own are all there is of a run that never started.
+        # A run that never started has only the logs of the service.
         logs = found.log_files or len(service_logs.fetch(session, row, folder / "logs"))
         return found._replace(code_files=code, log_files=logs)
     rows = _with_folder(session, store, row)
@@ -88,12 +89,12 @@ def _check_folder(folder: Path, row: RunRow, *, force: bool) -> None:
         f"`{folder}` {holds}",
         hint="add `--force` to bring it up to date"
         if is_same
-        else "name a folder that is empty or not there",
+        else "name a folder that is empty or does not exist",
     )
 
 
 def _write_record(session: Session, row: RunRow, folder: Path) -> None:
-    """The record says which run this is, to people and to the next extraction."""
+    """Write the record, which names the run for people and for the next extraction."""
     owner = session.ledger.get(row.group_id or row.id)
     record = decode(owner.record, dict[str, Any]) if owner is not None else None
     record = record or {"id": row.group_id or row.id}
@@ -102,13 +103,13 @@ def _write_record(session: Session, row: RunRow, folder: Path) -> None:
 
 
 def _with_folder(session: Session, store: Store, group: RunRow) -> Sequence[RunRow]:
-    """The rows that ever started; the others have nothing to bring."""
+    """The rows of a group that have started; the others have no files."""
     present = set(store.list_folders(names.RUNS))
     return [one for one in session.ledger.rows_of(group.id) if one.id in present]
 
 
 def _bring(session: Session, row: RunRow, folder: Path, below: Path) -> Extracted:
-    """Everything but the code of one run, to the place `below` the folder."""
+    """Copy everything except the code of one run to the path `below` in the folder."""
     from gofer.ops.files.node_copies import bring_copies
 
     store, home = session.runs_in(row.store), folder / below
@@ -121,13 +122,15 @@ def _bring(session: Session, row: RunRow, folder: Path, below: Path) -> Extracte
 
 
 def _restore(store: Store, row: RunRow, snapshot: str, folder: Path) -> int:
-    """How many files the code has. It appears whole or not at all, so one that is there is not touched."""
+    """Restore the code; its number of files. The folder appears complete or not at all, so an existing one is
+    complete.
+    """
     from gofer.snapshot import restore
 
     if not folder.exists():
         times_key = names.times_key(row.group_id or row.id)
         has_times = store.head(times_key) is not None
         restore(store, snapshot, folder, times_key=times_key if has_times else None)
-        # Beside the code lies a mark for nodes that share a copy; here it would only puzzle people.
+        # `restore` leaves a mark for nodes that share a copy. In an extracted folder nobody needs it.
         folder.with_name(f"{folder.name}.snapshot").unlink(missing_ok=True)
     return sum(len(files) for _, _, files in os.walk(folder))

@@ -1,6 +1,6 @@
-"""Working copies that stayed on a node because they hold more than may be kept: fetching what is new in them.
+"""Fetch new files from working copies that stayed on a node because their files exceed the limit.
 
-A copy holds the code too. The node's list of files says which files of the copy are new or changed.
+A working copy also holds the code. The node's list of files says which files are new or changed.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _REMOVED = "it was removed, by hand or by `gofer prune`, which does so after 14 
 
 
 def bring_copies(session: Session, row: RunRow, destination: Path) -> FetchedFiles:
-    """Bring what is new in the copies of a run to its `files/`.
+    """Copy new files of a run's working copies to the folder `destination`, which holds its `files/`.
 
-    A copy that cannot be reached from here, or was removed, is among the failed, with its path.
+    A working copy that cannot be reached or was removed is listed under `failed`, with its path.
     """
     total = FetchedFiles()
     for copy in copies_of(session.runs_in(row.store), row):
@@ -66,10 +66,10 @@ def _unreached(copy: NodeCopy, why: str) -> FetchedFiles:
 
 
 def _host(session: Session, row: RunRow, node: int) -> str:
-    """The machine that has the copy of a node, as `ssh` knows it; empty where it is this one.
+    """The ssh name of the machine that has the working copy of a node; empty for this machine.
 
-    Each node of a target over SSH is a machine of its own. The copies of a Slurm site are in its shared
-    folder, which its login node sees.
+    Each node of a target over SSH is a machine of its own. A Slurm site has the copies in its shared folder,
+    which the login node sees.
     """
     from gofer.backends import registry
     from gofer.ops.runs.view import Records

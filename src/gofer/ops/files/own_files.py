@@ -1,7 +1,8 @@
-"""Files that gofer writes into a folder of the person's, which other users may be able to write, too.
+"""Safely write files into a person's folder that other users may be able to write too.
 
-In a folder such as /tmp another user can put a link where gofer is about to write, and so have a file of the
-person's overwritten. Folders behind links of other users are refused; a file is never opened through a link.
+In a folder such as /tmp, another user can place a link where gofer is about to write, and so make gofer
+overwrite a file of the person. These functions refuse folders behind links of other users, and never open a
+file through a link.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def make_parent(path: Path, folder: Path) -> None:
     """Make the folders from `folder` down to the file; StoreError for a link that belongs to another user,
     and for a folder of another user in one that everybody can write: its owner could replace what is in it.
 
-    The two folders above are looked at as well: logs go to `assets/<id>/attempts`.
+    The two folders above `folder` are checked as well, since logs go to `assets/<id>/attempts`.
     """
     inner = [one for one in path.parents if one == folder or folder in one.parents]
     for one in reversed([*inner, *list(folder.parents)[:2]]):
@@ -37,8 +38,8 @@ def make_parent(path: Path, folder: Path) -> None:
 
 
 def open_to_extend(path: Path) -> BinaryIO:
-    """The file, made when absent, to be read and added to. A link, a pipe or a file with a second name is
-    removed first, so that nothing but the file of this name is written.
+    """Open a file for reading and appending; it is created if absent. A link, a pipe or a file with hard
+    links is removed first, so that no other file can be changed.
     """
     try:
         descriptor = os.open(path, _OPEN, 0o666)

@@ -1,7 +1,7 @@
-"""The files that a run left, brought to a folder as they were: modes, times, links, empty folders, holes.
+"""Copy the files of a run to a folder with their modes, times, links, empty folders and holes.
 
-A store that is a folder has all of that. Of an object store, the lists that the nodes wrote (`files.jsonl`)
-say it. No link is followed, neither in the store nor in the folder that is written to.
+A store that is a folder has all of these. For an object store they are in the lists that the nodes wrote
+(`files.jsonl`). Links are never followed, neither in the store nor in the destination.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gofer.storage.base import OnDisk
 if TYPE_CHECKING:
     from gofer.storage.base import ObjectInfo, Store
 
-# A file that may be executed as another user is not made from what a store says.
+# The set-user-id and set-group-id bits are never copied from a store.
 _MODE = 0o1777
 _SECOND_NS = 1_000_000_000
 _SETTLED_S = 2.0
@@ -42,7 +42,7 @@ _KINDS = {
 
 
 class FetchedFiles(NamedTuple):
-    """How many files and links the folder holds, what failed, and what no copy can be made of.
+    """How many files and links the folder holds, which failed, and which cannot be copied.
 
     Each of `failed` and `left_out` is a path and the reason.
     """
@@ -52,7 +52,7 @@ class FetchedFiles(NamedTuple):
     left_out: tuple[tuple[str, str], ...] = ()
 
     def moved(self, below: str) -> FetchedFiles:
-        """The same with all paths below a folder."""
+        """The same result with all paths below a folder."""
         return FetchedFiles(
             self.files,
             tuple((os.path.normpath(os.path.join(below, path)), why) for path, why in self.failed),
@@ -60,17 +60,17 @@ class FetchedFiles(NamedTuple):
         )
 
     def plus(self, other: FetchedFiles) -> FetchedFiles:
-        """Both together."""
+        """The sum of both."""
         return FetchedFiles(
             self.files + other.files, self.failed + other.failed, self.left_out + other.left_out
         )
 
 
 def bring(store: Store, run_id: str, place: str, destination: Path) -> FetchedFiles:
-    """Bring `outputs` or `files` of a run to a folder, which is made when there is something to bring.
+    """Copy `outputs` or `files` of a run to a folder, which is created if there is something to copy. Blocks.
 
-    What is there already with the same size and time is not read again; other files there are left alone.
-    Each file is written whole or not at all. What cannot be read or written is named, and the rest comes.
+    Files that already have the same size and time are not read again; other files there stay. Each file is
+    written completely or not at all. Files that cannot be read or written are named, and the rest is copied.
     UsageError when `destination` is a link or a file.
     """
     key = f"{names.run_key(run_id)}/{place}"
@@ -85,13 +85,13 @@ def bring(store: Store, run_id: str, place: str, destination: Path) -> FetchedFi
 
 
 def bring_listed(store: Store, listed: Iterable[KeptFile], destination: Path) -> FetchedFiles:
-    """As `bring`, those files of a folder, which is a store, that a list names."""
+    """Like `bring`, but only the files in a list, from a store that is the folder itself."""
     found = {one.path: one for one in listed}
     return _Objects(store, "", destination, found.__contains__).bring(found)
 
 
 def bring_folder(source: str, destination: Path, listed: Iterable[KeptFile] | None = None) -> FetchedFiles:
-    """As `bring`, from a folder of this machine: those that a list names, or all."""
+    """Like `bring`, from a folder of this machine: the files in a list, or all."""
     if not os.path.isdir(source) or os.path.islink(source):
         return FetchedFiles()
     if listed is None:
@@ -104,14 +104,14 @@ def bring_folder(source: str, destination: Path, listed: Iterable[KeptFile] | No
 
 
 def list_of(store: Store, run_id: str, attempt: int, node: int) -> list[KeptFile]:
-    """What one node wrote of the files that it left; empty where it wrote nothing."""
+    """The list of files that one node wrote; empty when there is none."""
     key = f"{names.node_key(run_id, attempt, node)}/{names.FILE_LIST}"
     (data,) = run_folder.read_many(store, [key])
     return [] if data is None else list(records.decode_list(data))
 
 
 def lists_of(store: Store, run_id: str) -> list[KeptFile]:
-    """What the nodes wrote of the run's files: of each node the list of its last attempt that left one."""
+    """The lists of files of a run: for each node the newest list."""
     latest: dict[int, str] = {}
     for attempt in run_folder.attempt_numbers(store, run_id):
         for node in run_folder.node_numbers(store, run_id, attempt):
@@ -127,7 +127,7 @@ def _listed(store: Store, run_id: str, place: str) -> dict[str, KeptFile]:
 
 
 class _Writer:
-    """Writes below one folder, through no link, and remembers what failed."""
+    """Writes files below one folder, never through a link, and records what failed."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -144,7 +144,7 @@ class _Writer:
         self.failed.append((path, words))
 
     def make_folder(self, path: str) -> str:
-        """The folder at this path, with those above it; what is no folder there makes way."""
+        """Make the folder and those above it; its full path. Anything else at this path is removed."""
         whole = os.path.join(self.root, path) if path else self.root
         if path in self._made:
             return whole
@@ -168,7 +168,7 @@ class _Writer:
         return False
 
     def place(self, path: str, write: Callable[[str], None]) -> None:
-        """Have `write` make a file or link under a name of its own, and give it this path then."""
+        """Call `write` with a temporary name, then rename the result to this path."""
         above, _, name = path.rpartition("/")
         folder = self.make_folder(above)
         part = os.path.join(folder, f".{name[:60]}.{secrets.token_hex(4)}.part")
@@ -189,7 +189,7 @@ class _Writer:
 
 
 class _Tree:
-    """The files below one folder of this machine."""
+    """Copies the files below one folder of this machine."""
 
     def __init__(self, source: str, destination: str, wanted: Callable[[str], bool]) -> None:
         self._source = source
@@ -233,7 +233,7 @@ class _Tree:
             self._writer.fail(path, error)
 
     def _finish_folder(self, path: str, status: os.stat_result) -> None:
-        """Its mode and time, once nothing more is written to it."""
+        """Set the mode and time of a folder, after everything in it was written."""
         try:
             whole = self._writer.make_folder(path)
             os.chmod(whole, stat.S_IMODE(status.st_mode) & _MODE)
@@ -250,7 +250,7 @@ def _copy(source: str, part: str) -> None:
 
 
 class _Objects:
-    """The objects below one key of a store, with what the nodes' lists say of them."""
+    """Copies the objects below one key of a store, with the facts in the nodes' lists."""
 
     def __init__(
         self, store: Store, prefix: str, destination: Path, wanted: Callable[[str], bool] | None = None
@@ -268,7 +268,7 @@ class _Objects:
             done = pool.map(lambda one: self._object(one[0], one[1], listed), self._ready(objects))
             self._writer.files += sum(done)
         there = {path for path, _ in objects}
-        for one in listed.values():  # links last, so that nothing is written through one
+        for one in listed.values():  # links last, so that nothing is written through a link
             if one.path not in there and one.kind in (records.LINK, records.FOLDER):
                 self._listed(one)
         return self._writer.result()
@@ -285,7 +285,7 @@ class _Objects:
             yield path, info
 
     def _ready(self, objects: Iterable[tuple[str, ObjectInfo]]) -> Iterator[tuple[str, ObjectInfo]]:
-        """Those whose folder could be made, which one thread does."""
+        """The objects whose folder could be made. One thread makes all folders."""
         for path, info in objects:
             try:
                 self._writer.make_folder(os.path.dirname(path))
@@ -295,7 +295,7 @@ class _Objects:
             yield path, info
 
     def _object(self, path: str, info: ObjectInfo, listed: dict[str, KeptFile]) -> bool:
-        """Whether the file is there now. Any thread."""
+        """Copy one object; whether the file exists now. Any thread."""
         record = listed.get(path)
         known = record if record is not None and record.size == info.size else None
         at = known.mtime_ns if known else remote.mtime_ns(info) or _time_of(info)
@@ -333,7 +333,9 @@ class _Objects:
 
 
 def _time_of(info: ObjectInfo) -> int:
-    """The object's own time; of a young one a little later, since it may change again and keep its time."""
+    """The time of the object as a file time. For a very recent object, a slightly later time: the object may
+    change again within the same second, and then the copy must not look up to date.
+    """
     unsettled = time.time() - info.modified < _SETTLED_S
     return int(info.modified * _SECOND_NS) + (_UNSETTLED_NS if unsettled else 0)
 

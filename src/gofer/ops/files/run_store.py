@@ -1,6 +1,6 @@
-"""The files that a run left as one store to read: `outputs/` and `files/` of its folder, under plain names.
+"""A read-only store with the files that a run left: `outputs/` and `files/` of its folder, merged.
 
-A name that both have is that of `outputs/`. Links that lead out of the run's folder are not there.
+If both have a name, the file of `outputs/` is used. Links that lead out of the run's folder are not shown.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _FULL_ID = re.compile(r"r\d{6}-\d{6}-[0-9a-z]+(-\d+)?")
 
 
 class RunView:
-    """Reads the files of one run. Blocks; any thread may use it. The verbs that write raise StoreError.
+    """Reads the files of one run. Blocks; any thread may use it. Methods that write raise StoreError.
 
-    What a name below `shown` means that is in both places is said, once.
+    If a name below `shown` is in both places, the person is told once which file is used.
     """
 
     def __init__(self, store: Store, row: RunRow, say: Callable[[str], None], shown: str = "") -> None:
@@ -71,7 +71,7 @@ class RunView:
         return iter(sorted(found))
 
     def list_level(self, prefix: str = "") -> Iterator[ObjectInfo | str]:
-        """What lies directly in the folder `prefix`: files, and the names of folders; not in order."""
+        """The files and the names of folders directly in the folder `prefix`, in no particular order."""
         from gofer.transfer.packs.list import level
 
         check_prefix(prefix)
@@ -89,7 +89,7 @@ class RunView:
                     yield found if isinstance(found, str) else found._replace(key=name)
 
     def say_if_both(self, key: str) -> None:
-        """Say so when `outputs/` and `files/` both have a file of this name."""
+        """Tell the person if `outputs/` and `files/` both have a file of this name."""
         if all(self._look(_join(place, key)) is not None for place in self._places):
             self._say_both(key)
 
@@ -116,7 +116,7 @@ class RunView:
                 yield found._replace(key=info.key[len(place) + 1 :])
 
     def _look(self, whole: str) -> ObjectInfo | None:
-        """The object; None when absent, and for what is outside of the run's folder by a link."""
+        """The object; None when it is absent, or outside the run's folder because of a link."""
         info = self._store.head(whole)
         if info is None or not isinstance(self._store, OnDisk):
             return info
@@ -133,7 +133,7 @@ class RunView:
         if not self._has_said and f"{key}/".startswith(f"{self._shown}/" if self._shown else ""):
             self._has_said = True
             self._say(
-                f"`{key}` is both an output and a file beside the code: the output is meant; "
+                f"`{key}` is both an output and a file beside the code, and the output is used; "
                 f"`gofer extract {self._name} DIR` brings both"
             )
 
@@ -145,11 +145,9 @@ class RunView:
 
 
 def view_of(session: Session, reference: str, key: str) -> tuple[RunView, RunRow] | None:
-    """The files of the run that a word names; None when it names none. UsageError for a group.
+    """The files of the run that a word names; None when it names no run. UsageError for a group.
 
-    `key` is what the person asked for of them.
-
-    Only a whole id is looked for in stores and services.
+    `key` is the path that the person wants. Only for a full id are stores and services searched.
     """
     row = _row_of(session, reference)
     if row is None or is_adopted(row):
@@ -173,7 +171,7 @@ def _row_of(session: Session, reference: str) -> RunRow | None:
 
 
 def names_run(session: Session, word: str) -> bool:
-    """Whether a word that means something else is a run's whole short id too; asks the ledger alone."""
+    """Whether a word is also the complete short id of a run. Reads only the ledger."""
     try:
         row = session.ledger.resolve(word)
     except (UnknownName, UsageError):

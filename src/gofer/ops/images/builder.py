@@ -1,4 +1,4 @@
-"""The program that builds images, docker or podman: the few of its commands that gofer uses."""
+"""The few commands of docker or podman that gofer uses to build images."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from gofer.transport.attached import attend
 
 _PROGRAMS = ("docker", "podman")
 _ASK_S = 30.0
-# Images of tens of gigabytes are usual, and a build installs software.
+# Images commonly have tens of gigabytes, and a build installs software.
 _BUILD_S = 4 * 3600.0
 
 
 class Builder:
-    """One program that works. Its commands block; what it prints goes to stderr as it comes."""
+    """A builder program that works on this machine. Methods block; the program's output goes to stderr."""
 
     def __init__(self, program: str, environ: Mapping[str, str]) -> None:
         self.program = program
         self._environ = dict(environ)
 
     def sign_in(self, server: str | None, username: str, password: str) -> None:
-        """Keep the login for later commands; the password goes by stdin, and is on no command line."""
+        """Sign in to a registry for later commands. The password goes through stdin, never on a command
+        line.
+        """
         words = ["login", "--username", username, "--password-stdin", *([server] if server else [])]
         if self._attend(words, told=password) != 0:
             raise CredentialError(
@@ -34,14 +36,16 @@ class Builder:
             )
 
     def build(self, folder: str, name: str) -> None:
-        """Make the image out of the folder's Dockerfile."""
+        """Build the image from the folder's Dockerfile."""
         self._must(build_words(folder, name))
 
     def push(self, name: str) -> None:
         self._must(push_words(name))
 
     def label(self, name: str, label: str, *, fetch: bool) -> str | None:
-        """The label's value of an image that is here, or with `fetch` in its registry; None without one."""
+        """The value of a label of a local image, or with `fetch` of the image in its registry; None when
+        there is none.
+        """
         form = f'{{{{index .Config.Labels "{label}"}}}}'
         words = [self.program, "image", "inspect", "--format", form, name]
         found = process.run(words, timeout_s=_ASK_S, env=self._environ)
@@ -56,7 +60,7 @@ class Builder:
         if status != 0:
             raise GoferError(
                 f"`{quote_command([self.program, *words])}` ended with status {status}",
-                hint="its words are above; `gofer image wrap` goes on where it stopped",
+                hint="see its output above; `gofer image wrap` continues where it stopped",
             )
 
     def _attend(self, words: Sequence[str], told: str | None = None) -> int:
@@ -77,7 +81,7 @@ def push_words(name: str) -> list[str]:
 
 
 def find_builder(environ: Mapping[str, str]) -> tuple[Builder | None, str]:
-    """The first that works, or None and why there is none. A docker whose daemon is away does not work."""
+    """The first program that works, or None and the reason. docker without a running daemon does not work."""
     problems = []
     for name in _PROGRAMS:
         if shutil.which(name, path=environ.get("PATH", os.defpath)) is None:
@@ -91,4 +95,4 @@ def find_builder(environ: Mapping[str, str]) -> tuple[Builder | None, str]:
 
 def _last_line(text: bytes) -> str:
     lines = text.decode(errors="replace").strip().splitlines()
-    return lines[-1].strip() if lines else "it says nothing"
+    return lines[-1].strip() if lines else "it printed nothing"

@@ -1,8 +1,8 @@
 """The Dockerfile that wraps an image for Singularity: pure text from plain facts.
 
-Singularity runs an image only when its own parts are installed in it and its own tests have passed. Both come
-from images that the service publishes; installing them may replace Python packages, so steps of the person's
-own come last.
+Singularity runs an image only if its own software is installed in it and its own tests have passed. Both come
+from images that the service publishes. The installation may replace Python packages, so the person's own
+steps come last.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _INSTRUCTION = re.compile(
     r"|USER|VOLUME|WORKDIR)\s+(.*)",
     re.DOTALL,
 )
-# What may change its meaning between the `&&` of a chain, or at the head of a RUN.
+# Text that may change its meaning between the `&&` of a chain, or at the start of a RUN.
 _DELICATE = re.compile(r"[|;&#\n\r]|<<|\\\Z|\A(--|\[)")
-# Neither conda nor pip is in every image, and an old pip knows no cache.
+# Not every image has conda or pip, and an old pip has no `cache` command.
 _CLEANING = (
     "rm -rf /var/lib/apt/lists/*",
     "if command -v conda > /dev/null; then conda clean --yes --all; fi",
@@ -38,7 +38,7 @@ _CLEANING = (
 
 
 class Wrapping(NamedTuple):
-    """What one wrapped image is made of; two that are equal need to be built once."""
+    """Everything that a wrapped image is made of. Equal wrappings need only one build."""
 
     base: str
     steps: tuple[str, ...] = ()
@@ -48,18 +48,18 @@ class Wrapping(NamedTuple):
 
     @property
     def mark(self) -> str:
-        """Names this wrapping: a digest over all it is made of."""
+        """A digest that identifies this wrapping."""
         return hashlib.sha256(json.dumps(self).encode()).hexdigest()
 
 
 class _Shell(NamedTuple):
-    """A command that may stand in a chain of others."""
+    """A shell command that may be joined with others in one RUN."""
 
     text: str
 
 
 def dockerfile(wrapping: Wrapping) -> str:
-    """The whole file; ConfigError for a step that cannot be one, UsageError for a name that is none."""
+    """The whole Dockerfile. ConfigError for an invalid step, UsageError for an invalid image name."""
     for name in (wrapping.base, wrapping.installer, wrapping.validator):
         if not re.fullmatch(r"[A-Za-z0-9]\S*", name):
             raise UsageError(f"{name!r} is not the name of an image")
@@ -83,7 +83,9 @@ def dockerfile(wrapping: Wrapping) -> str:
 
 
 def _body(steps: Sequence[str]) -> Iterator[str]:
-    """Commands beside each other share one RUN, so that what one leaves and another removes costs nothing."""
+    """The lines of the steps. Adjacent commands share one RUN, so that files that one command leaves and a
+    later one removes take no space in the image.
+    """
     first = (
         f"{_HOME}/installations/singularity/installer.sh",
         f"{_HOME}/validations/validator.sh",
@@ -105,11 +107,11 @@ def _run(chain: Sequence[str]) -> str:
 
 
 def _step(text: str) -> _Shell | str:
-    """A step as a command of a chain, or as instructions that stand alone."""
+    """A step as a shell command that can be joined with others, or as a separate instruction."""
     found = _INSTRUCTION.fullmatch(text.strip())
     if found and found[1] == "FROM":
         raise ConfigError(
-            f"the step `{text.strip()}` would begin another image", hint="`image:` says what is wrapped"
+            f"the step `{text.strip()}` would start another image", hint="`image:` says what is wrapped"
         )
     if found and (found[1] != "RUN" or _DELICATE.search(found[2].strip())):
         return text.strip()
@@ -117,13 +119,13 @@ def _step(text: str) -> _Shell | str:
     if not command:
         raise ConfigError("a step of `post_sing_steps` is empty", hint="take it out")
     if _DELICATE.search(command):
-        # The form that is given to the shell as it is: nothing round it can change what it means.
+        # In this form Docker passes the command to the shell unchanged.
         return f"RUN {json.dumps(['/bin/sh', '-ec', command])}"
     return _Shell(command)
 
 
 def wrapped_name(image: str, mark: str) -> str:
-    """The name that a wrapped image gets unless told: the image's own, with the mark behind its tag."""
+    """The default name of a wrapped image: the name of the image, with the mark added to its tag."""
     head, slash, last = image.rpartition("/")
     name, _, tag = last.partition(":")
     return f"{head}{slash}{name}:{(tag or 'latest')[:100]}-sing-{mark[:12]}"

@@ -1,4 +1,4 @@
-"""Which images were wrapped, by whom they will be used again: one JSON file in the user's data folder."""
+"""Records of the images that this user has wrapped: one JSON file in the user's data folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Wrapped(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImageRecords:
-    """The records by mark. A missing or damaged file has none: an image is then wrapped again."""
+    """The records by mark. A missing or damaged file counts as empty; an image is then wrapped again."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -37,11 +37,13 @@ class ImageRecords:
         return cls(paths.store_dir.parent / "images.json")
 
     def find(self, mark: str) -> Wrapped | None:
-        """None when that wrapping was never made here."""
+        """The record of a wrapping; None when this user never made it."""
         return self._load().get(mark)
 
     def keep(self, mark: str, wrapped: Wrapped) -> None:
-        """Replaces what was there, at once: a reader sees the old records or the new ones."""
+        """Add or replace a record. The file is replaced in one step, so a reader sees the old or the new
+        records.
+        """
         records = {**self._load(), mark: wrapped}
         data = msgspec.json.format(msgspec.json.encode(records), indent=1) + b"\n"
         try:

@@ -1,7 +1,7 @@
-"""Wrapping an image for Singularity: write its Dockerfile, build it, push it, and remember it.
+"""Wrap an image for Singularity: write the Dockerfile, build the image, push it, and record it.
 
-An image whose digest, steps and bases are the same as those of one that was wrapped before is not wrapped
-again: the records of this user say so, or the label of the wrapped image in its registry does.
+An image is not wrapped again if digest, steps and bases are the same as before. The records of this user, or
+the label of the wrapped image in its registry, tell this.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 class WrapRequest(NamedTuple):
-    """What the person asked for. `tag` is the whole name of the wrapped image; `is_built` says that the
-    person has built and pushed it, and gofer is to remember it alone.
+    """The request of a person. `tag` is the full name for the wrapped image. `is_built`: the person has built
+    and pushed the image, and gofer only records it.
     """
 
     name: str
@@ -46,7 +46,9 @@ class WrapRequest(NamedTuple):
 
 
 class ImageResult(NamedTuple):
-    """What became of it: `done` is built, pushed, known, kept or written; `next` are commands left to do."""
+    """The result. `done` is `built`, `pushed`, `known`, `kept` or `written`; `next` are commands for the
+    person to run.
+    """
 
     image: str
     base: str
@@ -59,23 +61,25 @@ class ImageResult(NamedTuple):
 
 
 def wrapping_of(found: Docker, request: WrapRequest | None = None) -> Wrapping:
-    """What the image would be wrapped with."""
+    """The wrapping that the request describes."""
     asked = request or WrapRequest(found.name)
     return Wrapping(found.pinned, found.post_sing_steps, asked.accelerator, asked.installer, asked.validator)
 
 
 def wrapped_of(session: Session, found: Docker) -> Wrapped | None:
-    """The record of its newest wrapping; None when it was never wrapped as it is written now."""
+    """The record of the image's newest wrapping; None when it was never wrapped with these settings."""
     return ImageRecords.of(session.paths).find(name_mark(found))
 
 
 def name_mark(found: Docker) -> str:
-    """Under which the newest wrapping of an image and its steps is kept too, whatever its bases were."""
+    """The mark under which the newest wrapping of an image with these steps is also recorded, whatever its
+    bases are.
+    """
     return Wrapping(found.pinned, found.post_sing_steps, "", "", "").mark
 
 
 def wrap(session: Session, request: WrapRequest) -> ImageResult:
-    """Do what is left to do. Idempotent: what was done before is told and not done again."""
+    """Do what is left to do. Blocks. Idempotent: what was done before is reported and not repeated."""
     found = docker(session.settings, request.name)
     wrapping = wrapping_of(found, request)
     text = dockerfile(wrapping)
@@ -94,7 +98,7 @@ def wrap(session: Session, request: WrapRequest) -> ImageResult:
 
 
 class _Work:
-    """One image on its way."""
+    """The work on one image."""
 
     def __init__(self, session: Session, found: Docker, wrapping: Wrapping, image: str, path: str) -> None:
         self._session = session
@@ -126,7 +130,7 @@ class _Work:
         return self.keep("pushed", is_pushed=True)
 
     def keep(self, done: str, *, is_pushed: bool) -> ImageResult:
-        """Remember it, under its own mark and as the newest of its record."""
+        """Record the image under its own mark and as the newest wrapping."""
         records = ImageRecords.of(self._session.paths)
         wrapped = Wrapped(
             image=self._image, base=self._wrapping.base, is_pushed=is_pushed, made_at=time.time()
@@ -137,14 +141,14 @@ class _Work:
 
     def told(self, done: str, is_pushed: bool, why: str = "", then: tuple[str, ...] = ()) -> ImageResult:
         if self._docker.sha256 is None and done in ("built", "pushed"):
-            why = "it has no `sha256:`, so the next `gofer image wrap` does it again"
+            why = "it has no `sha256:`, so the next `gofer image wrap` wraps it again"
         mark = self._wrapping.mark
         return ImageResult(self._image, self._wrapping.base, mark, done, self._path, is_pushed, why, then)
 
     def _sign_in(self, builder: Builder) -> None:
         found = self._docker
         if found.password is None:
-            return  # whatever login the program keeps
+            return  # use the login that the program has stored
         if not found.username:
             raise CredentialError(
                 f"the image `{found.name}` has a `password` and no `username`",
@@ -168,7 +172,7 @@ def _write(folder: Path, text: str) -> Path:
     there = path.read_text(errors="replace") if path.exists() else ""
     if there and not there.startswith(HEAD):
         raise UsageError(
-            f"`{path}` is not a file of gofer's, and is left alone", hint="name another folder with `--out`"
+            f"`{path}` was not written by gofer, and is not replaced", hint="name another folder with `--out`"
         )
     if there != text:
         path.write_text(text)
@@ -176,12 +180,12 @@ def _write(folder: Path, text: str) -> Path:
 
 
 def image_rows(session: Session) -> list[dict[str, object]]:
-    """Every image, and what is known of its wrapping. Looks no secret up."""
+    """Every image with its wrapping. Does not look up any secret."""
     return [image_facts(session, name) for name in docker_names(session.settings)]
 
 
 def image_facts(session: Session, name: str) -> dict[str, object]:
-    """One image in full; the password is told by its reference alone."""
+    """All facts about one image. The password appears only as its reference."""
     found = docker(session.settings, name)
     kept = wrapped_of(session, found)
     return {

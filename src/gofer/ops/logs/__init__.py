@@ -1,1 +1,1 @@
-"""The logs of a run: which there are, their end, the whole, as they grow."""
+"""Read the logs of a run: list them, show their end, read them completely, follow them."""

@@ -1,7 +1,7 @@
-"""A store in which logs that went up in parts look like the files they are parts of.
+"""A view of a store that shows logs in parts as complete files.
 
-While a run writes, its log is in an object store as parts (see gofer.node.uploader.run_folder), which overlap
-for a moment when small ones are replaced by a larger one. Readers of run folders need not know.
+While a run writes, an object store holds its log in parts (see gofer.node.uploader.run_folder). The parts
+overlap briefly when small ones are replaced by a larger one. Readers of run folders need not know about this.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Parts are replaced while they are read now and then, hardly twice in a row.
+# Parts may be replaced while they are read, but rarely twice in a row.
 _TRIES = 4
 
 
@@ -32,7 +32,7 @@ class _Part(NamedTuple):
 
 
 class JoinedStore:
-    """The reading verbs join parts; the writing ones are the store's own."""
+    """Methods that read join the parts; methods that write are those of the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -56,12 +56,12 @@ class JoinedStore:
         found = self._store.head(key)
         if found is None and names.grows(key):
             parts = self._parts(key)
-            # The whole may have taken the place of its parts since.
+            # The complete file may have replaced its parts in the meantime.
             found = _whole(key, parts) if parts else self._store.head(key)
         return found
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        """In key order but for parts, which stand where the first of them does."""
+        """All objects in key order. A file in parts appears at the position of its first part."""
         yield from _joined(self._store.list(prefix))
 
     def list_folders(self, prefix: str = "") -> Iterator[str]:
@@ -77,7 +77,7 @@ class JoinedStore:
         self._store.copy(source, destination)
 
     def _whole_or_parts(self, key: str, whole: Callable[[], T], joined: Callable[[Sequence[_Part]], T]) -> T:
-        """KeyNotFound when there is neither."""
+        """Read the complete file or its parts; KeyNotFound when there is neither."""
         if not names.grows(key):
             return whole()
         for _ in range(_TRIES - 1):
@@ -112,7 +112,7 @@ def _part(info: ObjectInfo) -> _Part | None:
 
 
 def _cover(parts: Iterable[_Part]) -> Sequence[_Part]:
-    """In order, up to the first gap, without those that a larger one covers."""
+    """The parts in order, up to the first gap, without parts that a larger one covers."""
     kept: list[_Part] = []
     for part in sorted(parts, key=lambda one: one.start):
         end = kept[-1].end if kept else 0
@@ -128,7 +128,7 @@ def _whole(key: str, parts: Sequence[_Part]) -> ObjectInfo:
 
 
 def _joined(listing: Iterable[ObjectInfo]) -> Iterator[ObjectInfo]:
-    """One entry for each key: the whole where there is one, else what its parts amount to."""
+    """One entry for each key: the complete file if it exists, else the sum of its parts."""
     wholes: set[str] = set()
     owner, parts = "", list[_Part]()
     for info in listing:

@@ -1,6 +1,6 @@
-"""The bytes of one log: from its end backwards, from an offset forwards, while it grows.
+"""Read the bytes of one log: backwards from its end, or forwards from an offset.
 
-Speaks only the Store contract. A log is bytes: nothing here decodes them, and lines end with a newline.
+Uses only the Store contract. Nothing here decodes the bytes; lines end with a newline.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 20
 _FIRST_STEP = 1 << 14
-# A line may be a progress bar of many megabytes: a tail shows at most this, or 1 KiB for each line asked for.
+# A progress bar can be one line of many megabytes. A tail has at most this size, or 1 KiB per requested line.
 TAIL_LIMIT = 1 << 20
 _PER_LINE = 1 << 10
 
 
 def read_tail(store: Store, key: str, lines: int) -> tuple[int, bytes]:
-    """(offset, bytes) of the last `lines` lines as the log stood when asked; (0, b"") when it is absent.
+    """(offset, bytes) of the last `lines` lines of the log as it is now; (0, b"") when it is absent.
 
-    Reads backwards and no more than it returns plus one step. A last line without its newline counts as one.
-    What is longer than the limit is cut at its front, in the middle of a line.
+    Reads backwards, and little more than it returns. A last line without a newline counts as a line. A tail
+    that is longer than the limit is cut at its front, even in the middle of a line.
     """
     info = store.head(key)
     if info is None or lines <= 0:
@@ -35,7 +35,7 @@ def read_tail(store: Store, key: str, lines: int) -> tuple[int, bytes]:
         length = min(step, start, limit - (info.size - start))
         piece = _get(store, key, start - length, length)
         if len(piece) < length:
-            break  # replaced by something shorter: what was read so far is the best there is
+            break  # the log was replaced by a shorter one; return what was read so far
         pieces.append(piece)
         start, step, newlines = start - length, min(step * 2, CHUNK), newlines + piece.count(b"\n")
         if newlines >= lines + pieces[0].endswith(b"\n"):
@@ -50,10 +50,10 @@ def read_before(store: Store, key: str, end: int, length: int) -> bytes:
 
 
 def read_forward(store: Store, key: str, start: int = 0) -> Iterator[bytes]:
-    """The bytes from `start` to the end as it is when reached, in chunks; nothing when absent."""
+    """The bytes from `start` to the end, in chunks; nothing when the log is absent."""
     while piece := _get(store, key, start, CHUNK):
         yield piece
-        if len(piece) < CHUNK:  # the end: one more request would only confirm it
+        if len(piece) < CHUNK:  # a short chunk is the last one, so save a request
             return
         start += CHUNK
 

@@ -1,7 +1,7 @@
-"""Which log of a run a person is shown: that of a rank, else the service's own.
+"""Choose the log of a run to show: that of a rank, else the one of the service.
 
-A rank has a log once its agent has started it. Jobs that gofer did not start never have one, and neither have
-runs whose image or node never came up; of those the service's log says why.
+A rank has a log once its agent has started it. Jobs that gofer did not start have none, nor have runs whose
+image or node did not start. For these, the log of the service says why.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Which(NamedTuple):
-    """The log that was asked for; None is the last attempt, and any node."""
+    """The requested log. None means the last attempt, or any node."""
 
     rank: int = 0
     node: int | None = None
@@ -30,15 +30,18 @@ class Which(NamedTuple):
 
     @property
     def may_be_the_services(self) -> bool:
-        """The service keeps logs by rank at the most."""
+        """Whether the log of the service can be shown instead: it distinguishes ranks, but not nodes and
+        attempts.
+        """
         return self.node is None and self.attempt is None
 
 
 def tail(session: Session, row: RunRow, which: Which, *, lines: int, native: Sequence[Path] = ()) -> bytes:
-    """The last lines, each at its last state; b"" when nothing was logged. UnknownName for a rank that has no
-    log.
+    """The last lines, as a terminal would show them; b"" when nothing was logged. UnknownName for a rank
+    without a log.
 
-    `native` are copies of the service's logs that were brought just now: it is not asked for rank 0's again.
+    `native` are copies of the service's logs that were just fetched, so that the log of rank 0 is not fetched
+    again.
     """
     end = b"" if is_adopted(row) else logs.tail(session, row, lines=lines, **which._asdict())
     if end or not which.may_be_the_services:
@@ -53,7 +56,7 @@ def _tail(session: Session, row: RunRow, lines: int, rank: int = 0) -> bytes:
 
 
 def read(session: Session, row: RunRow, which: Which) -> Iterator[bytes]:
-    """The whole log in chunks, as it is now."""
+    """The whole log as it is now, in chunks."""
     empty = True
     for piece in iter(()) if is_adopted(row) else logs.read(session, row, **which._asdict()):
         empty = False
@@ -70,9 +73,9 @@ def follow(
     lines: int | None,
     show_setup: Callable[[bytes], None] | None = None,
 ) -> Iterator[bytes]:
-    """The last lines (None: all), then what comes, until the run is over. Blocks.
+    """The last lines (None: all), then new output, until the run is over. Blocks.
 
-    A run of gofer's that ends without a log of its own ends with the service's. For `show_setup` see
+    For a run without a log of its own, the service's log is shown at the end. `show_setup` is as in
     `gofer.ops.logs.logs.follow`.
     """
     if is_adopted(row):
@@ -95,7 +98,7 @@ def follow(
 
 
 class Fetched(NamedTuple):
-    """Copies of logs: those of the ranks, and those that the service keeps, the one to show at the front."""
+    """Copies of logs: those of the ranks, and those of the service, the one to show first."""
 
     own: list[Path]
     native: list[Path]
@@ -106,25 +109,29 @@ class Fetched(NamedTuple):
 
 
 def fetch(session: Session, row: RunRow, folder: Path) -> Fetched:
-    """Bring all logs to `folder`, reading only what is new there. A service that does not answer is named."""
+    """Copy all logs to `folder`, reading only what is new. Warns about a service that does not answer."""
     own = [] if is_adopted(row) else logs.fetch(session, row, folder)
     try:
         return Fetched(own, service_logs.fetch(session, row, folder, remember=True))
     except (BackendError, CredentialError) as error:
         if is_adopted(row):
             raise
-        session.say(f"warning: the service's own logs were not brought: {error.message}")
+        session.say(f"warning: the service's own logs were not fetched: {error.message}")
         return Fetched(own, [])
 
 
 def service_tail(session: Session, row: RunRow, lines: int) -> tuple[str, ...]:
-    """The end of the service's log of a run, as text; nothing where there is none, or no answer."""
+    """The end of the service's log of a run, as text; empty when there is none or the service does not
+    answer.
+    """
     data = b"".join(_asked(session, row, lambda: iter([_tail(session, row, lines)])))
     return tuple(data.decode("utf-8", "replace").splitlines())
 
 
 def _asked(session: Session, row: RunRow, ask: Callable[[], Iterator[bytes]]) -> Iterator[bytes]:
-    """The service's answer. Of a run of gofer's it is only a help: its absence is said and no failure."""
+    """The log of the service, with secrets masked. For gofer's own runs it is only additional, so an error is
+    a warning.
+    """
     try:
         yield from mask_of(session, row).stream(ask())
     except (BackendError, CredentialError) as error:

@@ -1,6 +1,6 @@
 """Follow one log of a run while it grows and over its attempts, until the run is over.
 
-Speaks the Store contract and is told by its caller what to follow and whether the run is over.
+Uses the Store contract. The caller says what to follow and whether the run is over.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 SHORTEST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 1.0
 _GROWTH = 1.5
-# A store that is away for so long is not coming back by itself; a laptop may sleep, or change its network.
+# A laptop may sleep or change its network, so wait this long for a store that does not answer.
 PATIENCE_S = 600.0
 
 
 class Followed(NamedTuple):
-    """What to follow, and whom to ask.
+    """What to follow, and functions that answer questions about the run.
 
-    `locate(attempt, is_over)` gives the key of the log in that attempt, or None while there is none; with
-    `is_over`, nothing more will appear and it may settle for another log. `is_over(attempt)` says whether the
-    run is over, when that attempt is the one followed. With `attempt`, later attempts are not followed.
-    `setup` shows the set-up of an attempt as long as it has no log; None where nobody wants to see it.
+    `locate(attempt, is_over)` is the key of the log of an attempt, or None while there is none. With
+    `is_over`, no new log will appear, and it may return another one. `is_over(attempt)` is whether the run is
+    over when this attempt is followed. With `attempt`, later attempts are not followed. `setup` shows the
+    set-up of an attempt until the attempt has a log; None to hide it.
     """
 
     store: Store
@@ -43,8 +43,8 @@ class Followed(NamedTuple):
 
 
 class SetupView(NamedTuple):
-    """`locate` gives the key of an attempt's set-up log, None while there is none. `show` gets whole lines of
-    it, and whether they are the last.
+    """Shows set-up logs. `locate` is the key of an attempt's set-up log, None while there is none. `show`
+    gets whole lines and whether they are the last.
     """
 
     locate: Callable[[int], str | None]
@@ -52,10 +52,10 @@ class SetupView(NamedTuple):
 
 
 class Follower:
-    """An iterator over the bytes of a growing log: each byte once, in order, none left out.
+    """An iterator over the bytes of a growing log: each byte once, in order.
 
-    Facts that end the reading (the run is over, there is a newer attempt) are taken *before* a read, so all
-    that was written before them is read. Blocks between polls; stop iterating to stop following.
+    Whether the run is over or has a newer attempt is checked *before* each read, so everything that was
+    written before the end is read. Blocks between polls; stop iterating to stop following.
     """
 
     def __init__(self, followed: Followed, *, lines: int | None) -> None:
@@ -90,12 +90,12 @@ class Follower:
             time.sleep(pause)
 
     def _look(self) -> tuple[bool, int | None]:
-        """Whether nothing more will come, and the attempt to go to next."""
+        """Whether nothing more will be written, and the next attempt to follow."""
         followed = self._followed
         over = followed.is_over(self._attempt or 1)
         attempts = attempt_numbers(followed.store, followed.run_id)
         if self._attempt is None and attempts:
-            # A first look starts at the newest; one that waited from the start sees every attempt.
+            # With a number of lines, start at the newest attempt; without, show every attempt.
             self._attempt = attempts[-1] if self._lines is not None else attempts[0]
         later = [number for number in attempts if self._attempt is not None and number > self._attempt]
         if followed.attempt is not None:
@@ -103,7 +103,7 @@ class Follower:
         return over, min(later, default=None)
 
     def _read(self, last: bool) -> Iterator[bytes]:
-        """What is new; `last` when the attempt is known to be over."""
+        """New bytes. `last`: the attempt is known to be over."""
         if self._key is None and self._attempt is not None:
             self._show_setup(self._attempt, last)
             yield from self._open(self._attempt, last)
@@ -113,22 +113,24 @@ class Follower:
                 yield piece
 
     def _open(self, attempt: int, last: bool) -> Iterator[bytes]:
-        """Find the log; begin the first one at its last lines, those of later attempts at their start."""
+        """Find the log of an attempt. The first log starts at its last lines, logs of later attempts at their
+        beginning.
+        """
         key = self._followed.locate(attempt, last)
         data = b""
         if key is not None and self._lines is not None:
             start, data = read_tail(self._followed.store, key, self._lines)
             self._position, self._lines = start + len(data), None
         elif key is not None and key == self._setup_key:
-            self._position = self._setup_position  # the rest was shown
+            self._position = self._setup_position  # the bytes before this position were already shown
         if key not in (None, self._setup_key):
-            self._show_setup(attempt, True)  # its last lines came before the log that is now there
+            self._show_setup(attempt, True)  # show the rest of the set-up log before the log of the rank
         self._key = key
         if data:
             yield last_states(data)
 
     def _show_setup(self, attempt: int, last: bool) -> None:
-        """What is new in the set-up log, in whole lines."""
+        """Show new whole lines of the set-up log."""
         view = self._followed.setup
         if view is None:
             return

@@ -1,4 +1,4 @@
-"""The logs of a run: which there are, their last lines, the whole, as they grow, and copies of them here."""
+"""The logs of a run in the store: list, tail, read, follow and copy them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gofer.storage.base import Store
     from gofer.tracking.ledger import RunRow
 
-# Rows of a group whose logs `fetch` brings: the failed ones, and no more than a person reads.
+# For a group, `fetch` copies the logs of at most this many failed rows: a person reads no more.
 FETCHED_ROWS = 10
 _FETCHED = (names.EXIT, names.EVENTS)
 _SOONEST_ASK_S, _LATEST_ASK_S = 0.25, 30.0
@@ -37,12 +37,12 @@ class LogFile(NamedTuple):
 
 
 def log_files(session: Session, row: RunRow) -> list[LogFile]:
-    """The logs there are now, by attempt, node and rank, set-up first; none for a group."""
+    """The existing logs, sorted by attempt, node and rank, set-up first; none for a group."""
     return [] if row.kind == "group" else list_logs(session.runs_in(row.store), row.id)
 
 
 def list_logs(store: Store, run_id: str, attempt: int | None = None) -> list[LogFile]:
-    """The logs in one run's folder, or of one attempt in it, in order; not of a set-up that says nothing."""
+    """The logs in one run's folder, or of one attempt, in order. Empty set-up logs are left out."""
     prefix = names.attempts_key(run_id) + ("" if attempt is None else f"/{attempt}")
     found = []
     for info in store.list(prefix):
@@ -63,10 +63,10 @@ def choose(
     node: int | None = None,
     attempt: int | None = None,
 ) -> LogFile | None:
-    """The one log that was asked for; None while there are none; UnknownName when it is not among them.
+    """The requested log; None while there are none; UnknownName when it is not among `files`.
 
-    Without `attempt` the last one is meant. Rank 0 on another node than its own means that node's first rank.
-    An attempt that never started the command has only the log of its set-up, and that is given.
+    Without `attempt`, the last attempt is used. Rank 0 on another node means the first rank of that node. For
+    an attempt that never started the command, this is the log of its set-up.
     """
     if not files:
         return None
@@ -95,9 +95,9 @@ def tail(
     node: int | None = None,
     attempt: int | None = None,
 ) -> bytes:
-    """The last lines, read from the end; b"" when nothing was logged yet. See `choose` for which log.
+    """The last lines; b"" when nothing was logged yet. `choose` decides which log.
 
-    Secrets of the run are masked, here and in `read` and `follow`.
+    Secrets of the run are masked, as in `read` and `follow`.
     """
     log = _chosen(session, row, rank, node, attempt)
     if log is None:
@@ -110,7 +110,9 @@ def tail(
 def read(
     session: Session, row: RunRow, *, rank: int = 0, node: int | None = None, attempt: int | None = None
 ) -> Iterator[bytes]:
-    """The whole log in chunks, to its end as it is when reached. The errors come at the call, not later."""
+    """The whole log in chunks. Errors about the choice of the log are raised by the call, not by the
+    iterator.
+    """
     log = _chosen(session, row, rank, node, attempt)
     if log is None:
         return iter(())
@@ -127,11 +129,11 @@ def follow(
     lines: int | None = 10,
     show_setup: Callable[[bytes], None] | None = None,
 ) -> Iterator[bytes]:
-    """The last `lines` lines (None: all, from the first attempt), then what comes, until the run is over.
+    """The last `lines` lines (None: all, from the first attempt), then new output, until the run is over.
 
-    Blocks. Continues with new attempts and says so, unless one was asked for. Each byte comes once.
-    `show_setup` gets the log of a set-up while it runs; of a set-up that failed, the iterator then gives only
-    the rest.
+    Blocks. Continues with new attempts and says so, unless one attempt was requested. Each byte is returned
+    once. `show_setup` gets the log of the set-up while it runs; if the set-up fails, the iterator returns
+    only the rest of that log.
     """
     from gofer.ops.logs.log_follow import Followed, Follower, SetupView
 
@@ -156,9 +158,9 @@ def follow(
 
 
 def fetch(session: Session, row: RunRow, folder: Path) -> list[Path]:
-    """Bring logs, events and exit records to `folder`, reading only what is new there; the paths of the logs.
+    """Copy logs, events and exit records to `folder`, reading only what is new; the paths of the logs.
 
-    Of a group, the first failed rows are fetched, each to a folder named by its index.
+    For a group, the logs of the first failed rows are copied, each to a folder named after its index.
     """
     from gofer.ops.logs.mirror import mirror
 
@@ -172,7 +174,7 @@ def fetch(session: Session, row: RunRow, folder: Path) -> list[Path]:
 
 
 def is_record(key: str) -> bool:
-    """Whether an object of an attempt is worth a copy: logs, events and exit records, not heartbeats."""
+    """Whether an object of an attempt is copied: logs, events and exit records, but not heartbeats."""
     return key.endswith(".log") or key.rpartition("/")[2] in _FETCHED
 
 
@@ -192,7 +194,7 @@ def _refuse_group(row: RunRow) -> None:
 
 
 def _masked(mask: SecretMask, show: Callable[[bytes], None]) -> Callable[[bytes, bool], None]:
-    """Shows pieces of a log without the secrets in them."""
+    """A function that shows pieces of a log with secrets masked."""
     from gofer.core.secrets.mask import MaskedPieces
 
     pieces = MaskedPieces(mask)
@@ -206,10 +208,10 @@ def _masked(mask: SecretMask, show: Callable[[bytes], None]) -> Callable[[bytes,
 
 
 class _EndWatch:
-    """Whether a run is over, without asking its cluster at every look.
+    """Finds out whether a run is over, without asking its cluster each time.
 
-    The cluster is asked when the run's folder shows a sign (an exit record, a new line of ends), and else
-    ever more rarely. A cluster that cannot be reached says nothing about the end.
+    The cluster is asked when the run's folder changes (an exit record, a new line of ends), and otherwise at
+    growing intervals. A cluster that cannot be reached does not end the wait.
     """
 
     def __init__(self, session: Session, store: Store, row: RunRow) -> None:

@@ -1,7 +1,7 @@
-"""Copy objects of a store into a folder, only what is new. Speaks the Store contract.
+"""Copy new objects of a store into a folder. Uses the Store contract.
 
-Files that only grow (logs, events) are brought up to date by their new bytes; the others are replaced whole.
-A copy that is killed leaves the beginning of a growing file, or the old or the new of a whole one.
+Files that only grow (logs, events) get their new bytes appended; other files are replaced. A killed copy
+leaves the beginning of a growing file, or the old or new version of another file.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from gofer.ops.logs.log_bytes import CHUNK, read_forward
 if TYPE_CHECKING:
     from gofer.storage.base import ObjectInfo, Store
 
-# Read again and compared, so that a local file that is not the beginning of the remote one is noticed.
+# This many bytes are read again and compared, to notice a local file that is not the beginning of the remote
+# file.
 _OVERLAP = 256
-# Times pass through floats; some stores count whole seconds.
+# Times are converted through floats, and some stores have whole seconds only.
 _SAME_TIME_S = 1e-5
 _SETTLED_S = 2.0
 _UNSETTLED_S = 1e-3
 
 
 class MirrorResult(NamedTuple):
-    """The local files of a mirror in key order, and how many of their bytes were read this time."""
+    """The local files in key order, and how many bytes were read this time."""
 
     paths: list[Path]
     bytes_read: int
@@ -44,11 +45,11 @@ def mirror(
     *,
     grows: bool = True,
 ) -> MirrorResult:
-    """Bring `folder` up to date with the objects under `prefix` whose key, without it, is `wanted`.
+    """Update `folder` from the objects below `prefix` whose relative key is `wanted`. Blocks.
 
-    With `grows`, files that grow (by gofer.core.run_layout) are taken to have done so only at their end.
-    Local files the store does not have are left alone. Safe while the objects grow and while another process
-    mirrors into the same folder. KeyNotFound never: an object that went away meanwhile is passed over.
+    With `grows`, growing files (see gofer.core.run_layout) are assumed to change only at their end. Local
+    files that the store does not have stay. Safe while the objects grow and while another process copies into
+    the same folder. Objects that vanish in the meantime are skipped.
     """
     paths, bytes_read = [], 0
     for info in store.list(prefix):
@@ -66,7 +67,7 @@ def mirror(
 
 
 def _extend(store: Store, info: ObjectInfo, path: Path) -> int:
-    """Add what the file lacks, under a lock, so that two at once do not both add it."""
+    """Append the missing bytes. A lock keeps two processes from appending the same bytes."""
     import fcntl
 
     if path.is_file() and not path.is_symlink() and path.stat().st_size == info.size:
@@ -87,7 +88,7 @@ def _extend(store: Store, info: ObjectInfo, path: Path) -> int:
 
 
 def _replace(store: Store, info: ObjectInfo, path: Path) -> int:
-    """Replace the file unless size and time say that it is this very object."""
+    """Replace the file, unless size and time show that it is already this object."""
     if path.exists():
         held = path.stat()
         if held.st_size == info.size and abs(held.st_mtime - info.modified) < _SAME_TIME_S:
@@ -96,7 +97,8 @@ def _replace(store: Store, info: ObjectInfo, path: Path) -> int:
     try:
         with open(temporary, "xb", buffering=CHUNK) as file:
             size = _append(file.write, read_forward(store, info.key))
-        # An object this young may change again and keep its time: its copy gets one that does not match.
+        # A very recent object may change again within the same second. Its copy gets a time that does not
+        # match, so that it is fetched again.
         is_settled = time.time() - info.modified > _SETTLED_S
         mark = info.modified if is_settled else info.modified + _UNSETTLED_S
         os.utime(temporary, (mark, mark))

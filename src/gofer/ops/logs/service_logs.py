@@ -1,7 +1,7 @@
-"""The logs that a service itself keeps of a run: copies of them here, the end of one, one as it grows.
+"""Read the logs that a service keeps of a run: copy them, show the end of one, follow one.
 
-They are all there is of a job that gofer did not start, and of a run whose agent never came up. Speaks the
-`NativeLogs` contract: bytes are asked for by range, from where a copy ends.
+A job that gofer did not start, and a run whose agent did not start, have only these logs. Uses the
+`NativeLogs` contract: bytes are read by range, from the end of the copy on.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 SOONEST_S, LATEST_S = 2.0, 60.0
 _AT_ONCE = 16
-# A tail shows at most this: a line may be a progress bar of many megabytes.
+# A tail has at most this size, since a progress bar can be one line of many megabytes.
 _TAIL_LIMIT = 1 << 20
-# Beside the copies of a run that had ended when they were made: there will be no more.
+# This file marks copies as complete: they were made after the run had ended.
 _COMPLETE = ".complete"
 _NUMBER = re.compile(r"(\d+)\D*$")
 
 
 def service_of(session: Session, row: RunRow) -> NativeLogs | None:
-    """Whoever keeps logs of this run; None when nobody does, or a group is meant."""
+    """The backend that has service logs of this run; None when there is none, and for a group."""
     if row.kind == "group":
         return None
     try:
@@ -44,11 +44,11 @@ def service_of(session: Session, row: RunRow) -> NativeLogs | None:
 
 
 def fetch(session: Session, row: RunRow, folder: Path, *, remember: bool = False) -> list[Path]:
-    """Bring the service's logs to `folder`, under the names it has for them; the copies, the first one first.
+    """Copy the service's logs to `folder`, under the service's names; the paths, the log to show first.
 
-    Only what is new is read, all files at once. With `remember`, nobody is asked again about a run that had
-    ended when its logs were brought before. Empty where no service keeps logs. BackendError and OSError pass
-    through, with what came before kept.
+    Only new bytes are read, from all files in parallel. With `remember`, the service is not called again once
+    the logs of an ended run were copied. Empty when no service has logs. BackendError and OSError pass
+    through; what was copied stays.
     """
     service = service_of(session, row)
     if service is None:
@@ -71,12 +71,12 @@ def fetch(session: Session, row: RunRow, folder: Path, *, remember: bool = False
 
 
 def is_mark(path: Path) -> bool:
-    """Whether a file among copies is no copy, and says that they are complete."""
+    """Whether a file among the copies is the mark that says that they are complete."""
     return path.name == _COMPLETE
 
 
 def _remembered(row: RunRow, folder: Path) -> list[Path] | None:
-    """The copies, when they were brought after this very end of the run and are all still there."""
+    """The copies, if they were made after the run's present end and all still exist; else None."""
     held = read_json(str(folder / _COMPLETE)) if row.is_final else None
     if not isinstance(held, dict) or held.get("ended_at") != row.ended_at:
         return None
@@ -93,14 +93,14 @@ def _remember(row: RunRow, folder: Path, names: Sequence[str]) -> None:
 
 
 def tail(session: Session, row: RunRow, *, lines: int, rank: int = 0) -> bytes:
-    """The last lines of the log to show first, or of the one of that rank; b"" when there is none."""
+    """The last lines of the log to show first, or of a rank's log; b"" when there is none."""
     service = service_of(session, row)
     name = choose(service.native_logs(row.id), rank) if service else None
     return b"" if service is None or name is None else _end(service, row.id, name, lines)[1]
 
 
 def read(session: Session, row: RunRow, *, rank: int = 0) -> Iterator[bytes]:
-    """All of the log to show first, or of the one of that rank, in pieces, to its end when it is reached."""
+    """The whole log to show first, or a rank's log, in pieces."""
     service = service_of(session, row)
     name = choose(service.native_logs(row.id), rank) if service else None
     if service is not None and name is not None:
@@ -108,7 +108,7 @@ def read(session: Session, row: RunRow, *, rank: int = 0) -> Iterator[bytes]:
 
 
 def copied_tail(copy: Path, lines: int) -> bytes:
-    """The last lines of a copy here; b"" when it is gone."""
+    """The last lines of a local copy; b"" when it does not exist."""
     with suppress(OSError), open(copy, "rb") as file:
         file.seek(max(file.seek(0, 2) - _window(lines), 0))
         return last_lines(file.read(), lines)
@@ -116,7 +116,9 @@ def copied_tail(copy: Path, lines: int) -> bytes:
 
 
 def choose(names: Sequence[str], rank: int) -> str | None:
-    """The log to show first; for another rank than 0, the one beside it with that number. None without."""
+    """The log to show first; for another rank than 0, the log with the same name and that number. None when
+    there is none.
+    """
     first = next(iter(names), None)
     if first is None or rank == 0:
         return first
@@ -133,10 +135,10 @@ def follow(
     rank: int = 0,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[bytes]:
-    """The last `lines` lines (None: all), then what comes, each byte once, until the run is over. Blocks.
+    """The last `lines` lines (None: all), then new output, each byte once, until the run is over. Blocks.
 
-    The service is asked ever more rarely while nothing comes, and soon again after something did. One that
-    cannot be reached for a while is named once and asked again.
+    The service is called at growing intervals while nothing is new, and soon again after new output. A
+    service that cannot be reached is reported once, and called again.
     """
     watch = _Watch(session, row, rank, lines)
     wait_s = SOONEST_S
@@ -153,7 +155,7 @@ def follow(
 
 
 class _Watch:
-    """Asks the service, and says once when it cannot be reached. `answers` is whether it did last time."""
+    """Calls the service, and reports once when it cannot be reached. `answers`: the last call succeeded."""
 
     def __init__(self, session: Session, row: RunRow, rank: int, lines: int | None) -> None:
         self._session, self._row, self._rank = session, row, rank
@@ -168,7 +170,7 @@ class _Watch:
         return self._row.is_final
 
     def news(self) -> Iterator[bytes]:
-        """What came since, in pieces that follow each other; nothing while there is no log, or no answer."""
+        """New output in pieces; nothing while there is no log or the service does not answer."""
         found: list[tuple[NativeLogs, str]] = []
         self.answers = self._try(lambda: found.extend(self._log()))
         for service, name in found:
@@ -208,7 +210,7 @@ class _Watch:
 
 
 def _pieces(service: NativeLogs, run_id: str, name: str, start: int) -> Iterator[bytes]:
-    """To its end as it is when it is reached."""
+    """The bytes of a log from `start` to its end."""
     while True:
         piece = service.read_native(run_id, name, start)
         start += len(piece)
@@ -219,7 +221,7 @@ def _pieces(service: NativeLogs, run_id: str, name: str, start: int) -> Iterator
 
 
 def _end(service: NativeLogs, run_id: str, name: str, lines: int) -> tuple[int, bytes]:
-    """Where the log ends now, and its last lines; no more is read than such lines may be long."""
+    """The present size of the log, and its last lines. Reads only the end of the log."""
     start = max((service.native_size(run_id, name) or 0) - _window(lines), 0)
     data = b"".join(_pieces(service, run_id, name, start))
     return start + len(data), last_lines(data, lines)
@@ -230,9 +232,9 @@ def _window(lines: int) -> int:
 
 
 def _extend(service: NativeLogs, run_id: str, name: str, path: Path) -> Path:
-    """Add what the copy lacks, under a lock; one that is longer than the log itself is of another log.
+    """Append the missing bytes to a copy, under a lock. A copy that is longer than the log is replaced.
 
-    A copy of a log that is gone is kept.
+    A copy of a log that no longer exists is kept.
     """
     import fcntl
 
@@ -253,12 +255,12 @@ def _append(file: BinaryIO, pieces: Iterator[bytes]) -> int:
 
 
 def is_safe(name: str) -> bool:
-    """Whether a file of that name lies below the folder it is brought to."""
+    """Whether a file of this name stays inside the destination folder."""
     return {"", ".", ".."}.isdisjoint(name.split("/")) and "\0" not in name and len(name) < 1000
 
 
 def last_lines(data: bytes, lines: int) -> bytes:
-    """The last `lines` lines; a last line without its newline counts as one."""
+    """The last `lines` lines. A last line without a newline counts as a line."""
     if lines <= 0:
         return b""
     at = len(data) - data.endswith(b"\n")

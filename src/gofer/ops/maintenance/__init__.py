@@ -1,1 +1,1 @@
-"""The ledger and interrupted runs, brought in order again."""
+"""Repair interrupted runs, and rebuild the ledger."""

@@ -1,4 +1,4 @@
-"""Runs of other machines: found in the stores of the settings, and from then on in this ledger."""
+"""Find runs of other machines in the stores of the settings, and add them to this ledger."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def discover(session: Session, reference: str | None = None) -> int:
-    """Add the runs that stores hold and the ledger does not, or those that `reference` may mean.
+    """Add runs that are in a store but not in the ledger: all, or those that `reference` may mean.
 
-    How many runs and groups were added. A store that cannot be read is named, and passed over.
+    Returns how many runs and groups were added. Warns about stores that cannot be read.
     """
     word = None if reference is None else tidy(reference)
     added = 0
@@ -37,7 +37,7 @@ def discover(session: Session, reference: str | None = None) -> int:
 
 
 def _stores(session: Session) -> Iterator[Store]:
-    """Each store of the settings once; one that cannot even be opened holds no runs for us."""
+    """Each store of the settings once. Warns about stores that cannot be opened."""
     seen = set()
     for name in [*session.settings.store_names, *_imported(session)]:
         try:
@@ -51,7 +51,7 @@ def _stores(session: Session) -> Iterator[Store]:
 
 
 def _imported(session: Session) -> list[str]:
-    """The stores of targets in other tools' files; a file that cannot be read has none."""
+    """The stores of targets in other tools' files. Files that cannot be read are skipped."""
     found = []
     for name in session.settings.aml.names if session.settings.aml else ():
         with suppress(GoferError):

@@ -1,4 +1,4 @@
-"""The ledger made anew from the stores: every run they hold, as its folder proves it."""
+"""Rebuild the ledger from the stores: every run in them, in the state that its folder proves."""
 
 from __future__ import annotations
 
@@ -35,15 +35,16 @@ if TYPE_CHECKING:
     from gofer.ops.session import Session
     from gofer.storage.base import Store
 
-# What a submission in progress may take between its line in the ledger and its record in the store.
+# How long a submission may take between its line in the ledger and its record in the store.
 _IN_FLIGHT_S = 3600.0
 
 
 class Rebuilt(NamedTuple):
-    """What was found: `runs` counts runs and groups, `rows` the rows of groups.
+    """The result. `runs` counts runs and groups, `rows` the rows of groups.
 
-    `set_aside` is where a damaged ledger went, `broken` are records that could not be read, `unread` stores
-    that could not be read, and `kept` counts lines of the old ledger that no store could confirm or deny.
+    `set_aside` is the new path of a damaged ledger. `broken` are records that could not be read, and `unread`
+    stores that could not be read. `kept` counts lines of the old ledger that no store could confirm or
+    refute.
     """
 
     runs: int
@@ -55,7 +56,7 @@ class Rebuilt(NamedTuple):
 
 
 class RebuildScan(NamedTuple):
-    """What stores gave: the rows, the keys of broken records, and the URLs of the stores that were read."""
+    """What was found in stores: the rows, the keys of broken records, and the URLs of the stores."""
 
     rows: list[RunRow]
     broken: list[str]
@@ -63,10 +64,11 @@ class RebuildScan(NamedTuple):
 
 
 def rebuild(session: Session) -> Rebuilt:
-    """Read the stores of the settings and of the old ledger; replace the ledger by what they hold, at once.
+    """Read the stores of the settings and of the old ledger, and replace the ledger in one step. Blocks.
 
-    A damaged ledger is set aside first. A line whose store was not read is kept, and so is one that another
-    command writes meanwhile. Does not use `session.ledger`, so that opening a damaged one may call this.
+    A damaged ledger is set aside first. Lines whose store could not be read are kept, and so are lines that
+    another command writes in the meantime. This does not use `session.ledger`, because opening a damaged
+    ledger calls this function.
     """
     path = session.paths.ledger_file
     with _alone(path):
@@ -88,7 +90,7 @@ def rebuild(session: Session) -> Rebuilt:
 def find_runs(store: Store, choose: Callable[[list[str]], list[str]] | None = None) -> RebuildScan:
     """Every run in the store, as rows of a ledger; StoreError when the store cannot be read.
 
-    `choose` is given the ids of runs and groups, oldest first, and says which of them are wanted.
+    `choose` gets the ids of runs and groups, oldest first, and returns those that are wanted.
     """
     folders = set(store.list_folders(names.RUNS))
     owners = sorted(name for name in folders if split_row(name)[1] is None)
@@ -98,7 +100,8 @@ def find_runs(store: Store, choose: Callable[[list[str]], list[str]] | None = No
     records = read_many(store, [names.record_key(owner) for owner in owners])
     for owner, data in zip(owners, records, strict=True):
         if data is None:
-            continue  # a folder without a record: a submission that never came so far
+            # a folder without a record belongs to a submission that was interrupted before its record
+            continue
         record = decode(data, RunRecord)
         if record is None or record.id != owner:
             found.broken.append(f"{store.url}/{names.record_key(owner)}")
@@ -108,7 +111,7 @@ def find_runs(store: Store, choose: Callable[[list[str]], list[str]] | None = No
 
 
 def replace_damaged(session: Session, error: LedgerCorrupt) -> Ledger:
-    """Set the damaged ledger aside, rebuild it, and say both; the new one, open."""
+    """Set the damaged ledger aside, rebuild it, and tell the person; the new ledger, open."""
     session.say(f"{error.message}; rebuilding it from the stores")
     done = rebuild(session)
     aside = f"; the damaged one is {done.set_aside}" if done.set_aside else ""
@@ -116,21 +119,22 @@ def replace_damaged(session: Session, error: LedgerCorrupt) -> Ledger:
     for name in done.unread:
         session.say(f"the store {name} could not be read; `gofer ledger rebuild` when it is back")
     for key in done.broken:
-        session.say(f"{key} is no record of a run and was left out")
+        session.say(f"{key} is not a record of a run and was left out")
     return Ledger.open(session.paths.ledger_file)
 
 
 def standing_of(store: Store, row: RunRow, record: RunRecord) -> Standing:
-    """Where one run stands by its folder alone; see `standings_of`."""
+    """The status of one run, from its folder alone; see `standings_of`."""
     return standings_of(store, [row], record)[row.id]
 
 
 def standings_of(
     store: Store, rows: Sequence[RunRow], record: RunRecord, *, started: Collection[str] | None = None
 ) -> dict[str, Standing]:
-    """Where runs of one record stand by their folders alone, by id; a group's ends are read once for all.
+    """The status of the runs of one record, by id, from their folders alone. A group's list of ends is read
+    once.
 
-    `started` names the runs that have a folder, when that is known; the others are not looked into.
+    `started` are the runs that have a folder, if that is known; the others are not read.
     """
     ends = {one.id: one for one in read_lines(read(store, names.ends_key(record.id)) or b"", End)}
     found = {}
@@ -149,7 +153,7 @@ def standings_of(
 
 
 def _rebuilt_rows(store: Store, record: RunRecord, data: bytes, started: Collection[str]) -> Iterator[RunRow]:
-    # Whoever repairs submissions must know the machine that recorded the run; the process is gone by now.
+    # Only the machine that recorded a run may repair its submission. The recording process has ended by now.
     submitter = "@" + record.recorder
     rows = rows_of_record(record, data=data, store=store.url, submitter=submitter)
     runs = [row for row in rows if row.kind == "run"]
@@ -161,7 +165,9 @@ def _rebuilt_rows(store: Store, record: RunRecord, data: bytes, started: Collect
 
 
 def _read_tags(store: Store, record: RunRecord) -> dict[int | None, dict[str, str]]:
-    """The tags that were changed since the submission: of the whole under None, of rows under their index."""
+    """Tags that were changed after the submission: those of the group under None, those of rows under their
+    index.
+    """
     own = decode(read(store, names.tags_key(record.id)), dict[str, str])
     found: dict[int | None, dict[str, str]] = {} if own is None else {None: own}
     if record.array is not None:
@@ -175,7 +181,7 @@ def _placed(row: RunRow, standing: Standing) -> RunRow:
 
 
 def _attempts(store: Store, run_id: str) -> tuple[AttemptFacts, ...]:
-    """The facts of each attempt of a run that has not been ended by its queue."""
+    """The facts of each attempt, for a run that has no line of its end."""
     return tuple(_attempt(store, run_id, number) for number in attempt_numbers(store, run_id))
 
 
@@ -196,7 +202,7 @@ class _Event(msgspec.Struct, frozen=True):
 
 
 def _read_stores(session: Session, named: Sequence[str]) -> tuple[RebuildScan, list[str]]:
-    """What all stores hold, and those that could not be read; a run in two stores counts once."""
+    """What all stores hold, and the stores that could not be read. A run in two stores counts once."""
     rows: dict[str, RunRow] = {}
     found, unread = RebuildScan([], [], []), list[str]()
     for name in [*session.settings.store_names, *named]:
@@ -219,15 +225,17 @@ def _all_rows(ledger: Ledger) -> list[RunRow]:
 
 
 def _is_kept(row: RunRow, urls: Sequence[str]) -> bool:
-    """Whether a line that no store has stays: its store was not read, it is being submitted right now, or it
-    is of a job that gofer did not start, and so never in a store.
+    """Whether a line that is in no store is kept: its store was not read, the run is just being submitted, or
+    gofer did not start the job, so that it is never in a store.
     """
     is_new = row.state == State.PENDING and time.time() - row.submitted_at < _IN_FLIGHT_S
     return is_new or row.store not in urls or row.submitter == ADOPTED
 
 
 class _Origin(NamedTuple):
-    """What only the ledger knows of a run: see `ops.run_origin`, and `ops.repair` for the submitter."""
+    """Facts about a run that only the ledger has: see `ops.runs.run_origin`, and `ops.maintenance.repair` for
+    the submitter.
+    """
 
     submitter: str
     project: str
@@ -255,7 +263,7 @@ def _open_or_set_aside(path: Path) -> tuple[Ledger, Path | None]:
 
 
 def _fresh(path: Path) -> tuple[Ledger, Path]:
-    """Move the damaged file and its companions away, then open a new one."""
+    """Rename the damaged file and its companion files, then open a new ledger."""
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     aside = path.with_name(f"{path.name}.damaged-{stamp}")
     for ending in ("-wal", "-shm", ""):
@@ -266,12 +274,14 @@ def _fresh(path: Path) -> tuple[Ledger, Path]:
 
 
 def _named_stores(damaged: Path | None) -> set[str]:
-    """The stores that a damaged ledger still names: those of other projects are in no settings here."""
+    """The stores that a damaged ledger still names. Stores of other projects are not in the settings here."""
     return {str(line[0]) for line in _salvaged(damaged, "SELECT DISTINCT store FROM runs")}
 
 
 def _keep_definitions(ledger: Ledger, damaged: Path | None) -> None:
-    """Before the stores are read: some are opened by them."""
+    """Copy the definitions of targets from a damaged ledger, before the stores are read: some stores need
+    them.
+    """
     for store, data in _salvaged(damaged, "SELECT store, data FROM definitions"):
         ledger.define(str(store), str(data))
 
@@ -282,7 +292,7 @@ def _origins(damaged: Path | None) -> dict[str, _Origin]:
 
 
 def _salvaged(damaged: Path | None, sql: str) -> list[tuple[Any, ...]]:
-    """What can still be read of a damaged ledger; nothing of one that is whole."""
+    """Rows that can still be read from a damaged ledger; empty when none is damaged."""
     import sqlite3
 
     found: list[tuple[Any, ...]] = []
@@ -301,7 +311,7 @@ def _salvaged(damaged: Path | None, sql: str) -> list[tuple[Any, ...]]:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """One rebuild at a time: two that set the same file aside would lose the first one's work."""
+    """Allow one rebuild at a time. Of two at once, the second would set the new ledger of the first aside."""
     import fcntl
 
     private_folder.make_missing(path.parent)

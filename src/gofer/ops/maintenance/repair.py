@@ -1,7 +1,8 @@
-"""A run that the ledger has and its cluster does not: finish what was interrupted, or read what became of it.
+"""Repair a run that is in the ledger but not in its cluster: complete the submission, or read how the run
+ended.
 
-Sending again is always safe. The cluster knows a run by its id, and the log of a started rank, which can be
-made only once, keeps a command from being started a second time even when the cluster has lost its memory.
+Sending a run again is always safe. The cluster identifies a run by its id. Even if the cluster has lost its
+data, the log of a started rank, which can be created only once, prevents a second start.
 """
 
 from __future__ import annotations
@@ -25,15 +26,16 @@ if TYPE_CHECKING:
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
-# The event of a run whose end somebody asked for.
+# The event of a request to stop a run.
 CANCEL_ASKED = "cancel-asked"
 
 
 def repair(session: Session, rows: Sequence[RunRow], backend: Backend) -> None:
-    """For each run or group: the end that its folder proves, else the submission again, unless under way.
+    """For each run or group, record the end that its folder proves, else submit it again, unless that is
+    under way.
 
-    Of a run that another machine recorded, only what its folder proves. One that was to be stopped before its
-    cluster knew of it is not sent.
+    For a run that another machine recorded, only the folder is read. A run that was to be stopped before it
+    reached its cluster is not sent.
     """
     owners = dict.fromkeys(row.group_id or row.id for row in rows)
     for owner_id in owners:
@@ -68,7 +70,7 @@ def repair(session: Session, rows: Sequence[RunRow], backend: Backend) -> None:
 
 
 def is_unwanted(session: Session, row: RunRow) -> bool:
-    """Whether somebody asked for the end of a run, or of its group, which its cluster never confirmed."""
+    """Whether a person asked to stop the run or its group, and the cluster has not confirmed it."""
     if row.state != State.PENDING:
         return False
     asked = [row.id, *([row.group_id] if row.group_id else [])]
@@ -78,7 +80,9 @@ def is_unwanted(session: Session, row: RunRow) -> bool:
 def stop_unwanted(
     session: Session, rows: Sequence[RunRow], seen: Mapping[str, Observation], backend: Backend
 ) -> None:
-    """Cancel those of the runs that their cluster has after all; `rows` are as the ledger had them before."""
+    """Cancel unwanted runs that have reached their cluster after all. `rows` are the ledger's rows before the
+    refresh.
+    """
     from gofer.backends.base import RunRef
 
     found = [row for row in rows if row.id in seen and not seen[row.id].state.is_final]
@@ -99,13 +103,13 @@ def _never_sent(row: RunRow) -> Observation:
         run_id=row.id,
         state=State.CANCELLED,
         reason=Reason.USER,
-        detail="asked to stop before its cluster knew of it",
+        detail="stopped before it reached its cluster",
         ended_at=time.time(),
     )
 
 
 def _forget(session: Session, owner_id: str) -> None:
-    """Remove what only its runs needed, since no queue knows that they have ended."""
+    """Remove files that only these runs needed, since no queue will remove them."""
     from gofer.queue.journal import remove_traces
 
     owner = session.ledger.get(owner_id)
@@ -114,7 +118,7 @@ def _forget(session: Session, owner_id: str) -> None:
 
 
 def _told(session: Session, rows: Sequence[RunRow], record: RunRecord) -> list[Observation]:
-    """What the folders of runs prove; those that have none yet are left out."""
+    """What the folders of runs prove. Runs without a folder are left out."""
     found = standings_of(session.runs_in(rows[0].store), rows, record)
     return [
         observation_of(run_id, standing)

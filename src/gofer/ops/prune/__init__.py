@@ -1,1 +1,1 @@
-"""Removal of what gofer keeps and no run needs."""
+"""Remove what gofer keeps and no run needs."""

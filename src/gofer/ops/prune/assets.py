@@ -1,4 +1,4 @@
-"""The copies of logs in `assets/` of a folder: those that can be had again as they are."""
+"""Remove copies of logs in `assets/` that can be fetched again."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from gofer.tracking.ledger import RunRow
 
 KIND = "log copies"
-_WHY = "the store or the service has the same; `gofer q` brings them again"
+_WHY = "the store or the service has the originals; `gofer q` fetches them again"
 
 
 class _Source(NamedTuple):
-    """Whose copies lie in a folder, and who has the originals; `store` is None where gofer's has none."""
+    """The run whose copies are in a folder, and where the originals are. `store` is None when gofer's store
+    has none.
+    """
 
     row: RunRow
     folder: Path
@@ -34,7 +36,7 @@ class _Source(NamedTuple):
 
 
 class AssetsPlace:
-    """`assets` of the folder that a command is given in."""
+    """The folder `assets` in the current folder."""
 
     def __init__(self, session: Session) -> None:
         top = session.folder / "assets"
@@ -74,7 +76,7 @@ def _source(session: Session, row: RunRow | None, folder: Path) -> _Source:
 
 
 def _had_again(source: _Source) -> dict[Path, os.stat_result]:
-    """The files of which whoever has the original says that it is as long. Others are somebody's own."""
+    """The copies whose original has the same size. Other files may belong to the person."""
     originals: dict[str, dict[str, int]] = {}
     found = {}
     for path, status in _files(source.folder):
@@ -100,7 +102,7 @@ def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _of_run(row: RunRow, relative: str) -> tuple[str, str]:
-    """The run that a copy is of, and its name in the run's folder: rows have folders of their own."""
+    """The run of a copy, and its name in the run's folder. The rows of a group have folders of their own."""
     index, _, inside = relative.partition("/")
     if row.kind == "group" and index.isascii() and index.isdigit():
         return row_id(row.id, int(index)), inside
@@ -115,7 +117,7 @@ def _sizes(store: Store | None, run_id: str) -> dict[str, int]:
 
 
 def _tidy(folder: Path) -> None:
-    """Folders that are empty now, and with the last copy the mark that says they are complete."""
+    """Remove empty folders. After the last copy, also remove the mark that the copies are complete."""
     if not any(_files(folder)):
         for where, _, filenames in os.walk(folder):
             for name in filenames:

@@ -1,7 +1,7 @@
-"""Code in a store that no run needs: manifests that no record names, and packs that no manifest names.
+"""Remove code in a store that no run needs: manifests that no record names, and packs that no manifest names.
 
-Code is sent before its run is recorded, so nothing that is young goes. A removal announces in the store what
-it is about to delete, and then reads once more what runs need: see gofer.snapshot.removal_notice.
+Code is sent before its run is recorded, so recent objects are never removed. A removal first announces in the
+store what it is about to delete, and then reads again what runs need: see gofer.snapshot.removal_notice.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Object(NamedTuple):
 
 
 class CodePlace:
-    """The code in one store. `wanted` are snapshots that runs need whose records are not in the store yet."""
+    """The code in one store. `wanted` are snapshots of runs whose records are not in the store yet."""
 
     def __init__(self, store: Store, wanted: Collection[str]) -> None:
         self.name = f"code in {store.url}"
@@ -50,7 +50,9 @@ class CodePlace:
         ] = {}  # a manifest that is written again may name other packs
 
     def prunable(self, bounds: PruneBounds) -> list[Prunable]:
-        """CheckFailed when a record or a manifest cannot be read, since nobody knows then what is needed."""
+        """Code that no run needs. CheckFailed when a record or manifest cannot be read, because it is then
+        unknown what runs need.
+        """
         return [
             Prunable(self._store.url, kind, one.name, one.size, one.at, _WHY[kind])
             for kind, objects in zip((SNAPSHOT, PACK), self._unneeded(bounds), strict=True)
@@ -58,10 +60,11 @@ class CodePlace:
         ]
 
     def prune(self, doomed: Sequence[Prunable], bounds: PruneBounds) -> list[Prunable]:
-        bounds = bounds._replace(whole=frozenset())  # runs that were to go and have not need their code
+        # runs that should have been removed but still exist need their code
+        bounds = bounds._replace(whole=frozenset())
         gone: list[Prunable] = []
         delete_abandoned(self._store)
-        for kind in (SNAPSHOT, PACK):  # so that no manifest is left without its packs
+        for kind in (SNAPSHOT, PACK):  # in this order, no manifest is left without its packs
             mine = [one for one in doomed if one.kind == kind]
             for at in range(0, len(mine), _BATCH):
                 gone += self._remove(kind, mine[at : at + _BATCH], bounds)
@@ -79,7 +82,7 @@ class CodePlace:
         return going
 
     def _check(self, gone: Sequence[Prunable]) -> None:
-        """A gofer that does not read removal notices may have submitted a run with code that is gone now."""
+        """Check that no run lost its code: an older gofer does not read removal notices."""
         lost = {(one.kind, one.name) for one in gone}
         manifests = {one.name: one for one in _objects(self._store, names.SNAPSHOTS)}
         for run_id, snapshot in self._needs(frozenset()).items():
@@ -96,7 +99,8 @@ class CodePlace:
                 )
 
     def _unneeded(self, bounds: PruneBounds) -> tuple[list[_Object], list[_Object]]:
-        packs = _objects(self._store, names.PACKS)  # before the manifests: a new one may need a new pack
+        # listed before the manifests, since a new manifest may need a new pack
+        packs = _objects(self._store, names.PACKS)
         needed = {one for one in self._needs(bounds.whole).values() if one} | self._wanted
         snapshots = _objects(self._store, names.SNAPSHOTS)
         stays = [one for one in snapshots if one.name in needed or one.at >= bounds.unused_since]
@@ -106,11 +110,11 @@ class CodePlace:
         return [one for one in snapshots if one.name not in staying], old
 
     def _needs(self, whole: frozenset[str]) -> dict[str, str | None]:
-        """The snapshots of the runs and groups in the store that stay."""
+        """The snapshot of each run and group in the store that is not to be removed."""
         found = [name for name in self._store.list_folders(names.RUNS) if split_row(name)[1] is None]
         new = [one for one in found if one not in self._snapshots]
         for run_id, data in zip(new, _each(self._record, new), strict=True):
-            if data is not None:  # else its submission has not come so far, or it is being removed
+            if data is not None:  # else the run is still being submitted, or is being removed
                 self._snapshots[run_id] = self._snapshot_in(run_id, data)
         return {one: self._snapshots[one] for one in found if one in self._snapshots and one not in whole}
 
@@ -121,8 +125,8 @@ class CodePlace:
         record = decode(data, RunRecord)
         if record is None:
             raise CheckFailed(
-                f"{self._store.url}/{names.record_key(run_id)} is no record of a run, so the code it needs "
-                "is not known",
+                f"{self._store.url}/{names.record_key(run_id)} is not a record of a run, so the code "
+                "that it needs is not known",
                 hint="a newer gofer may have written it; without `--code` the rest is removed",
             )
         return record.snapshot
@@ -132,7 +136,7 @@ class CodePlace:
             try:
                 self._packs[manifest] = read_packs(self._store.get_range, manifest.name)
             except KeyNotFound:
-                return ()  # it is being removed by somebody else
+                return ()  # another process is removing it
             except ManifestError as error:
                 raise CheckFailed(
                     f"{self._store.url}/{manifest_key(manifest.name)} cannot be read, so the packs it needs "
@@ -143,7 +147,7 @@ class CodePlace:
 
 
 def _objects(store: Store, prefix: str) -> list[_Object]:
-    """By name; a pack is its contents and its index, and as young as the younger."""
+    """The objects by name. A pack consists of contents and index; its time is that of the newer one."""
     found: dict[str, _Object] = {}
     for info in store.list(prefix):
         name = info.key.rpartition("/")[2].removesuffix(".idx")

@@ -1,4 +1,6 @@
-"""Which runs have ended, for whoever removes what only runs needed: by the ledger and by their records."""
+"""Find out which runs have ended, by the ledger and by their records, for places that remove what runs
+needed.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Ends:
-    """Answers from the ledger's lines as they were, and from one store. Any thread may ask.
+    """Answers from the ledger's rows at the start, and from one store. Any thread may call.
 
-    A run that neither knows has not ended, and one that the ledger has as living has not either, whatever
-    the store says: its line is brought up to date first.
+    A run that neither knows has not ended. A run that is open in the ledger has not ended either, whatever
+    the store says: its row must be updated first.
     """
 
     def __init__(self, rows: Iterable[RunRow], store: Store) -> None:
@@ -35,12 +37,14 @@ class Ends:
 
 
 def ended_at(row: RunRow) -> float:
-    """A run that was given up has no end of its own: it was last seen then."""
+    """When a run ended. A run that was given up has no end, so the time of the last observation is used."""
     return row.ended_at or row.observed_at or row.submitted_at
 
 
 def recorded_ends(store: Store, ids: Collection[str]) -> dict[str, float]:
-    """Of the runs and groups that their own records say have ended, when the last of each did."""
+    """The ended runs and groups among `ids`, according to their own records, with the end of their last
+    run.
+    """
     wanted = set(ids)
     by_owner: dict[str, list[RunRow]] = {}
     for row in find_runs(store, lambda owners: [one for one in owners if one in wanted]).rows:

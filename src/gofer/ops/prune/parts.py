@@ -1,6 +1,6 @@
-"""What writers that were killed left in a store that is a folder of another machine.
+"""Remove temporary files of killed writers from a store that is a folder on another machine.
 
-In a folder of this machine the store itself removes it.
+In a folder on this machine, the store itself removes them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from gofer.storage.base import Store
 
 KIND = "part"
-_WHY = "whoever wrote it was killed"
+_WHY = "its writer was killed"
 
 
 class PartsPlace:
-    """The parts in one store; a write takes no day."""
+    """The temporary files in one store that are older than any write can take."""
 
     def __init__(self, store: Store) -> None:
         self.name = f"parts in {store.url}"

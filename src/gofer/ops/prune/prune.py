@@ -1,7 +1,7 @@
-"""Remove what gofer keeps and no run needs any more: every place is asked what that is, side by side.
+"""Remove what gofer keeps and no run needs. All places are surveyed in parallel.
 
-Two at once, and one while runs are submitted and run, do not harm: what has not ended is not touched, what is
-in use is locked or young, and a removal that was killed is completed by the next.
+Two removals at once, and a removal while runs are submitted and run, are safe: files of open runs are not
+touched, files in use are locked or recent, and the next removal completes a killed one.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 OLDER_THAN_S = 30 * 86400.0
-# Whatever has no run to speak for it may belong to one that is being submitted right now.
+# An object that no run names may belong to a run that is just being submitted.
 _YOUNG_S = 86400.0
 _AT_ONCE = 8
 
 
 class PruneRequest(NamedTuple):
-    """What is to go. Without a `target` it is this machine and the default target, and all targets with
-    `everywhere`. `code` and `runs` add what can not be made again. `filters` narrow the runs.
+    """What to remove. Without a `target`: on this machine and the default target; with `everywhere`: on all
+    targets. `code` and `runs` add things that cannot be made again. `filters` restrict the runs.
     """
 
     older_than_s: float | None = None
@@ -49,7 +49,7 @@ class PruneRequest(NamedTuple):
 
 
 class PlaceFindings(NamedTuple):
-    """A place, what it may remove, and what it has found to remove."""
+    """A place, the bounds for it, and what it found to remove."""
 
     place: KeptPlace
     bounds: PruneBounds
@@ -57,8 +57,8 @@ class PlaceFindings(NamedTuple):
 
 
 class PruneSurvey(NamedTuple):
-    """What could go, in the order in which it is to. `silent` are places that could not be asked, by name,
-    with why; `elsewhere` counts runs that only the machine that recorded them may remove.
+    """What can be removed, in the order of the removal. `silent` are places that could not be surveyed, by
+    name, with the reason. `elsewhere` counts runs that only the machine that recorded them may remove.
     """
 
     asked: tuple[PlaceFindings, ...]
@@ -71,20 +71,21 @@ class PruneSurvey(NamedTuple):
 
 
 class PruneResult(NamedTuple):
-    """What is gone, and the places that failed on the way, with why."""
+    """What was removed, and the places that failed, with the reason."""
 
     removed: tuple[Prunable, ...]
     silent: dict[str, str]
 
 
 def survey(session: Session, wanted: PruneRequest, *, now: float | None = None) -> PruneSurvey:
-    """Ask every place; nothing is changed. UsageError when whole runs are wanted and nothing says which.
+    """Survey every place; nothing is changed. Blocks. UsageError when runs are to be removed without any
+    condition.
 
-    `now` is the present unless told.
+    `now` is the present time (default: the clock).
     """
     if wanted.runs and wanted.older_than_s is None and not wanted.filters:
         raise UsageError(
-            "`--runs` removes logs and outputs for good, and nothing says of which runs",
+            "`--runs` removes logs and outputs for good, and no condition says of which runs",
             hint="add `--older-than 90d`, or `--filter state=failed`",
         )
     drawn = _Drawing(session, wanted, time.time() if now is None else now)
@@ -102,7 +103,9 @@ def survey(session: Session, wanted: PruneRequest, *, now: float | None = None) 
 
 
 def remove(found: PruneSurvey) -> PruneResult:
-    """Remove what was found: what can be made again first, then runs, then the code that only they needed."""
+    """Remove what was found. Blocks. First what can be made again, then runs, then code that only they
+    needed.
+    """
     removed: list[Prunable] = []
     silent: dict[str, str] = {}
     for stage in range(3):
@@ -124,7 +127,7 @@ def _stage(place: KeptPlace) -> int:
 
 
 class _Drawing:
-    """The places of one survey, in the thread of the session; they are asked in others."""
+    """Collects the places of one survey, in the thread of the session. Other threads survey them."""
 
     def __init__(self, session: Session, wanted: PruneRequest, now: float) -> None:
         self._session = session
@@ -160,7 +163,7 @@ class _Drawing:
         return [settings.target(self._wanted.target).name]
 
     def _placements(self, target: str) -> Sequence[str]:
-        """The machines of a target, where each may have a store of its own."""
+        """The machines of a target, if each may have a store of its own; else one empty name."""
         options = self._session.settings.target(target).options
         return tuple(getattr(options, "hosts", ())) or ("",)
 
@@ -220,8 +223,8 @@ class _Drawing:
         )
 
     def _doomed_runs(self) -> tuple[list[RunRow], int]:
-        """Runs that go as a whole, and how many would that another machine recorded: only there is it known
-        that the cluster will not be given them again.
+        """(runs to remove completely, number of matching runs that another machine recorded). Only the
+        recording machine knows that it will not send a run to the cluster again.
         """
         if not self._wanted.runs:
             return [], 0
@@ -242,7 +245,7 @@ class _Drawing:
 def _each(
     act: Callable[[PlaceFindings], Iterable[Prunable]], asked: Sequence[PlaceFindings]
 ) -> list[list[Prunable] | GoferError]:
-    """Side by side; what cannot be asked answers with its error."""
+    """Call `act` for all places in parallel. An error becomes the answer of its place."""
 
     def one(place: PlaceFindings) -> list[Prunable] | GoferError:
         try:
