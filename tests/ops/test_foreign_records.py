@@ -87,6 +87,25 @@ def test_a_record_that_cannot_be_is_left_out_and_named(home: Home, other: Home) 
     other.close()
 
 
+def test_objects_of_code_that_are_too_large_are_not_read_into_memory(home: Home, tmp_path: Path) -> None:
+    """Sparse files of 3 GiB cost nobody who plants them anything."""
+    (home.folder / "a.py").write_text("1\n")
+    home.gofer("submit", "--wait", "cat", "a.py")
+    other = Home(tmp_path / "other", prefix=("prlimit", f"--as={2 << 30}"))
+    (other.folder / "a.py").write_text("1\n")
+    other.folder.joinpath("gofer.yaml").write_text(
+        f"stores: {{default: {{url: 'file://{home.path}/store'}}}}\n"
+    )
+    (index,) = (home.path / "store" / "packs").glob("*.idx")
+    notice = home.path / "store" / "removals" / "x.json"
+    notice.parent.mkdir(exist_ok=True)
+    notice.touch()
+    for path in (index, notice):
+        os.truncate(path, 3 << 30)
+    other.gofer("submit", "--wait", "cat", "a.py")
+    other.close()
+
+
 def test_a_folder_whose_name_is_not_utf8_harms_no_command(home: Home) -> None:
     folder = Path(os.fsdecode(os.fsencode(home.root) + b"/x\xff"))
     (folder / os.fsdecode(b"sub\xfe")).mkdir(parents=True)

@@ -1,7 +1,7 @@
-"""What a store is known to hold, remembered between calls and never believed without a look.
+"""What a store is known to contain. Remembered between calls, but checked before use.
 
-A pack counts as there only after the store itself has said so, once per call. Losing this cache, or two calls
-writing it at once, costs a second sending at worst.
+A pack counts as present only after the store has confirmed it, once per call. If this cache is lost, or two
+calls write it at once, at worst some contents are sent again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from gofer.core.packs import parse_index
+from gofer.core.packs import parse_index, read_object
 from gofer.core.snapshot_names import ManifestError, index_key, pack_key
 from gofer.errors import StoreError
 from gofer.snapshot import cachefile
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 _KIND = "inventory 1"
 _MOST_BLOBS = 500_000
-# A snapshot spread over more small packs than this has them joined again, or restoring would crawl.
+# A snapshot in more small packs than this has them joined, because restoring many packs is slow.
 _SMALL_BYTES = 1024 * 1024
 _MOST_SMALL = 32
 
 
 class Inventory:
-    """Blobs, packs and listings of one store. Used by one thread.
+    """The blobs, packs and listings of one store. For use by one thread.
 
     `is_new` says that nothing was remembered.
     """
@@ -45,7 +45,7 @@ class Inventory:
         self._packs, self._blobs, self._listings = saved or ({}, {}, {})
 
     def learn(self) -> bool:
-        """Look for packs that others have sent; whether there were any."""
+        """Look for packs that other machines have sent; return whether there were any. Blocking."""
         infos = {info.key: info.size for info in self._store.list("packs")}
         before = len(self._packs)
         for key, size in infos.items():
@@ -56,9 +56,10 @@ class Inventory:
 
     def _learn_pack(self, pack: str, size: int) -> None:
         try:
-            places = parse_index(self._store.get(index_key(pack)), pack)
+            places = parse_index(read_object(self._store.get_range, index_key(pack)), pack)
         except (ManifestError, StoreError):
-            return  # damaged or just removed: as good as not there
+            return  # damaged or just removed: the pack counts as absent
+        # A pack that was cut short by a full disk does not count.
         if sum(place.length for place in places.values()) == size:
             self._packs[pack] = size
             self._is_changed = True
@@ -70,15 +71,15 @@ class Inventory:
         return pack is not None and self._is_there(pack)
 
     def pack_of(self, blob: str) -> str:
-        """The pack of a blob that `has` was true for, or that was added."""
+        """The pack of a blob for which `has` was true, or that was added."""
         return self._blobs[blob]
 
     def sizes(self, packs: Iterable[str]) -> dict[str, int]:
-        """Packs known here with their sizes."""
+        """The sizes of known packs."""
         return {pack: self._packs[pack] for pack in packs}
 
     def packs_of_listing(self, listing: str) -> tuple[str, ...] | None:
-        """Every pack that a folder needs; None when it is not known or not all there."""
+        """Every pack that a folder needs; None when they are not known or one of them is missing."""
         packs = self._listings.get(listing, ())
         for pack in packs:
             if not self._there.get(pack) and not self._is_there(pack):
@@ -86,7 +87,7 @@ class Inventory:
         return packs or None
 
     def add_pack(self, pack: str, size: int, blobs: Iterable[str]) -> None:
-        """A pack was sent."""
+        """Note that a pack was sent."""
         self._packs[pack] = size
         self._there[pack] = self._is_changed = True
         self._blobs.update(dict.fromkeys(blobs, pack))
@@ -96,33 +97,36 @@ class Inventory:
         self._is_changed = True
 
     def retire_small(self, packs: Iterable[str]) -> None:
-        """Stop counting on the small ones among these packs when there are too many of them."""
+        """Treat the small ones of these packs as absent, when there are too many of them, so that they are
+        joined.
+        """
         small = [pack for pack in packs if self._packs[pack] < _SMALL_BYTES]
         if len(small) > _MOST_SMALL:
             self._there.update(dict.fromkeys(small, False))
 
     def forget(self, packs: Iterable[str]) -> None:
-        """Take these packs for removed, whatever the store says of them."""
+        """Treat these packs as removed, even if the store still has them."""
         self._there.update(dict.fromkeys(packs, False))
 
     def old(self, packs: Iterable[str]) -> list[str]:
-        """Those of the packs that were there before and are old enough to be removed."""
+        """The packs that existed before and are old enough for `prune` to remove them."""
         return [pack for pack in packs if pack in self._old]
 
     def save(self) -> None:
-        """Remember; never fails."""
+        """Write the cache. Never fails."""
         gone = {pack for pack, answer in self._there.items() if not answer}
         if gone:
             self._packs = {pack: size for pack, size in self._packs.items() if pack not in gone}
             self._blobs = {blob: pack for blob, pack in self._blobs.items() if pack not in gone}
             self._listings = {key: packs for key, packs in self._listings.items() if gone.isdisjoint(packs)}
         if len(self._blobs) > _MOST_BLOBS:
+            # The oldest entries are at the front.
             self._blobs = dict(list(self._blobs.items())[-_MOST_BLOBS:])
         if self._is_changed or gone:
             cachefile.save(self._path, _KIND, (self._packs, self._blobs, self._listings))
 
     def _is_there(self, pack: str) -> bool:
-        """Whether the store has the pack, in the size it is known by; asked once."""
+        """Whether the store has the pack in its known size. Asks the store once."""
         answer = self._there.get(pack)
         if answer is None:
             info = self._store.head(pack_key(pack))

@@ -1,4 +1,4 @@
-"""The snapshots that were last put into a store, so that an unchanged one is known by its id alone."""
+"""Remembers the snapshots last put into a store, so that an unchanged one is found by its id alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gofer.core.snapshot_names import manifest_key, pack_key
+from gofer.core.packs import read_object
+from gofer.core.snapshot_names import ManifestError, manifest_key, pack_key
 from gofer.errors import KeyNotFound
 from gofer.snapshot import cachefile
 from gofer.snapshot.removal_notice import is_being_removed
@@ -16,28 +17,29 @@ if TYPE_CHECKING:
 
 _KIND = "recent 1"
 _MOST = 64
-# Less than the day that code which no run needs is kept: see gofer.ops.prune.code.
+# Well below the day for which unneeded code is kept; see gofer.ops.prune.code.
 YOUNG_S = 12 * 3600.0
 
 
 def keep_young(store: ObjectStore, snapshot_id: str) -> bool:
-    """Whether the manifest is there. One that is used again is written again when it is old, so that nobody
-    who removes old code takes it for such before its run is recorded.
+    """Whether the store has the manifest. An old manifest is written again.
+
+    Its new time keeps `prune` from removing code that is about to be used, before the run is recorded.
     """
     key = manifest_key(snapshot_id)
-    there = store.head(key)
-    if there is None:
+    info = store.head(key)
+    if info is None:
         return False
-    if time.time() - there.modified > YOUNG_S:
+    if time.time() - info.modified > YOUNG_S:
         try:
-            store.put(key, store.get(key))
-        except KeyNotFound:
+            store.put(key, read_object(store.get_range, key))
+        except (KeyNotFound, ManifestError):
             return False
     return True
 
 
 class Recent:
-    """Ids with the packs they need. A cache: losing it costs time."""
+    """The ids of snapshots with the packs they need. A cache: its loss costs only time."""
 
     def __init__(self, store: ObjectStore, cache_dir: str) -> None:
         self._store = store
@@ -45,9 +47,9 @@ class Recent:
         self._packs: dict[str, dict[str, int]] = cachefile.load(self._path, _KIND) or {}
 
     def is_there(self, snapshot_id: str) -> bool:
-        """Whether this snapshot is known and the store still has its manifest and every pack, whole.
+        """Whether this snapshot is known, and the store still has its manifest and every pack in full.
 
-        False also when any of them is being removed.
+        False also when one of them is being removed.
         """
         packs = self._packs.get(snapshot_id)
         if packs is None or not keep_young(self._store, snapshot_id):
@@ -58,7 +60,8 @@ class Recent:
         return not is_being_removed(self._store, (manifest_key(snapshot_id), *map(pack_key, packs)))
 
     def add(self, snapshot_id: str, packs: Mapping[str, int]) -> None:
-        """Remember a snapshot with its packs and their sizes; never fails."""
+        """Remember a snapshot with its packs and their sizes. Never fails."""
+        # Removed and added again, so that the newest is last and the oldest are dropped.
         self._packs.pop(snapshot_id, None)
         self._packs[snapshot_id] = dict(packs)
         cachefile.save(self._path, _KIND, dict(list(self._packs.items())[-_MOST:]))

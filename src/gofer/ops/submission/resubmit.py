@@ -286,12 +286,23 @@ def _times(store: Store, record: RunRecord) -> bytes | None:
     """The file times of a run; None for a run of a gofer that kept none."""
     if record.code is None or not record.code.file_times:
         return None
-    return store.get(times_key(record.id))
+    return _read(store, times_key(record.id))
 
 
 def _git(store: Store, record: RunRecord) -> bytes | None:
     """The git repository that was sent with a run, if one was."""
-    return store.get(git_key(record.id)) if record.code is not None and record.code.git else None
+    return _read(store, git_key(record.id)) if record.code is not None and record.code.git else None
+
+
+def _read(store: Store, key: str) -> bytes:
+    """The object. StoreError when it is larger than anything that gofer writes there."""
+    from gofer.core.packs import read_object
+    from gofer.core.snapshot_names import ManifestError
+
+    try:
+        return read_object(store.get_range, key)
+    except ManifestError as error:
+        raise StoreError(str(error)) from None
 
 
 def _bring(source: Store, destination: Store, snapshot: str) -> None:
