@@ -42,7 +42,7 @@ def test_an_expired_sas_says_when(azurite: Azurite) -> None:
         expired = time.strftime("%Y-%m-%d %H:%M", time.gmtime(time.time() - 26 * 3600))
         assert f"the store `blob` (az://{container}): its SAS expired at {expired}" in message
         assert "1d02h ago" in message
-        assert hint == "`gofer secret set acct-sas` takes another"
+        assert hint == "set another with `gofer secret set acct-sas`"
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_who_may_write_and_not_read_learns_that_an_object_is_there(azurite: Azur
 def test_a_sas_of_another_container_or_account(azurite: Azurite) -> None:
     container, other = azurite.one.new_container(), azurite.one.new_container()
     message, _ = told(lambda: by_sas(azurite, azurite.one.container_sas(other), container).get("k"))
-    assert "its SAS is not accepted: it is for another account or container" in message
+    assert "its SAS is refused: it is for another account or container" in message
     message, _ = told(lambda: by_sas(azurite, azurite.two.account_sas(), container).get("k"))
-    assert "its SAS is not accepted" in message
+    assert "its SAS is refused" in message
 
 
 def test_what_is_no_sas_is_refused_before_anybody_is_asked() -> None:
@@ -100,8 +100,8 @@ def test_a_wrong_key(azurite: Azurite) -> None:
     options = StoreOptions(azurite.one.name, azurite.two.key, endpoint=azurite.one.endpoint)
     store = open_store("az://data", options, name="blob", written=WRITTEN._replace(sas=None))
     message, hint = told(lambda: store.get("k"))
-    assert "the key is not one of the account `dummyone`" in message
-    assert hint == "set the variable `ACCT_KEY` to another"
+    assert "the key does not belong to the account `dummyone`" in message
+    assert hint == "set another value in the variable `ACCT_KEY`"
     message, _ = told(lambda: open_store("az://data", StoreOptions("dummyone", "not base64!")))
     assert "is not an account key" in message
 
@@ -111,7 +111,7 @@ def test_a_missing_container_and_how_to_make_it(azurite: Azurite) -> None:
     for act in (lambda: store.put("k", b""), lambda: store.get("k"), lambda: list(store.list())):
         message, hint = told(act, StoreError)
         assert "there is no container `not-made-yet` in the account `dummyone`" in message
-        assert hint == "`gofer store check az://not-made-yet/ --create` makes it"
+        assert hint == "`gofer store check az://not-made-yet/ --create` creates it"
     assert store.make()
     assert not store.make()
     store.put("k", b"")
@@ -136,17 +136,17 @@ def test_a_host_that_does_not_answer_or_is_not_there() -> None:
     assert time.monotonic() - began < 30  # all the tries that a store is worth would take longer
     wrong = StoreOptions("dummyone", key, endpoint="http://no-such-host.invalid")
     message, hint = told(lambda: open_store("az://data", wrong).get("k"), StoreError)
-    assert "no address is known for its host" in message
-    assert "spelt right" in hint
+    assert "its host name is unknown" in message
+    assert "check the spelling" in hint
 
 
 ANSWERS = [
     (403, "AuthorizationFailure", "firewall"),
-    (403, "KeyBasedAuthenticationNotPermitted", "takes no keys"),
-    (403, "AuthenticationFailed", "the key is not one of the account"),
+    (403, "KeyBasedAuthenticationNotPermitted", "does not accept keys"),
+    (403, "AuthenticationFailed", "the key does not belong to the account"),
     (409, "ContainerBeingDeleted", "is being deleted"),
     (403, "AccountIsDisabled", "is disabled"),
-    (418, "Odd", "the service answers 418 Odd: i am a teapot"),
+    (418, "Odd", "the service answered 418 Odd: i am a teapot"),
 ]
 
 
@@ -165,10 +165,10 @@ def test_answers_of_azure_that_the_emulator_does_not_give(status: int, code: str
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("InvalidAccessKeyId", "knows no such access key"),
+        ("InvalidAccessKeyId", "does not know the access key"),
         ("SignatureDoesNotMatch", "the secret key does not belong to the access key"),
         ("ExpiredToken", "have expired"),
-        ("AccessDenied", "the keys may not read"),
+        ("AccessDenied", "the keys have no right to read"),
     ],
 )
 def test_answers_of_s3_that_moto_does_not_give(code: str, words: str) -> None:
@@ -233,7 +233,7 @@ def test_a_page_that_is_no_listing_is_named_and_is_no_empty_folder(scheme: str, 
     with proxied(1) as proxy:
         proxy.faults = lambda request: Fault("status", 200, body=body)
         message, _ = told(lambda: list(answered_by(scheme, proxy.port).list_folders()), StoreError)
-        assert "the answer is not one of such a service" in message
+        assert "the answer does not come from an object store" in message
         assert len(proxy.requests) == 1
 
 
@@ -252,7 +252,7 @@ def test_a_service_that_lists_one_page_for_ever_is_left(scheme: str, body: bytes
     with proxied(1) as proxy:
         proxy.faults = lambda request: Fault("status", 200, body=body)
         message, _ = told(lambda: list(answered_by(scheme, proxy.port).list_folders()), StoreError)
-        assert "lists the same page again and again" in message
+        assert "repeats the same page of a listing" in message
         assert len(proxy.requests) == 2
 
 

@@ -32,14 +32,14 @@ class TestSshStore(AppendsConformance, StreamsConformance, ComparesAndSwapsConfo
 
 def test_a_folder_that_is_not_there_is_named(ssh_boxes: Boxes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", ssh_boxes.env["PATH"])
-    with pytest.raises(StoreError, match="/no/such/folder is not on boxb") as caught:
+    with pytest.raises(StoreError, match="boxb has no folder /no/such/folder") as caught:
         open_store("ssh://boxb/no/such/folder").get("x")
-    assert caught.value.hint == "`ssh boxb mkdir -p /no/such/folder`"
+    assert caught.value.hint == "create it with `ssh boxb mkdir -p /no/such/folder`"
 
 
 @pytest.mark.parametrize("url", ["ssh://", "ssh://host", "ssh://host/", "ssh:///folder"])
 def test_what_is_no_folder_on_a_machine(url: str) -> None:
-    with pytest.raises(UsageError, match="is no folder on a machine"):
+    with pytest.raises(UsageError, match="is not a folder on a machine"):
         SshAddress.parse(url)
 
 

@@ -63,7 +63,7 @@ def test_a_sas_that_may_only_read(home: Home, azurite: Azurite) -> None:
     assert [line.split()[1] for line in lines[1:]] == ["sas", "list", "write", "read", "delete"]
     assert "its SAS lacks the permission `write`; it has read, list" in done.out
     assert "its SAS lacks the permission `delete`" in done.out
-    assert "hint: blob: `gofer secret set blob-sas` takes another" in done.err
+    assert "hint: blob: set another with `gofer secret set blob-sas`" in done.err
     assert done.err.count("gofer secret set") == 1
 
 
@@ -86,7 +86,7 @@ def test_a_container_is_made_when_asked(home: Home, azurite: Azurite) -> None:
     home.environ["ACCT_KEY"] = one.key
     found = checks(home, "blob", status=1)
     assert list(found) == ["list"]
-    assert found["list"]["hint"] == "`gofer store check blob --create` makes it"
+    assert found["list"]["hint"] == "`gofer store check blob --create` creates it"
     found = checks(home, "blob", "--create", status=0)
     assert found["create"]["detail"].startswith("made (")
     found = checks(home, "blob", "--create", status=0)

@@ -1,1 +1,1 @@
-"""Object stores behind one small contract; see `base`."""
+"""Object stores of all kinds with one small contract; `base` has the contract."""

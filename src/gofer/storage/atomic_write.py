@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: written under a name that is never listed, then moved into place."""
+"""Atomic writes of files: the bytes go into a temporary file that no listing shows, which is then renamed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _STALE_S = 86400.0
 
 
 class WholeFile:
-    """A context: write the bytes, then `place` the file. What was not placed is gone at the end.
+    """A context for one file: `write` its bytes, then `place` it. Without `place`, nothing is left of it.
 
-    A process killed inside leaves its file in TEMP_FOLDER, where `sweep` finds it. Raises OSError.
+    A killed process leaves its temporary file in TEMP_FOLDER, where `sweep` removes it. Raises OSError.
     """
 
     def __init__(self, root: Path) -> None:
@@ -23,12 +23,14 @@ class WholeFile:
         self._file = -1
 
     def __enter__(self) -> WholeFile:
+        # O_EXCL: never write into a file that another process made.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
             self._file = os.open(self._temp, flags, 0o666)
         except FileNotFoundError:
             with suppress(FileExistsError):
-                os.mkdir(self._temp.parent)  # not the root itself: a store that is not mounted stays absent
+                # Not the root too: the folder of a store that is not mounted must not be made.
+                os.mkdir(self._temp.parent)
             self._file = os.open(self._temp, flags, 0o666)
         return self
 
@@ -43,31 +45,32 @@ class WholeFile:
         write_all(self._file, data)
 
     def flush(self) -> None:
-        """Force the bytes to the disk."""
+        """Write the bytes to the disk (fsync). Blocking."""
         os.fsync(self._file)
 
     def place(self, path: Path, *, new: bool) -> None:
-        """Give the file its name; FileExistsError with `new` when that is taken."""
+        """Give the file its name, atomically; with `new`, FileExistsError when the name is taken."""
         if not new:
             os.replace(self._temp, path)
             return
         try:
             os.link(self._temp, path)
         except FileExistsError:
-            # NFS may repeat a link that was made but whose answer was lost; then the file has two names.
+            # Over NFS, the answer to a link can be lost and the link repeated: the second try then finds the
+            # name taken. Two links to the file mean that the name is our own.
             if os.fstat(self._file).st_nlink < 2:
                 raise
 
 
 def write_all(file: int, data: bytes) -> None:
-    """One write where the system takes it whole, as it does but for full disks and more than 2 GiB."""
+    """Write all bytes. One write is enough, except on full disks and beyond 2 GiB."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(file, rest) :]
 
 
 def sweep(root: Path) -> None:
-    """Remove what killed processes left unfinished more than a day ago."""
+    """Remove temporary files that killed processes left more than a day ago. Errors are ignored."""
     before = time.time() - _STALE_S
     with suppress(OSError), os.scandir(root / TEMP_FOLDER) as entries:
         for entry in entries:

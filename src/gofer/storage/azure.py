@@ -1,4 +1,4 @@
-"""`az://container/prefix`: Azure Blob Storage, opened by the account's key, a SAS, or an Azure AD login."""
+"""`az://container/prefix`: Azure Blob Storage, opened by an account key, a SAS, or a login to Azure AD."""
 
 from __future__ import annotations
 
@@ -31,25 +31,27 @@ from gofer.text import format_duration
 from gofer.transport.azure.profile import name_of
 
 _METHODS = {"GET": "r", "HEAD": "r", "PUT": "cw", "DELETE": "d"}
-# A source SAS for copies outlives the copy of one very large blob.
+# A SAS for the source of a copy must remain valid until a very large blob is copied.
 _COPY_S = 24 * 3600.0
 
 
 class AzureStore(CloudStore):
-    """The blobs of one container under a prefix. Opening it asks nobody, but for a private cloud's addresses.
+    """The blobs of one container under a prefix. Opening it does no I/O, except for a private cloud's
+    addresses.
 
-    `environ` is the environment of the login, for a store that one opens; by default the process's own.
+    `environ` is the environment of the login (default: that of the process), for a store opened by a login.
     """
 
     def __init__(self, entry: OpenedStore, environ: Mapping[str, str] | None = None) -> None:
-        around = os.environ if environ is None else environ
-        self._profile = name_of(around)
+        login_environ = os.environ if environ is None else environ
+        self._profile = name_of(login_environ)
         address = read_address(entry.url)
         self._address = address
         self._account = azure_account(entry, address)
-        self._endpoint = azure_endpoint(entry, self._account) or _default_endpoint(self._account, around)
+        endpoint = azure_endpoint(entry, self._account)
+        self._endpoint = endpoint or _default_endpoint(self._account, login_environ)
         self._is_hierarchical = entry.options.is_hierarchical
-        self._signer = _signer(entry, self._account, around)
+        self._signer = _signer(entry, self._account, login_environ)
         spec = {"endpoint": self._endpoint, "container": address.container, "prefix": address.prefix}
         self._blobs = open_azure(spec, self._signer)
         self._copy_sas: tuple[str, float] | None = None
@@ -57,9 +59,7 @@ class AzureStore(CloudStore):
 
     @property
     def blob_place(self) -> tuple[str, str, str, str, str, str, str]:
-        """Account, endpoint, container, prefix, the folder that a SAS for it opens, empty if all, the
-        permissions of the SAS that opens the store, and a hash of what opens it.
-        """
+        """The fields of gofer.backends.registry.BlobPlace, in its order. They hold no secret."""
         address = self._address
         scope = f"/{address.prefix}" if self._is_hierarchical else ""
         terms = sas_facts(self._signer.token).permissions if isinstance(self._signer, Sas) else ""
@@ -75,17 +75,20 @@ class AzureStore(CloudStore):
 
     @property
     def sas_expires_at(self) -> float | None:
-        """When the SAS that opens the store ends, where one does and it says so."""
+        """When the SAS of the store ends; None without a SAS, or when the SAS names no end."""
         return sas_facts(self._signer.token).expires_at if isinstance(self._signer, Sas) else None
 
     def sign(self, key: str, *, expires_s: float, method: str = "GET") -> str:
-        """With a SAS, the URL holds that very SAS: it opens all that the SAS opens, as long as it does."""
+        """A URL for the object.
+
+        A store opened by a SAS signs with this SAS, with all its permissions and its end.
+        """
         with self._explained("read", key):
             url = self._blobs.url(key)
         return f"{url}?{self._token(_METHODS[method], expires_s, self._blobs.name(key))}"
 
     def copy_from(self, source: Store, source_key: str, key: str) -> bool:
-        """From any Azure store, also of another account, or wherever else the source can sign a URL for."""
+        """Copy from another Azure store, also of another account. False for stores of other kinds."""
         if not isinstance(source, AzureStore):
             return False
         with source._explained("read", source_key):
@@ -96,16 +99,17 @@ class AzureStore(CloudStore):
         except KeyNotFound:
             if source.head(source_key) is None:
                 raise no_such_key(source.url, source_key) from None
-            return False  # services say this too of a source that they cannot reach
+            return False  # services give this answer also for a source that they cannot reach
         except CopyRefused:
             return False
         return True
 
     def copy_url(self, key: str, reader: AzureStore) -> str:
-        """The blob's address as `reader` can open it; signed unless both are of one account and key."""
+        """The blob's address for a copy by `reader`; signed unless both stores use the key of one account."""
         url = self._blobs.url(key)
         if isinstance(reader._signer, SharedKey) and self._is_beside(reader):
             return url
+        # One signature serves many copies: signing with a login costs a request.
         if self._copy_sas is None or self._copy_sas[1] < time.time() + _COPY_S / 2:
             self._copy_sas = (self._token("r", _COPY_S), time.time() + _COPY_S)
         return f"{url}?{self._copy_sas[0]}"
@@ -113,10 +117,12 @@ class AzureStore(CloudStore):
     def node_spec(
         self, prefix: str = "", *, expires_s: float, write: bool, identity: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """With the account's key or a login, a SAS that can no more than read, unless `write`.
+        """A spec with a SAS that can only read, unless `write`; the store's own SAS where the store has only
+        that.
 
-        It is for the folder alone in an account with a hierarchical namespace. Others sign for whole
-        containers or single blobs, so that there the prefix is kept by the client alone.
+        In an account with a hierarchical namespace the SAS is for the folder alone. Other accounts sign only
+        for containers or single blobs: there the SAS opens the container, and only the client keeps to the
+        prefix.
         """
         whole = "/".join(part for part in (self._address.prefix, prefix) if part)
         place = {"endpoint": self._endpoint, "container": self._address.container, "prefix": whole}
@@ -133,14 +139,16 @@ class AzureStore(CloudStore):
         return (self._endpoint, self._account) == (other._endpoint, other._account)
 
     def _token(self, permissions: str, expires_s: float, name: str = "", resource: str = "") -> str:
-        """A SAS for a blob, or for the container without a name; `resource` says what else the name is of."""
+        """A SAS for the blob `name`, or for the container without a name; `resource` gives another kind of
+        name.
+        """
         container = self._address.container
         ends = time.time() + expires_s
         terms = SasTerms(permissions, ends, resource or ("b" if name else "c"), container, name)
         if isinstance(self._signer, SharedKey):
             token = make_sas(self._signer, terms)
         elif isinstance(self._signer, Sas):
-            token = self._lend(ends)
+            token = self._own_sas(ends)
         else:
             from gofer.storage.azure_login import delegated_sas
 
@@ -151,14 +159,15 @@ class AzureStore(CloudStore):
             remember(token.rpartition("sig=")[2])
         return token
 
-    def _lend(self, until: float) -> str:
-        """The SAS itself; CredentialError when it ends before it is to."""
+    def _own_sas(self, until: float) -> str:
+        """The store's own SAS; CredentialError when it ends too soon."""
+        assert isinstance(self._signer, Sas)
         assert isinstance(self._signer, Sas)
         facts = sas_facts(self._signer.token)
         if facts.expires_at is not None and facts.expires_at < min(until, time.time() + 60):
             raise CredentialError(
                 f"the SAS of the store {self.url} has "
-                f"{format_duration(max(facts.expires_at - time.time(), 0))} left, too little to lend it",
+                f"{format_duration(max(facts.expires_at - time.time(), 0))} left, too little for a run",
                 hint="give the store a newer `sas`, or the account's `key`",
             )
         return self._signer.token

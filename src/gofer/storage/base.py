@@ -1,8 +1,8 @@
-"""The contract of an object store: keys, bytes, few verbs.
+"""The contract of an object store: keys, bytes, and a few methods.
 
-A key is a relative POSIX path without empty, `.` or `..` parts. Every verb blocks, may be called from
-several threads, and raises only the StoreError family. Writes are atomic: a reader sees the whole old or
-the whole new object, never a part, whatever is killed.
+A key is a relative POSIX path without empty, `.` or `..` parts. Every method blocks, may be called from
+several threads, and raises only the StoreError family. Writes are atomic: a reader sees the complete old or
+the complete new object, whatever is killed.
 """
 
 from __future__ import annotations
@@ -18,62 +18,65 @@ from gofer.objects.facts import ObjectInfo as ObjectInfo
 if TYPE_CHECKING:
     from gofer.transport.machine import Machine
 
-# What can be sent without copying it first.
+# The types that can be sent without a copy.
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
 
 class Store(Protocol):
-    """Few verbs, the same over folders, memory and the clouds."""
+    """The methods that every store has, whether it is a folder, memory or a cloud."""
 
     url: str
 
     def get(self, key: str) -> bytes:
-        """The whole object; KeyNotFound when absent."""
+        """The whole object; KeyNotFound when there is none."""
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """At most `length` bytes from `start`; a negative start counts from the end; fewer bytes at the end
-        of the object, none past it; KeyNotFound when absent."""
+        """At most `length` bytes from `start`; a negative start counts from the end.
+
+        Fewer bytes at the end of the object, none beyond it. KeyNotFound when there is no object.
+        """
 
     def put(self, key: str, data: bytes, *, new: bool = False) -> None:
-        """Replace the object, or with `new` create it or raise KeyExists, atomically even between writers."""
+        """Replace the object; with `new`, create it or raise KeyExists. Atomic between writers too."""
 
     def head(self, key: str) -> ObjectInfo | None:
-        """Size and time, or None when absent."""
+        """Size and time; None when there is no object."""
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        """Every object whose key is `prefix` or lies under the folder `prefix`, in key order.
+        """Every object whose key is `prefix` or is in the folder `prefix`, in key order.
 
-        A cloud lists in pages of some thousands in its own order of names. Names it cannot hold as they are
-        (control characters, bytes that are not UTF-8) may stand elsewhere in a listing of several pages, so
-        nothing may be deleted for not having been met on the way.
+        A cloud lists in pages of some thousands, in its own order of names. Keys that it stores under other
+        names (control characters, bytes that are not UTF-8) may be in another place of a listing with several
+        pages. So a caller must not conclude from the order that an object is missing, and delete something
+        for this reason.
         """
 
     def list_folders(self, prefix: str = "") -> Iterator[str]:
         """The names of the folders directly under the folder `prefix`, in order."""
 
     def delete(self, keys: Iterable[str]) -> int:
-        """Remove objects; absent ones are passed over. Returns how many were there."""
+        """Remove objects and return how many existed. Absent objects are ignored."""
 
     def copy(self, source: str, destination: str) -> None:
-        """Copy within the store, replacing the destination; KeyNotFound when the source is absent."""
+        """Copy within the store and replace the destination; KeyNotFound when there is no source."""
 
 
 @runtime_checkable
 class Appends(Protocol):
-    """A store whose objects can grow in place (one writer an object)."""
+    """A store whose objects can grow. Each object may have one writer at a time."""
 
     def append(self, key: str, data: bytes) -> None:
-        """Add bytes at the end, creating the object if need be."""
+        """Append bytes to the object; create it if needed."""
 
 
 @runtime_checkable
 class ComparesAndSwaps(Protocol):
-    """A store in which two writers of one object cannot undo each other's change."""
+    """A store with an atomic compare-and-swap, so that two writers do not undo each other's changes."""
 
     def compare_and_swap(self, key: str, old: bytes | None, new: bytes) -> bool:
-        """Write `new` if the object still has the bytes `old`, or with None if there is none.
+        """Write `new` if the object still has the bytes `old`, or with None if there is no object.
 
-        False, and nothing done, when not. Atomic between writers; blocks.
+        Returns whether it did. Atomic between writers; blocks.
         """
 
 
@@ -82,12 +85,12 @@ class OnDisk(Protocol):
     """A store whose objects are files that this machine can open."""
 
     def path(self, key: str) -> Path:
-        """Where the object is or would be."""
+        """The path of the object, whether it exists or not."""
 
 
 @runtime_checkable
 class OnMachine(Protocol):
-    """A store that is a folder of a machine that gofer.transport reaches; `~` in it is the home there."""
+    """A store in a folder of a machine that gofer.transport reaches; `~` is the home there."""
 
     machine: Machine
     folder: str
@@ -95,26 +98,26 @@ class OnMachine(Protocol):
 
 @runtime_checkable
 class Hashes(Protocol):
-    """A store that keeps an MD5 and a few words beside each object."""
+    """A store that keeps an MD5 and metadata with each object."""
 
     def put_hashed(
         self, key: str, data: Bytes, *, md5: bytes | None = None, metadata: Mapping[str, str] | None = None
     ) -> None:
-        """As `put`; the service itself compares the bytes it received with the MD5 and refuses others.
+        """As `put`; the service compares the received bytes with the MD5 and refuses other bytes.
 
-        Without `md5` it is computed here. Names in `metadata` are lower case letters, digits and `_`;
-        values are printable ASCII.
+        Without `md5` it is computed here. Names in `metadata` are lower-case letters, digits and `_`; values
+        are printable ASCII.
         """
 
 
 @runtime_checkable
 class Streams(Protocol):
-    """Objects larger than memory."""
+    """A store for objects that are larger than memory."""
 
     def get_stream(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
-        """The bytes from `start`, in pieces of at most 1 MiB; a cut connection is resumed where it broke.
+        """The bytes from `start`, in pieces of at most 1 MiB. After a lost connection the stream continues.
 
-        StoreError when the object is replaced meanwhile. The first piece's request is made at once.
+        The first request is made at once. StoreError when the object is replaced meanwhile.
         """
 
     def put_stream(
@@ -125,45 +128,47 @@ class Streams(Protocol):
         md5: bytes | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> int:
-        """Replace the object by the pieces joined, atomically; the bytes written. Memory stays bounded.
+        """Replace the object by the joined pieces, atomically; return the number of bytes. Memory stays
+        bounded.
 
-        Nothing is changed when `pieces` raises, or when `md5` is given and is not that of the bytes.
+        Nothing changes when `pieces` raises, or when `md5` is given and the bytes have another.
         """
 
 
 @runtime_checkable
 class ReadsInto(Protocol):
-    """Reads without a copy, for large objects fetched in ranges."""
+    """A store that reads without a copy, for large objects fetched in ranges."""
 
     def read_into(self, key: str, start: int, buffer: memoryview, *, etag: str | None = None) -> int:
-        """Fill `buffer` from `start`; the bytes read, fewer only at the object's end.
+        """Fill `buffer` from `start`; return the number of bytes, fewer only at the end of the object.
 
-        With `etag`, StoreError when the object is not that version any more.
+        With `etag`, StoreError when the object has another version.
         """
 
 
 @runtime_checkable
 class Blocks(Protocol):
-    """Uploads in blocks that survive the process: what was sent is there until committed or abandoned.
+    """A store with uploads in blocks that survive the process: blocks stay until a commit or an abort.
 
-    An upload is a word of the store's choosing; who wants to resume keeps it, with the size and time of the
-    file it belongs to. Services forget uncommitted blocks after about a week (Azure) or by a rule (S3).
+    The store chooses the id of an upload. A caller that wants to resume keeps the id, with the size and time
+    of the file. Services forget uncommitted blocks after about a week (Azure) or by a rule of the bucket
+    (S3).
     """
 
     @property
     def block_rules(self) -> BlockRules:
-        """The sizes the service takes."""
+        """The block sizes that the service accepts."""
 
     def begin_upload(
         self, key: str, *, md5: bytes | None = None, metadata: Mapping[str, str] | None = None
     ) -> str:
-        """A new upload for `key`. The object itself is not touched."""
+        """Start an upload for `key` and return its id. Does not change the object."""
 
     def list_blocks(self, key: str, upload: str) -> list[Block] | None:
-        """What the service has of the upload, by number; None when it knows nothing of it."""
+        """The blocks that the service has, by number; None when it does not know the upload."""
 
     def put_block(self, key: str, upload: str, number: int, data: Bytes) -> Block:
-        """Send one block, compared by the service with its MD5; sending it again replaces it."""
+        """Send one block, which the service compares with its MD5. Sending it again replaces it."""
 
     def commit_blocks(
         self,
@@ -174,52 +179,54 @@ class Blocks(Protocol):
         md5: bytes | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> None:
-        """The object is now these blocks, in this order, at once.
+        """Make the object these blocks, in this order, atomically.
 
-        `md5` and `metadata` are kept with it: Azure takes them here, S3 only in `begin_upload`. Give them to
-        both where they are known by then.
+        `md5` and `metadata` are kept with the object: Azure takes them here, S3 only in `begin_upload`. Pass
+        them to both where they are known in time.
         """
 
     def abort_upload(self, key: str, upload: str) -> None:
-        """Forget the upload where the service can; no error when it is unknown."""
+        """Drop the upload, where the service can. An unknown upload is not an error."""
 
 
 @runtime_checkable
 class Signs(Protocol):
-    """Addresses that open one object for a while, for whoever holds them."""
+    """A store that makes URLs that give their holder access to one object for a limited time."""
 
     def sign(self, key: str, *, expires_s: float, method: str = "GET") -> str:
-        """The URL. CredentialError when what the store is opened with cannot give such rights away."""
+        """The URL. CredentialError when the store's credential cannot give this access to others."""
 
 
 @runtime_checkable
 class CopiesFrom(Protocol):
-    """Copies between stores that do not pass through this machine."""
+    """A store that copies from other stores without sending the bytes through this machine."""
 
     def copy_from(self, source: Store, source_key: str, key: str) -> bool:
-        """Have the service fetch the object, MD5 and metadata with it; False when it cannot, nothing done.
+        """Let the service fetch the object with its MD5 and metadata. False, with no change, when it cannot.
 
-        Blocks until the copy is whole. KeyNotFound when the source is absent.
+        Blocks until the copy is complete. KeyNotFound when there is no source.
         """
 
 
 @runtime_checkable
 class Delegates(Protocol):
-    """Access for a machine that has no settings of its own."""
+    """A store that can give access to a machine without settings of its own."""
 
     def node_spec(
         self, prefix: str = "", *, expires_s: float, write: bool, identity: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """What `gofer.objects.open_objects` takes to see the folder `prefix` and no more, if possible.
+        """A spec for `gofer.objects.open_objects` that opens the folder `prefix`, and nothing more where
+        possible.
 
-        It holds a credential: only ever through a private channel. With `identity`, which the machine has of
-        its service, and in a store of the same service, it holds none, and the machine asks for its own.
+        The spec holds a credential, so it must go only through a private channel. With `identity`, an
+        identity that the machine has at the same service, the spec holds no credential and the machine gets
+        its own token.
         """
 
 
 @runtime_checkable
 class ListsBeginnings(Protocol):
-    """Listings by the beginning of a key, which need not be a whole folder's name."""
+    """A store that lists by the beginning of a key, which need not be the name of a folder."""
 
     def list_beginning(self, text: str) -> Iterator[ObjectInfo]:
         """Every object whose key begins with `text`, in key order."""
@@ -227,15 +234,15 @@ class ListsBeginnings(Protocol):
 
 @runtime_checkable
 class ListsLevels(Protocol):
-    """Listings of one folder without what lies deeper."""
+    """A store that lists one folder without the folders in it."""
 
     def list_level(self, prefix: str = "") -> Iterator[ObjectInfo | str]:
-        """What lies directly in the folder `prefix`: its objects, and the names of its folders."""
+        """The objects directly in the folder `prefix`, and the names of its folders."""
 
 
 @runtime_checkable
 class Makes(Protocol):
-    """A store whose container can be made."""
+    """A store whose container or bucket can be created."""
 
     def make(self) -> bool:
-        """Make the container or bucket; False when it was there."""
+        """Create the container or bucket; False when it exists."""

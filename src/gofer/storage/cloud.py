@@ -1,8 +1,8 @@
-"""The stores of the clouds: keys are checked, errors explained; the rest is `gofer.objects`.
+"""The stores of the clouds: check keys, explain errors, and leave the rest to `gofer.objects`.
 
-One client serves laptop and node. It costs more CPU than obstore 0.12 and has what that lacks and the
-promises need: the service's check of each MD5, MD5 and metadata in listings, Retry-After, errors without
-addresses.
+The laptop and the nodes use the same client. It takes more CPU than obstore 0.12, but has what obstore lacks
+and gofer promises: the service's check of each MD5, MD5 and metadata in listings, Retry-After, and errors
+without addresses.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from gofer.storage.explain import Circumstances, Deed, explain
 from gofer.storage.keys import check_key, check_prefix
 
 T = TypeVar("T")
-# Within the class `list` is a verb.
+# In the class body, `list` is the method.
 _BlockList: TypeAlias = list[Block]
 
 
 class CloudStore:
-    """A store over REST. Any thread may call; connections are shared and kept open.
+    """A store over HTTP. Any thread may call; connections are shared and kept open.
 
-    `circumstances` is asked when something goes wrong. Its repr shows the URL and nothing more.
+    `circumstances` is called only to explain an error. The repr shows the URL and nothing else.
     """
 
     def __init__(self, url: str, objects: ObjectService, circumstances: Callable[[], Circumstances]) -> None:
@@ -43,7 +43,7 @@ class CloudStore:
 
     @property
     def clock_ahead_s(self) -> float | None:
-        """How far the service's clock is ahead of this machine's; None before it was heard from."""
+        """How far the service's clock is ahead of this machine's; None before the first answer."""
         return self._objects.client.clock_ahead_s
 
     def get(self, key: str) -> bytes:
@@ -78,7 +78,7 @@ class CloudStore:
                     return False
                 self.put(key, new, new=True)
                 return True
-            # First the version, then the bytes: the write notices a change between the two.
+            # Version first, then the bytes: the write below fails when the object changes between the two.
             if self.get(key) != old:
                 return False
         except (KeyExists, KeyNotFound):
@@ -125,6 +125,7 @@ class CloudStore:
         return self._each("list", prefix, self._objects.list_level(check_prefix(prefix)))
 
     def delete(self, keys: Iterable[str]) -> int:
+        # All keys are checked before the first object is removed.
         todo = [check_key(key) for key in keys]
         with self._explained("delete", todo[0] if len(todo) == 1 else ""):
             return self._objects.delete(todo)
@@ -170,7 +171,7 @@ class CloudStore:
         with self._explained("create"):
             return self._objects.make()
 
-    # -- within
+    # -- private
 
     def _each(self, verb: str, key: str, items: Iterator[T]) -> Iterator[T]:
         try:
@@ -183,5 +184,5 @@ class CloudStore:
         try:
             yield
         except ObjectsError as error:
-            # Without the cause: its frames are no help, and one line less can leak.
+            # `from None`: the cause does not help the reader, and its request may contain a signature.
             raise explain(error, Deed(verb, key), self._circumstances()) from None

@@ -1,6 +1,6 @@
-"""What an entry of `stores:` resolves to: the service's address, and what opens it.
+"""The credentials of a store in `stores:`: the address of the service, and the keys.
 
-Nothing here asks a service. What is found to be a secret is masked in messages from then on.
+This module asks no service. Secrets that it finds are hidden in messages from then on.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _PERMISSIONS = {
 
 
 class OpenedStore(NamedTuple):
-    """How a store came to be opened: address, options, its name in the settings, the options as written.
+    """How a store is opened: its URL, options, name in the settings, and the options as the user wrote them.
 
-    Its repr shows no secret.
+    The repr shows no secret.
     """
 
     url: str
@@ -46,30 +46,30 @@ class OpenedStore(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The store as a message names it."""
+        """The store in messages."""
         return f"`{self.name}` ({self.url})" if self.name else self.url
 
     def mend(self, *keys: str) -> str:
-        """What to do to give the store another credential."""
+        """A hint that says how to give the store another credential."""
         for key in keys:
             text = getattr(self.written, key) or ""
             found = re.fullmatch(r"\$\{(secret|env|file):([^}:]*)[^}]*\}", text.strip())
             if found:
                 return _MEND[found[1]].format(found[2])
             if text:
-                return f"write another `{key}` where this one came from"
-        return f"give the store another {' or '.join(f'`{key}`' for key in keys)}"
+                return f"set another `{key}` where this one is set"
+        return f"set another {' or '.join(f'`{key}`' for key in keys)} for the store"
 
 
 _MEND = {
-    "secret": "`gofer secret set {}` takes another",
-    "env": "set the variable `{}` to another",
-    "file": "write another to `{}`",
+    "secret": "set another with `gofer secret set {}`",
+    "env": "set another value in the variable `{}`",
+    "file": "write another value to `{}`",
 }
 
 
 class StoreAddress(NamedTuple):
-    """`scheme://container@account/prefix`, taken apart."""
+    """The parts of `scheme://container@account/prefix`."""
 
     container: str
     account: str | None
@@ -77,7 +77,7 @@ class StoreAddress(NamedTuple):
 
 
 class SasFacts(NamedTuple):
-    """What a SAS says of itself. Times are seconds since the epoch; None where it says nothing."""
+    """The fields of a SAS. Times are seconds since the epoch; None for a field that the SAS does not have."""
 
     starts_at: float | None
     expires_at: float | None
@@ -89,21 +89,21 @@ class SasFacts(NamedTuple):
     policy: str | None
 
     def lacks(self, permission: str) -> bool:
-        """Whether it says which permissions it has and none of these letters is among them."""
+        """Whether the SAS names its permissions and has none of these letters."""
         return bool(self.permissions) and not set(permission) & set(self.permissions)
 
     def words(self) -> str:
-        """The permissions for people."""
-        return ", ".join(_PERMISSIONS.get(letter, letter) for letter in self.permissions) or "none it names"
+        """The permissions, for people."""
+        return ", ".join(_PERMISSIONS.get(letter, letter) for letter in self.permissions) or "none"
 
 
 def read_address(url: str) -> StoreAddress:
-    """The parts of the URL of a cloud's store; UsageError when it is none."""
+    """The parts of a cloud store's URL; UsageError when the URL is not valid."""
     scheme, _, rest = url.partition("://")
     if "?" in rest or "#" in rest:
         raise UsageError(
-            f"`{url.partition('?')[0]}?…` is not a store's URL: it must not hold a query",
-            hint="a signature goes to `sas:`, as a reference",
+            f"`{url.partition('?')[0]}?…` is not a store's URL: it must not have a query",
+            hint="put a signature into `sas:`, as a reference",
         )
     place, _, prefix = rest.partition("/")
     container, at, account = place.partition("@")
@@ -119,21 +119,23 @@ def read_address(url: str) -> StoreAddress:
 
 
 def azure_endpoint(entry: OpenedStore, account: str) -> str | None:
-    """The URL of the account's blob service, as far as the store says it; on an emulator the account stands
-    in the path.
+    """The URL of the account's blob service, if the store's options say it.
+
+    For an emulator, the account is part of the path.
     """
     given = read_endpoint(entry) or _url_of(entry.options.sas)
     if not given:
         return None
     parts = urlsplit(given)
     path, host = parts.path.rstrip("/"), parts.hostname or ""
+    # Emulators are reached by address or as localhost, where the account cannot be part of the host name.
     if not path and (host == "localhost" or re.fullmatch(r"[\d.]+|.*:.*", host)):
         path = f"/{account}"
     return f"{parts.scheme}://{parts.netloc}{path}"
 
 
 def read_endpoint(entry: OpenedStore) -> str | None:
-    """The `endpoint` with its scheme, or None without one; ConfigError when it is not an address."""
+    """The `endpoint` with its scheme; None without one. ConfigError when it is not an address."""
     given = entry.options.endpoint
     if not given:
         return None
@@ -142,29 +144,29 @@ def read_endpoint(entry: OpenedStore) -> str | None:
         ServerAddress.of(whole)
         return whole
     except ValueError as error:
-        raise ConfigError(f"the `endpoint` of the store {entry.label} cannot be: {error}") from None
+        raise ConfigError(f"the `endpoint` of the store {entry.label} is not valid: {error}") from None
 
 
 def azure_account(entry: OpenedStore, address: StoreAddress) -> str:
-    """The account's name: the option's, the URL's, or that of the SAS when it is a whole URL."""
+    """The account's name: from the URL, from the options, or from a SAS that is a whole URL."""
     signed = urlsplit(_url_of(entry.options.sas) or "").hostname or ""
     named = signed.partition(".")[0] if signed.endswith((".net", ".com", ".cn", ".us", ".de")) else None
     account = address.account or entry.options.account or named
     if not account:
         raise ConfigError(
             f"the store {entry.label} needs the name of its storage account",
-            hint="add `account: NAME` beside its `url`",
+            hint="add `account: NAME` next to its `url`",
         )
     if not _ACCOUNT.fullmatch(account):
         raise ConfigError(
-            f"`{account}` is not the name of a storage account, for the store {entry.label}",
-            hint="it has 3 to 24 lower-case letters and digits",
+            f"`{account}`, of the store {entry.label}, is not the name of a storage account",
+            hint="a name has 3 to 24 lower-case letters and digits",
         )
     return account
 
 
 def check_key(entry: OpenedStore) -> str:
-    """The account's key; CredentialError when it cannot be one."""
+    """The account's key; CredentialError when it is not base64."""
     import base64
 
     key = (entry.options.key or "").strip()
@@ -179,7 +181,7 @@ def check_key(entry: OpenedStore) -> str:
 
 
 def read_sas(entry: OpenedStore) -> str:
-    """The bare token; CredentialError when it has no signature."""
+    """The bare token of the SAS; CredentialError when it has no signature."""
     token = bare_token(entry.options.sas or "")
     fields = sas_fields(token)
     if not fields.get("sig"):
@@ -193,7 +195,7 @@ def read_sas(entry: OpenedStore) -> str:
 
 
 def sas_facts(token: str) -> SasFacts:
-    """What can be read off a token without asking anybody."""
+    """The fields of a token. Pure."""
     fields = sas_fields(token)
     return SasFacts(
         _time(fields.get("st")),
@@ -208,7 +210,7 @@ def sas_facts(token: str) -> SasFacts:
 
 
 def remember_secrets(options: StoreOptions) -> None:
-    """Keep what the options hold out of messages; those of other tools' files come from no reference."""
+    """Hide the secrets of the options in messages. Options from other tools' files are not references."""
     for name in SECRET_KEYS:
         value = getattr(options, name)
         if value:
@@ -216,7 +218,9 @@ def remember_secrets(options: StoreOptions) -> None:
 
 
 def s3_keys(entry: OpenedStore, environ: Mapping[str, str]) -> tuple[str, str, str | None]:
-    """Access key, secret key and token: the entry's, else the variables of AWS, else its file of profiles."""
+    """Access key, secret key and token: from the options, else the variables of AWS, else its credentials
+    file.
+    """
     options = entry.options
     if options.access_key and options.secret_key:
         return options.access_key, options.secret_key, options.session_token
@@ -239,21 +243,22 @@ def _profile(entry: OpenedStore, environ: Mapping[str, str]) -> tuple[tuple[str,
     import os
 
     path = environ.get("AWS_SHARED_CREDENTIALS_FILE") or os.path.expanduser("~/.aws/credentials")
+    # Raw, because a secret key may contain a percent sign.
     profiles = configparser.RawConfigParser()
     profiles.read(path)
     name = environ.get("AWS_PROFILE", "default")
     held = dict(profiles[name]) if profiles.has_section(name) else {}
     if not held.get("aws_access_key_id") or not held.get("aws_secret_access_key"):
         raise CredentialError(
-            f"nothing opens the store {entry.label}: no keys in its entry, the environment or `{path}`",
-            hint="add `access_key:` and `secret_key: ${secret:NAME}` beside its `url`",
+            f"the store {entry.label} cannot be opened: its entry, the environment and `{path}` have no keys",
+            hint="add `access_key:` and `secret_key: ${secret:NAME}` next to its `url`",
         )
     token = held.get("aws_session_token")
     return (held["aws_access_key_id"], held["aws_secret_access_key"]), token
 
 
 def _url_of(sas: str | None) -> str | None:
-    """The address in front of a SAS, when it is a whole URL; less the container, which `url` names."""
+    """The address before a SAS that is a whole URL, without the container, which `url` names."""
     before, mark, _ = (sas or "").strip().partition("?")
     if not mark or "://" not in before:
         return None
@@ -265,7 +270,7 @@ def _time(text: str | None) -> float | None:
     if not text:
         return None
     try:
-        # A SAS is in UTC also where it does not say so.
+        # A SAS without a time zone is in UTC.
         return parse_time(text if text.endswith("Z") or ("T" in text and "+" in text) else f"{text}Z")
     except UsageError:
         return None

@@ -1,4 +1,4 @@
-"""What a service refused, as one line that names the store, what is wrong, and what mends it."""
+"""Explains a refusal of a service in one line: the store, the problem, and what to do."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gofer.storage.keys import no_such_key
 from gofer.text import format_duration, format_time
 from gofer.transport.azure.profile import DEFAULT, in_profile, login_command
 
-# Services refuse what was signed by a clock that is a quarter of an hour off.
+# Services refuse requests signed by a clock that is off by a quarter of an hour or more.
 _CLOCK_S = 900.0
 _LETTERS = {"read": "r", "write": "wc", "create": "cw", "delete": "d", "list": "l"}
 
 
 class Circumstances(NamedTuple):
-    """What a store knows of itself that an answer does not say."""
+    """Facts about a store that explain an error. `way` is how it is opened: key, sas, login or s3."""
 
     entry: OpenedStore
     container: str
@@ -30,11 +30,11 @@ class Circumstances(NamedTuple):
 
 
 class CopyRefused(StoreError):
-    """The service cannot fetch the source of a copy; the bytes can still go through this machine."""
+    """The service cannot fetch the source of a copy. The bytes can still go through this machine."""
 
 
 class Deed(NamedTuple):
-    """What was being done: `read`, `write`, `create`, `delete` or `list`, and to which key."""
+    """The failed operation: `read`, `write`, `create`, `delete` or `list`, and its key."""
 
     verb: str
     key: str = ""
@@ -45,19 +45,19 @@ class Deed(NamedTuple):
 
 
 def explain(error: ObjectsError, deed: Deed, found: Circumstances) -> GoferError:
-    """The error to raise instead."""
+    """The error to raise in place of `error`."""
     if isinstance(error, ObjectNotFound):
         return no_such_key(found.entry.url, deed.key)
     if isinstance(error, Exists):
         return KeyExists(f"the store {found.entry.url} already has an object {deed.key!r}")
     if isinstance(error, VersionMismatch):
-        return StoreError(f"{deed.key!r} in the store {found.entry.label} was replaced while it was read")
+        return StoreError(f"{deed.key!r} in the store {found.entry.label} was replaced during the read")
     what = f"cannot {deed.words} the store {found.entry.label}: "
     if isinstance(error, NotCopied):
-        told = f"; {error.detail}" if error.detail else ""
+        detail = f"; {error.detail}" if error.detail else ""
         return CopyRefused(
-            f"{what}{error.words}{told}",
-            hint="`gofer download` and `gofer upload` bring it through this machine",
+            f"{what}{error.words}{detail}",
+            hint="`gofer download` and `gofer upload` copy it through this machine",
         )
     if error.status == 0:
         return StoreError(what + error.words, hint=_network_hint(error, found))
@@ -71,12 +71,12 @@ def explain(error: ObjectsError, deed: Deed, found: Circumstances) -> GoferError
 
 def _network_hint(error: ObjectsError, found: Circumstances) -> str:
     if error.code == "name":
-        told = "its `endpoint`" if found.entry.options.endpoint else f"the account `{found.account}`"
-        return f"is {told} spelt right, and is this machine online?"
+        part = "its `endpoint`" if found.entry.options.endpoint else f"the account `{found.account}`"
+        return f"check the spelling of {part}, and whether this machine is online"
     if error.code == "tls":
-        return "set `SSL_CERT_FILE` to the certificates of whoever signed it"
+        return "set `SSL_CERT_FILE` to the certificates of the authority that signed it"
     if error.code in ("timeout", "connection"):
-        return "check the network, and the store's `endpoint` where it has one"
+        return "check the network, and the store's `endpoint` if it has one"
     return ""
 
 
@@ -95,7 +95,7 @@ def _refused(what: str, error: ObjectsError, deed: Deed, found: Circumstances) -
     if found.way == "login":
         return _refused_login(what, error, found)
     return CredentialError(
-        f"{what}{error.words}; the keys may not {deed.verb}",
+        f"{what}{error.words}; the keys have no right to {deed.verb}",
         hint=f"ask the owner of `{found.container}` for that right, or {found.entry.mend('secret_key')}",
     )
 
@@ -118,7 +118,7 @@ def _refused_sas(
 
 
 def _sas_problem(error: ObjectsError, deed: Deed, sas: SasFacts) -> str:
-    """In the order of certainty: what the SAS itself says, what the service says, what is left."""
+    """The problem. The most certain facts first: the SAS itself, the service's code, then a guess."""
     if sas.lacks(_LETTERS[deed.verb]):
         return f"its SAS lacks the permission `{deed.verb}`; it has {sas.words()}"
     if sas.services is not None and "b" not in sas.services:
@@ -127,30 +127,30 @@ def _sas_problem(error: ObjectsError, deed: Deed, sas: SasFacts) -> str:
         needed = "containers" if deed.verb == "list" else "objects"
         return f"its SAS is not for {needed} (`srt={sas.resources}`)"
     if error.code == "AuthorizationSourceIPMismatch":
-        return f"its SAS is for other addresses than this machine's (`sip={sas.addresses}`)"
+        f"its SAS is for other addresses than this machine's (`sip={sas.addresses}`)"
     if error.code == "AuthorizationProtocolMismatch":
-        return f"its SAS is for `{sas.protocols}` alone"
+        return f"its SAS is only for `{sas.protocols}`"
     if error.code == "AuthorizationPermissionMismatch":
         return f"its SAS lacks the permission `{deed.verb}`"
     if sas.policy:
-        return f"its SAS is not accepted; the access policy `{sas.policy}` may have ended"
+        return f"its SAS is refused; its access policy `{sas.policy}` may have ended"
     return (
-        "its SAS is not accepted: it is for another account or container, or was revoked with the account's "
-        "key, or the account's firewall keeps this machine out"
+        "its SAS is refused: it is for another account or container, or was revoked with the account's "
+        "key, or the account's firewall blocks this machine"
     )
 
 
 def _refused_key(what: str, error: ObjectsError, found: Circumstances) -> CredentialError:
     if error.code == "KeyBasedAuthenticationNotPermitted":
         return CredentialError(
-            f"{what}the account `{found.account}` takes no keys",
+            f"{what}the account `{found.account}` does not accept keys",
             hint="remove `key:` and sign in with `az login`",
         )
-    # Azure says AuthenticationFailed of a wrong key and AuthorizationFailure of its firewall; Azurite says
-    # AuthorizationFailure of both.
+    # Azure answers AuthenticationFailed for a wrong key and AuthorizationFailure for its firewall; Azurite
+    # answers AuthorizationFailure for both.
     is_key = error.code == "AuthenticationFailed" or found.entry.options.endpoint
-    wrong = f"the key is not one of the account `{found.account}`"
-    walled = f"the firewall of the account `{found.account}` keeps this machine out"
+    wrong = f"the key does not belong to the account `{found.account}`"
+    walled = f"the firewall of the account `{found.account}` blocks this machine"
     if error.code == "AuthenticationFailed":
         return CredentialError(what + wrong, hint=found.entry.mend("key"))
     if is_key:
@@ -163,15 +163,15 @@ def _refused_login(what: str, error: ObjectsError, found: Circumstances) -> Cred
         return CredentialError(
             f"{what}your login{in_profile(found.profile)} has no role that allows it",
             hint=f"ask for `Storage Blob Data Contributor` on the account `{found.account}`; `profile: NAME` "
-            "beside its `url` names another login",
+            "next to its `url` selects another login",
         )
     if error.code == "AuthorizationFailure":
         return CredentialError(
-            f"{what}the firewall of the account `{found.account}` keeps this machine out",
+            f"{what}the firewall of the account `{found.account}` blocks this machine",
             hint=_wall_hint(found.account),
         )
     return CredentialError(
-        f"{what}your login{in_profile(found.profile)} is not accepted ({error.code})",
+        f"{what}your login{in_profile(found.profile)} is refused ({error.code})",
         hint="`az login`" if found.profile == DEFAULT else login_command(found.profile),
     )
 
@@ -184,30 +184,32 @@ def _moment(seconds: float) -> str:
     return (format_time(seconds) or "").partition(".")[0].replace("T", " ") + " UTC"
 
 
-# -- answers that mean one thing, whatever opened the store
+# -- answers with one meaning, however the store is opened
 
 
 def _no_container(what: str, error: ObjectsError, found: Circumstances) -> GoferError:
     kind = "bucket" if found.way == "s3" else "container"
     where = f" in the account `{found.account}`" if found.account else ""
-    told = found.entry.name or found.entry.url
+    label = found.entry.name or found.entry.url
     return StoreError(
         f"{what}there is no {kind} `{found.container}`{where}",
-        hint=f"`gofer store check {told} --create` makes it",
+        hint=f"`gofer store check {label} --create` creates it",
     )
 
 
 def _being_deleted(what: str, error: ObjectsError, found: Circumstances) -> GoferError:
-    return StoreError(f"{what}the container `{found.container}` is being deleted", hint="try in a minute")
+    return StoreError(
+        f"{what}the container `{found.container}` is being deleted", hint="try again in a minute"
+    )
 
 
 def _bad_name(what: str, error: ObjectsError, found: Circumstances) -> GoferError:
-    return StoreError(f"{what}the service does not take a name in it ({error.code})")
+    return StoreError(f"{what}the service does not accept a name in it ({error.code})")
 
 
 def _unknown_key(what: str, error: ObjectsError, found: Circumstances) -> GoferError:
     return CredentialError(
-        f"{what}the service knows no such access key", hint=found.entry.mend("access_key", "secret_key")
+        f"{what}the service does not know the access key", hint=found.entry.mend("access_key", "secret_key")
     )
 
 
@@ -234,7 +236,7 @@ def _disabled(what: str, error: ObjectsError, found: Circumstances) -> GoferErro
 
 
 def _no_copy(what: str, error: ObjectsError, found: Circumstances) -> GoferError:
-    return CopyRefused(f"{what}the service cannot fetch it from where it lies ({error.code})")
+    return CopyRefused(f"{what}the service cannot fetch the source of the copy ({error.code})")
 
 
 _CODES = {

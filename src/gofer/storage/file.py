@@ -1,8 +1,8 @@
-"""A store that is a folder: on this machine, or on a file system that machines share.
+"""A store that is a folder on this machine, or on a file system that machines share.
 
-An object is a file, its key the path below the root, so people and the commands themselves can read and write
-there too. Symbolic links to files are objects; links to folders are not entered, and what is not a plain file
-is not an object.
+An object is a file, and its key is the path below the root, so people and commands can read and write there
+too. Symbolic links to files are objects. Links to folders are not followed, and other special files are not
+objects.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from gofer.text import quote_word
 _Entries = list[os.DirEntry[str]]
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 _COPY_CHUNK = 1 << 20
-_DELETE_RACES = 20  # a deletion may take an empty folder away between its making and its use
+_DELETE_RACES = 20  # a delete may remove an empty folder between its creation and its first file
 
 
 class FileStore:
-    """The store in the folder `root`, which must be there unless `create`; StoreError otherwise."""
+    """The store in the folder `root`. StoreError when the folder does not exist, unless `create` is set."""
 
     def __init__(self, root: Path, *, create: bool = False) -> None:
         self.root = Path(os.path.abspath(root))
@@ -41,9 +41,9 @@ class FileStore:
             raise self._gone()
 
     def path(self, key: str) -> Path:
-        """Where the object is or would be."""
+        """The path of the object, whether it exists or not."""
         if check_key(key).split("/", 1)[0] == TEMP_FOLDER:
-            raise StoreError(f"{key!r} is not a key: {TEMP_FOLDER} holds unfinished writes of {self.url}")
+            raise StoreError(f"{key!r} is not a key: {TEMP_FOLDER} is for unfinished writes in {self.url}")
         return self.root / key
 
     def get(self, key: str) -> bytes:
@@ -60,7 +60,7 @@ class FileStore:
             return _read(file, min(length, max(size - first, 0)))
 
     def put(self, key: str, data: bytes, *, new: bool = False) -> None:
-        """Durable: the bytes are on the disk before the name shows them."""
+        """Durable: the bytes are on the disk before the name appears."""
         path = self.path(key)
         with self._explained("write", key), WholeFile(self.root) as whole:
             whole.write(data)
@@ -73,7 +73,7 @@ class FileStore:
             return compare_and_swap(str(self.root), key, old_md5(old), new)
 
     def get_stream(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
-        """The file as it was when opened: one that replaces it meanwhile is not seen."""
+        """The file as it was when opened. A later replacement is not seen."""
         opened = self._opened(key)
         file = opened.__enter__()
         return self._pieces(opened, key, file, start, length)
@@ -86,8 +86,8 @@ class FileStore:
         md5: bytes | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> int:
-        """A folder keeps no metadata: it is dropped."""
-        import hashlib  # loads all of OpenSSL, and most commands stream nothing
+        """As the contract, but a folder keeps no metadata, so `metadata` is ignored."""
+        import hashlib  # slow to load because of OpenSSL, and few commands stream
 
         path = self.path(key)
         hashed, total = hashlib.md5(), 0
@@ -97,14 +97,12 @@ class FileStore:
                 hashed.update(piece)
                 total += len(piece)
             if md5 not in (None, hashed.digest()):
-                raise StoreError(
-                    f"cannot write {key!r} in {self.url}: the bytes are not those of the MD5 given"
-                )
+                raise StoreError(f"cannot write {key!r} in {self.url}: the bytes do not have the given MD5")
             self._place(whole, path, key, new=False)
         return total
 
     def append(self, key: str, data: bytes) -> None:
-        """One write at the end of the file; not forced to the disk."""
+        """Append in one write. Not forced to the disk."""
         path = self.path(key)
         with self._explained("append to", key):
             self._in_folder(path, lambda: _append(path, data))
@@ -119,7 +117,7 @@ class FileStore:
 
     def head(self, key: str) -> ObjectInfo | None:
         path = self.path(key)
-        with self._explained("look at", key):
+        with self._explained("read", key):
             try:
                 status = os.stat(path)
             except _ABSENT:
@@ -138,7 +136,7 @@ class FileStore:
         yield from sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
 
     def list_level(self, prefix: str = "") -> Iterator[ObjectInfo | str]:
-        """What lies directly in the folder `prefix`: its objects, and the names of its folders."""
+        """The objects directly in the folder `prefix`, and the names of its folders."""
         for entry in self._scan(check_prefix(prefix)):
             if entry.is_dir(follow_symlinks=False):
                 yield entry.name
@@ -146,7 +144,7 @@ class FileStore:
                 yield info
 
     def delete(self, keys: Iterable[str]) -> int:
-        """Folders that this leaves empty go too: a folder is only its objects."""
+        """Remove objects, and the folders that become empty: a folder exists only through its objects."""
         return sum(self._delete(key) for key in keys)
 
     def _delete(self, key: str) -> bool:
@@ -156,7 +154,7 @@ class FileStore:
                 os.unlink(path)
             except (*_ABSENT, IsADirectoryError):
                 return False
-        with suppress(OSError):  # not empty, or not ours to remove
+        with suppress(OSError):  # a folder with other objects, or of another user
             for folder in path.parents:
                 if folder == self.root:
                     break
@@ -170,6 +168,7 @@ class FileStore:
             except FileExistsError:
                 raise KeyExists(f"the store {self.url} already has an object {key!r}") from None
 
+        # To the disk before the rename, or a power cut could leave an empty file under the final name.
         whole.flush()
         self._in_folder(path, act)
 
@@ -178,14 +177,14 @@ class FileStore:
             try:
                 return act()
             except FileNotFoundError:
-                if not self.root.is_dir():  # a share that is not mounted must not be made anew underneath
+                if not self.root.is_dir():  # never write to the place of a mount that is missing
                     raise
-            with suppress(FileNotFoundError, FileExistsError):  # taken away while it was made
+            with suppress(FileNotFoundError, FileExistsError):  # another process removes it meanwhile
                 path.parent.mkdir(parents=True, exist_ok=True)
         return act()
 
     def _walk(self, folder: str) -> Iterator[ObjectInfo]:
-        """Depth first with folders sorted as `name/`: the order of the whole keys."""
+        """Walk in the order of whole keys, which sorts a folder as `name/`."""
         entries = self._scan(folder)
         folders = {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
         for name in sorted(f"{e.name}/" if e.name in folders else e.name for e in entries):
@@ -223,7 +222,8 @@ class FileStore:
         path = self.path(key)
         with self._explained("read", key):
             try:
-                # Not blocking: a command may have left a named pipe among its outputs.
+                # O_NONBLOCK: a command may have left a named pipe among its outputs, and opening one would
+                # block.
                 file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             except _ABSENT:
                 raise no_such_key(self.url, key) from None
@@ -247,15 +247,15 @@ class FileStore:
 
     def _hint(self, error: OSError) -> str | None:
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            return f"make {quote_word(str(self.root))} writable, or set `GOFER_HOME` to a folder that is"
+            return f"make {quote_word(str(self.root))} writable, or set `GOFER_HOME` to a writable folder"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return f"free some space: `df -h {quote_word(str(self.root))}`"
         return None
 
     def _gone(self) -> StoreError:
         return StoreError(
-            f"the store {self.url} is not there: no folder {self.root}",
-            hint=f"mount it, or make it with `mkdir -p {quote_word(str(self.root))}`",
+            f"the store {self.url} is not there: there is no folder {self.root}",
+            hint=f"mount it, or create it with `mkdir -p {quote_word(str(self.root))}`",
         )
 
 

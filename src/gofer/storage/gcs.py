@@ -1,6 +1,6 @@
-"""`gs://bucket/prefix`: Google Cloud Storage, through obstore, which knows Google's ways to sign in.
+"""`gs://bucket/prefix`: Google Cloud Storage, through obstore, which supports all of Google's logins.
 
-Only its blocking calls are used: its asynchronous ones can abort the interpreter at exit (0.7 to 0.12).
+Only obstore's blocking calls are used: in 0.7 to 0.12, its asynchronous calls can abort Python at exit.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ADDRESS = re.compile(r"https?://\S+")
 
 
 class GcsStore:
-    """The objects of one bucket under a prefix. Opening it asks nobody. Its repr shows the URL alone."""
+    """The objects of one bucket under a prefix. Opening it does no I/O. The repr shows the URL only."""
 
     def __init__(self, entry: OpenedStore) -> None:
         address = read_address(entry.url)
@@ -94,6 +94,7 @@ class GcsStore:
     def put(self, key: str, data: Bytes, *, new: bool = False) -> None:
         with self._explained("write", check_key(key)):
             mode: Literal["create", "overwrite"] = "create" if new else "overwrite"
+            # A multipart upload has no condition, so `create` would not be atomic.
             obstore.put(self._store, self._name(key), bytes(data), mode=mode, use_multipart=False)
 
     def put_stream(
@@ -104,7 +105,7 @@ class GcsStore:
         md5: bytes | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> int:
-        """Metadata is kept; the MD5 is compared here, before the object is finished."""
+        """As the contract. The MD5 is compared here, before the object is finished."""
         import hashlib
 
         hashed, total = hashlib.md5(), 0
@@ -116,9 +117,7 @@ class GcsStore:
                 total += len(piece)
                 yield piece
             if md5 not in (None, hashed.digest()):
-                raise StoreError(
-                    f"cannot write {key!r} in {self.url}: the bytes are not those of the MD5 given"
-                )
+                raise StoreError(f"cannot write {key!r} in {self.url}: the bytes do not have the given MD5")
 
         with self._explained("write", check_key(key)):
             obstore.put(self._store, self._name(key), counted(), attributes=dict(metadata or {}))
@@ -165,7 +164,7 @@ class GcsStore:
             obstore.copy(self._store, self._name(source), self._name(destination))
 
     def sign(self, key: str, *, expires_s: float, method: Any = "GET") -> str:
-        """Needs a service account: other logins have nothing to sign with."""
+        """As the contract. Needs a service account, because other logins have no key to sign with."""
         with self._explained("read", check_key(key)):
             return obstore.sign(self._store, method, self._name(key), timedelta(seconds=expires_s))
 
@@ -188,7 +187,7 @@ class GcsStore:
         except (AlreadyExistsError, PreconditionError):
             raise KeyExists(f"the store {self.url} already has an object {key!r}") from None
         except (PermissionDeniedError, UnauthenticatedError):
-            raise CredentialError(f"{what}: the login may not {verb} there", hint=_HINT) from None
+            raise CredentialError(f"{what}: the login has no right to {verb} there", hint=_HINT) from None
         except BaseError as error:
             raise StoreError(f"{what}: {_one_line(error)}") from None
 
@@ -197,7 +196,7 @@ _HINT = "`gcloud auth application-default login`, or give the store `key: ${file
 
 
 def _open(entry: OpenedStore, bucket: str) -> GCSStore:
-    """By the service account in `key`, else by what Google's tools left on this machine."""
+    """The client, with the service account in `key`, or else the login of Google's tools on this machine."""
     config: dict[str, Any] = {"client_options": dict(_CLIENT), "retry_config": _RETRY}
     if entry.options.endpoint:
         config["base_url"] = entry.options.endpoint
@@ -214,11 +213,11 @@ def _open(entry: OpenedStore, bucket: str) -> GCSStore:
     try:
         return GCSStore(bucket, **config)
     except (BaseError, ValueError):
-        # Its words may quote the key.
-        raise CredentialError(f"nothing opens the store {entry.label}", hint=_HINT) from None
+        # The message of obstore may quote the key.
+        raise CredentialError(f"the store {entry.label} cannot be opened", hint=_HINT) from None
 
 
 def _one_line(error: BaseError) -> str:
-    """What obstore says, without addresses and without its second, longer account."""
+    """The first line of obstore's message, without addresses, which may contain signatures."""
     text = str(error).partition("\n\n\nDebug source:")[0].split("\n")[0]
     return _ADDRESS.sub("…", text)[:300]

@@ -1,4 +1,4 @@
-"""Which keys a store takes: relative POSIX paths that cannot leave the store."""
+"""Checks keys: relative POSIX paths that cannot leave the store."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ _HINT = "a key is a relative path such as `runs/x/run.json`, without empty, `.` 
 
 
 def check_key(key: str) -> str:
-    """The key itself; StoreError when it could mean a file outside the store, or none at all.
+    """The key itself; StoreError when it could name a file outside the store, or no file at all.
 
-    Bytes that are not UTF-8 may stand in it the way Python reads them from the file system (surrogates).
+    Bytes that are not UTF-8 may be in it as surrogates, the way Python reads them from the file system.
     """
     try:
         key.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise StoreError(f"{key!a} is not a key: it has no form in bytes", hint=_HINT) from None
+        raise StoreError(f"{key!a} is not a key: it cannot be encoded as bytes", hint=_HINT) from None
     if "\0" in key or any(part in ("", ".", "..") for part in key.split("/")):
         raise StoreError(f"{key!a} is not a key", hint=_HINT)
     return key
 
 
 def check_prefix(prefix: str) -> str:
-    """A key, or nothing for the whole store."""
+    """As `check_key`; an empty prefix means the whole store."""
     return check_key(prefix) if prefix else prefix
 
 
 def no_such_key(url: str, key: str) -> KeyNotFound:
-    """The error of every store for an object that is not there."""
+    """The error of every store for an object that does not exist."""
     return KeyNotFound(f"the store {url} has no object {key!r}")

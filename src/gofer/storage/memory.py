@@ -1,4 +1,4 @@
-"""A store that lives and dies with the process: for tests, and as the contract's smallest true example."""
+"""A store in the memory of the process: for tests, and as the smallest complete example of the contract."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gofer.storage.base import Block, BlockRules, Bytes, ObjectInfo
 from gofer.storage.keys import check_key, check_prefix, no_such_key
 
 _PIECE = 1 << 20
-# Within the class `list` is a verb.
+# In the class body, `list` is the method.
 _BlockList: TypeAlias = list[Block]
 _Uploads: TypeAlias = dict[tuple[str, str], dict[int, bytes]]
 
 
 class MemoryStore:
-    """Objects in a dict under a lock. Two objects of this class share nothing."""
+    """Objects in a dict with a lock. Two stores of this class share nothing."""
 
     block_rules = BlockRules(1, 1 << 30, 50_000)
 
@@ -134,7 +134,7 @@ class MemoryStore:
             self._objects[key] = (bytes(new), _info(key, new, None))
         return True
 
-    # -- within
+    # -- private
 
     def _keep(
         self,
@@ -147,10 +147,11 @@ class MemoryStore:
     ) -> None:
         info = _info(check_key(key), data, metadata)
         if md5 not in (None, info.md5):
-            raise StoreError(f"cannot write {key!r} in {self.url}: the bytes are not those of the MD5 given")
+            raise StoreError(f"cannot write {key!r} in {self.url}: the bytes do not have the given MD5")
         with self._lock:
             if new and key in self._objects:
                 raise KeyExists(f"the store {self.url} already has an object {key!r}")
+            # A copy: the caller may reuse its buffer.
             self._objects[key] = (bytes(data), info)
 
     def _under(self, prefix: str) -> Iterable[str]:

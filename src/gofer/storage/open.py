@@ -1,4 +1,4 @@
-"""From a URL to a store."""
+"""Opens the store of a URL."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def open_store(
     login: Login | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Store:
-    """The store at `url`, opened by `options`, in which no reference is left.
+    """The store at `url`, with `options` in which references are already resolved.
 
-    `login` says how the machine of an `ssh://` URL is reached, where its name alone does not; `environ` is
-    the environment of the login that opens an `az://` URL without key and SAS, by default the process's own.
+    `login` is the login for the machine of an `ssh://` URL, where the host name is not enough. `environ` is
+    the environment of the login for an `az://` URL without key and SAS (default: that of the process).
 
-    A folder that is not there is StoreError, or made with `create`. A cloud is asked nothing yet. `name` and
-    `written`, the options with their references, make better messages. One `memory://` name is one store
-    within the process. UsageError for any other kind of URL.
+    A folder that does not exist is a StoreError, or is created with `create`. A cloud is not asked yet.
+    `name` and `written`, the options with their references, are for messages. Within the process, one
+    `memory://` name is one store. UsageError for any other kind of URL.
     """
     scheme, mark, rest = url.partition("://")
     if mark and scheme == "file":
@@ -63,7 +63,7 @@ def open_store(
         return _cloud(scheme, OpenedStore(url, options or _NOTHING, name, written or _NOTHING), environ)
     if not mark:
         raise UsageError(f"`{url}` is not a store's URL", hint=f"the kinds are {_KINDS}")
-    raise UsageError(f"no store speaks `{scheme}://`, asked for by `{url}`", hint=f"the kinds are {_KINDS}")
+    raise UsageError(f"no kind of store has URLs like `{url}`", hint=f"the kinds are {_KINDS}")
 
 
 def _cloud(scheme: str, entry: OpenedStore, environ: Mapping[str, str] | None) -> Store:

@@ -1,4 +1,4 @@
-"""`s3://bucket/prefix`: Amazon S3, or another maker's at an `endpoint`."""
+"""`s3://bucket/prefix`: Amazon S3, or a service with the same interface at an `endpoint`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gofer.storage.credentials import OpenedStore, read_address, read_endpoint, 
 from gofer.storage.explain import Circumstances
 from gofer.storage.keys import no_such_key
 
-# S3 signs for a week at most.
+# The longest time for which S3 accepts a signed URL.
 _LONGEST_S = 7 * 86400
 
 
 class S3Store(CloudStore):
-    """The objects of one bucket under a prefix. Opening it asks nobody."""
+    """The objects of one bucket under a prefix. Opening it does no I/O."""
 
     def __init__(self, entry: OpenedStore) -> None:
         address = read_address(entry.url)
@@ -39,9 +39,9 @@ class S3Store(CloudStore):
         super().__init__(entry.url, self._bucket, lambda: self._facts(entry))
 
     def sign(self, key: str, *, expires_s: float, method: str = "GET") -> str:
-        """As long as a week."""
+        """As the contract; CredentialError for more than a week."""
         if not 1 <= expires_s <= _LONGEST_S:
-            raise CredentialError(f"S3 signs addresses for a week at most, not for {expires_s:.0f} s")
+            raise CredentialError(f"S3 signs URLs for at most a week, not for {expires_s:.0f} s")
         signer = self._bucket.client.signer
         assert isinstance(signer, SigV4)
         base = s3_url(self._spec)
@@ -50,8 +50,8 @@ class S3Store(CloudStore):
         return root + signer.presign(method, path, int(expires_s))
 
     def copy_from(self, source: Store, source_key: str, key: str) -> bool:
-        """From a bucket at the same service that the same keys open."""
-        if not isinstance(source, S3Store) or source._door() != self._door():
+        """Copy from a bucket of the same service that the same keys open. False for other stores."""
+        if not isinstance(source, S3Store) or source._access() != self._access():
             return False
         with source._explained("read", source_key):
             info = source.head(source_key)
@@ -64,11 +64,11 @@ class S3Store(CloudStore):
     def node_spec(
         self, prefix: str = "", *, expires_s: float, write: bool, identity: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """The keys as they are: S3 lends nothing narrower without a service of its own."""
+        """A spec with the store's own keys: S3 has no narrower credential without another service."""
         whole = "/".join(part for part in (self._spec["prefix"], prefix) if part)
         return {**self._spec, "prefix": whole}
 
-    def _door(self) -> tuple[Any, ...]:
+    def _access(self) -> tuple[Any, ...]:
         return tuple(self._spec[name] for name in ("endpoint", "region", "access_key", "secret_key"))
 
     def _facts(self, entry: OpenedStore) -> Circumstances:

@@ -1,6 +1,6 @@
 """A store that is a folder on another machine, reached over SSH: `ssh://HOST/folder`.
 
-HOST is what one would tell `ssh`: user@host, or a name of ~/.ssh/config. `ssh://HOST/~/x` is in the home.
+HOST is a host for `ssh`: user@host, or a name of ~/.ssh/config. `ssh://HOST/~/x` is in the home directory.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from gofer.storage.base import ObjectInfo
 from gofer.storage.keys import check_key, check_prefix
 from gofer.transport.machine import Machine, RemoteFailure
 
-# Larger than this, an object is fetched in pieces, so that others get a turn on the line.
+# Larger objects are read in pieces, so that other threads can use the connection in between.
 _PIECE = 4 << 20
 _STEP = 1 << 20
 
 
 class SshAddress(NamedTuple):
-    """The two halves of a URL."""
+    """The host and the folder of a URL."""
 
     host: str
     folder: str
 
     @classmethod
     def parse(cls, url: str) -> SshAddress:
-        """UsageError when it names no host or no folder."""
+        """Parse a URL; UsageError when it names no host or no folder."""
         host, slash, folder = url.removeprefix("ssh://").partition("/")
         if not host or not slash or not folder.strip("/"):
-            raise UsageError(f"`{url}` is no folder on a machine", hint="write `ssh://HOST/folder`")
+            raise UsageError(f"`{url}` is not a folder on a machine", hint="write `ssh://HOST/folder`")
         folder = folder.rstrip("/")
         return cls(host, folder if folder.startswith("~") else f"/{folder}")
 
@@ -41,7 +41,7 @@ class SshAddress(NamedTuple):
 
 
 class SshStore:
-    """The Store contract over a machine's verbs; one thread at a time has the line."""
+    """A store on a machine, through its verbs. Any thread may call; calls share one connection, in turn."""
 
     def __init__(self, machine: Machine, address: SshAddress, *, create: bool = False) -> None:
         self.machine = machine
@@ -52,16 +52,16 @@ class SshStore:
 
     @property
     def root(self) -> str:
-        """The folder as the machine names it; StoreError when it is not there."""
+        """The full path of the folder on the machine; StoreError when it does not exist."""
         if self._root is None:
             if self._create:
-                self._root = str(self._asked("objects.make", root=self.folder).value)
+                self._root = str(self._call("objects.make", root=self.folder).value)
             else:
-                found = self._asked("objects.find", root=self.folder).value
+                found = self._call("objects.find", root=self.folder).value
                 if found is None:
                     raise StoreError(
-                        f"the folder {self.folder} is not on {self.machine.name}",
-                        hint=f"`ssh {self.machine.name} mkdir -p {self.folder}`",
+                        f"{self.machine.name} has no folder {self.folder}",
+                        hint=f"create it with `ssh {self.machine.name} mkdir -p {self.folder}`",
                     )
                 self._root = str(found)
         return self._root
@@ -94,7 +94,7 @@ class SshStore:
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         after = ""
         while True:
-            page = self._asked("objects.list", root=self.root, prefix=check_prefix(prefix), after=after).value
+            page = self._call("objects.list", root=self.root, prefix=check_prefix(prefix), after=after).value
             if not page:
                 return
             for entry in page:
@@ -102,24 +102,24 @@ class SshStore:
             after = page[-1][0]
 
     def list_folders(self, prefix: str = "") -> Iterator[str]:
-        return iter(self._asked("objects.folders", root=self.root, prefix=check_prefix(prefix)).value)
+        return iter(self._call("objects.folders", root=self.root, prefix=check_prefix(prefix)).value)
 
     def delete(self, keys: Iterable[str]) -> int:
         todo = [check_key(key) for key in keys]
-        return int(self._asked("objects.delete", root=self.root, keys=todo).value) if todo else 0
+        return int(self._call("objects.delete", root=self.root, keys=todo).value) if todo else 0
 
     def copy(self, source: str, destination: str) -> None:
         self._ask("objects.copy", source=check_key(source), destination=check_key(destination))
 
     def append(self, key: str, data: bytes) -> None:
-        """Add bytes at the end of the file, making it if need be."""
+        """Append bytes to the file; create it if needed."""
         self._ask("objects.append", key, data)
 
     def get_stream(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
         first = self.get_range(key, start, _STEP if length is None else min(length, _STEP))
-        return self._go_on(key, first, start, length)
+        return self._continue(key, first, start, length)
 
-    def _go_on(self, key: str, piece: bytes, start: int, length: int | None) -> Iterator[bytes]:
+    def _continue(self, key: str, piece: bytes, start: int, length: int | None) -> Iterator[bytes]:
         left = length
         while piece:
             yield piece
@@ -137,37 +137,38 @@ class SshStore:
         md5: bytes | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> int:
-        """Files carry no metadata: it is dropped."""
+        """As the contract, but files have no metadata, so `metadata` is ignored."""
         import hashlib
         import secrets
 
+        # The token names the unfinished object, which several writers of one key must not share.
         token, hashed, total = secrets.token_hex(8), hashlib.md5(), 0
         check_key(key)
         try:
             for piece in pieces:
-                self._asked("objects.stage", piece, root=self.root, token=token)
+                self._call("objects.stage", piece, root=self.root, token=token)
                 hashed.update(piece)
                 total += len(piece)
             if md5 not in (None, hashed.digest()):
-                raise StoreError(f"the bytes for {key!r} are not those of the MD5 given")
-            self._asked("objects.commit", root=self.root, token=token, key=key)
+                raise StoreError(f"the bytes for {key!r} do not have the given MD5")
+            self._call("objects.commit", root=self.root, token=token, key=key)
         except BaseException:
-            with suppress(StoreError):  # what is on its way already says more
-                self._asked("objects.unstage", root=self.root, token=token)
+            with suppress(StoreError):  # the error that is being raised says more
+                self._call("objects.unstage", root=self.root, token=token)
             raise
         return total
 
     def _ask(self, verb: str, key: str | None = None, data: bytes = b"", **arguments: Any) -> Answer:
         named = {} if key is None else {"key": check_key(key)}
         try:
-            return self._asked(verb, data, root=self.root, **named, **arguments)
+            return self._call(verb, data, root=self.root, **named, **arguments)
         except KeyError as error:
             raise KeyNotFound(f"the store {self.url} has no object {key or arguments['source']!r}") from error
         except FileExistsError as error:
-            raise KeyExists(f"the store {self.url} has an object {key!r} already") from error
+            raise KeyExists(f"the store {self.url} already has an object {key!r}") from error
 
-    def _asked(self, verb: str, data: bytes = b"", **arguments: Any) -> Answer:
-        """KeyError and FileExistsError for what the caller can name better."""
+    def _call(self, verb: str, data: bytes = b"", **arguments: Any) -> Answer:
+        """Call a verb. Raises KeyError and FileExistsError where the caller knows the object's name."""
         try:
             return self.machine.call(verb, data, **arguments)
         except RemoteFailure as error:

@@ -23,14 +23,14 @@ DAY = 24 * HOUR
 
 
 def sas(ends_in_s: float, what: str = "the SAS of the store `blob`") -> RunCredential:
-    return RunCredential(what, NOW + ends_in_s, "`gofer secret set blob-sas` takes another")
+    return RunCredential(what, NOW + ends_in_s, "set another with `gofer secret set blob-sas`")
 
 
 def test_the_words() -> None:
     (warning,) = judge([sas(18 * HOUR)], need_of(HOUR), NOW)
     assert warning == (
         "the SAS of the store `blob` ends at 2027-01-16 02:00:00 UTC, in 18h00m; a run that waits up to "
-        "2d00h and works 1h00m may outlive it: `gofer secret set blob-sas` takes another"
+        "2d00h and works 1h00m may outlive it: set another with `gofer secret set blob-sas`"
     )
     (assumed,) = judge([sas(18 * HOUR)], need_of(None), NOW)
     assert "works 2d00h (no time limit is set) may outlive it" in assumed
@@ -51,7 +51,7 @@ def test_one_that_has_ended_is_an_error() -> None:
     with pytest.raises(CredentialError) as caught:
         judge([sas(DAY), sas(-2 * HOUR, "the SAS of the store `data`")], need_of(HOUR), NOW)
     assert caught.value.message == "the SAS of the store `data` expired at 2027-01-15 06:00:00 UTC, 2h00m ago"
-    assert caught.value.hint == "`gofer secret set blob-sas` takes another"
+    assert caught.value.hint == "set another with `gofer secret set blob-sas`"
 
 
 def test_each_is_said_once_and_the_first_to_end_first() -> None:
@@ -95,7 +95,7 @@ def test_a_sas_that_may_end_too_early_is_a_warning(home: Home, azurite: Azurite)
         done = home.gofer("submit", "--no-code", *words, "true")
         (only,) = warnings(done.err)
         assert "the SAS of the store `blob` ends at " in only
-        assert "may outlive it: `gofer secret set blob` takes another" in only
+        assert "may outlive it: set another with `gofer secret set blob`" in only
         assert "sig=" not in done.err
 
 
@@ -104,7 +104,7 @@ def test_a_sas_that_has_ended_is_an_error_and_nothing_is_recorded(home: Home, az
     for words in ([], ["--dry-run"]):
         done = home.gofer("submit", "--no-code", *words, "true", status=1)
         assert "error: the SAS of the store `blob` expired at " in done.err
-        assert "hint: `gofer secret set blob` takes another" in done.err
+        assert "hint: set another with `gofer secret set blob`" in done.err
     assert json.loads(home.gofer("list", "runs", "--json").out) == []
 
 
