@@ -81,6 +81,12 @@ def test_tox_gets_a_repository_where_the_build_asks_git(home: Home) -> None:
     assert "`gofer submit --with-git` sends a small one along" in home.gofer("why", "last").out
     (home.folder / "pyproject.toml").unlink()
     assert "tox hides" not in home.gofer("submit", "--wait", "tox", status=None).err
+    tox.rename(tox.with_name("dvc"))
+    assert "goes along" not in home.gofer("submit", "--wait", "dvc", "repro", status=None).err
+    (home.folder / ".dvc").mkdir()
+    done = home.gofer("submit", "-f", "dvc", "repro")
+    assert done.out.startswith("v1.0-2-g")
+    assert "a small git repository goes along (`--with-git`), since dvc does nothing without one" in done.err
 
 
 def test_without_a_repository_or_below_its_top_it_is_refused(home: Home) -> None:

@@ -22,7 +22,7 @@ _UNREACHED = re.compile(
 
 # git, setuptools-scm, GitPython and DVC in a folder without a repository.
 _NO_REPOSITORY = re.compile(
-    r"fatal: not a git repository|setuptools[-_]scm was unable to detect version|InvalidGitRepositoryError"
+    r"not a git repository|setuptools[-_]scm was unable to detect version|InvalidGitRepositoryError"
     r"|you are not inside of a Git repository"
 )
 

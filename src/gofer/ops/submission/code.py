@@ -145,23 +145,18 @@ def origin(taken: Snapshot, source: Source, use: ProjectUse) -> CodeOrigin:
     )
 
 
-def pack_repository(session: Session, folder: Path, *, is_asked: bool = True) -> bytes | None:
-    """The small git repository that `--with-git` sends; CheckFailed when the code is not a repository.
-
-    Where nobody asked for it, that it goes along is said, and None is the answer when it cannot be had.
-    """
+def pack_repository_unasked(session: Session, folder: Path, reason: str) -> bytes | None:
+    """As `pack_repository`, and says for which reason; None where the code is not a repository."""
     try:
-        packed = _pack_repository(session, folder)
+        packed = pack_repository(session, folder)
     except CheckFailed:
-        if is_asked:
-            raise
         return None
-    if not is_asked:
-        session.say("a small git repository goes along (`--with-git`), since tox hides the project's version")
+    session.say(f"a small git repository goes along (`--with-git`), since {reason}")
     return packed
 
 
-def _pack_repository(session: Session, folder: Path) -> bytes:
+def pack_repository(session: Session, folder: Path) -> bytes:
+    """The small git repository that `--with-git` sends; CheckFailed when the code is not a repository."""
     from gofer.snapshot.git import find_root
     from gofer.snapshot.minimal_repository import pack_repository as pack
 

@@ -25,7 +25,8 @@ _TAG = re.compile(
     r"(?:[\w.-]*?[_-])?[vV]?(?P<version>\d+(?:\.\d+)*(?:[._-]?(?:a|b|rc|alpha|beta|post)\.?\d*)?)"
 )
 # `tox`, `python -m tox`, `.venv/bin/tox`, and the word in a shell's script; no `tox.ini` and no `tox/x.py`.
-_TOX = re.compile(r"(?:^|[\s;&|(/])tox(?=$|[\s;&|)])")
+_TOX, _DVC = (re.compile(rf"(?:^|[\s;&|(/]){name}(?=$|[\s;&|)])") for name in ("tox", "dvc"))
+_DVC_FOLDER = ".dvc"
 _SCM = "SETUPTOOLS_SCM_PRETEND_VERSION"
 
 
@@ -39,9 +40,15 @@ def version_variables(folder: Path, *, commit: str | None, dirty: bool | None) -
     return dict.fromkeys(names, version)
 
 
-def hides_variables(command: Sequence[str], variables: Mapping[str, str]) -> bool:
-    """Whether the command runs tox, which gives a build none of these variables."""
-    return bool(variables) and any(_TOX.search(word) for word in command)
+def reason_for_repository(command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> str | None:
+    """Why the command needs a repository in the run though the variables tell the version; None when it does
+    not.
+    """
+    if variables and any(_TOX.search(word) for word in command):
+        return "tox hides the project's version"
+    if (folder / _DVC_FOLDER).is_dir() and any(_DVC.search(word) for word in command):
+        return "dvc does nothing without one"
+    return None
 
 
 def _read_project(folder: Path) -> dict[str, Any] | None:

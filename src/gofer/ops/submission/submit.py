@@ -256,12 +256,17 @@ def _send_code(session: Session, drawn: SubmissionDraft) -> SentCode:
     linked = use.environments if sees_folder or has_packages else ()
     entry_point.check_included(drawn.job, drawn.code_folder, taken, linked)
     origin = code.origin(taken, source, use)
-    if drawn.with_git or git_version.hides_variables(drawn.job.command, origin.versions):
-        git = code.pack_repository(session, drawn.code_folder, is_asked=drawn.with_git)
-    else:
-        git = None
+    git = _repository(session, drawn, drawn.code_folder, origin)
     origin = msgspec.structs.replace(origin, git=git is not None)
     return SentCode(taken.id, origin, taken.encode_times(), git)
+
+
+def _repository(session: Session, drawn: SubmissionDraft, folder: Path, origin: CodeOrigin) -> bytes | None:
+    """The small git repository that goes along, asked for or not."""
+    if drawn.with_git:
+        return code.pack_repository(session, folder)
+    reason = git_version.reason_for_repository(drawn.job.command, folder, origin.versions)
+    return None if reason is None else code.pack_repository_unasked(session, folder, reason)
 
 
 def _name_secret_files(sent: SentCode, private: Private) -> SentCode:
