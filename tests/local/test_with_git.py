@@ -104,7 +104,7 @@ def test_an_archive_that_gofer_does_not_make_is_refused(home: Home) -> None:
         archive = home.root / "a.tar.gz"
         with tarfile.open(archive, "w:gz") as made:
             made.addfile(tarfile.TarInfo(name))
-        with pytest.raises(ManifestError, match="odd entry"):
+        with pytest.raises(ManifestError, match="unexpected entry"):
             git_folder.unpack(archive.read_bytes(), str(home.root / "evil"))
     with pytest.raises(ManifestError, match="damaged"):
         git_folder.unpack(b"no archive", str(home.root / "evil"))
