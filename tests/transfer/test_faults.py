@@ -142,8 +142,8 @@ def test_a_damaged_download_is_noticed(azurite: Azurite, folder: Path) -> None:
     result = down(store, folder)
     assert counts(result) == (0, 0, 0, 2)
     assert {why for _, why in result.failed} == {
-        "'small' did not arrive as the store has it",
-        "'large' did not arrive as the store has it",
+        "the received bytes of 'small' are not those that the store reports",
+        "the received bytes of 'large' are not those that the store reports",
     }
     assert read(folder) == {}
 

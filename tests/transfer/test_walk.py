@@ -75,7 +75,7 @@ def test_loops_are_named_and_left(tmp_path: Path) -> None:
     paths, told = walk(tmp_path)
     assert paths == ["a/b/file"]
     assert set(told) == {"a/b/up", "a/self", "a/ring"}
-    assert told["a/b/up"] == "is a link to a folder that it lies in"
+    assert told["a/b/up"] == "is a link to a folder that contains it"
     assert "symbolic links" in told["a/ring"]
 
 

@@ -1,6 +1,6 @@
-"""Moves files between this machine and the stores, and from store to store.
+"""Copies files between this machine and stores, and from store to store.
 
-`plan` compares two ends, `run` does what the plan says. Nothing here draws or asks.
+`plan` compares two ends, and `run` carries out the plan. This package neither prints nor asks questions.
 """
 
 from gofer.transfer.endpoints import End, LocalEnd, StoreEnd

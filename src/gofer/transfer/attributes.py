@@ -1,6 +1,6 @@
-"""What a file is besides its bytes, as words beside the object: when it was made, whether it is a program.
+"""The attributes of a file as metadata of its object: the time of its content, and whether it is executable.
 
-`mtime` is as rclone writes it beside a blob; the seconds it writes beside an S3 object are understood too.
+`mtime` has rclone's form for blobs. The seconds that rclone writes for S3 objects are read too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SECONDS = re.compile(r"(\d{1,11})(?:\.(\d{1,9}))?")
 
 
 def to_metadata(entry: FileEntry) -> dict[str, str]:
-    """Nothing of a time that no file bears, such as that before the epoch."""
+    """The metadata of an entry. A time that no file can have, such as one before 1970, is left out."""
     words: dict[str, str] = {}
     if entry.mtime_ns >= 0 and entry.recorded:
         seconds, rest = divmod(entry.mtime_ns, _SECOND_NS)
@@ -32,7 +32,7 @@ def to_metadata(entry: FileEntry) -> dict[str, str]:
 
 
 def read_mtime_ns(metadata: Mapping[str, str]) -> int | None:
-    """When the file was made; None when the words do not say, or not in a form that is known."""
+    """The time of the content; None when the metadata has none, or one in an unknown form."""
     text = metadata.get("mtime", "")
     if stamp := _STAMP.fullmatch(text):
         try:
@@ -45,10 +45,11 @@ def read_mtime_ns(metadata: Mapping[str, str]) -> int | None:
 
 
 def is_executable(metadata: Mapping[str, str]) -> bool:
-    """Whether the words say that its owner may run it."""
+    """Whether the metadata says that the owner may execute the file."""
     mode = metadata.get("mode", "")
     return bool(re.fullmatch(r"[0-7]{3,7}", mode)) and bool(int(mode, 8) & _EXECUTABLE)
 
 
 def _fraction_ns(digits: str | None) -> int:
+    # `.5` is 500 million nanoseconds.
     return int((digits or "").ljust(9, "0"))

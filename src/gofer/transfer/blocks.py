@@ -1,7 +1,7 @@
-"""A large object sent in blocks that the service keeps until all are there.
+"""Uploads a large object in blocks, which the service keeps until all are there.
 
-The upload is noted on this machine. After a crash the service says which blocks it has, and only the others
-are sent.
+This machine keeps a note of the upload. After a crash, the service says which blocks it has, and only the
+others are sent.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ _MIB = 1 << 20
 
 
 class Parts(Protocol):
-    """Where the bytes come from. `identity` differs whenever the content may."""
+    """A source of bytes. `identity` is different whenever the content may be."""
 
     entry: FileEntry
     size: int
     identity: str
 
     def read(self, number: int, start: int, size: int, budget: Budget) -> bytearray:
-        """A buffer of the budget's with these bytes."""
+        """These bytes, in a buffer of the budget. Blocking."""
 
     def md5(self) -> bytes | None:
-        """The MD5 of the whole after it was read, if known; SourceChanged when it is not one state of it."""
+        """The MD5 of everything that was read, if known; SourceChanged when the source changed meanwhile."""
 
     def close(self) -> None:
-        """After the last part."""
+        """Release the source. Called after the last part."""
 
 
 class BlockDestination(NamedTuple):
-    """Where the object goes; `url` names it among all stores, `state` is the folder for notes."""
+    """The destination of an object. `url` is unique among all stores; `state` is the folder for notes."""
 
     store: Blocks
     key: str
@@ -46,7 +46,7 @@ class BlockDestination(NamedTuple):
 
 
 class BlockUpload:
-    """One object on its way; see `mover.InParts`."""
+    """The upload of one object; implements `mover.InParts`."""
 
     def __init__(self, source: Parts, place: BlockDestination, budget: Budget, arrived: Arrived) -> None:
         self._source = source
@@ -69,6 +69,7 @@ class BlockUpload:
         size = self._size_of(part)
         buffer = self._source.read(part, part * self._block_size, size, self._budget)
         try:
+            # A part that the service has is read all the same, because the MD5 covers the whole file.
             if part not in self._blocks:
                 data = memoryview(buffer)[:size]
                 self._blocks[part] = self._place.store.put_block(self._place.key, self._upload, part, data)
@@ -96,11 +97,12 @@ class BlockUpload:
         self._close()
 
     def _resume(self) -> str | None:
-        """The upload that an earlier process left, with the blocks that the service has of it."""
+        """The id of an upload that an earlier process began. Also loads the service's list of its blocks."""
         upload = self._note.read(self._identity()) if self._note else None
         found = self._place.store.list_blocks(self._place.key, upload) if upload else None
         if found is None:
             return None
+        # Blocks of another size come from a gofer with other block sizes, and are sent again.
         fitting = [block for block in found if block.number < self.parts]
         self._blocks = {block.number: block for block in fitting if block.size == self._size_of(block.number)}
         return upload
@@ -112,6 +114,7 @@ class BlockUpload:
         return upload
 
     def _identity(self) -> str:
+        # With another block size, the numbers of the blocks would mean other bytes.
         return f"{self._source.identity}/{self._block_size}"
 
     def _size_of(self, part: int) -> int:
@@ -128,6 +131,9 @@ class BlockUpload:
 
 
 def block_size(size: int, rules: BlockRules) -> int:
-    """The same for every upload of so large a file: 8 MiB, or what keeps it within the number of blocks."""
+    """The block size for a file.
+
+    Equal for every upload of this size: 8 MiB, or more to limit the number of blocks.
+    """
     needed = -(-size // rules.most_blocks)
     return max(LARGE, rules.least, -(-needed // _MIB) * _MIB)

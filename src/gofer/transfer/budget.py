@@ -1,6 +1,6 @@
-"""A bound on the bytes that are in memory on their way, and large buffers that are used again.
+"""Limits the bytes that a transfer holds in memory, and reuses large buffers.
 
-Freed memory of this size would mostly stay with the process: each thread's allocator keeps what it had.
+Freed buffers of this size would mostly stay with the process, because each thread's allocator keeps them.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from contextlib import contextmanager
 
 from gofer.transfer.mover import LARGE
 
-# Eight large buffers; with Python and the rest this stays below 150 MiB.
+# Eight large buffers. The whole process then stays below 150 MiB.
 IN_FLIGHT = 64 << 20
 
 
 class Budget:
-    """Threads hold shares of `most` bytes. One that asks for more than there is has it when it is alone."""
+    """Threads take shares of `most` bytes. A larger request waits until nothing else is taken."""
 
     def __init__(self, most: int = IN_FLIGHT) -> None:
         self._most = most
@@ -26,7 +26,7 @@ class Budget:
 
     @contextmanager
     def share(self, size: int) -> Iterator[None]:
-        """Waits until `size` bytes are free, and holds them inside the block."""
+        """Wait until `size` bytes are free, and hold them inside the block."""
         self._take(size)
         try:
             yield
@@ -34,17 +34,18 @@ class Budget:
             self._give(size)
 
     def buffer(self, size: int) -> bytearray:
-        """At least `size` bytes that nobody else uses, until `release`. Waits as `share` does."""
+        """A buffer of at least `size` bytes, for this caller until `release`. Waits as `share` does."""
         self._take(max(size, LARGE))
         with self._change:
             if size <= LARGE and self._spare:
                 return self._spare.pop()
+            # Make room: a buffer of this size cannot come from the spare ones.
             if size > LARGE:
                 self._spare.clear()
         return bytearray(max(size, LARGE))
 
     def release(self, buffer: bytearray) -> None:
-        """The buffer is free again."""
+        """Return the buffer."""
         with self._change:
             if len(buffer) == LARGE:
                 self._spare.append(buffer)
@@ -52,6 +53,7 @@ class Budget:
 
     def _take(self, size: int) -> None:
         with self._change:
+            # Without `_held`, a request above the limit would wait for ever.
             while self._held and self._held + size > self._most:
                 self._change.wait()
             self._held += size

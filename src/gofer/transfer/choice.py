@@ -1,4 +1,4 @@
-"""Which files a transfer is about: patterns as in a `.gitignore`, read from the top of the folder."""
+"""Selects the files of a transfer by patterns as in a `.gitignore`, relative to the top of the folder."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ if TYPE_CHECKING:
 
 
 class FileSelection:
-    """A file is chosen when a line of `include`, if there are any, names it or a folder above it, and no
-    line of `exclude` does."""
+    """A file is selected when `include` is empty or names the file or a folder above it, and `exclude` names
+    neither.
+    """
 
     def __init__(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> None:
         self._include = _lines(include)
         self._exclude = _lines(exclude)
+        # Files come folder by folder, so the verdict on a folder is used many times in a row.
         self._folder_verdict = lru_cache(maxsize=1024)(self._judge_folder)
 
     def takes(self, path: bytes) -> bool:
-        """Whether the file is chosen. The file that is itself an end, whose path is empty, always is."""
+        """Whether the file is selected. An empty path, which is an end that is itself a file, always is."""
         if not path or (self._include is None and self._exclude is None):
             return True
         folder, _, name = path.rpartition(b"/")
@@ -30,11 +32,11 @@ class FileSelection:
         return included or _matches(self._include, name, path, is_folder=False)
 
     def enters(self, folder: bytes) -> bool:
-        """Whether a chosen file can lie below this folder."""
+        """Whether a selected file can be below this folder."""
         return self._exclude is None or self._folder_verdict(folder)[0]
 
     def _judge_folder(self, folder: bytes) -> tuple[bool, bool]:
-        """Whether no line excludes it, and whether a line includes all of it."""
+        """Whether no line excludes the folder, and whether a line includes all of it."""
         above, _, name = folder.rpartition(b"/")
         entered, included = self._folder_verdict(above) if above else (True, self._include is None)
         if not entered or _matches(self._exclude, name, folder, is_folder=True):
@@ -45,7 +47,7 @@ class FileSelection:
 def _lines(patterns: Sequence[str]) -> PatternList | None:
     if not patterns:
         return None
-    from gofer.snapshot.patterns import PatternList  # with all of the snapshots, which few transfers need
+    from gofer.snapshot.patterns import PatternList  # slow to load, and few transfers use patterns
 
     return PatternList("\n".join(patterns).encode("utf-8", "surrogateescape"))
 

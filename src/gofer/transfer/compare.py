@@ -1,4 +1,4 @@
-"""Source against destination: two streams in the same order become pairs, and each pair a verdict."""
+"""Compares source and destination: pairs two sorted streams of entries, and judges each pair."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ _SECOND_NS = 1_000_000_000
 
 
 class OutOfOrder(Exception):
-    """A stream that was to be sorted is not; what was paired so far may be wrong."""
+    """A stream that must be sorted is not. Pairs made so far may be wrong."""
 
 
 def pair(
     source: Iterable[FileEntry], destination: Iterable[FileEntry]
 ) -> Iterator[tuple[FileEntry | None, FileEntry | None]]:
-    """Every entry once, beside the one of the same path on the other side; OutOfOrder when that is seen."""
+    """Every entry once, with the entry of the same path on the other side.
+
+    OutOfOrder for an unsorted stream.
+    """
     left, right = _strictly(source), _strictly(destination)
     here, there = next(left, None), next(right, None)
     while here or there:
         if there is None or (here and here[0] < there[0]):
-            assert here  # one of them is there
+            assert here  # the loop condition
             yield here[1], None
             here = next(left, None)
         elif here is None or there[0] < here[0]:
@@ -36,15 +39,16 @@ def pair(
 
 
 def sort(entries: Iterable[FileEntry]) -> Iterator[FileEntry]:
-    """The entries in order, with bounded memory."""
+    """The entries, sorted, in bounded memory."""
     return map(from_record, in_order(map(to_record, entries)))
 
 
 def judge(source: FileEntry, destination: FileEntry | None, *, checksum: bool) -> str:
-    """SEND, SAME, or UNSURE when only the contents can tell.
+    """SEND, SAME, or UNSURE when only the contents can decide.
 
-    Files of one size are the same when they were made at the same time, or, where the store knows only when
-    the object came to it, when that was no earlier. Where an MD5 is known anyway, other times send nothing.
+    Files of equal size are the same when their contents were made at the same time. Where the store knows
+    only when the object arrived, they are the same when it arrived no earlier than the content was made. With
+    different times, a known MD5 decides.
     """
     if destination is None or destination.size != source.size:
         return SEND
@@ -62,7 +66,7 @@ def judge(source: FileEntry, destination: FileEntry | None, *, checksum: bool) -
 
 
 def _one_moment(one_ns: int, other_ns: int) -> bool:
-    """Equal as far as the coarser of two file systems can tell: nanoseconds, microseconds or seconds."""
+    """Whether two times are equal in the resolution of the coarser file system: ns, µs or s."""
     if one_ns == other_ns:
         return True
     coarse_ns = next(
@@ -72,7 +76,7 @@ def _one_moment(one_ns: int, other_ns: int) -> bool:
 
 
 def _within_a_second(source: FileEntry, destination: FileEntry) -> bool:
-    """Whether a store that counts in seconds leaves open which came first."""
+    """Whether the times differ only within a second that the store cannot resolve."""
     counts_seconds = not destination.recorded and destination.mtime_ns % _SECOND_NS == 0
     return counts_seconds and destination.mtime_ns // _SECOND_NS == source.mtime_ns // _SECOND_NS
 
@@ -82,6 +86,7 @@ def _strictly(entries: Iterable[FileEntry]) -> Iterator[tuple[bytes, FileEntry]]
     for entry in entries:
         current = order(entry.path)
         if previous is not None and current <= previous:
+            # A listing of several pages can repeat an entry.
             if current == previous:
                 continue
             raise OutOfOrder

@@ -1,4 +1,4 @@
-"""Compares contents, several files at a time, where sizes and times leave it open."""
+"""Compares contents, several files at a time, where size and time do not decide."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AHEAD = 64
 
 
 class Checker:
-    """A context. Questions are answered in the order they were asked; for one thread."""
+    """A context. Answers come in the order of the questions. For use by one thread."""
 
     def __init__(self, source: End, destination: End, jobs: int) -> None:
         self._ends = source, destination
@@ -38,7 +38,7 @@ class Checker:
             self._pool.shutdown(cancel_futures=True)
 
     def ask(self, entry: FileEntry, other: FileEntry) -> None:
-        """Whether the entry of the source has the content of the other, that of the destination."""
+        """Start to compare an entry of the source with the entry of the destination."""
         if self._pool is None:
             from concurrent.futures import ThreadPoolExecutor
 
@@ -46,7 +46,7 @@ class Checker:
         self._asked.append((entry, self._pool.submit(self._compare, entry, other)))
 
     def answers(self, *, ahead: int = _AHEAD) -> Iterator[tuple[FileEntry, bool]]:
-        """The oldest ones, until only `ahead` are outstanding; waits for them."""
+        """The oldest answers, until only `ahead` are outstanding. Waits for them."""
         while len(self._asked) > ahead:
             entry, equal = self._asked.popleft()
             yield entry, equal.result()
@@ -54,5 +54,5 @@ class Checker:
     def _compare(self, entry: FileEntry, other: FileEntry) -> bool:
         try:
             return are_equal(*self._ends, entry, other)
-        except (OSError, StoreError):  # it is sent, and sending it says what is wrong
+        except (OSError, StoreError):  # then send the file: the transfer reports what is wrong
             return False

@@ -1,4 +1,4 @@
-"""Whether two files are the same by their bytes."""
+"""Compares two files by their contents."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from gofer.transfer.endpoints import End, LocalEnd, StoreEnd
 from gofer.transfer.entries import FileEntry
 
 _CHUNK = 1 << 20
-# S3's tag of an object that came in parts: the MD5 of their MD5s, and how many there were.
+# S3's ETag of an object uploaded in parts: the MD5 of the parts' MD5s, and the number of parts.
 _IN_PARTS = re.compile(r'"?([0-9a-f]{32})-(\d+)"?')
 
 
 def are_equal(source: End, destination: End, entry: FileEntry, other: FileEntry) -> bool:
-    """By MD5. False also when an end knows none of the object and cannot read it here: then it is sent.
+    """Whether the contents have the same MD5. Raises OSError and StoreError.
 
-    OSError, StoreError.
+    False also when one end does not know its MD5 and cannot compute it here: the file is then sent.
     """
-    # The end that may not know is asked first, so that nothing is read in vain.
+    # Ask the store first, because it may not know an MD5; then the local file is not read for nothing.
     if isinstance(source, LocalEnd):
         source, destination, entry, other = destination, source, other, entry
     known = md5_of(source, entry)
@@ -34,7 +34,7 @@ def are_equal(source: End, destination: End, entry: FileEntry, other: FileEntry)
 
 
 def md5_of(end: End, entry: FileEntry) -> bytes | None:
-    """The MD5 of the content; None when only reading the object from afar could tell. OSError, StoreError."""
+    """The MD5 of the content; None when the object would have to be downloaded. OSError, StoreError."""
     if isinstance(end, LocalEnd):
         return md5_of_file(_path(end, entry))
     if entry.md5 is not None:
@@ -47,17 +47,18 @@ def md5_of(end: End, entry: FileEntry) -> bytes | None:
 
 
 def md5_of_file(path: Path) -> bytes:
-    """OSError when it cannot be read."""
+    """The MD5 of a file; OSError when it cannot be read."""
     with open(path, "rb", buffering=0) as file:
         return _md5(file.fileno(), file.seek(0, os.SEEK_END), 0)
 
 
 def _is_in_parts(path: Path, end: StoreEnd, entry: FileEntry) -> bool:
-    """Whether the file in the parts that gofer makes gives the tag of the object."""
+    """Whether the file, uploaded in the parts that gofer makes, would have the object's ETag."""
     found = _IN_PARTS.fullmatch(entry.etag or "")
     if not found or not isinstance(end.store, Blocks):
         return False
     block = block_size(entry.size, end.store.block_rules)
+    # Another number of parts: the object was not uploaded by gofer, so the ETag says nothing.
     if -(-entry.size // block) != int(found[2]):
         return False
     with open(path, "rb", buffering=0) as file:

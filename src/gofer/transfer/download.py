@@ -1,4 +1,4 @@
-"""Objects of a store into a folder of this machine."""
+"""Downloads objects of a store to a folder of this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from gofer.transfer.ranges import RangeDownload
 
 
 class Download:
-    """See `mover.Mover`. `left` are unfinished files of earlier runs, as paths below the destination."""
+    """Implements `mover.Mover`.
+
+    `left` are unfinished files of earlier runs, as paths below the destination.
+    """
 
     def __init__(
         self, source: StoreEnd, destination: LocalEnd, budget: Budget, left: Iterable[str] = ()
@@ -43,6 +46,7 @@ class Download:
         buffer = self._budget.buffer(LARGE)
         try:
             got = store.read_into(self._source.key(entry.path), 0, memoryview(buffer))
+            # A full buffer means that the object may be larger than the buffer.
             if got == len(buffer):
                 raise SourceChanged("it was replaced by a larger one")
             self._write(entry, memoryview(buffer)[:got])
@@ -50,7 +54,7 @@ class Download:
             self._budget.release(buffer)
 
     def _write(self, entry: FileEntry, data: bytes | memoryview) -> None:
-        """Put it in place, when it is what the listing said, or else what the object is by now."""
+        """Write the file if the data match the listing, or else if they match the object as it is now."""
         if not _is_right(data, entry):
             entry = self._source.look_again(entry)
             if not _is_right(data, entry):
@@ -71,14 +75,19 @@ class Download:
             self._remove_empty(os.path.dirname(entry.path))
 
     def close(self) -> None:
-        """Removes what killed processes left, unless this one may have to go on with it."""
+        """Remove what killed processes left, except unfinished files that a later run of this transfer can
+        use.
+        """
         for path in self._left:
             part = os.path.join(self._root, path)
             if part not in self._kept:
                 remove_left(part)
 
     def _empty(self, entry: FileEntry) -> None:
-        """Write an empty file without a request. An empty object named like a folder marks the folder."""
+        """Write an empty file without a request.
+
+        Ignores a folder of that name: some tools mark a folder by an empty object with its name.
+        """
         with suppress(FolderInTheWay):
             self._landing.write(entry.path, b"", entry.mtime_ns, executable=entry.executable)
 

@@ -1,4 +1,4 @@
-"""The two ends of a transfer: a local file or folder, and an object or a prefix in a store."""
+"""The two ends of a transfer: a local file or folder, and an object or a folder in a store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gofer.transfer.walk import Tell, Walk, describe
 
 
 class LocalEnd(NamedTuple):
-    """A file or folder of this machine, there or yet to be."""
+    """A file or folder of this machine, which may not exist yet."""
 
     path: Path
 
@@ -25,7 +25,7 @@ class LocalEnd(NamedTuple):
         return str(self.path)
 
     def look(self) -> FileEntry | None:
-        """The file that this end is; None when there is none."""
+        """The file that this end is; None when it is not a file."""
         try:
             return describe("", os.stat(self.path)) if self.path.is_file() else None
         except FileNotFoundError:
@@ -36,7 +36,7 @@ class LocalEnd(NamedTuple):
 
 
 class StoreEnd(NamedTuple):
-    """The object `prefix`, or all that lies under the folder `prefix`; the whole store when it is empty."""
+    """The object `prefix`, or everything in the folder `prefix`; the whole store when `prefix` is empty."""
 
     store: Store
     prefix: str = ""
@@ -46,7 +46,7 @@ class StoreEnd(NamedTuple):
         return f"{url}/{self.prefix}" if self.prefix else url
 
     def key(self, path: str) -> str:
-        """The key of a path of this end."""
+        """The key of a path below this end."""
         if not path:
             return self.prefix
         return f"{self.prefix}/{path}" if self.prefix else path
@@ -57,9 +57,10 @@ class StoreEnd(NamedTuple):
         return to_entry("", info) if info else None
 
     def look_again(self, entry: FileEntry) -> FileEntry:
-        """What the object is now. KeyNotFound when it is gone.
+        """The object as it is now; KeyNotFound when it is gone.
 
-        Its time stays that of the listing's kind, else the next comparison would find another one.
+        The kind of its time stays that of the listing. With another kind, the next comparison would find a
+        difference.
         """
         key = self.key(entry.path)
         info = self.store.head(key)
@@ -67,13 +68,16 @@ class StoreEnd(NamedTuple):
             raise no_such_key(self.store.url, key)
         found = to_entry(entry.path, info)
         if found.md5 is None and found.etag and found.etag == entry.etag:
-            found = found._replace(md5=entry.md5)  # a listing may tell more than a look
+            found = found._replace(md5=entry.md5)  # a listing may contain more than the answer to HEAD
         if found.recorded and not entry.recorded:
             return found._replace(mtime_ns=_arrival_ns(info), recorded=False)
         return found
 
     def entries(self, choice: FileSelection) -> Iterator[FileEntry]:
-        """As the store lists them; the path is empty for an object that is called `prefix` itself."""
+        """The entries in the order of the store's listing.
+
+        An object that is itself `prefix` has an empty path.
+        """
         skip = len(self.prefix) + 1 if self.prefix else 0
         for info in self.store.list(self.prefix):
             path = info.key[skip:]
@@ -85,7 +89,7 @@ End = LocalEnd | StoreEnd
 
 
 def to_entry(path: str, info: ObjectInfo) -> FileEntry:
-    """The entry of an object that was listed or looked at."""
+    """The entry of an object."""
     words = info.metadata or {}
     recorded_ns = read_mtime_ns(words) if words else None
     mtime_ns = _arrival_ns(info) if recorded_ns is None else recorded_ns
@@ -101,26 +105,29 @@ def to_entry(path: str, info: ObjectInfo) -> FileEntry:
 
 
 def _arrival_ns(info: ObjectInfo) -> int:
-    """When it came to the store; microseconds are all that a float of this century holds."""
+    """When the object arrived in the store.
+
+    In microseconds, because a float holds no more for present times.
+    """
     return round(info.modified * 1e6) * 1000
 
 
 def check_apart(source: End, destination: End) -> None:
-    """UsageError when one end lies within the other, where a transfer would meet what it has just written."""
+    """UsageError when one end is inside the other, because the transfer would find its own output."""
     one, other = _place(source), _place(destination)
     if one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/"):
-        raise UsageError(f"`{source}` and `{destination}` overlap", hint="name two places that lie apart")
+        raise UsageError(f"`{source}` and `{destination}` overlap", hint="name two separate places")
 
 
 def _place(end: End) -> str:
-    """One spelling of where the end is, whichever way it was named."""
+    """A URL for the end that is the same however the end was named."""
     if isinstance(end, LocalEnd):
         return Path(os.path.realpath(end.path)).as_uri()
     if isinstance(end.store, OnDisk):
         try:
             return Path(os.path.realpath(end.store.path(end.prefix))).as_uri()
-        except StoreError:  # no key: the store as a whole
+        except StoreError:  # an empty prefix is not a key: the end is the whole store
             return Path(os.path.realpath(end.store.path("x"))).parent.as_uri()
-    if "@" in end.store.url:  # it names the account too
+    if "@" in end.store.url:  # the URL names the account too, so it is unique
         return str(end)
     return f"{id(end.store)}/{end.prefix}".rstrip("/")

@@ -1,7 +1,7 @@
-"""One file or object as both ends of a transfer speak of it, its order, and its form on disk.
+"""The entry of a file or object, which both ends of a transfer use; its order, and its form on disk.
 
-Paths are relative to an end, with `/` between their parts; that of an end which is itself a file is empty.
-Bytes that are not UTF-8 stand in them the way Python reads them from the file system (surrogates).
+Paths are relative to an end, with `/` between their parts; the path of an end that is itself a file is empty.
+Bytes that are not UTF-8 are surrogates, as Python reads them from the file system.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import NamedTuple
 class FileEntry(NamedTuple):
     """What a walk or a listing says of a file.
 
-    `mtime_ns` is when its content was made where that is `recorded`, as it is for a file; else when it came
-    to the store. `md5` and `etag` are None where the listing does not tell.
+    `mtime_ns` is the time of its content if `recorded` is set, as it is for local files; otherwise the time
+    when the object arrived in the store. `md5` and `etag` are None where the listing does not contain them.
     """
 
     path: str
@@ -28,7 +28,7 @@ class FileEntry(NamedTuple):
 
 
 def order(path: str) -> bytes:
-    """What entries are sorted by: the bytes of the path, as the object stores do."""
+    """The sort key of entries: the bytes of the path, as in object stores."""
     return os.fsencode(path)
 
 
@@ -36,12 +36,15 @@ def order(path: str) -> bytes:
 _FACTS = struct.Struct("<QqI????B")
 _SECOND_NS = 1_000_000_000
 # A service may list a name with a zero byte. No store takes such a key, so under this name the object cannot
-# be read, and the transfer reports that one object as failed.
+# be read, and the transfer reports this object as failed.
 _ZERO = "\u201b00"
 
 
 def to_record(entry: FileEntry) -> bytes:
-    """Bytes that sort as the paths do, since the path in a record holds no zero byte."""
+    """The entry as bytes.
+
+    Records sort as their paths do, because the path in a record contains no zero byte.
+    """
     path = os.fsencode(entry.path.replace("\0", _ZERO))
     md5, etag = entry.md5 or b"", (entry.etag or "").encode("utf-8", "surrogateescape")
     known = (entry.recorded, entry.executable, entry.md5 is not None, entry.etag is not None)
@@ -50,7 +53,7 @@ def to_record(entry: FileEntry) -> bytes:
 
 
 def from_record(record: bytes) -> FileEntry:
-    """What `to_record` was given."""
+    """The entry of a record."""
     path, _, rest = record.partition(b"\0")
     size, seconds, rest_ns, recorded, executable, has_md5, has_etag, length = _FACTS.unpack_from(rest)
     end = _FACTS.size + length

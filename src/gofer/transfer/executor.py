@@ -1,4 +1,4 @@
-"""Moves the files of a plan: jobs to threads, errors to notes, and the decision when to give up."""
+"""Runs the transfer of a plan's files: gives jobs to threads, notes errors, and decides when to give up."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from gofer.transfer.notes import Notes
 from gofer.transfer.progress import TransferProgress
 from gofer.transfer.thread_pool import FEW, ThreadPool
 
-# Files below this need no share of the budget: a full crew of them is little.
+# Files below this size take no share of the budget: even in all threads together they are small.
 _TINY = 64 << 10
-# What a request costs next to the bytes it carries, when comparing crews.
+# The cost of a request, as a number of bytes, when rates of different numbers of threads are compared.
 _REQUEST = 64 << 10
-# So many failures with no success between them are not about single files any more.
+# After this many failures without a success in between, the cause is probably not in the single files.
 _IN_A_ROW = 50
-# Small files are mostly Python's work, of which one thread at a time can do some.
+# With small files most time is spent in Python, where one thread runs at a time, so few threads begin.
 _FEW_SMALL = 2
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 class Engine:
-    """One transfer's moving part; `files`, `bytes`, `failed` and `changed` are its outcome."""
+    """The transfer of one plan. `files`, `bytes`, `failed` and `changed` are its result."""
 
     def __init__(
         self, mover: Mover, items: Iterator[FileEntry], budget: Budget, progress: TransferProgress
@@ -44,16 +44,17 @@ class Engine:
         self._fatal: BaseException | None = None
 
     def run(self, jobs: int, mean_size: float = 0.0) -> None:
-        """Move all there is. Raises what makes going on senseless, and passes interruptions on.
+        """Move all files. Blocking. Raises an error that concerns all files; an interruption is raised at
+        once.
 
-        `jobs` and, where that is 0, the mean size of the files decide how many threads begin.
+        `jobs` is the number of threads. If it is 0, the mean file size decides how many threads begin.
         """
-        crew = ThreadPool(self._work, self._moved, jobs, _FEW_SMALL if mean_size < MIDDLING else FEW)
+        threads = ThreadPool(self._work, self._moved, jobs, _FEW_SMALL if mean_size < MIDDLING else FEW)
         try:
-            crew.run()
+            threads.run()
         finally:
             self._jobs.stop()
-            if crew.leave():  # else a thread may still be writing to what would be closed
+            if threads.leave():  # otherwise a thread may still write to a file that would be closed here
                 for underway in self._in_parts:
                     underway.file.abandon()
         if self._fatal:
@@ -83,7 +84,7 @@ class Engine:
                     self._in_parts.add(underway)
                 if underway.file.parts:
                     self._jobs.opened(underway)
-                else:  # an earlier run had brought all of it
+                else:  # an earlier run had moved all its parts
                     self._close(underway)
                 return
             self._small(entry)
@@ -111,7 +112,7 @@ class Engine:
             self._close(underway)
 
     def _close(self, underway: Underway) -> None:
-        """The last of its parts is over."""
+        """End a large file whose last part is done."""
         error = underway.error
         with self._lock:
             self._in_parts.discard(underway)
@@ -124,7 +125,7 @@ class Engine:
             except (OSError, GoferError) as raised:
                 error = raised
         underway.file.abandon()
-        if error:  # else the transfer was stopped
+        if error:  # without an error, the transfer was stopped
             self._end(underway.attempt, error)
 
     def _end(self, attempt: FileMove, error: Exception | None) -> None:
@@ -164,7 +165,7 @@ class Engine:
 
 
 def explain(error: BaseException) -> str:
-    """One line for a person."""
+    """The error in one line, for people."""
     if isinstance(error, GoferError):
         return error.message
     if isinstance(error, OSError) and error.strerror:
@@ -173,10 +174,10 @@ def explain(error: BaseException) -> str:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether another try, later, has a chance."""
+    """Whether a later try may succeed."""
     return isinstance(error, SourceChanged) or type(error) is StoreError
 
 
 def _is_hopeless(error: Exception) -> bool:
-    """Whether every other file would fail alike."""
+    """Whether every other file would fail in the same way."""
     return isinstance(error, CredentialError) or (isinstance(error, OSError) and error.errno in _FULL)

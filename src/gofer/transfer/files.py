@@ -1,4 +1,4 @@
-"""Local files as they are read for an upload: whole, in parts, and never torn."""
+"""Reads local files for an upload, whole or in parts, and notices changes during the read."""
 
 from __future__ import annotations
 
@@ -13,40 +13,41 @@ from gofer.transfer.mover import LARGE, SourceChanged
 from gofer.transfer.ordered_gate import Turns
 from gofer.transfer.walk import describe
 
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # not blocking, should it have become a pipe
-TICK_S = 0.02  # twice what the slowest kernel clock takes to move on
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # O_NONBLOCK: opening a pipe must not block
+TICK_S = 0.02  # twice the resolution of the slowest kernel clock
 _LOOKS = 10
 
 
 class Grown(Exception):
-    """A file that was small when it was looked at is large now."""
+    """A file has become large since the walk found it small."""
 
 
 def read_small(
     path: str, entry: FileEntry, into: bytearray | None = None
 ) -> tuple[bytes | memoryview, FileEntry]:
-    """The bytes, in the buffer of LARGE bytes if there is one, and what the file is now.
+    """The bytes of a file, and its present entry. `into` is a buffer of LARGE bytes for the bytes.
 
-    SourceChanged when it was written to meanwhile; Grown; OSError.
+    Raises SourceChanged when the file changes during the read, Grown when it has become large, and OSError.
     """
     file = os.open(path, _READ)
     try:
-        before = _look(file)
+        before = _settled_status(file)
         size = before.st_size
         if size >= LARGE:
             raise Grown
         data: bytes | memoryview = os.read(file, size + 1) if into is None else b""
         if len(data) != size:
             data = _read_on(file, data, memoryview(bytearray(LARGE) if into is None else into)[: size + 1])
+        # `size + 1` was requested above, so a file that has grown is noticed even with the same time.
         if len(data) != size or mark(os.fstat(file)) != mark(before):
-            raise SourceChanged("it was written to while it was read")
+            raise SourceChanged("it changed while it was being read")
     finally:
         os.close(file)
     return data, describe(entry.path, before)
 
 
 def _read_on(file: int, begun: bytes | memoryview, into: memoryview) -> memoryview:
-    """What was read so far and the rest; some network file systems give it in pieces."""
+    """The bytes read so far and the rest, which some network file systems return in pieces."""
     done = len(begun)
     into[:done] = begun
     while got := os.readv(file, [into[done:]]):
@@ -54,8 +55,11 @@ def _read_on(file: int, begun: bytes | memoryview, into: memoryview) -> memoryvi
     return into[:done]
 
 
-def _look(file: int) -> os.stat_result:
-    """The status of the file at a moment after which any write changes its time; else SourceChanged."""
+def _settled_status(file: int) -> os.stat_result:
+    """The status of the file, taken when any later write changes its time; SourceChanged if it never is.
+
+    File times have the resolution of the kernel's clock. Within one tick, a write would not change the time.
+    """
     for _ in range(_LOOKS):
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode):
@@ -63,21 +67,21 @@ def _look(file: int) -> os.stat_result:
         if not 0 <= time.time() - found.st_mtime < TICK_S:
             return found
         time.sleep(TICK_S)
-    raise SourceChanged("it is being written to")
+    raise SourceChanged("another process is writing to it")
 
 
 def mark(found: os.stat_result) -> tuple[int, int, int, int]:
-    """What differs after any write to the file."""
+    """Values of which at least one differs after any write to the file."""
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
 class FileParts:
-    """A file read in parts by many threads, while its MD5 is computed on the way."""
+    """A file that many threads read in parts, while its MD5 is computed."""
 
     def __init__(self, path: str, entry: FileEntry) -> None:
         self._file = os.open(path, _READ)
         try:
-            self._seen = _look(self._file)
+            self._seen = _settled_status(self._file)
         except BaseException:
             os.close(self._file)
             raise
@@ -88,10 +92,10 @@ class FileParts:
         self._taking, self._hashing = Turns(), Turns()
 
     def read(self, number: int, start: int, size: int, budget: Budget) -> bytearray:
-        """A buffer with these bytes. Parts are counted by `number`, and each must be read once.
+        """A buffer with these bytes. `number` counts the parts, and each part must be read once.
 
-        Buffers are given out in their order, else those in front could wait for those behind. They are
-        filled side by side, and hashed in their order again.
+        Threads get buffers in the order of the parts: otherwise later parts could take all memory while an
+        earlier part waits for it. Buffers are filled at the same time and hashed in the order of the parts.
         """
         try:
             buffer = self._load(number, start, size, budget)
@@ -117,13 +121,15 @@ class FileParts:
         while done < len(into):
             got = os.preadv(self._file, [into[done:]], start + done)
             if not got:
-                raise SourceChanged("it became shorter while it was read")
+                raise SourceChanged("it became shorter while it was being read")
             done += got
 
     def md5(self) -> bytes | None:
-        """The MD5 of the whole, once every part was read; SourceChanged when it was written to meanwhile."""
+        """The MD5 of the whole file, after every part was read; SourceChanged when the file changed
+        meanwhile.
+        """
         if mark(os.fstat(self._file)) != mark(self._seen):
-            raise SourceChanged("it was written to while it was read")
+            raise SourceChanged("it changed while it was being read")
         return self._digest.digest()
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
-"""Hands out work to the threads of a transfer: parts of files that are under way first, then the next file.
+"""Gives work to the threads of a transfer: parts of files in progress first, then the next file.
 
-What failed in a way that may pass, and files that changed while they were read, come again once, at the end.
+Files that failed with a temporary error, and files that changed during the read, are tried once more at the
+end.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ _COMING_AGAIN = 10_000
 
 
 class FileMove(NamedTuple):
-    """A file to move; `last` when a failure is final."""
+    """A file to move; `last` says that a failure is final."""
 
     entry: FileEntry
     last: bool
 
 
 class Underway:
-    """A large file whose parts are handed out one after the other."""
+    """A large file in progress, whose parts are given to threads in order."""
 
     def __init__(self, attempt: FileMove, file: InParts) -> None:
         self.attempt = attempt
@@ -42,19 +43,20 @@ class FilePart(NamedTuple):
 
 
 class MoveQueue:
-    """Any thread takes jobs; None ends it. Every FileMove is answered by `ended`, one on a large file by
-    `opened` first, if it gets so far."""
+    """Any thread takes jobs; None means the end. The caller reports every FileMove with `ended`; for a large
+    file, it first reports `opened`.
+    """
 
     def __init__(self, items: Iterator[FileEntry]) -> None:
         self._items = items
         self._again: deque[FileEntry] = deque()
         self._open: deque[Underway] = deque()
-        self._unsettled = 0  # attempts that may still bring parts, or come again
+        self._unsettled = 0  # files that may still add parts, or be tried again
         self._change = threading.Condition()
         self._stopped = False
 
     def take(self) -> FileMove | FilePart | None:
-        """The next job; waits while one may still come up. None when there is no more, or after `stop`."""
+        """The next job; waits while there may be another. None when there is no more, or after `stop`."""
         with self._change:
             while not self._stopped:
                 job = self._part() or self._attempt()
@@ -66,13 +68,13 @@ class MoveQueue:
             return None
 
     def opened(self, underway: Underway) -> None:
-        """A large file has begun: its parts are jobs now."""
+        """Report that a large file has begun: its parts become jobs."""
         with self._change:
             self._open.append(underway)
             self._change.notify_all()
 
     def done(self, part: FilePart, error: Exception | None) -> bool:
-        """The part is over; an error ends the file. Whether the file has ended with it."""
+        """Report the end of a part; an error ends the file. Returns whether the whole file has ended."""
         underway = part.underway
         with self._change:
             underway.done += 1
@@ -81,9 +83,10 @@ class MoveQueue:
             return underway.done == underway.given and (given_up or underway.given == underway.file.parts)
 
     def ended(self, attempt: FileMove, *, again: bool = False) -> bool:
-        """The attempt is over. With `again` it comes once more; False when it cannot."""
+        """Report the end of a file. With `again` it is tried once more; returns False when it cannot be."""
         with self._change:
             self._unsettled -= 1
+            # The bound keeps memory small when everything fails.
             comes = again and not attempt.last and len(self._again) < _COMING_AGAIN
             if comes:
                 self._again.append(attempt.entry)
@@ -92,7 +95,7 @@ class MoveQueue:
             return comes
 
     def stop(self) -> None:
-        """Give out nothing more."""
+        """Give out no more jobs."""
         with self._change:
             self._stopped = True
             self._change.notify_all()

@@ -1,6 +1,6 @@
-"""What this machine remembers of uploads that are not finished, so that the next one goes on from there.
+"""Notes of unfinished uploads on this machine, with which the next run continues them.
 
-A note for each destination, named by its hash. It holds no secret and no content.
+Each destination has one note, named by a hash of the destination. A note holds no secret and no content.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from pathlib import Path
 from gofer.core import private_folder
 from gofer.core.json_text import parse_json
 
-_STALE_S = 14 * 86400.0  # the services forget unfinished uploads before
+_STALE_S = 14 * 86400.0  # the services drop unfinished uploads earlier
 
 
 class TransferJournal:
-    """The note of one destination, held by one process at a time. Raises OSError."""
+    """The note of one destination, locked by one process at a time. Raises OSError."""
 
     def __init__(self, path: Path, file: int) -> None:
         self._path = path
         self._file = file
 
     def read(self, identity: str) -> str | None:
-        """The upload that was noted for this very content; None when there is none."""
+        """The id of the upload noted for exactly this content; None when there is none."""
         try:
             found = parse_json(os.pread(self._file, 1 << 16, 0))
             upload = found["upload"] if found["identity"] == identity else None
-        except (ValueError, KeyError, TypeError):  # empty, torn, or from another version
+        except (ValueError, KeyError, TypeError):  # empty, incomplete, or written by another version
             return None
         return upload if isinstance(upload, str) else None
 
@@ -49,7 +49,7 @@ class TransferJournal:
 
 
 def claim(folder: Path | None, place: str) -> TransferJournal | None:
-    """The note for the destination `place`; None without a folder, or while someone else holds it."""
+    """Lock the note for the destination `place`. None without a folder, or while another process has it."""
     if folder is None:
         return None
     name = hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:32]
@@ -58,16 +58,17 @@ def claim(folder: Path | None, place: str) -> TransferJournal | None:
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Another process may have removed the note between open and lock; a lock on it would mean nothing.
         if os.stat(path).st_ino == os.fstat(file).st_ino:
             return TransferJournal(path, file)
-    except (BlockingIOError, FileNotFoundError):  # held, or finished and forgotten just now
+    except (BlockingIOError, FileNotFoundError):  # locked, or just removed by a process that has finished
         pass
     os.close(file)
     return None
 
 
 def sweep(folder: Path | None) -> None:
-    """Remove notes that no service can honour any more."""
+    """Remove notes of uploads that no service has kept."""
     if folder is None:
         return
     before = time.time() - _STALE_S

@@ -1,4 +1,4 @@
-"""The contract between the engine and the three directions: upload, download, copy between stores."""
+"""The contract between the executor and the three directions: upload, download, copy between stores."""
 
 from __future__ import annotations
 
@@ -8,36 +8,39 @@ from typing import Protocol
 from gofer.errors import StoreError
 from gofer.transfer.entries import FileEntry
 
-# From here on a file goes in parts.
+# Files of this size and more are moved in parts.
 LARGE = 8 << 20
-# From here on it travels in one of the few buffers that all share.
+# Files of this size and more use one of the large shared buffers.
 MIDDLING = 1 << 20
 
-# Told the bytes that have arrived, as they do; negative when they count no more.
+# Called with the number of bytes that have arrived; with a negative number when they must be moved again.
 Arrived = Callable[[int], None]
 
 
 class SourceChanged(StoreError):
-    """The source changed while it was read, and nothing of it was put in place."""
+    """The source changed while it was being read. Nothing was written under its final name."""
 
 
 class InParts(Protocol):
-    """A large file on its way. `do` is called once for each part, begun in order, by many threads."""
+    """A large file in progress. Many threads call `do`, once for each part; parts begin in order."""
 
     parts: int
 
     def do(self, part: int) -> None:
-        """Move one part."""
+        """Move one part. Blocking."""
 
     def finish(self) -> None:
-        """Put the whole in place, after every part was done. SourceChanged when it would be torn."""
+        """Make the file complete, after all its parts.
+
+        SourceChanged when the parts are of different versions.
+        """
 
     def abandon(self) -> None:
-        """Let go after a failure; what can be resumed later stays."""
+        """Release the file after a failure. Keeps what a later run can use."""
 
 
 def in_one_thread(file: InParts) -> None:
-    """Move a large file where only one thread is at hand."""
+    """Move a large file in the calling thread."""
     try:
         for part in range(file.parts):
             file.do(part)
@@ -48,16 +51,16 @@ def in_one_thread(file: InParts) -> None:
 
 
 class Mover(Protocol):
-    """Moves single files. Any thread; raises OSError and the StoreError family."""
+    """Moves single files in one direction. Any thread may call; raises OSError and the StoreError family."""
 
     def small(self, entry: FileEntry) -> None:
-        """Move a file of less than LARGE bytes."""
+        """Move a file of less than LARGE bytes. Blocking."""
 
     def large(self, entry: FileEntry, arrived: Arrived) -> InParts:
-        """Begin, or go on with, a larger one."""
+        """Begin a larger file, or continue one that an earlier run began."""
 
     def delete(self, entries: list[FileEntry]) -> None:
         """Remove files of the destination."""
 
     def close(self) -> None:
-        """After the last file, unless it was interrupted."""
+        """Clean up. Called after the last file, but not after an interruption."""

@@ -1,4 +1,4 @@
-"""Things to tell a person about single files: all counted, the first ones named."""
+"""Remarks about single files, for people: counts all, and keeps the first ones by name."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _NAMED = 1000
 
 
 class FileNote(NamedTuple):
-    """A file and what about it; `path` is relative to the source."""
+    """A remark about a file; `path` is relative to the source."""
 
     path: str
     why: str
 
 
 class Notes:
-    """May be added to from any thread. Its length counts all, iterating gives those that are named."""
+    """Any thread may add. The length counts all remarks; iteration gives those that were kept."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""One version of a large object, read in ranges by several threads."""
+"""Reads one version of a large object in ranges, by several threads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gofer.transfer.mover import SourceChanged
 
 
 class ObjectParts:
-    """See `blocks.Parts`. `entry` is what the object was when it was looked at last."""
+    """Implements `blocks.Parts`. `entry` describes the version of the object to read."""
 
     def __init__(self, store: Store, key: str, entry: FileEntry) -> None:
         self.entry = entry
@@ -26,7 +26,7 @@ class ObjectParts:
         self.identity = hashlib.sha256(words.encode("utf-8", "surrogateescape")).hexdigest()[:24]
 
     def read(self, number: int, start: int, size: int, budget: Budget) -> bytearray:
-        """In any order; see `blocks.Parts`."""
+        """As `blocks.Parts.read`; parts may be read in any order."""
         buffer = budget.buffer(size)
         try:
             self._fill(start, memoryview(buffer)[:size])
@@ -36,11 +36,11 @@ class ObjectParts:
         return buffer
 
     def md5(self) -> bytes | None:
-        """As the store knows it. SourceChanged when the object was replaced while it was read."""
+        """The MD5 that the store knows. SourceChanged when the object was replaced during the read."""
         if self._reads is None:
             info = self._store.head(self._key)
             if info is None or not _is_version(to_entry("", info), self.entry):
-                raise SourceChanged("it was replaced while it was read")
+                raise SourceChanged("it was replaced while it was being read")
         return self.entry.md5
 
     def close(self) -> None:
@@ -52,7 +52,7 @@ class ObjectParts:
         else:
             got = self._fill_in_pieces(start, into)
         if got != len(into):
-            raise SourceChanged("it became shorter while it was read")
+            raise SourceChanged("it became shorter while it was being read")
 
     def _fill_in_pieces(self, start: int, into: memoryview) -> int:
         pieces: Iterable[bytes]
@@ -68,8 +68,8 @@ class ObjectParts:
 
 
 def damaged(path: str) -> StoreError:
-    """The error for bytes that are not those the store speaks of."""
-    return StoreError(f"{path!r} did not arrive as the store has it")
+    """The error for bytes that do not have the size or MD5 that the store reports."""
+    return StoreError(f"the received bytes of {path!r} are not those that the store reports")
 
 
 def _is_version(found: FileEntry, known: FileEntry) -> bool:

@@ -1,4 +1,4 @@
-"""How to transfer, and what to leave as it is."""
+"""The options of a transfer."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 
 class TransferOptions(NamedTuple):
-    """`jobs` 0 lets gofer find how many requests at a time serve best. `checksum` compares files of one size
-    by content instead of by time. `delete` removes what the source does not have."""
+    """With `jobs` 0, gofer finds the best number of requests at a time. `checksum` compares files of equal
+    size by content instead of by time. `delete` removes files that the source does not have.
+    """
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Lets threads through one after the other, in the order of their numbers and not of their coming."""
+"""Lets threads pass one after the other, in the order of their numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class Turns:
-    """Numbers count from 0, and each must take its turn once, or those behind it wait for ever."""
+    """A gate for threads with numbers from 0. Every number must pass once, or later numbers wait for ever."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -17,7 +17,7 @@ class Turns:
 
     @contextmanager
     def turn(self, number: int) -> Iterator[None]:
-        """Waits for those before; those behind wait until the block ends."""
+        """Wait for the numbers before this one; later numbers wait until the block ends."""
         self._await(number)
         try:
             yield
@@ -32,7 +32,7 @@ class Turns:
         gate.wait()
 
     def _pass_on(self) -> None:
-        """Wake the one whose turn it is, and no other."""
+        """Wake the thread with the next number, and no other."""
         with self._lock:
             self._next += 1
             gate = self._waiting.pop(self._next, None)

@@ -1,7 +1,7 @@
-"""A large download on disk: the bytes, and behind them one byte a block that says whether the block is there.
+"""A large download on disk: the bytes, followed by one byte for each block that says whether it is complete.
 
-Both are one file, so that whoever finds it knows all. When the last block is there the marks are cut off, and
-the file gets its name.
+Bytes and marks are in one file, so that they cannot be separated. After the last block the marks are cut off
+and the file gets its final name.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import os
 import threading
 
 _PIECE = 1 << 20
-# For more at once Linux looks for larger pieces of memory, which a virtual machine often has to fetch first.
+# For larger writes, Linux needs larger pieces of memory, which are slow to get in many virtual machines.
 _WRITTEN_AT_ONCE = 1 << 17
 _DONE = b"\1"
 _PATIENCE_S = 0.5
 
 
 class PartFile:
-    """The unfinished file behind `file`, of `size` bytes in the end. Raises OSError."""
+    """The unfinished file with the descriptor `file`, which will have `size` bytes. Raises OSError."""
 
     def __init__(self, file: int, size: int, block: int) -> None:
         self.file = file
@@ -32,21 +32,22 @@ class PartFile:
         self._hasher: int | None = None
 
     def missing(self) -> list[int]:
-        """The numbers of the blocks that are not there yet."""
+        """The numbers of the blocks that are not complete yet."""
         return [number for number, mark in enumerate(self._marks) if not mark]
 
     def span(self, number: int) -> tuple[int, int]:
-        """Where a block begins, and its size."""
+        """The start of a block, and its size."""
         start = number * self._block
         return start, min(self._block, self._size - start)
 
     def write(self, number: int, data: memoryview, *, hashing: bool) -> None:
-        """The block is there, and survives the process. With `hashing`, `md5` will be asked for."""
+        """Write a block, which then survives the process. `hashing` says that `md5` will be called."""
         start, _ = self.span(number)
         rest = data
         while rest:
             written = os.pwrite(self.file, rest[:_WRITTEN_AT_ONCE], start)
             rest, start = rest[written:], start + written
+        # After the bytes: a mark without its bytes would leave a hole in the file.
         os.pwrite(self.file, _DONE, self._size + number)
         if hashing and self._await_turn(number):
             self._hash()
@@ -59,10 +60,11 @@ class PartFile:
             self._turns.notify_all()
 
     def _await_turn(self, number: int) -> bool:
-        """Whether the block can be hashed from memory: those before it come within moments.
+        """Whether the block can be hashed from memory, because those before it are complete within half a
+        second.
 
-        If not, it is read again when they have come: the thread that fetches one of them may be waiting for
-        the memory that this block holds.
+        If not, it is read from the file later. Waiting longer could be a deadlock: the thread that fetches an
+        earlier block may wait for the memory that this block holds.
         """
         with self._turns:
             if not self._turns.wait_for(lambda: self._is_next(number), timeout=_PATIENCE_S):
@@ -74,12 +76,12 @@ class PartFile:
         return self._hasher is None and all(self._marks[self._hashed : number])
 
     def md5(self) -> bytes:
-        """Of the whole file, when every block is there."""
+        """The MD5 of the whole file, when every block is complete."""
         self._hash()
         return self._digest.digest()
 
     def trim(self) -> None:
-        """Cut the marks off: the file is whole."""
+        """Remove the marks: the file is complete."""
         os.ftruncate(self.file, self._size)
 
     def _hash(self) -> None:
@@ -97,13 +99,15 @@ class PartFile:
 
     def _load(self, blocks: int) -> bytes:
         found = os.fstat(self.file).st_size
-        if found == self._size:  # killed after the last block, before it got its name
+        if found == self._size:  # an earlier process was killed after `trim`, before the file got its name
             os.ftruncate(self.file, self._size + blocks)
             os.pwrite(self.file, _DONE * blocks, self._size)
             return _DONE * blocks
         if found == self._size + blocks:
             return os.pread(self.file, blocks, self._size)
+        # A full disk is reported now, and not after hours of a download.
         self._check_room()
+        # First to zero, so that no bytes of an older content remain.
         os.ftruncate(self.file, 0)
         os.ftruncate(self.file, self._size + blocks)
         return bytes(blocks)

@@ -1,7 +1,7 @@
-"""Looks at both ends and decides what to send, what to skip and what to delete. Changes nothing.
+"""Compares both ends and decides what to send, skip and delete. Changes nothing.
 
-Both ends are read as streams in the order of their paths; what is to be done goes to a file when it is much.
-So a million objects need no more memory than a thousand.
+Both ends are read as streams sorted by path, and long lists are kept in a file. So a million objects need no
+more memory than a thousand.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ DEFAULTS = TransferOptions()
 
 
 class TransferPlan:
-    """What a transfer will do: counts, bytes, and the files themselves as `items` and `deletions`.
+    """What a transfer will do: counts, bytes, and the files as `items` and `deletions`. Made by `plan`.
 
-    `odd` are the files of the source that cannot be sent; `parts` the unfinished downloads in the
-    destination that only this transfer could go on with. Made by `plan`.
+    `odd` are files of the source that cannot be sent. `parts` are unfinished downloads in the destination
+    that only this transfer could continue.
     """
 
     def __init__(self, source: End, destination: End, options: TransferOptions) -> None:
@@ -43,7 +43,7 @@ class TransferPlan:
         self._deletions = Spool()
 
     def items(self) -> Iterator[FileEntry]:
-        """The files to send, in order of path. One reader at a time."""
+        """The files to send, sorted by path. One reader at a time."""
         return map(from_record, self._items)
 
     def deletions(self) -> Iterator[FileEntry]:
@@ -71,15 +71,15 @@ def plan(
     options: TransferOptions = DEFAULTS,
     progress: TransferProgress | None = None,
 ) -> TransferPlan:
-    """Compare the ends; blocks, and lists both of them once.
+    """Compare the ends. Blocks; lists each end once, or twice if a listing is not sorted.
 
-    UsageError when the source is not there or the ends overlap; the errors of the stores.
+    Raises UsageError when the source does not exist or the ends overlap, and the errors of the stores.
     """
     check_apart(source, destination)
     progress = progress or TransferProgress()
     try:
         return _Planner(source, destination, options, progress).make(sorting=False)
-    except OutOfOrder:  # as accounts with a hierarchical namespace list
+    except OutOfOrder:  # accounts with a hierarchical namespace list in another order
         return _Planner(source, destination, options, progress).make(sorting=True)
 
 
@@ -131,7 +131,9 @@ class _Planner:
                 self._plan.send(entry)
 
     def _source(self) -> tuple[FileEntry | None, Iterator[FileEntry]]:
-        """The entry of a source that is one file, or those of a folder; UsageError when it is nothing."""
+        """The entry of a source that is one file, or those of a folder; UsageError when the source does not
+        exist.
+        """
         end = self._plan.source
         if isinstance(end, StoreEnd):
             return self._stored_source(end)
@@ -143,14 +145,15 @@ class _Planner:
 
     def _stored_source(self, end: StoreEnd) -> tuple[FileEntry | None, Iterator[FileEntry]]:
         listed = end.entries(self._choice)
+        # Two entries decide whether the source is one object or a folder.
         first, second = next(listed, None), next(listed, None)
         if first and not first.path and not second:
             return first, listed
         if first is None and end.prefix and next(end.store.list(end.prefix), None) is None:
             raise KeyNotFound(f"there is nothing at {end}")
         if first and not first.path:
-            if first.size:  # an empty one is how some tools mark a folder
-                self._plan.odd.add(end.prefix, "is an object and a folder too; name it alone to transfer it")
+            if first.size:  # an empty object with a folder's name is how some tools mark a folder
+                self._plan.odd.add(end.prefix, "is both an object and a folder; name it alone to transfer it")
             first = None
         return None, chain([entry for entry in (first, second) if entry], listed)
 

@@ -1,4 +1,4 @@
-"""The numbers of a transfer under way, for whoever shows them."""
+"""The numbers of a running transfer, for progress displays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ _WINDOW_S = 10.0
 
 
 class Numbers(NamedTuple):
-    """A transfer at one moment. `bytes_per_s` is that of the last seconds; `left_s` is None when unknown."""
+    """A transfer at one moment.
+
+    `bytes_per_s` is the rate of the last seconds; `left_s` is None when unknown.
+    """
 
     phase: str
     looked_at: int
@@ -27,8 +30,10 @@ class Numbers(NamedTuple):
 
 
 class TransferProgress:
-    """Counters that any thread may add to and any thread may read. The phases are `looking`, `moving`,
-    `deleting`, `done`."""
+    """Counters that any thread may change and read.
+
+    The phases are `looking`, `moving`, `deleting`, `done`.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -38,32 +43,33 @@ class TransferProgress:
         self._recent: deque[tuple[float, int, int]] = deque()
 
     def look(self, count: int = 1) -> None:
-        """So many more files were compared."""
-        self._looked_at += count  # one thread plans
+        """Count more files as compared."""
+        self._looked_at += count  # only one thread plans, so no lock is needed
 
     def begin(self, phase: str, *, files: int = 0, size: int = 0) -> None:
-        """A phase begins, with this much to do in it."""
+        """Begin a phase, with this much to do."""
         with self._lock:
             self._phase = phase
             self._all_files += files
             self._all_bytes += size
+            # Rates of one phase say nothing about the next.
             self._recent.clear()
             if phase == "moving":
                 self._begun = time.monotonic()
 
     def add(self, *, size: int = 0, files: int = 0, failed: int = 0) -> None:
-        """So much more is done, or undone when negative."""
+        """Count this much as done, or as undone when negative."""
         with self._lock:
             self._bytes += size
             self._files += files
             self._failed += failed
 
     def moved(self) -> int:
-        """The bytes that are done."""
+        """The number of bytes that are done."""
         return self._bytes
 
     def read(self) -> Numbers:
-        """The numbers now; call it as often as they are shown, since the rate is that between calls."""
+        """The numbers now. The rate is that of the last calls, so call it whenever the numbers are shown."""
         with self._lock:
             now = time.monotonic()
             self._recent.append((now, self._bytes, self._files))
@@ -88,7 +94,7 @@ class TransferProgress:
             )
 
     def _left_s(self, rate: float, files_rate: float) -> float | None:
-        """The slower of what the bytes and what the number of files say."""
+        """The longer of two estimates: by bytes, and by number of files."""
         if self._phase != "moving" or (rate <= 0 and files_rate <= 0):
             return None
         by_bytes = (self._all_bytes - self._bytes) / rate if rate > 0 else 0.0

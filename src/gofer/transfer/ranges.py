@@ -1,4 +1,4 @@
-"""A large object fetched in ranges, several at a time, into a file that survives the process."""
+"""Downloads a large object in ranges, several at a time, to a file that survives the process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gofer.transfer.partfile import PartFile
 
 
 class RangeDownload:
-    """One file on its way down; see `mover.InParts`."""
+    """The download of one file; implements `mover.InParts`."""
 
     def __init__(
         self, store: Store, key: str, entry: FileEntry, landing: Landing, budget: Budget, arrived: Arrived
@@ -50,11 +50,13 @@ class RangeDownload:
     def finish(self) -> None:
         md5 = self._object.md5()
         if md5 is not None and self._part.md5() != md5:
+            # A damaged download must not be continued later.
             os.unlink(self.part_name)
             raise damaged(self._entry.path)
         self._part.trim()
         if self._entry.executable:
             mode = stat.S_IMODE(os.fstat(self._file).st_mode)
+            # Whoever may read may also execute, as the umask allows reading.
             os.fchmod(self._file, mode | (mode & 0o444) >> 2)
         os.utime(self._file, ns=(self._entry.mtime_ns, self._entry.mtime_ns))
         place(self.part_name, self._landing.target(self._entry.path))

@@ -1,4 +1,4 @@
-"""Objects from store to store: by the services themselves where they can, else through our memory."""
+"""Copies objects from store to store: by the services themselves where they can, else through memory."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from gofer.transfer.stream import StreamUpload
 
 
 class Relay:
-    """See `mover.Mover`. Nothing touches the disk."""
+    """Implements `mover.Mover`. Nothing is written to the disk."""
 
     def __init__(self, source: StoreEnd, destination: StoreEnd, budget: Budget, state: Path | None) -> None:
         self._source = source
         self._end = destination
         self._store = destination.store
         self._within = source.store is destination.store
-        # A service that could not fetch one object is not asked for the others.
+        # After a service could not fetch one object, the others are copied through memory at once.
         self._may_ask = True
         self._budget = budget
         self._state = state
@@ -77,12 +77,14 @@ class Relay:
 
 
 def _dated(entry: FileEntry) -> FileEntry:
-    """When the object came to the first store is the best that is known of its content's age."""
+    """The entry with its time as recorded: the arrival in the first store is the best known age of the
+    content.
+    """
     return entry._replace(recorded=True)
 
 
 class _Copied:
-    """A large object that is there already; see `mover.InParts`."""
+    """A large object that the service has already copied; implements `mover.InParts`."""
 
     parts = 0
 

@@ -1,4 +1,4 @@
-"""How a transfer ended."""
+"""The result of a transfer."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gofer.transfer.notes import Notes
 class TransferResult(NamedTuple):
     """What was done and what was not.
 
-    `failed` files could not be moved, `changed` ones were written to while they were read, `odd` ones are not
-    files that can be sent. `kept` counts the deletions that were not done because of any of these.
+    `failed` files could not be moved. `changed` files were written to during the read. `odd` files are not
+    regular files. `kept` counts the deletions that were not done because of any of these.
     """
 
     files: int
@@ -26,5 +26,5 @@ class TransferResult(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether the destination now has all that the source has."""
+        """Whether the destination now has everything that the source has."""
         return not self.failed and not self.changed and not self.odd

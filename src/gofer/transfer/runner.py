@@ -1,4 +1,4 @@
-"""Carries out a plan."""
+"""Carries out the plan of a transfer."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ def run(
     progress: TransferProgress | None = None,
     state: Path | None = None,
 ) -> TransferResult:
-    """Do what the plan says; blocks. A file that fails stops no other and is told of in the result.
+    """Carry out the plan. Blocks. Idempotent: a repeated transfer continues an interrupted one.
 
-    `state` is a folder for notes by which an upload of a large file goes on after a crash. `jobs` overrides
-    that of the plan's options. Raises what concerns every file: a credential, a full disk, a dead store.
-    Interrupted, killed or failed, it leaves only whole files under their names; do it again to go on.
+    A file that fails does not stop the others; the result names it. Raises errors that concern every file: a
+    credential, a full disk, a store that cannot be reached. However it ends, only complete files have their
+    final names. `state` is a folder for notes, with which the upload of a large file continues after a crash.
+    `jobs` overrides the plan's option.
     """
     begun = time.monotonic()
     progress = progress or TransferProgress()
@@ -45,6 +46,7 @@ def run(
     if plan.files:
         engine.run(plan.options.jobs if jobs is None else jobs, plan.bytes / plan.files)
     progress.begin("deleting")
+    # After a failure nothing is deleted, because the source may not have been read completely.
     clean = not engine.failed and not engine.changed and not plan.odd
     deleted = _delete(mover, plan, engine) if clean else 0
     mover.close()
@@ -70,7 +72,7 @@ def _mover(plan: TransferPlan, budget: Budget, state: Path | None) -> Mover:
 
 
 def _delete(mover: Mover, plan: TransferPlan, engine: Engine) -> int:
-    """After all else, so that a transfer that fails half-way has taken nothing away."""
+    """Delete files last, so that a transfer that fails half-way has removed nothing. Returns how many."""
     deleted = 0
     deletions = plan.deletions()
     while batch := list(islice(deletions, _DELETED_AT_ONCE)):

@@ -1,4 +1,4 @@
-"""Lists that may be long: in memory while they are short, in a nameless file beyond that, and sorted so."""
+"""Lists that may be long: short lists stay in memory, longer ones go to a temporary file. Also sorts them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SORTED_AT_ONCE = 200_000
 
 
 class Spool:
-    """Records in the order they were added. One thread at a time; read after the last was added."""
+    """Records in the order of their addition. For one thread at a time; add all before reading."""
 
     def __init__(self, records: Iterable[bytes] = ()) -> None:
         self._file: IO[bytes] = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - lives as long as this
@@ -31,7 +31,7 @@ class Spool:
         return self._count
 
     def __iter__(self) -> Iterator[bytes]:
-        """From the first; a new beginning ends an older one."""
+        """All records from the first. A new iteration ends an older one."""
         self._file.seek(0)
         held = b""
         while more := self._file.read(_READ_AT_ONCE):
@@ -44,13 +44,13 @@ class Spool:
 
 
 def _end(held: bytes, at: int) -> int:
-    """Where the record that begins there ends; beyond what is held when its length is not all there."""
+    """Where the record at `at` ends; beyond `held` when its length is incomplete."""
     size = held[at : at + 4]
     return at + 4 + int.from_bytes(size, "little") if len(size) == 4 else len(held) + 1
 
 
 def in_order(records: Iterable[bytes], *, most: int = _SORTED_AT_ONCE) -> Iterator[bytes]:
-    """The records sorted, with no more than about `most` of them in memory at a time."""
+    """The records sorted, with about `most` of them in memory at a time."""
     source = iter(records)
     chunk = sorted(islice(source, most))
     if len(chunk) < most:

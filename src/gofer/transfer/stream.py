@@ -1,4 +1,4 @@
-"""A large object written in one go, into stores that take no blocks."""
+"""Writes a large object in one request, for stores without uploads in blocks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PIECE = 1 << 20
 
 
 class StreamUpload:
-    """One object on its way, as a single part; see `mover.InParts`. It cannot be resumed."""
+    """The upload of one object as a single part; implements `mover.InParts`. It cannot be continued later."""
 
     parts = 1
 
@@ -48,4 +48,4 @@ class StreamUpload:
             yield piece
             self._moved += size
             self._arrived(size)
-        self._source.md5()  # what was torn is not put in place
+        self._source.md5()  # raises when the source changed, so that the store does not complete the object

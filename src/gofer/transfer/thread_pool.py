@@ -1,8 +1,8 @@
-"""The threads of a transfer: as many as serve it best, found by trying.
+"""The threads of a transfer. Their number is found by trying.
 
-Every further request in flight helps while the way to the store is long, and costs processor time where it is
-short. So a crew begins small and doubles for as long as that moves clearly more, and this process does not
-keep a processor busy as it is: Python's threads then only wait for each other.
+More requests at a time help while the network is slow to answer, and cost CPU time where it is fast. So the
+number of threads starts small and doubles while each step moves clearly more. It stops when the process keeps
+a CPU busy: more Python threads would only wait for each other.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _FAREWELL_S = 3.0
 
 
 class ThreadPool:
-    """Runs `work`, which takes a job, does it, and says whether there may be more, in several threads.
+    """Runs `work` in several threads. `work` takes a job, does it, and returns whether there may be more.
 
-    `moved` tells how much was done so far, in any unit. With `jobs` the number of threads is that, else they
-    begin with `few`.
+    `moved` returns how much has been done, in any unit. `jobs` fixes the number of threads; with 0 they begin
+    with `few`.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class ThreadPool:
         self._all_left = threading.Event()
 
     def run(self) -> None:
-        """Blocks until no thread has work. An interruption is passed on at once; see `leave`."""
+        """Block until no thread has work. An interruption is raised at once; then call `leave`."""
         self._grow(self._jobs or self._few)
         if not self._jobs:
             self._find_the_number()
@@ -48,7 +48,7 @@ class ThreadPool:
             pass
 
     def leave(self) -> bool:
-        """Wait for what is in flight, but not long: whether all of them came back."""
+        """Wait a few seconds for running requests; return whether all threads have ended."""
         return self._all_left.wait(_FAREWELL_S)
 
     def _find_the_number(self) -> None:
@@ -58,6 +58,7 @@ class ThreadPool:
             rate = self._measure()
             if rate is None:
                 return
+            # The last doubling did not help enough, so half of the threads end.
             if rate < best * _WORTH_IT:
                 with self._lock:
                     self._surplus = self._busy // 2
@@ -69,9 +70,9 @@ class ThreadPool:
             self._grow(self._busy)
 
     def _measure(self) -> float | None:
-        """What the present number moves in a second; None when the work ran out.
+        """The rate of the present number of threads; None when the work ran out.
 
-        A rate is one only when everybody had the time to finish something, and once more.
+        Measures until every thread has had time to finish something twice.
         """
         begun, before = time.monotonic(), self._moved()
         enough = self._finished + 2 * self._busy
@@ -87,23 +88,23 @@ class ThreadPool:
                 self._busy += 1
             try:
                 # A thread that hangs in a request must not keep the program from ending.
-                threading.Thread(target=self._life, name="gofer-transfer", daemon=True).start()
-            except RuntimeError:  # the system has no more of them
+                threading.Thread(target=self._run_thread, name="gofer-transfer", daemon=True).start()
+            except RuntimeError:  # the system allows no more threads
                 if not self._leave():
                     return
                 raise
 
-    def _life(self) -> None:
+    def _run_thread(self) -> None:
         try:
             while self._work():
-                self._finished += 1  # two at once may count as one: it is an estimate
+                self._finished += 1  # not locked: a lost count does no harm to the estimate
                 if self._surplus and self._may_go():
                     return
         finally:
             self._leave()
 
     def _leave(self) -> bool:
-        """One fewer; whether it was the last."""
+        """Count one thread less; return whether it was the last."""
         with self._lock:
             self._busy -= 1
             if not self._busy:

@@ -1,4 +1,4 @@
-"""Files of this machine into a store."""
+"""Uploads files of this machine to a store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gofer.transfer.stream import StreamUpload
 
 
 class Upload:
-    """See `mover.Mover`. The service compares what it received with an MD5, where it can."""
+    """Implements `mover.Mover`. Where the service can, it compares the received bytes with an MD5."""
 
     def __init__(self, source: LocalEnd, destination: StoreEnd, budget: Budget, state: Path | None) -> None:
         self._root = os.fspath(source.path)

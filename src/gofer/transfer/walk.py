@@ -1,6 +1,6 @@
-"""Goes through a local folder in the order of its paths' bytes. Reads no contents.
+"""Walks a local folder in the order of its paths' bytes. Reads no contents.
 
-Memory is bounded by the names of one folder, and by less where a folder has very many.
+Holds the names of one folder at a time in memory, and fewer for a folder with very many names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gofer.transfer.choice import FileSelection
 from gofer.transfer.entries import FileEntry
 from gofer.transfer.spool import in_order
 
-# Downloads grow under such a name, beside the one they will have.
+# The beginning of the temporary names of unfinished downloads.
 PART_PREFIX = b".gofer-part-"
 
 _ODD = {
@@ -29,11 +29,11 @@ Tell = Callable[[str, str], None]
 
 
 class Walk(NamedTuple):
-    """How to go through the folder `root`.
+    """How to walk the folder `root`.
 
-    `tell` hears of what is neither sent nor entered, and why. With `follow`, folders behind links are entered
-    too, except where a folder would lie inside itself; files behind links are always files. `part` hears of
-    unfinished downloads, which are never entries.
+    `tell` is called with files and folders that are left out, and why. With `follow`, the walk enters folders
+    behind links too, unless a folder would contain itself; links to files always count as files. `part` is
+    called with unfinished downloads, which are never entries.
     """
 
     root: bytes
@@ -43,7 +43,7 @@ class Walk(NamedTuple):
     part: Callable[[str], None] = lambda path: None
 
     def entries(self) -> Iterator[FileEntry]:
-        """OSError when `root` itself cannot be read."""
+        """The selected files. OSError when `root` itself cannot be read."""
         levels = [self._enter(b"", ())]
         while levels:
             level = levels[-1]
@@ -63,6 +63,7 @@ class Walk(NamedTuple):
         where = os.path.join(self.root, folder)
         seen = os.stat(where)
         here = (seen.st_dev, seen.st_ino)
+        # Device and inode, because a link can lead to the same folder under any name.
         if here in above:
             raise _Loop
         names = in_order(self._names(where))
@@ -72,13 +73,13 @@ class Walk(NamedTuple):
         try:
             return self._enter(folder, above) if self.choice.enters(folder) else None
         except _Loop:
-            self.tell(os.fsdecode(folder), "is a link to a folder that it lies in")
+            self.tell(os.fsdecode(folder), "is a link to a folder that contains it")
         except OSError as error:
             self.tell(os.fsdecode(folder), _reason(error))
         return None
 
     def _names(self, where: bytes) -> Iterator[bytes]:
-        """The names in a folder, those of folders with a slash: that is how they sort."""
+        """The names in a folder. Folders get a slash, because that is how their paths sort."""
         with os.scandir(where) as entries:
             for entry in entries:
                 if not _is_folder(entry):
@@ -112,18 +113,18 @@ class _Level(NamedTuple):
 
 
 class _Loop(Exception):
-    """A folder inside itself."""
+    """A folder contains itself."""
 
 
 def describe(path: str, found: os.stat_result) -> FileEntry:
-    """The entry of a file that was looked at."""
+    """The entry of a file, from its status."""
     return FileEntry(path, found.st_size, found.st_mtime_ns, executable=bool(found.st_mode & _EXECUTABLE))
 
 
 def _is_folder(entry: os.DirEntry[bytes]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link that leads back to itself
+    except OSError:  # a link that leads to itself
         return False
 
 

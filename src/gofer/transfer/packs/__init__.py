@@ -1,9 +1,9 @@
-"""Many small files as few large objects: packs of at most 64 MiB and an index of what lies where.
+"""Stores many small files as few large objects: packs of at most 64 MiB, and an index of the files in them.
 
-In the folder that was packed:
+A packed folder contains:
 
-    .gofer-pack/index/000001     the index, a new number each time it changes; the highest counts
-    .gofer-pack/packs/<sha256>   the bytes of files, one behind the other, named by their content
+    .gofer-pack/index/000001     the index, with a new number for each change; the highest number counts
+    .gofer-pack/packs/<sha256>   the bytes of files, one after the other, named by a hash of their content
 
-A file that is not packed, beside the packs, wins over a packed one of the same name.
+An object beside the packs replaces the packed file of the same name.
 """

@@ -1,4 +1,4 @@
-"""Files of this machine become packs: read one behind the other, each checked not to change meanwhile."""
+"""Turns local files into packs. Reads them in order and checks that none changes during the read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TRIES = 2
 
 
 class LocalFile(NamedTuple):
-    """A file to pack: its name in the folder, where it is, and what its status said when it was found."""
+    """A file to pack: its name in the folder, its path, and its size and time when it was found."""
 
     name: bytes
     path: str
@@ -24,10 +24,10 @@ class LocalFile(NamedTuple):
 
 
 class Filler:
-    """Turns files into packs. `files`, `changed` and `failed` are complete once `packs` is used up.
+    """Makes packs from files. `files`, `changed` and `failed` are complete when `packs` is exhausted.
 
-    Packs are counted from 0. Those of the same files are the same, so that a run that was killed finds its
-    own again. For one thread.
+    Packs are numbered from 0. Equal files give equal packs, so that a repeated run finds the packs of a
+    killed one. For use by one thread.
     """
 
     def __init__(self) -> None:
@@ -59,11 +59,13 @@ class Filler:
         self.changed.append(file.path)
 
     def _read(self, file: LocalFile) -> Generator[bytes, None, Packed | None]:
-        """The file's entry; None when it is not as it was before its first byte was read."""
+        """The file's entry; None when the file changed while it was being read."""
+        # O_NONBLOCK: a file that became a pipe must not block.
         descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             before = os.fstat(descriptor)
-            # A small file begins where there is room for all of it, so that one read brings it back.
+            # A small file starts a new pack unless it fits completely into this one, so that a single request
+            # reads it.
             if self._data and before.st_size > PACK_BYTES - len(self._data):
                 yield self._next()
             start = (self._pack, len(self._data))
@@ -87,13 +89,13 @@ class Filler:
         return full
 
     def _forget(self, pack: int, offset: int) -> None:
-        """What was read in vain stays out, unless its pack is on its way."""
+        """Remove the bytes of a failed file from the pack, unless that pack has been handed out."""
         if pack == self._pack:
             del self._data[offset:]
 
 
 def md5_of(path: str) -> bytes | None:
-    """The sum of a file's bytes; None when it cannot be read."""
+    """The MD5 of a file; None when the file cannot be read."""
     try:
         with open(path, "rb", buffering=0) as file:
             return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).digest()

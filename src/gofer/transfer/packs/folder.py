@@ -1,6 +1,7 @@
-"""A folder of a store as it was when it was read, packed or not: names and sizes, and where the bytes are.
+"""A folder of a store, packed or not, at the time of reading: names, sizes, and where the bytes are.
 
-It holds no store and no connection, so it can be kept, forked and pickled; whoever reads brings the store.
+It holds no store and no connection, so it can be kept, forked and pickled. The caller of `read` passes the
+store.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _RACES = 3
 
 
 class FolderOfPacks(NamedTuple):
-    """Names are paths below `root`. `loose` files lie beside the packs, with their sizes."""
+    """Names are paths below `root`. `loose` are the files beside the packs, with their sizes."""
 
     root: str
     generation: int
@@ -28,14 +29,14 @@ class FolderOfPacks(NamedTuple):
     loose: Mapping[str, int]
 
     def size(self, name: str) -> int | None:
-        """How many bytes the file has; None when there is none of that name."""
+        """The size of the file; None when there is no file of that name."""
         if name in self.loose:
             return self.loose[name]
         file = self._find(name)
         return file.size if file else None
 
     def names(self, inside: str = "") -> Iterator[str]:
-        """The names of all files below the folder `inside`, in no order."""
+        """The names of all files in the folder `inside`, in no particular order."""
         start = f"{inside}/" if inside else ""
         yield from (name for name in self.loose if name.startswith(start))
         for file in self.contents.under(os.fsencode(inside)):
@@ -44,12 +45,15 @@ class FolderOfPacks(NamedTuple):
                 yield name
 
     def read(self, store: Store, name: str) -> bytes:
-        """The whole file, checked if it is packed; KeyNotFound when it is not there, or no longer."""
+        """The whole file.
+
+        Packed files are checked by their MD5. KeyNotFound when the file does not exist (any longer).
+        """
         file = None if name in self.loose else self._find(name)
         return self._packs(store).read(file) if file else store.get(join(self.root, name))
 
     def read_range(self, store: Store, name: str, start: int, length: int) -> bytes:
-        """A part of the file, unchecked; KeyNotFound as for `read`."""
+        """A part of the file, not checked; KeyNotFound as for `read`."""
         file = None if name in self.loose else self._find(name)
         if file is None:
             return store.get_range(join(self.root, name), start, length)
@@ -63,7 +67,7 @@ class FolderOfPacks(NamedTuple):
 
 
 def read_folder(store: Store, root: str) -> FolderOfPacks:
-    """One listing, and the index if the folder is packed. Empty when there is nothing."""
+    """List the folder, and load its index if it is packed. Blocking. Empty when nothing is there."""
     for _ in range(_RACES):
         loose, newest = {}, 0
         skip = len(root) + 1 if root else 0
@@ -76,6 +80,6 @@ def read_folder(store: Store, root: str) -> FolderOfPacks:
         try:
             contents = load(store, root, newest).contents if newest else Index(())
         except KeyNotFound:
-            continue  # packed anew between the two questions
+            continue  # another process replaced the index after the listing
         return FolderOfPacks(root, newest, contents, loose)
-    raise KeyNotFound(f"the index of {root!r} in {store.url} is not there any more", hint="try again")
+    raise KeyNotFound(f"the index of {root!r} in {store.url} has been removed", hint="try again")

@@ -1,8 +1,9 @@
-"""The index of a packed folder: sorted names, and for each where its bytes lie. Pure, standard library only.
+"""The index of a packed folder: sorted names, and for each the place of its bytes. Pure.
 
-The form is a line that names it, a line of JSON (counts, the packs, the checksum of the rest), and columns
+The format: a line that names it; a line of JSON (counts, the packs, the checksum of the rest); and columns
 compressed with zlib: names between NUL bytes, arrays of little-endian numbers, 16-byte MD5 sums. A file that
-does not end in its pack goes on in the next one of the list. 100,000 files take some tens of milliseconds.
+does not fit into its pack continues in the next pack of the list. Columns, because 100,000 files then load in
+some tens of milliseconds.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ MAGIC = b"gofer packs 1\n"
 MOST_PACK_BYTES = 64 << 20
 _MOST_BYTES = 4 << 30
 _DIGEST = 16
-# Parts of a name that could mean another folder, or no file at all.
+# Parts of a name that could lead to another folder, or name no file.
 _ODD_PART = re.compile(rb"(?:\A|[\0/])\.{0,2}(?:[\0/]|\Z)")
 _PACK_NAME = re.compile(r"[0-9a-f]{64}")
 # (letter, bytes) of each column of numbers: pack, offset, size, time in nanoseconds, permissions
@@ -34,14 +35,14 @@ _COLUMNS = (("I", 4), ("Q", 8), ("Q", 8), ("q", 8), ("H", 2))
 
 
 class Pack(NamedTuple):
-    """One object of bytes."""
+    """One pack: an object with bytes of files."""
 
     name: str
     size: int
 
 
 class Packed(NamedTuple):
-    """One file: `size` bytes from `offset` in pack number `pack`, and on into the packs after it."""
+    """One file: `size` bytes from `offset` in pack number `pack`, continued in the packs after it."""
 
     name: bytes
     pack: int
@@ -53,7 +54,7 @@ class Packed(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A part of a file within one pack."""
+    """The part of a file that is in one pack."""
 
     pack: int
     offset: int
@@ -61,16 +62,16 @@ class Piece(NamedTuple):
 
 
 class Index:
-    """All files of one packed folder, by name in the order of bytes. Never changes; threads may share it."""
+    """All files of a packed folder, sorted by the bytes of their names. Immutable; threads may share it."""
 
     def __init__(self, packs: Sequence[Pack], files: Iterable[Packed] = ()) -> None:
         ordered = sorted(files)
         self.packs = tuple(packs)
-        self.names = [one.name for one in ordered]
+        self.names = [file.name for file in ordered]
         self._columns = [
-            array(letter, (int(one[at]) for one in ordered)) for at, (letter, _) in enumerate(_COLUMNS, 1)
+            array(letter, (int(file[at]) for file in ordered)) for at, (letter, _) in enumerate(_COLUMNS, 1)
         ]
-        self._digests = b"".join(one.md5 for one in ordered)
+        self._digests = b"".join(file.md5 for file in ordered)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -95,13 +96,14 @@ class Index:
         return self[at] if at < len(self.names) and self.names[at] == name else None
 
     def under(self, folder: bytes) -> Iterator[Packed]:
-        """The file of that name and those in the folder of that name; all of them for an empty one."""
+        """The file of that name, and the files in the folder of that name; all files for an empty name."""
         if not folder:
             yield from self
             return
         exact = self.find(folder)
         if exact:
             yield exact
+        # `0` is the character after `/`, so this is the range of names that begin with `folder/`.
         for at in range(bisect_left(self.names, folder + b"/"), bisect_left(self.names, folder + b"0")):
             yield self[at]
 
@@ -113,7 +115,7 @@ class Index:
             yield self[at]
 
     def pieces(self, file: Packed) -> Iterator[Piece]:
-        """Where the file's bytes lie, in order; none for an empty file."""
+        """The places of the file's bytes, in order; none for an empty file."""
         pack, offset, rest = file.pack, file.offset, file.size
         while rest:
             length = min(rest, self.packs[pack].size - offset)
@@ -121,7 +123,7 @@ class Index:
             pack, offset, rest = pack + 1, 0, rest - length
 
     def live_bytes(self) -> list[int]:
-        """For each pack, how many of its bytes belong to a file."""
+        """For each pack, the number of its bytes that belong to files."""
         live = [0] * len(self.packs)
         for file in self:
             for piece in self.pieces(file):
@@ -141,20 +143,23 @@ class Index:
 
     @classmethod
     def decode(cls, data: bytes, where: str) -> Index:
-        """The index in `data`; StoreError naming `where` when it is damaged or tries to leave its folder."""
+        """The index in `data`.
+
+        StoreError, which names `where`, when it is damaged or has names outside its folder.
+        """
         try:
             index = cls._decode(data)
             _check(index)
         except (ValueError, KeyError, TypeError, OverflowError, zlib.error) as error:
             raise StoreError(
-                f"the index {where} cannot be read: {error}", hint="`gofer u --pack` writes a new one"
+                f"the index {where} cannot be read: {error}", hint="`gofer u --pack` writes a new index"
             ) from None
         return index
 
     @classmethod
     def _decode(cls, data: bytes) -> Index:
         if not data.startswith(MAGIC):
-            raise ValueError("it is of another kind, or of a newer gofer")
+            raise ValueError("it has another format, or was written by a newer gofer")
         line, _, body = data[len(MAGIC) :].partition(b"\n")
         header = parse_json(line)
         if hashlib.sha256(body).hexdigest() != header["sha256"]:
@@ -163,6 +168,7 @@ class Index:
         whole = at + files * (sum(width for _, width in _COLUMNS) + _DIGEST)
         if not 0 <= at <= whole <= _MOST_BYTES:
             raise ValueError("it claims to be too large")
+        # A limit for the decompressed size, so that a forged index cannot fill the memory.
         raw = zlib.decompressobj().decompress(body, whole + 1)
         if len(raw) != whole:
             raise ValueError("its length is wrong")
@@ -176,21 +182,21 @@ class Index:
 
 
 def _check(index: Index) -> None:
-    """ValueError for names or places that no packing makes."""
+    """Raise ValueError for names and places that gofer never writes."""
     names = index.names
     if len(names) != len(index._columns[0]) or any(a >= b for a, b in pairwise(names)):
         raise ValueError("its names are not in order")
     if names and _ODD_PART.search(b"\0".join(names)):
-        raise ValueError("a name in it leaves its folder")
+        raise ValueError("it contains a name outside its folder")
     if any(not _PACK_NAME.fullmatch(p.name) or not 0 < p.size <= MOST_PACK_BYTES for p in index.packs):
-        raise ValueError("a pack in it has an odd name or size")
+        raise ValueError("it contains a pack with a wrong name or size")
     starts = [0, *accumulate(pack.size for pack in index.packs)]
     packs, offsets, sizes = index._columns[:3]
     for pack, offset, size in zip(packs, offsets, sizes, strict=True):
         if size and not (pack < len(index.packs) and starts[pack] + offset + size <= starts[-1]):
-            raise ValueError("a file in it lies outside its packs")
+            raise ValueError("it contains a file outside its packs")
         if size and offset >= index.packs[pack].size:
-            raise ValueError("a file in it begins outside its pack")
+            raise ValueError("it contains a file that begins outside its pack")
 
 
 def _little(column: array[int]) -> bytes:

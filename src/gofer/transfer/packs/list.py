@@ -1,4 +1,4 @@
-"""A listing of a store in which packed folders stand as the files they hold."""
+"""A listing of a store that shows the files of packed folders instead of the packs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gofer.transfer.packs.view import Packs, generation_of, is_inside, load
 if TYPE_CHECKING:
     from gofer.storage.base import Store
 
-# Parts of a key that may come before `.gofer-pack` in a listing.
+# Finds keys with a part that may sort before `.gofer-pack`.
 _EARLY = re.compile(r"(?:^|/)[\0-.]")
 
 Found = Callable[[Packs], None]
@@ -23,7 +23,7 @@ Hidden = Callable[[str], None]
 
 
 def info_of(folder: Packs, file: Packed) -> ObjectInfo:
-    """The file as a listing has it, with the words that a transfer writes beside an object."""
+    """The file as an object of a listing, with the metadata that a transfer writes."""
     seconds, rest = divmod(file.modified_ns, 1_000_000_000)
     words = {"mtime": f"{seconds}.{rest:09d}"}
     if file.mode & 0o100:
@@ -33,11 +33,11 @@ def info_of(folder: Packs, file: Packed) -> ObjectInfo:
 
 
 class PackedListing:
-    """Opens the packs of a raw listing. `found` hears of each packed folder, `hidden` of each packed file
-    that an object beside the packs stands in front of.
+    """Replaces packs in a raw listing by their files.
 
-    In the order of keys, but for objects whose name comes before `.gofer-pack` in a packed folder: those come
-    before all of its packed files.
+    `found` is called for each packed folder, `hidden` for each packed file that an object beside the packs
+    replaces. The result is in key order, with one exception: in a packed folder, objects whose names sort
+    before `.gofer-pack` come before all packed files.
     """
 
     def __init__(self, store: Store, found: Found, hidden: Hidden) -> None:
@@ -50,11 +50,11 @@ class PackedListing:
         return self._expand(_Peekable(self._split(raw)), "")
 
     def merge(self, folder: Packs, inside: str, raw: Iterator[ObjectInfo]) -> Iterator[ObjectInfo]:
-        """As `expand`, for a listing of `inside` that lies somewhere in the packed folder."""
+        """As `expand`, for a listing of `inside`, which is within the packed folder."""
         return self._joined(folder, folder.contents.under(_inner(folder, inside)), self.expand(raw))
 
     def merge_beginning(self, folder: Packs, text: str, raw: Iterator[ObjectInfo]) -> Iterator[ObjectInfo]:
-        """As `merge`, for a listing of what begins with `text`."""
+        """As `merge`, for a listing of keys that begin with `text`."""
         return self._joined(folder, folder.contents.beginning(_inner(folder, text)), self.expand(raw))
 
     def _expand(self, raw: _Peekable, within: str) -> Iterator[ObjectInfo]:
@@ -78,10 +78,11 @@ class PackedListing:
     def _joined(
         self, folder: Packs, files: Iterator[Packed], loose: Iterator[ObjectInfo]
     ) -> Iterator[ObjectInfo]:
-        """Both in order; of the same key the loose one."""
+        """Both in key order; of equal keys the loose object."""
         previous = None
         packed = ((os.fsencode(info.key), 1, info) for info in (info_of(folder, one) for one in files))
         free = ((os.fsencode(info.key), 0, info) for info in loose)
+        # Of equal keys, 0 sorts first: the loose object comes before the packed file.
         for _, is_packed, info in heapq.merge(free, packed):
             if is_packed and (info.key == previous or info.key in self._early):
                 self._hidden(info.key)
@@ -90,7 +91,7 @@ class PackedListing:
             yield info
 
     def _split(self, raw: Iterator[ObjectInfo]) -> Iterator[ObjectInfo | Packs]:
-        """The packs' own files taken out, and each packed folder put in where its newest index stood."""
+        """The listing without the packs' objects; each packed folder takes the place of its newest index."""
         last: tuple[str, int] | None = None
         for info in raw:
             if FOLDER not in info.key:
@@ -112,7 +113,7 @@ class PackedListing:
 
 
 def level(store: Store, prefix: str) -> Iterator[ObjectInfo | str]:
-    """What lies directly in a folder, of any store; all of it is listed where the store cannot do better."""
+    """The contents of one folder of any store. Lists everything below it where the store cannot do better."""
     if isinstance(store, ListsLevels):
         yield from store.list_level(prefix)
         return
@@ -132,7 +133,7 @@ def _inner(folder: Packs, key: str) -> bytes:
 
 
 class _Peekable:
-    """`next` is what comes next, None at the end."""
+    """An iterator that shows the next item as `next`, None at the end."""
 
     def __init__(self, items: Iterator[ObjectInfo | Packs]) -> None:
         self._items = items

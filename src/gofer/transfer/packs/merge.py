@@ -1,4 +1,4 @@
-"""What a new index is made of: files that stay, files to send, packs that are worth keeping. Pure."""
+"""Makes a new index: decides which files stay, which are sent, and which packs are kept. Pure."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import NamedTuple
 from gofer.transfer.packs.fill import PACK_BYTES, LocalFile
 from gofer.transfer.packs.index import Index, Pack, Packed
 
-# Packs smaller than a quarter are made one again when there are more of them than this.
+# More packs than this that are less than a quarter full are packed again, into fewer ones.
 _MOST_SMALL = 8
 
 
 class PackUpdate(NamedTuple):
-    """`send` is to be packed; `unchanged` is as the index has it; `moved` of those sent have not changed."""
+    """`send` are the files to pack, `unchanged` counts those that stay, `moved` the unchanged ones among
+    `send`.
+    """
 
     send: list[LocalFile]
     unchanged: int
@@ -21,9 +23,10 @@ class PackUpdate(NamedTuple):
 
 
 def draft(index: Index, files: Sequence[LocalFile], same: Callable[[LocalFile, Packed], bool]) -> PackUpdate:
-    """Which of the files have to be sent, in the order of their names.
+    """The files that must be sent, sorted by name.
 
-    A file that is `same` as its entry is sent all the same when most of its pack is dead, or too small.
+    An unchanged file (`same` as its entry) is also sent when most of its pack is unused, or when its pack is
+    one of too many small ones.
     """
     ordered = sorted(files)
     held: dict[bytes, Packed] = {}
@@ -44,18 +47,19 @@ def _thin_packs(index: Index, replaced: Collection[bytes]) -> set[int]:
         if file.name not in replaced:
             for piece in index.pieces(file):
                 live[piece.pack] += piece.length
+    # Less than half in use.
     thin = {at for at, pack in enumerate(index.packs) if live[at] * 2 < pack.size}
     small = {at for at, pack in enumerate(index.packs) if pack.size * 4 < PACK_BYTES}
     return thin | small if len(small) > _MOST_SMALL else thin
 
 
 def merge(index: Index, drop: Collection[bytes], packs: Sequence[Pack], files: Iterable[Packed]) -> Index:
-    """`index` without what is dropped or replaced, and with `files`, whose numbers count in `packs`."""
+    """A new index: `index` without the files that are dropped or replaced, and with `files` in `packs`."""
     new = list(files)
     gone = {*drop, *(file.name for file in new)}
     kept = [file for file in index if file.name not in gone]
     used = sorted({piece.pack for file in kept for piece in index.pieces(file)})
-    # Two packs that a file lies across are both in use, so they stay neighbours.
+    # Both packs of a file that is in two packs are in use, so the two stay neighbours in the list.
     number: Mapping[int, int] = {old: at for at, old in enumerate(used)}
     return Index(
         [*(index.packs[old] for old in used), *packs],

@@ -1,6 +1,7 @@
-"""A store in which packed folders look like the files they hold: for reading, and for deleting.
+"""A store that shows the files of packed folders as if they were objects: for reading and deleting.
 
-Whatever reads files through the Store contract, a download, a listing, a comparison, need not know of packs.
+Code that reads through the Store contract, such as a download, a listing or a comparison, needs to know
+nothing of packs.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ _BATCH = 1000
 
 
 class PackView:
-    """`store` with its packs opened, below the folder `top`. Blocks; any thread may use it.
+    """`store` with its packed folders below `top` shown as files. Blocks; any thread may use it.
 
-    With `ahead`, packs are read in large windows, for those who want many of their files.
+    With `ahead`, packs are read in large windows, for callers that read many files of a pack.
     """
 
     def __init__(self, store: Store, top: str = "", *, ahead: bool = False) -> None:
@@ -61,7 +62,7 @@ class PackView:
         self._listed.append(f"{prefix}/" if prefix else "")
 
     def list_folders(self, prefix: str = "") -> Iterator[str]:
-        return iter(sorted({one for one in self.list_level(prefix) if isinstance(one, str)}))
+        return iter(sorted({entry for entry in self.list_level(prefix) if isinstance(entry, str)}))
 
     def list_beginning(self, text: str) -> Iterator[ObjectInfo]:
         """Every file whose key begins with `text`, in key order."""
@@ -73,26 +74,26 @@ class PackView:
         listing = PackedListing(self.below, self._note, self._in_front.add)
         around = self.around(text)
         found = listing.merge_beginning(around, text, raw) if around else listing.expand(raw)
-        # A beginning such as `.g` meets the packs' own files, but not what is in them.
+        # A text such as `.g` also matches the packs' own objects, but not the files in them.
         return (info for info in found if info.key.startswith(text))
 
     def list_level(self, prefix: str = "") -> Iterator[ObjectInfo | str]:
-        """What lies directly in the folder `prefix`: files, and the names of folders; not in order."""
+        """The contents of the folder `prefix`: files, and the names of folders, in no particular order."""
         skip = len(prefix) + 1 if prefix else 0
         names = set()
         packed = self.around(prefix)
-        for one in level(self.below, prefix):
-            if one == FOLDER:
+        for entry in level(self.below, prefix):
+            if entry == FOLDER:
                 packed = self._folder(prefix) or packed
             else:
-                names.add(one if isinstance(one, str) else one.key[skip:])
-                yield one
+                names.add(entry if isinstance(entry, str) else entry.key[skip:])
+                yield entry
         if packed:
             inside = os.fsencode(prefix[len(packed.root) :].lstrip("/"))
             yield from self._packed_level(packed, inside, names)
 
     def _packed_level(self, folder: Packs, inside: bytes, names: set[str]) -> Iterator[ObjectInfo | str]:
-        """Of a packed folder, what is not among `names` already."""
+        """The contents of a packed folder that are not in `names` yet."""
         skip = len(inside) + 1 if inside else 0
         for file in folder.contents.under(inside):
             first, slash, _ = file.name[skip:].partition(b"/")
@@ -124,7 +125,7 @@ class PackView:
     def _reading(
         self, key: str, plain: Callable[[], bytes], packed: Callable[[Packs, Packed], bytes]
     ) -> bytes:
-        """From where the key is: as an object, in a pack, or in one that took the place of a pack since."""
+        """Read an object, or a packed file; once more if its pack was replaced meanwhile."""
         found = self._known(key)
         if not found:
             try:
@@ -159,7 +160,10 @@ class PackView:
             yield self.below.get_range(key, at, min(CHUNK, start + length - at))
 
     def read_into(self, key: str, start: int, buffer: memoryview, *, etag: str | None = None) -> int:
-        """A packed file has one version for good: its packs are named by what they hold."""
+        """As the contract.
+
+        `etag` is ignored for packed files: a pack is named by its content and never changes.
+        """
         packed = self._known(key)
         if packed:
             return packed[0].read_into(packed[1], start, buffer)
@@ -185,7 +189,7 @@ class PackView:
         return data
 
     def put(self, key: str, data: bytes, *, new: bool = False) -> None:
-        """Beside the packs, where it stands in front of what they hold."""
+        """Write an object beside the packs, which replaces a packed file of that name."""
         self.below.put(key, data, new=new)
         self._in_front.add(key)
 
@@ -200,7 +204,7 @@ class PackView:
         self._in_front.add(destination)
 
     def delete(self, keys: Iterable[str]) -> int:
-        """Remove files, packed or not; of a name that is both, both."""
+        """Remove files, packed or not; of a name that exists as both, both."""
         from gofer.transfer.packs.write import forget
 
         names: dict[str, set[bytes]] = {}
@@ -218,6 +222,7 @@ class PackView:
                     loose.append(key)
             count += self.below.delete(loose)
         for root, gone in names.items():
+            # The index is about to change, so what is remembered of it is dropped.
             self._folders.pop(root)
             forget(self.below, root, gone)
         return count
@@ -225,7 +230,7 @@ class PackView:
     # -- packed folders
 
     def find(self, key: str) -> tuple[Packs, Packed] | None:
-        """The packed file of that key, whether or not an object stands in front of it."""
+        """The packed file of that key, even if an object beside the packs replaces it."""
         for root in self._roots(key):
             folder = self._folder(root)
             if folder and (file := folder.contents.find(os.fsencode(key[len(root) :].lstrip("/")))):
@@ -233,18 +238,20 @@ class PackView:
         return None
 
     def around(self, prefix: str) -> Packs | None:
-        """The packed folder that the folder `prefix` lies in, not itself."""
+        """The packed folder that contains the folder `prefix`; None when there is none, or when it is
+        `prefix`.
+        """
         return next((found for root in self._roots(prefix) if (found := self._folder(root))), None)
 
     def _roots(self, key: str) -> Iterator[str]:
-        """The folders that `key` lies in, nearest first, up to `top`."""
+        """The folders that contain `key`, nearest first, up to `top`."""
         shortest = self._top.count("/") + 1 if self._top else 0
         parts = key.split("/")
         for length in range(len(parts) - 1, shortest - 1, -1):
             yield "/".join(parts[:length])
 
     def _folder(self, root: str) -> Packs | None:
-        # A listing has met every packed folder there is under it.
+        # A listing has found every packed folder below it, so an unknown folder there is not packed.
         if root not in self._folders and not self._is_listed(f"{root}/"):
             self._folders[root] = open_packed(self.below, root)
         return self._folders.get(root)
@@ -256,13 +263,13 @@ class PackView:
         return any(key.startswith(prefix) for prefix in self._listed)
 
     def _known(self, key: str) -> tuple[Packs, Packed] | None:
-        """The packed file, when it is known without asking that no object stands in front of it."""
+        """The packed file, when a listing has already shown that no object replaces it."""
         if key in self._in_front or not self._is_listed(key):
             return None
         return self.find(key)
 
     def _forget(self, key: str) -> None:
-        """What was known of the folders that the key lies in is true no longer."""
+        """Drop what is known of the folders that contain the key, because it is out of date."""
         self._listed = [prefix for prefix in self._listed if not key.startswith(prefix)]
         for root in self._roots(key):
             self._folders.pop(root, None)

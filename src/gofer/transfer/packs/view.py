@@ -1,4 +1,4 @@
-"""A packed folder of a store, to read: find its index, and the bytes of the files in it."""
+"""Reads a packed folder of a store: finds its index, and reads the bytes of its files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHUNK = 8 << 20
 
 
 class Packs(NamedTuple):
-    """The folder `root` of a store as its index number `generation` has it."""
+    """The folder `root` of a store, according to its index number `generation`."""
 
     store: Store
     root: str
@@ -30,15 +30,17 @@ class Packs(NamedTuple):
         return packs_key(self.root, self.contents.packs[pack].name)
 
     def read(self, file: Packed) -> bytes:
-        """The whole file, checked: one range read, or one for each pack it lies in. KeyNotFound when its pack
-        is gone because somebody packed the folder anew; StoreError when its bytes are not what they were.
+        """The whole file, checked by its MD5: one request, or one for each of its packs.
+
+        KeyNotFound when its pack is gone because the folder was packed again; StoreError when its bytes are
+        damaged.
         """
         data = b"".join(self.read_range(file, 0, file.size))
         check_md5(self, file, hashlib.md5(data, usedforsecurity=False).digest())
         return data
 
     def read_range(self, file: Packed, start: int, length: int) -> Iterator[bytes]:
-        """At most `length` bytes of the file from `start`, unchecked, in pieces of at most a pack."""
+        """At most `length` bytes of the file from `start`, not checked, in pieces of at most one pack."""
         for pack, offset, size in self._pieces(file, start, length):
             data = self.store.get_range(self.pack_key(pack), offset, size)
             if len(data) != size:
@@ -46,7 +48,9 @@ class Packs(NamedTuple):
             yield data
 
     def read_into(self, file: Packed, start: int, buffer: memoryview) -> int:
-        """Fill `buffer` from `start`, unchecked; the bytes read, fewer only at the file's end."""
+        """Fill `buffer` from `start`, not checked; return the number of bytes, fewer only at the end of the
+        file.
+        """
         at = 0
         for pack, offset, size in self._pieces(file, start, len(buffer)):
             into = buffer[at : at + size]
@@ -62,7 +66,7 @@ class Packs(NamedTuple):
         return at
 
     def _pieces(self, file: Packed, start: int, length: int) -> Iterator[Piece]:
-        """Where a part of the file lies."""
+        """The places of a part of the file."""
         end, at = min(start + length, file.size), 0
         for piece in self.contents.pieces(file):
             first, last = max(start, at), min(end, at + piece.length)
@@ -71,7 +75,7 @@ class Packs(NamedTuple):
             at += piece.length
 
     def key(self, file: Packed) -> str:
-        """The key the file would have if it were not packed."""
+        """The key that the file would have without packs."""
         return join(self.root, text(file.name))
 
 
@@ -92,7 +96,7 @@ def join(folder: str, name: str) -> str:
 
 
 def text(name: bytes) -> str:
-    """A name as Python has those of the file system."""
+    """A name as Python reads it from the file system."""
     return name.decode("utf-8", "surrogateescape")
 
 
@@ -105,24 +109,24 @@ def index_key(root: str, generation: int | None = None) -> str:
 
 
 def is_inside(key: str) -> bool:
-    """Whether the object is part of a packed folder's own files."""
+    """Whether the object belongs to the packs and indexes of a packed folder."""
     return FOLDER in key.split("/")
 
 
 def generation_of(key: str) -> tuple[str, int] | None:
-    """(root, number) when the key is that of an index."""
+    """(root, number) when the key is that of an index; otherwise None."""
     head, mark, number = f"/{key}".rpartition(f"/{_INDEX}/")
     return (head[1:], int(number)) if mark and number.isascii() and number.isdigit() else None
 
 
 def generations(store: Store, root: str) -> list[int]:
-    """The numbers of the indexes that are there, in order."""
+    """The numbers of the existing indexes, in order."""
     found = (generation_of(info.key) for info in store.list(index_key(root)))
-    return sorted(one[1] for one in found if one and one[0] == root)
+    return sorted(number[1] for number in found if number and number[0] == root)
 
 
 def open_packed(store: Store, root: str) -> Packs | None:
-    """The folder as it is packed now; None when it is not. StoreError when its index is damaged."""
+    """The packed folder as it is now; None when it is not packed. StoreError when its index is damaged."""
     for _ in range(3):
         known = generations(store, root)
         if not known:
@@ -130,18 +134,18 @@ def open_packed(store: Store, root: str) -> Packs | None:
         try:
             return load(store, root, known[-1])
         except KeyNotFound:
-            continue  # replaced between the two questions
+            continue  # the index was replaced between the listing and the read
     raise StoreError(f"the index of {root!r} in {store.url} changes faster than it can be read")
 
 
 def load(store: Store, root: str, generation: int) -> Packs:
-    """The folder as that index has it; KeyNotFound when the index is gone."""
+    """The folder according to that index; KeyNotFound when the index is gone."""
     key = index_key(root, generation)
     return Packs(store, root, generation, Index.decode(store.get(key), f"{key!r} in {store.url}"))
 
 
 def find_packed(store: Store, key: str, top: str = "") -> Packs | None:
-    """The packed folder that `key` lies in, itself included, looked for from `key` up to the folder `top`."""
+    """The packed folder that contains `key` or is `key`, searched from `key` up to the folder `top`."""
     parts = key.split("/") if key else []
     shortest = len(top.split("/")) if top else 0
     for length in range(len(parts), shortest - 1, -1):

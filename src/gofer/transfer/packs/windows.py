@@ -1,6 +1,6 @@
-"""Reads packs in windows, ahead of whoever reads file after file: many small files cost few requests.
+"""Reads packs in windows ahead of a reader of single files, so that many small files need few requests.
 
-At most MOST windows are kept, and no window is asked for twice at a time.
+Keeps at most MOST windows, and never requests one window twice at the same time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ _AHEAD = 3
 
 
 class Windows:
-    """`fetch(pack, start, length)` reads a store; any thread may read, and `close` ends what is under way."""
+    """`fetch(pack, start, length)` reads the store.
+
+    Any thread may read; `close` ends the requests in progress.
+    """
 
     def __init__(self, fetch: Callable[[str, int, int], bytes]) -> None:
         self._fetch = fetch
@@ -28,7 +31,7 @@ class Windows:
         self._pool: ThreadPoolExecutor | None = None
 
     def read(self, pack: str, size: int, start: int, length: int) -> bytes:
-        """Bytes of the pack, which is `size` long."""
+        """Bytes of a pack that is `size` bytes long. Blocking."""
         first, last = start // WINDOW, (start + length - 1) // WINDOW
         parts = []
         for number in range(first, last + 1):
@@ -43,10 +46,10 @@ class Windows:
 
     def _window(self, pack: str, size: int, number: int) -> Future[bytes]:
         with self._lock:
-            # Only who came from the window before, or begins a pack, is taken to go on.
-            goes_on = number == 0 or (pack, number - 1) in self._held
+            # Read ahead only for a reader that came from the window before, or that begins a pack.
+            is_sequential = number == 0 or (pack, number - 1) in self._held
             wanted = self._take(pack, size, number)
-            for ahead in range(number + 1, number + 1 + _AHEAD if goes_on else 0):
+            for ahead in range(number + 1, number + 1 + _AHEAD if is_sequential else 0):
                 if ahead * WINDOW < size:
                     self._take(pack, size, ahead)
             self._held.move_to_end((pack, number))
@@ -55,15 +58,15 @@ class Windows:
             return wanted
 
     def _take(self, pack: str, size: int, number: int) -> Future[bytes]:
-        """The window, asked for if it is not there; one that failed is asked for again."""
+        """The window. Requests it if it is not held, or if the last request failed."""
         held = self._held.get((pack, number))
         if held and not (held.done() and held.exception()):
             return held
         if self._pool is None:
-            from concurrent.futures import ThreadPoolExecutor  # costs as much as all else of a short command
+            from concurrent.futures import ThreadPoolExecutor  # slow to load for a short command
 
             self._pool = ThreadPoolExecutor(_AHEAD + 1, "gofer-packs")
         start = number * WINDOW
-        asked = self._pool.submit(self._fetch, pack, start, min(WINDOW, size - start))
-        self._held[pack, number] = asked
-        return asked
+        future = self._pool.submit(self._fetch, pack, start, min(WINDOW, size - start))
+        self._held[pack, number] = future
+        return future

@@ -1,8 +1,9 @@
-"""Store a folder as packs, or take names out of one. The packs go first and the index last, so that readers
-always see a whole folder.
+"""Stores a folder as packs, or removes files from one. Writes the packs first and the index last, so that
+readers always see a complete folder.
 
-Two writers at once both succeed: an index is created, never replaced, and who comes second reads the first
-one's and adds to it. A killed writer leaves packs that no index knows; the next one uses or removes them.
+Two writers at once both succeed: an index is created, never replaced. The second writer reads the index of
+the first one and adds to it. A killed writer leaves packs that are in no index; the next writer uses or
+removes them.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ _STALE_S = 86400.0
 
 
 class PackedContents(NamedTuple):
-    """What lies under the folder: its index, the packs there are with their age, objects beside them, and
-    folders in it that are packed by themselves."""
+    """What is in the folder: its index, the existing packs with their age, objects beside the packs, and
+    packed folders inside it.
+    """
 
     contents: Index
     generations: tuple[int, ...]
@@ -53,7 +55,7 @@ class PackedContents(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What packing did. `bytes` are those of the files, `sent_bytes` of the packs that had to be sent."""
+    """The result of packing. `bytes` counts the files, `sent_bytes` the packs that were sent."""
 
     files: int
     bytes: int
@@ -65,7 +67,7 @@ class Written(NamedTuple):
 
 
 def survey(store: Store, root: str) -> PackedContents:
-    """One listing of the folder, and its index. Blocks."""
+    """List the folder and load its index. Blocks."""
     for _ in range(_RACES):
         numbers, packs, loose, inner = [], {}, set(), set()
         for info in store.list(root):
@@ -87,7 +89,7 @@ def survey(store: Store, root: str) -> PackedContents:
 
 
 class Prepared(NamedTuple):
-    """What packing some files will do: nothing was changed yet."""
+    """What packing will do. Nothing has been changed yet."""
 
     files: Sequence[LocalFile]
     held: PackedContents
@@ -95,14 +97,14 @@ class Prepared(NamedTuple):
 
 
 def prepare(store: Store, root: str, files: Sequence[LocalFile], *, checksum: bool = False) -> Prepared:
-    """Compare the files with the packed folder, by size and time, or with `checksum` by their bytes."""
+    """Compare the files with the packed folder by size and time, or with `checksum` by content. Blocks."""
 
     def same(file: LocalFile, entry: Packed) -> bool:
         if file.size != entry.size:
             return False
         if checksum:
             return md5_of(file.path) == entry.md5
-        # A time that came through a float on its way here is right to the microsecond.
+        # A time that was converted from a float is exact only to the microsecond.
         return abs(file.modified_ns - entry.modified_ns) < _SAME_NS
 
     held = survey(store, root)
@@ -117,11 +119,11 @@ def pack(
     jobs: int = 4,
     progress: Callable[[int, int], None] | None = None,
 ) -> Written:
-    """Add the files to the packed folder `root`, making it one if need be. Blocks.
+    """Add the files to the packed folder `root`; create it if needed. Blocks.
 
-    Files the folder has and `files` has not are kept. What would hide one of `files` is removed: objects
-    beside the packs, and packed files of a folder within. `progress` is told (files, bytes) as they are read.
-    A file that cannot be read, or changes meanwhile, is told of and left as it was in the folder.
+    Files of the folder that are not in `files` stay. Objects beside the packs, and packed files of a folder
+    inside, that would hide one of `files` are removed. `progress` is called with (files, bytes) as they are
+    read. A file that cannot be read or changes meanwhile is reported and stays as it was in the folder.
     """
     files, held, drawn = prepared
     sender = _Sender(store, root, held, jobs, progress)
@@ -143,7 +145,7 @@ def pack(
 
 
 def _uncover(store: Store, held: PackedContents, keys: set[str]) -> None:
-    """Take away what would stand in front of the packed files of these keys."""
+    """Remove what would hide the packed files of these keys."""
     hiding = held.loose & keys
     if hiding:
         store.delete(sorted(hiding))
@@ -154,13 +156,13 @@ def _uncover(store: Store, held: PackedContents, keys: set[str]) -> None:
 
 
 def forget(store: Store, root: str, names: Collection[bytes]) -> None:
-    """Take names out of a packed folder; packs that hold nothing else go too, and with the last name all."""
+    """Remove files from a packed folder, and packs without files; with the last file, everything."""
     held = survey(store, root)
     _commit(store, root, held, lambda index: merge(index, names, (), ()))
 
 
 class _Sender:
-    """Puts packs into the store, a few at once, and not those that are there."""
+    """Writes packs to the store, several at once, except those that exist."""
 
     def __init__(
         self,
@@ -179,25 +181,25 @@ class _Sender:
         self.sent_bytes = 0
 
     def send(self, filler: Filler, files: Sequence[LocalFile]) -> list[Pack]:
-        """The packs of the files, in order; StoreError when one could not be sent."""
-        room = BoundedSemaphore(self._jobs)
+        """The packs of the files, in order; StoreError when one could not be sent. Blocking."""
+        free_slots = BoundedSemaphore(self._jobs)
         sent: list[Future[tuple[Pack, bool]]] = []
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(self._jobs) as pool:
-            told = 0
+            reported = 0
             for data in filler.packs(files):
-                room.acquire()
+                free_slots.acquire()
                 sent.append(pool.submit(self._put, data))
-                sent[-1].add_done_callback(lambda _: room.release())
+                sent[-1].add_done_callback(lambda _: free_slots.release())
                 if self._progress:
-                    self._progress(len(filler.files) - told, len(data))
-                    told = len(filler.files)
-                if any(one.done() and one.exception() for one in sent[-2 * self._jobs :]):
+                    self._progress(len(filler.files) - reported, len(data))
+                    reported = len(filler.files)
+                if any(future.done() and future.exception() for future in sent[-2 * self._jobs :]):
                     break
         if self._progress:
-            self._progress(len(filler.files) - told, 0)
-        done = [one.result() for one in sent]
+            self._progress(len(filler.files) - reported, 0)
+        done = [future.result() for future in sent]
         self.sent_packs = sum(was_sent for _, was_sent in done)
         self.sent_bytes = sum(pack.size for pack, was_sent in done if was_sent)
         return [pack for pack, _ in done]
@@ -213,11 +215,15 @@ class _Sender:
 def _commit(
     store: Store, root: str, held: PackedContents, change: Callable[[Index], Index], own: Sequence[Pack] = ()
 ) -> None:
-    """Make the changed index the folder's, then remove what it no longer needs. `own` packs are new in it."""
+    """Make the changed index current, then remove what it does not need.
+
+    `own` are the packs new in this change.
+    """
     base, numbers = held.contents, list(held.generations)
     for _ in range(_RACES):
         index = change(base)
         number = max(numbers, default=0) + 1
+        # An empty index is not written: the folder is then no longer packed.
         if not len(index) or _create(store, root, number, index):
             break
         _check_packs(store, root, own)
@@ -229,15 +235,19 @@ def _commit(
     used = {pack.name for pack in index.packs}
     old = {pack.name for pack in [*held.contents.packs, *base.packs]} - used
     before = time.time() - _STALE_S
+    # A young unused pack may belong to a writer that has not written its index yet.
     old |= {name for name, (_, modified) in held.packs.items() if name not in used and modified < before}
-    # Indexes first: one that is there has all its packs.
+    # Remove indexes first, so that every index that exists has all its packs.
     store.delete([index_key(root, one) for one in set(numbers)])
     store.delete([packs_key(root, name) for name in sorted(old)])
 
 
 def _create(store: Store, root: str, number: int, index: Index) -> bool:
-    """Whether the index is the folder's now. Once a higher number is there a lower one may be free again, and
-    counts for nothing."""
+    """Create an index; return whether it is current.
+
+    When a higher number exists, a lower one may be free again, because its index was removed. An index with
+    such a number does not count, so it is removed.
+    """
     try:
         store.put(index_key(root, number), index.encode(), new=True)
     except KeyExists:
@@ -249,10 +259,10 @@ def _create(store: Store, root: str, number: int, index: Index) -> bool:
 
 
 def _check_packs(store: Store, root: str, packs: Sequence[Pack]) -> None:
-    """Another writer may have removed a pack that was there and that this one counted on."""
+    """StoreError when another writer has removed a pack that existed before and that this change uses."""
     for pack in packs:
         if store.head(packs_key(root, pack.name)) is None:
             raise StoreError(
-                f"somebody else packed {root!r} in {store.url} at the same time",
-                hint="give the command again",
+                f"another process packed {root!r} in {store.url} at the same time",
+                hint="repeat the command",
             )
