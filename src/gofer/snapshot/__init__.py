@@ -1,7 +1,7 @@
-"""The code folder, content-addressed: taken here, sent once, restored anywhere.
+"""Snapshots: the code folder as content-addressed objects, sent once and restored on any machine.
 
-`take` reads a folder and sends what the store lacks; `restore`, `load` and `differences` read it back.
-The formats are in gofer.core.manifest, which the node shares; docs/snapshots.md describes the ignore rules.
+`take` reads a folder and sends what the store lacks; `restore`, `load` and `differences` read a snapshot. The
+formats are in gofer.core.manifest, which nodes use too; docs/snapshots.md describes the ignore rules.
 """
 
 from __future__ import annotations

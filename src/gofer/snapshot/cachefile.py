@@ -1,6 +1,6 @@
-"""A cache on the disk: written whole or not at all, believed only when it is whole and of this very format.
+"""A cache on the disk. A file is written atomically, and read only if it is complete and of the same format.
 
-Losing one costs time and nothing else, so whatever is wrong with it, it is simply not there.
+A lost cache costs only time, so a file with any problem counts as absent.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ _DIGEST_BYTES = 32
 
 
 def path(cache_dir: str, folder: str, name: str | bytes) -> str:
-    """Where what is remembered of `name` is kept."""
+    """The path of the cache of `name`."""
     return os.path.join(cache_dir, "snapshots", folder, hashlib.sha256(os.fsencode(name)).hexdigest()[:32])
 
 
 def load(file: str, kind: str) -> Any:
-    """What was saved under this kind; None when absent, damaged, or written by another version or user."""
+    """The saved value of this kind; None when absent, damaged, or written by another version or user."""
     try:
         with open(file, "rb", buffering=0) as opened:
+            # marshal can crash Python on forged data, so files of other users are not read.
             if os.fstat(opened.fileno()).st_uid != os.getuid():
                 return None
             data = opened.read()
@@ -34,14 +35,15 @@ def load(file: str, kind: str) -> Any:
     header = _header(kind)
     start = len(header) + _DIGEST_BYTES
     body = memoryview(data)[start:]
-    # marshal is several times faster than anything else here but must only see what it wrote itself.
+    # marshal is several times faster than any other format, but unsafe for other data; hence the hash and the
+    # owner.
     if not data.startswith(header) or hashlib.sha256(body).digest() != data[len(header) : start]:
         return None
     return marshal.loads(body)
 
 
 def save(file: str, kind: str, value: Any) -> None:
-    """Replace the cache; of two at once the last stays. A disk that is full or read-only is passed over."""
+    """Replace the cache. The last of several writers wins; a full or read-only disk is ignored."""
     body = marshal.dumps(value)
     temporary = f"{file}.{os.getpid()}-{os.urandom(4).hex()}"
     with contextlib.suppress(OSError):

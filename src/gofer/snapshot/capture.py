@@ -1,6 +1,6 @@
-"""Takes a snapshot: walk, read what changed, send what the store lacks, write the manifest.
+"""Takes a snapshot: walks the folder, reads what changed, sends what the store lacks, writes the manifest.
 
-The order makes every interruption harmless: contents before the manifest that names them, caches last.
+The order makes interruptions harmless: contents before the manifest that names them, caches last.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # Called with (bytes read, bytes to read).
 Progress = Callable[[int, int], None]
 
-# Old code may be removed while it is taken up again; hardly twice in a row.
+# Old code may be removed while it is used again, but hardly twice in a row.
 _TRIES = 3
 
 
@@ -46,12 +46,12 @@ def take(
     progress: Progress | None = None,
     limit: OutsideLimit | None = None,
 ) -> Snapshot:
-    """Put the folder as it is now into the store. Blocks; several at once on a folder or a store are safe.
+    """Put the present state of the folder into the store. Blocks; several processes may do so at once.
 
-    Unchanged, it is a walk and a few questions to the store. `choice` is what the caller leaves
-    out and takes along besides. `progress` is called with (bytes read, bytes to read). `limit` is asked while
-    the folder is walked, unless the whole folder was sent from here before. SnapshotError when something that
-    belongs to the folder cannot be read or the folder is no code folder; StoreError from the store.
+    For an unchanged folder this is a walk and a few requests to the store. `choice` are the caller's own
+    rules. `progress` is called with (bytes read, bytes to read). `limit` is called during the walk, unless
+    this machine has sent the whole folder before. Raises SnapshotError when a part of the folder cannot be
+    read or the folder is not a code folder, and StoreError from the store.
     """
     began = time.perf_counter()
     root = _check_folder(folder)
@@ -64,8 +64,11 @@ def take(
 
 
 def survey(folder: Path, *, cache_dir: Path, choice: SnapshotChoice = NO_CHOICE) -> SnapshotSurvey:
-    """What `take` would send and what would stay behind. Blocks, writes nothing; SnapshotError as there."""
-    looked = _Look(_check_folder(folder), os.fspath(cache_dir), None)
+    """What `take` would send and what it would leave out.
+
+    Blocks, writes nothing; SnapshotError as for `take`.
+    """
+    looked = _FolderState(_check_folder(folder), os.fspath(cache_dir), None)
     try:
         folders = looked.walk(choice)
     finally:
@@ -75,18 +78,22 @@ def survey(folder: Path, *, cache_dir: Path, choice: SnapshotChoice = NO_CHOICE)
     )
 
 
-class _Look:
-    """What is remembered of a folder, and what is there now."""
+class _FolderState:
+    """What is remembered of a folder, and its present state."""
 
     def __init__(self, root: str, cache_dir: str, limit: OutsideLimit | None) -> None:
         self.root = root
         self.cache = statcache.load(cache_dir, root)
+        # Records exist only for folders that this machine has sent before.
         self.limit = limit if not self.cache.records else None
         self.git = Git(os.fsencode(root), self.cache.git, os.environ)
         self.tracked = Tracked.of(())
 
     def walk(self, choice: SnapshotChoice) -> list[WalkedFolder]:
-        """Walk by what git said last time, and again if it says otherwise now."""
+        """Walk with the tracked files that git reported last time, and once more if git now reports others.
+
+        So the walk and git run at the same time, and a second walk is rare.
+        """
         assumed = self.git.assumed_tracked()
         found, rules = self._walk_by(choice, assumed)
         self.tracked = self.git.tracked(rules)
@@ -101,8 +108,8 @@ class _Look:
         return walk(self.root, top_rules(choice, self.git.layers, tracked), self.cache.records, watch)
 
 
-class _Capture(_Look):
-    """One call of `take`: what it remembers and what it has found so far."""
+class _Capture(_FolderState):
+    """One call of `take`: the caches, and what it has found so far."""
 
     def __init__(self, root: str, store: ObjectStore, cache_dir: str, limit: OutsideLimit | None) -> None:
         self.began_ns = time.time_ns()
@@ -156,8 +163,8 @@ class _Capture(_Look):
                 gone.update(error.packs)
         else:
             raise SnapshotError(
-                f"code in {self.store.url} is removed again and again while it is sent",
-                hint="end the `gofer prune --code` that does it",
+                f"code in {self.store.url} is removed again and again while it is being sent",
+                hint="end the running `gofer prune --code`",
             )
         self.sent_files, self.sent_bytes, self.changed = sent.files, sent.size, sent.changed
         self.listings, self.stamps = sent.listings, sent.stamps
@@ -165,7 +172,7 @@ class _Capture(_Look):
         return sent.id, sent.records
 
     def _remember(self, records: dict[str, Record]) -> None:
-        # What was read while it changed says nothing about the commit.
+        # Files that changed while they were read say nothing about whether the folder equals the commit.
         memory = self.cache.git if self.changed else self.git.memory()
         if records != self.cache.records or memory != self.cache.git:
             statcache.save(self.cache_dir, self.root, FolderCache(records, memory))
@@ -183,18 +190,18 @@ def _silent(done: int, total: int) -> None:
 def _check_folder(folder: Path) -> str:
     root = os.path.realpath(folder)
     if not os.path.isdir(root):
-        raise SnapshotError(f"there is no folder `{folder}`", hint="give the folder that holds your code")
+        raise SnapshotError(f"there is no folder `{folder}`", hint="name the folder that contains your code")
     home = os.path.realpath(os.path.expanduser("~"))
     if root == "/" or home == root or home.startswith(root.rstrip("/") + "/"):
         raise SnapshotError(
-            f"`{root}` is not a code folder: it holds your whole home folder",
-            hint="change to the folder that holds your code, or make one: `mkdir project && cd project`",
+            f"`{root}` is not a code folder: it contains your whole home folder",
+            hint="change to the folder that contains your code, or make one: `mkdir project && cd project`",
         )
     return root
 
 
 def _own_folders(root: str, store: ObjectStore, cache_dir: Path) -> list[str]:
-    """Patterns for gofer's own folders, should they lie within the code."""
+    """Patterns for gofer's own folders, in case they are inside the code folder."""
     path: Callable[[str], Path] | None = getattr(store, "path", None)
     places = [os.fspath(cache_dir)] + ([os.fspath(path("packs").parent)] if path else [])
     inside = []
@@ -210,7 +217,7 @@ def _id_of(records: dict[str, Record]) -> str:
 
 
 def _biggest(records: dict[str, Record]) -> tuple[tuple[str, int], ...]:
-    """The biggest files lie in the folders with the biggest, so only a few folders count."""
+    """The largest files. They are in the folders with the largest files, so few folders are searched."""
     tops = [(record.biggest[0], path) for path, record in records.items() if record.biggest]
     tops.sort(reverse=True)
     found = [

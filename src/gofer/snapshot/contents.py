@@ -1,4 +1,4 @@
-"""A snapshot read back from its store."""
+"""Reads a snapshot from its store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def load(store: ObjectStore, snapshot_id: str) -> Manifest:
-    """What the snapshot holds, without contents; SnapshotError when the store has it not, or not whole."""
+    """The snapshot's files without their contents; SnapshotError when the store does not have all of it."""
     from gofer.core import manifest
     from gofer.core.snapshot_names import ManifestError
 
@@ -25,7 +25,7 @@ def load(store: ObjectStore, snapshot_id: str) -> Manifest:
 
 
 def differences(store: ObjectStore, old: str, new: str) -> Differences:
-    """Which files two snapshots in one store do not share."""
+    """The files in which two snapshots of one store differ."""
     from gofer.core import manifest
 
     return manifest.differences(load(store, old), load(store, new))
@@ -38,7 +38,7 @@ def restore(
     *,
     times_key: str | None = None,
 ) -> Restored:
-    """Put the files into `destination` as gofer.node.checkout.restore does; SnapshotError when it cannot."""
+    """Write the files to `destination` as gofer.node.checkout.restore does; SnapshotError when it cannot."""
     from gofer.node import checkout
 
     try:

@@ -1,4 +1,4 @@
-"""One folder on its way into a snapshot: what is known from last time, what must be read, the listing."""
+"""One folder of a new snapshot: what is known from last time, what must be read, and its listing."""
 
 from __future__ import annotations
 
@@ -29,12 +29,14 @@ from gofer.snapshot.walk import WalkedFolder, odd_kind
 
 
 class FolderDraft:
-    """Rows and signatures of one folder by name. `unread` are the names whose contents must be read."""
+    """Rows and signatures of one folder, by name. `unread` are the names whose contents must be read."""
 
     __slots__ = ("_odd", "_rows", "_signatures", "folder", "unread")
 
     def __init__(self, folder: WalkedFolder, listing: bytes | None, has: Callable[[str], bool]) -> None:
-        """Last time's rows in `listing` stay where the file is unchanged and the store `has` its contents."""
+        """Keep the rows of the last `listing` for files that are unchanged and whose contents the store
+        `has`.
+        """
         self.folder = folder
         record = folder.record
         files, values = folder.files, folder.values
@@ -50,15 +52,15 @@ class FolderDraft:
         self.unread = [name for name in files if name not in self._rows and name not in self._odd]
 
     def signature(self, name: str) -> Signature:
-        """What the file looked like when it was last looked at."""
+        """The signature of the file when it was last seen."""
         return self._signatures[name]
 
     def row(self, name: str) -> Row | None:
-        """What was read of the file, or known of it; None when nothing is."""
+        """The row that was read or remembered; None when there is none."""
         return self._rows.get(name)
 
     def set(self, name: str, reading: FileReading) -> None:
-        """Take what was read; without a row the name is dropped."""
+        """Store the result of reading a file; a result without a row removes the name."""
         if reading.row is None or reading.signature is None:
             self._rows.pop(name, None)
         else:
@@ -66,7 +68,7 @@ class FolderDraft:
             self._signatures[name] = reading.signature
 
     def blobs(self) -> list[str]:
-        """The hashes of all contents."""
+        """The hashes of all contents of the folder's files."""
         return [str(blob) for row in self._rows.values() if row[0] != "l" for blob in row[2:]]
 
     def stamps(self) -> list[Stamp]:
@@ -75,12 +77,12 @@ class FolderDraft:
         return in_listing_order((name, (signature[0], signature[4])) for name, signature in signed)
 
     def listing(self) -> bytes:
-        """The folder's listing, in the order of the names' bytes."""
+        """The folder's listing, sorted by the bytes of the names."""
         rows = sorted((os.fsencode(name), row) for name, row in self._rows.items())
         return to_json([[encode_name(name), *row] for name, row in rows])
 
     def record(self, listing: bytes, began_ns: int) -> Record:
-        """The record of the folder, for a pass that began at `began_ns`."""
+        """The record of the folder, for a read that began at `began_ns`."""
         folder = self.folder
         sizes = [(int(row[1]), name) for name, row in self._rows.items() if row[0] != "l"]
         kept = [value for sig in self._signatures.values() for value in guard(sig, began_ns)]
@@ -102,7 +104,7 @@ class FolderDraft:
 
 
 def _same_names(record: Record, files: list[str], values: list[int]) -> set[str]:
-    """The files whose signature is last time's."""
+    """The files whose signature has not changed since last time."""
     then = dict(zip(split_names(record.files), unpack_signatures(record.signatures), strict=True))
     now = zip(files, unpack_signatures(pack_signatures(values)), strict=True)
     return {name for name, signature in now if then.get(name) == signature}

@@ -1,4 +1,4 @@
-"""The bytes of what a snapshot leaves in a store; gofer.core.manifest reads them."""
+"""Encodes the objects of a snapshot in a store; gofer.core.manifest decodes them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from gofer.core.snapshot_names import encode_name
 
 
 def to_json(value: object) -> bytes:
-    """The one way JSON is written here, so that equal folders have equal hashes."""
+    """The only JSON encoder of snapshots, so that equal folders have equal hashes."""
     return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
 def write_manifest(
     folders: Sequence[tuple[bytes, bytes]], packs: Iterable[str], *, files: int, size: int
 ) -> bytes:
-    """The manifest of (path, listing's sha256) pairs in order; `files` and `size` are told to people only."""
+    """The manifest of (path, listing's sha256) pairs, in order; `files` and `size` are for people only."""
     return to_json(
         {
             "format": FORMAT,

@@ -1,4 +1,4 @@
-"""How much of a snapshot lies outside of one folder: counted while the code folder is walked."""
+"""Counts, during the walk of a code folder, how much of a snapshot is outside a given folder."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _SIZE = 3  # of the fields of a signature
 
 
 class OutsideLimit:
-    """Calls `exceeded(files, bytes)` once, when more than that many lie outside of the folder `inside`.
+    """Calls `exceeded(files, bytes)` once, when more than these are outside of the folder `inside`.
 
-    `inside` is a path from the top of the code folder. What `exceeded` raises ends the walk.
+    `inside` is a path from the top of the code folder. An exception of `exceeded` ends the walk.
     """
 
     def __init__(self, inside: str, *, files: int, size: int, exceeded: Callable[[int, int], None]) -> None:
@@ -28,7 +28,7 @@ class OutsideLimit:
         self.begin()
 
     def begin(self) -> None:
-        """Count from zero: another walk begins."""
+        """Reset the counts for another walk."""
         self._files = 0
         self._size = 0
 
@@ -44,7 +44,7 @@ class OutsideLimit:
 
 
 def extent_of(folder: WalkedFolder) -> tuple[int, int]:
-    """How many files and bytes a walked folder itself holds, without the folders in it."""
+    """The number of files and bytes directly in a walked folder, without its subfolders."""
     if folder.unchanged and folder.record:
         return folder.record.entries, folder.record.size
     return len(folder.files), sum(folder.values[_SIZE::FIELDS])

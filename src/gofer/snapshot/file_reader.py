@@ -1,4 +1,4 @@
-"""Reads files while others may be writing them, and notices when they did."""
+"""Reads files that other processes may be writing, and notices when they changed during the read."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gofer.core.packs import CHUNK_BYTES
 from gofer.core.snapshot_names import encode_name
 from gofer.snapshot.statcache import Signature
 
-# A row of a listing without its name: kind, size and hashes, or `l` and the target.
+# A row of a listing without its name: kind, size and hashes; or `l` and the target of a link.
 Row = list[str | int]
-# Takes the sha256 of some bytes and the bytes.
+# Called with the sha256 of some bytes, and the bytes.
 Add = Callable[[str, bytes], object]
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -24,7 +24,7 @@ _REPLACED = (errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.EINVAL)
 
 
 class FileReading(NamedTuple):
-    """What was read and the signature it was read under; no row when there is no file or link any more.
+    """What was read, and the signature during the read; without a row when the file no longer exists.
 
     `whole` is false when the file changed between the first and the last byte.
     """
@@ -39,7 +39,7 @@ def sign(status: os.stat_result) -> Signature:
 
 
 def look(path: str) -> Signature | None:
-    """The signature of what is there now; None when nothing is."""
+    """The present signature; None when the file does not exist."""
     try:
         return sign(os.lstat(path))
     except OSError as error:
@@ -51,7 +51,8 @@ def look(path: str) -> Signature | None:
 def read(path: str, signature: Signature, add: Add) -> FileReading:
     """Read the file or link that had this signature; OSError when it cannot be read.
 
-    Contents go to `add`. A file that was replaced by something else comes back without a row and not whole.
+    Contents go to `add`. A file that has been replaced by something else gives a result without a row, not
+    whole.
     """
     try:
         if stat.S_ISLNK(signature[4]):
@@ -75,6 +76,7 @@ def _read_file(path: str, add: Add) -> FileReading:
     file = os.open(path, _OPEN)
     try:
         status = os.fstat(file)
+        # The name may have become a pipe or a device since the walk.
         if not stat.S_ISREG(status.st_mode):
             return FileReading(None, None, False)
         size, blobs = _read_pieces(file, status.st_size, add)
@@ -86,11 +88,11 @@ def _read_file(path: str, add: Add) -> FileReading:
 
 
 def _read_pieces(file: int, expected: int, add: Add) -> tuple[int, list[str]]:
-    """Hash and hand on what is in the file, piece by piece, stopping soon after its expected end."""
+    """Read and hash the file in pieces, and stop soon after its expected end."""
     size = 0
     blobs: list[str] = []
     while size <= expected:
-        # One byte more than there should be, to notice a file that grows.
+        # One byte more than expected, to notice that the file has grown.
         piece = _fill(file, min(expected - size + 1, CHUNK_BYTES), expected - size)
         if not piece:
             break
@@ -104,7 +106,7 @@ def _read_pieces(file: int, expected: int, add: Add) -> tuple[int, list[str]]:
 
 
 def _fill(file: int, most: int, expected: int) -> bytes:
-    """Up to `most` bytes; fewer only at the end of the file, or when `expected` were there."""
+    """Up to `most` bytes; fewer only at the end of the file, or when `expected` bytes have been read."""
     data = os.read(file, most)
     while len(data) < min(most, expected):
         more = os.read(file, most - len(data))

@@ -1,8 +1,8 @@
-"""What git knows of the code folder: commit, branch, whether it differs, files tracked although ignored or
-secret.
+"""What git knows of the code folder: commit, branch, whether it differs, and tracked files that are ignored
+or look like secrets.
 
-Git is asked in the background and only when what it said last time may have changed. Without git, or when it
-refuses, everything works but `dirty` is unknown and no ignored file is rescued.
+Git runs in the background, and only when its last answer may be out of date. Without git, or when git fails,
+everything works, except that `dirty` is unknown and no ignored file is kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gofer.transport.process import RunningProgram
 
 _TIMEOUT_S = 120.0
-# Also tracked files that look like secrets, whatever the case of their names.
+# Also list tracked files that look like secrets, in any spelling of upper and lower case.
 _SECRETS = (".env*", "*.pem", "*.key", "id_*", ".netrc", ".aws/", "*credentials*")
 _SECRET_PATTERNS = tuple(
     "".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in pattern) for pattern in _SECRETS
@@ -37,9 +37,10 @@ _LEADING_ASTRAY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "
 
 
 class Memory(NamedTuple):
-    """What git said last time, and what it depends on. `clean` is the snapshot that equals the commit.
+    """What git reported last time, and what it depends on. `clean` is the snapshot that equals the commit.
 
-    `dirty` are some that differ from it, `rules` the fingerprint under which `tracked` is true.
+    `dirty` are some snapshots that differ from the commit. `rules` is the fingerprint of the rules under
+    which `tracked` is right.
     """
 
     commit: str | None = None
@@ -53,7 +54,7 @@ class Memory(NamedTuple):
 
 
 def find_root(folder: Path, environ: Mapping[str, str]) -> Path | None:
-    """The root of the git work tree that holds `folder`; None without one, or when git ignores `folder`."""
+    """The root of the git work tree that contains `folder`; None without one, or when git ignores it."""
     path = os.fsencode(folder)
     repository = find_repository(path)
     if repository is None or repository.root == path:
@@ -66,7 +67,7 @@ def find_root(folder: Path, environ: Mapping[str, str]) -> Path | None:
 
 
 class Git:
-    """One folder's questions to git; `close` ends those still open."""
+    """Git's answers about one folder. `close` ends running git processes."""
 
     def __init__(self, folder: bytes, memory: Memory, environ: Mapping[str, str]) -> None:
         self._folder = folder
@@ -87,7 +88,7 @@ class Git:
             self.head = self._ask_head(read_head(repository))
         self._same = self._inside and (memory.commit, memory.index_mark) == (self.head.commit, self._index)
         if self._inside and not self._same:
-            # What equals a commit does so whatever is in the index.
+            # The snapshot that equals a commit does not depend on the index, so it stays valid.
             clean = memory.clean if memory.commit == self.head.commit else None
             self._memory = self._memory._replace(rules=b"", clean=clean, dirty=())
             self._listing = self._start(*_TRACKED_BUT_IGNORED) if self._index else None
@@ -103,7 +104,7 @@ class Git:
         return Tracked.of(self._memory.tracked if self._inside and self._index else ())
 
     def tracked(self, rules: bytes) -> Tracked:
-        """The same, true under the rules whose fingerprint is given. Waits for git if it must."""
+        """The same files now, under the rules with the given fingerprint. Waits for git if needed."""
         if not self._inside or not self._index or (self._same and self._memory.rules == rules):
             return self.assumed_tracked()
         output = _finish(self._listing or self._start(*_TRACKED_BUT_IGNORED))
@@ -116,12 +117,15 @@ class Git:
         return Tracked.of(files)
 
     def expect_change(self) -> None:
-        """Let git begin to compare, unless it is known already what it would say."""
+        """Start git's comparison with the commit, unless its result is already known."""
         if self._inside and self._status is None and self._memory.clean is None:
             self._status = self._start(*_CHANGES)
 
     def is_dirty(self, snapshot_id: str) -> bool | None:
-        """Whether the snapshot differs from the commit; None when git cannot tell."""
+        """Whether the snapshot differs from the commit; None when git cannot tell.
+
+        Waits for git if needed.
+        """
         if not self._inside:
             return None
         memory = self._memory
@@ -140,7 +144,7 @@ class Git:
         return bool(output)
 
     def memory(self) -> Memory:
-        """What to remember for the next time."""
+        """What to remember for next time."""
         if not self._inside:
             return Memory()
         return self._memory._replace(commit=self.head.commit, index_mark=self._index)
@@ -154,6 +158,7 @@ class Git:
         if text is None:
             return usual
         settings = hashlib.sha256(text).digest() if text else b""
+        # The settings have not changed, so git would give the same answer.
         if settings and settings == self._memory.settings:
             return self._memory.global_file
         path = _configured_ignore(self._folder, self._environ) or usual
@@ -174,17 +179,18 @@ class Git:
 def _own_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment for git: without variables that name another repository."""
     own = {name: value for name, value in environ.items() if name not in _LEADING_ASTRAY}
+    # Without optional locks, `git status` in the background cannot disturb the user's git commands.
     return {**own, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
 
 
 def _configured_ignore(folder: bytes, environ: Mapping[str, str]) -> bytes | None:
-    """The person's global ignore file by git's settings; None when they name none. Waits for git."""
+    """The user's global ignore file according to git's settings; None when they name none. Waits for git."""
     output = _finish(_start(folder, environ, "config", "--type=path", "-z", "--get", "core.excludesFile"))
     return (output or b"").rstrip(b"\0") or None
 
 
 def _start(folder: bytes, environ: Mapping[str, str], *words: str) -> RunningProgram | None:
-    from gofer.transport import process  # loads slowly, and mostly git is not asked
+    from gofer.transport import process  # slow to load, and git is rarely needed
 
     try:
         return process.start(["git", *words], cwd=folder, env=dict(environ))
@@ -193,7 +199,7 @@ def _start(folder: bytes, environ: Mapping[str, str], *words: str) -> RunningPro
 
 
 def _finish(running: RunningProgram | None) -> bytes | None:
-    """What git wrote; None when it is not there, failed or took too long."""
+    """The output of git; None when git is not installed, failed or took too long."""
     if running is None:
         return None
     try:

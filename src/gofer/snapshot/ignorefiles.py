@@ -1,4 +1,4 @@
-"""Where ignore rules lie on the disk: in the folder, above it, and in git's own places."""
+"""Finds ignore rules on the disk: in the folder, above it, and in git's own places."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _MOST_BYTES = 100 * 1024 * 1024
 
 
 def read_rules(path: str, folder: int | None = None, *, shown: str | None = None) -> bytes | None:
-    """The text of an ignore file; None when there is none or it is no plain file.
+    """The text of an ignore file; None when there is none or it is not a regular file.
 
-    The path is relative to the open `folder`; `shown` is how an error names it. A link is not followed, as in
-    git, since it could lead anywhere.
+    The path is relative to the open `folder`; `shown` is the path for errors. As in git, a link is not
+    followed, because it could lead anywhere.
     """
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
@@ -38,9 +38,9 @@ def read_rules(path: str, folder: int | None = None, *, shown: str | None = None
 def outside_layers(
     repository: Repository, folder: bytes, global_file: bytes
 ) -> tuple[tuple[Layer, ...], bool]:
-    """The git rules that come from outside `folder`, the strongest first, and whether they ignore it whole.
+    """The git rules from outside `folder`, the strongest first, and whether they ignore the whole folder.
 
-    A folder that its repository ignores was chosen all the same: then only the person's global file counts.
+    If they do, the user has chosen an ignored folder, so only the user's global ignore file applies.
     """
     lead = folder[len(repository.root) :].strip(b"/")
     lead = lead + b"/" if lead else b""
@@ -71,12 +71,12 @@ def _above(root: bytes, lead: bytes) -> list[Layer]:
 
 
 def _is_ignored(layers: list[Layer], lead: bytes) -> bool:
-    """Whether the rules ignore the folder at `lead`, or one it lies in."""
+    """Whether the rules ignore the folder at `lead`, or a folder above it."""
     parts = lead.rstrip(b"/").split(b"/")
     for depth, name in enumerate(parts):
         below = len(b"/".join(parts[depth:])) + 1
         for layer in layers:
-            # A layer sees this folder only from above, and its path up to this name.
+            # A layer applies only to folders below its file; it sees the path up to this name.
             seen = layer.lead[: len(layer.lead) - below + len(name)]
             if len(layer.lead) < below:
                 continue

@@ -1,4 +1,4 @@
-"""Patterns of `include:` and `--include`: what goes along although an ignore rule leaves it out. Pure."""
+"""Patterns of `include:` and `--include`: files to send although an ignore rule leaves them out. Pure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from gofer.snapshot.patterns import PatternList, parse_lines, translate
 
 
 class Include:
-    """What is taken along. `base` is the folder, from the top of the code, that the patterns are written for.
+    """A list of patterns. They are relative to the folder `base`, a path from the top of the code folder.
 
-    The syntax is that of `.gitignore`. A pattern with a `/` before its end leads into ignored folders, one
-    without a `/` is looked for only in folders that go along.
+    The syntax is that of `.gitignore`. A pattern with a `/` before its end also applies inside ignored
+    folders. A pattern without one applies only in folders that are sent anyway.
     """
 
     def __init__(self, patterns: Sequence[str] = (), base: str = "") -> None:
@@ -23,13 +23,13 @@ class Include:
         self._ways = [re.compile(way, re.DOTALL) for line in self.text.split(b"\n") for way in _ways(line)]
 
     def takes(self, name: bytes, path: bytes, is_folder: bool) -> bool:
-        """Whether this very file or folder is named by a pattern; `path` is from the top of the code."""
+        """Whether a pattern names exactly this file or folder; `path` is from the top of the code folder."""
         if not self.text or not path.startswith(self.base):
             return False
         return self._patterns.verdict(name, path[len(self.base) :], is_folder) is True
 
     def leads_to(self, folder: bytes) -> bool:
-        """Whether a pattern may name something inside of this folder."""
+        """Whether a pattern may name something inside this folder."""
         if not self._ways:
             return False
         if self.base.startswith(folder + b"/"):
@@ -62,14 +62,14 @@ class Includes(NamedTuple):
         return cls(tuple(Include(patterns, base) for base, patterns in lists))
 
     def takes(self, name: bytes, path: bytes, is_folder: bool) -> bool:
-        return any(one.takes(name, path, is_folder) for one in self.lists)
+        return any(patterns.takes(name, path, is_folder) for patterns in self.lists)
 
     def leads_to(self, folder: bytes) -> bool:
-        return any(one.leads_to(folder) for one in self.lists)
+        return any(patterns.leads_to(folder) for patterns in self.lists)
 
     @property
     def fingerprint(self) -> bytes:
-        return b"\0".join(part for one in self.lists for part in (one.base, one.text))
+        return b"\0".join(part for patterns in self.lists for part in (patterns.base, patterns.text))
 
 
 class ClimbedPattern(NamedTuple):
@@ -94,7 +94,7 @@ def climb(pattern: str, base: str) -> ClimbedPattern | None:
 
 
 def _ways(line: bytes) -> list[bytes]:
-    """Regular expressions of the folders that a line may lead into."""
+    """Regular expressions for the folders that must be entered to apply a line."""
     if line.startswith((b"!", b"#")) or next(parse_lines(line), None) is None:
         return []
     parts = line.strip(b"/").split(b"/")

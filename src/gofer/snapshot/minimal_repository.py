@@ -1,7 +1,8 @@
-"""A small git repository for a run: enough for `git rev-parse HEAD`, `git describe` and `git status`.
+"""Makes a small git repository for a run, enough for `git rev-parse HEAD`, `git describe` and `git status`.
 
-It holds the current commit with its folders, the history back to the nearest tag, and no contents of files,
-no remotes, no hooks and no settings of the person. Contents are not needed: the run has the files themselves.
+It has the current commit with its folders and the history back to the nearest tag. It has no contents of
+files, no remotes, no hooks and no settings of the user. Contents are not needed, because the run has the
+files.
 """
 
 from __future__ import annotations
@@ -17,27 +18,29 @@ from gofer.errors import CheckFailed, GoferError
 from gofer.transport import process
 
 _TIMEOUT_S = 300.0
-# The history back to a tag is sent no deeper than this; `git describe` then finds no tag.
+# The longest history that is sent. With a longer one, `git describe` in the run finds no tag.
 _MOST_COMMITS = 2000
 _CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n"
 _SENT = ("HEAD", "packed-refs", "shallow", "index", "objects", "refs")
 
 
 def pack_repository(root: Path, environ: Mapping[str, str]) -> bytes:
-    """A tar file of the `.git` folder; CheckFailed when git cannot make one. Blocks while git works."""
+    """A tar file of the `.git` folder; CheckFailed when git cannot make it. Blocks while git works."""
     with tempfile.TemporaryDirectory(prefix="gofer-git-") as name:
         clone = Path(name) / "clone"
         depth = _distance_to_tag(root, environ) + 1
         address = f"file://{root}"
+        # blob:none leaves out all contents of files.
         options = [f"--depth={depth}", "--no-checkout", "--filter=blob:none", "--quiet"]
         _git(Path(name), environ, "-c", "protocol.file.allow=always", "clone", *options, address, str(clone))
+        # Without an index, `git status` in the run would report every file as deleted.
         _git(clone, environ, "read-tree", "HEAD")
         _git(clone, environ, "pack-refs", "--all")
         return _tar(clone / ".git")
 
 
 def _distance_to_tag(root: Path, environ: Mapping[str, str]) -> int:
-    """How many commits the nearest tag is away; 0 without one, or with one that is too far away."""
+    """The number of commits since the nearest tag; 0 without a tag, or when there are too many."""
     try:
         words = _git(root, environ, "describe", "--tags", "--long", "--abbrev=40")
     except CheckFailed:
@@ -52,16 +55,16 @@ def _git(folder: Path, environ: Mapping[str, str], *words: str) -> str:
     except GoferError as error:
         raise CheckFailed(f"`--with-git` needs git: {error.message}", hint=error.hint) from error
     if done.status:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise CheckFailed(
-            f"`--with-git`: `git {words[0]}` failed in {folder}: {said[-1] if said else 'no word'}",
-            hint="is the folder in a git repository that has a commit?",
+            f"`--with-git`: `git {words[0]}` failed in {folder}: {lines[-1] if lines else 'no message'}",
+            hint="check that the folder is in a git repository with at least one commit",
         )
     return done.stdout.decode("utf-8", "replace")
 
 
 def _tar(repository: Path) -> bytes:
-    """Only what is named: the clone's own settings have an address of this machine."""
+    """A tar file of the named files only: the clone's own settings contain a path of this machine."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w:gz", compresslevel=1) as archive:
         entry = tarfile.TarInfo("config")
@@ -74,7 +77,10 @@ def _tar(repository: Path) -> bytes:
 
 
 def _is_plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Files and folders without their owners; a partial clone marks its packs, which nobody can complete."""
+    """Keeps files and folders, without their owners.
+
+    Leaves out the marks of a partial clone, with which git would try to fetch the missing contents.
+    """
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     return entry if entry.isfile() or entry.isdir() else None

@@ -1,4 +1,4 @@
-"""Gathers contents into packs and sends them: many small files in one object, few packs in memory at once."""
+"""Puts contents into packs and sends them: many small files in one object, few packs in memory at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from gofer.snapshot.stores import ObjectStore
 
-# A blob as long as this gets a pack of its own, so that the next change to its neighbours leaves it alone.
+# A blob of this size gets its own pack, so that changes to other files do not send it again.
 ALONE_BYTES = 4 * 1024 * 1024
 _PACK_BYTES = CHUNK_BYTES
 _IN_FLIGHT = 3
@@ -30,9 +30,10 @@ class _Sent(NamedTuple):
 
 
 class Packer:
-    """Takes blobs, sends those the store lacks. One thread adds; packs travel in others beside it.
+    """Takes blobs and sends those that the store lacks. One thread adds; other threads send packs.
 
-    An error of the store is raised by a later `add` or by `close`; what was sent before stays, unreferenced.
+    An error of the store is raised by a later `add` or by `close`. Packs that were sent before stay in the
+    store, although no manifest names them.
     """
 
     def __init__(self, store: ObjectStore, inventory: Inventory) -> None:
@@ -45,7 +46,7 @@ class Packer:
         self._flights: deque[Future[_Sent]] = deque()
 
     def add(self, blob: str, data: bytes) -> bool:
-        """Take the bytes whose sha256 is `blob`; whether they have to be sent."""
+        """Take the bytes whose sha256 is `blob`; return whether they must be sent."""
         if blob in self._waiting or self._inventory.has(blob):
             return False
         self._waiting.add(blob)
@@ -59,7 +60,7 @@ class Packer:
         return True
 
     def close(self) -> None:
-        """Send the rest and wait until everything is there."""
+        """Send the rest, and wait until everything is sent."""
         try:
             if self._parts and self._pool is None:
                 self._note(self._send(self._parts))
@@ -71,7 +72,7 @@ class Packer:
             self.abandon()
 
     def abandon(self) -> None:
-        """Wait for the packs under way and forget the rest; for use after an error."""
+        """Wait for packs that are being sent, and drop the rest; for use after an error."""
         if self._pool:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
@@ -81,9 +82,10 @@ class Packer:
 
     def _send_beside(self, parts: list[tuple[str, bytes]]) -> None:
         if self._pool is None:
-            from concurrent.futures import ThreadPoolExecutor  # not needed for the few files of most calls
+            from concurrent.futures import ThreadPoolExecutor  # slow to load, and few files need no thread
 
             self._pool = ThreadPoolExecutor(_IN_FLIGHT, thread_name_prefix="gofer-pack")
+        # Waiting here limits the memory to a few packs.
         while len(self._flights) >= _IN_FLIGHT:
             self._note(self._flights.popleft().result())
         self._flights.append(self._pool.submit(self._send, parts))
@@ -96,7 +98,7 @@ class Packer:
             offset += len(part)
         index = to_json(rows)
         pack = hashlib.sha256(index).hexdigest()
-        # The pack before its index: an index without its pack would promise what is not there.
+        # The pack before its index: an index without its pack would promise missing contents.
         self._put(pack_key(pack), data)
         self._put(index_key(pack), index)
         return _Sent(pack, len(data), [blob for blob, _ in parts])
@@ -106,7 +108,7 @@ class Packer:
             self._store.put(key, data, new=True)
         except KeyExists:
             info = self._store.head(key)
-            if info is None or info.size != len(data):  # cut short by a full disk or a careless hand
+            if info is None or info.size != len(data):  # incomplete, for example after a full disk
                 self._store.put(key, data)
 
     def _note(self, sent: _Sent) -> None:

@@ -110,6 +110,7 @@ def _compile(source: bytes) -> re.Pattern[bytes]:
 
 def parse_lines(text: bytes) -> Iterator[Pattern]:
     """The lines that can match something, in order."""
+    # As git, skip a byte order mark at the start of the file.
     for line in text.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
         if line and not line.startswith(b"#"):
             pattern = _parse_line(_trim(line.removesuffix(b"\r").partition(b"\0")[0]))

@@ -1,6 +1,6 @@
-"""What of a code folder stays behind: files that ignore rules leave out, and links that lead outside.
+"""Finds what is left out of a snapshot: files that ignore rules exclude, and links that lead outside.
 
-What nobody misses is not named: caches, virtual environments, editors' files.
+Files that nobody expects in a run are not named: caches, virtual environments, files of editors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gofer.snapshot.statcache import FIELDS, split_names, unpack_values
 if TYPE_CHECKING:
     from gofer.snapshot.walk import WalkedFolder
 
-# Nobody waits long for a report, however much is left out.
+# Limits, so that a report about much left-out data does not delay a submission.
 MOST_ENTRIES = 20_000
 MOST_S = 0.2
 
@@ -47,7 +47,7 @@ htmlcov/
 
 
 class LeftOut(NamedTuple):
-    """A file or a folder that an ignore rule leaves out; `path` is from the top of the code folder."""
+    """A file or folder that an ignore rule leaves out; `path` is from the top of the code folder."""
 
     path: str
     is_folder: bool
@@ -55,7 +55,7 @@ class LeftOut(NamedTuple):
 
 
 class OutsideLink(NamedTuple):
-    """A link that goes along and leads outside of the code folder.
+    """A link that is sent and leads outside of the code folder.
 
     `is_own` says that it leads back into the folder by its full path, and so out of every copy.
     """
@@ -66,10 +66,10 @@ class OutsideLink(NamedTuple):
 
 
 class Remainder(NamedTuple):
-    """What stays behind. `is_whole` is false when there is more than the most that is looked at.
+    """What is left out. `is_whole` is false when a limit of the search was reached.
 
-    `sent` counts the files that go along by the names at the top of the code folder. `secrets` are files that
-    go along and look like secrets, since git tracks them.
+    `sent` counts the files that are sent, by the names at the top of the code folder. `secrets` are files
+    that look like secrets and are sent because git tracks them.
     """
 
     left_out: tuple[LeftOut, ...]
@@ -80,7 +80,7 @@ class Remainder(NamedTuple):
 
 
 class SnapshotSurvey(NamedTuple):
-    """What would be sent, each file with its size, and what would stay behind."""
+    """What would be sent, each file with its size, and what would be left out."""
 
     files: tuple[tuple[str, int], ...]
     remainder: Remainder
@@ -94,9 +94,9 @@ def list_files(folders: Iterable[WalkedFolder]) -> Iterator[tuple[str, int]]:
 
 
 def find_remainder(root: str, folders: Sequence[WalkedFolder], tracked: Iterable[bytes]) -> Remainder:
-    """What stays behind of the walked folders of `root`. Reads links and no contents.
+    """What is left out of the walked folders of `root`. Reads links, but no contents.
 
-    `tracked` are the files that git tracks, at least those that look like secrets.
+    `tracked` are files that git tracks, at least those that look like secrets.
     """
     found: list[LeftOut] = []
     is_whole = True
@@ -115,7 +115,7 @@ def find_remainder(root: str, folders: Sequence[WalkedFolder], tracked: Iterable
 
 
 def _secrets(folders: Sequence[WalkedFolder], tracked: Iterable[bytes]) -> Iterator[str]:
-    """Those of the tracked files that look like secrets and are in the snapshot."""
+    """The tracked files that look like secrets and are in the snapshot."""
     wanted = [path for path in sorted(map(os.fsdecode, tracked)) if looks_like_secret(path)]
     by_path = {folder.path: folder for folder in folders} if wanted else {}
     for path in wanted:
@@ -139,7 +139,7 @@ def _left_out(root: str, folders: Sequence[WalkedFolder]) -> Iterator[LeftOut]:
 
 
 def _is_environment(folder: str) -> bool:
-    """Whether it is a Python environment: it is of no use elsewhere, and nobody expects it there."""
+    """Whether it is a Python environment, which is useless on another machine and not expected there."""
     return any(map(os.path.lexists, environment_marks(folder)))
 
 
@@ -154,7 +154,7 @@ def _values(folder: WalkedFolder) -> list[int]:
 
 
 def _links(root: str, folder: WalkedFolder) -> Iterator[OutsideLink]:
-    """The links of a folder that lead outside of a copy of `root` to something that is there."""
+    """The links of a folder that lead outside of a copy of `root` to something that exists."""
     for name, mode in zip(_files(folder), _values(folder)[_MODE::FIELDS], strict=True):
         if not stat.S_ISLNK(mode):
             continue
@@ -178,7 +178,7 @@ class Count(NamedTuple):
 
 
 class Counter:
-    """Counts what is left out, in all at most MOST_ENTRIES entries and for MOST_S seconds."""
+    """Counts left-out files, in total at most MOST_ENTRIES entries and for MOST_S seconds."""
 
     def __init__(self) -> None:
         self._left = MOST_ENTRIES

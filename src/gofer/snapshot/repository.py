@@ -1,7 +1,7 @@
-"""The git repository around a folder, read from its files: nothing is started and nothing written.
+"""Reads the git repository around a folder from its files, without running git and without writing.
 
-Asking git takes longer than the whole walk, so what its files say plainly is read from them. What they do not
-say plainly is marked so, and `git` asks git itself.
+Running git takes longer than the whole walk. Facts that the files do not state plainly are marked as unknown,
+and the module `git` asks git for them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ _MOST_BYTES = 64 * 1024 * 1024
 
 
 class Repository(NamedTuple):
-    """`root` is the work tree; `common_dir` differs from `git_dir` in linked work trees only."""
+    """A repository.
+
+    `root` is the work tree; `common_dir` differs from `git_dir` only in linked work trees.
+    """
 
     root: bytes
     git_dir: bytes
@@ -25,7 +28,7 @@ class Repository(NamedTuple):
 
 
 class GitHead(NamedTuple):
-    """`known` is false when the commit cannot be told from the files."""
+    """The checked-out commit. `known` is false when the files do not say it."""
 
     commit: str | None
     branch: str | None
@@ -33,7 +36,7 @@ class GitHead(NamedTuple):
 
 
 def find_repository(folder: bytes) -> Repository | None:
-    """The repository whose work tree holds `folder`, which is absolute; None outside any."""
+    """The repository whose work tree contains the absolute path `folder`; None outside of any."""
     at = folder
     while True:
         git_dir = _git_dir(os.path.join(at, b".git"))
@@ -48,7 +51,10 @@ def find_repository(folder: bytes) -> Repository | None:
 
 
 def _git_dir(path: bytes) -> bytes | None:
-    """`.git` is a folder, or a file that names one, in work trees and submodules."""
+    """The repository's folder.
+
+    `.git` is this folder, or in work trees and submodules a file that names it.
+    """
     if not os.path.isdir(path):
         text = read_file(path) if os.path.isfile(path) else None
         if not text or not text.startswith(b"gitdir:"):
@@ -58,7 +64,7 @@ def _git_dir(path: bytes) -> bytes | None:
 
 
 def read_head(repository: Repository) -> GitHead:
-    """What is checked out. No commit on a branch that has none yet."""
+    """The checked-out commit and branch; no commit on a branch without commits."""
     text = (read_file(os.path.join(repository.git_dir, b"HEAD")) or b"").strip()
     if _COMMIT.fullmatch(text):
         return GitHead(text.decode(), None)
@@ -66,7 +72,7 @@ def read_head(repository: Repository) -> GitHead:
         return GitHead(None, None, known=False)
     ref = text[5:]
     branch = os.fsdecode(ref[len(_BRANCH) :])
-    if branch == ".invalid":  # references are kept in tables
+    if branch == ".invalid":  # git's mark for references in the reftable format
         return GitHead(None, None, known=False)
     commit = _read_ref(repository, ref)
     return GitHead(commit.decode() if commit else None, branch)
@@ -82,7 +88,7 @@ def _read_ref(repository: Repository, ref: bytes) -> bytes | None:
 
 
 def index_mark(repository: Repository) -> bytes:
-    """Changes whenever git writes the list of tracked files; empty when there is none."""
+    """A text that changes whenever git writes the list of tracked files; empty without such a list."""
     try:
         status = os.stat(os.path.join(repository.git_dir, b"index"))
     except OSError:
@@ -91,9 +97,9 @@ def index_mark(repository: Repository) -> bytes:
 
 
 def global_ignore(repository: Repository, environ: Mapping[str, str]) -> tuple[bytes, bytes | None]:
-    """Where the person keeps patterns for all repositories, and the settings if only git can tell from them.
+    """The path of the user's global ignore file, and the text of the settings if only git can interpret them.
 
-    The settings are None when the usual place is right, and empty when they lead on to other files.
+    The second value is None when the usual path is right, and empty when the settings include other files.
     """
     home = environ.get("HOME", "")
     settings = environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
@@ -106,6 +112,7 @@ def global_ignore(repository: Repository, environ: Mapping[str, str]) -> tuple[b
         files.append(environ["GIT_CONFIG_GLOBAL"])
     else:
         files += [os.path.join(settings, "git", "config"), os.path.join(home, ".gitconfig")]
+    # Only a search for words: parsing git's settings is left to git.
     text = b"\0".join(read_file(os.fsencode(file)) or b"" for file in files)
     lower = text.lower()
     usual = os.fsencode(os.path.join(settings, "git", "ignore"))

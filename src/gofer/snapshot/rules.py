@@ -1,10 +1,10 @@
-"""Which entries of a folder belong to a snapshot: ignore files one above the other, and what git tracks.
+"""Decides which entries of a folder belong to a snapshot, from ignore files and from what git tracks.
 
-From the strongest: `.git` and the caller's private files are never taken; files that look like secrets,
+The strongest rule first: `.git` and the caller's private files are never taken; files that look like secrets,
 unless git tracks them; the caller's `include`; its `ignore`; `.goferignore` files, the deepest first; files
 that git tracks although a pattern ignores them; `.gitignore` files, the deepest first; the repository's own
-exclude file; the person's global one; gofer's built-in list. In each file the last line that matches decides.
-Pure: texts come from `walk` and `ignorefiles`.
+exclude file; the user's global one; gofer's built-in list. In each file the last matching line decides.
+Pure: `walk` and `ignorefiles` supply the texts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OWN_FILE = ".goferignore"
 
 SKIP, KEEP, ONLY_TRACKED = 0, 1, 2
 
-# What is never code: caches, editors' droppings, the history of other tools, and the logs gofer fetched.
+# Files that are never code: caches, files of editors, other tools' histories, and logs that gofer fetched.
 BUILT_IN = "".join(
     [
         *(f"{name}/\n" for name in junk.FOLDERS),
@@ -34,7 +34,7 @@ BUILT_IN = "".join(
     ]
 ).encode()
 
-# Where the lines of the settings' `ignore` come from, for people.
+# The source of lines from the settings' `ignore`, in messages.
 IGNORE_KEY = "ignore:"
 SECRET = "looks like a secret"
 
@@ -42,9 +42,9 @@ Judge = Callable[[bytes, bool], int]
 
 
 class Layer(NamedTuple):
-    """The lines of one file and how a path in the snapshot is seen from there: `lead + path[cut:]`.
+    """The lines of one file. A path of the snapshot is `lead + path[cut:]` relative to that file.
 
-    `source` is how people know the file.
+    `source` is the file's name for people.
     """
 
     patterns: PatternList
@@ -53,12 +53,12 @@ class Layer(NamedTuple):
     source: str = ""
 
     def seen(self, prefix: bytes) -> RuleLayer:
-        """The layer as the entries of the folder `prefix` (empty, or ending with `/`) are seen from it."""
+        """The layer for the entries of the folder `prefix` (empty, or ending with `/`)."""
         return RuleLayer(self, self.lead + prefix[self.cut :])
 
 
 class RuleLayer(NamedTuple):
-    """A layer, and what comes before the name of an entry there."""
+    """A layer, and the path before an entry's name relative to the layer's file."""
 
     layer: Layer
     lead: bytes
@@ -68,8 +68,8 @@ class RuleLayer(NamedTuple):
 
 
 class IgnoreReason(NamedTuple):
-    """Why an entry is left out: the line of an ignore file. `source` is SECRET, without a line, for a file
-    that looks like a secret.
+    """Why an entry is left out: a line of an ignore file. For a file that looks like a secret, `source` is
+    SECRET, without a line.
     """
 
     source: str
@@ -93,10 +93,10 @@ class Tracked(NamedTuple):
 
 
 class SnapshotChoice(NamedTuple):
-    """What the caller says about the files of a snapshot, as lines of an ignore file.
+    """The caller's rules for a snapshot, as lines of an ignore file.
 
-    `private` are files that never go along, whatever else is said; `ignore` has the last word over ignore
-    files; `include` takes along what any of those leave out.
+    `private` files are never taken. `ignore` is stronger than ignore files. `include` takes files that any of
+    these leave out.
     """
 
     private: tuple[str, ...] = ()
@@ -111,10 +111,10 @@ NO_CHOICE = SnapshotChoice()
 
 
 class Rules:
-    """The rules in force in one folder. Two with equal fingerprints judge alike.
+    """The rules for one folder. Two with equal fingerprints give equal results.
 
-    In a folder with `only_tracked` everything is ignored, `because` of the line that ignores the folder
-    itself; from an `included` folder nothing is left out but what is never code.
+    In a folder with `only_tracked` everything is ignored, because of the line `because` that ignores the
+    folder itself. From an `included` folder, only files that are never code are left out.
     """
 
     __slots__ = (
@@ -149,7 +149,7 @@ class Rules:
         self.included = False
 
     def enter(self, folder: bytes, git_text: bytes | None, own_text: bytes | None) -> Rules:
-        """With the ignore files found in `folder`; these very rules when there are none."""
+        """The rules with the ignore files found in `folder`; the same object when there are none."""
         if git_text is None and own_text is None:
             return self
         above = os.fsdecode(folder + b"/" if folder else b"")
@@ -163,7 +163,7 @@ class Rules:
         return inside
 
     def for_child(self, folder: bytes, name: bytes, *, only: bool) -> Rules:
-        """The rules for the folder `name` in `folder`; `only` says that it was judged ONLY_TRACKED."""
+        """The rules for the folder `name` in `folder`; `only` says that `name` was judged ONLY_TRACKED."""
         path = folder + b"/" + name if folder else name
         included = self.included or self.include.takes(name, path, True)
         if included == self.included and only == self.only_tracked:
@@ -190,6 +190,7 @@ class Rules:
                 return SKIP
             path = prefix + name
             if not is_folder and looks_like_secret(os.fsdecode(path)):
+                # A tracked file that looks like a secret counts as code unless a rule ignores it.
                 is_code = path in self.tracked.files and not self._ignores([*own, *git], name, False)
                 return KEEP if is_code else SKIP
             if self.include.takes(name, path, is_folder):
@@ -206,8 +207,9 @@ class Rules:
         return judged
 
     def reason(self, folder: bytes, name: bytes, is_folder: bool) -> IgnoreReason | None:
-        """Why an entry of `folder` that was judged SKIP or ONLY_TRACKED is left out; None for what is never
-        code and for private files.
+        """Why an entry of `folder` that was judged SKIP or ONLY_TRACKED is left out.
+
+        None for private files and for files that are never code.
         """
         prefix = folder + b"/" if folder else b""
         if name == b".git" or self.private.seen(prefix).find(name, is_folder):
@@ -222,7 +224,7 @@ class Rules:
         return self.because
 
     def names(self, folder: bytes) -> bool:
-        """Whether a line says outright that this folder is wanted."""
+        """Whether a line explicitly includes this folder."""
         above, _, name = folder.rpartition(b"/")
         if self.include.takes(name, folder, True):
             return True
@@ -244,7 +246,7 @@ class Rules:
 
 
 def top_rules(choice: SnapshotChoice, git: Sequence[Layer], tracked: Tracked) -> Rules:
-    """The rules before any file in the folder is read. `git` is what lies outside, the strongest first."""
+    """The rules above the folder. `git` are the layers from outside of it, the strongest first."""
     private, ignore = choice.layers()
     texts = [part for layer in git for part in (layer.lead, layer.patterns.text)]
     own = (private.patterns.text, ignore.patterns.text, choice.include.fingerprint)
@@ -258,7 +260,7 @@ def _layer(patterns: Sequence[str], source: str) -> Layer:
 
 
 def _first(layers: Iterable[RuleLayer], name: bytes, is_folder: bool) -> Pattern | None:
-    """The line that decides."""
+    """The line that decides; None when no line matches."""
     for seen in layers:
         found = seen.find(name, is_folder)
         if found is not None:

@@ -1,4 +1,4 @@
-"""Sends a tree to a store: reads what must be read, packs what the store lacks, writes the manifest."""
+"""Sends a folder to a store: reads what must be read, packs what the store lacks, writes the manifest."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from gofer.snapshot.walk import WalkedFolder
 if TYPE_CHECKING:
     from gofer.snapshot.stores import ObjectStore
 
-# Below this it is not worth asking what others have sent.
+# With fewer bytes to send, looking for packs of other machines takes longer than sending.
 _LEARN_BYTES = 1024 * 1024
 
 
 class Sent(NamedTuple):
-    """The id, the records of all folders in order, their listings, the packs they need, and what it took.
+    """The result: the id, the records of all folders in order, their listings, the packs they need, and
+    counts.
 
-    `stamps` are the times and modes of the files of each folder that was not as its record says.
+    `stamps` are the times and modes of the files in folders that have changed since their record.
     """
 
     id: str
@@ -44,7 +45,7 @@ class Sent(NamedTuple):
 
 
 class PacksGone(Exception):
-    """Code that was there has been removed since, because no run needed it. `packs` may be gone in part."""
+    """Code in the store has been removed meanwhile, because no run needed it. Some of `packs` may be gone."""
 
     def __init__(self, packs: Collection[str]) -> None:
         super().__init__(packs)
@@ -52,7 +53,7 @@ class PacksGone(Exception):
 
 
 class SnapshotSender:
-    """One tree on its way into one store. The packs `gone` are sent again, even when the store has them."""
+    """Sends one folder to one store. Packs in `gone` are sent again, even when the store has them."""
 
     def __init__(self, root: str, store: ObjectStore, cache_dir: str, gone: Collection[str] = ()) -> None:
         self._root = root
@@ -64,10 +65,10 @@ class SnapshotSender:
         self._inventory.forget(gone)
 
     def send(self, folders: list[WalkedFolder], began_ns: int, progress: Callable[[int, int], None]) -> Sent:
-        """Make the store hold these folders. The manifest comes last, so a reader finds all or nothing.
+        """Send the folders. The manifest comes last, so that a reader finds everything or nothing. Blocking.
 
-        PacksGone when code that was there was removed before the manifest could say that it is needed: begin
-        again then. SnapshotError when such a removal does not end.
+        Raises PacksGone when code was removed before the manifest named it: then begin again. Raises
+        SnapshotError when such a removal does not end.
         """
         inventory = self._inventory
         settled, drafts = self._sort_out(folders)
@@ -106,7 +107,7 @@ class SnapshotSender:
         return record
 
     def _sort_out(self, folders: list[WalkedFolder]) -> tuple[dict[str, Record], list[FolderDraft]]:
-        """The folders the store has as they are, and drafts of the others."""
+        """The records of folders that the store has unchanged, and drafts of the other folders."""
         last = {folder.path: folder.record for folder in folders if folder.record}
         self._inventory.retire_small(self._packs_of(last))
         settled, drafts = self._divide(folders)
@@ -140,7 +141,8 @@ class SnapshotSender:
         return packs
 
     def _write_manifest(self, records: dict[str, Record], packs: dict[str, int]) -> str:
-        """Write the manifest, unless one is there that needs nothing but these packs; the id of the snapshot.
+        """Write the manifest, unless the store has one that needs only these packs. Returns the snapshot's
+        id.
 
         PacksGone as in `send`.
         """
@@ -158,13 +160,14 @@ class SnapshotSender:
         named = wait_for_removal(self._store, (key, *map(pack_key, packs)))
         if named:
             raise PacksGone([pack for pack in packs if pack_key(pack) in named])
+        # A removal that ended before the notices were read may have deleted old packs.
         gone = [pack for pack in self._inventory.old(packs) if self._store.head(pack_key(pack)) is None]
         if gone:
             raise PacksGone(gone)
         return snapshot_id
 
     def _is_sound(self, snapshot_id: str, packs: dict[str, int]) -> bool:
-        """Whether the manifest that is there can be read and names none but these packs."""
+        """Whether the existing manifest can be read and names only these packs."""
         try:
             return packs.keys() >= set(read_packs(self._store.get_range, snapshot_id))
         except (ManifestError, StoreError):

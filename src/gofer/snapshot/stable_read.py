@@ -1,4 +1,4 @@
-"""Reads the unread files of all folders until what was read agrees with what is there."""
+"""Reads the unread files of all folders, until what was read agrees with the files on the disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gofer.snapshot.walk import unreadable
 
 _ROUNDS = 3
 _PROGRESS_BYTES = 1024 * 1024
-# How far apart two times of a file must be to differ, on the slowest kernel clock, in ns.
+# Two writes within this time may leave the same file time, on the slowest kernel clock, in ns.
 _TICK_NS = 10_000_000
 _LARGE_BYTES = 1024 * 1024
 _LONG_WRITE_NS = 2_000_000_000
@@ -27,7 +27,7 @@ class _Item(NamedTuple):
 
 
 class ReadTotals(NamedTuple):
-    """What reading came to; as in Snapshot."""
+    """The counts of the read, as in Snapshot."""
 
     sent_files: int
     sent_bytes: int
@@ -35,7 +35,7 @@ class ReadTotals(NamedTuple):
 
 
 class _Reader:
-    """One pass over a tree, with its counts."""
+    """One read of many files, with its counts."""
 
     def __init__(
         self, root: str, add: Callable[[str, bytes], bool], progress: Callable[[int, int], None]
@@ -51,13 +51,13 @@ class _Reader:
         self.changed: set[str] = set()
 
     def path(self, item: _Item) -> str:
-        """From the top of the folder."""
+        """The path from the top of the folder."""
         return os.path.join(item.draft.folder.path, item.name)
 
     def read(self, item: _Item) -> bool:
-        """Read one file into its draft, and note it when it is not as it was when it was last looked at.
+        """Read one file into its draft. Notes it as changed when it differs from its last signature.
 
-        Whether it was read before and is the same.
+        Returns whether it was read before and has the same contents.
         """
         sent = 0
 
@@ -89,11 +89,11 @@ class _Reader:
             self._progress(min(self.done, self.total), self.total)
 
     def check(self, item: _Item, began_ns: int, *, is_same: bool) -> _Item | None:
-        """The item as it is now if it must be read again; None also when it is gone, and then dropped.
+        """The file, if it must be read again; otherwise None. A file that is gone is removed from its draft.
 
-        A file may have been written while it was read and yet bear the time of before: in the same tick of
-        the clock, or by one long write, which sets the time when it begins. One with a time so near to the
-        round's beginning must be read twice and be the same.
+        A file may be written during the read and still have its old time: within one tick of the clock, or by
+        one long write, which sets the time at its beginning. A file whose time is so close to the round's
+        beginning must be read twice with equal contents.
         """
         path = self.path(item)
         now = look(os.path.join(self._root, path))
@@ -113,9 +113,10 @@ def read_all(
     add: Callable[[str, bytes], bool],
     progress: Callable[[int, int], None],
 ) -> ReadTotals:
-    """Read everything unread. What changes meanwhile is read again, a few times, and named in the answer.
+    """Read all unread files. Files that change meanwhile are read again, a few times, and named in the
+    result.
 
-    SnapshotError when a file cannot be read.
+    SnapshotError when a file cannot be read. Blocking.
     """
     reader = _Reader(root, add, progress)
     items = [_Item(draft, name, draft.signature(name)) for draft in drafts for name in draft.unread]
@@ -127,6 +128,7 @@ def read_all(
         items = [item for item in checked if item]
         if not items:
             break
+        # Let the clock move on, so that writes in the next round get another time.
         time.sleep(2 * _TICK_NS / 1e9)
     progress(reader.total, reader.total)
     return ReadTotals(reader.sent_files, reader.sent_bytes, tuple(sorted(reader.changed)))

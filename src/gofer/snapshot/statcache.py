@@ -1,8 +1,8 @@
-"""What each folder looked like last time, so that an unchanged one need not be read or judged again.
+"""Remembers what each folder looked like, so that an unchanged folder is neither read nor judged again.
 
-A file counts as unchanged when its times, inode, size and mode are what they were. One that was written so
-shortly before it was read that a later write could bear the same time is kept with a time that never matches,
-as git does with its index.
+A file counts as unchanged when its times, inode, size and mode are the same. If a file was written so shortly
+before the read that a later write could have the same time, its stored time is one that never matches. git's
+index does the same.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from gofer.snapshot.git import Memory
 # mtime, ctime (both in ns), inode, size, mode
 Signature = tuple[int, int, int, int, int]
 FIELDS = 5
-# How many of the largest files of each folder are kept in mind.
+# The number of largest files remembered for each folder.
 BIGGEST = 5
 
 _KIND = "folder 2"
 _LISTINGS_KIND = "listings 1"
 _NEVER_NS = -1
-# The coarsest clock of a file system still met (FAT, some network shares), in ns.
+# The resolution of the coarsest file system clock in use (FAT, some network shares), in ns.
 _RACY_NS = 2_000_000_000
 
 
 class Record(NamedTuple):
-    """One folder. Names are joined by `/`, which no name holds, in the order the file system gave them.
+    """One folder. Names are joined by `/`, which no name contains, in the order of the file system.
 
     `incoming` and `rules` are the fingerprints of the rules above the folder and in it. `skipped` and
-    `skipped_folders` are the ignored entries, `only` the folders entered for tracked files alone, `odd` what
-    is neither file, folder nor link. `digest` is the sha256 of the folder's listing.
+    `skipped_folders` are the ignored entries, `only` the folders that are entered only for tracked files,
+    `odd` the entries that are neither file, folder nor link. `digest` is the sha256 of the folder's listing.
     """
 
     incoming: bytes
@@ -60,31 +60,35 @@ class FolderCache:
 
 
 def load(cache_dir: str, root: str) -> FolderCache:
-    """The cache of the folder `root`; never fails."""
+    """The cache of the folder `root`, or an empty one. Never fails."""
     saved = cachefile.load(cachefile.path(cache_dir, "folders", root), _KIND)
+    # The root is stored too, because the name of the file is only a shortened hash of it.
     if saved is None or saved[0] != root:
         return FolderCache({}, Memory())
     return FolderCache({path: Record(*record) for path, record in saved[2].items()}, Memory(*saved[1]))
 
 
 def save(cache_dir: str, root: str, cache: FolderCache) -> None:
-    """Replace the cache of the folder `root`."""
+    """Replace the cache of the folder `root`. Never fails."""
     records = {path: tuple(record) for path, record in cache.records.items()}
     cachefile.save(cachefile.path(cache_dir, "folders", root), _KIND, (root, tuple(cache.git), records))
 
 
 def load_listings(cache_dir: str, root: str) -> dict[bytes, bytes]:
-    """The listings of the folder `root` by their sha256; apart, since an unchanged folder needs none."""
+    """The listings of the folder `root`, by sha256.
+
+    In a separate file, because an unchanged folder needs none.
+    """
     return cachefile.load(cachefile.path(cache_dir, "listings", root), _LISTINGS_KIND) or {}
 
 
 def save_listings(cache_dir: str, root: str, listings: dict[bytes, bytes]) -> None:
-    """Replace the listings of the folder `root`."""
+    """Replace the listings of the folder `root`. Never fails."""
     cachefile.save(cachefile.path(cache_dir, "listings", root), _LISTINGS_KIND, listings)
 
 
 def pack_signatures(values: list[int]) -> bytes:
-    """Signatures one after the other, as they are kept and compared."""
+    """Signatures as bytes, one after the other, for storage and comparison."""
     try:
         return array("q", values).tobytes()
     except OverflowError:  # inode numbers of some network file systems use all 64 bits
@@ -92,20 +96,20 @@ def pack_signatures(values: list[int]) -> bytes:
 
 
 def unpack_signatures(data: bytes) -> list[bytes]:
-    """One packed signature per file."""
+    """One packed signature for each file."""
     width = FIELDS * 8
     return [data[at : at + width] for at in range(0, len(data), width)]
 
 
 def unpack_values(data: bytes) -> list[int]:
-    """What `pack_signatures` was given."""
+    """The numbers that were given to `pack_signatures`."""
     values = array("q")
     values.frombytes(data)
     return values.tolist()
 
 
 def guard(signature: Signature, began_ns: int) -> Signature:
-    """The signature as it may be kept when its file was read in a pass that began at `began_ns`."""
+    """The signature to store for a file that was read in a pass that began at `began_ns`."""
     if max(signature[0], signature[1]) + _RACY_NS >= began_ns:
         return (_NEVER_NS, *signature[1:])
     return signature

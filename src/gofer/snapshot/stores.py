@@ -1,4 +1,4 @@
-"""The part of an object store that snapshots need; any gofer store has it."""
+"""The part of the Store contract that snapshots need. It keeps this package independent of gofer.storage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Info(Protocol):
 
 
 class ObjectStore(Protocol):
-    """The contract is that of gofer.storage.base.Store."""
+    """As gofer.storage.base.Store."""
 
     url: str
 

@@ -1,4 +1,4 @@
-"""What a caller is told about a snapshot."""
+"""The description of a snapshot for callers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from gofer.snapshot.remainder import Remainder
 
 
 class Listings:
-    """The folders of a snapshot by path, with the sha256 of their listings, which are loaded when asked."""
+    """The folders of a snapshot by path, with the sha256 of their listings.
+
+    Loads the listings when needed.
+    """
 
     __slots__ = ("_digests", "_load")
 
@@ -20,10 +23,14 @@ class Listings:
         self._load = load
 
     def has(self, path: str) -> bool:
-        """Whether a file, link or folder is there; yes where nobody knows, as for what lies behind a link."""
+        """Whether the snapshot has this file, link or folder.
+
+        True also where it is not known, such as behind a link.
+        """
         if path in self._digests:
             return True
         folder, _, name = path.rpartition("/")
+        # A path below a link or a file is in no listing of its own; find the nearest listed folder.
         while folder not in self._digests:
             folder, _, name = folder.rpartition("/")
         listing = self._load().get(self._digests[folder])
@@ -49,12 +56,12 @@ _Encode = Callable[[], bytes]  # in Snapshot, `bytes` is a field
 class Snapshot(NamedTuple):
     """A code folder in a store.
 
-    `sent_files` and `sent_bytes` count contents that the store did not have; listings and the manifest come
-    on top. `changed` names files that were edited or removed while they were being read: the snapshot holds
-    what was read last. `biggest` are the five largest files. `skipped` are sockets, pipes and devices, each
-    with what it is. `commit`, `branch` and `dirty` are None outside a git work tree; `dirty` also when git
-    cannot tell. `encode_times` gives the times and permission bits of the files, as gofer.core.file_times
-    reads them. `remainder` finds what stays behind; it looks at the folder again.
+    `sent_files` and `sent_bytes` count contents that the store did not have, without listings and the
+    manifest. `changed` names files that were edited or removed during the read: the snapshot has what was
+    read last. `biggest` are the five largest files. `skipped` are sockets, pipes and devices, each with its
+    kind. `commit`, `branch` and `dirty` are None outside a git work tree; `dirty` also when git cannot tell.
+    `encode_times` returns the times and permission bits of the files, for gofer.core.file_times. `remainder`
+    finds what is left out; it reads the folder again.
     """
 
     id: str
@@ -74,5 +81,5 @@ class Snapshot(NamedTuple):
     encode_times: _Encode
 
     def has(self, path: str) -> bool:
-        """Whether the snapshot holds this path, given from its top and normalised. Reads a cache."""
+        """Whether the snapshot has this normalised path from its top. Reads a cache."""
         return path == "." or self.listings.has(path)

@@ -1,4 +1,4 @@
-"""Times and permission bits of a snapshot's files, as the walk saw them, for gofer.core.file_times."""
+"""Times and permission bits of a snapshot's files, from the walk, for gofer.core.file_times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def encode_times(
     records: Mapping[str, Record],
     read: Mapping[str, Sequence[Stamp]],
 ) -> bytes:
-    """The object that a node reads. `read` are the stamps of the folders whose files were looked at again."""
+    """The object that a node reads. `read` are the stamps of the folders whose files were read again."""
     from gofer.core.file_times import FileTimes, encode
 
     entries: list[Stamp] = []
@@ -34,15 +34,16 @@ def encode_times(
 def in_listing_order(stamps: Iterable[tuple[str, Stamp]]) -> list[Stamp]:
     """Stamps of files by name, in the order of a listing, which is that of the names' bytes."""
     pairs = list(stamps)
-    if all(name.isascii() for name, _ in pairs):  # then letters sort as bytes do
+    if all(name.isascii() for name, _ in pairs):  # then names sort as their bytes do
         return [stamp for _, stamp in sorted(pairs)]
     return [stamp for _, stamp in sorted((os.fsencode(name), stamp) for name, stamp in pairs)]
 
 
 def _remembered(record: Record) -> list[Stamp]:
-    """Of a folder that is as it was: its record has the times of all files."""
+    """The stamps of an unchanged folder, from its record."""
     values = unpack_values(record.signatures)
     stamps = zip(values[::FIELDS], values[_MODE::FIELDS], strict=True)
+    # Sockets, pipes and devices have signatures, but are not in the listing.
     odd = dict(record.odd)
     named = zip(split_names(record.files), stamps, strict=True)
     return in_listing_order(pair for pair in named if pair[0] not in odd)

@@ -1,7 +1,7 @@
-"""Goes through the code folder and finds what belongs to it and what may have changed. Reads no contents.
+"""Walks the code folder and finds which files belong to it and which may have changed. Reads no contents.
 
-A folder whose names and rules are what they were keeps last time's verdicts, which makes the usual walk
-little more than one `lstat` a file.
+A folder whose names and rules have not changed keeps last time's verdicts. So the usual walk is little more
+than one `lstat` for each file.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from gofer.snapshot.patterns import escape
 from gofer.snapshot.rules import GIT_FILE, ONLY_TRACKED, OWN_FILE, SKIP, Rules
 from gofer.snapshot.statcache import Record, join_names, pack_signatures, split_names
 
-# A folder that holds one of these is a Python environment: large, and of no use on another machine.
+# A folder with one of these is a Python environment: large, and useless on another machine.
 _ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
 _FETCHED = "assets"
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_REMOVED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # or replaced, since its parent was read
+_REMOVED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # removed or replaced since its parent was read
 _ODD = {stat.S_IFSOCK: "a socket", stat.S_IFIFO: "a pipe", stat.S_IFBLK: "a device", stat.S_IFCHR: "a device"}
 
 
 class WalkedFolder:
-    """One folder as the walk saw it. `values` are the signatures of `files`, one after the other.
+    """One folder as the walk found it. `values` are the signatures of `files`, one after the other.
 
     `incoming` and `rules` are the fingerprints of the rules above it and in it. `skipped` maps each ignored
-    name to whether it is a folder, and `inside` are the rules that say so; `only` are the folders entered for
-    a part of their files alone. `record` is last time's, and `unchanged` says that it still holds in
-    everything: then `files` and `values` are empty, since the record has them. `stamp` is the folder's own
-    modification time and mode.
+    name to whether it is a folder, and `inside` are the rules that ignore it. `only` are the folders that are
+    entered for a part of their files. `record` is last time's. `unchanged` says that the record is still
+    right in everything; then `files` and `values` are empty, since the record has them. `stamp` is the
+    folder's own modification time and mode.
     """
 
     __slots__ = (
@@ -69,10 +69,10 @@ class WalkedFolder:
 def walk(
     root: str, rules: Rules, records: dict[str, Record], watch: Callable[[WalkedFolder], None] | None = None
 ) -> tuple[list[WalkedFolder], bytes]:
-    """Look at every folder that is not ignored; SnapshotError for one that cannot be read.
+    """Visit every folder that is not ignored; SnapshotError for a folder that cannot be read. Blocking.
 
-    The folders come in the order of their paths, with the fingerprint of all git's rules that were met.
-    `watch` is called with each folder as it is found; what it raises ends the walk.
+    The folders are sorted by path, and come with the fingerprint of all git rules in them. `watch` is called
+    with each folder as it is found; an exception of `watch` ends the walk.
     """
     found: list[WalkedFolder] = []
     texts: list[tuple[str, bytes]] = []
@@ -80,7 +80,7 @@ def walk(
     while stack:
         path, incoming = stack.pop()
         try:
-            looked = _look(root, path, incoming, records.get(path))
+            looked = _visit(root, path, incoming, records.get(path))
         except OSError as error:
             if path and error.errno in _REMOVED:
                 continue
@@ -99,6 +99,7 @@ def walk(
         for name in folder.folders:
             only = name in folder.only
             stack.append((prefix + name, inside.for_child(os.fsencode(path), os.fsencode(name), only=only)))
+    # The order of the manifest, whatever the file system's order is.
     found.sort(key=lambda folder: os.fsencode(folder.path))
     digest = hashlib.sha256(b"".join(layer.patterns.text for layer in rules.git))
     for path, text in sorted(texts):
@@ -107,7 +108,7 @@ def walk(
 
 
 def unreadable(root: str, path: str, error: OSError, *, is_folder: bool) -> SnapshotError:
-    """The error for something that belongs to the snapshot and cannot be read."""
+    """The error for a part of the snapshot that cannot be read."""
     kind = "folder" if is_folder else "file"
     line = os.fsdecode(escape(os.fsencode(path))) + ("/" if is_folder else "")
     hint = f"make it readable, or leave it out: add the line `{line}` to .goferignore" if path else None
@@ -115,21 +116,21 @@ def unreadable(root: str, path: str, error: OSError, *, is_folder: bool) -> Snap
 
 
 def odd_kind(mode: int) -> str | None:
-    """What it is, when it is neither a file nor a link."""
+    """The kind of a special file; None for files and links."""
     return _ODD.get(stat.S_IFMT(mode))
 
 
-def _look(root: str, path: str, incoming: Rules, record: Record | None) -> tuple[WalkedFolder, Rules] | None:
-    """The folder and the rules in it; None when it is left out as a whole, and so has no record."""
-    # Names relative to an open folder spare the kernel the way down for each of them.
+def _visit(root: str, path: str, incoming: Rules, record: Record | None) -> tuple[WalkedFolder, Rules] | None:
+    """The folder and the rules in it; None when the whole folder is left out, and so has no record."""
+    # With names relative to an open folder, the kernel need not resolve the whole path for each file.
     where = os.open(f"{root}/{path}", _OPEN)
     try:
         status = os.fstat(where)
         looked = None
         if record and record.incoming == incoming.fingerprint:
-            looked = _look_again(where, path, incoming, record)
+            looked = _revisit(where, path, incoming, record)
         is_known = looked is not None
-        folder, inside = looked or _look_anew(where, path, incoming, record)
+        folder, inside = looked or _visit_anew(where, path, incoming, record)
     finally:
         os.close(where)
     folder.stamp = (status.st_mtime_ns, status.st_mode)
@@ -137,15 +138,15 @@ def _look(root: str, path: str, incoming: Rules, record: Record | None) -> tuple
 
 
 def _is_left_out(folder: WalkedFolder, incoming: Rules) -> bool:
-    """Python environments, and a folder that holds nothing but logs gofer fetched."""
+    """Whether the folder is a Python environment, or contains only logs that gofer fetched."""
     if os.path.basename(folder.path) == _FETCHED:
         return bool(folder.skipped) and not folder.files and not folder.folders
     marked = any(mark in folder.files or mark in folder.folders for mark in _ENVIRONMENT_MARKS)
     return marked and folder.path != "" and not incoming.names(os.fsencode(folder.path))
 
 
-def _look_again(where: int, path: str, incoming: Rules, record: Record) -> tuple[WalkedFolder, Rules] | None:
-    """The folder with last time's verdicts; None when its names or rules are not what they were."""
+def _revisit(where: int, path: str, incoming: Rules, record: Record) -> tuple[WalkedFolder, Rules] | None:
+    """The folder with last time's verdicts; None when its names or rules have changed."""
     skipped = dict.fromkeys(split_names(record.skipped), False)
     skipped.update(dict.fromkeys(split_names(record.skipped_folders), True))
     files: list[str] = []
@@ -163,7 +164,7 @@ def _look_again(where: int, path: str, incoming: Rules, record: Record) -> tuple
     folder = WalkedFolder(path, incoming.fingerprint, inside.fingerprint, record)
     folder.folders, folder.skipped, folder.only = folders, skipped, split_names(record.only)
     folder.unchanged = pack_signatures(values) == record.signatures
-    if not folder.unchanged:  # else they would only be most of the memory
+    if not folder.unchanged:  # an unchanged folder needs no copy of them, which would be most of the memory
         folder.files, folder.values = files, values
     return folder, inside
 
@@ -171,9 +172,9 @@ def _look_again(where: int, path: str, incoming: Rules, record: Record) -> tuple
 def _scan_known(
     where: int, skipped: dict[str, bool], files: list[str], folders: list[str]
 ) -> list[int] | None:
-    """Fill `files` and `folders`; the signatures, or None when the ignored entries are not all as they were.
+    """Fill `files` and `folders`; return the signatures, or None when the ignored entries have changed.
 
-    This loop is most of what an unchanged snapshot costs.
+    This loop is most of the cost of an unchanged snapshot.
     """
     values: list[int] = []
     left = len(skipped)
@@ -193,8 +194,8 @@ def _scan_known(
     return None if left else values
 
 
-def _look_anew(where: int, path: str, incoming: Rules, record: Record | None) -> tuple[WalkedFolder, Rules]:
-    """The folder with every entry judged."""
+def _visit_anew(where: int, path: str, incoming: Rules, record: Record | None) -> tuple[WalkedFolder, Rules]:
+    """The folder, with every entry judged by the rules."""
     with os.scandir(where) as scanned:
         entries = list(scanned)
     inside = _enter(where, path, incoming, join_names([entry.name for entry in entries]))
@@ -224,7 +225,7 @@ def _signature(entry: os.DirEntry[str]) -> tuple[int, ...] | None:
 
 
 def _enter(where: int, path: str, incoming: Rules, names: str) -> Rules:
-    """The rules in the folder; a rule file that is itself ignored still counts, as in git."""
+    """The rules in the folder. As in git, a rule file that is itself ignored still counts."""
     if GIT_FILE not in names and OWN_FILE not in names:
         return incoming
     git = read_rules(GIT_FILE, where, shown=os.path.join(path, GIT_FILE)) if GIT_FILE in names else None
