@@ -63,7 +63,7 @@ def test_gofer_alone_prints_help(tmp_path: Path) -> None:
         ("completion csh", "'csh' is not one of", "gofer completion --help"),
         ("cancel job", "no run to stop was named", "gofer list runs"),
         ("wait --timeout soon last", "`soon` is not a duration", "1h30m"),
-        ("logs last", "no run was submitted yet", "gofer submit"),
+        ("logs last", "no run has been submitted yet", "gofer submit"),
         ("resubmit --same-code --new-code last", "contradict each other", "leave one"),
     ],
 )

@@ -68,7 +68,7 @@ def test_an_id_that_is_taken_stops_the_whole_insert(ledger: Ledger) -> None:
     ledger.insert([run("r261116-091233-aaaaaa")])
     with pytest.raises(LedgerError, match="already has the run `r261116-091233-aaaaaa`"):
         ledger.insert([run("r261116-091233-bbbbbb"), run("r261116-091233-aaaaaa")])
-    with pytest.raises(LedgerError, match="twice"):
+    with pytest.raises(LedgerError, match="same id"):
         ledger.insert([run("r261116-091233-cccccc"), run("r261116-091233-cccccc")])
     assert [row.id for row in ledger.select(Query())] == ["r261116-091233-aaaaaa"]
 

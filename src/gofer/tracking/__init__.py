@@ -1,1 +1,1 @@
-"""The local index of runs and how it is asked; a cache of the stores, never the only copy."""
+"""The ledger, the local index of runs, and its queries. It is a cache of the stores, never the only copy."""

@@ -1,6 +1,7 @@
-"""What an observation changes in the ledger: the rules of states, in one place.
+"""The rules of states: what an observation changes in the ledger.
 
-A final state is final. The one way out is `lost`, which means that nobody could say: later proof replaces it.
+A final state stays, except `lost`, which means that nobody could say how the run ended: later proof replaces
+it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _WAITING = (State.QUEUED, State.PENDING, State.PAUSED)
 
 
 class Observed(Protocol):
-    """The attributes of `gofer.model.run.Observation`, which this package must not load."""
+    """The attributes of gofer.model.run.Observation. A protocol, because importing the model is slow."""
 
     @property
     def run_id(self) -> str: ...
@@ -40,7 +41,7 @@ class Observed(Protocol):
 
 
 class Span(NamedTuple):
-    """The rows of a group in one state: how many, the first start and the last end among them."""
+    """The rows of a group in one state: how many there are, their first start and their last end."""
 
     state: str
     rows: int
@@ -49,12 +50,12 @@ class Span(NamedTuple):
 
 
 def after(row: RunRow, seen: Observed) -> RunRow:
-    """The row as it stands after the observation; equal to `row` when nothing changes or may change."""
+    """The row after the observation; equal to `row` when nothing changes or may change. Pure."""
     state = str(seen.state)
     same = state == row.state
     if row.is_final and not same and not (row.state == State.LOST and state in FINAL):
         return row
-    ended = row.is_final and same  # late details may fill gaps of an ended run, not erase what is known
+    ended = row.is_final and same  # details that arrive late fill gaps of an ended run, but erase nothing
     return row._replace(
         state=state,
         reason=_word(seen.reason) or (row.reason if ended else None),
@@ -68,8 +69,9 @@ def after(row: RunRow, seen: Observed) -> RunRow:
 
 
 def group_state(counts: Mapping[str, int]) -> str:
-    """The one word for a group, from how many of its rows are in each state."""
+    """The state of a group, from the number of its rows in each state. Pure."""
     states = {state for state, count in counts.items() if count}
+    # One running row makes the whole group running.
     if states & {*_GOING}:
         return str(State.RUNNING)
     if states & {*_WAITING}:
@@ -82,7 +84,7 @@ def group_state(counts: Mapping[str, int]) -> str:
 
 
 def group_after(group: RunRow, spans: Sequence[Span]) -> RunRow:
-    """The group as its rows make it; without rows in the ledger it stays as it is."""
+    """The group with values computed from its rows; unchanged when the ledger has no rows of it. Pure."""
     if not spans:
         return group
     counts = {span.state: span.rows for span in spans}
@@ -98,7 +100,7 @@ def group_after(group: RunRow, spans: Sequence[Span]) -> RunRow:
 def _attempts(attempts: Sequence[object]) -> list[dict[str, Any]]:
     if not attempts:
         return []
-    import msgspec  # only when something was observed: listing runs must not pay for it
+    import msgspec  # slow to load, so only after an observation: listing runs must be fast
 
     built: list[dict[str, Any]] = msgspec.to_builtins(list(attempts))
     return built

@@ -1,4 +1,4 @@
-"""The ledger's file: made, opened, locked; SQLite's errors in words a person can act on."""
+"""Creates, opens and locks the file of the ledger, and explains the errors of SQLite."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gofer.tracking.schema import is_current, migrate
 
 BUSY_TIMEOUT_S = 30.0
 
-_ELSEWHERE = "free space or mend the permissions, or set GOFER_HOME to a folder you can write"
+_ELSEWHERE = "free some space or correct the permissions, or set GOFER_HOME to a writable folder"
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-# What SQLite and the sqlite3 module say of text that gofer did not write.
+# The messages of SQLite and the sqlite3 module about text that gofer did not write.
 _NOT_TEXT = ("Could not decode to UTF-8", "malformed JSON")
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 _UNWRITABLE = {
@@ -31,12 +31,13 @@ _UNWRITABLE = {
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the ledger, made with its folders (0700, the file 0600) when absent, in WAL, at the last schema.
+    """Open the ledger in WAL mode with the newest schema; create it with its folders (0700, the file 0600).
 
-    Several processes may do this at once on a file that does not exist yet.
+    Several processes may do this at once for a file that does not exist yet. Blocking.
     """
     with explained(path):
         _make_file(path)
+        # isolation_level=None: gofer begins and ends its transactions itself.
         connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
         try:
             _prepare(connection, path)
@@ -48,7 +49,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn the errors of SQLite and of the file system inside the block into the LedgerError family."""
+    """Turn errors of SQLite and of the file system inside the block into the LedgerError family."""
     try:
         yield
     except sqlite3.Error as error:
@@ -63,9 +64,9 @@ def explained(path: Path) -> Iterator[None]:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection, path: Path, *, durable: bool) -> Iterator[None]:
-    """All or nothing, one writer at a time; waits up to BUSY_TIMEOUT_S for the others.
+    """Run the block in a transaction. One writer at a time; waits up to BUSY_TIMEOUT_S for others.
 
-    A killed process never leaves a part behind. With `durable` not even a power cut takes it back.
+    A killed process leaves no partial change. With `durable`, the change also survives a power cut.
     """
     with explained(path):
         connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
@@ -86,7 +87,10 @@ def _make_file(path: Path) -> None:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """SQLite does not wait for its lock where it turns a file to WAL, so that wait is ours."""
+    """Prepare a connection, waiting for other processes.
+
+    The wait is gofer's own, because SQLite's busy timeout does not apply to the change to WAL mode.
+    """
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
@@ -106,8 +110,8 @@ def _explain(path: Path, error: sqlite3.Error) -> LedgerError:
         return _damaged(path, error)
     if code in _BUSY:
         return LedgerError(
-            f"the ledger {path} was held by another process for {BUSY_TIMEOUT_S:.0f} s",
-            hint="end the process that holds it and try again",
+            f"another process locked the ledger {path} for {BUSY_TIMEOUT_S:.0f} s",
+            hint="end the process that locks it and try again",
         )
     if code in _UNWRITABLE:
         return LedgerError(f"cannot write the ledger {path}: {error}", hint=_ELSEWHERE)
@@ -119,5 +123,5 @@ def _damaged(path: Path, error: Exception) -> LedgerCorrupt:
 
 
 def _code(error: sqlite3.Error) -> int:
-    """The primary result code: the low byte of the extended one."""
+    """The primary result code, which is the low byte of the extended one."""
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF

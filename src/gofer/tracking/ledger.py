@@ -1,9 +1,10 @@
-"""The ledger: what this person submitted, and what was last seen of it. One SQLite file, many processes.
+"""The ledger: what this user has submitted, and the last known state of it. One SQLite file for many
+processes.
 
-Light, since every reading command loads it: sqlite3 and json, no msgspec and no model; what only some calls
-need is imported in them. A Ledger belongs to the thread that opened it. Every write is one transaction; a
-process killed in its middle leaves the file as it was. Errors are of the LedgerError family; LedgerCorrupt
-means that the file must be set aside and rebuilt from the stores.
+Every command that reads runs loads this module, so it imports only sqlite3 and json, no msgspec and no model;
+other imports are in the functions that need them. A Ledger belongs to the thread that opened it. Every write
+is one transaction: a process killed in the middle leaves the file unchanged. Errors are of the LedgerError
+family; LedgerCorrupt means that the file must be set aside and rebuilt from the stores.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _T = TypeVar("_T")
 
 
 class Ledger:
-    """Open with `Ledger.open`; close it, or use it as a context."""
+    """Open with `Ledger.open`; close it, or use it as a context. All methods block."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
@@ -50,9 +51,10 @@ class Ledger:
 
     @classmethod
     def open(cls, path: Path) -> Ledger:
-        """The ledger at `path`, made when absent or empty, migrated when older.
+        """The ledger at `path`. Created when absent or empty, migrated when it has an older schema.
 
-        LedgerCorrupt when damaged; LedgerError when it cannot be written or a newer gofer wrote it.
+        Raises LedgerCorrupt when it is damaged, LedgerError when it cannot be written or a newer gofer wrote
+        it.
         """
         return cls(path, connect(path))
 
@@ -68,9 +70,9 @@ class Ledger:
         self.close()
 
     def insert(self, rows: Iterable[RunRow]) -> None:
-        """Add runs durably. All, or none and LedgerError when one of the ids is there already.
+        """Add runs durably: all of them, or none, with a LedgerError, when one of the ids exists already.
 
-        The state, counts and times of a group are those of its rows, whatever the group's own line says.
+        The state, counts and times of a group are computed from its rows, whatever the group's own line says.
         """
         from gofer.tracking import writes
 
@@ -80,14 +82,14 @@ class Ledger:
                 writes.add(self._connection, rows)
         except LedgerError as error:
             if isinstance(error.__cause__, sqlite3.IntegrityError):
-                raise LedgerError(f"the ledger already has the run {self._clash(rows)}") from error
+                raise LedgerError(self._clash(rows)) from error
             raise
 
     def replace_all(self, rows: Iterable[RunRow], *, since: Mapping[str, RunRow] | None = None) -> None:
-        """Make the ledger hold these runs and no others; readers see the old or the new whole.
+        """Replace the ledger's runs by these. Readers see the complete old or the complete new contents.
 
-        `since` is the ledger as it was when `rows` were gathered. A line that another process wrote, changed
-        or removed after that stays as it is now. Events are kept for the runs that stay.
+        `since` are the runs when `rows` were gathered. A run that another process has added, changed or
+        removed after that keeps its present state. The events of runs that stay are kept.
         """
         from gofer.tracking import writes
 
@@ -99,10 +101,10 @@ class Ledger:
             self._connection.execute("DELETE FROM events WHERE run_id NOT IN (SELECT id FROM runs)")
 
     def apply(self, observations: Iterable[Observed], observed_at: float) -> list[str]:
-        """Write what backends saw; the ids that changed, groups of changed rows included.
+        """Write observations of backends; return the ids that changed, including groups of changed rows.
 
-        A final state is never undone, except `lost` by another final state. Unknown ids and groups are
-        passed over. A change of state of a run that is not a row of a group leaves an event.
+        A final state is never changed, except `lost` to another final state. Unknown ids and groups are
+        ignored. A change of state of a run that is not a row of a group adds an event.
         """
         from gofer.tracking import writes
 
@@ -115,7 +117,7 @@ class Ledger:
         return found[0] if found else None
 
     def resolve(self, reference: str, *, target: str | None = None) -> RunRow:
-        """The one run that `reference` means: an id, a unique beginning or end of one, or `last`.
+        """The run that `reference` means: an id, a unique beginning or end of an id, or `last`.
 
         UnknownName when there is none; UsageError with the candidates when there are several.
         """
@@ -132,7 +134,7 @@ class Ledger:
         return found[0]
 
     def newest(self, *, project: str | None = None, target: str | None = None, most: int = 1) -> list[RunRow]:
-        """The newest runs and groups of a project, or of all, newest first; by an index."""
+        """The newest runs and groups of a project, or of all projects, newest first. Fast, by an index."""
         from gofer.tracking import references
 
         with explained(self.path):
@@ -140,13 +142,15 @@ class Ledger:
         return [row for run_id in ids if (row := self.get(run_id))]
 
     def define(self, store: str, data: str) -> str:
-        """Keep the definition of a target whose runs are in `store`; its id. Idempotent.
+        """Keep the definition of a target whose runs are in `store`; return its id. Idempotent.
 
-        `data` holds no secret. Definitions come only from submissions of this person, never from a store.
+        `data` holds no secret. Definitions come only from submissions of this user, never from a store.
         """
         import hashlib
 
+        # A hash of the contents, so that equal definitions are kept once.
         key = hashlib.sha256(f"{store}\0{data}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        # Reading first keeps the usual case free of a durable write, which waits for the disk.
         if self.definition(key) is None:
             with self._write(durable=True):
                 sql = "INSERT OR IGNORE INTO definitions (id, store, data) VALUES (?, ?, ?)"
@@ -154,7 +158,7 @@ class Ledger:
         return key
 
     def definition(self, key: str) -> str | None:
-        """The definition of that id; None when there is none."""
+        """The definition with that id; None when there is none."""
         found = self._run(
             Statement("SELECT data FROM definitions WHERE id = ?", (key,)), lambda line: str(line[0])
         )
@@ -166,22 +170,22 @@ class Ledger:
         return self._run(Statement(sql, (plain(store),)), lambda line: str(line[0]))
 
     def select(self, query: Query) -> list[RunRow]:
-        """The runs that match, in the query's order; without their records unless it asks for them."""
+        """The runs that match, in the query's order; without their records unless the query asks for them."""
         return self._run(compile_select(query), decode)
 
     def count(self, query: Query) -> int:
-        """How many runs match, whatever the query's limit."""
+        """The number of runs that match, whatever the query's limit."""
         return self._run(compile_count(query), lambda line: int(line[0]))[0]
 
     def rows_of(self, group_id: str, states: Collection[str] | None = None) -> list[RunRow]:
-        """The rows of a group in their order, all or those in `states`."""
+        """The rows of a group in order: all of them, or those in `states`."""
         sql, values = f"{SELECT_BARE} WHERE group_id = ?", [group_id]
         if states is not None:
             sql, values = f"{sql} AND state IN ({marks(states)})", [*values, *map(str, states)]
         return self._rows(f"{sql} ORDER BY row_index", values)
 
     def active(self, target: str | None = None) -> list[RunRow]:
-        """Runs and rows, not groups, whose state is not final, with their records; oldest first."""
+        """Runs and rows, but not groups, whose state is not final, with their records; oldest first."""
         sql = f"{SELECT_FULL} WHERE kind = 'run' AND state IN ({marks(ACTIVE)})"
         values: list[str | None] = list(ACTIVE)
         if target is not None:
@@ -189,33 +193,36 @@ class Ledger:
         return self._rows(f"{sql} ORDER BY submitted_at, row_index, id", values)
 
     def set_tags(self, run_id: str, tags: Mapping[str, str]) -> None:
-        """Replace all tags of a run or group; UnknownName when it is not there."""
+        """Replace all tags of a run or group; UnknownName when it is not in the ledger."""
         with self._write(durable=True):
             done = self._connection.execute("UPDATE runs SET tags = ? WHERE id = ?", [to_json(tags), run_id])
             if not done.rowcount:
                 raise UnknownName(f"no run has the id `{run_id}`", hint="`gofer list runs`")
 
     def remove(self, run_id: str) -> bool:
-        """Forget a run, or a group with its rows, and what was noted about it; False unless it has ended."""
+        """Remove a run, or a group with its rows, and its events.
+
+        False, and no change, unless it has ended.
+        """
         from gofer.tracking import writes
 
         with self._write(durable=True):
             return writes.remove(self._connection, run_id)
 
     def events(self, run_id: str) -> list[Event]:
-        """What gofer did and saw about a run, in the order it was written."""
+        """What gofer did and observed about a run, in the order of writing."""
         sql = "SELECT at, event, data FROM events WHERE run_id = ? ORDER BY rowid"
         return self._run(Statement(sql, (run_id,)), decode_event)
 
     def add_event(self, run_id: str, at: float, event: str, data: Mapping[str, Any]) -> None:
-        """Note something gofer did about a run; `data` is plain JSON without secrets."""
+        """Note something that gofer did about a run; `data` is plain JSON without secrets."""
         from gofer.tracking import writes
 
         with self._write(durable=False):
             writes.add_event(self._connection, run_id, Event(at, event, dict(data)))
 
     def check(self) -> None:
-        """Read the whole file; LedgerCorrupt when any of it is damaged. Slow on a large ledger."""
+        """Read the whole file; LedgerCorrupt when a part of it is damaged. Slow on a large ledger."""
         self._run(Statement(SELECT_FULL, ()), decode)
         with explained(self.path):
             answer = self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
@@ -237,11 +244,15 @@ class Ledger:
             return [read(line) for line in self._connection.execute(statement.sql, statement.values)]
 
     def _clash(self, rows: list[RunRow]) -> str:
-        return next((f"`{row.id}`" for row in rows if self.get(row.id)), "that was to be added twice")
+        """Which id is taken, in words."""
+        taken = next((row.id for row in rows if self.get(row.id)), None)
+        if taken is None:
+            return "two of the runs to add have the same id"
+        return f"the ledger already has the run `{taken}`"
 
 
 def _limited(statement: Statement) -> AbstractContextManager[None]:
-    """A limit on the time of a statement that evaluates regular expressions."""
+    """A time limit for a statement that evaluates regular expressions."""
     if not statement.functions:
         return nullcontext()
     from gofer.tracking.pattern_limit import limited

@@ -1,4 +1,4 @@
-"""Times as people write them in filters: a day, a minute or a second, each with a beginning and an end."""
+"""Times as people write them in filters: a day, a minute or a second, each an interval."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _DAYS_BACK = {"today": 0, "yesterday": 1}
 
 
 def moment(text: str, now: float) -> tuple[float, float]:
-    """The first instant of it, and the first one after it; UsageError when it is not a time.
+    """The first instant of the interval, and the first one after it; UsageError when the text is not a time.
 
-    `today`, `yesterday`, `2026-03-01` are days of this machine's zone, be they 23, 24 or 25 hours long.
-    A time with a zone or a fraction of a second is a single instant.
+    `today`, `yesterday` and `2026-03-01` are days in this machine's time zone, which may have 23, 24 or 25
+    hours. A time with a zone or a fraction of a second is a single instant.
     """
     value = text.strip()
     if value in _DAYS_BACK:
@@ -35,7 +35,7 @@ def moment(text: str, now: float) -> tuple[float, float]:
 
 
 def _next_day(day: str) -> float:
-    """The first instant after a day; that of the last day that a date can name is the end of time."""
+    """The first instant after a day; infinity after the last day that a date can represent."""
     try:
         return parse_time((date.fromisoformat(day) + timedelta(days=1)).isoformat())
     except OverflowError:

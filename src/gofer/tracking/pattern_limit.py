@@ -1,4 +1,4 @@
-"""A limit on the time that a person's regular expression may take: some never end, such as `(a+)+$`."""
+"""Limits the time of a user's regular expression: some, such as `(a+)+$`, practically never end."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ LIMIT_S = 5.0
 
 
 class _TimeIsUp(Exception):
-    """Raised by the alarm inside the search, where sqlite3 turns it into an error of its own."""
+    """Raised by the alarm during a search, where sqlite3 turns it into an error of its own."""
 
 
 @contextmanager
 def limited(limit_s: float = LIMIT_S) -> Iterator[None]:
-    """UsageError when the block takes longer.
+    """UsageError when the block takes longer than `limit_s`.
 
-    Python's `re` can be interrupted by a signal alone, and only the main thread receives signals: in another
-    thread there is no limit.
+    Only a signal can interrupt Python's `re`, and only the main thread receives signals. In other threads
+    there is no limit.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -43,8 +43,9 @@ def limited(limit_s: float = LIMIT_S) -> Iterator[None]:
             raise
         raise UsageError(
             f"the regular expression of a `~` filter took more than {limit_s:g} s",
-            hint="a repetition inside a repetition, such as `(a+)+`, may never end: write it with one",
+            hint="a repetition inside a repetition, such as `(a+)+`, may take for ever: use a single one",
         ) from None
     finally:
+        # The timer first: an alarm after the old handler is back could end the program.
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

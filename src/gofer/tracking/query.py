@@ -1,6 +1,6 @@
-"""What `list runs` asks: filters such as `state=failed`, an order, a limit; from words to a Query.
+"""Parses the filters of `list runs`, such as `state=failed`, an order and a limit, into a Query.
 
-This half reads and checks words. `sql` turns a Query into a statement with bound values.
+This module reads and checks words. `sql` turns a Query into a statement with bound values.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FIELDS = {
 }
 NONE = "none"
 _KEYED = {"tag.": "loose", "arg.": "loose"}
-# Patterns are compiled where they are used: a listing without filters needs none of them.
+# Patterns are strings and compiled where they are used, because a listing without filters needs none of them.
 _SYNTAX = r"(?s)\s*([^=!<>~]*[^=!<>~\s])\s*(==|!=|<>|<=|>=|=|<|>|~)(.*)"
 _SAME_AS = {"==": "=", "<>": "!="}
 _COMMA = r"(?<!\\),"
@@ -43,7 +43,7 @@ _NUMBER = r"(?a)\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*"
 
 
 class Filter(NamedTuple):
-    """One condition. `=` means any of the values, `!=` none of them; the other operators take one."""
+    """One condition. `=` means one of the values, `!=` none of them; the other operators take one value."""
 
     field: str
     op: str
@@ -53,10 +53,10 @@ class Filter(NamedTuple):
 class Query(NamedTuple):
     """Runs that meet every filter.
 
-    `limit` keeps the newest so many; `sort` then orders what was kept (newest first without it), runs without
-    a value last, and `reverse` turns the order. Rows of arrays are left out unless `include_rows`, or a
-    filter names `group` or an `arg.`. `now` fixes what `age` and `elapsed` mean; None is the present.
-    `records` asks for the run records too.
+    `limit` keeps this many of the newest runs. `sort` then orders them (default: newest first), with runs
+    without a value last; `reverse` reverses the order. Rows of arrays are left out, unless `include_rows` is
+    set or a filter names `group` or an `arg.`. `now` is the time for `age` and `elapsed`; None is the
+    present. `records` asks for the run records too.
     """
 
     filters: tuple[Filter, ...] = ()
@@ -70,7 +70,7 @@ class Query(NamedTuple):
 
 
 def parse_filter(text: str) -> Filter:
-    """Read `field op value`; UsageError or UnknownName when it cannot mean anything."""
+    """Parse `field op value`; UsageError or UnknownName when it is not a valid filter."""
     match = re.fullmatch(_SYNTAX, text)
     if not match:
         raise UsageError(
@@ -88,7 +88,7 @@ def parse_filter(text: str) -> Filter:
 
 
 def parse_filters(texts: Sequence[str]) -> tuple[Filter, ...]:
-    """All of them must hold."""
+    """The filters, all of which must hold."""
     return tuple(parse_filter(text) for text in texts)
 
 
@@ -107,7 +107,7 @@ def field_kind(field: str) -> str:
 
 
 def is_number(text: str) -> bool:
-    """Whether SQLite reads the text as a number and nothing else."""
+    """Whether SQLite reads the whole text as a number."""
     return re.fullmatch(_NUMBER, text) is not None
 
 
@@ -130,7 +130,7 @@ def _check(found: Filter, kind: str) -> None:
 
 def _check_pattern(found: Filter, kind: str) -> None:
     if kind in ("number", "duration", "time"):
-        raise UsageError(f"`{found.field}` is not text, so `~` has no meaning for it", hint=_hint(kind))
+        raise UsageError(f"`{found.field}` is not text, so `~` does not apply to it", hint=_hint(kind))
     try:
         re.compile(found.values[0])
     except (re.error, RecursionError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""From what a person types to one run: an id, part of one, `last`, or a log folder's name."""
+"""Finds the run that a person means: by an id, a part of one, `last`, or the name of a log folder."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _COMMAND_WIDTH = 60
 
 
 def tidy(reference: str) -> str:
-    """The id in `assets/<id>/`, as a shell completes it; UsageError when nothing is left."""
+    """The id in the reference, also from `assets/<id>/` as a shell completes it; UsageError when empty."""
     word = (plain(reference) or "").strip().rstrip("/").rpartition("/")[2]
     if not word:
         raise UsageError(
-            f"`{reference}` names no run", hint="`gofer list runs` shows them; `last` is the newest"
+            f"`{reference}` names no run", hint="`gofer list runs` shows the runs; `last` is the newest"
         )
     return word
 
 
 def candidates(connection: sqlite3.Connection, word: str, target: str | None) -> list[str]:
-    """The ids that `word` may mean, newest first: an exact one alone, else by beginning or end.
+    """The ids that `word` may mean, newest first: an exact id alone, otherwise by beginning or end.
 
-    Rows of arrays answer only to their full id or to `<end of the group's id>-<i>`, so that a group's own
-    name is never ambiguous with its rows.
+    Rows of arrays match only their full id or `<end of the group's id>-<i>`, so that the id of a group is
+    never ambiguous with its rows.
     """
     if word == LAST:
         return newest(connection, target=target, most=1)
@@ -35,6 +35,7 @@ def candidates(connection: sqlite3.Connection, word: str, target: str | None) ->
         return exact
     found = _ids(
         connection,
+        # substr instead of LIKE, in which `_` and `%` of an id would be wildcards.
         "group_id IS NULL AND (substr(id, 1, ?) = ? OR substr(id, -?) = ?)",
         [len(word), word, len(word), word],
         target,
@@ -53,9 +54,9 @@ def newest(
 
 
 def unknown(reference: str, target: str | None) -> UnknownName:
-    """The error for a reference that fits no run."""
+    """The error for a reference that matches no run."""
     if reference == LAST:
-        return UnknownName("no run was submitted yet", hint="`gofer submit COMMAND`")
+        return UnknownName("no run has been submitted yet", hint="`gofer submit COMMAND`")
     where = f" on the target `{target}`" if target else ""
     return UnknownName(
         f"no run has an id that begins or ends with `{reference}`{where}", hint="`gofer list runs`"
@@ -63,7 +64,7 @@ def unknown(reference: str, target: str | None) -> UnknownName:
 
 
 def ambiguous(reference: str, rows: list[RunRow], total: int) -> UsageError:
-    """The error for a reference that fits several runs; `rows` are the first of them."""
+    """The error for a reference that matches several runs; `rows` are the first of them."""
     from gofer.text import quote_command
 
     lines = [f"  {row.id}  {row.state}  {quote_command(row.command)[:_COMMAND_WIDTH]}" for row in rows]
@@ -94,8 +95,9 @@ def _ids(
     sql = f"SELECT id FROM runs WHERE {where}"
     if target is not None:
         sql, values = f"{sql} AND target = ?", [*values, plain(target) or ""]
+    # LIMIT -1 means no limit in SQLite.
     sql = f"{sql} ORDER BY submitted_at DESC, id DESC LIMIT ?"
     found = [row[0] for row in connection.execute(sql, [*values, most])]
-    if not all(isinstance(one, str) for one in found):
+    if not all(isinstance(run_id, str) for run_id in found):
         raise DamagedLine("an id is not text")
     return found

@@ -1,6 +1,6 @@
-"""One line of the ledger, and its form in SQL. Knows nothing of files, connections or queries.
+"""One line of the ledger, and its form in SQL. Independent of files, connections and queries.
 
-On the way of every reading command, so it loads nothing beyond json: no msgspec, no model.
+Every command that reads runs loads this module, so it imports nothing slow: no msgspec, no model.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ class RunRow(NamedTuple):
     """A run, a group of runs (an array) or a row of a group.
 
     A row of a group has kind `run`, the group's id and its index. `record` is the JSON of the run's record;
-    it is empty in the rows of a group, and in what `Ledger.select` returns unless the query asks for records.
-    `observed_at` is when the cluster was last asked; for an unchanged row of a group, look at the group's.
-    `project` is the folder that this person submitted it from, `definition` the id of its target's definition
-    (see `Ledger.define`); both are empty for a run found in a store, and `project` for rows of a group.
+    it is empty for rows of a group, and in what `Ledger.select` returns unless the query asks for records.
+    `observed_at` is when the cluster was last asked; for an unchanged row of a group, see the group.
+    `project` is the folder from which this user submitted the run, `definition` the id of its target's
+    definition (see `Ledger.define`). Both are empty for a run found in a store, and `project` also for rows
+    of a group.
     """
 
     id: str
@@ -68,7 +69,7 @@ class RunRow(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """Equal for runs whose targets are reached by the same settings."""
+        """A key that is equal for runs whose targets are reached with the same settings."""
         return self.definition or self.project or self.group_id or ""
 
     @property
@@ -77,14 +78,14 @@ class RunRow(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something gofer itself did or saw about a run."""
+    """Something that gofer did or observed about a run."""
 
     at: float
     event: str
     data: dict[str, Any]
 
 
-# The record has a table of its own, so that a scan of `runs` never reads the 1 MB record of a large array.
+# The record has its own table, so that a scan of `runs` does not read the 1 MB record of a large array.
 COLUMNS = tuple(field for field in RunRow._fields if field != "record")
 _RECORD_AT = RunRow._fields.index("record")
 _JSON_AT = tuple(RunRow._fields.index(field) for field in ("command", "args", "attempts", "tags", "counts"))
@@ -105,19 +106,19 @@ def marks(values: Collection[object]) -> str:
 
 
 def to_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
-    """ASCII JSON, so that text that is not UTF-8 (surrogates from argv) passes through SQLite and back."""
+    """ASCII JSON, so that text that is not UTF-8 (surrogates from argv) passes through SQLite unchanged."""
     return _COMPACT.encode(value) if value else ("{}" if isinstance(value, Mapping) else "[]")
 
 
 def plain(text: str | None) -> str | None:
-    """Text that SQLite can hold: bytes that were not UTF-8 become `\\udcXX`."""
+    """The text in a form that SQLite can store: bytes that are not UTF-8 become `\\udcXX`."""
     if text is None or text.isascii():
         return text
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def encode(row: RunRow) -> list[Any]:
-    """The values of `INSERT`, in its order."""
+    """The values for `INSERT`, in its order."""
     values: list[Any] = list(row)
     for at in _JSON_AT:
         values[at] = to_json(values[at])
@@ -128,8 +129,10 @@ def encode(row: RunRow) -> list[Any]:
 
 
 def decode(values: Sequence[Any]) -> RunRow:
-    """The row of a line that SELECT_BARE or SELECT_FULL gave; DamagedLine for one that gofer cannot have
-    written: SQLite keeps any type in any column, and notices few changed bytes.
+    """The row from a line of SELECT_BARE or SELECT_FULL; DamagedLine for a line that gofer cannot have
+    written.
+
+    The check is needed because SQLite stores any type in any column, and rarely notices changed bytes.
     """
     fields = list(values)
     types = tuple(map(type, fields))
@@ -145,7 +148,7 @@ class DamagedLine(ValueError):
     """A line of the ledger that gofer cannot have written."""
 
 
-# The types of each column; text where nothing else stands here.
+# The types of the columns; text for those not named.
 _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("gpus", "nodes", "procs", "priority", "size"), (int,)),
     **dict.fromkeys(("row_index", "exit_code"), (int, type(None))),
@@ -154,17 +157,17 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "submitted_at": (float, int),
     "record": (bytes,),
 }
-# The types of the columns of lines that were found to be in order: a few, whatever the number of lines.
+# Combinations of column types that have been checked: a few, however many lines there are.
 _sound: set[tuple[type, ...]] = set()
 
 
 def _check_types(types: tuple[type, ...]) -> None:
     for field, found in zip(RunRow._fields, types, strict=True):
         if found not in _TYPES.get(field, (str,)):
-            raise DamagedLine(f"a line has no sound `{field}`")
+            raise DamagedLine(f"a line has an invalid `{field}`")
 
 
-# For each JSON column: the text of the empty value, its type, the types of what a value holds.
+# For each JSON column: the text of the empty value, the type of the value, the types of its contents.
 _SHAPES: dict[int, tuple[str, type, frozenset[type]]] = {
     at: shape
     for at, shape in zip(
@@ -190,7 +193,7 @@ def _is_attempt(value: dict[str, Any]) -> bool:
 
 def _decode_json(text: str, at: int) -> Any:
     empty, outer, inner = _SHAPES[at]
-    if text == empty:  # most are
+    if text == empty:  # the usual case
         return outer()
     try:
         value = json.loads(text)
@@ -199,17 +202,17 @@ def _decode_json(text: str, at: int) -> Any:
     held = value.values() if type(value) is dict else value
     is_sound = type(value) is outer and inner.issuperset(map(type, held))
     if not is_sound or (at == _ATTEMPTS_AT and not all(map(_is_attempt, value))):
-        raise DamagedLine(f"a line has no sound `{RunRow._fields[at]}`")
+        raise DamagedLine(f"a line has an invalid `{RunRow._fields[at]}`")
     return value
 
 
 def decode_event(values: Sequence[Any]) -> Event:
-    """The event of a line (time, word, JSON); DamagedLine for one that gofer cannot have written."""
+    """The event of a line (time, word, JSON); DamagedLine for a line that gofer cannot have written."""
     at, event, text = values
     try:
         data = parse_json(text)
     except (ValueError, TypeError):
         data = None
     if not isinstance(at, int | float) or not isinstance(event, str) or not isinstance(data, dict):
-        raise DamagedLine("an event is not sound")
+        raise DamagedLine("an event is not valid")
     return Event(at, event, data)

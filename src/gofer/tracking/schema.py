@@ -1,7 +1,7 @@
-"""The tables of the ledger, one migration after the other, and how a file is brought up to date.
+"""The tables of the ledger as a sequence of migrations, and the code that applies them to a file.
 
-A migration that has been released is never edited: add the next one, and keep the old schema as a golden file
-in tests/unit/tracking.
+Never edit a migration that has been released: add another one, and keep the old schema as a golden file in
+tests/unit/tracking.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gofer.errors import LedgerError
 
-APPLICATION_ID = 0x676F6672  # "gofr", so that another program's database is not mistaken for a ledger
+APPLICATION_ID = 0x676F6672  # "gofr", so that another program's database is not taken for a ledger
 
 _V1 = (
     """
@@ -36,10 +36,10 @@ _V1 = (
     f"PRAGMA application_id = {APPLICATION_ID}",
 )
 
-# The project of a run is the folder that it was submitted from; a run found in a store has none, and neither
-# has a row of a group. Only lines that this person's submissions wrote are believed: `submitter` of the
-# others begins with `@`. A folder whose name is not UTF-8 stands in a record as an escape, of which SQLite
-# would make text that cannot be read again; such an old run has no project.
+# The project of a run is the folder from which it was submitted. A run found in a store has none, and a row
+# of a group has none. Only lines that this user's submissions wrote are used: `submitter` of other lines
+# begins with `@`. A folder whose name is not UTF-8 is an escape in the record, which SQLite would turn into
+# text that cannot be read again; such an old run gets no project.
 _V2 = (
     "ALTER TABLE runs ADD COLUMN project TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE runs ADD COLUMN definition TEXT NOT NULL DEFAULT ''",
@@ -65,7 +65,7 @@ def is_current(
     version = _version(connection)
     if version > len(migrations):
         raise LedgerError(
-            f"the ledger {path} has schema version {version} and this gofer knows only {len(migrations)}",
+            f"the ledger {path} has schema version {version}, but this gofer supports only {len(migrations)}",
             hint="upgrade gofer on this machine, or set GOFER_HOME to another folder",
         )
     return version == len(migrations)
@@ -74,14 +74,16 @@ def is_current(
 def migrate(
     connection: sqlite3.Connection, path: Path, migrations: Sequence[Sequence[str]] = MIGRATIONS
 ) -> None:
-    """Bring the file from any older version to the last one, all or nothing.
+    """Bring the file from any older version to the newest one, in one transaction.
 
-    Safe when several processes do it at once: the version is read again under the write lock.
+    Several processes may do this at once: the version is read again under the write lock.
     """
+    # IMMEDIATE takes the write lock now; a later upgrade of a read lock could fail.
     connection.execute("BEGIN IMMEDIATE")
     try:
         if not is_current(connection, path, migrations):
             version = _version(connection)
+            # Version 0 is an empty file, or a database of another program that does not use user_version.
             if version == 0 and connection.execute("SELECT 1 FROM sqlite_master").fetchone():
                 raise LedgerError(
                     f"{path} is a database of another program, not a gofer ledger",

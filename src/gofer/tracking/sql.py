@@ -1,4 +1,4 @@
-"""From a Query to one statement with bound values; nothing a person typed becomes SQL text."""
+"""Turns a Query into one statement with bound values; no text of the user becomes SQL."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _COLUMNS = {
 _NUMBER = "CAST(? AS NUMERIC)"
 _IS_NUMBER = "{} <= CAST('9e999' AS REAL)"  # against a number SQLite sorts every text that is not one higher
 _SHORT_ID_AT = 16  # the first two parts of an id have a fixed width
-# The first one is the order of the index runs_by_time. Under a group stand its rows, from the first.
-# SQLite counts no further.
+# The largest LIMIT that SQLite accepts.
 _MOST_LINES = 2**63 - 1
+# The order of the index runs_by_time. With rows, each group is followed by its rows, from the first.
 _NEWEST = "submitted_at DESC, id DESC"
 _NEWEST_WITH_ROWS = "submitted_at DESC, coalesce(group_id, id) DESC, row_index"
 _OLDEST = "submitted_at, id"
@@ -32,14 +32,14 @@ _OLDEST_WITH_ROWS = "submitted_at, coalesce(group_id, id), row_index"
 
 
 class SqlPart(NamedTuple):
-    """A piece of SQL and the values of its question marks, in order."""
+    """A piece of SQL, and the values for its question marks, in order."""
 
     sql: str
     values: tuple[Any, ...] = ()
 
 
 class Statement(NamedTuple):
-    """What to execute; `functions` (name, arguments, code) must be registered on the connection first."""
+    """What to execute; `functions` (name, arguments, code) must be registered on the connection before."""
 
     sql: str
     values: tuple[Any, ...]
@@ -47,7 +47,7 @@ class Statement(NamedTuple):
 
 
 def compile_select(query: Query) -> Statement:
-    """The statement whose lines `rows.decode` reads."""
+    """The statement whose lines `rows.decode` reads. Pure."""
     where = _where(query)
     newest = _NEWEST_WITH_ROWS if _has_rows(query) else _NEWEST
     select = SELECT_FULL if query.records else SELECT_BARE
@@ -56,13 +56,14 @@ def compile_select(query: Query) -> Statement:
     if query.sort is None and not query.reverse:
         return _statement(SqlPart(f"{select} {tail}", (*where.values, limit)))
     order = _order(query, newest)
+    # The inner statement keeps the newest runs, the outer one orders them.
     inner = f"(SELECT * FROM runs {tail}) AS runs"
     sql = f"{select.removesuffix('runs')}{inner} ORDER BY {order.sql}"
     return _statement(SqlPart(sql, (*where.values, limit, *order.values)))
 
 
 def compile_count(query: Query) -> Statement:
-    """The statement that gives one number: how many runs match, without the limit."""
+    """The statement for the number of runs that match, without the limit. Pure."""
     where = _where(query)
     return _statement(SqlPart(f"SELECT count(*) FROM runs WHERE {where.sql}", where.values))
 
@@ -92,7 +93,7 @@ def _join(word: str, parts: list[SqlPart]) -> SqlPart:
 
 
 def _condition(condition: Filter, now: float) -> SqlPart:
-    """`!=` is the exact opposite of `=`, so it holds for runs without a value; the rest never do."""
+    """A condition. `!=` is the exact opposite of `=`, so it holds for runs without a value; no other does."""
     if condition.op == "!=":
         part = _condition(condition._replace(op="="), now)
         return SqlPart(f"({part.sql}) IS NOT TRUE", part.values)
@@ -129,7 +130,7 @@ def _right(kind: str, op: str, value: str) -> SqlPart:
 
 
 def _compare_time(expression: SqlPart, op: str, value: str, now: float) -> SqlPart:
-    """A day or a minute is an interval: `=` is inside it, `>` after all of it."""
+    """A comparison with a day or minute, which is an interval: `=` is inside of it, `>` after its end."""
     from gofer.tracking.moments import moment
 
     start, end = moment(value, now)
@@ -140,7 +141,7 @@ def _compare_time(expression: SqlPart, op: str, value: str, now: float) -> SqlPa
 
 
 def _compare_keyed(field: str, op: str, value: str) -> SqlPart:
-    """Tags and array values are text; they compare as numbers when both sides are numbers."""
+    """A comparison of tags and array values. They are text, but compare as numbers when both are numbers."""
     source, key = _keyed(field)
     inside = f"SELECT 1 FROM json_each({source}) WHERE key = ?"
     if op == "=" and value == NONE:
@@ -190,5 +191,5 @@ def _command(text: str) -> str:
 
 
 def _matches(pattern: str, value: bytes | None) -> bool:
-    """Bytes, since a tag may hold what is not UTF-8, which sqlite3 will not pass as text."""
+    """Whether the value matches. The value is bytes, because sqlite3 passes only UTF-8 as text."""
     return value is not None and re.search(pattern, value.decode("utf-8", "surrogatepass")) is not None

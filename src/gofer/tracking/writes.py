@@ -1,4 +1,4 @@
-"""The statements that change the ledger. Each runs inside a transaction that the caller opened."""
+"""The statements that change the ledger. Each runs in a transaction that the caller has opened."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Change = tuple[RunRow, RunRow]  # before and after
 
 
 def add(connection: sqlite3.Connection, rows: Sequence[RunRow]) -> None:
-    """Insert rows with their records, then make each group among them the sum of its rows."""
+    """Insert rows with their records, then compute the groups among them from their rows."""
     connection.executemany(INSERT, (encode(row) for row in rows))
     records = ((row.id, row.record) for row in rows if row.record)
     connection.executemany("INSERT INTO records (id, record) VALUES (?, ?)", records)
@@ -29,17 +29,17 @@ def add(connection: sqlite3.Connection, rows: Sequence[RunRow]) -> None:
 
 
 def newest_of(rows: Sequence[RunRow], since: Mapping[str, RunRow], now: Mapping[str, RunRow]) -> list[RunRow]:
-    """`rows`, but for lines that differ between `since` and `now`: those are as they are now. Pure."""
+    """`rows`, except for runs that differ between `since` and `now`, which stay as they are now. Pure."""
     changed = {key for key in {*since, *now} if since.get(key) != now.get(key)}
     return [row for row in rows if row.id not in changed] + [now[key] for key in changed if key in now]
 
 
 def apply(connection: sqlite3.Connection, observations: Iterable[Observed], observed_at: float) -> list[str]:
-    """Merge observations by the rules of `changes`; the ids that changed, groups after their rows."""
+    """Merge observations by the rules of `changes`; return the ids that changed, groups after their rows."""
     seen = {observation.run_id: observation for observation in observations}
     known = [row for row in _by_id(connection, list(seen)) if row.kind == "run"]
     changes = [(row, after(row, seen[row.id])) for row in known]
-    # Rows of large arrays that did not change are not rewritten at every look: their group carries the time.
+    # Unchanged rows of large arrays are not written after every question: their group has the time of it.
     _update(connection, [new for old, new in changes if new != old or old.group_id is None], observed_at)
     touched = dict.fromkeys(old.group_id for old, _ in changes if old.group_id)
     groups = [_summed(connection, group) for group in _by_id(connection, [*touched])]
@@ -57,7 +57,7 @@ def add_event(connection: sqlite3.Connection, run_id: str, event: Event) -> None
 
 
 def remove(connection: sqlite3.Connection, run_id: str) -> bool:
-    """Delete a run or a group with its rows, records and events; False, and nothing done, unless it ended."""
+    """Delete a run, or a group with its rows, and their events; False, and no change, if it is open."""
     found = _by_id(connection, [run_id])
     if not found or not found[0].is_final:
         return False

@@ -91,5 +91,5 @@ def test_many_candidates_are_cut_at_ten(ledger: Ledger) -> None:
 
 
 def test_last_without_any_run(ledger: Ledger) -> None:
-    with pytest.raises(UnknownName, match="no run was submitted yet"):
+    with pytest.raises(UnknownName, match="no run has been submitted yet"):
         ledger.resolve("last")
