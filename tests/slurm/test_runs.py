@@ -39,6 +39,15 @@ def test_eight_gpus_are_eight_ranks_on_two_nodes(desk: Desk) -> None:
     assert said == [f"{rank}/8 on {node} sees 0,1,2,3" for rank, node in enumerate(nodes)]
 
 
+def test_a_run_that_asks_for_no_gpu_sees_none_and_it_is_said(desk: Desk) -> None:
+    done = desk.gofer("submit", "--no-code", "--wait", "sh", "-c", "echo sees ${CUDA_VISIBLE_DEVICES-all}")
+    assert "has 4 GPUs; this run asks for none and sees none" in done.err
+    assert "succeeded; saw no GPU" in done.err
+    run = done.out.strip()
+    assert desk.log(run) == "sees\n"
+    assert "gpus       0, saw no GPU" in desk.gofer("q", run).out
+
+
 def test_ranks_meet_by_the_names_of_their_nodes(desk: Desk) -> None:
     names = "MASTER_ADDR MASTER_PORT AZ_BATCH_HOST_LIST SLURM_JOB_ID"
     script = f'for name in {names}; do eval "echo \\$$name"; done; env | grep -c "^SLURM_PROCID=" || true'

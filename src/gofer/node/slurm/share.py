@@ -25,10 +25,12 @@ class SlurmShare(NamedTuple):
     raw: str
     step: str
     hosts: list[str]
+    hides_gpus: bool = False
 
     def place(self, request: Mapping[str, Any]) -> NodePlace:
-        """The place of this node. Slurm assigns the GPUs. The port is computed from the job number, so that
-        all nodes use the same one.
+        """The place of this node. Slurm assigns the GPUs. With `hides_gpus` it assigned none, and the command
+        sees none, also on a site whose nodes show all GPUs to every job. The port is computed from the job
+        number, so that all nodes use the same one.
         """
         return NodePlace(
             run_id=self.run_id,
@@ -36,7 +38,7 @@ class SlurmShare(NamedTuple):
             node=self.node,
             nodes=self.nodes,
             procs=request["layout"]["procs_per_node"],
-            gpus=None,
+            gpus=[] if self.hides_gpus else None,
             hosts=self.hosts,
             port=_FIRST_PORT + int(self.raw) % _PORTS,
             first_node_only=request["layout"].get("first_node_only", False),
@@ -50,6 +52,7 @@ def read_share(environ: Mapping[str, str], request: Mapping[str, Any]) -> SlurmS
     row = None if index is None or not request["rows"] else int(index)
     nodes = int(request["layout"]["nodes"])
     hosts = environ.get("GOFER_HOSTS", "").split() or [environ.get("SLURMD_NODENAME", "localhost")] * nodes
+    has_gpus = any(environ.get(name) for name in _OF_GPUS)
     return SlurmShare(
         run_id=request["id"] if row is None else f"{request['id']}-{row}",
         row=row,
@@ -60,9 +63,12 @@ def read_share(environ: Mapping[str, str], request: Mapping[str, Any]) -> SlurmS
         raw=raw,
         step=environ.get("SLURM_STEP_ID") or "",
         hosts=hosts,
+        hides_gpus=bool(request["layout"].get("unseen_gpus")) and not has_gpus,
     )
 
 
+# Slurm sets these in a job to which it assigned GPUs, also by options that gofer does not know.
+_OF_GPUS = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_GPUS")
 # Variables about Slurm's tasks. Ranks get those of the launch contract; programs would prefer these if both
 # were set.
 _OF_TASKS = (
