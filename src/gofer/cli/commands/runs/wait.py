@@ -68,5 +68,5 @@ command = Command(
         quiet_option(),
     ],
     help="Wait for runs to end. The exit status is the run's own: its command's exit code, 128 + the signal "
-    "that ended it, or 1 when it was cancelled or lost; of several runs, the highest.",
+    "that ended it (143 when it was cancelled), or 1 when it has none; of several runs, the highest.",
 )
