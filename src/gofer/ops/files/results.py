@@ -1,6 +1,6 @@
-"""What a run left that can be fetched: its outputs, the files beside its code, and what stayed on a node.
+"""Count the files of a run that can be fetched: outputs, files beside the code, and what stayed on a node.
 
-From the run's folder; asks no cluster. Counting stops early where there is very much.
+This reads the run's folder and calls no cluster. Counting stops early when there are very many files.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.core import run_layout as names
@@ -29,9 +30,10 @@ _FOLDERS = ("file:", "ssh:")
 
 
 class LeftFiles(NamedTuple):
-    """Files in one place, and the first names there, those of folders with a slash.
+    """The files in one place, and the first names; names of folders end with a slash.
 
-    Without `is_all` there are more than were counted. `newest` is when the last of them came to the store.
+    Without `is_all`, there are more files than were counted. `newest` is when the last file reached the
+    store.
     """
 
     files: int = 0
@@ -51,10 +53,10 @@ class LeftFiles(NamedTuple):
 
 
 class NodeCopy(NamedTuple):
-    """A working copy that stayed on a node, since it holds more than may be kept.
+    """A working copy that stayed on a node because its files exceed the limit.
 
-    `attempt` is the last of the run, whose list of files says what is to be fetched from the copy. With
-    `has_failed` files could not be kept for another reason, such as a full disk.
+    `attempt` is the last attempt of the run; its list of files says what to fetch from the copy.
+    `has_failed`: files could not be kept for another reason, such as a full disk.
     """
 
     node: int
@@ -64,14 +66,15 @@ class NodeCopy(NamedTuple):
 
     @property
     def what(self) -> str:
-        """What stays there."""
+        """What the copy holds, as a phrase."""
         return "what could not be kept" if self.has_failed else "more than `keep` allows"
 
 
 class CameHome(NamedTuple):
-    """`left_out` are paths that were not kept, each with the reason; they are the first of `left_count`.
+    """The files that a run left. `left_out` are the first of `left_count` paths that were not kept, with the
+    reason.
 
-    `last_durable` says until when the store has what the command wrote, where that is not all of it.
+    `last_durable` says up to which time the store has the command's files, if it does not have all.
     """
 
     outputs: LeftFiles = LeftFiles()
@@ -82,7 +85,7 @@ class CameHome(NamedTuple):
     last_durable: str = ""
 
     def short(self, name: str) -> str:
-        """One clause for the end of a run that is called `name`; empty when it left nothing."""
+        """A clause about the files, to print at the end of the run `name`; empty when there are none."""
         words = []
         if self.outputs.files or self.files.files:
             files = self.outputs.files + self.files.files
@@ -96,7 +99,7 @@ class CameHome(NamedTuple):
         return "; ".join([*words, *self._losses()])
 
     def _losses(self) -> list[str]:
-        """What the command wrote and was not kept."""
+        """Sentences about files that were not kept."""
         lost = [path for path, why in self.left_out if why == TOO_MUCH]
         names = ", ".join(lost[:_MOST_NAMES]) + (", …" if len(lost) > _MOST_NAMES else "")
         words = [f"not kept, as it is more than `keep` allows: {names}"] if lost else []
@@ -108,7 +111,9 @@ class CameHome(NamedTuple):
 
 
 def came_home(store: Store, row: RunRow) -> CameHome:
-    """What the run left so far. A place that cannot be read counts as empty; a group has nothing."""
+    """The files that the run left so far. A place that cannot be read counts as empty; a group has no
+    files.
+    """
     if row.kind == "group":
         return CameHome()
     outputs = _count_below(store, names.outputs_key(row.id))
@@ -125,7 +130,9 @@ def came_home(store: Store, row: RunRow) -> CameHome:
 
 
 def last_durable(store: Store, row: RunRow) -> str:
-    """Until when the store has what the command wrote; empty where it has all, or keeps it at once."""
+    """A sentence that says up to which time the store has the command's files; empty when it has all of
+    them.
+    """
     if row.kind == "group" or not _is_partial(store, row, _kept(store, row)):
         return ""
     places = (names.outputs_key(row.id), names.files_key(row.id))
@@ -133,9 +140,10 @@ def last_durable(store: Store, row: RunRow) -> str:
 
 
 def _is_partial(store: Store, row: RunRow, kept: dict[int, KeptFiles]) -> bool:
-    """Whether the nodes still write, or were gone before they could say what they kept.
+    """Whether the store may lack files: the nodes still write, or were gone before they recorded what they
+    kept.
 
-    A store that is a folder has what was written, whatever becomes of the node.
+    A store that is a folder always has everything that was written.
     """
     if store.url.startswith(_FOLDERS) or row.started_at is None:
         return False
@@ -163,18 +171,18 @@ def _copies(store: Store, row: RunRow, kept: dict[int, KeptFiles]) -> tuple[Node
 
 
 def _is_failure(why: str) -> bool:
-    """Whether a file was to be kept, and the system did not let it be."""
+    """Whether a file should have been kept, but an error of the system prevented it."""
     return why not in (SECRET, SPECIAL, TOO_MUCH)
 
 
 def _last_attempt(store: Store, row: RunRow) -> int:
-    """0 where there was none."""
+    """The number of the last attempt; 0 when there was none."""
     numbers = [int(one["number"]) for one in row.attempts] or run_folder.attempt_numbers(store, row.id)
     return numbers[-1] if numbers else 0
 
 
 def _kept(store: Store, row: RunRow) -> dict[int, KeptFiles]:
-    """What the nodes of the last attempt said, by node."""
+    """What each node of the last attempt recorded about kept files."""
     attempt = _last_attempt(store, row)
     records = run_folder.exit_records(store, row.id, attempt) if attempt else {}
     found = {node: decode_kept({"kept": one.kept}) for node, one in records.items() if one is not None}
@@ -186,11 +194,12 @@ def _count_below(store: Store, prefix: str) -> LeftFiles:
     newest: float | None = None
     shown: dict[str, None] = {}
     deadline = time.monotonic() + _LONGEST_S
+    own_size = _own_sizes(store, prefix)
     try:
         for info in store.list(prefix):
             if files == _MOST_COUNTED or time.monotonic() > deadline:
                 return LeftFiles(files, size, tuple(shown), is_all=False, newest=newest)
-            files, size = files + 1, size + _own_size(store, info)
+            files, size = files + 1, size + own_size(info)
             newest = max(newest or 0.0, float(info.modified))
             first, slash, _ = info.key[len(prefix) + 1 :].partition("/")
             if len(shown) <= _MOST_NAMES:
@@ -200,12 +209,17 @@ def _count_below(store: Store, prefix: str) -> LeftFiles:
     return LeftFiles(files, size, tuple(shown), newest=newest)
 
 
-def _own_size(store: Store, info: ObjectInfo) -> int:
-    """Without the file that a link leads to."""
+def _own_sizes(store: Store, prefix: str) -> Callable[[ObjectInfo], int]:
+    """A function that gives the size of an object itself; a link counts as empty."""
     if not isinstance(store, OnDisk):
-        return info.size
-    status = os.lstat(store.path(info.key))
-    return 0 if stat.S_ISLNK(status.st_mode) else status.st_size
+        return lambda info: info.size
+    top = str(store.path(prefix))
+
+    def own_size(info: ObjectInfo) -> int:
+        status = os.lstat(top + info.key[len(prefix) :])
+        return 0 if stat.S_ISLNK(status.st_mode) else status.st_size
+
+    return own_size
 
 
 def _count(files: int) -> str:
