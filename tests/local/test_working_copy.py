@@ -53,6 +53,17 @@ def test_times_and_modes_are_those_of_the_run_in_rows_repeats_and_extracts(home:
     assert (status.st_mode & 0o777, status.st_mtime) == (0o600, 1_600_000_001)
 
 
+def test_an_extract_counts_what_submit_counted(home: Home) -> None:
+    """Links to folders, too."""
+    (home.folder / "data").mkdir()
+    (home.folder / "data" / "x").touch()
+    (home.folder / "train").symlink_to("data")
+    (home.folder / "x").symlink_to("data/x")
+    said = home.gofer("submit", "--wait", "true").err
+    assert "code: 3 files" in said
+    assert "3 code files in" in home.gofer("extract", "last", str(home.root / "out")).err
+
+
 SHOW_IMPORT = "import mypkg; print(mypkg.__file__, mypkg.V)"
 
 

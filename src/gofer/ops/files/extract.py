@@ -133,4 +133,7 @@ def _restore(store: Store, row: RunRow, snapshot: str, folder: Path) -> int:
         restore(store, snapshot, folder, times_key=times_key if has_times else None)
         # `restore` leaves a mark for nodes that share a copy. In an extracted folder nobody needs it.
         folder.with_name(f"{folder.name}.snapshot").unlink(missing_ok=True)
-    return sum(len(files) for _, _, files in os.walk(folder))
+    return sum(
+        len(files) + sum(os.path.islink(os.path.join(top, name)) for name in folders)
+        for top, folders, files in os.walk(folder)
+    )
