@@ -8,16 +8,16 @@ This module reads them without running anything.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
-import glob
 import os
 import re
-from typing import Dict, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
 from gofer.core.programs import locate
 
 _MOST_BYTES = 1 << 20
-_SITES = ("lib/python3*/site-packages", "lib64/python3*/site-packages", "lib/python3*/dist-packages")
+_SITES = (("lib", "site-packages"), ("lib64", "site-packages"), ("lib", "dist-packages"))
 _MAPPING = re.compile(r"^MAPPING\b[^=\n]*=\s*(\{.*?\})\s*$", re.MULTILINE | re.DOTALL)
 _PYTHONS = ("python", "python3")
 
@@ -50,12 +50,34 @@ def find_editables(
     prefixes += [os.path.join(environment.get("HOME", ""), ".local"), *more]
     if "/usr" in prefixes:
         prefixes.append("/usr/local")
-    sites: Dict[str, int] = {}
+    sites: Dict[Tuple[int, int], Tuple[str, int]] = {}
     for prefix in dict.fromkeys(prefixes):
-        for pattern in _SITES if os.path.isabs(prefix) else ():
-            for site in glob.glob(os.path.join(glob.escape(prefix), pattern)):
-                sites[os.path.realpath(site)] = os.stat(site).st_mtime_ns
-    return _read_sites(tuple(sites.items()), os.path.realpath(project))
+        for site in _sites_of(prefix) if os.path.isabs(prefix) else ():
+            with contextlib.suppress(OSError):  # absent
+                status = os.stat(site)
+                sites.setdefault((status.st_dev, status.st_ino), (site, status.st_mtime_ns))
+    return _read_sites(tuple(sites.values()), os.path.realpath(project))
+
+
+def _sites_of(prefix: str) -> Iterator[str]:
+    """Where an environment may have its packages."""
+    for name, packages in _SITES:
+        library = os.path.join(prefix, name)
+        try:
+            changed_ns = os.stat(library).st_mtime_ns
+        except OSError:
+            continue
+        for version in _list_versions(library, changed_ns):
+            yield os.path.join(library, version, packages)
+
+
+@functools.lru_cache(maxsize=64)
+def _list_versions(library: str, _changed_ns: int) -> Tuple[str, ...]:
+    """The folders of Python versions. Cached by the modification time: `/usr/lib` has many entries."""
+    try:
+        return tuple(sorted(name for name in os.listdir(library) if name.startswith("python3")))
+    except OSError:
+        return ()
 
 
 @functools.lru_cache(maxsize=32)

@@ -7,8 +7,9 @@ was submitted.
 
 from __future__ import annotations
 
+import functools
 import os
-from typing import Any, Dict, Mapping, Sequence
+from typing import Any, Dict, Mapping, Sequence, Tuple
 
 from gofer.core.editable import below, find_editables
 from gofer.node.project_environments import UV_ENVIRONMENT, is_linked
@@ -49,7 +50,7 @@ def lead_to_copy(
 
 
 def _lead(entry: str, names: set[str], linked: Sequence[str], copy: str) -> str:
-    for path in (os.path.normpath(entry), os.path.realpath(entry)) if os.path.isabs(entry) else ():
+    for path in _paths_of(entry):
         for project in names:
             inside = below(path, project)
             if inside is None:
@@ -58,6 +59,14 @@ def _lead(entry: str, names: set[str], linked: Sequence[str], copy: str) -> str:
             is_environment = any(inside == one or inside.startswith(one + "/") for one in linked)
             return place if os.path.exists(place) and not is_environment else entry
     return entry
+
+
+@functools.lru_cache(maxsize=256)
+def _paths_of(entry: str) -> Tuple[str, ...]:
+    """The folder of a path list by its own name and by that behind its links. Cached: all rows have the same
+    entries.
+    """
+    return (os.path.normpath(entry), os.path.realpath(entry)) if os.path.isabs(entry) else ()
 
 
 def _import_from(environment: Dict[str, str], folders: Sequence[str], copy: str) -> None:
