@@ -94,7 +94,7 @@ def test_much_outside_of_the_folder_is_asked_about_or_refused(home: Home, repo: 
     assert refused.status != 0
     assert "(git) holds at least 20,0" in refused.err
     assert (
-        "`gofer submit --code-folder .` sends this folder alone, `--code-folder ..` the whole" in refused.err
+        "`gofer submit --code-folder .` sends only this folder, `--code-folder ..` the whole" in refused.err
     )
     assert not list((home.store / "runs").glob("*"))
     no = _on_terminal(home, repo / "exp", b"n\n", "submit", "true")

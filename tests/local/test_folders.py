@@ -136,7 +136,7 @@ def test_a_target_has_folders_of_its_own(file_desk: FolderDesk) -> None:
 def test_a_file_of_that_name_in_the_project_is_refused(file_desk: FolderDesk) -> None:
     (file_desk.folder / "data").write_text("a file")
     done = file_desk.gofer("submit", "true", status=1)
-    assert f"`{file_desk.folder}/data` is no folder" in done.err
+    assert f"`{file_desk.folder}/data` is not a folder" in done.err
     assert "another name" in done.err
 
 
@@ -166,7 +166,7 @@ def test_a_repeated_run_has_the_folders_it_had(file_desk: FolderDesk) -> None:
     file_desk.wait(again)
     (file_desk.folder / "data").rmdir()
     done = file_desk.gofer("resubmit", first, status=1)
-    assert f"the folder `data` of the run was `{file_desk.folder}/data`, which is not here" in done.err
+    assert f"the folder `data` of the run was `{file_desk.folder}/data`, which does not exist here" in done.err
 
 
 def test_a_script_in_a_mapped_folder_is_found(file_desk: FolderDesk) -> None:
@@ -227,7 +227,7 @@ def test_a_name_that_would_leave_the_code_is_refused(file_desk: FolderDesk) -> N
         file_desk.folder, "acct", ACCOUNT.format(name="a", key="ZHVtbXk=", sas="null", container="b")
     )
     session = Session(file_desk.folder, file_desk.environ)
-    with pytest.raises(ConfigError, match=r"`\.\./data` cannot stand beside the code"):
+    with pytest.raises(ConfigError, match=r"`\.\./data` cannot be placed beside the code"):
         mapped_folders.of_target(session, "eu", local=False)
 
 

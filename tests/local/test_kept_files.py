@@ -202,7 +202,7 @@ def test_what_passes_the_limit_stays_where_it_is(home: Home) -> None:
     assert kept.copy is not None and kept.files == 3
     copy = Path(kept.copy)
     assert (copy / "big").stat().st_size == 3000 and (copy / "gofer.yaml").exists()
-    said = "more was written beside the code than `keep` allows; the working copy stays in"
+    said = "the command wrote more beside the code than `keep` allows; the working copy stays in"
     assert home.log(run["id"]).endswith(f"{said} {copy}\n")
     removed = home.gofer("prune", "--dry-run", "--json").out
     assert "working copy" not in removed  # it is young
@@ -222,7 +222,7 @@ def test_what_passes_the_limit_is_in_place_for_a_retry_too(home: Home) -> None:
     )
     run = with_code(home, "--keep", "2k", "--retries", "3", "sh", "-c", script)
     assert (run["state"], len(run["attempts"])) == ("succeeded", 3)
-    assert home.log(run["id"]).startswith("big-1 latest log step gofer: more was written")
+    assert home.log(run["id"]).startswith("big-1 latest log step gofer: ")
     copy = Path(kept_of(home, run["id"], attempt=3).copy or "")
     assert sorted(os.listdir(copy / "ck")) == ["big-2", "latest", "log", "step"]
     assert (copy / "ck/log").read_text() == "more\n" * 3 and os.readlink(copy / "ck/latest") == "big-2"
@@ -264,7 +264,9 @@ def test_the_rows_of_a_group_keep_so_much_together(home: Home) -> None:
     for row, one in enumerate(kept):
         if one.copy is not None:
             assert (Path(one.copy) / "big").stat().st_size == 3000
-            said = "more was written beside the code than `keep_group` allows; the working copy stays in"
+            said = (
+                "the command wrote more beside the code than `keep_group` allows; the working copy stays in"
+            )
             assert home.log(f"{group}-{row}").endswith(f"{said} {one.copy}\n")
     home.gofer("extract", group, str(home.root / "all"))
     assert all((home.root / "all" / str(row) / "files" / "big").stat().st_size == 3000 for row in range(5))

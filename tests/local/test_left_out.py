@@ -43,10 +43,10 @@ def test_what_stays_behind_is_said_once(home: Home, project: Path) -> None:
     first = home.gofer("submit", "true").err
     assert "left out by .gitignore: " in first
     assert "data/ (2 files, 12 B)" in first
-    assert "*.jpg in sets/ (5 files, 5 B; 5 other files of sets/ go along)" in first
+    assert "*.jpg in sets/ (5 files, 5 B; 5 other files of sets/ are sent)" in first
     assert "left out by pkg/.gitignore: pkg/generated.py" in first
     assert "left out since it looks like a secret: server.pem" in first
-    assert "`imgs` is a link to `../shared`, outside of the project: it will lead nowhere in the run" in first
+    assert "`imgs` is a link to `../shared`, outside of the project: it will be broken in the run" in first
     assert "__pycache__" not in first
     again = home.gofer("submit", "true").err
     assert "left out as before: data/" in again
@@ -232,7 +232,7 @@ def test_a_secret_that_is_named_travels_as_one(home: Home, project: Path) -> Non
     words = ["stat", "-c", "%a %n", ".env", "pkg/id_deploy"]
     (project / "pkg" / "id_deploy").write_text("private key")
     done = home.gofer("submit", "-f", "--include", "pkg/id_deploy", *words, env={"TZ": "UTC"})
-    assert "goes along as a secret of the run: `.env`, `pkg/id_deploy`" in done.err
+    assert "sent as a secret of the run: `.env`, `pkg/id_deploy`" in done.err
     assert "left out by .gitignore: data/ (2 files, 12 B), ext.so," in done.err
     assert done.out.splitlines()[:2] == ["600 .env", "600 pkg/id_deploy"]
     kept = [path for path in home.path.rglob("*") if path.is_file()]
@@ -250,7 +250,7 @@ def test_a_secret_that_git_tracks_is_code(home: Home, project: Path) -> None:
     assert {"test.key", ".env.example"} <= set(done.out.split())
     assert ".env" not in done.out.split()
     assert "server.pem" not in done.out.split()
-    assert "`test.key`: looks like a secret, and goes along as code since git tracks it" in done.err
+    assert "`test.key`: looks like a secret, and is sent as code because git tracks it" in done.err
     assert "git tracks it" not in home.gofer("submit", "true").err
 
 

@@ -223,7 +223,7 @@ def test_without_the_folder_only_the_old_code_can_be_run(project: Home) -> None:
     other.mkdir()
     shutil.move(project.folder, project.root / "away")
     done = project.gofer("resubmit", old["id"], status=1, cwd=other)
-    assert "which is not here" in done.err
+    assert "which does not exist here" in done.err
     assert "--same-code" in done.err
     new = project.gofer("resubmit", "-Q", "--same-code", old["id"], cwd=other).out.strip()
     project.gofer("wait", new, cwd=other)

@@ -124,7 +124,7 @@ def test_secrets_are_not_shown(held: Home) -> None:
 def test_a_run_that_has_ended_has_no_shell(home: Home) -> None:
     home.finish("true")
     done = home.gofer("ssh", "last", "true", status=1)
-    assert "does not run any more: it succeeded" in done.err
+    assert "is no longer running: it succeeded" in done.err
     assert "gofer resubmit" in done.err
 
 

@@ -67,7 +67,7 @@ def test_a_loop_keeps_its_list_and_is_told_once(home: Home) -> None:
     for script in (f"{loop} < list", f"cat list | {loop}"):
         done = shell(home, script)
         assert len(done.out.splitlines()) == 3, done.err
-        assert done.err.count("standard input was not sent and not read") == 1
+        assert done.err.count("standard input was neither read nor sent") == 1
     done = shell(home, "gofer submit --no-code -f python - <<'E'\nprint(1)\nE")
     assert "`gofer submit --stdin …` sends it to the command" in done.err
     assert "standard input" not in home.gofer("submit", "--no-code", "true").err
@@ -84,6 +84,6 @@ def test_process_substitution_is_refused(home: Home) -> None:
     for words in ("cat <(echo x)", "cat --file=<(echo x)"):
         done = shell(home, f"gofer submit --no-code {words}")
         assert done.status != 0
-        assert "is a file of this shell, as `<(…)` makes it" in done.err
+        assert "is a file of this shell, made by `<(…)`" in done.err
         assert "`gofer submit bash -c 'COMMAND <(…)'`" in done.err
     assert shell(home, "gofer submit --no-code -f bash -c 'cat <(echo x)'").out == "x\n"

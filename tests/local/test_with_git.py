@@ -75,7 +75,7 @@ def test_tox_gets_a_repository_where_the_build_asks_git(home: Home) -> None:
     for words in (["tox", "-e", "py"], ["sh", "-c", "true && tox"]):
         done = home.gofer("submit", "-f", *words)
         assert done.out.startswith("v1.0-2-g")
-        assert "a small git repository goes along (`--with-git`), since tox hides" in done.err
+        assert "a small git repository is sent too (`--with-git`), since tox hides" in done.err
     done = home.gofer("submit", "--wait", "sh", "-c", "ls tox.ini; git describe", status=None)
     assert (done.status, "tox hides" in done.err) == (128, False)
     assert "`gofer submit --with-git` sends a small one along" in home.gofer("why", "last").out
@@ -86,7 +86,7 @@ def test_tox_gets_a_repository_where_the_build_asks_git(home: Home) -> None:
     (home.folder / ".dvc").mkdir()
     done = home.gofer("submit", "-f", "dvc", "repro")
     assert done.out.startswith("v1.0-2-g")
-    assert "a small git repository goes along (`--with-git`), since dvc does nothing without one" in done.err
+    assert "a small git repository is sent too (`--with-git`), since dvc does nothing without one" in done.err
 
 
 def test_without_a_repository_or_below_its_top_it_is_refused(home: Home) -> None:

@@ -137,7 +137,7 @@ def test_a_compiled_module_that_stays_behind_is_named(home: Home) -> None:
         assert (
             "the run imports the project without `src/mypkg/fast.so`, which is compiled and left out" in said
         )
-    assert "hint: `--include '*.so'` takes such modules along" in said
+    assert "hint: `--include '*.so'` includes such modules" in said
     assert "compiled" not in home.gofer("submit", "--setup", "true", *words[1:]).err
     assert "compiled" not in home.gofer("submit", "--include", "*.so", *words[1:]).err
 

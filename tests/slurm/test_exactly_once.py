@@ -66,7 +66,7 @@ def test_an_answer_that_is_lost_is_asked_after(desk: Desk) -> None:
 def test_a_submission_that_never_arrived_goes_out_with_the_next_command(desk: Desk) -> None:
     install(desk, sbatch=LOST)
     said = desk.gofer("submit", "-Q", "--no-code", *COUNT, status=1).err
-    assert "does not answer" in said and "goes out with the next command" in said
+    assert "does not answer" in said and "the next command that can sends it" in said
     run = desk.view("last")["id"]
     check(desk, run)
 

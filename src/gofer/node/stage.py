@@ -1,4 +1,4 @@
-"""Brings to a node what a run needs before its command is started."""
+"""Copy the code and the standard input of a run to its node."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gofer.node.task import Task
 
 
 def stage(task: Task) -> None:
-    """Put the code where the task wants it, with the times and modes of the person's files, and with links to
-    the environments of the project that this machine has.
+    """Put the code into the task's folder, with the times and modes of the person's files and with links to
+    the project's environments on this machine. Blocks.
 
-    Raises whatever keeps it from there.
+    Errors of the store and of the disk pass through.
     """
     snapshot = task.request["snapshot"]
     if snapshot is None:
@@ -40,7 +40,7 @@ def code_reader(task: Task) -> Read:
 
 
 def with_stdin(stage_code: Callable[[Task], None]) -> Callable[[Task], None]:
-    """As `stage_code`, and puts the standard input that was sent where rank 0 of the task reads it."""
+    """A function like `stage_code` that also stages the standard input for rank 0, if some was sent."""
 
     def stage_both(task: Task) -> None:
         stage_code(task)
@@ -59,7 +59,9 @@ def _read_stdin(task: Task) -> bytes:
 
 
 def _reader(spec: Mapping[str, Any]) -> Read:
-    """Reads from an object store; ManifestError for what is not there or cannot be had."""
+    """A reader for an object store. The reader raises ManifestError for an object that is absent or cannot be
+    read.
+    """
     from gofer.objects import open_objects
     from gofer.objects.facts import ObjectNotFound, ObjectsError
 
@@ -71,6 +73,6 @@ def _reader(spec: Mapping[str, Any]) -> Read:
         except ObjectNotFound as error:
             raise ManifestError(f"the store has no {key}") from error
         except ObjectsError as error:
-            raise ManifestError(f"the store did not give {key}: {error}") from error
+            raise ManifestError(f"{key} cannot be read from the store: {error}") from error
 
     return read

@@ -1,4 +1,4 @@
-"""What one command works with: settings, ledger, stores and backends, each opened when first needed."""
+"""The context of one command: settings, ledger, stores and backends, each opened when first needed."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ T = TypeVar("T")
 
 
 class Session:
-    """The context of one command, for one thread. Making one costs nothing; close it, or use it as a context.
+    """The context of one command, for one thread. Creating one reads nothing. Close it, or use it in a `with`
+    block.
 
-    `say` is for talk (stderr unless replaced); `target` is the name given on the command line, if any. `ask`
-    puts a question with yes or no to the person; None where nobody can answer.
+    `say` receives messages for the person (default: print them to stderr). `target` is the name given on the
+    command line, if any. `ask` asks the person a yes-or-no question; None when nobody can answer.
     """
 
     def __init__(
@@ -73,14 +74,16 @@ class Session:
 
     @cached_property
     def paths(self) -> Paths:
-        """The folders that are there are closed to other writers first; CheckFailed for those of others."""
+        """gofer's folders. First, existing folders are closed to other writers; CheckFailed for folders of
+        other users.
+        """
         found = Paths.from_environment(self.environ)
         _close_to_writers(found)
         return found
 
     @cached_property
     def engine_id(self) -> str:
-        """Names this machine's queue; recorded with every run."""
+        """The identity of this machine's queue, which is recorded with every run."""
         from gofer.core.queue_home import identity
 
         return identity(str(self.paths.engine_dir))
@@ -101,7 +104,7 @@ class Session:
 
     @cached_property
     def ledger(self) -> Ledger:
-        """A damaged ledger is set aside and rebuilt from the stores, and that is said."""
+        """The ledger. A damaged ledger is set aside and rebuilt from the stores, and the person is told."""
         from gofer.tracking.ledger import Ledger
 
         try:
@@ -112,10 +115,10 @@ class Session:
             return replace_damaged(self, error)
 
     def store(self, name_or_url: str) -> Store:
-        """The store of that name, or at that URL with what opens it by the settings. One object for each URL.
+        """The store of that name or URL, with its credentials from the settings. One object per URL.
 
-        A URL that these settings do not have is opened as the settings of the project do whose runs are
-        there. The built-in store's folder is made when absent.
+        A URL that is not in these settings is opened with the settings of the project whose runs are in it.
+        The folder of the built-in store is created if absent.
         """
         if name_or_url in self._stores:
             return self._stores[name_or_url]
@@ -129,7 +132,7 @@ class Session:
         return self._stores[entry.url]
 
     def _knows(self, url: str) -> bool:
-        """Whether the settings have exactly this address, or it needs nothing of them."""
+        """Whether the settings have exactly this URL, or the URL needs no settings."""
         if url.startswith(("file://", "memory://")):
             return True
         with suppress(UsageError):  # opening the store raises it again
@@ -141,7 +144,7 @@ class Session:
         return False
 
     def _sessions_at(self, url: str) -> Iterator[Session]:
-        """A session for each definition of a target whose runs are in that store."""
+        """A session for each definition of a target whose runs are in the store."""
         from gofer.ops.runs.run_origin import settings_of_definition
 
         for key in self._definitions_at(url):
@@ -154,7 +157,7 @@ class Session:
             yield self._others[key, url]
 
     def _with(self, settings: Settings) -> Session:
-        """A session of other settings, with the same ledger; this one when they are its own."""
+        """A session with other settings and the same ledger; this session if the settings are its own."""
         if settings is self.settings:
             return self
         other = Session(settings.folder, self.environ, self.target, self.say, self.ask)
@@ -191,7 +194,7 @@ class Session:
             return otherwise
 
     def runs_in(self, name_or_url: str) -> Store:
-        """The store as a place of run folders: what is in it in parts is read as one."""
+        """The store as a place for run folders: files in parts are read as complete files."""
         from gofer.ops.logs.joined_parts import JoinedStore
         from gofer.storage.base import OnDisk
 
@@ -225,25 +228,26 @@ class Session:
         )
 
     def _login_to(self, url: str) -> Login | None:
-        """As a target says that its machine is reached; None when no target has that machine."""
+        """The login for a machine, from a target that uses the machine; None when no target does."""
         host = url.removeprefix("ssh://").partition("/")[0]
         logins = [login for _, login in self._logins(host)]
         return next((login for login in logins if _own_store(login) == url), logins[0] if logins else None)
 
     def _logins(self, host: str) -> list[tuple[str, Login]]:
-        """The targets that have that machine, each with how it reaches the machine."""
+        """The targets that use the machine, each with its login."""
         from gofer.backends import registry
         from gofer.config.nodes import table
 
-        names = table(self.settings.section("targets"))  # no file of another tool describes such a machine
+        names = table(self.settings.section("targets"))  # other tools' files have no such machines
         targets = (self.settings.target(name) for name in names)
         found = [(one.name, registry.find(one.kind).login(one.options, host)) for one in targets]
         return [(name, login) for name, login in found if login is not None and login.host == host]
 
     def store_url_of(self, target: str, placement: str = "") -> str:
-        """Where the runs of a target are kept; a folder is one of the machine its cluster is asked from.
+        """The URL of the store for the runs of a target. A folder is one on the machine from which its
+        cluster is asked.
 
-        `placement` is the machine chosen for a run, where a target has several.
+        `placement` is the machine that was chosen for a run, if a target has several.
         """
         from gofer.backends import registry
 
@@ -271,17 +275,17 @@ class Session:
             raise
 
     def backend_of(self, row: RunRow) -> Backend:
-        """The backend that has this run, whatever the folder: see `gofer.ops.runs.run_origin`. TargetGone
-        when no settings say how its target is reached. Its store is the one that it was sent to.
+        """The backend of this run, from any folder: see `gofer.ops.runs.run_origin`. TargetGone when no
+        settings say how its target is reached. Its store is the one to which the run was sent.
         """
         try:
             own = self.of_run(row)
         except TargetGone:
             if row.backend != "local":
                 raise
-            # The queue of this machine is the same whatever its target is called.
+            # All local targets use the same queue, whatever their names are.
             return self._make(self._usual_target(row), row.store)
-        # Where each machine keeps the store of its own runs, the store's address names the machine.
+        # If each machine has its own store, the URL of the store names the machine.
         host = row.store.removeprefix("ssh://").partition("/")[0] if row.store.startswith("ssh://") else ""
         return own._make(own.settings.target(row.target), row.store, host)
 
@@ -338,15 +342,15 @@ class Session:
         )
 
     def _blob_place(self, url: str) -> BlobPlace | None:
-        """Where a store lies in Azure's blob storage; None for one that does not."""
+        """The place of a store in Azure Blob Storage; None for other stores."""
         from gofer.backends.registry import BlobPlace
 
         found = getattr(self.store(url), "blob_place", None) if url.startswith("az://") else None
         return None if found is None else BlobPlace(*found)
 
     def azure_environ(self, owner: str, named: str | None = None) -> Mapping[str, str]:
-        """The environment of the Azure login that `owner` works with, `named` being the profile that the
-        settings give it. UnknownName when that is gone.
+        """The environment of the Azure login that `owner` uses. `named` is the profile in the settings of
+        `owner`, if any. UnknownName when that profile does not exist.
         """
         from gofer.ops.accounts.azure_profiles import Profiles
 
@@ -354,7 +358,7 @@ class Session:
 
 
 def config_schema() -> dict[str, Any]:
-    """The JSON Schema of gofer.yaml with the options of every kind of target there is."""
+    """The JSON Schema of gofer.yaml, with the options of every kind of target."""
     from gofer.backends.registry import Kinds
     from gofer.config.schema import project_schema
 
@@ -362,7 +366,7 @@ def config_schema() -> dict[str, Any]:
 
 
 def _own_store(login: Login) -> str:
-    """The store of targets on another machine that name none, in gofer's own folder there."""
+    """The default store of targets on another machine: in gofer's own folder there."""
     return f"ssh://{login.host}/{login.folder.lstrip('/')}/store"
 
 
@@ -371,23 +375,23 @@ def _owner(entry: StoreEntry) -> str:
 
 
 def _say(text: str) -> None:
-    """Messages quote names and answers of others, which a terminal must not obey.
+    """Print a message. Control characters are removed, since messages may quote text of others.
 
-    A stderr that cannot be written ends no command.
+    A stderr that cannot be written is ignored.
     """
     with suppress(OSError):
         print("\n".join(printable(line) for line in text.split("\n")), file=sys.stderr, flush=True)
 
 
 def _close_to_writers(paths: Paths) -> None:
-    """Whoever can write gofer's folders, or rename what is in them, can have code run as their owner."""
+    """Close gofer's folders to other writers: a user who can write them could run code as their owner."""
     from gofer.core.private_folder import ForeignFolder, close_to_writers
 
     for file in (paths.ledger_file, paths.cache_dir / "any", paths.store_dir, paths.config_file):
         try:
             close_to_writers(file.parent)
         except ForeignFolder as error:
-            if file is not paths.config_file:  # settings of somebody else may be meant: see docs/SECURITY.md
+            if file is not paths.config_file:  # the settings may belong to another user: see docs/SECURITY.md
                 raise CheckFailed(str(error)) from None
         except OSError:
-            pass  # a disk that cannot be written
+            pass  # the disk is read-only

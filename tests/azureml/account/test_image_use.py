@@ -57,7 +57,7 @@ def test_a_run_on_singularity_waits_for_its_wrapped_image(desk: Home, docker: Pr
         assert "hint: `gofer image wrap mine --push`" in done.err
     desk.gofer("image", "wrap", "mine")
     done = desk.gofer("-c", "sing", "submit", "--no-code", "true", status=1)
-    assert "is on this machine alone" in done.err
+    assert "is only on this machine" in done.err
     image = desk.gofer("image", "wrap", "mine", "--push").out.strip()
     assert is_planned(desk, "sing", image)
     assert json.loads(desk.gofer("list", "runs", "--json").out) == []

@@ -127,8 +127,8 @@ def test_a_run_that_outlives_what_a_login_is_lent(home: Home) -> None:
     )
     done = home.gofer("submit", "--no-code", "--dry-run", "--time-limit", "10d", "true")
     (only,) = warnings(done.err)
-    assert "what gofer lends a run to open the store `blob` ends at" in only
-    assert "Azure lends nothing for longer to who logged in" in only
+    assert "the access to the store `blob` that gofer gives a run ends at" in only
+    assert "Azure gives a login no longer access" in only
     assert warnings(home.gofer("submit", "--no-code", "--dry-run", "true").err) == []
 
 

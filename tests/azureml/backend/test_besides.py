@@ -125,7 +125,7 @@ def test_pages(desk: Desk) -> None:
 def test_a_shell_needs_a_run_that_runs(desk: Desk, azure: Azure) -> None:
     run = desk.submit("true")
     azure.wait(run)
-    assert "does not run any more" in desk.gofer("ssh", run, "ls", status=1).err
+    assert "is no longer running" in desk.gofer("ssh", run, "ls", status=1).err
     found = desk.python(f"""
 from gofer.errors import CheckFailed
 try:

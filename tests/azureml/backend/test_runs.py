@@ -111,7 +111,7 @@ def test_a_lost_answer_leaves_one_job(desk: Desk, azure: Azure, kind: str) -> No
 def test_a_service_that_is_away_is_sent_to_later(desk: Desk, azure: Azure) -> None:
     azure.fault("status", "/jobs/r", method="PUT", count=50, status=503)
     done = desk.gofer("submit", "true", status=1)
-    assert "is recorded and goes out with the next command that can" in done.err
+    assert "is recorded, and the next command that can sends it" in done.err
     azure.admin("DELETE", "/faults")
     assert ended(desk, "last")["state"] == "succeeded"
 

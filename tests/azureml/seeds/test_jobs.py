@@ -57,7 +57,7 @@ def test_the_jobs_of_the_service_and_what_narrows_them(act: Stage) -> None:
 
 def test_a_target_without_a_service_has_no_such_list(act: Stage) -> None:
     done = act.gofer("-c", "local", "list", "jobs", "--server", status=1)
-    assert "have no jobs but those of gofer" in done.err
+    assert "have only jobs of gofer" in done.err
 
 
 def test_an_end_that_fits_several_and_one_that_fits_none(act: Stage) -> None:

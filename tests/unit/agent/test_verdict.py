@@ -35,7 +35,7 @@ def judge(outcome: ProcessesOutcome, *tail: str) -> Verdict:
         (ProcessesOutcome([DONE], None, "time-limit"), State.FAILED, Reason.TIME_LIMIT, "90 s"),
         (ProcessesOutcome([DONE], None, "user"), State.CANCELLED, Reason.USER, "aborted"),
         (ProcessesOutcome([DONE], None, "peer"), State.CANCELLED, Reason.USER, "another node failed"),
-        (ProcessesOutcome([DONE], None, "shutdown"), State.LOST, Reason.NODE_FAILURE, "told to end"),
+        (ProcessesOutcome([DONE], None, "shutdown"), State.LOST, Reason.NODE_FAILURE, "ended from outside"),
     ],
 )
 def test_outcomes(outcome: ProcessesOutcome, state: State, reason: Reason | None, words: str | None) -> None:

@@ -16,7 +16,7 @@ ID = "r261116-091233-k9qd4x"
 def test_a_run_that_waits_elsewhere_says_where(desk: Desk) -> None:
     row = desk.add(state="queued")
     found = why(desk.session, row)
-    assert found.words == "it stands in the queue of bench, which can be asked only there"
+    assert found.words == "it waits in the queue of bench, which can be asked only on that machine"
     assert found.next == ("gofer target show local", "gofer abort k9qd4x")
 
 

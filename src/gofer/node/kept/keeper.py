@@ -1,7 +1,8 @@
-"""Keeps what a command wrote beside its code: new and changed files of its copy go to `files/` of the run.
+"""Keep what a command wrote beside its code: move new and changed files of its working copy to `files/` of
+the run.
 
-A file is renamed where the store is on the disk of the copy, else copied. What passes the limit stays in the
-copy where the disk outlives the run; elsewhere the newest files are kept.
+A file is renamed if the store is on the same disk, else copied. When the files exceed the limit, the working
+copy stays where it is if the disk outlives the run; on other disks the newest files are kept.
 """
 
 from __future__ import annotations
@@ -30,15 +31,16 @@ from gofer.node.task import Task
 from gofer.node.verdict import AttemptFailed, Verdict
 from gofer.node.working_copy import Changes, Contents
 
-# Folders of copies that hold more than may be kept, and the file that counts what a group has kept.
+# The folder of working copies that exceed the limit, and the file that counts the kept bytes of a group.
 KEPT = "kept"
 KEPT_BYTES = "kept-bytes"
 _MOST_NAMES = 4
 
 
 class FileKeeper:
-    """The files of one node's share of an attempt. In order: `prepare`, `begin` before the command,
-    `finish` after all its processes. Main thread only. What cannot be kept is named, and fails no run.
+    """Keeps the files of one node's share of an attempt. Call `prepare`, then `begin` before the command,
+    then `finish` after all its processes have ended. Main thread only. Files that cannot be kept are named in
+    the record, and do not fail the run.
     """
 
     def __init__(self, task: Task, place: NodePlace, keeping: Keeping) -> None:
@@ -57,15 +59,16 @@ class FileKeeper:
         self.changes: Optional[Changes] = None
 
     def prepare(self, staged: Optional[Contents], event: Event) -> None:
-        """Put what earlier attempts of this node left into the fresh copy, which holds `staged`.
+        """Restore the files of earlier attempts of this node into the new working copy, whose contents are
+        `staged`.
 
-        Where there is none, what another run left that this one continues. What the copy holds is looked up
-        where `staged` is None. AttemptFailed when a kept file cannot be put back.
+        Without earlier attempts, restore the files of the run that this run continues, if any. When `staged`
+        is None, the copy is scanned. AttemptFailed when a file cannot be restored.
         """
         try:
             self._staged = self._before = working_copy.scan(self._task.code) if staged is None else staged
             earlier, copy = self._earlier()
-            # Links come last, so that no file is written through one.
+            # Links come last, so that no file is written through a link.
             for one in sorted(earlier, key=lambda one: one.kind == records.LINK):
                 self._restore_one(one, copy)
             self._limit.counted = self._counted(earlier)
@@ -73,7 +76,7 @@ class FileKeeper:
                 tops = self._keeping.copies
                 self._restored.update(continued_files.restore(self._task, self._place, self._staged, tops))
         except OSError as error:
-            words = f"the files of earlier attempts could not be put into the working folder: {error}"
+            words = f"the files of earlier attempts could not be restored: {error}"
             raise AttemptFailed(Verdict(State.FAILED, Reason.STAGING, words)) from error
         if self._restored:
             event("restored", files=len(self._restored))
@@ -99,30 +102,30 @@ class FileKeeper:
     def _restore_one(self, one: KeptFile, copy: Optional[str]) -> None:
         path = one.path if one.place == records.COPY else self._own_path(one.path)
         code = os.path.realpath(self._task.code)
-        whole = os.path.join(code, path)
-        above = os.path.dirname(whole)
+        target = os.path.join(code, path)
+        above = os.path.dirname(target)
         if not (os.path.realpath(above) + "/").startswith(code + "/"):
             return  # a link of the code leads out of the copy
         os.makedirs(above, exist_ok=True)
         if one.kind == records.FOLDER:
-            os.makedirs(whole, exist_ok=True)
+            os.makedirs(target, exist_ok=True)
         elif one.target is not None:
-            trees.remove_tree(whole)
-            os.symlink(one.target, whole)
+            trees.remove_tree(target)
+            os.symlink(one.target, target)
         elif one.place == records.COPY:
-            trees.remove_tree(whole)
-            stayed.take(os.path.join(copy or "", one.path), whole)
+            trees.remove_tree(target)
+            stayed.take(os.path.join(copy or "", one.path), target)
         else:
             source = os.path.join(self._top, one.path)
-            trees.remove_tree(whole)
-            trees.copy_file(source if os.path.lexists(source) else os.path.join(self._top, path), whole)
+            trees.remove_tree(target)
+            trees.copy_file(source if os.path.lexists(source) else os.path.join(self._top, path), target)
         if one.kind != records.LINK:
-            os.chmod(whole, one.mode)
-            os.utime(whole, ns=(one.mtime_ns, one.mtime_ns))
-        self._restored[path] = working_copy.stamp(os.lstat(whole))
+            os.chmod(target, one.mode)
+            os.utime(target, ns=(one.mtime_ns, one.mtime_ns))
+        self._restored[path] = working_copy.stamp(os.lstat(target))
 
     def _counted(self, earlier: List[KeptFile]) -> int:
-        """How much of the files of an earlier attempt counted against the limits."""
+        """How many bytes of an earlier attempt's files counted against the limits."""
         kept = [one for one in earlier if one.place == records.FILES]
         return sum(one.size for one in kept if not self._rules.is_output(self._own_path(one.path)))
 
@@ -131,7 +134,9 @@ class FileKeeper:
         return stored[len(prefix) :] if stored.startswith(prefix) else stored
 
     def begin(self, spared: Set[int]) -> None:
-        """From here on the command writes. What set-up has made is not kept: each attempt makes it again."""
+        """Remember the contents of the copy; call it right before the command. Files of set-up are not kept,
+        since each attempt makes them again.
+        """
         if self._task.request.get("setup"):
             self._before = working_copy.scan(self._task.code)
             for path, stamp in self._restored.items():
@@ -152,10 +157,10 @@ class FileKeeper:
         try:
             copy_record.write(self._keeping.record, CopyRecord(self._task.code, *kept))
         except OSError:
-            pass  # a full disk: the files are kept unless the agent is killed
+            pass  # the disk is full: the files are still kept, unless the agent is killed
 
     def resume(self, record: CopyRecord) -> None:
-        """In place of `prepare` and `begin`: an agent that was killed has done both."""
+        """Call instead of `prepare` and `begin`, when a killed agent has already done both."""
         self._before, self._restored = record.before, record.restored
         self._limit.counted = record.counted
         self._is_resumed = True
@@ -190,10 +195,12 @@ class FileKeeper:
         try:
             spawn.append_line(self._in_node_folder(run_layout.rank_log(self._place.ranks[0])), words)
         except OSError:
-            pass  # the events and the exit record say it too
+            pass  # the events and the exit record contain it too
 
     def finish(self, event: Event) -> KeptFiles:
-        """Keep what is to be kept, and write the list of it. An event has the sums."""
+        """Keep the files, write the list of files, and note an event with the totals. Blocks while it
+        copies.
+        """
         self.close()
         kept = self._finish()
         if kept.files or kept.left_count or kept.copy:
@@ -234,7 +241,7 @@ class FileKeeper:
     # -- moving
 
     def _move(self, wanted: Iterable[Candidate]) -> Tuple[List[KeptFile], List[Tuple[str, str]]]:
-        """What was moved, and what could not be, with the reason."""
+        """Move the files. Those that were moved, and those that could not be moved with the reason."""
         listed: List[KeptFile] = []
         failed: List[Tuple[str, str]] = []
         for one in wanted:
@@ -275,11 +282,11 @@ class FileKeeper:
     def _dress(self, folders: Dict[str, os.stat_result]) -> None:
         """Give folders below `files/` the modes and times of the copy's. Their owner can enter each."""
         for path, status in folders.items():
-            whole = os.path.join(self._top, run_layout.node_files_path(self._place.node, path))
+            target = os.path.join(self._top, run_layout.node_files_path(self._place.node, path))
             try:
-                if stat.S_ISDIR(os.lstat(whole).st_mode):
-                    os.chmod(whole, status.st_mode & 0o1777 | 0o700)
-                    os.utime(whole, ns=(status.st_atime_ns, status.st_mtime_ns))
+                if stat.S_ISDIR(os.lstat(target).st_mode):
+                    os.chmod(target, status.st_mode & 0o1777 | 0o700)
+                    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
             except OSError:
                 continue  # the files are there, which counts more
 
@@ -291,7 +298,7 @@ class FileKeeper:
             trees.move(source, destination)
 
     def _make(self, path: str) -> None:
-        """A folder below `files/`; a file of an earlier attempt in its place goes."""
+        """Make a folder below `files/`. A file of an earlier attempt in its place is removed."""
         if path in self._made:
             return
         try:
@@ -308,11 +315,13 @@ class FileKeeper:
             path = os.path.dirname(path)
 
     def _without_double(self, path: str) -> str:
-        """The name that the file has at last: of equal files only that of node 0 stays."""
+        """The final name of a moved file. If the file is equal to that of node 0, only the one of node 0
+        stays.
+        """
         node = self._place.node
         plain = os.path.join(self._top, path)
         others = range(1, self._place.nodes) if node == 0 else [node]
-        if path.startswith("node-"):  # it could be taken for the file of a node
+        if path.startswith("node-"):  # the name could be mistaken for another node's file
             others = []
         for other in others:
             own = os.path.join(self._top, run_layout.node_files_path(other, path))
@@ -322,14 +331,16 @@ class FileKeeper:
         return run_layout.node_files_path(node, path)
 
     def _remove_gone(self, kept: Set[str]) -> None:
-        """From `files/`, what an earlier attempt left or was carried there, and the command has removed."""
+        """Remove files from `files/` that an earlier attempt or the carrier put there, and that the command
+        has removed.
+        """
         node, listing = self._place.node, self._in_node_folder(run_layout.FILE_LIST)
         earlier = {run_layout.node_files_path(node, path) for path in self._restored} | carried_paths(listing)
         for name in earlier - {run_layout.node_files_path(node, path) for path in kept}:
             trees.remove_tree(os.path.join(self._top, name))
 
     def _moved_before(self, listed: List[KeptFile]) -> List[KeptFile]:
-        """What else lies in `files/` of this node: the agent may have been killed while it moved files."""
+        """Other files of this node in `files/`: the agent may have been killed after it had moved them."""
         names, prefix = {one.path for one in listed}, prefix_of(self._place.node)
         others = [one for one in list_folder(records.FILES, self._top) if one.path not in names]
         if prefix:
@@ -339,7 +350,9 @@ class FileKeeper:
     # -- what stays
 
     def _stay(self) -> Optional[str]:
-        """Move the copy to where it outlives the run; None where there is no such place."""
+        """Move the working copy to a place where it outlives the run; its path, or None when there is no such
+        place.
+        """
         place = self._place
         name = stayed.name_of(place.run_id, place.attempt, place.node)
         for top in self._keeping.copies:
@@ -349,7 +362,7 @@ class FileKeeper:
                 os.chdir("/")
                 trees.open_folder(self._task.code)
                 trees.move(self._task.code, path)
-                os.utime(path)  # its age, by which `gofer prune` goes
+                os.utime(path)  # `gofer prune` goes by this time
             except OSError:
                 continue
             self.changes = None
@@ -374,14 +387,14 @@ class FileKeeper:
         try:
             files.write_whole(self._in_node_folder(run_layout.FILE_LIST), records.encode_list(listed))
         except OSError:
-            pass  # a full disk: the files themselves are there
+            pass  # the disk is full: the files themselves are there
 
 
 def _limit_words(limit: Optional[str], lost: List[Candidate], copy: Optional[str]) -> str:
-    """For the end of the log: what is not kept, or where it stays."""
+    """A line for the end of the log: which files are not kept, or where the working copy stays."""
     if limit is None:
         return f"some files could not be kept, and the working copy stays in {copy}"
-    more = f"more was written beside the code than `{limit}` allows"
+    more = f"the command wrote more beside the code than `{limit}` allows"
     if copy is not None:
         return f"{more}; the working copy stays in {copy}"
     names = ", ".join(one.path for one in lost[:_MOST_NAMES]) + (", …" if len(lost) > _MOST_NAMES else "")

@@ -1,4 +1,4 @@
-"""Whole runs: their folders in the store, and their lines in the ledger."""
+"""Remove whole runs: their folders in the store, and their rows in the ledger."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ KIND = "run"
 REMAINS = "run remains"
 _WHY = {
     KIND: "asked for by `--runs`: record, logs, outputs",
-    REMAINS: "its record is gone: a removal that was interrupted left it",
+    REMAINS: "left by an interrupted removal: its record is gone",
 }
 
 
 class RunsPlace:
-    """Runs of one store: those of `rows` go, and what is left of runs that were being removed. `known` are
-    all that the ledger has. It is opened anew by the thread that removes.
+    """Runs of one store: the runs `rows`, and what interrupted removals left. `known` are all runs in the
+    ledger. The removing thread opens the ledger itself.
     """
 
     def __init__(self, store: Store, rows: Sequence[RunRow], known: Collection[str], ledger: Path) -> None:
@@ -48,9 +48,9 @@ class RunsPlace:
         return Prunable(self._store.url, kind, name, size, at, _WHY[kind])
 
     def _remains(self, bounds: PruneBounds) -> list[Prunable]:
-        """Folders without a record: a run writes nothing before its record is there.
+        """Folders without a record. A run writes nothing before its record exists.
 
-        An empty folder is of any age: whoever writes into a store makes the folders again that it needs.
+        Empty folders of any age are included, since writers make the folders that they need again.
         """
         folders: dict[str, list[str]] = {}
         for name in self._store.list_folders(names.RUNS):
@@ -66,16 +66,17 @@ class RunsPlace:
         return found
 
     def prune(self, doomed: Sequence[Prunable], bounds: PruneBounds) -> list[Prunable]:
-        """The record first: what is left of a removal that was killed is never taken for a run to send.
+        """Remove runs. Blocks.
 
-        The line in the ledger last: the next removal finds the run by it, and goes on.
+        The record is removed first, so that the rest of a killed removal is never mistaken for a run to send.
+        The row in the ledger is removed last, so that the next removal finds the run and continues.
         """
         gone = []
         with Ledger.open(self._ledger) as ledger:
             for item in doomed:
                 row = ledger.get(item.name)
                 if item.kind == KIND and (row is None or not row.is_final):
-                    continue  # another removal was faster
+                    continue  # another removal has already removed it
                 self._store.delete([names.record_key(item.name)])
                 for run_id in [item.name] if row is not None and row.kind == "run" else self._rows_of(item):
                     self._empty(names.run_key(run_id))
@@ -92,11 +93,13 @@ class RunsPlace:
             ask(self._store.machine, "tidy", LOOK_S, path=f"{self._store.folder}/{prefix}")
 
     def _rows_of(self, item: Prunable) -> list[str]:
-        """Folders of the run or group itself and of its rows."""
+        """The folders of the run or group and of its rows."""
         return [name for name in self._store.list_folders(names.RUNS) if split_row(name)[0] == item.name]
 
     def _sizes(self) -> dict[str, int]:
-        """One listing where there are many runs, or rows whose folders must be looked for."""
+        """The sizes of run folders. Uses one listing when there are many runs, or rows whose folders are
+        unknown.
+        """
         found: dict[str, int] = {}
         few = len(self._rows) <= 16 and all(row.kind == "run" for row in self._rows.values())
         for prefix in [names.run_key(one) for one in self._rows] if few else [names.RUNS]:

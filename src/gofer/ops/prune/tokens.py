@@ -1,4 +1,4 @@
-"""Tokens of Azure logins that open nothing any more."""
+"""Remove expired tokens of Azure logins."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ KIND = "token"
 
 
 class TokensPlace:
-    """The tokens that gofer keeps between commands. Those that still open something are not touched."""
+    """The tokens that gofer stores between commands. Valid tokens are not touched."""
 
     name = "tokens of Azure logins"
 
     def __init__(self, folder: str, profiles: str) -> None:
-        """`profiles` is where gofer keeps the logins that it made."""
+        """`profiles` is the folder with the logins that gofer made."""
         self._folder = folder
         self._profiles = profiles
 

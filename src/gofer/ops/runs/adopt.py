@@ -1,9 +1,9 @@
-"""Jobs of a service that gofer did not start, taken into the ledger, so that every verb works on them.
+"""Adopt jobs of a service that gofer did not start: add them to the ledger, so that commands work on them.
 
-An adopted run is one row of the ledger, made of what the service says: command, nodes, processes, GPUs and
-tags. `ADOPTED` stands where another row names the process that submitted it, so that nobody sends it again,
-and its record has no version of gofer. It has no snapshot and nothing in a store: state and logs are the
-service's own. Nothing is written to the store, and the service's job is not touched.
+An adopted run is one row of the ledger, made from facts of the service: command, nodes, processes, GPUs and
+tags. Its submitter is `ADOPTED`, so that it is never sent again, and its record has no version of gofer. It
+has no snapshot and nothing in a store: state and logs come from the service. Nothing is written to the store,
+and the job itself is not changed.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
     from gofer.tracking.ledger import RunRow
 
 OURS = "gofer"
-# What may be a folder's name below `assets/`.
+# A name that is safe for a folder below `assets/`.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}")
 
 
 class Sought(NamedTuple):
-    """What came of a search: the run, or None, and the targets whose services know no such job."""
+    """The result of a search: the run or None, and the targets whose services know no such job."""
 
     row: RunRow | None
     asked: tuple[str, ...] = ()
 
 
 def adopt(session: Session, reference: str, target: str | None = None) -> Sought:
-    """The job that `reference` means to the services of all targets, or of `target` alone, as a run.
+    """Find the job that `reference` names in the services of all targets, or of `target`, and adopt it.
 
-    By its exact name, else by a unique end of one. UsageError with the candidates when there are several;
-    what the service of the session's target knows goes first then. A service that cannot be asked is named
-    when no other knows the job.
+    The reference is the exact name of a job or a unique end of one. UsageError with the candidates when there
+    are several, those of the session's target first. When no service knows the job, warns about services that
+    could not be asked.
     """
     word = tidy(reference)
     if word == "last":
@@ -72,7 +72,7 @@ def adopt(session: Session, reference: str, target: str | None = None) -> Sought
 
 
 def _narrowed(matches: Sequence[Match], named: str | None) -> list[Match]:
-    """Whole names before ends of names, the target that was named before others; each job once."""
+    """Prefer exact names to ends of names, and the named target to others; each job once."""
     exact = [one for one in matches if one.is_exact] or list(matches)
     near = [one for one in exact if one.target == named] or exact
     return list({(one.service, one.job.name): one for one in reversed(near)}.values())[::-1]
@@ -87,7 +87,7 @@ def _several(word: str, matches: Sequence[Match]) -> UsageError:
     listed = "\n".join(lines)
     if services == 1:
         return UsageError(
-            f"`{word}` fits {len(matches)} jobs of the service:\n{listed}", hint="give more of the name"
+            f"`{word}` matches {len(matches)} jobs of the service:\n{listed}", hint="give more of the name"
         )
     return UsageError(
         f"`{word}` fits {len(matches)} jobs of {services} services:\n{listed}",
@@ -109,18 +109,18 @@ def _take(session: Session, target: str, job: ServiceJob) -> RunRow | None:
         (row,) = rows_of_record(record, store=session.store_url_of(target), submitter=ADOPTED)
         state = State.UNKNOWN if job.state.is_final else job.state
         definition = define(session, target, row.store)
-        with suppress(LedgerError):  # another process was first
+        with suppress(LedgerError):  # another process has already added the row
             session.ledger.insert([row._replace(state=state.value, definition=definition)])
         session.say(f"{job.name} is a job of `{target}` that gofer did not start; the service knows it")
     row_now = session.ledger.get(job.name)
     if row_now is not None:
-        with suppress(GoferError):  # whoever wants to know how it stands asks again, and is told
+        with suppress(GoferError):  # a command that needs the state refreshes again, and reports the error
             refresh(session, [row_now])
     return session.ledger.get(job.name)
 
 
 def record_of(job: ServiceJob, target: str, kind: str) -> RunRecord:
-    """The record of a job that has none. Pure, but for the clock where the service has no time."""
+    """The record for a job of a service. Pure, except for the clock if the service gives no time."""
     gpus = _gpus_of(job)
     asked = Resources(gpus=gpus, nodes=job.nodes if job.nodes > 1 and not gpus else None)
     on_node = gpus // max(job.nodes, 1)
@@ -149,15 +149,15 @@ def record_of(job: ServiceJob, target: str, kind: str) -> RunRecord:
 
 
 def _gpus_of(job: ServiceJob) -> int:
-    """Of nodes that nobody told of, as many as processes, where there are several on each."""
+    """The GPUs of a job. If the service does not say, one per process when a node has several processes."""
     if job.gpus is not None:
         return job.gpus
     return job.nodes * job.procs_per_node if job.procs_per_node > 1 else 0
 
 
 def command_of(line: str) -> tuple[str, ...]:
-    """The words that a person typed: what an older tool's own program was given as `--command`, else the line
-    for a shell. Pure.
+    """The command that a person typed: the `--command` of an older tool's program, else the line for a shell.
+    Pure.
     """
     with suppress(ValueError):
         words = shlex.split(line)
@@ -168,7 +168,7 @@ def command_of(line: str) -> tuple[str, ...]:
 
 
 def _plain_words(line: str) -> tuple[str, ...]:
-    """The words of a line in which no character means anything to a shell but quotes; none for any other."""
+    """The words of a line that has no shell syntax except quotes; empty for any other line."""
     if re.search(r"[|&;<>()$`*?\[\]{}~#\\\n]", line) or re.match(r"\s*\w+=", line):
         return ()
     try:

@@ -1,4 +1,4 @@
-"""Why a run stands where it stands, in words, and which rank failed first."""
+"""Explain the state of a run in a sentence, and find the rank that failed first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # A shell reports a child killed by signal n as 128 + n.
 _SHELL_SIGNALS = range(129, 193)
 
-# Where the node or the cluster says nothing more exact.
+# Used when the node and the cluster give no more exact reason.
 _PLAIN = {
     Reason.USER: "stopped by its owner",
     Reason.OUT_OF_MEMORY: "out of memory",
@@ -51,7 +51,7 @@ class FirstFailure(NamedTuple):
 
 
 def find_first_failure(store: Store, row: RunRow) -> FirstFailure | None:
-    """From the exit records of the last attempt; None when no rank failed or none has said so."""
+    """The first failure in the exit records of the last attempt; None when no record has one."""
     if row.kind == "group" or row.state == State.SUCCEEDED:
         return None
     numbers = [int(one["number"]) for one in row.attempts] or run_folder.attempt_numbers(store, row.id)
@@ -65,9 +65,10 @@ def find_first_failure(store: Store, row: RunRow) -> FirstFailure | None:
 
 
 def explain(row: RunRow, record: RunRecord | None = None, failure: FirstFailure | None = None) -> str | None:
-    """The reason as a person would say it, or None when there is nothing to say.
+    """The reason as a sentence; None when there is nothing to explain.
 
-    `record` adds the limit that was hit and that the run saw no GPU, `failure` the rank that failed.
+    With `record`, it includes the time limit and whether the run saw no GPU; with `failure`, the rank that
+    failed.
     """
     words = _explain(row, record, failure)
     if failure is not None and gpu_oversight.explains(record, failure.tail):
@@ -80,7 +81,7 @@ def _explain(row: RunRow, record: RunRecord | None, failure: FirstFailure | None
         return _explain_limit(record)
     if row.reason in (Reason.EXIT_CODE, Reason.SIGNAL):
         words = _explain_end(row, failure)
-        # What the end of the command does not tell: files that did not reach their store.
+        # The detail may add files that did not reach their store.
         more = (row.detail or "").partition("; ")[2]
         return "; ".join(one for one in (words, more) if one) if words else row.detail
     if row.reason in list(_BEFORE_DETAIL):
@@ -92,7 +93,7 @@ def _explain(row: RunRow, record: RunRecord | None, failure: FirstFailure | None
 
 
 def name_signal(number: int) -> str:
-    """`signal 9 (SIGKILL)`; the number alone where it has no name."""
+    """`signal 9 (SIGKILL)`, or only the number if the signal has no name."""
     import signal
 
     try:

@@ -1,4 +1,4 @@
-"""From what a person typed to runs of the ledger. Nothing is refreshed."""
+"""Find the runs in the ledger that a person names. Nothing is refreshed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _CANDIDATES = 3
 
 
 def find(session: Session, reference: str, *, target: str | None = None, acts: bool = False) -> RunRow:
-    """The run that an id, a unique beginning or end of one, or `last` means; with `target`, among its runs.
+    """The run that an id, a unique beginning or end of an id, or `last` names; with `target`, among its runs.
 
-    `last` is the newest run of this project. Where the project has none, it is the newest of all, which is
-    said; with `acts`, when the caller changes something about the run, UsageError with three ids instead.
-    A run that is not in the ledger is looked for in the stores, and then among the jobs of the services of
-    all targets, or of `target`. UnknownName when there is none, UsageError with the candidates when there
-    are several.
+    `last` is the newest run of this project. If the project has none, it is the newest run of all, and the
+    person is told. With `acts` the caller changes the run, so this is a UsageError that lists three ids
+    instead. A run that is not in the ledger is searched in the stores, then among the jobs of the services of
+    all targets, or of `target`. UnknownName when there is none, UsageError with the candidates when there are
+    several.
     """
     try:
         return _known(session, reference, target, acts)
@@ -41,7 +41,7 @@ def find(session: Session, reference: str, *, target: str | None = None, acts: b
 
 
 def _known(session: Session, reference: str, target: str | None, acts: bool) -> RunRow:
-    """As `find`, in the ledger alone."""
+    """Like `find`, but only in the ledger."""
     if tidy(reference) != LAST:
         return session.ledger.resolve(reference, target=target)
     from gofer.ops.runs.run_origin import project_of
@@ -71,7 +71,7 @@ def _origin(row: RunRow) -> str:
 
 
 def _unknown(error: UnknownName, asked: Sequence[str]) -> UnknownName:
-    """With whom else was asked."""
+    """The error, with the services that were asked too."""
     if not asked:
         return error
     names = ", ".join(f"`{name}`" for name in asked)
@@ -82,7 +82,7 @@ def _unknown(error: UnknownName, asked: Sequence[str]) -> UnknownName:
 def find_all(
     session: Session, references: Sequence[str], *, target: str | None = None, acts: bool = False
 ) -> list[RunRow]:
-    """The runs in the order given, each once; UsageError when no reference was given. See `find`."""
+    """The named runs in order, each once; UsageError when none is named. See `find`."""
     if not references:
         raise UsageError(
             "no run was named", hint="`gofer list runs` shows them; `last` is the newest of this project"

@@ -1,4 +1,4 @@
-"""How far the mapped folders and the packages of a run are, in words."""
+"""Describe the progress of a run's mapped folders and packages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def progress(store: Store, row: RunRow) -> str | None:
-    """What its nodes copy or send just now; None when none does. Reads the end of each node's events."""
+    """What the nodes are copying or sending now; None when nothing. Reads the end of each node's events."""
     if row.kind == "group" or row.state not in (State.STARTING, State.RUNNING):
         return None
     attempts = run_folder.attempt_numbers(store, row.id)

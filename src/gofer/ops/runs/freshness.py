@@ -1,7 +1,7 @@
-"""What to show when a cluster cannot be asked: the ledger's last answer, with its age.
+"""When a cluster cannot be asked, use the ledger's last answer and say how old it is.
 
-`refresh` of `gofer.ops.runs.observe` raises when a cluster is away. Functions here do not: they warn through
-`session.say`, and the caller reads what the ledger knew before. The CLI and the Python API both read so.
+`refresh` of `gofer.ops.runs.observe` raises when a cluster does not answer. The functions here warn through
+`session.say` instead, and the caller reads the ledger. The CLI and the Python API both use them.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 
 
 class StaleLedger(NamedTuple):
-    """Why the ledger could not be brought up to date, and the age of its answer."""
+    """Why the ledger could not be updated, and the age of its answer."""
 
     error: GoferError
     age_s: float
 
 
 def refresh_active(session: Session) -> StaleLedger | None:
-    """Bring the ledger up to date if it holds a run that has not ended; costs nothing when all have."""
+    """Update the ledger if it has a run that has not ended. Calls no cluster when all runs have ended."""
     from gofer.core.states import State
     from gofer.tracking.query import Filter, Query
 
-    # Named one by one, and not as "none of the final ones", so that the index on the state is used.
+    # The open states are listed, because a query for "not final" would not use the index on the state.
     living = tuple(str(state) for state in State if not state.is_final)
     newest = session.ledger.select(Query(filters=(Filter("state", "=", living),), limit=1))
     return _refresh(session, None, newest[0]) if newest else None
 
 
 def refresh_runs(session: Session, rows: Sequence[RunRow]) -> list[RunRow]:
-    """The same runs as they are now, or as they were last seen when their cluster cannot be asked."""
+    """The same runs as they are now, or as last observed when their cluster cannot be asked."""
     active = [row for row in rows if not row.is_final]
     if not active:
         return list(rows)
@@ -46,7 +46,7 @@ def refresh_runs(session: Session, rows: Sequence[RunRow]) -> list[RunRow]:
 
 
 def _refresh(session: Session, rows: Sequence[RunRow] | None, example: RunRow) -> StaleLedger | None:
-    """Also a broken file of settings only makes the answer old: the ledger can be shown without it."""
+    """Refresh. Even a broken settings file is only a warning: the ledger can be shown without it."""
     from gofer.ops.runs.observe import refresh
 
     try:

@@ -1,7 +1,7 @@
-"""What a cluster says of a run and what the run's folder proves, made one.
+"""Combine what a cluster says about a run with what the run's folder proves.
 
-A scheduler knows that a job ended, and its folder knows how its command did. Where the folder proves an end
-it is believed, and else the scheduler.
+A scheduler knows that a job ended, and the run's folder knows how its command ended. If the folder proves an
+end, that counts; otherwise the scheduler's answer does.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
-# What is written on one machine of a shared file system is seen on another within this time.
+# A shared file system shows a change to other machines within this time.
 _LAG_S = 45.0
 _GOING = (State.RUNNING, State.STARTING)
-# A cluster that took a run back has it in its queue again, or keeps it aside until there is room.
+# After a preemption, a run is in the cluster's queue again, or suspended until there is room.
 _SET_ASIDE = (State.QUEUED, State.PAUSED)
 
 
 def settled(
     session: Session, rows: Sequence[RunRow], seen: Mapping[str, Observation]
 ) -> dict[str, Observation]:
-    """The observations, those of runs that ended, went back to the queue or are unknown completed by their
+    """The observations. Those of runs that ended, were requeued or are unknown are completed from their
     folders. StoreError passes through.
     """
     found = dict(seen)
@@ -55,12 +55,12 @@ def _is_unclear(row: RunRow, one: Observation) -> bool:
     if one.state.is_final:
         return not one.attempts
     if one.state == State.PAUSED and not row.attempts:
-        return True  # word of how the last attempt ended may have come after the pause
+        return True  # the record of the last attempt may have arrived after the pause
     return one.state == State.UNKNOWN or (one.state in _SET_ASIDE and row.state in _GOING)
 
 
 def joined(one: Observation, standing: Standing) -> Observation:
-    """One run: what the cluster says and what its folder proves. Pure, but for the clock."""
+    """Combine the cluster's answer and the folder's proof for one run. Pure, except for the clock."""
     if standing.state == State.PENDING:
         return one
     proven = observation_of(one.run_id, standing)
@@ -75,15 +75,15 @@ def joined(one: Observation, standing: Standing) -> Observation:
 
 
 def _may_be_late(one: Observation) -> bool:
-    """The job ended by itself a moment ago, so the word of its last program is on its way."""
+    """Whether the job ended so recently that the record of its last program may not be visible yet."""
     by_itself = one.state == State.SUCCEEDED or one.reason == Reason.EXIT_CODE
     return by_itself and one.ended_at is not None and time.time() - one.ended_at < _LAG_S
 
 
 def _ended(attempts: tuple[Attempt, ...], one: Observation, standing: Standing) -> tuple[Attempt, ...]:
-    """The scheduler's word about the last attempt, which could not say it itself.
+    """The attempts, the last one completed by the scheduler's answer, because it left no records of its own.
 
-    A folder whose last attempt has no exit records tells of the others only.
+    A folder whose last attempt has no exit records describes only the other attempts.
     """
     is_told = standing.state == State.QUEUED
     earlier = attempts[:-1] if is_told else attempts

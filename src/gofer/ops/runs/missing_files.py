@@ -1,4 +1,4 @@
-"""Why a file or a module that a run missed was not there although the project has it."""
+"""Explain why a file or module was missing in a run although the project has it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NODE_MODULE = re.compile(r"Cannot find (?:module|package) '(?P<module>[^']+)'")
 # A command that no folder of PATH has; `npm run` adds those of the packages to PATH.
 _COMMAND = re.compile(r"(?:^|[:\s])(?P<command>[\w.@-]+): (?:command )?not found")
 _NODE_PACKAGES = "node_modules"
-# What make says without its file, or without one that `./configure` has made.
+# The error of make without its Makefile, or without a file that `./configure` would have made.
 _TARGET = re.compile(
     r"make(?:\[\d+\])?: \*\*\* (?:No rule to make target '(?P<target>[^']+)'|.*no makefile found)"
 )
@@ -36,9 +36,10 @@ _MAKEFILES = ("Makefile", "makefile", "GNUmakefile")
 
 
 def explain_missing(session: Session, record: RunRecord, lines: Iterable[str]) -> str | None:
-    """Which rule left out what the last lines of a run missed, and what to write; None when no rule did.
+    """Which rule left out the file that the last lines of a run miss, and how to include it; None when no
+    rule did.
 
-    Looks at the project as it is now; None where the project is not on this machine.
+    Reads the project as it is now; None when the project is not on this machine.
     """
     text = [line.strip() for line in lines]
     workdir = record.job.workdir
@@ -70,8 +71,8 @@ def _survey(session: Session, record: RunRecord, folder: Path) -> Remainder | No
 
 
 def _paths(lines: Iterable[str], workdir: str) -> Iterator[str]:
-    """Paths in the project that the lines may mean. One in the copy on a node may be any end of an absolute
-    path.
+    """Paths in the project that the lines may name. A path in the working copy on a node may be any end of an
+    absolute path.
     """
     for line in lines:
         for found in _MISSING.finditer(line):
@@ -85,7 +86,9 @@ def _paths(lines: Iterable[str], workdir: str) -> Iterator[str]:
 
 
 def _node_paths(lines: Iterable[str], workdir: str) -> Iterator[str]:
-    """Where missed packages and commands may lie: in `node_modules` of this folder, or above it."""
+    """Paths where missing Node packages and commands may be: in `node_modules` of this folder or a folder
+    above.
+    """
     missed: list[str] = []
     for line in lines:
         missed += [found["module"] for found in _NODE_MODULE.finditer(line)]
@@ -101,7 +104,7 @@ def _node_paths(lines: Iterable[str], workdir: str) -> Iterator[str]:
 
 
 def _make_paths(lines: Iterable[str], workdir: str) -> Iterator[str]:
-    """The file that make has no rule for, and then the file with the rules."""
+    """The file for which make has no rule, then the Makefile."""
     for line in lines:
         found = _TARGET.search(line)
         if found is not None:
@@ -119,7 +122,7 @@ def _explain_path(path: str, found: Remainder, workdir: str) -> str | None:
     cure = (
         "a link by a relative path leads to the run's copy"
         if link.is_own
-        else "`folders:` in gofer.yaml brings a folder to the run"
+        else "`folders:` in gofer.yaml maps a folder into the run"
     )
     return f"{describe_link(link)}; {cure}"
 
@@ -130,7 +133,7 @@ def _is_at(path: str, top: str) -> bool:
 
 def _explain_entry(path: str, entry: LeftOut, workdir: str) -> str:
     why = (
-        "was left out, since it looks like a secret"
+        "was left out because it looks like a secret"
         if entry.reason.source == SECRET
         else f"was left out by the line `{entry.reason.line}` of {entry.reason.source}"
     )
@@ -139,7 +142,7 @@ def _explain_entry(path: str, entry: LeftOut, workdir: str) -> str:
 
 
 def _is_module(entry: LeftOut, module: Sequence[str]) -> bool:
-    """Whether the entry is the module, or a package that it lies in."""
+    """Whether the entry is the module or a package that contains it."""
     *above, name = entry.path.split("/")
     parts = [*above, name if entry.is_folder else name.partition(".")[0]]
     if parts[-len(module) :] == list(module):

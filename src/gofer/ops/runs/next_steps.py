@@ -1,4 +1,4 @@
-"""What a person types next, by where a run stands. Pure."""
+"""Suggest the next commands for a person, by the state of a run. Pure."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _BADLY = (State.FAILED.value, State.LOST.value, State.CANCELLED.value)
 
 
 def next_steps(row: RunRow, failure: FirstFailure | None, record: RunRecord | None = None) -> tuple[str, ...]:
-    """Whole command lines, the likeliest first; none for a run that succeeded.
+    """Complete command lines, the most likely first; none for a run that succeeded.
 
-    `record` lets a line that repeats the run carry all its options.
+    With `record`, a line that repeats the run has all its options.
     """
     name = row.short_id
     if row.kind == "group":
@@ -52,11 +52,11 @@ def _look(row: RunRow, failure: FirstFailure | None) -> tuple[str, ...]:
 
 
 def _again(row: RunRow, record: RunRecord | None) -> tuple[str, ...]:
-    """The command itself where something about it must change, else only its repetition."""
+    """The full command line if something in it must change, else only `gofer resubmit`."""
     if row.group_id is not None:
         return (f"gofer resubmit --failed {row.group_id.split('-', 2)[-1]}",)
     if record is None or row.reason not in (Reason.TIME_LIMIT, Reason.OUT_OF_MEMORY):
         return (f"gofer resubmit {row.short_id}",)
     if row.reason == Reason.TIME_LIMIT:
         return (submit_line(record, time_limit="LONGER"),)
-    return (f"{submit_line(record)}  # with less to hold at once",)
+    return (f"{submit_line(record)}  # with less data in memory at once",)

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
 
 
 def nodes_of(session: Session, target: str | None) -> list[NodeFacts]:
-    """Of the default target unless one is named; asks its cluster. CheckFailed when that has no nodes."""
+    """The nodes of a target (default: the default target). Calls its cluster. CheckFailed when its kind has
+    no nodes.
+    """
     found = session.settings.target(target)
     backend = session.backend(found.name)
     if not isinstance(backend, HasNodes):
         raise CheckFailed(
             f"the target `{found.name}` cannot list nodes: its kind is `{found.kind}`",
-            hint=f"`gofer target show {found.name}` says what is known of it",
+            hint=f"`gofer target show {found.name}` shows what is known about it",
         )
     return list(backend.nodes())

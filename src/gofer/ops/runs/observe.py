@@ -1,4 +1,4 @@
-"""Observe: one batched question per target, and the ledger keeps the answer."""
+"""Ask clusters about runs, with one batched call per target, and write the answers to the ledger."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 _FIRST_WAIT_S = 0.02
 _LONGEST_WAIT_S = 1.0
-# Where changes of the queue end the pause, it can be longer.
+# Pauses can be longer when a change of the queue ends them early.
 _LONGEST_WATCH_S = 2.0
 _LONGEST_SILENCE_S = 30.0
 
 
 def refresh(session: Session, rows: Sequence[RunRow] | None = None) -> None:
-    """Ask the backends about these runs, or about every run that has not ended; ended ones are passed over.
+    """Ask the backends about these runs, or about every open run. Runs that have ended are skipped. Blocks.
 
     A run that its backend does not know is repaired: see `gofer.ops.maintenance.repair`. BackendError and
-    StoreError pass through after the other targets were asked.
+    StoreError are raised after the other targets were asked.
     """
     active = session.ledger.active() if rows is None else expand(session, rows)
     problem: Exception | None = None
@@ -41,7 +41,7 @@ def refresh(session: Session, rows: Sequence[RunRow] | None = None) -> None:
 
 
 def by_backend(rows: Sequence[RunRow]) -> list[list[RunRow]]:
-    """The runs in batches, one for each backend."""
+    """The runs grouped by backend."""
     found: dict[tuple[str, ...], list[RunRow]] = {}
     for row in rows:
         found.setdefault((row.target, row.backend, row.store, row.origin), []).append(row)
@@ -49,7 +49,7 @@ def by_backend(rows: Sequence[RunRow]) -> list[list[RunRow]]:
 
 
 def expand(session: Session, rows: Sequence[RunRow]) -> list[RunRow]:
-    """Groups become their rows that have not ended."""
+    """Replace groups by their rows that have not ended."""
     from gofer.tracking.rows import ACTIVE
 
     found: dict[str, RunRow] = {}
@@ -86,7 +86,7 @@ def _ask(session: Session, rows: list[RunRow]) -> None:
 
 
 def _give_up(session: Session, rows: Sequence[RunRow], backend: Backend, problem: Unreachable) -> None:
-    """Runs whose machine has been silent for longer than the target's patience are lost."""
+    """Mark runs as lost whose machine has not answered for longer than the target's patience."""
     from gofer.core.states import Reason, State
     from gofer.model.run import Observation
 
@@ -102,10 +102,10 @@ def _give_up(session: Session, rows: Sequence[RunRow], backend: Backend, problem
 
 
 class Asking:
-    """Asks how runs stand, again and again, over moments in which nobody answers.
+    """Refreshes runs repeatedly, and continues while the connection is lost.
 
-    The first question must be answered, unless `heard`: whoever types a command is told at once. Later ones
-    that are not are said once, and so is that there are answers again.
+    The first refresh must succeed, unless `heard`, so that a person who types a command learns about an error
+    at once. Later, a lost connection is reported once, and so is its return.
     """
 
     def __init__(self, session: Session, *, heard: bool = False) -> None:
@@ -114,7 +114,7 @@ class Asking:
         self._said: str | None = None
 
     def refresh(self, rows: Sequence[RunRow]) -> bool:
-        """Whether there was an answer; the error of the first question passes through."""
+        """Refresh the runs; whether the cluster answered. An error of the first refresh passes through."""
         try:
             refresh(self._session, rows)
         except (Unreachable, CredentialError, StoreError) as error:
@@ -127,7 +127,7 @@ class Asking:
             self._said = error.message
             return False
         if self._said is not None:
-            self._session.say("there are answers again")
+            self._session.say("connection restored")
         self._heard, self._said = True, None
         return True
 
@@ -140,11 +140,11 @@ def wait(
     on_change: Callable[[RunRow], None] | None = None,
     heard: bool = False,
 ) -> list[RunRow]:
-    """Block until all these runs or groups have ended; Interrupted when `timeout_s` is over before.
+    """Block until all these runs or groups have ended; Interrupted when `timeout_s` is over before that.
 
-    `on_change` hears of every new state of one of them, the first included. A cluster that cannot be asked
-    for a while is named once and asked again, unless the very first question fails; `heard` says that this is
-    not the first.
+    `on_change` is called for every new state, including the first. A cluster that does not answer is reported
+    once and asked again, except when the first question fails. `heard`: the cluster has already answered an
+    earlier question.
     """
     asking = Asking(session, heard=heard)
     changes = QueueChanges(session, _look(session, ids))
@@ -172,7 +172,7 @@ def wait(
                 f"still not ended after {timeout_s:g} s: {', '.join(waiting)}",
                 hint="`gofer wait` again, or without `--timeout`",
             )
-        # A large group is asked about less often: never more than a tenth of the time goes into asking.
+        # A large group is refreshed less often: refreshes take at most a tenth of the time.
         longest_s = _LONGEST_WATCH_S if changes.are_seen else _LONGEST_WAIT_S
         longest_s = longest_s if answered else _LONGEST_SILENCE_S
         least_s = 9 * (now - began)

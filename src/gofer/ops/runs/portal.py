@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def portal_of(session: Session, name: str | None) -> str:
-    """The address of the page of the target or run of that name, a target first; None: the default target.
+    """The URL of the web page of a target or a run; a target takes precedence. None means the default target.
 
-    CheckFailed for a kind of target that has no pages; UnknownName when nothing is called so.
+    CheckFailed for a kind of target without web pages; UnknownName when there is no such target or run.
     """
     target = name or session.settings.default_target
     if target in session.settings.target_names:
@@ -27,7 +27,7 @@ def portal_of(session: Session, name: str | None) -> str:
 
 
 def portal_of_run(session: Session, row: RunRow) -> str:
-    """The address of a run's page; CheckFailed where there are none."""
+    """The URL of a run's web page; CheckFailed when there is none."""
     backend = _with_pages(session.backend_of(row), row.target)
     return backend.portal(RunRef(row.id, row.group_id, row.row_index))
 
@@ -36,13 +36,13 @@ def _with_pages(backend: Backend, target: str) -> HasPortal:
     if not isinstance(backend, HasPortal):
         raise CheckFailed(
             f"`{target}` is a target of the kind `{backend.kind}`, which has no web pages",
-            hint=f"`gofer target show {target}` says what it has",
+            hint=f"`gofer target show {target}` shows what is known about it",
         )
     return backend
 
 
 def page_of(session: Session, row: RunRow) -> str | None:
-    """As `portal_of_run`; None where there are none."""
+    """Like `portal_of_run`, but None when there is no page."""
     backend = session.backend_of(row)
     if not isinstance(backend, HasPortal):
         return None

@@ -1,4 +1,4 @@
-"""Everything `gofer query` says of a run besides its log: state, why, the first failing rank, GPUs, logs."""
+"""The facts that `gofer query` shows about a run: state, reason, first failing rank, GPUs, paths of logs."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class FailedRow(NamedTuple):
 
 
 class RunDetails(NamedTuple):
-    """What is known of a run: the ledger's row and what its folder adds. What is unknown is None or empty.
+    """What is known about a run, from the ledger and its folder. Unknown facts are None or empty.
 
-    `command` is one line that can be pasted into a shell, `why` the reason in words, or what a run that has
-    none is busy with. `log_paths` are files of this machine: the copies that were fetched, else the store's
-    own where it is a folder here. `failed_rows` are the first ten of a group. `commit` is git's with its
-    branch, and whether the code differed. `came_home` is what the run left. `saw_no_gpu`: its
-    target has GPUs, and it asked for none.
+    `command` is one line for a shell. `why` is the reason in a sentence, or what the run is doing.
+    `log_paths` are files on this machine: fetched copies, or files of a store that is a folder here.
+    `failed_rows` are the first ten of a group. `commit` is git's commit with the branch, and whether the code
+    differed. `came_home` are the files that the run left. `saw_no_gpu`: the target has GPUs, but the run
+    asked for none.
     """
 
     row: RunRow
@@ -64,7 +64,9 @@ class RunDetails(NamedTuple):
 
 
 def facts(session: Session, row: RunRow, *, fetched: Sequence[Path] | None = None) -> RunDetails:
-    """From the ledger and the run's folder; asks no cluster. `fetched` are the copies of logs, if any."""
+    """The facts from the ledger and the run's folder. Calls no cluster. `fetched` are copies of logs, if
+    any.
+    """
     if is_adopted(row):
         return _adopted(row, list(fetched or ()))
     store = session.runs_in(row.store)
@@ -97,7 +99,7 @@ def _commit(record: RunRecord | None) -> str:
 
 
 def _adopted(row: RunRow, paths: list[Path]) -> RunDetails:
-    """A job that gofer did not start has nothing in a store."""
+    """The facts about an adopted job, which has nothing in a store."""
     return RunDetails(
         row=row,
         command=quote_command(row.command),

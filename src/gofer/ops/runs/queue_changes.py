@@ -1,4 +1,4 @@
-"""Sleep until the queue of this machine was written to, instead of for a whole pause."""
+"""Sleep until the queue of this machine changes, instead of for a whole pause."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _FILES = ("queue.db", "queue.db-wal")
 
 
 class QueueChanges:
-    """Changes of the files of the queue since `mark`, by their times alone: a look costs microseconds.
+    """Detects changes of the queue's files since `mark` by their times, which takes microseconds.
 
-    For runs that are in no queue of this machine nothing is looked at.
+    Nothing is checked for runs that are not in the queue of this machine.
     """
 
     def __init__(self, session: Session, rows: Iterable[RunRow]) -> None:
@@ -30,7 +30,7 @@ class QueueChanges:
         self.mark()
 
     def mark(self) -> None:
-        """Changes from now on count. Call it before the queue is read."""
+        """Changes from now on count. Call this before the queue is read."""
         self._seen = self._stamps()
 
     def sleep(self, longest_s: float, *, least_s: float) -> None:

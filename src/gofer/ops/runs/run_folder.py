@@ -1,7 +1,6 @@
-"""What lies in a run's folder, read with distrust: absent, torn or foreign files are None, never a crash.
+"""Read the files of a run's folder without trusting them: absent, incomplete or foreign files are None.
 
-Speaks only the Store contract and the names of gofer.core.run_layout; knows nothing of sessions or the
-ledger.
+Uses only the Store contract and the names of gofer.core.run_layout, not sessions or the ledger.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Enough to hide the latency of an object store, few enough to be polite.
+# Enough threads to hide the latency of an object store, and few enough not to overload it.
 READERS = 16
 # A record of 100,000 rows with 500 bytes each is shorter.
 MOST_RECORD_BYTES = 64 << 20
-# Beside `tags.json` in the folder of a group: the tags of its rows, by their index.
+# In the folder of a group, beside `tags.json`: the tags of its rows, by index.
 ROW_TAGS = "row-tags.json"
 
 
@@ -73,7 +72,7 @@ class ExitRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GpuUse(msgspec.Struct, frozen=True, kw_only=True):
-    """One reading of one GPU; what the driver did not tell is None."""
+    """One reading of one GPU. Values that the driver does not report are None."""
 
     index: Count
     name: str | None = None
@@ -85,7 +84,7 @@ class GpuUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
-    """`heartbeat.json`: the last sign of life of one node."""
+    """`heartbeat.json`: the last heartbeat of one node."""
 
     at: Seconds
     gpus: tuple[GpuUse, ...] = ()
@@ -109,7 +108,9 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_lines(data: bytes, kind: type[T]) -> Iterator[T]:
-    """The lines of a `.jsonl` file that have this shape, in order; torn and foreign ones are left out."""
+    """The lines of a `.jsonl` file that have this form, in order. Incomplete and foreign lines are
+    skipped.
+    """
     for line in data.split(b"\n"):
         value = decode(line, kind) if line else None
         if value is not None:
@@ -117,9 +118,9 @@ def read_lines(data: bytes, kind: type[T]) -> Iterator[T]:
 
 
 def read(store: Store, key: str) -> bytes | None:
-    """The object, or None when absent; StoreError when the store cannot be read.
+    """The object, or None when it is absent; StoreError when the store cannot be read.
 
-    Of an object that is larger than any record, only the beginning is read, which is then no record.
+    If an object is larger than any record, only its beginning is read, which does not decode as a record.
     """
     try:
         return store.get_range(key, 0, MOST_RECORD_BYTES)
@@ -128,7 +129,7 @@ def read(store: Store, key: str) -> bytes | None:
 
 
 def read_many(store: Store, keys: Sequence[str]) -> Iterator[bytes | None]:
-    """`read` of each key, in order, several at a time."""
+    """The objects of these keys, in order, read in parallel."""
     if len(keys) <= 1:
         yield from (read(store, key) for key in keys)
         return
@@ -139,27 +140,27 @@ def read_many(store: Store, keys: Sequence[str]) -> Iterator[bytes | None]:
 
 
 def attempt_numbers(store: Store, run_id: str) -> list[int]:
-    """The attempts that left a trace, in order."""
+    """The numbers of attempts that have a folder, in order."""
     numbers = map(parse_count, store.list_folders(names.attempts_key(run_id)))
     return sorted(number for number in numbers if number is not None)
 
 
 def node_numbers(store: Store, run_id: str, attempt: int) -> list[int]:
-    """The nodes of an attempt that left a trace, in order."""
+    """The numbers of nodes that have a folder in an attempt, in order."""
     prefix = f"{names.attempts_key(run_id)}/{attempt}"
     found = (name.removeprefix("node-") for name in store.list_folders(prefix) if name.startswith("node-"))
     return sorted(number for number in map(parse_count, found) if number is not None)
 
 
 def exit_records(store: Store, run_id: str, attempt: int) -> dict[int, ExitRecord | None]:
-    """How each node of an attempt ended; None for a node that has not said so."""
+    """The exit record of each node of an attempt; None for a node without one."""
     nodes = node_numbers(store, run_id, attempt)
     keys = [f"{names.node_key(run_id, attempt, node)}/{names.EXIT}" for node in nodes]
     return {node: decode(data, ExitRecord) for node, data in zip(nodes, read_many(store, keys), strict=True)}
 
 
 def heartbeats(store: Store, run_id: str, attempt: int) -> dict[int, Heartbeat]:
-    """The last sign of life of each node of an attempt; nodes without one are left out."""
+    """The last heartbeat of each node of an attempt. Nodes without one are left out."""
     nodes = node_numbers(store, run_id, attempt)
     keys = [f"{names.node_key(run_id, attempt, node)}/{names.HEARTBEAT}" for node in nodes]
     beats = (decode(data, Heartbeat) for data in read_many(store, keys))
@@ -167,7 +168,7 @@ def heartbeats(store: Store, run_id: str, attempt: int) -> dict[int, Heartbeat]:
 
 
 def first_failure(records: dict[int, ExitRecord | None]) -> tuple[int, Failure] | None:
-    """(node, failure) of the rank that failed first by the clock; one without a time comes last."""
+    """(node, failure) of the rank that failed first by the clock. A failure without a time comes last."""
     failures = [(node, r.first_failure) for node, r in records.items() if r is not None and r.first_failure]
     if not failures:
         return None

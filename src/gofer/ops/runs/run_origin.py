@@ -1,8 +1,8 @@
-"""How a run is reached again from any folder: the settings of the project that it came from.
+"""Reach the target of a run from any folder, with the settings of the project that the run came from.
 
-Only this person's own ledger says where a run came from. A run that was found in a store gives the name of a
-target and nothing more: the options of a target can run programs, so the name is looked up in this
-person's own settings.
+Only this person's own ledger says where a run came from. From a run that was found in a store, only the name
+of its target is used: the options of a target can run programs, so they are looked up in this person's own
+settings.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ if TYPE_CHECKING:
 
 
 def project_of(session: Session) -> str:
-    """The project of a session, as the ledger names it."""
+    """The project of a session, in the form of the ledger."""
     return os.path.realpath(session.settings.root)
 
 
 def define(session: Session, target: str, store_url: str) -> str:
-    """Keep in the ledger how a target of this session is reached; the id of the definition."""
+    """Store in the ledger how a target of this session is reached; the id of the definition."""
     from gofer.config.target_definition import define as define_target
 
     return session.ledger.define(store_url, define_target(session.settings, target).to_json())
 
 
 def settings_of_run(session: Session, row: RunRow) -> Settings:
-    """Settings in which the run's target is the one that it was sent to; TargetGone when there are none.
+    """Settings with the target to which the run was sent; TargetGone when there are none.
 
-    The first that has a target of that name and kind: the settings of the run's project as they are now, the
-    definition in the ledger, the settings of this folder. The last only for a run without a definition.
+    The first of these that has a target of that name and kind: the present settings of the run's project, the
+    definition in the ledger, the settings of this folder. The last are used only for a run without a
+    definition.
     """
     definition = _read(session, row.definition)
     project = definition.project if definition else _project(session, row)
@@ -53,7 +54,9 @@ def settings_of_run(session: Session, row: RunRow) -> Settings:
 
 
 def settings_of_definition(session: Session, key: str) -> Iterator[Settings]:
-    """The settings of the project as they are now, if they still have the target, then the definition's."""
+    """The present settings of the project, if they still have the target, then the settings of the
+    definition.
+    """
     definition = _read(session, key)
     if definition is None:
         return
@@ -66,8 +69,9 @@ def settings_of_definition(session: Session, key: str) -> Iterator[Settings]:
 
 
 def check_whole(session: Session, row: RunRow) -> None:
-    """CheckFailed when nothing may be sent to the run's target: an option of it that holds a secret was not
-    kept, and the project's settings no longer have the target. Asking and stopping work without it.
+    """CheckFailed when nothing can be sent to the run's target: the ledger does not keep options that hold
+    secrets, and the project's settings no longer have the target. Refreshing and stopping work without these
+    options.
     """
     definition = _read(session, row.definition)
     if definition is None or not definition.withheld:
@@ -95,7 +99,7 @@ def _project(session: Session, row: RunRow) -> str:
 
 
 def _current(session: Session, project: str, target: str, kind: str) -> Settings | None:
-    """The settings of a project as they are now, where they still have that target."""
+    """The present settings of a project, if they still have this target; else None."""
     if project == project_of(session) and _has(session.settings, target, kind):
         return session.settings
     if not _is_own(project):
@@ -120,14 +124,14 @@ def _defined(session: Session, definition: TargetDefinition) -> Settings | None:
 
 
 def _has(settings: Settings, target: str, kind: str) -> bool:
-    """Whether the settings have a target of that name and kind; a broken one is none."""
+    """Whether the settings have a valid target of this name and kind."""
     with suppress(GoferError):
         return target in settings.target_names and settings.target(target).kind == kind
     return False
 
 
 def _is_own(folder: str) -> bool:
-    """Whether nobody else could have put a file of settings there since: the folder is this user's."""
+    """Whether the folder belongs to this user, so that nobody else can have put a settings file into it."""
     try:
         return os.stat(folder).st_uid in (os.geteuid(), 0)
     except (OSError, ValueError):  # ValueError: a NUL in the name
@@ -153,7 +157,7 @@ def _gone(session: Session, row: RunRow, definition: TargetDefinition | None, pr
 
 
 def _lacking(row: RunRow, definition: TargetDefinition) -> tuple[str, str]:
-    """Message and hint for a target whose definition is without its secrets."""
+    """Message and hint for a target whose definition lacks its secrets."""
     words = ", ".join(f"`{one}`" for one in definition.withheld)
     return (
         f"the target `{row.target}` of {row.short_id} is no longer in the settings of "
@@ -163,13 +167,15 @@ def _lacking(row: RunRow, definition: TargetDefinition) -> tuple[str, str]:
 
 
 def _told_folder(session: Session, row: RunRow) -> str:
-    """What the run's record says of where it came from, for people: nothing is read there."""
+    """The origin of the run according to its record, as text for people. Nothing is read from that folder."""
     told = submitted_by(session, row)
     return f"; {told} submitted it" if told else ""
 
 
 def submitted_by(session: Session, row: RunRow) -> str:
-    """Who submitted a run, on which machine and from which folder, as its record says; "" without one."""
+    """Who submitted a run, on which machine and from which folder, according to its record; "" without a
+    record.
+    """
     from gofer.model.decode import decode
     from gofer.model.run import RunRecord
 

@@ -1,4 +1,4 @@
-"""The secrets of a run, looked up again on this machine, so that gofer prints a log without them."""
+"""Look up the secrets of a run on this machine again, so that gofer masks them when it prints a log."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _MOST_FILES = 100
 def mask_of(session: Session, row: RunRow) -> SecretMask:
     """A mask for the secret values of the job's `env`, such as that of `${secret:NAME}`, and of its files.
 
-    A record holds references and paths and no values, so a value that this machine cannot look up, or that
-    was changed meanwhile, is not masked.
+    A record holds references and paths, not values. So a value that this machine cannot look up, or that has
+    changed, is not masked.
     """
     owner = session.ledger.get(row.group_id or row.id)
     if owner is None or (b"${" not in owner.record and b"secret_files" not in owner.record):
@@ -46,7 +46,7 @@ def _variables(session: Session, record: RunRecord) -> Iterator[str]:
 
 
 def _in_files(record: RunRecord) -> Iterator[str]:
-    """From the files as they are in the project now."""
+    """The values in the secret files of a run, as the files are in the project now."""
     origin = record.code
     if origin is None:
         return
@@ -58,7 +58,7 @@ def _in_files(record: RunRecord) -> Iterator[str]:
 
 
 def _read(path: str) -> bytes:
-    """The beginning of a file; OSError for what is no file. A pipe is not waited for."""
+    """The beginning of a file; OSError if it is not a regular file. Does not wait for a pipe."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):

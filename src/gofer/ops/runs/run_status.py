@@ -1,7 +1,7 @@
-"""Where a run stands, from the facts in its folder alone. Pure: no store, no clock, no cluster.
+"""Derive the status of a run from the facts in its folder alone. Pure: no store, no clock, no cluster.
 
-Only what the facts prove is said. A final state needs the queue's word, or the exit record of every node of
-the last attempt and a retry policy that asks for no other.
+The status is only what the facts prove. A final state needs a line in the list of ends, or the exit record of
+every node of the last attempt and a retry policy that allows no other attempt.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _MOST_TEXT = 10_000
 
 
 class AttemptFacts(NamedTuple):
-    """What the node folders of one attempt hold. `started_at` is when a node said that its ranks run.
+    """What the node folders of one attempt hold. `started_at` is when a node reported that its ranks run.
 
-    `has_logs` says that the log of a rank is there, which proves that its command was started.
+    `has_logs`: the log of a rank exists, which proves that its command was started.
     """
 
     number: int
@@ -35,7 +35,7 @@ class AttemptFacts(NamedTuple):
 
 
 class RunFacts(NamedTuple):
-    """All that a folder says of one run. `nodes` and the retry policy are those of its record."""
+    """The facts in a folder about one run. `nodes` and the retry policy come from its record."""
 
     nodes: int
     retries: int = 0
@@ -45,7 +45,7 @@ class RunFacts(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """The columns of the ledger that change during a run's life."""
+    """The columns of the ledger that change while a run exists."""
 
     state: str
     reason: str | None = None
@@ -58,7 +58,9 @@ class Standing(NamedTuple):
 
 
 def derive(facts: RunFacts) -> Standing:
-    """The queue's word where there is one, else what the attempts prove; `pending` without any."""
+    """The status from the run's line in the list of ends, else what the attempts prove; `pending` without
+    attempts.
+    """
     if facts.end is not None:
         return _as_ended(facts.end)
     if not facts.attempts:
@@ -72,7 +74,7 @@ def derive(facts: RunFacts) -> Standing:
         state = State.RUNNING if has_started else State.STARTING
         return Standing(state.value, started_at=started_at, attempts=earlier)
     attempts = (*earlier, _plain(_attempt(last.number, result)))
-    # What a cluster took back it starts again by itself, unless it says otherwise.
+    # A cluster restarts a preempted run by itself, unless it says otherwise.
     if result.reason == Reason.PREEMPTED or (
         facts.retries >= rules.spent(attempts) and result.reason in facts.retry_on
     ):
@@ -90,7 +92,7 @@ def derive(facts: RunFacts) -> Standing:
 
 
 def plain_attempt(one: dict[str, Any]) -> dict[str, Any]:
-    """An attempt as the ledger keeps it; of a later gofer's, with words not known here, what is plain."""
+    """An attempt in the form of the ledger. If a newer gofer wrote it, only simple values are kept."""
     known = convert(one, Attempt)
     if known is not None:
         return _plain(known)
@@ -100,13 +102,13 @@ def plain_attempt(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def known_attempt(one: dict[str, Any]) -> Attempt:
-    """An attempt of a standing; of one with words that are not known here, only its number, if it has one."""
+    """An attempt as an object. If it has unknown words, only its number is used."""
     number = convert(one.get("number"), Count)
     return convert(one, Attempt) or Attempt(number=number or 0, state=State.UNKNOWN)
 
 
 def observation_of(run_id: str, standing: Standing) -> Observation:
-    """What a folder proves of a run. A reason that is not known here is left out."""
+    """The observation that a folder proves. An unknown reason is left out."""
     known = standing._asdict()
     return Observation(
         **{
@@ -120,7 +122,7 @@ def observation_of(run_id: str, standing: Standing) -> Observation:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether the ledger and every reader of it can hold the value: a word, or a number that is no threat."""
+    """Whether the ledger and its readers can hold the value: text, or a number of limited size."""
     if isinstance(value, (int, float)):
         return abs(value) < _MOST_NUMBER
     return value is None or (isinstance(value, str) and len(value) < _MOST_TEXT)
@@ -140,19 +142,19 @@ def _as_ended(end: End) -> Standing:
 
 
 def _judge(attempt: AttemptFacts, nodes: int) -> rules.Outcome | None:
-    """The result by the queue's own rules; None while a node has not said how it ended."""
+    """The outcome by the same rules as the queue; None while a node has no exit record."""
     exits = [one for one in attempt.exits if one is not None]
     if len(exits) < max(nodes, 1):
         return None
-    # What fails on one node while the cluster takes another away fails for that.
+    # When the cluster takes one node away, failures on other nodes are consequences.
     taken = [one for one in exits if one.reason == Reason.PREEMPTED]
     records: list[dict[str, Any] | None] = [msgspec.to_builtins(one) for one in taken or exits]
     return rules.judge(rules.AttemptRecords(records, True), restarts=0, rebooted=False)
 
 
 def _settled(attempt: AttemptFacts, nodes: int) -> Attempt:
-    """An attempt that another one followed: without its exit records it was lost, and taken back if one of
-    its nodes had the time to say so.
+    """An attempt that another attempt followed. Without all exit records it was lost; it was preempted if one
+    of its nodes recorded that.
     """
     result = _judge(attempt, nodes)
     if result is not None:

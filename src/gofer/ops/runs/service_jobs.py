@@ -1,4 +1,4 @@
-"""The jobs of a target's service, whoever started them."""
+"""List all jobs of a target's service, not only those of gofer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gofer.backends.base import ServiceJob
     from gofer.ops.session import Session
 
-# Words that people know from the services and their tools.
+# Names of states in the services and their tools.
 _STATES = {
     "completed": State.SUCCEEDED,
     "canceled": State.CANCELLED,
@@ -33,14 +33,14 @@ def service_jobs(session: Session, target: str | None, wanted: JobFilter) -> tup
     backend = session.backend(name)
     if not isinstance(backend, HasJobs):
         raise CheckFailed(
-            f"targets of the kind `{backend.kind}` have no jobs but those of gofer, and `{name}` is one",
-            hint="`gofer list runs` lists those; `-c NAME` names another target",
+            f"targets of the kind `{backend.kind}` have only jobs of gofer, and `{name}` is such a target",
+            hint="`gofer list runs` lists these; `-c NAME` chooses another target",
         )
     return name, backend.jobs(wanted)
 
 
 def states_of(words: Sequence[str]) -> frozenset[State]:
-    """The states that these words mean, gofer's own or a service's; UsageError for any other."""
+    """The states with these names, of gofer or of a service; UsageError for an unknown name."""
     found = set()
     for word in (one.strip() for text in words for one in text.split(",")):
         plain = word.lower()

@@ -1,6 +1,6 @@
-"""Which service knows a job: those of all targets asked at once, each for so long and no longer.
+"""Find the service that knows a job: ask the services of all targets in parallel, for a limited time.
 
-Knows nothing of the ledger. Backends are made in the caller's thread; in others only services are asked.
+Does not use the ledger. Backends are made in the caller's thread; other threads only call services.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ if TYPE_CHECKING:
     from gofer.ops.session import Session
 
 MOST = 10
-# How long everybody is waited for, and how long the others when one has found something.
+# How long to wait for all services, and how long for the others once one has found the job.
 _LONGEST_S = 20.0
 _OTHERS_S = 3.0
-# The end of a name is looked for among the newest jobs, for so long.
+# An end of a name is searched among the newest jobs, for at most this time.
 _LISTING_S = 5.0
 _SHORTEST_END = 3
 
 
 class Match(NamedTuple):
-    """A job that a word may mean, and the target whose service has it; `is_exact` if it is its whole name."""
+    """A job that a word may name, and the target whose service has it. `is_exact`: the word is its full
+    name.
+    """
 
     target: str
     service: str
@@ -38,7 +40,7 @@ class Match(NamedTuple):
 
 
 class Search(NamedTuple):
-    """What came of it: `asked` are targets whose services answered, `problems` says why others did not."""
+    """The result: `asked` are targets whose services answered; `problems` says why others did not."""
 
     matches: tuple[Match, ...]
     asked: tuple[str, ...]
@@ -52,7 +54,9 @@ class _Answer(NamedTuple):
 
 
 def places(session: Session, first: str) -> list[str]:
-    """The targets whose services may know jobs, `first` in front; a target that cannot be read is not one."""
+    """The targets whose services may know jobs, `first` in front. Targets that cannot be read are left
+    out.
+    """
     from gofer.backends import registry
 
     found = [first]
@@ -66,10 +70,10 @@ def places(session: Session, first: str) -> list[str]:
 
 
 def search(session: Session, word: str, targets: Iterable[str], *, is_name: bool) -> Search:
-    """The jobs that `word` may mean to the services of these targets. Blocks for 20 seconds at the most.
+    """The jobs that `word` may name in the services of these targets. Blocks for 20 seconds at most.
 
-    By its whole name where it can be one (`is_name`), else by the end of one. Targets that share a service
-    ask it once, by the first of them, unless they ask as somebody else.
+    The word is searched as a full name if it can be one (`is_name`), else as the end of a name. A service
+    that several targets share is asked once, unless the targets use different logins.
     """
     services, problems = _services(session, targets)
     answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
@@ -78,13 +82,13 @@ def search(session: Session, word: str, targets: Iterable[str], *, is_name: bool
         answers.put(_asked(target, service, word, is_name))
 
     for chosen in services.items():
-        # Not waited for when the command ends: a service that is silent keeps nobody.
+        # A daemon thread, so that a service that does not answer cannot delay the end of the command.
         threading.Thread(target=ask, args=chosen, name="gofer-search", daemon=True).start()
     return _collected(answers, list(services), problems)
 
 
 def _services(session: Session, targets: Iterable[str]) -> tuple[dict[str, HasJobs], dict[str, GoferError]]:
-    """Whom to ask, by the target that asks, and why others cannot be."""
+    """The services to ask, by target, and why others cannot be asked."""
     found: dict[tuple[str, str | None], tuple[str, HasJobs]] = {}
     problems: dict[str, GoferError] = {}
     for name in targets:
@@ -100,7 +104,9 @@ def _services(session: Session, targets: Iterable[str]) -> tuple[dict[str, HasJo
 
 
 def _asked(target: str, backend: HasJobs, word: str, is_name: bool) -> _Answer:
-    """In a thread of its own. Whatever goes wrong is an answer, or it would be waited for in vain."""
+    """Ask one service, in a thread of its own. Any error becomes an answer, since the caller waits for
+    one.
+    """
     service = backend.service_name
     try:
         exact = backend.job(word) if is_name else None
@@ -111,7 +117,7 @@ def _asked(target: str, backend: HasJobs, word: str, is_name: bool) -> _Answer:
         found = backend.jobs(JobFilter(name_end=word, most=MOST, within_s=_LISTING_S))
     except GoferError as error:
         return _Answer(target, (), error)
-    except Exception as error:  # a thread has nobody else to tell
+    except Exception as error:  # an exception in a thread would be lost
         return _Answer(target, (), GoferError(f"{type(error).__name__}: {error}"))
     fit = [one for one in found if one.name.endswith(word)]
     return _Answer(target, tuple(Match(target, service, one, False) for one in fit), None)

@@ -1,4 +1,4 @@
-"""A shell where a run runs: which words open it, or why it cannot be."""
+"""Open a shell where a run runs: the command line for it, or why that is not possible."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _INSIDE = (State.RUNNING.value, State.STARTING.value)
 def shell_words(
     session: Session, row: RunRow, command: Sequence[str], *, terminal: bool, node: int | None = None
 ) -> list[str]:
-    """What to run here for a shell beside the run, or for `command` there; refresh the run first.
+    """The command line that opens a shell in the run, or runs `command` in it. Refresh the run first.
 
-    CheckFailed when it does not run, or not where this machine can reach it; UsageError for a group, and for
-    a node that it does not have.
+    CheckFailed when the run is not running or this machine cannot reach it; UsageError for a group and for an
+    unknown node.
     """
     name = row.short_id
     if row.kind == "group":
@@ -45,7 +45,7 @@ def shell_words(
     if row.backend == "local" and not is_here(session, row.submitter):
         raise CheckFailed(
             f"{name} runs on another machine: {_where(session, row)}",
-            hint=f"log in there and `gofer ssh {name}`",
+            hint=f"log in to that machine and run `gofer ssh {name}`",
         )
     backend = session.backend_of(row)
     if not isinstance(backend, Shells):
@@ -57,22 +57,23 @@ def shell_words(
         run = RunRef(row.id, row.group_id, row.row_index)
         return list(backend.shell(run, command, terminal=terminal, node=node))
     except CheckFailed:
-        # What the ledger says may be some seconds old; only the cluster itself knows that it does not run.
+        # The ledger may be some seconds old; only the cluster knows whether the run still runs.
         if row.state in _INSIDE:
             raise
         raise _not_running(row) from None
 
 
 def wait_inside(session: Session, run_id: str, *, on_wait: Callable[[RunRow], None]) -> RunRow:
-    """Block until the run can be entered or has ended; `on_wait` hears once if it does not start at once.
+    """Block until the run can be entered or has ended. `on_wait` is called once if the run does not start at
+    once.
 
-    Goes on over moments in which its cluster cannot be asked.
+    Continues while the cluster does not answer.
     """
     said, pause_s, began = False, _FIRST_PAUSE_S, time.monotonic()
     asking = Asking(session)
     while True:
         row = session.ledger.get(run_id)
-        assert row is not None  # the ledger forgets nothing
+        assert row is not None  # the ledger never removes an open run
         asking.refresh([row])
         row = session.ledger.get(run_id) or row
         if row.is_final or row.state == State.RUNNING:
@@ -92,8 +93,8 @@ def _not_running(row: RunRow) -> CheckFailed:
         )
     became = f"was {row.state}" if row.state in _PASSIVE else row.state
     return CheckFailed(
-        f"{name} does not run any more: it {became}",
-        hint=f"`gofer extract {name} DIR` brings what it left, `gofer resubmit {name}` runs it again",
+        f"{name} is no longer running: it {became}",
+        hint=f"`gofer extract {name} DIR` fetches its files, `gofer resubmit {name}` runs it again",
     )
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 60.0
 _SOON_S = 5.0
-# How long before the queue itself may be at fault.
+# After this time, check whether a supervisor works off the queue.
 _STALLED_S = 20.0
 
 
@@ -32,12 +32,11 @@ def abort(
     grace_s: float | None = None,
     patience_s: float = _PATIENCE_S,
 ) -> list[RunRow]:
-    """Ask for the end of runs or whole groups and wait for it; runs that have ended are left as they are, and
-    those that were recorded and never sent are not sent any more.
+    """Stop runs or whole groups, and wait for their end; the runs as they are then. Blocks.
 
-    Returns the runs as they are then. Interrupted when the cluster does not end them in time; it still will,
-    and BackendError when nobody works on its queue.
-    BackendError, before anything is stopped, when one of the runs cannot be stopped from here.
+    Runs that have ended stay as they are. Runs that were recorded but not sent are not sent. Interrupted when
+    the cluster does not end them in time; it still will. BackendError when no supervisor works off its queue,
+    and, before anything is stopped, when one of the runs cannot be stopped from this machine.
     """
     foreign = [row for row in rows if not row.is_final and not is_here(session, row.submitter)]
     refresh(session, foreign)
@@ -51,23 +50,22 @@ def abort(
     except Interrupted as late:
         hint = "`gofer abort --grace 0` ends it at once"
         if any(_decides_grace(backend) for backend in asked):
-            hint = "`gofer wait` waits for it: its service ends it in its own time"
+            hint = "`gofer wait` waits for it: its service decides when it ends"
         raise Interrupted(f"asked to stop, {late.message}", hint=hint) from None
     return [row for one in rows if (row := session.ledger.get(one.id)) is not None]
 
 
 def _living(session: Session, rows: Sequence[RunRow]) -> list[RunRow]:
-    """Those that have not ended, as the ledger has them now."""
+    """The runs that have not ended, as the ledger has them now."""
     return [row for one in rows if (row := session.ledger.get(one.id)) is not None and not row.is_final]
 
 
 def _check_known(session: Session, group: Sequence[RunRow]) -> None:
-    """BackendError when a run that was recorded elsewhere is not known to the cluster that can be asked here.
-
-    Runs of one target.
+    """BackendError when a run that another machine recorded is unknown to the cluster that this machine can
+    ask. All runs must be of one target.
     """
     known: set[str | None] = set()
-    if group[0].backend != "local":  # the queue of this machine knows what was recorded here, and no other
+    if group[0].backend != "local":  # the queue of this machine has only runs that were recorded here
         single = expand(session, group)
         seen = session.backend_of(group[0]).observe([_ref(row) for row in single])
         known = {one for row in single if row.id in seen for one in (row.id, row.group_id)}
@@ -88,7 +86,9 @@ def _recorded_elsewhere(session: Session, rows: Sequence[RunRow]) -> BackendErro
 
 
 def _keep_back(session: Session, rows: Sequence[RunRow]) -> None:
-    """How they stand now, after which none is sent that was not: see `gofer.ops.maintenance.repair`."""
+    """Refresh the runs. Those that were not sent by now are never sent: see
+    `gofer.ops.maintenance.repair`.
+    """
     unsent = [row for row in rows if row.state == State.PENDING and row.group_id is None]
     for row in unsent:
         session.ledger.add_event(row.id, time.time(), CANCEL_ASKED, {})
@@ -97,15 +97,13 @@ def _keep_back(session: Session, rows: Sequence[RunRow]) -> None:
     except (Unreachable, CredentialError) as error:
         if unsent:
             names = ", ".join(row.short_id for row in unsent)
-            told = (
-                f"{names} is not sent any more; if its cluster has it all the same, a later command stops it"
-            )
+            told = f"{names} will not be sent; if its cluster has it nevertheless, a later command stops it"
             error.hint = told if error.hint is None else f"{error.hint}; {told}"
         raise
 
 
 def _ask(session: Session, group: Sequence[RunRow], grace_s: float | None) -> Backend:
-    """Runs of one target."""
+    """Ask the cluster to stop runs of one target; its backend."""
     backend = session.backend_of(group[0])
     if grace_s is not None and _decides_grace(backend):
         session.say(f"the service of `{group[0].target}` decides itself how long a run may take to end")
@@ -124,7 +122,9 @@ def _decides_grace(backend: Backend) -> bool:
 
 
 def _await_end(session: Session, ids: Sequence[str], patience_s: float, asked: Sequence[Backend]) -> None:
-    """What takes longer than a moment is said. BackendError when the queue of one of them stands still."""
+    """Wait for the end, and tell the person when it takes longer. BackendError when no supervisor works off a
+    queue.
+    """
     limits = (_SOON_S, min(_STALLED_S, patience_s), patience_s)
     began = time.monotonic()
     for at, limit_s in enumerate(limits):

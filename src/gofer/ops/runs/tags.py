@@ -1,4 +1,4 @@
-"""Labels put on runs after they were submitted: in the store, which is the truth, then in the ledger."""
+"""Change tags of submitted runs: first in the store, which decides, then in the ledger."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _TRIES = 100
 
 
 def parse_edits(words: Sequence[str]) -> dict[str, str | None]:
-    """`K` and `K=V` set a tag, `-K` removes one (None); the last word on a key counts; or UsageError."""
+    """Parse edits: `K` and `K=V` set a tag, `-K` removes one (None). The last edit of a key counts.
+    UsageError for other words.
+    """
     if not words:
         raise UsageError("no tag was given", hint="`gofer tag RUN KEY=VALUE`, or `--remove KEY`")
     edits: dict[str, str | None] = {}
@@ -43,14 +45,16 @@ def parse_edits(words: Sequence[str]) -> dict[str, str | None]:
 def tag(session: Session, rows: Sequence[RunRow], words: Sequence[str]) -> list[RunRow]:
     """Apply the same edits to each run, group or row; the runs as they are then.
 
-    Idempotent; removing an absent tag is no error. All words are checked before the first run is touched.
+    Idempotent. Removing an absent tag is not an error. All words are checked before the first run is changed.
     """
     edits = parse_edits(words)
     return [_tag_one(session, row, edits) for row in rows]
 
 
 def _tag_one(session: Session, row: RunRow, edits: Mapping[str, str | None]) -> RunRow:
-    """The store's tags are edited, and not the ledger's: those of another machine may be newer."""
+    """Edit the tags in the store, since another machine may have changed them after the ledger was
+    updated.
+    """
     held = session.ledger.get(row.id) or row
     with _alone(session):
         tags = _edit(session.store(row.store), row, held.tags, edits)
@@ -62,9 +66,9 @@ def _tag_one(session: Session, row: RunRow, edits: Mapping[str, str | None]) -> 
 def _edit(
     store: Store, row: RunRow, known: Mapping[str, str], edits: Mapping[str, str | None]
 ) -> dict[str, str]:
-    """Apply the edits to what the store has now, until no other writer was faster; the tags then.
+    """Apply the edits to the tags in the store, and repeat when another writer was faster; the tags then.
 
-    Rows of a group share one object, so that a rebuild need not ask for one in each of 10,000 folders.
+    The rows of a group share one object, so that a rebuild does not read one in each of 10,000 folders.
     """
     key = names.tags_key(row.id) if row.group_id is None else f"{names.run_key(row.group_id)}/{ROW_TAGS}"
     for _ in range(_TRIES):
@@ -80,19 +84,21 @@ def _edit(
         new = encode(tags if row.group_id is None else {**others, str(row.row_index): tags})
         if tags == before or _swap(store, key, old, new):
             return tags
-    raise StoreError(f"the tags of {row.id} are being changed by too many at once", hint="try again")
+    raise StoreError(
+        f"the tags of {row.id} are being changed by too many processes at once", hint="try again"
+    )
 
 
 def _swap(store: Store, key: str, old: bytes | None, new: bytes) -> bool:
     if isinstance(store, ComparesAndSwaps):
         return store.compare_and_swap(key, old, new)
-    store.put(key, new)  # writers on other machines are not seen there
+    store.put(key, new)  # this store cannot detect writers on other machines
     return True
 
 
 @contextmanager
 def _alone(session: Session) -> Iterator[None]:
-    """One command of this person at a time edits tags, so that the ledger gets the edits in their order."""
+    """Let one command of this person edit tags at a time, so that the ledger gets the edits in order."""
     import fcntl
 
     path = session.paths.ledger_file

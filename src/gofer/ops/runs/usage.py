@@ -1,4 +1,4 @@
-"""What the nodes of a run used of memory and GPUs: the last reading of each, and its peaks."""
+"""The memory and GPU use of a run's nodes: the last reading of each node, and its peaks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class NodeUse(NamedTuple):
 
 
 def node_usage(store: Store, row: RunRow) -> list[NodeUse]:
-    """Of each node of the last attempt that has said something; short runs say nothing."""
+    """The use of each node of the last attempt that has a heartbeat. Short runs have none."""
     numbers = [int(one["number"]) for one in row.attempts] or run_folder.attempt_numbers(store, row.id)
     if row.kind == "group" or not numbers:
         return []

@@ -1,4 +1,4 @@
-"""A run as JSON: what every `--json` prints. The fields are those of gofer.ops.runs.run_document."""
+"""A run as JSON, as every `--json` prints it. gofer.ops.runs.run_document defines the fields."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def run_json(session: Session, row: RunRow, *, from_store: bool = True) -> dict[
 def run_jsons(
     session: Session, rows: Iterable[RunRow], *, from_store: bool = True
 ) -> Iterator[dict[str, Any]]:
-    """Each run as plain JSON values; a group's record is read once, however many of its rows are given.
+    """Each run as plain JSON values. The record of a group is decoded once for all its rows.
 
-    Without `from_store` nothing but the ledger is read, and `logs`, `usage`, `first_failure` and `came_home`
-    are null.
+    Without `from_store`, only the ledger is read, and `logs`, `usage`, `first_failure` and `came_home` are
+    null.
     """
     records = Records(session)
     for row in rows:
@@ -70,8 +70,8 @@ def run_jsons(
 
 
 class Records:
-    """The records of runs. A row of a group has its group's, which is decoded once. Of other runs the last
-    record is kept: there may be very many.
+    """The records of runs. A row uses the record of its group, which is decoded once. For other runs, only
+    the last record is cached, since there may be very many.
     """
 
     def __init__(self, session: Session) -> None:
@@ -99,14 +99,14 @@ class Records:
 
 
 def elapsed_s(row: RunRow) -> float | None:
-    """Seconds the run ran: as its node measured them, up to now while it runs."""
+    """The seconds that the run ran, as measured by its node, or until now while it runs."""
     if row.elapsed_s is not None or row.started_at is None:
         return row.elapsed_s
     return max((row.ended_at or time.time()) - row.started_at, 0.0)
 
 
 def _left_traces(row: RunRow) -> bool:
-    """Whether its folder in the store may hold something; that of a job of the service never does."""
+    """Whether the run may have files in the store. An adopted job never has."""
     return (
         not is_adopted(row) and row.kind == "run" and (bool(row.attempts) or row.state not in _NEVER_STARTED)
     )

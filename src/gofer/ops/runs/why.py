@@ -1,6 +1,6 @@
-"""Why a run waits, what a running one does, why a dead one died, and what to type next.
+"""Explain why a run waits, what a running run does, why a run ended, and what to type next.
 
-From the ledger and the run's folder; only of a run that waits is its cluster asked.
+The answer comes from the ledger and the run's folder. The cluster is asked only about a waiting run.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ WAITING = (State.PENDING.value, State.QUEUED.value, State.PAUSED.value)
 _ENDED_BADLY = (State.FAILED.value, State.LOST.value)
 _MOST_REASONS = 12
 _TAIL_LINES = 20
-# Lines that may name a file or a module that was not there.
+# Errors about a missing file or module contain one of these.
 _MISSING = ("No such file", "not found", "No module", "Cannot find", "No rule to make", "no makefile found")
 
 
 class LifeSigns(NamedTuple):
-    """Signs of life of a run: the age of its last heartbeat and of its last line, and each node's reading."""
+    """The age of a run's last heartbeat and last log line, and the last reading of each node."""
 
     beat_age_s: float | None
     log_age_s: float | None
@@ -48,7 +48,9 @@ class LifeSigns(NamedTuple):
 
 
 class ReasonCount(NamedTuple):
-    """How many runs of a group stand for the same reason, one of them, and the end of that one's log."""
+    """How many runs of a group have the same state and reason, one of them as an example, and the end of its
+    log.
+    """
 
     state: str
     reason: str | None
@@ -59,10 +61,10 @@ class ReasonCount(NamedTuple):
 
 
 class Why(NamedTuple):
-    """The answer for one run or group. `words` are the reason, None when there is nothing to explain.
+    """The answer for one run or group. `words` is the reason; None when there is nothing to explain.
 
-    `log_tail` is the end of rank 0's log of a run that ended badly and of which no rank failed by itself.
-    `durable` says until when the store has what the command wrote, where that is not all of it.
+    `log_tail` is the end of the log of rank 0, for a run that failed although no rank failed first. `durable`
+    says up to which time the store has the command's files, if it does not have all.
     """
 
     row: RunRow
@@ -108,9 +110,9 @@ class Why(NamedTuple):
 
 
 def why(session: Session, row: RunRow) -> Why:
-    """The answer for a run as the ledger has it; refresh it first.
+    """The answer for a run, as it is in the ledger. Refresh the run first.
 
-    A store or a cluster that cannot be asked is named in the words instead of failing.
+    A store or cluster that does not answer is mentioned in the words, and is not an error.
     """
     if row.kind == "group":
         return _why_group(session, row)
@@ -140,7 +142,7 @@ def why(session: Session, row: RunRow) -> Why:
 def _with_missing(
     session: Session, record: RunRecord | None, words: str | None, lines: Sequence[str]
 ) -> str | None:
-    """With the ignore rule that left out a file of the project which the last lines miss."""
+    """The words, with the ignore rule that left out a file that the last lines miss."""
     if record is None or not any(sign in line for sign in _MISSING for line in lines):
         return words
     from gofer.ops.runs.missing_files import explain_missing
@@ -150,7 +152,7 @@ def _with_missing(
 
 
 def _log_tail(session: Session, row: RunRow) -> tuple[str, ...]:
-    """The last lines of rank 0, or of set-up where no rank was started; nothing where there is no log."""
+    """The last lines of rank 0, or of set-up if no rank was started; empty when there is no log."""
     from gofer.core.log_lines import last_states
     from gofer.ops.logs import logs
 
@@ -164,17 +166,19 @@ def _log_tail(session: Session, row: RunRow) -> tuple[str, ...]:
 
 
 def _service_tail(session: Session, row: RunRow) -> tuple[str, ...]:
-    """What the service has logged of a run that failed before any of its ranks could say why."""
+    """The end of the service's log, for a run that failed before any rank could write a log."""
     from gofer.ops.logs.log_choice import service_tail
 
     return service_tail(session, row, _TAIL_LINES)
 
 
 def _ask(session: Session, row: RunRow, record: RunRecord | None) -> Waiting:
-    """The cluster's word, or why there is none."""
+    """The cluster's answer, or why there is none."""
     if row.backend == "local" and not is_here(session, row.submitter):
         who = record.submitted_by.rpartition("@")[2] if record else "another machine"
-        return Waiting(f"it stands in the queue of {who or 'another machine'}, which can be asked only there")
+        return Waiting(
+            f"it waits in the queue of {who or 'another machine'}, which can be asked only on that machine"
+        )
     try:
         backend = session.backend_of(row)
         if not isinstance(backend, Waits):
@@ -184,7 +188,7 @@ def _ask(session: Session, row: RunRow, record: RunRecord | None) -> Waiting:
         return Waiting(f"its cluster cannot be asked: {error.message}")
     if found is None and row.state == State.QUEUED:
         # The ledger is some seconds behind.
-        return Waiting("for nothing any more, its cluster says; ask again in a moment")
+        return Waiting("the cluster says it is no longer queued; try again in a few seconds")
     return found or Waiting(_plain(row))
 
 
@@ -227,7 +231,7 @@ def _why_group(session: Session, row: RunRow) -> Why:
 def _count(
     session: Session, rows: Sequence[RunRow], record: RunRecord | None, waiting: Waiting | None
 ) -> tuple[ReasonCount, ...]:
-    """Most frequent first, those that succeeded last."""
+    """The reasons with their counts: the most frequent first, successes last."""
     found: dict[tuple[str, str | None, str | None], list[RunRow]] = {}
     for one in rows:
         words = waiting.why if waiting and one.state in WAITING else explain(one, record)
@@ -242,7 +246,9 @@ def _counted(
     record: RunRecord | None,
     key: tuple[str, str | None, str | None],
 ) -> ReasonCount:
-    """The first of them stands for all: its log may say more than the ledger, such as a missing CUDA."""
+    """The count, with the first run as the example: its log may say more than the ledger, such as a missing
+    CUDA.
+    """
     state, reason, words = key
     tail = _tail(session, same[0])
     if gpu_oversight.explains(record, tail):

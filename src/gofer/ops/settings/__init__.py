@@ -1,1 +1,1 @@
-"""Settings files: made, imported, explained."""
+"""Create, import and explain settings files."""

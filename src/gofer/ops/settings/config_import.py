@@ -1,7 +1,7 @@
-"""Files of other tools into gofer.yaml: read and planned first, written only when nothing is in the way.
+"""Import files of other tools into gofer.yaml: first make a plan, and write only if there is no conflict.
 
-A plan writes nothing and holds no secret. A target that this release cannot use, because its kind is not
-there or something is missing, becomes a comment in the file, so that everything else in it works.
+A plan writes nothing and holds no secret. A target that this release cannot use, because its kind is unknown
+or something is missing, becomes a comment in the file, so that the rest of the file works.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SECTIONS = ("target", "targets", "stores", "dockers", "ignore")
 
 
 class Imported(NamedTuple):
-    """What an import would do: the files with their whole new texts, and a word about every key."""
+    """What an import would do: the new texts of the files, and a finding for every key."""
 
     out: Path
     texts: dict[Path, str]
@@ -52,10 +52,10 @@ def plan_import(
     out: Path | None = None,
     kinds: Kinds | None = None,
 ) -> Imported:
-    """Read the files, or those of the project when none is named, and work out what to write; writes nothing.
+    """Read the files, or those of the project if none is named, and plan what to write. Writes nothing.
 
-    `name` is what the target of the files is called, `kinds` those there are unless told. ConfigError for a
-    file that cannot be read and for a name that `out` has with another value.
+    `name` is the name for the target. `kinds` are the known kinds of targets (default: all of this release).
+    ConfigError for a file that cannot be read, and for a name that `out` already has with another value.
     """
     from gofer.config.settings import load
 
@@ -72,7 +72,7 @@ def plan_import(
     draft = ImportDraft(session.folder, stores, own_setup=lambda target: _own_setup(beside, there, target))
     take_files(draft, [_absolute(session.folder, file) for file in files or _own(settings)], name)
     if "target" in there.entries and draft.default_target:
-        draft.retracted.append(("target", f"`{display(out)}` names a target already"))
+        draft.retracted.append(("target", f"`{display(out)}` already names a target"))
         draft.default_target = None
     known = merged(beside.section("targets"), there.entries.get("targets"))
     tree, comments = _settle(draft, kinds, table(known))
@@ -89,7 +89,7 @@ def _check_name(name: str | None) -> None:
 
 
 def _changed(draft: ImportDraft, out: Path, old: str, text: str) -> dict[Path, str]:
-    """The files that are new or different, with their texts; ConfigError when a job file is in the way."""
+    """The new and changed files with their texts; ConfigError when another job file has the same name."""
     texts = {out: text} if text != old else {}
     for job, entry in draft.jobs.items():
         texts |= _job(out.parent / JOBS_FOLDER / f"{job}.yaml", to_yaml(draft.scrubbed(entry)))
@@ -99,7 +99,7 @@ def _changed(draft: ImportDraft, out: Path, old: str, text: str) -> dict[Path, s
 
 
 def write_import(imported: Imported) -> None:
-    """Write the files, each at once; ConfigError when one cannot be written."""
+    """Write the files, each in one step; ConfigError when one cannot be written."""
     for path, text in imported.texts.items():
         real = Path(os.path.realpath(path))
         temporary = real.with_name(f".{real.name}.{os.getpid()}")
@@ -136,7 +136,7 @@ def _own(settings: Settings) -> list[Path]:
 
 
 def _own_setup(settings: Settings, there: Table, target: str) -> str | None:
-    """The set-up that the person has for the target; empty where they want none, None without a word."""
+    """The set-up that the person has for the target: empty when they want none, None when they do not say."""
     for name in ("targets", "job"):
         for node in (there.entries.get(name), settings.section(name)):
             job = table(table(node).get(target)).get("job") if name == "targets" else node
@@ -147,7 +147,9 @@ def _own_setup(settings: Settings, there: Table, target: str) -> str | None:
 
 
 def _settle(draft: ImportDraft, kinds: Kinds, known: Mapping[str, Node]) -> tuple[Entry, dict[str, str]]:
-    """The settings to write, less what this release does not have, and the targets that become comments."""
+    """The settings to write, without what this release does not support, and the targets that become
+    comments.
+    """
     comments: dict[str, str] = {}
     for name, entry in [*draft.targets.items()]:
         _fit(draft, name, entry, kinds)
@@ -171,7 +173,7 @@ def _settle(draft: ImportDraft, kinds: Kinds, known: Mapping[str, Node]) -> tupl
 
 
 def _fit(draft: ImportDraft, name: str, entry: Entry, kinds: Kinds) -> None:
-    """Take out the options that the target's kind does not have in this release."""
+    """Remove options that the target's kind does not have in this release."""
     kind = str(entry.get("kind", ""))
     if kind not in kinds:
         return
@@ -184,7 +186,7 @@ def _fit(draft: ImportDraft, name: str, entry: Entry, kinds: Kinds) -> None:
 
 
 def _problem(name: str, entry: Entry, kinds: Kinds, known: Node | None) -> str | None:
-    """Why the target cannot be used as it is."""
+    """Why the target cannot be used; None when it can."""
     node = parse_document(to_yaml(entry), source=name)
     whole = merged(known, node) or node
     kind = table(whole).get("kind")
@@ -205,8 +207,8 @@ def _joined(out: Path, old: str, there: Any, tree: Entry, comments: dict[str, st
     if found:
         listed = ", ".join(f"`{key}`" for key in found[:10]) + (", …" if len(found) > 10 else "")
         raise ConfigError(
-            f"`{shown}` says something else about {listed}",
-            hint="nothing was written; take those out of it, import under another name with `--as NAME`, or "
+            f"`{shown}` has other values for {listed}",
+            hint="nothing was written; remove these, import under another name with `--as NAME`, or "
             "write another file with `--out FILE`",
         )
     if old.strip():
@@ -220,7 +222,7 @@ def _is_same(out: Path, project_file: Path | None) -> bool:
 
 
 def _read_alone(session: Session, out: Path, text: str, kinds: Kinds, *, what: str | None = None) -> Settings:
-    """The text as a project's settings, with those of the user and of no other project."""
+    """Read the text as settings of a project, together with the user's settings only."""
     from gofer.config.settings import load
 
     def read(copy: Path) -> Settings:
@@ -230,7 +232,7 @@ def _read_alone(session: Session, out: Path, text: str, kinds: Kinds, *, what: s
 
 
 def _try(read: Callable[[Path], T], name: str, text: str, shown: str, *, what: str) -> T:
-    """Read a copy of the text the way it will be read; errors name the file that it is for."""
+    """Check that the text can be read. Errors name the file for which it is meant."""
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory(prefix="gofer-import-") as folder:
@@ -251,7 +253,7 @@ def _job(path: Path, text: str) -> dict[Path, str]:
         return {path: text}
     if read_text(path) != text:
         raise ConfigError(
-            f"there is another job in `{display(path)}`",
+            f"`{display(path)}` already has another job",
             hint=f"nothing was written; move `{display(path)}` away",
         )
     return {}

@@ -1,4 +1,6 @@
-"""Make a folder ready: a settings file to fill in, and the code in the store before the first submit."""
+"""Prepare a folder: write a settings file to fill in, and send the code to the store before the first
+submit.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from gofer.ops.session import Session
     from gofer.snapshot import Snapshot
 
-# Settings of another tool that are read as targets as they are: a file of ours would only repeat them.
+# gofer reads this settings folder of another tool as it is, so no settings file is needed.
 _OTHER_SETTINGS = Path("aux_data") / "aml"
 _NAMED = 10
 
@@ -50,10 +52,10 @@ TEMPLATE = """\
 
 
 class Initialised(NamedTuple):
-    """What `init` found and did. As text: what a person should know, one fact a line.
+    """What `init` found and did. As text, one fact per line for the person.
 
-    `written` is the new settings file, or None when there was one. `left_out` are entries of the folder
-    itself that no run will have.
+    `written` is the new settings file, or None when there was one. `left_out` are entries of the folder that
+    no run will have.
     """
 
     folder: Path
@@ -77,9 +79,10 @@ class Initialised(NamedTuple):
 
 
 def init(session: Session) -> Initialised:
-    """Write gofer.yaml if the folder has no settings, and send its code to the target's store.
+    """Write gofer.yaml if the folder has no settings, and send its code to the target's store. Blocks.
 
-    Never overwrites. Idempotent: a second call sends nothing. When the code cannot be sent, no file is left.
+    Never overwrites a file. Idempotent: a second call sends nothing. If the code cannot be sent, no file is
+    left.
     """
     from gofer.config.folders import folders_of
     from gofer.ops.submission import code
@@ -114,7 +117,7 @@ def _has_settings(session: Session) -> bool:
 
 
 def _write(path: Path) -> Path | None:
-    """The new file; None when another process was first."""
+    """Write the new file; None when another process has just written it."""
     try:
         with open(path, "x", encoding="utf-8") as file:
             file.write(TEMPLATE)
@@ -129,7 +132,7 @@ def _write(path: Path) -> Path | None:
 
 
 def _left_out(session: Session, folder: Path, store_url: str, taken: Snapshot) -> tuple[str, ...]:
-    """What lies directly in the folder and is not in the snapshot at all."""
+    """Entries directly in the folder that are not in the snapshot."""
     from gofer.snapshot import load
 
     manifest = load(session.store(store_url), taken.id)

@@ -1,4 +1,4 @@
-"""What a cluster says it has, in words: for any plain JSON value of `Describes.describe`. Pure."""
+"""Describe the facts of a cluster as text: any plain JSON value of `Describes.describe`. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _SIZE = "_mib"
 
 
 def fact(name: str, value: object) -> tuple[str, str]:
-    """A label and its words, which are empty when there is nothing to say: `memory_mib`, 24576 is
-    `memory`, `24.0 GiB`.
+    """A label and its text, empty when there is nothing to say: `memory_mib`, 24576 becomes `memory`, `24.0
+    GiB`.
     """
     if name.endswith(_SIZE) and isinstance(value, int):
         return name.removesuffix(_SIZE).replace("_", " "), format_size(value << 20)
@@ -20,7 +20,7 @@ def fact(name: str, value: object) -> tuple[str, str]:
 
 
 def words(value: object) -> str:
-    """`3 of 8 free`, `2 running, 1 queued`, a table as a line for each of its rows."""
+    """A value as text: `3 of 8 free`, `2 running, 1 queued`, or a table with one line per row."""
     if isinstance(value, list | tuple):
         return _aligned(value) if _is_table(value) else "\n".join(words(one) for one in value)
     if isinstance(value, bool):
@@ -40,7 +40,7 @@ def words(value: object) -> str:
 
 
 def _is_table(rows: Sequence[object]) -> bool:
-    """Whether they are maps of the same keys, in words and numbers."""
+    """Whether the rows are mappings with the same keys, and text or numbers as values."""
     maps = [row for row in rows if isinstance(row, Mapping)]
     same = len(maps) == len(rows) > 1 and len({tuple(row) for row in maps}) == 1
     plain = all(isinstance(one, str | int | None) for row in maps for one in row.values())
@@ -48,7 +48,7 @@ def _is_table(rows: Sequence[object]) -> bool:
 
 
 def _aligned(rows: Sequence[Any]) -> str:
-    """Under a heading, each column as wide as its widest cell; numbers stand to the right."""
+    """A table with a heading. Columns are as wide as their widest cell, and numbers are right-aligned."""
     names = list(rows[0])
     cells = [[name.replace("_", " ").upper() for name in names]]
     cells += [["" if row[name] is None else str(row[name]) for name in names] for row in rows]

@@ -1,1 +1,1 @@
-"""From a command to a run that was sent: checks, code, secrets, record."""
+"""Submit a command as a run: checks, code, secrets, record."""

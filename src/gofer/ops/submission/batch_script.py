@@ -1,4 +1,4 @@
-"""`gofer submit job.sbatch`: a script with `#SBATCH` lines is read as `sbatch` reads it."""
+"""`gofer submit job.sbatch`: read a script with `#SBATCH` lines as `sbatch` does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 1 << 20
 _PROGRAMS = ("srun", "sbatch", "salloc", "scancel", "scontrol", "squeue", "sacct", "sinfo", "sstat")
-# A word where a command may stand: at the start of a line, behind `;`, `&`, `|`, `(`, or a word like `then`.
+# A word at the position of a command: at the start of a line, after `;`, `&`, `|`, `(`, or a word like
+# `then`.
 _COMMAND = re.compile(
     rf"(?:^|[;&|(`]|\b(?:then|do|else|exec|time|nohup|env|if|while|!))\s*({'|'.join(_PROGRAMS)}|module|ml)\b"
 )
@@ -40,14 +41,15 @@ class _Found(NamedTuple):
 
 
 class Described(NamedTuple):
-    """A request in which a batch script's options are filled in; `sbatch` is None for other commands."""
+    """A request with the options of its batch script filled in. `sbatch` is None for other commands."""
 
     request: SubmitRequest
     sbatch: tuple[str, ...] | None
 
 
 def describe(session: Session, request: SubmitRequest, kind: str) -> Described:
-    """The request as it is, or with what the batch script in its command asks for. Says what is not followed.
+    """The request, with the options of the batch script in its command, if any. Warns about options that are
+    ignored.
 
     `kind` is that of the target. CheckFailed or UsageError for a script that `sbatch` would refuse too.
     """
@@ -84,7 +86,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _find(session: Session, command: tuple[str, ...]) -> _Found | None:
-    """None for a command that is no batch script."""
+    """The batch script in a command; None when there is none."""
     if not command:
         return None
     if os.path.basename(command[0]) == "sbatch":
@@ -101,7 +103,9 @@ def _find(session: Session, command: tuple[str, ...]) -> _Found | None:
 
 
 def _given_to_sbatch(session: Session, command: tuple[str, ...]) -> _Found:
-    """`gofer submit sbatch -N 2 job.sbatch` is `gofer submit job.sbatch`, with options over the script's."""
+    """`gofer submit sbatch -N 2 job.sbatch` means `gofer submit job.sbatch`, with options that replace the
+    script's.
+    """
     options, words = sbatch_options.split_options(command[1:])
     wrapped = next((one for one in options if one.name == "wrap"), None)
     if wrapped is not None:
@@ -111,7 +115,7 @@ def _given_to_sbatch(session: Session, command: tuple[str, ...]) -> _Found:
         raise UsageError("`sbatch` needs a script", hint="`gofer submit job.sbatch` submits one")
     text = _read(session, words[0])
     if text is None:
-        raise CheckFailed(f"`{words[0]}` is no script in `{session.folder}`")
+        raise CheckFailed(f"`{words[0]}` is not a script in `{session.folder}`")
     own = sbatch_options.read_directives(text)
     return _Found(words[0], _started(text, words), [*own, *options])
 
@@ -123,7 +127,7 @@ def _read(session: Session, name: str) -> str | None:
 
 
 def _read_text(session: Session, name: str) -> str | None:
-    """The text of a script; None for what is no file, or no text."""
+    """The text of a script; None when it is not a text file."""
     try:
         with open(os.path.join(session.folder, name), "rb") as file:
             data = file.read(_MOST_BYTES)
@@ -146,7 +150,7 @@ def _shell_text(session: Session, command: tuple[str, ...]) -> tuple[str, str]:
 
 
 def _started(text: str, words: tuple[str, ...] | list[str]) -> tuple[str, ...]:
-    """The command that runs the script: the program of its `#!` line, and `sh` where it has none."""
+    """The command that runs the script: the program of its `#!` line, or `sh` if it has none."""
     first, _, _ = text.partition("\n")
     if first.endswith("\r"):
         raise CheckFailed(
@@ -172,11 +176,13 @@ def name_missing(session: Session, job: Job, *, target: str, kind: str) -> None:
     variables = dict.fromkeys(name for line in lines for name in _VARIABLE.findall(line) if name not in known)
     if variables:
         words = ", ".join(variables)
-        session.say(f"warning: {script} reads {words}, which only Slurm sets, and `{target}` is no Slurm")
+        session.say(
+            f"warning: {script} reads {words}, which only Slurm sets, and `{target}` does not use Slurm"
+        )
 
 
 def _is_here(session: Session, name: str) -> bool:
-    """Whether the shell that submits has the program; `module` is a function there."""
+    """Whether the submitting shell has the program. `module` is a shell function, not a program."""
     if f"BASH_FUNC_{name}%%" in session.environ or f"BASH_FUNC_{name}()" in session.environ:
         return True
     return locate(name, session.environ.get("PATH", os.defpath)) is not None

@@ -1,4 +1,4 @@
-"""The code of a run: taken from a folder into the store of its target, with a word about what went along."""
+"""Take a snapshot of the code of a run into the store of its target, and tell the person what was sent."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _SLOW_BYTES = 1 << 30
 
 
 class Source(NamedTuple):
-    """The folder to send, what makes it the project (see `gofer.config.code_folder`), and the folder in it
-    that the command was typed in. `include` are patterns, from there, of ignored files that go along.
+    """The folder to send, why it is the project (see `gofer.config.code_folder`), and the folder in it where
+    the command was typed. `include` are patterns, relative to that folder, of ignored files to send.
     """
 
     folder: Path
@@ -37,7 +37,7 @@ class Source(NamedTuple):
 
     @classmethod
     def of_project(cls, session: Session) -> Source:
-        """The project's code as the settings name it."""
+        """The code of the project, according to the settings."""
         root = session.settings.code_folder
         return cls(root.path, root.reason, workdir(session, root.path))
 
@@ -45,10 +45,11 @@ class Source(NamedTuple):
 def take(
     session: Session, source: Source, store_url: str, *, target: str, without: Iterable[str] = ()
 ) -> Snapshot:
-    """Snapshot the folder into the store and say what was sent, what is large and what changed meanwhile.
+    """Take a snapshot of the folder into the store, and report what was sent, what is large and what changed.
+    Blocks.
 
-    `without` are names at its top that never go along: mapped folders come to a run by another way. Account
-    files of other tools that hold a key never go along either.
+    `without` are names at the top that are never sent: mapped folders reach a run in another way. Account
+    files of other tools with a key are never sent either.
     """
     from gofer.snapshot import take as take_snapshot
 
@@ -89,7 +90,7 @@ def _announce_reading(session: Session) -> Callable[[int, int], None]:
 
 
 def choose_files(session: Session, source: Source, target: str, without: Iterable[str]) -> SnapshotChoice:
-    """What the settings and the command line say about the files of the code; see `take`."""
+    """The choice of files by the settings and the command line; see `take`."""
     from gofer.snapshot.include import Includes
     from gofer.snapshot.patterns import escape
     from gofer.snapshot.rules import SnapshotChoice
@@ -102,13 +103,15 @@ def choose_files(session: Session, source: Source, target: str, without: Iterabl
 
 
 def _own_files(paths: Paths, folder: Path) -> list[str]:
-    """Patterns for gofer's own files, should they lie in the code: above all the secrets never go along."""
+    """Patterns for gofer's own files, in case they are in the code folder: above all, secrets must never be
+    sent.
+    """
     owned = (*paths, paths.engine_dir.parent)  # the engines of all machines that share this home
     return [f"{one}*" for one in _patterns(owned, folder)]
 
 
 def _credentials(session: Session, folder: Path) -> list[str]:
-    """Patterns for account files of other tools with a key in them, should they lie in the code."""
+    """Patterns for account files of other tools with a key in them, in case they are in the code folder."""
     if session.settings.aml is None:
         return []
     from gofer.config.imported import files_with_credentials
@@ -120,7 +123,7 @@ def _credentials(session: Session, folder: Path) -> list[str]:
 
 
 def _patterns(paths: Iterable[Path], folder: Path) -> list[str]:
-    """Those of the paths that lie in the folder, as patterns relative to it."""
+    """The paths that are in the folder, as patterns relative to it."""
     from gofer.snapshot.patterns import escape
 
     root = os.path.realpath(folder)
@@ -129,7 +132,7 @@ def _patterns(paths: Iterable[Path], folder: Path) -> list[str]:
 
 
 def origin(taken: Snapshot, source: Source, use: ProjectUse) -> CodeOrigin:
-    """What is recorded of the code. Asks git where the project asks it for its version."""
+    """What is recorded about the code. Calls git if the project takes its version from git."""
     versions: dict[str, str] = {}
     for folder in dict.fromkeys((source.folder, source.folder / source.workdir)):
         versions.update(version_variables(folder, commit=taken.commit, dirty=taken.dirty))
@@ -151,7 +154,7 @@ def pack_repository_unasked(session: Session, folder: Path, reason: str) -> byte
         packed = pack_repository(session, folder)
     except CheckFailed:
         return None
-    session.say(f"a small git repository goes along (`--with-git`), since {reason}")
+    session.say(f"a small git repository is sent too (`--with-git`), since {reason}")
     return packed
 
 

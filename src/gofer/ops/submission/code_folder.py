@@ -1,4 +1,4 @@
-"""The folder whose code a run gets: which it is, how it is shown, and when sending it needs a word first."""
+"""Choose the code folder of a run, describe it, and ask before an unexpectedly large folder is sent."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from gofer.ops.submission.code import Source
     from gofer.snapshot.extent import OutsideLimit
 
-# More than this outside of the folder that the command was typed in is hardly meant.
+# More files than this outside the current folder are probably not intended.
 MOST_FILES = 20_000
 MOST_BYTES = 1 << 30
 
 
 class Chosen(NamedTuple):
-    """As `CodeFolder`; without a path for a run that gets no code."""
+    """Like `CodeFolder`. Without a path, the run gets no code."""
 
     path: Path | None
     reason: str
@@ -37,7 +37,7 @@ def choose_code_folder(session: Session, given: Path | None) -> Chosen:
     path = Path(os.path.normpath(session.folder / os.path.expanduser(given)))
     if not path.is_dir():
         raise UsageError(
-            f"`--code-folder {given}` is no folder", hint="name this folder, `.`, or one above it"
+            f"`--code-folder {given}` is not a folder", hint="name this folder, `.`, or one above it"
         )
     if not Path(os.path.abspath(session.folder)).is_relative_to(path):
         raise UsageError(
@@ -48,13 +48,13 @@ def choose_code_folder(session: Session, given: Path | None) -> Chosen:
 
 
 def workdir(session: Session, folder: Path) -> str:
-    """The folder of the command, seen from the code folder; `.` when it lies elsewhere."""
+    """The current folder relative to the code folder; `.` when it is outside."""
     inside = os.path.relpath(os.path.abspath(session.folder), folder)
     return "." if inside == ".." or inside.startswith("../") else inside
 
 
 def describe(source: Source) -> str:
-    """`repo/ (git), in exp/: ` for a command typed below the top of its code, else nothing."""
+    """`repo/ (git), in exp/: ` for a command in a subfolder of its code, else empty."""
     if source.workdir == ".":
         return ""
     reason = f" ({source.reason})" if source.reason else ""
@@ -62,7 +62,9 @@ def describe(source: Source) -> str:
 
 
 def outside_limit(session: Session, source: Source) -> OutsideLimit | None:
-    """The check for a project that nobody named: much code outside of the command's folder is asked about."""
+    """A check for a project that was found automatically: ask when it has much code outside the current
+    folder.
+    """
     if source.workdir == "." or source.reason not in (GIT, UV_WORKSPACE):
         return None
     from gofer.snapshot.extent import OutsideLimit
@@ -74,13 +76,13 @@ def outside_limit(session: Session, source: Source) -> OutsideLimit | None:
 
 
 def _agree(session: Session, source: Source, extent: str) -> None:
-    """Ask whether the whole project goes along; CheckFailed where nobody can be asked or the answer is no."""
+    """Ask whether to send the whole project; CheckFailed when nobody can answer or the answer is no."""
     what = f"`{source.folder}` ({source.reason}) holds {extent}, outside of `{source.workdir}`"
     if session.ask is not None and session.ask(f"{what}; send them all?"):
         return
     above = os.path.relpath(source.folder, source.folder / source.workdir)
     raise CheckFailed(
         f"{what}: nothing was sent",
-        hint=f"`gofer submit --code-folder .` sends this folder alone, `--code-folder {above}` the whole; "
-        "a `gofer.yaml` in one of them decides it for good, and `.goferignore` leaves files out",
+        hint=f"`gofer submit --code-folder .` sends only this folder, `--code-folder {above}` the whole; "
+        "a `gofer.yaml` in one of them settles this for good, and `.goferignore` leaves files out",
     )

@@ -1,8 +1,8 @@
-"""Whether the credentials that a run will need outlive its wait and its work; said before it is sent.
+"""Check, before a run is sent, whether its credentials stay valid while it waits and runs.
 
-A run reads its store when it starts and writes to it until it ends, and so do its mapped folders. What opens
-them was made here, now, and may end while the run waits. A credential that has ended is an error; one that
-may end too early is a warning, since nobody knows how long a queue is.
+A run reads its store when it starts and writes to it until it ends, and so do its mapped folders. Their
+credentials are made now, and may expire while the run waits. An expired credential is an error. A credential
+that may expire too early is a warning, since nobody knows how long the run waits.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from gofer.ops.session import Session
     from gofer.ops.submission.submit import SubmissionDraft
 
-# What is assumed where nothing says more: a run without a time limit, and a queue.
+# Assumed durations: of a run without a time limit, and of the wait in a queue.
 RUN_S = 2 * 86400.0
 QUEUE_S = 2 * 86400.0
-# As long as Azure lends anything to who logged in; an account's key lends for any time.
+# The longest validity of what Azure signs for a login. An account key can sign for any time.
 LOGIN_S = 7 * 86400.0
 
 
 class ExpectedDuration(NamedTuple):
-    """How long a run may wait and work. `is_assumed` says that nobody gave it a time limit."""
+    """How long a run may wait and run. `is_assumed`: the run has no time limit."""
 
     queue_s: float = QUEUE_S
     run_s: float = RUN_S
@@ -41,15 +41,16 @@ class ExpectedDuration(NamedTuple):
 
 
 def need_of(time_limit_s: float | None, *, retries: int = 0) -> ExpectedDuration:
-    """What a job needs: its own time limit, else what is assumed, once for each attempt that it allows."""
+    """The duration of a job: its time limit, or the assumed one, for each attempt that it allows."""
     one_s = RUN_S if time_limit_s is None else time_limit_s
     return ExpectedDuration(QUEUE_S, one_s * (1 + retries), time_limit_s is None)
 
 
 def judge(credentials: Iterable[RunCredential], need: ExpectedDuration, now: float) -> list[str]:
-    """A warning for each that may end before the run does, the first to end first; nothing is said twice.
+    """A warning for each credential that may expire before the run ends, the earliest first, without
+    repetitions.
 
-    CredentialError for the first that has ended already. Pure.
+    CredentialError for the first credential that has already expired. Pure.
     """
     warnings: dict[str, None] = {}
     for one in sorted(credentials, key=lambda found: found.ends_at):
@@ -76,15 +77,15 @@ def moment(seconds: float) -> str:
 
 
 def check(session: Session, drawn: SubmissionDraft, *, lent_s: float) -> None:
-    """Say what will expire, once each, on the session's talk; CredentialError for what has. Asks nobody but
-    a cluster that holds credentials of its own.
+    """Warn about credentials that will expire; CredentialError for one that has. Calls only clusters with
+    credentials of their own.
 
-    `lent_s` is how long gofer lends what it signs itself.
+    `lent_s` is the validity of credentials that gofer signs itself.
     """
     options = session.settings.target(drawn.target).options
     now = time.time()
     found = _held(session, drawn)
-    if not getattr(options, "identity", None):  # by which nodes ask for tokens, as long as they run
+    if not getattr(options, "identity", None):  # with an identity, nodes get new tokens as long as they run
         folders = [folder.store for folder in drawn.job.folders.values() if folder.mode != folder_modes.LINK]
         found += [
             credential
@@ -97,7 +98,9 @@ def check(session: Session, drawn: SubmissionDraft, *, lent_s: float) -> None:
 
 
 def _held(session: Session, drawn: SubmissionDraft) -> list[RunCredential]:
-    """Nothing where the cluster cannot be asked: sending the run says that, and why."""
+    """The credentials that the cluster holds. Empty when the cluster does not answer: sending the run reports
+    that.
+    """
     backend = session.backend(drawn.target, drawn.placement)
     try:
         return backend.held() if isinstance(backend, Holds) else []
@@ -106,26 +109,26 @@ def _held(session: Session, drawn: SubmissionDraft) -> list[RunCredential]:
 
 
 def credential_of(session: Session, url: str, now: float, *, lent_s: float) -> RunCredential | None:
-    """What opens that store for a run; None where it ends at no known time, or nothing is needed.
+    """The credential for the store in a run; None when it has no known expiry or none is needed.
 
-    Keys of S3 and Google are given as they are, and do not say when they end.
+    Keys of S3 and Google are passed on unchanged, and their expiry is unknown.
     """
     if not url.startswith("az://"):
         return None
     entry = session.settings.store_at(url)
     name = f"`{entry.name}`" if entry and entry.name else url
     if entry is not None and entry.options.key:
-        mend = "say how long the run may work: `--time-limit TIME`"
-        return RunCredential(f"what gofer lends a run to open the store {name}", now + lent_s, mend)
+        mend = "give the run a time limit: `--time-limit TIME`"
+        return RunCredential(f"the access to the store {name} that gofer gives a run", now + lent_s, mend)
     if entry is None or not entry.options.sas:
         mend = (
             "Azure lends nothing for longer to who logged in: `key:` of the store, or `identity:` of a "
-            "target on Azure ML, opens it for longer"
+            "target on Azure ML, lasts longer"
         )
         lent = now + min(lent_s, LOGIN_S)
-        return RunCredential(f"what gofer lends a run to open the store {name}", lent, mend)
+        return RunCredential(f"the access to the store {name} that gofer gives a run", lent, mend)
     ends_at = getattr(session.store(url), "sas_expires_at", None)
     if ends_at is None:
-        return None  # the account's access policy says when, and nobody but the service knows it
+        return None  # an access policy of the account sets the expiry, which only the service knows
     mend = OpenedStore(entry.url, name=entry.name, written=entry.options).mend("sas")
     return RunCredential(f"the SAS of the store {name}", ends_at, mend)

@@ -1,4 +1,4 @@
-"""For how long gofer lends a run what opens its stores. Pure."""
+"""Compute how long the credentials that gofer gives a run are valid. Pure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from gofer.ops.submission.credential_lifetimes import LOGIN_S, QUEUE_S
 
 
 def lent_s(backend: str, limit_s: float | None, *, retries: int = 0) -> float:
-    """As long as a run may wait and work: two days for the queue, and its time limit for each attempt that it
-    allows. One without a limit is lent seven days, as long as Azure lends anything to who logged in.
+    """The validity in seconds: two days for the wait, and the time limit for each attempt. Without a time
+    limit it is seven days, the longest that Azure signs for a login.
 
-    On Azure ML what is lent lies in the store beside the run's request, where others who may read the store
-    can read it, so it is no longer there than it must be. Elsewhere it lies in files of the person's own, and
-    queues of one's own machines and Slurm's may be longer than anybody guesses: seven days at least.
+    On Azure ML the credentials are in the store beside the run's request, where other readers of the store
+    can see them, so they are valid no longer than needed. Elsewhere they are in private files of the person,
+    and waits on own machines and on Slurm can be very long, so they are valid for at least seven days.
     """
     if limit_s is None:
         return LOGIN_S

@@ -1,4 +1,4 @@
-"""Find out before the queue does that the program or the script is not there."""
+"""Check before submission that the program or script of the command exists."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ _PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
 
 
 def check(session: Session, job: Job, *, folder: Path | None, local: bool) -> Job:
-    """The job with its working folder and, for a bare `script.py`, its interpreter; CheckFailed when absent.
+    """The job with its working folder and, for a plain `script.py`, its interpreter; CheckFailed when it does
+    not exist.
 
-    The program itself can be looked for only on this machine's own target (`local`).
+    The program itself can be checked only on a target on this machine (`local`).
     """
     search = session.environ.get("PATH", os.defpath)
     job = msgspec.structs.replace(
@@ -49,10 +50,11 @@ def check(session: Session, job: Job, *, folder: Path | None, local: bool) -> Jo
 
 
 def check_included(job: Job, folder: Path, taken: Snapshot, linked: Sequence[str] = ()) -> None:
-    """CheckFailed when the folder of the command, its program or its script is in the code folder, but an
-    ignore rule kept it out of the snapshot.
+    """CheckFailed when the current folder, the program or the script is in the code folder, but an ignore
+    rule left it out of the snapshot.
 
-    What is in a mapped folder comes with that; the environments `linked` are in the copy as links.
+    Files in a mapped folder are excepted, and so are the environments `linked`, which the working copy has as
+    links.
     """
     if not taken.has(job.workdir):
         raise CheckFailed(
@@ -84,11 +86,11 @@ def _hint(folder: Path, path: str, workdir: str) -> str:
 
 
 def with_interpreter(command: tuple[str, ...], here: Path, search: str) -> tuple[str, ...]:
-    """The command, with `python` in front if its first word is a Python script and no program.
+    """The command, with `python` in front if its first word is a Python script and not a program.
 
-    A word that ends in `.py` is a program if it is a path with a slash to an executable file, or if it is the
-    name of a program on the path `search` and no file of the folder `here`. Every other such word is a
-    script, also an executable file that is named without a slash, and a file that does not exist.
+    A word that ends in `.py` is a program if it is a path with a slash to an executable file, or the name of
+    a program on the path `search` and not of a file in the folder `here`. Every other such word is a script,
+    even an executable file that is named without a slash, or a file that does not exist.
     """
     word = command[0]
     if not word.endswith(".py"):
@@ -104,8 +106,8 @@ def with_interpreter(command: tuple[str, ...], here: Path, search: str) -> tuple
 def _check_program(program: str, here: Path | None, search: str) -> None:
     if "/" in program:
         path = _locate("program", program, here)
-        if not os.path.exists(path):  # also when the name is longer than a file system allows
-            raise CheckFailed(f"the program `{program}` is not there", hint=f"looked in `{here or '/'}`")
+        if not os.path.exists(path):  # False also for a name that is too long for a file system
+            raise CheckFailed(f"the program `{program}` does not exist", hint=f"looked in `{here or '/'}`")
         if not os.access(path, os.X_OK):
             raise CheckFailed(f"the program `{program}` cannot be executed", hint=f"`chmod +x {program}`")
     elif locate(program, search) is None:
@@ -127,7 +129,7 @@ def _programs(search: str) -> list[str]:
 
 
 def script_of(command: tuple[str, ...]) -> str | None:
-    """The file that `python file.py` or `bash file.sh` would read, where that is plain to see."""
+    """The file that `python file.py` or `bash file.sh` would read, if that is obvious."""
     name = os.path.basename(command[0])
     is_python = _PYTHON.fullmatch(name) is not None
     if not (is_python or name in ("sh", "bash")):
@@ -135,18 +137,21 @@ def script_of(command: tuple[str, ...]) -> str | None:
     for word in command[1:]:
         if not word.startswith("-"):
             return word
-        # Short options may stand together (`-lc`). Behind these comes no file, or the option's own word.
+        # Short options may be combined (`-lc`). After these options follows no file, or a value of the
+        # option.
         if word in ("-", "--") or word[:2] == "--" or set(word) & set("cmWX" if is_python else "coOs"):
             return None
     return None
 
 
 def _locate(what: str, name: str, here: Path | None) -> Path:
-    """Where a file named in the command would be; CheckFailed for one that only code could bring along."""
+    """The path of a file in the command; CheckFailed if only the code could contain it and no code is
+    sent.
+    """
     if here is None and not os.path.isabs(name):
         raise CheckFailed(
-            f"the {what} `{name}` would not be there: without code the command runs in an empty folder",
-            hint="leave `--no-code` out, or name the file from `/`",
+            f"the {what} `{name}` would be missing: without code the command runs in an empty folder",
+            hint="leave out `--no-code`, or write the absolute path of the file",
         )
     return Path(name) if here is None else here / name
 

@@ -1,7 +1,7 @@
-"""The version of a project that asks git for it, told to a run that has no repository.
+"""Compute the version of a project that takes it from git, for runs that have no repository.
 
-setuptools-scm, hatch-vcs, PDM and poetry-dynamic-versioning each read a variable in place of git. The version
-is worked out here as setuptools-scm does by default, from the newest tag and the commits since.
+setuptools-scm, hatch-vcs, PDM and poetry-dynamic-versioning each read a variable instead of git. The version
+is computed as setuptools-scm does by default, from the newest tag and the commits since.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from gofer.errors import GoferError
 
-# A project that holds none of these words in its pyproject.toml does not ask git, and is not parsed.
+# A pyproject.toml without any of these words does not use git and is not parsed.
 _HINTS = (b"scm", b"vcs", b"dynamic-versioning")
 _MOST_BYTES = 1 << 20
 _TIMEOUT_S = 20.0
@@ -24,14 +24,17 @@ _DESCRIBED = re.compile(r"(?P<tag>.+)-(?P<distance>\d+)-g(?P<node>[0-9a-f]+)")
 _TAG = re.compile(
     r"(?:[\w.-]*?[_-])?[vV]?(?P<version>\d+(?:\.\d+)*(?:[._-]?(?:a|b|rc|alpha|beta|post)\.?\d*)?)"
 )
-# `tox`, `python -m tox`, `.venv/bin/tox`, and the word in a shell's script; no `tox.ini` and no `tox/x.py`.
+# Matches `tox`, `python -m tox`, `.venv/bin/tox` and the word in a shell script, but not `tox.ini` or
+# `tox/x.py`.
 _TOX, _DVC = (re.compile(rf"(?:^|[\s;&|(/]){name}(?=$|[\s;&|)])") for name in ("tox", "dvc"))
 _DVC_FOLDER = ".dvc"
 _SCM = "SETUPTOOLS_SCM_PRETEND_VERSION"
 
 
 def version_variables(folder: Path, *, commit: str | None, dirty: bool | None) -> dict[str, str]:
-    """The variables that tell the project's version; none when it does not ask git, or there is no commit."""
+    """The variables with the project's version; none when the project does not use git or there is no
+    commit.
+    """
     project = _read_project(folder) if commit else None
     names = [] if project is None else _variables(project)
     if not names or commit is None:
@@ -52,7 +55,7 @@ def reason_for_repository(command: Sequence[str], folder: Path, variables: Mappi
 
 
 def _read_project(folder: Path) -> dict[str, Any] | None:
-    """pyproject.toml, where it may ask git for a version."""
+    """The pyproject.toml, if it may take a version from git; else None."""
     try:
         with (folder / "pyproject.toml").open("rb") as file:
             text = file.read(_MOST_BYTES)
@@ -60,7 +63,7 @@ def _read_project(folder: Path) -> dict[str, Any] | None:
         return None
     if not any(hint in text for hint in _HINTS):
         return None
-    import tomllib  # takes longer to load than most submissions may take for this
+    import tomllib  # slow to load, and few projects need it
 
     try:
         return tomllib.loads(text.decode("utf-8"))
@@ -69,7 +72,7 @@ def _read_project(folder: Path) -> dict[str, Any] | None:
 
 
 def _variables(project: dict[str, Any]) -> list[str]:
-    """The variables that the project's build reads in place of git."""
+    """The variables that the project's build reads instead of git."""
     tool, name = _table(project, "tool"), _table(project, "project").get("name")
     requires = _table(project, "build-system").get("requires")
     needs_scm = isinstance(requires, list) and any(
@@ -80,7 +83,7 @@ def _variables(project: dict[str, Any]) -> list[str]:
     if (needs_scm or "setuptools_scm" in tool or is_hatch) and isinstance(name, str):
         found.append(f"{_SCM}_FOR_{re.sub(r'[-_.]+', '_', name).upper()}")
     if is_hatch:
-        found.append(_SCM)  # hatch-vcs does not tell setuptools-scm the project's name
+        found.append(_SCM)  # hatch-vcs does not pass the project's name to setuptools-scm
     if _table(_table(tool, "pdm"), "version").get("source") == "scm":
         found.append("PDM_BUILD_SCM_VERSION")
     if "poetry-dynamic-versioning" in tool:
@@ -113,7 +116,7 @@ def _next(version: str) -> str:
 
 
 def _git(folder: Path, *argv: str) -> str:
-    """What git says; nothing where it cannot."""
+    """The output of git; empty when it fails."""
     from gofer.transport import process
 
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}

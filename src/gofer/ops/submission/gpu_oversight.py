@@ -1,6 +1,6 @@
-"""A run that asked for no GPU on a target that has some: the run sees none, and gofer says so.
+"""Warn when a run asks for no GPU on a target that has GPUs, since the run then sees none.
 
-Where the number of GPUs was written by anybody, also as 0, it is no oversight, and gofer stays silent.
+If the number of GPUs is set anywhere, even to 0, this is intended, and there is no warning.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CUDA_IS_MISSING = re.compile(
 
 
 def note_unseen(session: Session, target: str, backend: Backend, layout: Layout) -> Layout:
-    """The layout with the GPUs that the run will not see, and a line about them where there are some."""
+    """The layout with the number of GPUs that the run will not see; warns if there are some."""
     from gofer.backends.base import HidesGpus
 
     unseen = backend.gpus_per_node if isinstance(backend, HidesGpus) and not layout.gpus_per_node else 0
@@ -55,5 +55,5 @@ def explains(record: RunRecord | None, tail: Sequence[str]) -> bool:
 
 
 def with_cure(words: str) -> str:
-    """The reason of such an end, with what mends it."""
+    """The reason, with advice to ask for GPUs."""
     return f"{words}; it asked for no GPU and {SAW_NO_GPU} (`-n 1` asks for 1)"

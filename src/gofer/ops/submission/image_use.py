@@ -1,4 +1,4 @@
-"""Which image a run gets: a target's `image:` may name one of `dockers:`, wrapped where it must be."""
+"""Choose the image of a run: `image:` of a target may name an entry of `dockers:`, wrapped if necessary."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _PLATFORM = "singularity"
 
 
 def with_image(session: Session, options: Options) -> Options:
-    """The options with the whole name of the image in place of one of `dockers:`; asks nobody.
+    """The options, with the full name of the image in place of an entry of `dockers:`. Calls no service.
 
-    Where a wrapped one is wanted and there is none yet, the image itself: reading commands must go on
-    working, and `check_image` has the last word before a run is sent.
+    If a wrapped image is needed and does not exist yet, the image itself is used, so that commands that only
+    read work. `check_image` checks it before a run is sent.
     """
     found = _named(session, options)
     if found is None:
@@ -50,7 +50,7 @@ def check_image(session: Session, target: str) -> None:
         )
     if not kept.is_pushed:
         raise CheckFailed(
-            f"the wrapped image `{kept.image}` of the target `{target}` is on this machine alone",
+            f"the wrapped image `{kept.image}` of the target `{target}` is only on this machine",
             hint=f"`gofer image wrap {found.name} --push`",
         )
 

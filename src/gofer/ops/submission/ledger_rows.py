@@ -1,6 +1,6 @@
-"""The lines of the ledger that a record becomes: one for a run; one for a group and one for each of its rows.
+"""The rows of the ledger for a record: one for a run, or one for a group and one for each of its rows. Pure.
 
-Pure. Submitting and rebuilding both use it, so that a rebuilt ledger gives the same answers.
+Submission and rebuild both use this, so that a rebuilt ledger gives the same answers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def rows_of_record(
 ) -> list[RunRow]:
     """The pending run, or the pending group followed by its rows in order.
 
-    `store` is the store's URL, `data` the record as `run.json` holds it, if that was read.
+    `store` is the store's URL. `data` are the bytes of `run.json`, if they were read.
     """
     data = encode_record(record) if data is None else data
     whole = _whole(record, data, store=store, submitter=submitter)
@@ -36,7 +36,7 @@ def rows_of_record(
 
 
 def encode_record(record: RunRecord) -> bytes:
-    """The record as `run.json` holds it; words of the command that are not UTF-8 survive."""
+    """The record in the form of `run.json`. Words of the command that are not UTF-8 are preserved."""
     try:
         return msgspec.json.encode(record)
     except UnicodeEncodeError:

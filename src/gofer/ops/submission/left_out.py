@@ -1,7 +1,6 @@
-"""What of the project stays behind, said at submit: files that ignore rules leave out, links that lead
-outside.
+"""Report at submit what is not sent: files that ignore rules leave out, and links that lead outside.
 
-The whole list is said once: while nothing changes, the next submits have one short line.
+The whole list is printed once. While nothing changes, later submits print one short line.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ if TYPE_CHECKING:
 
 _NAMED = 8
 _NAMED_BEFORE = 4
-_ALONE = 3  # this many files of one pattern are named one by one
+_ALONE = 3  # up to this many files of one pattern are named individually
 _LARGE_BYTES = 1 << 20
 _MOST_LISTED = 200
 
 
 class Item(NamedTuple):
-    """What is named together: one folder, one file, or the files of one folder that fit one pattern."""
+    """One entry of the report: a folder, a file, or the files of a folder that match one pattern."""
 
     name: str
     reason: IgnoreReason
@@ -44,7 +43,9 @@ class Item(NamedTuple):
 
 
 def say(session: Session, source: Source, target: str, found: Remainder, *, is_local: bool) -> None:
-    """Say what stays behind; in one line when it is as at the last submit from here to the target."""
+    """Report what is not sent; in one line if it is the same as at the last submit from this folder to the
+    target.
+    """
     items = _items(session, source, found)
     links = _broken(found.links, is_local=is_local)
     if not items and not links and not found.secrets:
@@ -57,7 +58,7 @@ def say(session: Session, source: Source, target: str, found: Remainder, *, is_l
         return
     _say_items(session, source.folder, found, items, _NAMED)
     if not all(_is_secret(item) for item in items):
-        session.say("hint: `include:` in gofer.yaml or `--include PATTERN` takes them along")
+        session.say("hint: `include:` in gofer.yaml or `--include PATTERN` includes them")
     elif items:
         session.say(
             "hint: `include:` in gofer.yaml or `--include` takes along a secret that it names in full"
@@ -65,11 +66,11 @@ def say(session: Session, source: Source, target: str, found: Remainder, *, is_l
     _say_links(session, links, _NAMED, is_local=is_local)
     if found.secrets:
         secrets = _listed([f"`{path}`" for path in found.secrets], _NAMED)
-        session.say(f"{secrets}: looks like a secret, and goes along as code since git tracks it")
+        session.say(f"{secrets}: looks like a secret, and is sent as code because git tracks it")
 
 
 def list_both_sides(session: Session, source: Source, choice: SnapshotChoice, *, is_local: bool) -> None:
-    """Say what would be sent, file by file up to a bound, and what would stay behind, each with its rule."""
+    """List what would be sent, up to a number of files, and what would not be sent, each with its rule."""
     from gofer.snapshot import survey
 
     found = survey(source.folder, cache_dir=session.paths.cache_dir, choice=choice)
@@ -85,7 +86,7 @@ def list_both_sides(session: Session, source: Source, choice: SnapshotChoice, *,
 
 
 def _items(session: Session, source: Source, found: Remainder) -> list[Item]:
-    """What stays behind, without the secret files that go along with the private values of the run."""
+    """What is not sent, without the secret files that are sent with the private values of the run."""
     named = set(named_secrets(session, source))
     return group(entry for entry in found.left_out if entry.path not in named)
 
@@ -119,14 +120,14 @@ def _say_items(session: Session, folder: Path, found: Remainder, items: list[Ite
     for source, same in by_source.items():
         words = [_describe(item, folder, found, counter) for item in same[:most]]
         more = f" and {len(same) - most:,} more" if len(same) > most else ""
-        by = "since it looks like a secret" if source == SECRET else f"by {source}"
+        by = "because it looks like a secret" if source == SECRET else f"by {source}"
         session.say(f"left out {by}: {', '.join(words)}{more}")
     if not found.is_whole:
         session.say(f"more is left out: the count stopped after {len(found.left_out):,} entries")
 
 
 def _list_items(session: Session, source: Source, found: Remainder) -> None:
-    """One line for each, with the rule."""
+    """Print one line for each entry, with its rule."""
     from gofer.snapshot.remainder import Counter
 
     counter, items = Counter(), _items(session, source, found)
@@ -138,7 +139,9 @@ def _list_items(session: Session, source: Source, found: Remainder) -> None:
 
 
 def _describe(item: Item, folder: Path, found: Remainder, counter: Counter) -> str:
-    """`data/ (16 files, 1.1 GiB)`, or `*.jpg in datasets/ (…; 128 other files of datasets/ go along)`."""
+    """An entry as text: `data/ (16 files, 1.1 GiB)`, or `*.jpg in datasets/ (…; 128 other files of datasets/
+    are sent)`.
+    """
     if counter.is_spent:
         return f"{item.name} (not counted)"
     count = counter.count([os.path.join(folder, path) for path in item.paths])
@@ -148,7 +151,7 @@ def _describe(item: Item, folder: Path, found: Remainder, counter: Counter) -> s
     if not count.files:
         return f"{item.name} ({'empty' if count.is_whole else 'not counted'})"
     others = found.sent.get(item.top, 0) if item.top else 0
-    rest = f"; {others:,} other files of {item.top}/ go along" if others else ""
+    rest = f"; {others:,} other files of {item.top}/ are sent" if others else ""
     return f"{item.name} ({more}{count_files(count.files)}, {format_size(count.size)}{rest})"
 
 
@@ -167,7 +170,7 @@ def _say_links(session: Session, links: list[OutsideLink], most: int, *, is_loca
     if any(link.is_own for link in links):
         session.say("hint: a link by a relative path leads to the run's copy")
     if not all(link.is_own for link in links):
-        session.say("hint: `folders:` in gofer.yaml brings a folder to the run")
+        session.say("hint: `folders:` in gofer.yaml maps a folder into the run")
 
 
 def describe_link(link: OutsideLink) -> str:
@@ -178,7 +181,7 @@ def describe_link(link: OutsideLink) -> str:
 def _lead(link: OutsideLink, *, is_local: bool) -> str:
     if link.is_own and is_local:
         return "it leads there, not to the run's copy"
-    return "it will lead nowhere in the run"
+    return "it will be broken in the run"
 
 
 def _is_secret(item: Item) -> bool:
@@ -191,14 +194,16 @@ def _listed(names: list[str], most: int) -> str:
 
 
 def _is_known(session: Session, source: Source, target: str, said: str) -> bool:
-    """Whether the same was said at the last submit from this folder to this target; from now on it was."""
+    """Whether the last submit from this folder to this target printed the same. Records the present
+    report.
+    """
     key = hashlib.sha256(os.fsencode(f"{source.folder}\0{target}")).hexdigest()[:32]
     path = session.paths.cache_dir / "left-out" / key
     mark = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest().encode()
     with suppress(OSError):
         if path.read_bytes() == mark:
             return True
-    with suppress(OSError):  # a full disk: the list is said again
+    with suppress(OSError):  # the disk is full, so the list will be printed again
         private_folder.make_missing(path.parent)
         files.write_whole(str(path), mark, mode=0o600)
     return False

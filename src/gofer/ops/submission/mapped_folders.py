@@ -1,7 +1,8 @@
-"""The mapped folders of a run: which it has, how each comes to it, and what opens their stores.
+"""The mapped folders of a run: which there are, how each reaches the run, and the credentials of their
+stores.
 
-What a person means by a folder without a mode depends on where the run is. On this machine the project's own
-folder is the folder; where there is none, and everywhere else, it is that of the store.
+The default mode depends on where the run is. On this machine it is the project's own folder, if it exists.
+Otherwise it is the folder in the store.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def of_target(session: Session, target: str, *, local: bool) -> dict[str, JobFolder]:
-    """The folders that every run on the target has; ConfigError or CheckFailed for one that cannot be had."""
+    """The folders of every run on the target; ConfigError or CheckFailed for one that cannot be provided."""
     from gofer.config.folders import folders_of
 
     found = folders_of(session.settings, target)
@@ -32,12 +33,14 @@ def of_target(session: Session, target: str, *, local: bool) -> dict[str, JobFol
 
 
 def check(session: Session, folders: Mapping[str, JobFolder], *, local: bool) -> None:
-    """CheckFailed when one, as a record has it, cannot be had any more. `local` runs mount by themselves."""
+    """CheckFailed when a folder of a record can no longer be provided. `local` runs make their mounts
+    themselves.
+    """
     for name, folder in folders.items():
         if folder.mode == folder_modes.LINK and not os.path.isdir(folder.here or ""):
             raise CheckFailed(
-                f"the folder `{name}` of the run was `{folder.here}`, which is not here",
-                hint="`gofer submit` takes the folders as they are mapped now",
+                f"the folder `{name}` of the run was `{folder.here}`, which does not exist here",
+                hint="`gofer submit` uses the present settings of folders",
             )
         if folder.mode == folder_modes.MOUNT and local:
             _check_mount(session, name, folder.store)
@@ -50,9 +53,9 @@ def specs(
     expires_s: float,
     identity: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What opens each folder that is not the person's own, for `Private`. Holds credentials.
+    """The store settings, with credentials, of each folder that is in a store, for `Private`.
 
-    `identity` is what the nodes have of their own, see `gofer.storage.base.Delegates`.
+    `identity` is the identity of the nodes: see `gofer.storage.base.Delegates`.
     """
     return {
         name: _spec(session.store(folder.store), name, folder, expires_s, identity)
@@ -64,13 +67,13 @@ def specs(
 def _folder(session: Session, folder: MappedFolder, *, local: bool) -> JobFolder:
     if not re.fullmatch(NAME_PATTERN, folder.name):
         raise ConfigError(
-            f"the folder `{folder.name}` cannot stand beside the code of a run", where=folder.place.where
+            f"the folder `{folder.name}` cannot be placed beside the code of a run", where=folder.place.where
         )
     url = session.settings.store(folder.store).url
     here = folder.root / folder.name
     if os.path.lexists(here) and not here.is_dir():
         raise CheckFailed(
-            f"`{folder.name}` is a mapped folder ({folder.place.where}), and `{here}` is no folder",
+            f"`{folder.name}` is a mapped folder ({folder.place.where}), and `{here}` is not a folder",
             hint="give one of them another name",
         )
     if folder.mode is None and local and here.is_dir():
@@ -94,13 +97,15 @@ def _check_mount(session: Session, name: str, url: str) -> None:
     if problem:
         raise CheckFailed(
             f"the folder `{name}` cannot be mounted: {problem}",
-            hint=f"`mode: copy` under `folders: {name}:` brings the files over before the start; "
+            hint=f"`mode: copy` under `folders: {name}:` copies the files before the start; "
             "or install rclone and fuse3",
         )
 
 
 def _mount_problem(session: Session, url: str) -> str | None:
-    """Why the store cannot be mounted on this machine; one that is a folder here needs no mount."""
+    """Why the store cannot be mounted on this machine; None when it can. A store that is a folder here needs
+    no mount.
+    """
     if url.startswith("file://"):
         return None
     from gofer.node.folders.rclone_mount import problem
@@ -120,7 +125,7 @@ def _spec(
         rest = folder.path[len(lent) :].strip("/")
         return {**spec, "prefix": "/".join(one for one in (spec.get("prefix", ""), rest) if one)}
     raise CheckFailed(
-        f"the folder `{name}` lies in {store.url}, which runs cannot reach",
+        f"the folder `{name}` is in {store.url}, which runs cannot reach",
         hint="map it to a store whose URL begins with `file://`, `az://` or `s3://`; without a `mode:`, a "
-        f"folder `{name}` of the project is taken instead",
+        f"folder `{name}` of the project is used instead",
     )

@@ -1,4 +1,4 @@
-"""A command that is itself a launcher is not multiplied: what that means for a job, and what submit says."""
+"""Handle commands that are launchers themselves: gofer does not start them once per rank."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def recognise(job: Job) -> Job:
-    """The job with one process a node, or one in all, where its command is a launcher; else as it was.
+    """The job, with one process per node or one in all if its command is a launcher.
 
-    A job that says how many processes a node has (`--procs`) is left alone.
+    A job with an explicit number of processes per node (`--procs`) is not changed.
     """
     launcher = None if job.resources.procs is not None else detect(job.command)
     if launcher is None:
@@ -27,7 +27,7 @@ def recognise(job: Job) -> Job:
 
 
 def check(session: Session, job: Job, layout: Layout, *, one_machine: bool) -> None:
-    """Say in one line how often the launcher starts; CheckFailed when it cannot run on so many nodes.
+    """Tell the person how often the launcher starts; CheckFailed when it cannot run on this number of nodes.
 
     `one_machine`: all nodes of the target are this machine.
     """
@@ -38,15 +38,15 @@ def check(session: Session, job: Job, layout: Layout, *, one_machine: bool) -> N
     if problem is not None:
         raise CheckFailed(
             f"`{launcher.name}` cannot run on the {layout.nodes} nodes of this run: {problem}",
-            hint="leave the option out: gofer tells each node its number and where to meet; "
-            "or ask for one node, with fewer GPUs or `-N 1`; `--procs 1` runs the command as it is on each",
+            hint="leave out the option: gofer gives each node its number and the master address; "
+            "or ask for one node, with fewer GPUs or `-N 1`; `--procs 1` runs it unchanged on each",
         )
     if layout.nodes > 1 or layout.gpus_per_node > 1:
         session.say(_words(launcher.name, layout))
 
 
 def _words(name: str, layout: Layout) -> str:
-    other = "`--procs N` starts N a node instead"
+    other = "`--procs N` starts N per node instead"
     if layout.first_node_only:
         return (
             f"`{name}` reaches the other nodes by itself: it starts once, on the first of {layout.nodes}, "
@@ -55,6 +55,6 @@ def _words(name: str, layout: Layout) -> str:
     how = ""
     if layout.nodes > 1:
         how = "as options" if name in (ACCELERATE, DEEPSPEED_NO_SSH, FABRIC) else "in its environment"
-        how = f", and gets its node and where to meet {how}"
+        how = f", and gets its node number and the master address {how}"
     count = "once" if layout.nodes == 1 else f"once on each of {layout.nodes} nodes"
     return f"`{name}` starts processes itself: it starts {count}{how}; {other}"

@@ -1,4 +1,4 @@
-"""Which packages a run will have, said when it is submitted; the nodes find the same file and build it."""
+"""Tell the person at submit which packages a run will have. The nodes find the same file and build it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def chosen(job: Job, backend: Backend) -> str:
-    """`none`, `auto` or a tool: the job's word, else what fits the target."""
+    """`none`, `auto` or a tool: the job's setting, else the default for the target."""
     if job.packages is not None:
         return job.packages
     return package_files.NONE if sees_this_machine(backend) else package_files.AUTO
@@ -30,10 +30,10 @@ def sees_this_machine(backend: Backend) -> bool:
 
 
 def announce(session: Session, job: Job, backend: Backend, folder: Path, taken: Snapshot) -> bool:
-    """Say which file of the snapshot is built and by what; nothing, and False, where none is.
+    """Tell the person which file of the snapshot is built and with which tool; False when there is none.
 
-    CheckFailed when the job names a tool and the snapshot has no file for it, or a wheel folder of the code
-    that the snapshot does not have.
+    CheckFailed when the job names a tool and the snapshot has no file for it, or when the snapshot lacks the
+    job's wheel folder.
     """
     wanted = chosen(job, backend)
     if wanted == package_files.NONE:
@@ -53,7 +53,7 @@ def announce(session: Session, job: Job, backend: Backend, folder: Path, taken: 
         names = ", ".join(f"`{name}`" for name in package_files.file_names(wanted))
         raise CheckFailed(
             f"`packages: {wanted}` needs one of {names}, and the code that would be sent has none",
-            hint="write one, see that no ignore rule leaves it out, or say `--packages auto`",
+            hint="write one, check that no ignore rule leaves it out, or use `--packages auto`",
         )
     return file is not None
 
@@ -64,6 +64,6 @@ def _check_wheels(job: Job, taken: Snapshot) -> None:
         return
     raise CheckFailed(
         f"`wheels: {job.wheels}` is not part of the code that would be sent",
-        hint=f"`--include '{wheels}/*'` takes along what an ignore rule leaves out; an absolute path is a "
-        "folder of the node",
+        hint=f"`--include '{wheels}/*'` includes what an ignore rule leaves out; an absolute path is a "
+        "folder on the node",
     )

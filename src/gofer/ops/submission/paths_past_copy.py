@@ -1,7 +1,8 @@
-"""Full paths into the project that a run would follow past its own copy, to files that may be edited later.
+"""Warn about absolute paths into the project, which lead a run to the person's files instead of its working
+copy.
 
-They are looked for in the words of the command, in its set-up, in the text of the script that is started and
-in variables. The first one is named. Environments of the project are not: a run uses those where they are.
+They are searched in the command, in its set-up, in the text of the script that is started, and in variables.
+The first one is reported. Environments of the project are not reported: a run uses them where they are.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from gofer.snapshot import Snapshot
 
 _COMMENT = re.compile(r"(?:^|(?<=\s))#.*", re.MULTILINE)
-# Ends of a path in the text of a script.
+# The rest of a path in the text of a script.
 _PATH = r"(?:/[^\s\"'`;&|:,()<>\[\]{}$*?\\]*)?(?![\w.-])"
-# Variables of shells, editors and tools that name the project and are not read by its commands.
+# Variables of shells, editors and tools that contain the project's path, but that its commands do not read.
 _NOT_READ = re.compile(
     r"PWD|OLDPWD|_|INIT_CWD|CURDIR|(?:DIRENV|VSCODE|PYCHARM|TMUX|GIT|SSH|XDG|npm|NPM|PIXI|PIPENV|POETRY|UV|GOFER)_.*"
 )
@@ -36,16 +37,20 @@ _MOST_FOLDERS = 500
 
 
 class ProjectCopy(NamedTuple):
-    """A project and what of it is in a run's copy. `names` are the ways to write the path of its folder."""
+    """A project and the part of it that is in a run's working copy. `names` are the ways to write its
+    path.
+    """
 
     folder: Path
     names: frozenset[str]
     taken: Snapshot
     workdir: str
-    elsewhere: tuple[str, ...]  # folders that the copy does not hold itself: environments, mapped folders
+    elsewhere: tuple[str, ...]  # folders that are not in the working copy: environments, mapped folders
 
     def find(self, path: str) -> str | None:
-        """What the copy has in place of a full path into the project, from where the command starts."""
+        """The relative path, from the command's folder, that the working copy has for an absolute path; None
+        when it has none.
+        """
         for name in {os.path.normpath(path), os.path.realpath(path)} if os.path.isabs(path) else ():
             for project in self.names:
                 inside = below(name, project)
@@ -61,13 +66,13 @@ class ProjectCopy(NamedTuple):
 def copy_of(
     session: Session, job: Job, folder: Path, taken: Snapshot, environments: Sequence[str]
 ) -> ProjectCopy:
-    """The copy that a run of this folder gets."""
+    """The working copy that a run of this folder gets."""
     names = {str(folder), os.path.realpath(folder), *_as_typed(session, folder)}
     return ProjectCopy(folder, frozenset(names), taken, job.workdir, (*environments, *job.folders))
 
 
 def _as_typed(session: Session, folder: Path) -> Iterator[str]:
-    """The path of the project as the shell has it, which may lead over links."""
+    """The path of the project in the shell, which may go through links."""
     shown, here = session.environ.get("PWD", ""), os.path.realpath(session.folder)
     if os.path.isabs(shown) and os.path.realpath(shown) == here:
         inside = below(here, os.path.realpath(folder))
@@ -84,7 +89,7 @@ def name_first(
     script: tuple[str, str] | None,
     variables: Mapping[str, str],
 ) -> None:
-    """Name the first path that leads past the copy. `script` is the name and the text of what is started;
+    """Warn about the first such path. `script` is the name and text of the script that is started;
     `variables` are those of the submitting shell that the run gets.
     """
     for where, relative in (*_in_words(job, copy), *_in_texts(job, copy, script)):
@@ -104,7 +109,7 @@ def name_first(
 
 
 def _in_words(job: Job, copy: ProjectCopy) -> Iterator[tuple[str, str]]:
-    """What is said of each such word of the command, and the relative path to write."""
+    """For each such word of the command, the text of the warning and the relative path to write instead."""
     for word in job.command:
         for path in (word, word.partition("=")[2]):
             relative = copy.find(path)
@@ -122,7 +127,7 @@ def _in_texts(job: Job, copy: ProjectCopy, script: tuple[str, str] | None) -> It
 
 
 def _paths(text: str, names: frozenset[str]) -> list[str]:
-    """The full paths in a text that begin with the path of the project."""
+    """The absolute paths in a text that begin with the path of the project."""
     if not any(name in text for name in names):
         return []
     begin = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
@@ -130,8 +135,8 @@ def _paths(text: str, names: frozenset[str]) -> list[str]:
 
 
 def name_cmake_build(session: Session, text: str, copy: ProjectCopy) -> None:
-    """Name a build folder that cmake made for the person's own folder: a build in it, also in the copy, would
-    compile the person's files. Looks only where the command may build.
+    """Warn about a build folder that cmake made for the person's own folder: even in the working copy, a
+    build in it would compile the person's files. Checked only if the command may build.
     """
     if not _BUILDS.search(text):
         return
@@ -142,7 +147,7 @@ def name_cmake_build(session: Session, text: str, copy: ProjectCopy) -> None:
         home = _HOME_LINE.search(_read(copy.folder / inside))
         if home is not None and copy.find(home[1].strip()) is not None:
             session.say(
-                f"warning: cmake made `{place}/` for your folder: a build there compiles your own files"
+                f"warning: cmake made `{place}/` for your folder: a build in it compiles your own files"
             )
             cure = f"`cmake -B {place}` in the run makes one for the copy"
             session.say(f"hint: with the line `/{place}/` in `.goferignore`, {cure}")
@@ -150,7 +155,7 @@ def name_cmake_build(session: Session, text: str, copy: ProjectCopy) -> None:
 
 
 def _folders(folder: Path) -> Iterator[str]:
-    """Folders of the project down to the second level, up to a bound."""
+    """Folders of the project down to the second level, up to a number."""
     level = [""]
     for _ in range(2):
         level = list(islice((name for place in level for name in _below(folder, place)), _MOST_FOLDERS))

@@ -1,7 +1,7 @@
-"""How a command uses the project it was submitted from, beyond the files that travel with it.
+"""Find out how a command uses its project beyond the files that are sent.
 
-Read from the words of the command, the set-up and the text of the script that is started: which environments
-of the project a run needs, what it would install, and which paths lead past its copy.
+This reads the command, the set-up and the text of the script that is started: which environments of the
+project a run needs, what it would install, and which paths lead past its working copy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 _SCRIPT_BYTES = 256 * 1024
 _MOST_ENTRIES = 2000
-# Programs that make an environment of their own in the copy, where a link would lead them to the person's.
+# Programs that make an environment in the working copy. With a link there, they would change the person's
+# environment.
 _MAKES_OWN = re.compile(
     r"\buv\s+(run|sync|venv|add|remove|pip)\b|\b(poetry|pdm|hatch|pixi)\s+(install|sync|add|env|config)\b"
     r"|-m\s+venv\b|\bvirtualenv\b"
@@ -32,7 +33,7 @@ _EDITABLE = re.compile(
     r"\b(?:uv\s+)?pip[0-9.]*\s+install\b[^\n;&|]*?\s(?:-[a-zA-Z]*e|--editable)\b[^\n;&|'\"]*|\bsetup\.py\s+develop\b"
 )
 _ACTIVE_ONLY = re.compile(r"\bpoetry\s+install\b[^\n;&|'\"]*|\buv\s+sync\b[^\n;&|'\"]*--active\b[^\n;&|'\"]*")
-# Words that may compile modules in the run itself.
+# Commands that may compile modules in the run itself.
 _COMPILES = re.compile(
     r"\bbuild_ext\b|\bpip[0-9.]*\s+install\b|\bmaturin\b|\b(?:tox|nox|make|ninja|meson|scons)\b"
 )
@@ -42,7 +43,9 @@ _OWN_FIRST = re.compile(r"-m\s+venv\b|\bvirtualenv\b|\buv\s+venv\b")
 
 
 class ProjectUse(NamedTuple):
-    """`environments` are folders of the project, `imports` those that a run is to import from."""
+    """`environments` are environments in the project; `imports` are folders from which the run must
+    import.
+    """
 
     environments: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
@@ -51,7 +54,7 @@ class ProjectUse(NamedTuple):
 def read_use(
     session: Session, job: Job, folder: Path, taken: Snapshot, variables: Mapping[str, str] = NO_VARIABLES
 ) -> ProjectUse:
-    """What the run needs of the project, with a line for each thing that would lead past its copy.
+    """What the run needs of the project. Warns about everything that would lead past its working copy.
 
     `variables` are those of the submitting shell that the run gets.
     """
@@ -76,12 +79,14 @@ def read_use(
 
 
 def name_left_behind(session: Session, job: Job, folder: Path, use: ProjectUse) -> None:
-    """Say which environment of the project the command uses, for a target whose nodes do not have it."""
+    """Warn about an environment of the project that the command uses and the nodes do not have."""
     text = _text(job, folder)
     used = next((one for one in use.environments if f"{os.path.basename(one)}/" in text), None)
     if used is not None:
         session.say(f"warning: the command uses `{used}/`, which is left out and not on the nodes")
-        session.say("hint: list what it needs in a requirements.txt, which `--packages auto` installs there")
+        session.say(
+            "hint: list its packages in a requirements.txt, which `--packages auto` installs on the nodes"
+        )
 
 
 def _text(job: Job, folder: Path) -> str:
@@ -91,7 +96,7 @@ def _text(job: Job, folder: Path) -> str:
 
 
 def _script(job: Job, folder: Path) -> tuple[str, str] | None:
-    """The name and the text of the script that the command starts; None without one."""
+    """The name and text of the script that the command starts; None when there is none."""
     program = job.command[0] if "/" in job.command[0] else None
     for name in (entry_point.script_of(job.command), program):
         text = _read(folder / job.workdir / name) if name is not None else ""
@@ -110,7 +115,7 @@ def _read(path: Path) -> str:
 
 
 def _environments(folder: Path, workdir: str) -> list[str]:
-    """Python environments at the top of the project and of the folders down to where the command starts."""
+    """Python environments in the project's top folder and in the folders down to the command's folder."""
     places = ["."]
     for part in Path(workdir).parts:
         places.append(os.path.normpath(os.path.join(places[-1], part)))
@@ -132,7 +137,7 @@ def _folders_in(folder: Path) -> Iterable[str]:
 
 
 def _installs(text: str, environ: Mapping[str, str]) -> list[str]:
-    """The installs of the project into an environment that outlives the run."""
+    """Commands that install the project into an environment that outlives the run."""
     if _OWN_FIRST.search(text):
         return []
     found = [one.strip() for one in _EDITABLE.findall(text)]
@@ -142,7 +147,9 @@ def _installs(text: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def _name_windows_line_ends(session: Session, job: Job, folder: Path) -> None:
-    """A shell and the kernel take them for part of a word; Python does not mind them."""
+    """Warn about Windows line ends. Shells and the kernel treat them as part of a word; Python accepts
+    them.
+    """
     program = job.command[0]
     is_shell = os.path.basename(program) in ("sh", "bash")
     name = entry_point.script_of(job.command) if is_shell else program if "/" in program else None
@@ -158,12 +165,12 @@ def _name_other_installs(session: Session, job: Job, folder: Path, environments:
     others = find_editables(job.command, session.environ, str(folder), own).others
     if others:
         session.say(f"warning: `{others[0]}` leads Python to your folder, not to the run's copy of it")
-        session.say("hint: install it anew: `pip install -e . --config-settings editable_mode=compat`")
+        session.say("hint: reinstall it: `pip install -e . --config-settings editable_mode=compat`")
 
 
 def _name_compiled(session: Session, job: Job, folder: Path, taken: Snapshot) -> None:
-    """Name a module that was compiled into the project and is left out. An editable install has it, and the
-    packages of the copy stand in for the install: see gofer.node.project_paths.
+    """Warn about a compiled module in the project that is left out. An editable install of the project would
+    have it, but the run imports the project from its working copy: see gofer.node.project_paths.
     """
     left = [one.path for one in taken.remainder().left_out if one.path.endswith(_COMPILED)]
     places = find_editables(job.command, session.environ, str(folder)).folders if left else ()
@@ -172,5 +179,5 @@ def _name_compiled(session: Session, job: Job, folder: Path, taken: Snapshot) ->
             session.say(
                 f"warning: the run imports the project without `{path}`, which is compiled and left out"
             )
-            session.say(f"hint: `--include '*{os.path.splitext(path)[1]}'` takes such modules along")
+            session.say(f"hint: `--include '*{os.path.splitext(path)[1]}'` includes such modules")
             return

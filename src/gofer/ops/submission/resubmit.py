@@ -1,5 +1,5 @@
-"""Repeat a run: stop it if it lives, then submit its job again, here or elsewhere, with the old code or the
-new.
+"""Repeat a run: stop it if it is open, then submit its job again, on the same or another target, with the old
+or the new code.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from gofer.storage.base import Store
     from gofer.tracking.ledger import RunRow
 
-# Services take their time to end a job, and one that is not repeated was stopped for nothing.
+# Services may need long to end a job. Giving up would mean that the run was stopped but not repeated.
 _PATIENCE_S = 600.0
 _BRING_ATTEMPTS = 3
 _FAILED = (State.FAILED.value, State.LOST.value, State.CANCELLED.value)
 
 
 class Resubmitted(NamedTuple):
-    """The old run and the new. `code_differs` is None when either had no code.
+    """The old run and the new run. `code_differs` is None when either has no code.
 
-    `kept_by_code` are files of the old run that the new one does not start with: its code has them.
+    `kept_by_code` are files of the old run that were not restored because the new run's code has them.
     """
 
     old: RunRow
@@ -62,12 +62,11 @@ def resubmit(
     failed_only: bool = False,
     continues: bool = False,
 ) -> list[Resubmitted]:
-    """Submit each run again, on its own target or on `target`; a run that lives is stopped first.
+    """Submit each run again, on its own target or on `target`. Open runs are stopped first. Blocks.
 
-    With `continues` each new run starts with the files and outputs of the old one in place; CheckFailed when
-    they are not in the store of the new one.
-    `failed_only` takes of each group the rows that have ended and did not succeed, and stops none. All are
-    checked before any is stopped.
+    With `continues`, each new run starts with the files and outputs of the old run; CheckFailed when these
+    are not in the store of the new run. `failed_only` repeats only the rows of a group that ended without
+    success, and stops none. All runs are checked before any is stopped.
     """
     refresh(session, rows)
     rows = [session.ledger.get(row.id) or row for row in rows]
@@ -91,10 +90,10 @@ def resubmit(
 
 
 def _origin(session: Session, row: RunRow, target: str | None) -> Session:
-    """Whose settings the run is sent by: those of its own project, if they have the wanted target.
+    """The session whose settings are used: those of the run's own project, if they have the target.
 
-    A job that gofer did not start goes with the settings of this folder, and so does a run whose target no
-    settings have, for another target.
+    An adopted job uses the settings of this folder. So does a run whose own target no longer exists, if
+    another target is given.
     """
     if is_adopted(row):
         return session
@@ -131,7 +130,7 @@ def _draft(
     folder = None if record.code is None else Path(record.code.folder)
     if folder is not None and not same_code and not folder.is_dir():
         raise CheckFailed(
-            f"the code of {row.id} came from `{folder}`, which is not here",
+            f"the code of {row.id} came from `{folder}`, which does not exist here",
             hint="`--same-code` runs it as it was sent",
         )
     site = choose_site(session, found.name, job)
@@ -151,7 +150,7 @@ def _draft(
 
 
 def _draft_adopted(session: Session, row: RunRow, record: RunRecord, target: str) -> SubmissionDraft:
-    """The command and the GPUs of a job that gofer did not start, with this folder's code and settings."""
+    """A draft with the command and GPUs of an adopted job, and the code and settings of this folder."""
     if OURS in record.job.tags:
         raise CheckFailed(
             f"{row.id} was started by gofer elsewhere, and its record is in none of the stores here",
@@ -170,7 +169,7 @@ def _draft_adopted(session: Session, row: RunRow, record: RunRecord, target: str
 
 
 def _job(session: Session, record: RunRecord, target: Target) -> Job:
-    """As it was; on another target, with the folders that are mapped there."""
+    """The job of the record; on another target, with the folders that are mapped there."""
     if target.name == record.target:
         mapped_folders.check(session, record.job.folders, local=target.kind == "local")
         return record.job
@@ -194,7 +193,7 @@ def _record_of(session: Session, row: RunRow) -> RunRecord:
 
 
 def _array(session: Session, row: RunRow, record: RunRecord, failed_only: bool) -> Array | None:
-    """The rows to repeat: all of a group, its failed ones, or the one row that was named."""
+    """The rows to repeat: all rows of a group, its failed rows, or the named row."""
     if record.array is None:
         return None
     indices = _indices(session, row, record.array, failed_only)
@@ -208,14 +207,12 @@ def _indices(session: Session, row: RunRow, array: Array, failed_only: bool) -> 
         return range(len(array.rows))
     failed = session.ledger.rows_of(row.id, _FAILED)
     if not failed:
-        raise UsageError(
-            f"no row of {row.id} has failed", hint="without `--failed` all its rows are repeated"
-        )
+        raise UsageError(f"no row of {row.id} has failed", hint="leave out `--failed` to repeat all rows")
     return tuple(one.row_index or 0 for one in failed)
 
 
 def _continued(session: Session, row: RunRow, drawn: SubmissionDraft, failed_only: bool) -> SubmissionDraft:
-    """The draft with the old run whose files the new one starts with."""
+    """The draft, with the old run whose files are restored in the new run."""
     if is_adopted(row):
         raise CheckFailed(f"gofer did not start {row.id}, and has none of its files")
     record = _record_of(session, row)
@@ -224,7 +221,7 @@ def _continued(session: Session, row: RunRow, drawn: SubmissionDraft, failed_onl
         raise CheckFailed(
             f"the files of {row.id} are in {row.store}, and the target `{drawn.target}` keeps runs in "
             f"{drawn.store}",
-            hint=f"`gofer extract {row.short_id} DIR` brings them here",
+            hint=f"`gofer extract {row.short_id} DIR` fetches them",
         )
     array = record.array
     rows = None if array is None else tuple(_indices(session, row, array, failed_only))
@@ -235,7 +232,7 @@ def _continued(session: Session, row: RunRow, drawn: SubmissionDraft, failed_onl
 def _on_its_machine(
     session: Session, row: RunRow, record: RunRecord, drawn: SubmissionDraft
 ) -> SubmissionDraft:
-    """The draft on the machine that has the run's files, where each machine has a store of its own.
+    """The draft, on the machine that has the run's files, if each machine has a store of its own.
 
     CheckFailed when that machine does not answer.
     """
@@ -250,7 +247,7 @@ def _on_its_machine(
 
 
 def _kept_by_code(session: Session, row: RunRow, new: RunRow) -> tuple[str, ...]:
-    """The files of the old run that the new one does not start with, since its code has them."""
+    """The files of the old run that are not restored because the new run's code has them."""
     from gofer.core.manifest import ManifestError, load
     from gofer.ops.files.run_files import lists_of
 
@@ -283,14 +280,14 @@ def _repeat(session: Session, row: RunRow, drawn: SubmissionDraft, same_code: bo
 
 
 def _times(store: Store, record: RunRecord) -> bytes | None:
-    """The file times of a run; None for a run of a gofer that kept none."""
+    """The file times of a run; None for a run of an older gofer, which stored none."""
     if record.code is None or not record.code.file_times:
         return None
     return _read(store, times_key(record.id))
 
 
 def _git(store: Store, record: RunRecord) -> bytes | None:
-    """The git repository that was sent with a run, if one was."""
+    """The git repository that was sent with a run; None when there was none."""
     return _read(store, git_key(record.id)) if record.code is not None and record.code.git else None
 
 
@@ -306,7 +303,7 @@ def _read(store: Store, key: str) -> bytes:
 
 
 def _bring(source: Store, destination: Store, snapshot: str) -> None:
-    """Make the store of the new run hold the code of the old one, also while `gofer prune --code` removes it.
+    """Copy the code of the old run to the store of the new run, even while `gofer prune --code` removes it.
 
     KeyNotFound when the code is gone from both stores.
     """
@@ -324,8 +321,8 @@ def _bring(source: Store, destination: Store, snapshot: str) -> None:
         if keep_young(destination, snapshot) and not wait_for_removal(destination, keys):
             return
     raise SnapshotError(
-        f"the code of snapshot {snapshot[:12]} is removed from {destination.url} again and again",
-        hint="end the `gofer prune --code` that does it",
+        f"another process keeps removing the code of snapshot {snapshot[:12]} from {destination.url}",
+        hint="end that `gofer prune --code`",
     )
 
 
@@ -338,5 +335,5 @@ def _differences(old_store: Store, new_store: Store, old: str | None, new: str |
     try:
         found = differences(load(old_store.get_range, old), load(new_store.get_range, new))
     except (ManifestError, StoreError):
-        return []  # one of them cannot be read any more; that they differ is known all the same
+        return []  # one of them can no longer be read; only that they differ is known
     return [f"{word} {path}" for word, paths in found._asdict().items() for path in paths]

@@ -1,4 +1,4 @@
-"""Limits, umask, niceness and CPU affinity of the shell that submits a run to this machine."""
+"""Read limits, umask, niceness and CPU affinity of the shell that submits a run to this machine."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 
 
 def of_this_shell(session: Session) -> dict[str, Any]:
-    """What the run is to have, with a line about what the queue that is running now cannot give it."""
+    """The limits for the run. Warns about limits that the running supervisor cannot provide."""
     wanted = read_limits()
     problems = too_low(wanted, _supervisor(session))
     if problems:
         session.say(f"warning: the queue was started with lower limits: {'; '.join(problems)}")
-        session.say("hint: a queue without runs ends by itself; submit again then")
+        session.say(
+            "hint: the queue's supervisor ends by itself when no run is left; submit again after that"
+        )
     return wanted
 
 

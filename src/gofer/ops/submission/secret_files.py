@@ -1,4 +1,4 @@
-"""Files that look like secrets and that `include:` names: they go along with the private values of a run."""
+"""Send files that look like secrets and are named in `include:` together with the private values of a run."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _PATTERN = re.compile(r"[*?\[\\!#]")
 
 
 def collect(session: Session, source: Source) -> dict[str, str]:
-    """The contents of the named files by their paths in the code, as `Private` keeps them; says which there
-    are.
+    """The contents of the named files by their paths in the code, in the form of `Private`. Tells the person
+    which files are sent.
 
-    CheckFailed for one that cannot be read, and for more than 1 MiB in all.
+    CheckFailed for a file that cannot be read, and for more than 1 MiB in total.
     """
     found: dict[str, bytes] = {}
     for path in named_secrets(session, source):
@@ -33,7 +33,7 @@ def collect(session: Session, source: Source) -> dict[str, str]:
             with open(os.path.join(source.folder, path), "rb") as file:
                 found[path] = file.read(_MOST_BYTES + 1)
         except (FileNotFoundError, IsADirectoryError):
-            session.say(f"`{path}` is named in `include:` and is not there")
+            session.say(f"`{path}` is named in `include:` but does not exist")
         except OSError as error:
             raise CheckFailed(f"cannot read `{path}`, which `include:` names: {error.strerror}") from error
     size = sum(map(len, found.values()))
@@ -45,14 +45,14 @@ def collect(session: Session, source: Source) -> dict[str, str]:
     large = [f"`{path}`" for path, data in found.items() if len(data) > MOST_BYTES]
     if large:
         size_text = format_size(MOST_BYTES)
-        session.say(f"in logs only what the first {size_text} hold is masked: {', '.join(large)}")
+        session.say(f"logs mask only the values in the first {size_text} of {', '.join(large)}")
     if found:
-        session.say(f"goes along as a secret of the run: {', '.join(f'`{path}`' for path in found)}")
+        session.say(f"sent as a secret of the run: {', '.join(f'`{path}`' for path in found)}")
     return secret_files.encode(found)
 
 
 def named_secrets(session: Session, source: Source) -> Iterator[str]:
-    """The paths that look like secrets and are written out in full."""
+    """The paths that look like secrets and are named in full, without a pattern."""
     for base, patterns in (("", session.settings.include), (source.workdir, source.include)):
         for pattern in patterns:
             path = os.path.normpath(os.path.join(base, pattern.lstrip("/")))

@@ -1,4 +1,6 @@
-"""Hand a recorded run to its store and its cluster. May be done again at any time: twice is once."""
+"""Send a recorded run to its store and its cluster. Idempotent: sending twice has the effect of sending
+once.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +22,24 @@ if TYPE_CHECKING:
 
 
 def send(session: Session, record: RunRecord, store_url: str, backend: Backend) -> None:
-    """Write the record to the store, submit the plan, and note in the ledger that the cluster has it.
+    """Write the record to the store, submit the plan, and note in the ledger that the cluster has the run.
+    Blocks.
 
-    Errors of the store and the cluster pass through, with a hint that the run is recorded all the same.
+    Errors of the store and the cluster pass through, with a hint that the run is recorded.
     """
     try:
-        with suppress(KeyExists):  # an earlier try got this far
+        with suppress(KeyExists):  # an earlier try has already written the record
             session.store(store_url).put(run_layout.record_key(record.id), encode_record(record), new=True)
         backend.submit(backend.plan(record))
     except (StoreError, BackendError, CredentialError) as error:
-        told = f"{record.id} is recorded and goes out with the next command that can; `gofer abort` stops it"
+        told = f"{record.id} is recorded, and the next command that can sends it; `gofer abort` prevents this"
         error.hint = told if error.hint is None else f"{error.hint}; {told}"
         raise
     try:
         _note_sent(session, record, backend)
     except (GoferError, OSError) as error:
-        # The cluster has the run: a script that repeats a failed command would send it twice.
+        # No error, because the cluster has the run: a script that repeats a failed command would submit it
+        # twice.
         session.say(f"warning: {record.id} was sent, but {error}")
 
 
@@ -48,15 +52,15 @@ def _note_sent(session: Session, record: RunRecord, backend: Backend) -> None:
 
 
 def this_process(session: Session) -> str:
-    """Names this process on this machine since its boot, for `is_sending` and `is_here`."""
+    """A unique name of this process on this machine, for `is_sending` and `is_here`."""
     return f"{processes.name_of_this()}@{session.engine_id}"
 
 
 def is_here(session: Session, submitter: str) -> bool:
-    """Whether a run was recorded by a gofer that shares this one's queue."""
+    """Whether a run was recorded on this machine, with the same queue."""
     return submitter.rpartition("@")[2] == session.engine_id
 
 
 def is_sending(submitter: str) -> bool:
-    """Whether the process that recorded a run is still alive, and so may yet send it."""
+    """Whether the process that recorded a run is still alive and so may still send it."""
     return processes.is_named_alive(submitter.rpartition("@")[0])

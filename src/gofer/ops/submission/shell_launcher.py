@@ -1,6 +1,6 @@
-"""A note at submit: a shell script holds the name of a launcher, and gofer would start it several times.
+"""Warn at submit when a shell script contains the name of a launcher and would be started several times.
 
-A script may do anything, so gofer only says what it sees and never starts it otherwise than it was told.
+A script can do anything, so gofer only warns, and never changes how often it starts the script.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_BYTES = 1 << 16
 _COMMAND_OPTION = re.compile(r"-[a-zA-Z]*c[a-zA-Z]*")
 _SHEBANG = re.compile(r"#!.*\b(?:sh|bash|dash|zsh|ksh)\b")
 _COMMENT = re.compile(r"(?:^|(?<=\s))#.*", re.MULTILINE)
-# At the beginning of a word, or with a path before it.
+# The name of a launcher at the start of a word, or after a path.
 _LAUNCHER = re.compile(
     r"(?:^|(?<=[\s;&|(\"'`/]))"
     r"(torchrun|mpirun|mpiexec|horovodrun|deepspeed|srun|accelerate\s+launch|(?:fabric|lightning)\s+run"
@@ -34,7 +34,7 @@ _LAUNCHER = re.compile(
 
 
 def note(session: Session, job: Job, layout: Layout, folder: Path | None) -> None:
-    """Say in one line that a launcher in a shell script would start once in each process of the run."""
+    """Warn that a launcher in a shell script would start once in each process of the run."""
     count = layout.world_size
     if job.command_launcher is not None or job.sbatch is not None or job.resources.procs is not None:
         return
@@ -48,7 +48,7 @@ def note(session: Session, job: Job, layout: Layout, folder: Path | None) -> Non
 
 
 def find(argv: Sequence[str], folder: Path | None) -> tuple[str, str] | None:
-    """Where in a command a launcher's name stands, and the name; None where there is none to be seen."""
+    """(where in the command a launcher's name is, the name); None when there is none."""
     at = skip_wrappers(argv)
     if at >= len(argv):
         return None
@@ -63,7 +63,7 @@ def find(argv: Sequence[str], folder: Path | None) -> tuple[str, str] | None:
 
 
 def _of_shell(argv: Sequence[str], at: int, folder: Path | None) -> tuple[str, str | None]:
-    """`sh -c` and its text, or a script's name and its text."""
+    """`sh -c` and its text, or the name and text of a script."""
     shell = os.path.basename(argv[at])
     at += 1
     while at < len(argv) and argv[at].startswith("-"):
@@ -84,5 +84,5 @@ def _read(path: Path) -> str | None:
 
 
 def _name(words: str) -> str:
-    """`torchrun`, `accelerate launch`, `torch.distributed.run`."""
+    """The name of a launcher as people know it: `torchrun`, `accelerate launch`, `torch.distributed.run`."""
     return words.split()[-1].removeprefix("-m") if words.startswith("python") else " ".join(words.split())

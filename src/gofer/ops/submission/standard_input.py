@@ -1,6 +1,6 @@
-"""The standard input of a run: sent along when asked for, left alone otherwise.
+"""Send standard input with a run if the person asks for it.
 
-Without `--stdin` no byte of it is read, so that a loop which reads a list and submits keeps its list.
+Without `--stdin` no byte of it is read, so that a loop that reads a list and submits runs keeps its list.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FROM_SHELL = re.compile(r"(?:.*=)?/(?:dev|proc/self)/fd/(?:[3-9]|\d\d+)")
 
 
 def read_all(fd: int = 0) -> bytes:
-    """Standard input up to its end; UsageError for more than 16 MiB, and when it is closed. Blocks."""
+    """Read standard input to its end. Blocks. UsageError for more than 16 MiB, and when it is closed."""
     pieces, size = [], 0
     try:
         while piece := os.read(fd, 1 << 20):
@@ -45,17 +45,17 @@ def read_all(fd: int = 0) -> bytes:
 
 
 def check_words(command: Sequence[str]) -> None:
-    """CheckFailed for a word that only this shell can open, such as the `/dev/fd/63` of `<(…)`."""
+    """CheckFailed for a path that only this shell can open, such as the `/dev/fd/63` of `<(…)`."""
     word = next((word for word in command if _FROM_SHELL.fullmatch(word)), None)
     if word is not None:
         raise CheckFailed(
-            f"`{word}` is a file of this shell, as `<(…)` makes it: a run cannot open it",
-            hint="let the run make it: `gofer submit bash -c 'COMMAND <(…)'`",
+            f"`{word}` is a file of this shell, made by `<(…)`, which a run cannot open",
+            hint="make it in the run: `gofer submit bash -c 'COMMAND <(…)'`",
         )
 
 
 def say_unread(session: Session, fd: int = 0) -> None:
-    """Say that what waits in standard input was not sent; once for each input of a shell."""
+    """Tell the person that waiting standard input was not sent; once for each input of a shell."""
     if not _has_more(fd):
         return
     status = os.fstat(fd)
@@ -67,11 +67,11 @@ def say_unread(session: Session, fd: int = 0) -> None:
     with suppress(OSError):
         private_folder.make_missing(path.parent)
         path.write_text(mark)
-    session.say("standard input was not sent and not read; `gofer submit --stdin …` sends it to the command")
+    session.say("standard input was neither read nor sent; `gofer submit --stdin …` sends it to the command")
 
 
 def _has_more(fd: int) -> bool:
-    """Whether bytes wait in a file or a pipe; never of a terminal or a device. Reads none of them."""
+    """Whether a file or pipe has unread bytes; False for a terminal or device. Reads nothing."""
     try:
         status = os.fstat(fd)
         if stat.S_ISREG(status.st_mode):

@@ -1,8 +1,9 @@
-"""Submit: describe, check, snapshot, record, plan, send. The order is what makes it exactly once.
+"""Submit a job: describe, check, snapshot, record, plan, send. This order makes each submission happen
+exactly once.
 
-The code is in the store and private values are sealed before the run is recorded; it is recorded in the
-ledger before the cluster hears of it; its id is its name there. A crash anywhere leaves nothing, or a
-pending run that the next command completes (see `gofer.ops.maintenance.repair`).
+The code and the private values are stored before the run is recorded. The run is recorded in the ledger
+before the cluster receives it, and the cluster knows it by the same id. A crash leaves nothing, or a pending
+run that the next command completes (see `gofer.ops.maintenance.repair`).
 """
 
 from __future__ import annotations
@@ -58,11 +59,11 @@ if TYPE_CHECKING:
 
 
 class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the person asked for. `code` False sends none: the command runs in an empty folder.
+    """The request of a person. With `code` False, no code is sent, and the command runs in an empty folder.
 
-    `code_folder` is the folder to send in place of the project's, `include` are patterns of ignored files
-    that go along; `with_git` sends a small git repository. `each` and `array_file` are as on the command
-    line; `columns` are more of `each`, already split.
+    `code_folder` is the folder to send instead of the project. `include` are patterns of ignored files to
+    send. `with_git` sends a small git repository. `each` and `array_file` are as on the command line;
+    `columns` are further columns, already split.
     """
 
     flags: JobFlags = JobFlags()
@@ -80,10 +81,10 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubmissionDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """A checked submission that nothing has been written for.
+    """A checked submission; nothing has been written for it yet.
 
-    `code_reason` is what makes `code_folder` the project, as `gofer.config.code_folder` says it; empty for a
-    folder that was sent before.
+    `code_reason` says why `code_folder` is the project, as in `gofer.config.code_folder`; empty for code that
+    was sent before.
     """
 
     target: str
@@ -102,7 +103,7 @@ class SubmissionDraft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubmissionSite(NamedTuple):
-    """Where a job goes: the machine where a target has several, the store of its run, its shape there."""
+    """Where a job goes: the machine, if a target has several, the store of the run, and its layout."""
 
     placement: str
     store: str
@@ -110,8 +111,8 @@ class SubmissionSite(NamedTuple):
 
 
 class SentCode(NamedTuple):
-    """Code in the store of a run: its snapshot, where it came from, the times and modes of its files, and its
-    git repository, if it has one.
+    """The code of a run in its store: the snapshot, its origin, the times and modes of its files, and its git
+    repository, if any.
     """
 
     snapshot: str | None
@@ -121,12 +122,12 @@ class SentCode(NamedTuple):
 
 
 def submit(session: Session, request: SubmitRequest) -> RunRow:
-    """The run, or the group of an array, recorded and sent. Nothing is left behind when a check fails."""
+    """Submit a run, or a group for an array; its row. Blocks. When a check fails, nothing is left behind."""
     return commit(session, draft(session, request))
 
 
 def plan(session: Session, request: SubmitRequest) -> str:
-    """What `submit` would send, as text, and in what is said the files of the code; nothing is written."""
+    """The plan of `submit` as text; the files of the code are reported through `say`. Nothing is written."""
     drawn = draft(session, request)
     _check_lifetimes(session, drawn)
     if drawn.code_folder is not None:
@@ -138,7 +139,7 @@ def plan(session: Session, request: SubmitRequest) -> str:
 
 
 def draft(session: Session, request: SubmitRequest) -> SubmissionDraft:
-    """Describe and check: everything that can be known to fail fails here."""
+    """Describe and check. Everything that can be known to fail fails here."""
     file = _job_file(request)
     settings = session.settings
     for warning in settings.warnings:
@@ -151,7 +152,7 @@ def draft(session: Session, request: SubmitRequest) -> SubmissionDraft:
     root = choose_code_folder(session, request.code_folder) if request.code else NO_CODE
     folder = root.path
     local = target.kind == "local"
-    # Programs that come with packages are not here yet.
+    # Programs that packages install do not exist yet, so they cannot be checked.
     is_here = local and job.packages in (None, "none")
     job = own_launcher.recognise(entry_point.check(session, job, folder=folder, local=is_here))
     batch_script.name_missing(session, job, target=target.name, kind=target.kind)
@@ -182,13 +183,13 @@ def draft(session: Session, request: SubmitRequest) -> SubmissionDraft:
 
 
 def _with_unseen_gpus(session: Session, target: str, site: SubmissionSite) -> Layout:
-    """The layout of a run for which nobody wrote how many GPUs it needs."""
+    """The layout of a run whose number of GPUs is not set anywhere."""
     backend = session.backend(target, site.placement)
     return gpu_oversight.note_unseen(session, target, backend, site.layout)
 
 
 def choose_site(session: Session, target: str, job: Job) -> SubmissionSite:
-    """Where on the target the job goes; CheckFailed when there is no such place, or no image for it there."""
+    """Where on the target the job goes; CheckFailed when there is no suitable machine or image."""
     image_use.check_image(session, target)
     backend = session.backend(target)
     layout = backend.lay_out(job)
@@ -218,7 +219,7 @@ def _array(request: SubmitRequest, file: JobFile | None, job: Job) -> Array | No
 
 
 def _say_output_word(session: Session, job: Job, array: Array | None) -> None:
-    """What `{output}` in the command means, where it means something."""
+    """Tell the person what `{output}` in the command means, if it occurs."""
     if not any(map(output_word.is_output_word, job.command)):
         return
     if array is not None and output_word.NAME in array.columns:
@@ -228,15 +229,15 @@ def _say_output_word(session: Session, job: Job, array: Array | None) -> None:
 
 
 def commit(session: Session, drawn: SubmissionDraft, *, sent: SentCode | None = None) -> RunRow:
-    """Snapshot (unless code that was sent before is given), seal, record, send."""
+    """Take the snapshot (unless `sent` is given), store private values, record, send."""
     session.store(drawn.store)
     _check_lifetimes(session, drawn)
-    private = _private(session, drawn)  # before the code: a secret that is not there must cost nothing
+    private = _private(session, drawn)  # before the code is sent, so that a missing secret fails early
     sent = _name_secret_files(sent or _send_code(session, drawn), private)
     backend = session.backend(drawn.target, drawn.placement)
     record = _recorded(session, drawn, sent, backend, private)
     send.send(session, record, drawn.store, backend)
-    # The run was sent, even if another command removed its line meanwhile.
+    # The run was sent, even if another command has removed its row in the meantime.
     return session.ledger.get(record.id) or _rows(session, drawn, record)[0]
 
 
@@ -270,7 +271,9 @@ def _repository(session: Session, drawn: SubmissionDraft, folder: Path, origin: 
 
 
 def _name_secret_files(sent: SentCode, private: Private) -> SentCode:
-    """The record has their paths, so that gofer can mask their values when it prints a log."""
+    """Add the paths of secret files to the record, so that gofer can mask their values when it prints a
+    log.
+    """
     if sent.origin is None:
         return sent
     paths = tuple(sorted(private.files or ()))
@@ -284,10 +287,11 @@ def _source(drawn: SubmissionDraft, folder: Path) -> code.Source:
 def _recorded(
     session: Session, drawn: SubmissionDraft, sent: SentCode, backend: Backend, private: Private
 ) -> RunRecord:
-    """Seal and record under an id of its own; ids clash about never, and then another one is drawn.
+    """Store private values and record the run under a new id. If the id is taken, which is very rare, try
+    another.
 
-    File times, standard input and a git repository go first: a run that is recorded has them, whatever is
-    killed.
+    File times, standard input and a git repository are stored first, so that every recorded run has them,
+    whatever is killed.
     """
     for _ in range(5):
         record = _record(session, drawn, new_run_id(time.time()), sent.snapshot, sent.origin)
@@ -311,7 +315,9 @@ def _recorded(
 
 
 def _rows(session: Session, drawn: SubmissionDraft, record: RunRecord) -> list[RunRow]:
-    """The lines of the ledger, with what reaches the target again from any folder."""
+    """The rows of the ledger, with the definition of the target, so that it can be reached from any
+    folder.
+    """
     rows = rows_of_record(record, store=drawn.store, submitter=send.this_process(session))
     definition = run_origin.define(session, drawn.target, drawn.store)
     rows = [row._replace(definition=definition) for row in rows]
@@ -320,15 +326,15 @@ def _rows(session: Session, drawn: SubmissionDraft, record: RunRecord) -> list[R
 
 def _check_lifetimes(session: Session, drawn: SubmissionDraft) -> None:
     if drawn.store.startswith("file://") and not drawn.job.folders:
-        return  # nothing but files of this machine, whose owner has them anyway
+        return  # only files on this machine, so there are no credentials to check
     from gofer.ops.submission import credential_lifetimes
 
     credential_lifetimes.check(session, drawn, lent_s=_lent_s(session, drawn))
 
 
 def _private(session: Session, drawn: SubmissionDraft) -> Private:
-    """The caller's environment, as the command would find it here, the job's values that are references, the
-    access to the stores, and the secret files that were named.
+    """The private values of the run: the caller's environment, the job's resolved references, the credentials
+    of stores, and the named secret files.
     """
     own = session.environ if drawn.backend == "local" else {}
     own = launch.inherited(own)
@@ -397,11 +403,13 @@ def _user() -> str:
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
-        return str(os.getuid())  # a container's user without a name
+        return str(os.getuid())  # a container may have a user without a name
 
 
 def _name(command: tuple[str, ...]) -> str:
-    """The script's name where there is one, else the program's: `python train.py` is `train`."""
+    """The default name of a run: that of the script, else of the program. `python train.py` becomes
+    `train`.
+    """
     words = [os.path.basename(word) for word in command]
     script = next((word for word in words if word.endswith((".py", ".sh"))), words[0])
     return slug(os.path.splitext(script)[0]) or "run"

@@ -1,6 +1,6 @@
-"""The `gofer submit` line that makes a recorded job again, to be changed and typed by a person. Pure.
+"""The `gofer submit` line that repeats a recorded job, for a person to edit and run. Pure.
 
-What a secret holds is never in it: the record has references, and so has the line.
+It never contains the value of a secret: the record has references, and so has the line.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from gofer.text import quote_command
 if TYPE_CHECKING:
     from gofer.model.run import RunRecord
 
-# Fields of a job whose options are not named as they are, or that no option gives: the work folder, mapped
-# folders, the options of a batch script and two of the limits of kept files are found by the folder, the
-# target, the script and the settings again.
+# Fields of a job whose option has another name, or that have no option. The current folder, the target, the
+# script and the settings determine the latter again: the work folder, mapped folders, the options of a batch
+# script, and two limits of kept files.
 RENDERED_APART = frozenset(
     {
         *("command", "command_launcher", "workdir", "folders", "sbatch", "resources", "multi_process"),
@@ -35,8 +35,8 @@ def submit_line(
 ) -> str:
     """All options of the run that differ from the default, then the command.
 
-    `time_limit` and `gpus` stand in place of the run's own; `command` in place of the job's, as for a row of
-    an array.
+    `time_limit` and `gpus` replace the run's own values. `command` replaces the job's command, as for a row
+    of an array.
     """
     job = record.job
     if gpus is not None:
@@ -62,7 +62,9 @@ def _resources(job: Job) -> list[str]:
 
 
 def _options(job: Job) -> list[str]:
-    """Fields that differ from a job's defaults, by the options that bear their names; then the others."""
+    """Options for fields that differ from the defaults: first those with the name of the field, then the
+    others.
+    """
     plain = Job(command=job.command)
     words: list[str] = []
     for field in Job.__struct_fields__:
@@ -77,7 +79,7 @@ def _options(job: Job) -> list[str]:
 
 
 def option_of(field: str) -> str:
-    """`--retry-on` for `retry_on`, `--grace` for `grace_s`."""
+    """The option of a field: `--retry-on` for `retry_on`, `--grace` for `grace_s`."""
     return f"--{field.removesuffix('_s').replace('_', '-')}"
 
 
@@ -94,5 +96,7 @@ def _option(name: str, value: object) -> list[str]:
 
 
 def _variable(name: str, value: str) -> str:
-    """`-e NAME` alone took its value from the shell, and takes it from there again."""
+    """An `-e` option. A variable that took its value from the shell is written without the value, to take it
+    from there again.
+    """
     return name if value == f"${{env:{name}}}" else f"{name}={value}"

@@ -55,7 +55,7 @@ def test_two_stores_of_one_name_are_one_too_many(shop: Shop) -> None:
     other = shop.put("../other.yaml", "stores:\n  blob: {url: 'az://theirs', account: acct}\n")
     shop.put("gofer.yaml", BLOB)
     shop.put("job.json", TOOLKIT_2)
-    with pytest.raises(ConfigError, match=r"says something else about `stores\.blob\.url`"):
+    with pytest.raises(ConfigError, match=r"has other values for `stores\.blob\.url`"):
         shop.plan("job.json", out=other)
 
 

@@ -92,7 +92,7 @@ def test_a_clash_is_refused_and_nothing_is_written(act: Shop) -> None:
     path = act.put("gofer.yaml", old)
     with pytest.raises(ConfigError) as caught:
         act.bring("aux_data/aml/aml.yaml")
-    assert "says something else about `stores.vigeastblob_account.url`" in caught.value.message
+    assert "has other values for `stores.vigeastblob_account.url`" in caught.value.message
     assert caught.value.hint is not None
     assert "--as NAME" in caught.value.hint
     assert path.read_text() == old

@@ -326,7 +326,7 @@ def test_one_store_in_two_files_has_one_credential(shop: Shop) -> None:
 def test_a_job_file_that_is_there_is_not_replaced(shop: Shop) -> None:
     shop.put("job.json", TOOLKIT_1)
     shop.put("jobs/first-try.yaml", "command: mine\n")
-    with pytest.raises(ConfigError, match=r"there is another job in `.*first-try\.yaml`"):
+    with pytest.raises(ConfigError, match=r"first-try\.yaml` already has another job"):
         shop.plan("job.json")
 
 
