@@ -48,7 +48,7 @@ class NodeRequest(msgspec.Struct, frozen=True, kw_only=True):
     restore_from: RestoreFrom | None = None
 
 
-# The default of `sync` on clusters that may take nodes back: every output is uploaded while the run goes on.
+# The default of `sync` on clusters that may take nodes back: all outputs are uploaded during the run.
 _ALL = ("*",)
 
 
@@ -76,6 +76,7 @@ def common_fields(
         "procs": job.resources.procs,
         "command_launcher": job.command_launcher,
         "rank_variables": job.rank_variables,
+        # A value with a reference may resolve to a secret, and the request is readable in the store.
         "env": {name: value for name, value in job.env.items() if not holds_reference(value)},
         "setup": job.setup,
         "packages": (job.packages or packages) if record.snapshot else NONE,

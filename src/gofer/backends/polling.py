@@ -66,14 +66,14 @@ class Polling:
         recently, so that each process finds its own runs in the answer.
         """
         with self._locked():
-            said = self._read()
+            answer = self._read()
             now = time.time()
-            if 0.0 <= now - said.at < said.interval_s and _covers(said, runs):
-                return said
-            wanted = _widened(said, runs, now)
+            if 0.0 <= now - answer.at < answer.interval_s and _covers(answer, runs):
+                return answer
+            wanted = _widened(answer, runs, now)
             if not self._is_whole:
-                wanted = {**_recently_asked(said, now), **wanted}
-            fresh = _updated(said, question(wanted), now)
+                wanted = {**_recently_asked(answer, now), **wanted}
+            fresh = _updated(answer, question(wanted), now)
             fresh.asked.update(dict.fromkeys(runs, now))
             self._write(fresh)
             return fresh
@@ -81,9 +81,9 @@ class Polling:
     def poke(self) -> None:
         """Make the next `ask` ask the cluster: a submission or a cancel has just changed what runs do."""
         with self._locked():
-            said = self._read()
-            said.at = said.interval_s = 0.0
-            self._write(said)
+            answer = self._read()
+            answer.at = answer.interval_s = 0.0
+            self._write(answer)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -99,17 +99,17 @@ class Polling:
         except FileNotFoundError:
             return Said()
 
-    def _write(self, said: Said) -> None:
+    def _write(self, answer: Said) -> None:
         from gofer.core import files
 
         # ASCII: text from a run's folder may hold lone surrogates, which msgspec cannot encode.
-        files.write_whole(self._path, files.encode(msgspec.to_builtins(said)), mode=0o600)
+        files.write_whole(self._path, files.encode(msgspec.to_builtins(answer)), mode=0o600)
 
 
-def _covers(said: Said, runs: Mapping[str, Rows]) -> bool:
-    known = {(job["name"], job["row"]) for job in said.jobs}
+def _covers(answer: Said, runs: Mapping[str, Rows]) -> bool:
+    known = {(job["name"], job["row"]) for job in answer.jobs}
     for name, rows in runs.items():
-        gone = said.gone.get(name, {}).get("rows", ())
+        gone = answer.gone.get(name, {}).get("rows", ())
         if any((name, row) not in known and row not in gone for row in every(rows)):
             return False
     return True
@@ -120,18 +120,17 @@ def every(rows: Rows) -> list[int | None]:
     return [None] if rows is None else list(rows)
 
 
-def _recently_asked(said: Said, now: float) -> dict[str, Rows]:
+def _recently_asked(answer: Said, now: float) -> dict[str, Rows]:
     """The jobs of the last answer that a process asked about in the last minute."""
-    """Jobs of the last answer that somebody asked about lately."""
-    names = {job["name"] for job in said.jobs}
-    return {name: None for name, at in said.asked.items() if name in names and now - at <= 2 * LATEST_S}
+    names = {job["name"] for job in answer.jobs}
+    return {name: None for name, at in answer.asked.items() if name in names and now - at <= 2 * LATEST_S}
 
 
-def _widened(said: Said, runs: Mapping[str, Rows], now: float) -> dict[str, Rows]:
+def _widened(answer: Said, runs: Mapping[str, Rows], now: float) -> dict[str, Rows]:
     """These runs, and the missing runs that a process asked about in the last minute."""
     found = dict(runs)
-    for name, gone in said.gone.items():
-        if now - said.asked.get(name, 0.0) > 2 * LATEST_S:
+    for name, gone in answer.gone.items():
+        if now - answer.asked.get(name, 0.0) > 2 * LATEST_S:
             continue
         mine = found.get(name, [])
         rows = [row for row in gone["rows"] if row is not None]
@@ -141,11 +140,12 @@ def _widened(said: Said, runs: Mapping[str, Rows], now: float) -> dict[str, Rows
 
 def _updated(old: Said, found: Mapping[str, Any], now: float) -> Said:
     jobs, gone = list(found["jobs"]), dict(found["gone"])
+    # Only states count: times and reasons change all the time without a need to ask sooner.
     same = _signature(jobs) == _signature(old.jobs) and gone.keys() == old.gone.keys()
     grown = max(old.interval_s, SOONEST_S) * _GROWTH if same and old.interval_s else SOONEST_S
     missing = {name: at for name, at in old.missing.items() if now - at < _REMEMBERED_S}
-    for name, one in gone.items():
-        for row in one["rows"]:
+    for name, entry in gone.items():
+        for row in entry["rows"]:
             missing.setdefault(name if row is None else f"{name}-{row}", now)
     for job in jobs:
         missing.pop(job["name"] if job["row"] is None else f"{job['name']}-{job['row']}", None)

@@ -133,6 +133,6 @@ def no_process(run: RunRef, node: int | None) -> CheckFailed:
 
 
 def _observation(seen: dict[str, Any]) -> Observation:
-    attempts = tuple(msgspec.convert(one, Attempt) for one in seen["attempts"])
+    attempts = tuple(msgspec.convert(entry, Attempt) for entry in seen["attempts"])
     facts = {name: value for name, value in seen.items() if name not in ("id", "attempts")}
     return msgspec.convert({"run_id": seen["id"], "attempts": attempts, **facts}, Observation)

@@ -44,9 +44,9 @@ class EnginePlace:
         return [self._item(item, bounds) for item in kept if may_go(item, bounds)]
 
     def prune(self, doomed: Sequence[Prunable], bounds: PruneBounds) -> list[Prunable]:
-        named = [[one.kind, one.name] for one in doomed]
-        done = {tuple(one) for one in self._call("remove", REMOVE_S, bounds, doomed=named)}
-        return [one for one in doomed if (one.kind, one.name) in done]
+        named = [[item.kind, item.name] for item in doomed]
+        done = {tuple(item) for item in self._call("remove", REMOVE_S, bounds, doomed=named)}
+        return [item for item in doomed if (item.kind, item.name) in done]
 
     def _item(self, kept: KeptItem, bounds: PruneBounds) -> Prunable:
         why = why_of(kept, bounds)

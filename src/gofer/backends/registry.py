@@ -69,9 +69,9 @@ class BackendContext(NamedTuple):
 class Kind(NamedTuple):
     """One kind of backend: the type of its options in gofer.yaml, and the function that makes a backend.
 
-    `login` returns the login for the machine on which the cluster is asked, None for this machine. Its second
-    argument is the machine chosen for a run, for targets of several machines that are asked separately.
-    `has_jobs` says that the backends are HasJobs: gofer asks them about names that are in no ledger.
+    `login` returns the login for the machine that runs the cluster's commands; None means this machine. Its
+    second argument is the machine chosen for a run, for targets of several separate machines. `has_jobs` says
+    that the backends are HasJobs: gofer asks them about names that are in no ledger.
     """
 
     options: type[msgspec.Struct]
@@ -80,11 +80,11 @@ class Kind(NamedTuple):
     has_jobs: bool = False
 
 
-def check_reach(around: BackendContext) -> None:
+def check_reach(context: BackendContext) -> None:
     """Raise UsageError when the runs of a target could not reach its store."""
-    if around.store_path is None and not around.is_lent:
+    if context.store_path is None and not context.is_lent:
         raise UsageError(
-            f"runs cannot reach the store `{around.store_url}` of the target `{around.target}`",
+            f"runs cannot reach the store `{context.store_url}` of the target `{context.target}`",
             hint="give the target a store whose URL begins with `file://`, `az://` or `s3://`",
         )
 
@@ -148,6 +148,7 @@ def find(name: str) -> Kind:
     for point in _entry_points():
         if point.name == name:
             kind = point.load()
+            # Kinds of other packages may have been written before these fields existed.
             login, has_jobs = getattr(kind, "login", _nowhere_else), getattr(kind, "has_jobs", False)
             return Kind(kind.options, kind.make, login, has_jobs)
     raise UnknownName(f"no kind of target is called `{name}`", hint=did_you_mean(name, _names()))

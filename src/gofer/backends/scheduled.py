@@ -23,6 +23,7 @@ def lay_out_on_nodes(job: Job, *, gpus_per_node: int, target: str) -> Layout:
             f"the target `{target}` does not support `launcher: {job.launcher}`",
             hint="leave `launcher` out: gofer starts the processes, with the variables of launchers",
         )
+    # Without this number, gofer could not spread the GPUs over nodes.
     if job.resources.gpus and not gpus_per_node:
         raise CheckFailed(
             f"the job asks for {job.resources.gpus} GPUs, but the target `{target}` does not say how many "

@@ -41,8 +41,8 @@ class AzureBackend(SealsBeside, Besides):
         store, options = self._store, self._options
         environment = environments.choose(options, self._workspace)
         datastore = self._datastore_of(store)
-        folders = brought(folders_of_run(record), self._around.place_of, self._datastore_of)
-        given = BodyInput(
+        folders = brought(folders_of_run(record), self._context.place_of, self._datastore_of)
+        body_input = BodyInput(
             self._workspace,
             options,
             environment.id,
@@ -52,7 +52,7 @@ class AzureBackend(SealsBeside, Besides):
             self._ssh_key(),
         )
         request = make_request(record, options)
-        return AzurePlan(record=record, request=request, given=given, image=environment.image)
+        return AzurePlan(record=record, request=request, given=body_input, image=environment.image)
 
     @property
     def node_identity(self) -> dict[str, str | None] | None:
@@ -88,7 +88,7 @@ class AzureBackend(SealsBeside, Besides):
     def kept_places(self) -> list[KeptPlace]:
         from gofer.backends.azureml.prune import AzurePlace
 
-        return [AzurePlace(self._around.store_url)]
+        return [AzurePlace(self._context.store_url)]
 
     # -- the backend contract
 

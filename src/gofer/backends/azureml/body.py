@@ -40,32 +40,33 @@ class BodyInput(NamedTuple):
 
 
 def job_body(
-    record: RunRecord, request: AzureRequest, given: BodyInput, row: int | None = None
+    record: RunRecord, request: AzureRequest, body_input: BodyInput, row: int | None = None
 ) -> dict[str, Any]:
     """The body for a run, or for one row of an array."""
     inputs = {
-        "gofer_agent": {"uri": given.agent, "mode": "Download", "jobInputType": "uri_file"},
-        "gofer_run": {"uri": given.room, "mode": "Download", "jobInputType": "uri_folder"},
+        "gofer_agent": {"uri": body_input.agent, "mode": "Download", "jobInputType": "uri_file"},
+        "gofer_run": {"uri": body_input.room, "mode": "Download", "jobInputType": "uri_folder"},
     }
-    inputs |= {folder.port: folder.body for folder in given.folders if not folder.is_output}
+    inputs |= {folder.port: folder.body for folder in body_input.folders if not folder.is_output}
     command = _command_of(record, row)
     properties: dict[str, Any] = {
         "jobType": "Command",
         "displayName": record.name if row is None else f"{record.name}-{row}",
         "description": quote_command(command)[:_MOST_DESCRIPTION],
-        "experimentName": experiment(record, given.options),
-        "command": visible_command(given, row),
-        "environmentId": given.environment,
-        "computeId": compute_id(given.workspace, given.options),
-        "environmentVariables": _environment(request, given.options),
+        "experimentName": experiment(record, body_input.options),
+        "command": visible_command(body_input, row),
+        "environmentId": body_input.environment,
+        "computeId": compute_id(body_input.workspace, body_input.options),
+        "environmentVariables": _environment(request, body_input.options),
         "inputs": inputs,
-        "outputs": {folder.port: folder.body for folder in given.folders if folder.is_output},
-        "resources": _resources(request, given),
+        "outputs": {folder.port: folder.body for folder in body_input.folders if folder.is_output},
+        "resources": _resources(request, body_input),
         "tags": {**request.tags, TAG: record.gofer},
         "properties": _git(record),
+        # The SDK always sends this field, and tests compare the body with the SDK's.
         "isArchived": False,
     }
-    return {"properties": properties | _when_needed(request, given)}
+    return {"properties": properties | _when_needed(request, body_input)}
 
 
 def job_name(record: RunRecord, row: int | None) -> str:
@@ -73,14 +74,20 @@ def job_name(record: RunRecord, row: int | None) -> str:
     return record.id if row is None else row_id(record.id, row)
 
 
-def visible_command(given: BodyInput, row: int | None) -> str:
+def visible_command(body_input: BodyInput, row: int | None) -> str:
     """The command line that the service runs and the portal shows: it starts the agent.
 
     The user's command is not part of it: the agent reads the command from the handoff folder.
     """
-    words = [quote_word(given.options.python), "-E", "-s", "${{inputs.gofer_agent}}", "${{inputs.gofer_run}}"]
+    words = [
+        quote_word(body_input.options.python),
+        "-E",
+        "-s",
+        "${{inputs.gofer_agent}}",
+        "${{inputs.gofer_run}}",
+    ]
     words += [] if row is None else ["--row", str(row)]
-    for folder in given.folders:
+    for folder in body_input.folders:
         kind = "outputs" if folder.is_output else "inputs"
         words.append(f"{quote_word(folder.name)}=${{{{{kind}.{folder.port}}}}}")
     return " ".join(words)
@@ -95,6 +102,7 @@ def compute_id(workspace: Workspace, options: AzureOptions) -> str:
 def experiment(record: RunRecord, options: AzureOptions) -> str:
     """The experiment of the run, without characters that the service refuses."""
     wanted = options.experiment or record.submitted_by.partition("@")[0]
+    # The service refuses other characters and names of more than 255 letters.
     return re.sub(r"[^A-Za-z0-9_-]+", "-", wanted).strip("-_")[:255] or "gofer"
 
 
@@ -135,8 +143,8 @@ def _environment(request: AzureRequest, options: AzureOptions) -> dict[str, str]
     return dict(request.env)
 
 
-def _resources(request: AzureRequest, given: BodyInput) -> dict[str, Any]:
-    options = given.options
+def _resources(request: AzureRequest, body_input: BodyInput) -> dict[str, Any]:
+    options = body_input.options
     found: dict[str, Any] = {"instanceCount": request.layout.nodes, "properties": {}}
     if options.instance_type:
         prefix = "Singularity." if options.platform == "singularity" else ""
@@ -146,7 +154,7 @@ def _resources(request: AzureRequest, given: BodyInput) -> dict[str, Any]:
     if options.docker_args:
         found["dockerArgs"] = options.docker_args
     if options.platform == "singularity":
-        found["properties"] = {"AISuperComputer": _supercomputer(given)}
+        found["properties"] = {"AISuperComputer": _supercomputer(body_input)}
         if options.locations:
             found["locations"] = list(options.locations)
     elif options.preemptible:
@@ -154,14 +162,14 @@ def _resources(request: AzureRequest, given: BodyInput) -> dict[str, Any]:
     return found
 
 
-def _supercomputer(given: BodyInput) -> dict[str, Any]:
-    options = given.options
+def _supercomputer(body_input: BodyInput) -> dict[str, Any]:
+    options = body_input.options
     fields = {
         "interactive": options.interactive,
         "slaTier": options.tier.capitalize(),
         "priority": (options.priority or "high").capitalize(),
         "imageVersion": options.image_version,
-        "sshPublicKey": given.ssh_key if options.interactive else None,
+        "sshPublicKey": body_input.ssh_key if options.interactive else None,
         "enableAzmlInt": options.enable_azml_int,
         "locations": list(options.locations) or None,
         "scalePolicy": None
@@ -175,8 +183,9 @@ def _supercomputer(given: BodyInput) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _when_needed(request: AzureRequest, given: BodyInput) -> dict[str, Any]:
+def _when_needed(request: AzureRequest, body_input: BodyInput) -> dict[str, Any]:
     found: dict[str, Any] = {}
+    # The service starts one process on each node of a PyTorch job, and gofer's agent starts the ranks.
     if request.launcher == "mpi":
         procs = request.layout.procs_per_node
         found["distribution"] = {"distributionType": "Mpi", "processCountPerInstance": procs}
@@ -186,14 +195,14 @@ def _when_needed(request: AzureRequest, given: BodyInput) -> dict[str, Any]:
         attempt_s = request.time_limit_s + request.grace_s
         total_s = attempt_s * (request.retries + 1) + _MARGIN_S
         found["limits"] = {"jobLimitsType": "Command", "timeout": duration(total_s)}
-    if given.options.identity:
-        found["identity"] = _identity(given.options.identity)
-    if given.options.interactive and given.options.platform != "singularity" and given.ssh_key:
+    if body_input.options.identity:
+        found["identity"] = _identity(body_input.options.identity)
+    if body_input.options.interactive and body_input.options.platform != "singularity" and body_input.ssh_key:
         found["services"] = {
             "ssh": {
                 "jobServiceType": "SSH",
                 "nodes": {"nodesValueType": "All"},
-                "properties": {"sshPublicKeys": given.ssh_key},
+                "properties": {"sshPublicKeys": body_input.ssh_key},
             }
         }
     return found

@@ -62,12 +62,13 @@ def read_own(arm: Arm, workspace: Workspace, name: str) -> Own:
 def own_end(arm: Arm, workspace: Workspace, name: str) -> float | None:
     """When the SAS of the datastore ends; None when the datastore has no SAS or the SAS names no end.
 
-    Reads the secret, which not everybody who may run jobs is allowed to do.
+    Reads the secret. The right to run jobs does not include the right to do this.
     """
     if not read_own(arm, workspace, name).by_sas:
         return None
     answer = arm.post(f"{_path(workspace, name)}/listSecrets", names.DATASTORES_API)
     token = str(answer.get("sasToken") or "")
+    # From here on, messages and logs hide the signature.
     remember(token)
     return _sas_end(token)
 
@@ -125,6 +126,7 @@ def datastore_body(
         secrets = {"secretsType": "Sas", "sasToken": bare_token(sas)}
         credentials = {"credentialsType": "Sas", "secrets": secrets}
     parts = urlsplit(place.endpoint)
+    # A datastore names an endpoint by its suffix: `core.windows.net` for ACCOUNT.blob.core.windows.net.
     own = (parts.hostname or "").removeprefix(f"{place.account}.blob.")
     return {
         "properties": {

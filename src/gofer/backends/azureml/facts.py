@@ -24,12 +24,12 @@ _FREE, _BUSY = ("idle",), ("running",)
 
 def compute_facts(compute: Json) -> dict[str, object]:
     """The facts of one compute of the workspace; they depend on its kind."""
-    said = compute.get("properties") or {}
-    kind, more = str(said.get("computeType") or ""), said.get("properties") or {}
+    properties = compute.get("properties") or {}
+    kind, more = str(properties.get("computeType") or ""), properties.get("properties") or {}
     found: dict[str, object] = {
         "compute_kind": kind or None,
-        "location": said.get("computeLocation") or compute.get("location"),
-        "state": said.get("provisioningState"),
+        "location": properties.get("computeLocation") or compute.get("location"),
+        "state": properties.get("provisioningState"),
     }
     if kind == "AmlCompute":
         return found | _aml_compute(more)
@@ -41,6 +41,7 @@ def compute_facts(compute: Json) -> dict[str, object]:
 def _aml_compute(more: Json) -> dict[str, object]:
     scale, counts = more.get("scaleSettings") or {}, more.get("nodeStateCounts") or {}
     most = scale.get("maxNodeCount")
+    # Every node that is not idle takes part of the limit, also one that leaves or cannot be used.
     used = sum(int(counts.get(name) or 0) for word, name in _COUNTS.items() if word != "idle")
     free = None if most is None else {"free": max(int(most) - used, 0), "total": int(most)}
     return {
@@ -49,7 +50,7 @@ def _aml_compute(more: Json) -> dict[str, object]:
         "nodes": {word: int(counts.get(name) or 0) for word, name in _COUNTS.items()},
         "at_most": free,
         "at_least": scale.get("minNodeCount"),
-        "problems": [str(one.get("message") or one) for one in more.get("errors") or ()] or None,
+        "problems": [str(entry.get("message") or entry) for entry in more.get("errors") or ()] or None,
     }
 
 
@@ -116,8 +117,12 @@ def cluster_facts(cluster: Json, types: Mapping[str, Sequence[Json]]) -> dict[st
         or None,
         "quota": quotas(cluster),
         "quota_of_series": [
-            {"series": one.get("name") or one.get("id"), "used": one.get("used"), "limit": one.get("limit")}
-            for one in overall
+            {
+                "series": entry.get("name") or entry.get("id"),
+                "used": entry.get("used"),
+                "limit": entry.get("limit"),
+            }
+            for entry in overall
         ]
         or None,
         "instance_types": _series(types) or None,
@@ -129,10 +134,10 @@ def _series(types: Mapping[str, Sequence[Json]]) -> list[dict[str, object]]:
     found: dict[str, dict[str, object]] = {}
     for location, rows in types.items():
         for series in rows:
-            for one in series.get("instanceTypes") or [series]:
-                name = str(one.get("name") or "")
-                row = {"name": name, "series": series_of(one, series)}
-                row |= {"gpus": one.get("numberOfGPUs"), "cores": one.get("numberOfCores")}
+            for entry in series.get("instanceTypes") or [series]:
+                name = str(entry.get("name") or "")
+                row = {"name": name, "series": series_of(entry, series)}
+                row |= {"gpus": entry.get("numberOfGPUs"), "cores": entry.get("numberOfCores")}
                 held = found.setdefault(name, {**row, "locations": ""})
                 held["locations"] = ",".join(filter(None, [str(held["locations"]), location]))
     return [row for name, row in sorted(found.items()) if name]
@@ -148,15 +153,15 @@ def series_of(instance_type: Json, row: Json) -> str:
 
 def nodes(found: Iterable[Json], options: AzureOptions) -> list[NodeFacts]:
     """The nodes, sorted by name."""
-    return sorted((_node(one, options) for one in found), key=lambda one: one.name)
+    return sorted((_node(entry, options) for entry in found), key=lambda entry: entry.name)
 
 
-def _node(one: Json, options: AzureOptions) -> NodeFacts:
-    word = str(one.get("nodeState") or "unknown").lower()
+def _node(entry: Json, options: AzureOptions) -> NodeFacts:
+    word = str(entry.get("nodeState") or "unknown").lower()
     state = "free" if word in _FREE else "busy" if word in _BUSY else "down"
-    run = f", {one['runId']}" if one.get("runId") else ""
+    run = f", {entry['runId']}" if entry.get("runId") else ""
     return NodeFacts(
-        str(one.get("nodeId") or one.get("privateIpAddress") or "?"),
+        str(entry.get("nodeId") or entry.get("privateIpAddress") or "?"),
         state,
         f"{word}{run}",
         gpus=options.gpus_per_node,
@@ -180,10 +185,11 @@ def waiting(status: str, tags: Mapping[str, str], facts: Mapping[str, object]) -
 def _why(facts: Mapping[str, object]) -> str | None:
     tiers = facts.get("quota")
     if isinstance(tiers, list):
-        full = [one for one in tiers if _is_full(one)]
+        full = [entry for entry in tiers if _is_full(entry)]
         if full and len(full) == len(tiers):
             shown = ", ".join(
-                f"{one['tier']} in {one['location']}: {one['used']} of {one['limit']}" for one in full
+                f"{entry['tier']} in {entry['location']}: {entry['used']} of {entry['limit']}"
+                for entry in full
             )
             return f"the quota of the virtual cluster is used up ({shown})"
         return "the virtual cluster has quota left; the run waits for nodes of its instance type"
@@ -196,5 +202,5 @@ def _why(facts: Mapping[str, object]) -> str | None:
     return None
 
 
-def _is_full(one: Mapping[str, Any]) -> bool:
-    return one["limit"] is not None and (one["used"] or 0) >= one["limit"]
+def _is_full(entry: Mapping[str, Any]) -> bool:
+    return entry["limit"] is not None and (entry["used"] or 0) >= entry["limit"]

@@ -49,7 +49,8 @@ def brought(
         place = place_of(folder.store)
         if place is not None and folder.mode in _MODES:
             port = f"folder_{re.sub(r'[^A-Za-z0-9_]', '_', name)}"
-            taken = any(one.port == port for one in found)
+            # Two names may differ only in characters that a port cannot have.
+            taken = any(binding.port == port for binding in found)
             found.append(_brought(name, f"{port}_{at}" if taken else port, folder, place, datastore_of))
     return tuple(found)
 

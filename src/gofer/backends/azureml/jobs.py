@@ -95,28 +95,29 @@ def _fits(job: ServiceJob, wanted: JobFilter) -> bool:
     )
 
 
-def read_job(one: Json, known: Nodes) -> ServiceJob:
+def read_job(entry: Json, known: Nodes) -> ServiceJob:
     """The service's description of a job as a ServiceJob. Pure.
 
     For a job that gofer started, `command` is the user's command, not the command line that starts the agent.
     """
-    said, made = one.get("properties") or {}, one.get("systemData") or {}
-    trimmed = trim(one)
-    seen = from_job(str(one.get("name")), trimmed)
-    resources, tags = said.get("resources") or {}, said.get("tags") or {}
+    properties, made = entry.get("properties") or {}, entry.get("systemData") or {}
+    trimmed = trim(entry)
+    seen = from_job(str(entry.get("name")), trimmed)
+    resources, tags = properties.get("resources") or {}, properties.get("tags") or {}
     nodes = int(resources.get("instanceCount") or 1)
-    compute_id = str(said.get("computeId") or "")
+    compute_id = str(properties.get("computeId") or "")
+    # ARM ids ignore case, and the service returns them in several spellings.
     is_here = compute_id.lower() == known.compute_id.lower()
-    procs = int((said.get("distribution") or {}).get("processCountPerInstance") or 1)
-    studio = (said.get("services") or {}).get("Studio") or {}
+    procs = int((properties.get("distribution") or {}).get("processCountPerInstance") or 1)
+    studio = (properties.get("services") or {}).get("Studio") or {}
     return ServiceJob(
-        name=str(one.get("name")),
+        name=str(entry.get("name")),
         state=seen.state,
         status=trimmed["state"],
-        display_name=str(said.get("displayName") or ""),
-        experiment=str(said.get("experimentName") or ""),
+        display_name=str(properties.get("displayName") or ""),
+        experiment=str(properties.get("experimentName") or ""),
         user=str(made.get("createdBy") or ""),
-        command=str((TAG in tags and said.get("description")) or said.get("command") or ""),
+        command=str((TAG in tags and properties.get("description")) or properties.get("command") or ""),
         nodes=nodes,
         procs_per_node=procs,
         gpus=known.gpus * nodes if is_here else None,

@@ -53,6 +53,7 @@ class Logs:
         Raises CredentialError when a freshly signed address is refused too.
         """
         refused = None
+        # First with the kept address, then with a newly signed one: signatures expire, and new logs appear.
         for fresh in (False, True):
             url = self._addresses(job, fresh=fresh).get(name)
             if url is None:

@@ -70,6 +70,7 @@ def datastore_name(place: BlobPlace, *, write: bool = True, by_identity: bool = 
     may have to write by a signature.
     """
     way = "identity" if by_identity else f"{'w' if write else 'r'} {place.terms}"
+    # NUL separates the parts, because none of them can contain it.
     text = "\0".join([place.endpoint.rstrip("/"), place.container, place.scope, way])
     return f"gofer_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 

@@ -1,6 +1,6 @@
-"""What this machine remembers of a workspace and of the runs it sent there: small files beside the queue.
+"""What this machine remembers of a workspace and of the runs sent there: small files beside the queue.
 
-Nothing here is a secret, and all of it can be lost: then more is asked.
+The files hold no secrets. All of them can be lost: gofer then asks the service again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KEPT_S = 90 * 86400.0
 
 
 class RunNote(msgspec.Struct, kw_only=True):
-    """Of one request: how many runs it is, whether all were sent, why it was refused, and who has ended."""
+    """The state of one request: the number of its runs, whether all were sent, a refusal, the ended rows."""
 
     runs: int = 1
     is_sent: bool = False
@@ -33,7 +33,7 @@ class RunNote(msgspec.Struct, kw_only=True):
 
 
 class RunNotes:
-    """One file for each request that was sent from here."""
+    """One file for each request that this machine sent. Any process of the user may call; calls block."""
 
     def __init__(self, folder: str) -> None:
         self._folder = os.path.join(folder, "runs")
@@ -46,8 +46,8 @@ class RunNotes:
             return None
 
     def update(self, request_id: str, **changes: Any) -> None:
-        """Note something new of a request, whether there was a note or not."""
-        with self._alone():
+        """Change fields of a request's note; make the note if there is none."""
+        with self._locked():
             note = self.read(request_id) or RunNote()
             self._write(request_id, msgspec.structs.replace(note, **changes))
 
@@ -56,11 +56,12 @@ class RunNotes:
         files.write_whole(self._path(request_id), msgspec.json.encode(note), mode=0o600)
 
     def end(self, request_id: str, rows: list[int | None]) -> bool:
-        """Note that these have ended; whether all of the request have."""
-        with self._alone():
+        """Note that these rows have ended; return whether all runs of the request have ended."""
+        with self._locked():
             note = self.read(request_id)
             if note is None:
                 return False
+            # A set, because the same end is observed many times.
             note.ended = sorted({*note.ended, *(0 if row is None else row for row in rows)})
             self._write(request_id, note)
             if len(note.ended) < note.runs:
@@ -69,14 +70,15 @@ class RunNotes:
         return True
 
     def _prune(self) -> None:
-        """Nobody asks about what was last heard of a quarter of a year ago."""
+        """Remove notes that have not changed for 90 days."""
         for entry in os.scandir(self._folder):
             with suppress(FileNotFoundError):
                 if time.time() - entry.stat().st_mtime > _KEPT_S:
                     os.unlink(entry.path)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
+        # A separate lock file: a note is replaced by a rename, so a lock on the note itself would be lost.
         private_folder.make_missing(self._folder)
         with open(f"{self._folder}.lock", "w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -87,15 +89,16 @@ class RunNotes:
 
 
 class Known:
-    """What is there already in one workspace, so that it is not made again with every run."""
+    """What exists already in one workspace, so that gofer does not make it again for every run."""
 
     def __init__(self, folder: str, workspace: str) -> None:
+        # A hash, because an ARM id contains slashes and is too long for a file name.
         name = hashlib.sha256(workspace.lower().encode()).hexdigest()[:16]
         self._path = os.path.join(folder, f"known-{name}.json")
         self._lock = threading.Lock()
 
     def get(self, kind: str, name: str) -> Any:
-        """None when it is not known."""
+        """The remembered value, or None."""
         return self._read().get(kind, {}).get(name)
 
     def put(self, kind: str, name: str, value: Any) -> None:

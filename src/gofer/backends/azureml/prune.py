@@ -21,7 +21,7 @@ _AGENTS = "agents"
 _ROOMS = "rooms"
 
 
-class _Room(NamedTuple):
+class _Handoff(NamedTuple):
     size: int
     at: float
 
@@ -33,52 +33,52 @@ class AzurePlace:
         self.name = name
 
     def prunable(self, bounds: PruneBounds) -> list[Prunable]:
-        rooms = _rooms(bounds.store)
+        rooms = _handoffs(bounds.store)
         ended = bounds.ended(list(rooms), False)
-        old = {one: end.at for one, end in ended.items() if end.at < bounds.before}
-        old.update({one: rooms[one].at for one in rooms if goes(one, bounds)})
+        old = {item: end.at for item, end in ended.items() if end.at < bounds.before}
+        old.update({item: rooms[item].at for item in rooms if goes(item, bounds)})
         found = [
-            Prunable(self.name, ROOM, one, rooms[one].size, at, "its run has ended")
-            for one, at in sorted(old.items())
+            Prunable(self.name, ROOM, item, rooms[item].size, at, "its run has ended")
+            for item, at in sorted(old.items())
         ]
-        living = {one: room for one, room in rooms.items() if one not in ended}
+        living = {item: room for item, room in rooms.items() if item not in ended}
         why = "of another version of gofer and not needed by any run; gofer sends it again when needed"
         found += [
-            Prunable(self.name, AGENT, _mark(one), one.size, one.modified, why)
-            for one in _unneeded(bounds, living)
+            Prunable(self.name, AGENT, _mark(item), item.size, item.modified, why)
+            for item in _unneeded(bounds, living)
         ]
         return found + _unused_packages(self.name, bounds)
 
     def prune(self, doomed: Sequence[Prunable], bounds: PruneBounds) -> list[Prunable]:
-        gone = [one for one in doomed if one.kind == ROOM]
+        gone = [item for item in doomed if item.kind == ROOM]
         for room in gone:
             for key in (names.room_key(room.name), names.told_key(room.name)):
                 bounds.store.delete([info.key for info in bounds.store.list(key)])
-        agents = {one.name: one for one in doomed if one.kind == AGENT}
+        agents = {item.name: item for item in doomed if item.kind == AGENT}
         if agents:
             # Runs may have been submitted since these were found.
-            free = {one.name for one in self.prunable(bounds) if one.kind == AGENT}
+            free = {item.name for item in self.prunable(bounds) if item.kind == AGENT}
             marks = [mark for mark in agents if mark in free]
             bounds.store.delete([names.agent_key(mark) for mark in marks])
             gone += [agents[mark] for mark in marks]
-        return gone + self._prune_packages([one for one in doomed if one.kind == PACKAGES], bounds)
+        return gone + self._prune_packages([item for item in doomed if item.kind == PACKAGES], bounds)
 
     def _prune_packages(self, doomed: Sequence[Prunable], bounds: PruneBounds) -> list[Prunable]:
         """Remove the packages that no run has used since they were found; return those removed."""
-        free = {one.name for one in _unused_packages(self.name, bounds)} if doomed else set()
-        gone = [one for one in doomed if one.name in free]
-        for one in gone:
-            bounds.store.delete([archive.key_of(one.name), archive.used_key_of(one.name)])
+        free = {item.name for item in _unused_packages(self.name, bounds)} if doomed else set()
+        gone = [item for item in doomed if item.name in free]
+        for item in gone:
+            bounds.store.delete([archive.key_of(item.name), archive.used_key_of(item.name)])
         return gone
 
 
-def _rooms(store: KeptObjects) -> dict[str, _Room]:
-    found: dict[str, _Room] = {}
+def _handoffs(store: KeptObjects) -> dict[str, _Handoff]:
+    found: dict[str, _Handoff] = {}
     for info in store.list(_ROOMS):
         _, _, rest = info.key.partition("/")
         name = rest.partition("/")[0]
-        before = found.get(name, _Room(0, 0.0))
-        found[name] = _Room(before.size + info.size, max(before.at, info.modified))
+        before = found.get(name, _Handoff(0, 0.0))
+        found[name] = _Handoff(before.size + info.size, max(before.at, info.modified))
     return found
 
 
@@ -101,7 +101,7 @@ def _mark(info: ObjectInfo) -> str:
     return info.key.rpartition("/")[2].removesuffix(".zip")
 
 
-def _unneeded(bounds: PruneBounds, living: dict[str, _Room]) -> list[ObjectInfo]:
+def _unneeded(bounds: PruneBounds, living: dict[str, _Handoff]) -> list[ObjectInfo]:
     """Agents that no submission has used for long and that no unfinished run names.
 
     A run of an older gofer does not name its agent. Such a run may use any agent that was stored before the
@@ -120,13 +120,13 @@ def _unneeded(bounds: PruneBounds, living: dict[str, _Room]) -> list[ObjectInfo]
     return [info for info in old if _mark(info) not in named and info.modified > since]
 
 
-def _needs(store: KeptObjects, living: dict[str, _Room]) -> tuple[set[str], float]:
+def _needs(store: KeptObjects, living: dict[str, _Handoff]) -> tuple[set[str], float]:
     """The agents that the requests name, and the time of the last request that names none."""
     named: set[str] = set()
     since = 0.0
-    for one, agent in zip(living, _agents_of(store, living), strict=True):
+    for item, agent in zip(living, _agents_of(store, living), strict=True):
         if agent is None:
-            since = max(since, living[one].at)
+            since = max(since, living[item].at)
         else:
             named.add(agent)
     return named, since

@@ -38,6 +38,7 @@ def find(service: Service, wanted: JobFilter) -> list[Run] | None:
         found = _ask_experiments(service, wanted, query)
     except RequestRejected:
         return None  # this service does not accept the filter
+    # An empty answer about a person may only mean that the name was incomplete; see above.
     if found is None or (wanted.user and not found):
         return None
     return sorted(found, key=lambda run: stamp(run.get("createdUtc")) or 0.0, reverse=True)[: wanted.most]

@@ -103,13 +103,13 @@ class Service:
         """The workspace itself; remembered after the first answer."""
         found = self.known.get("workspace", "facts")
         if found is None:
-            said = self.arm.get(self.workspace.id, names.WORKSPACES_API)
-            properties = said.get("properties") or {}
+            answer = self.arm.get(self.workspace.id, names.WORKSPACES_API)
+            properties = answer.get("properties") or {}
             found = {
-                "location": said.get("location"),
+                "location": answer.get("location"),
                 "discoveryUrl": properties.get("discoveryUrl"),
                 "workspaceId": properties.get("workspaceId"),
-                "tenant": (said.get("identity") or {}).get("tenantId"),
+                "tenant": (answer.get("identity") or {}).get("tenantId"),
             }
             self.known.put("workspace", "facts", found)
         return dict(found)
@@ -152,11 +152,12 @@ def each(act: Callable[[S], T], things: Iterable[S]) -> list[T | GoferError]:
     todo = list(things)
     away: list[GoferError] = []
 
-    def tried(one: S) -> T | GoferError:
+    # Called from several threads: once one of them finds the service away, the others stop asking.
+    def tried(item: S) -> T | GoferError:
         if away:
             return away[0]
         try:
-            return act(one)
+            return act(item)
         except (Unreachable, CredentialError) as error:
             away.append(error)
             return error
@@ -164,7 +165,7 @@ def each(act: Callable[[S], T], things: Iterable[S]) -> list[T | GoferError]:
             return error
 
     if len(todo) < 2:
-        return [tried(one) for one in todo]
+        return [tried(item) for item in todo]
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(min(len(todo), AT_ONCE)) as pool:

@@ -33,10 +33,10 @@ def find_door(job: Json, instances: Json | None = None, nodes: Iterable[Json] = 
     `instances` are the job's services as the run history reports them, which is where the official tools
     look.
     """
-    said = job.get("properties") or {}
-    tagged = (said.get("tags") or {}).get("ssh")
-    services = [*(instances or {}).values(), *(said.get("services") or {}).values()]
-    for end in [str(tagged or ""), *(_end(one) for one in services if isinstance(one, Mapping))]:
+    properties = job.get("properties") or {}
+    tagged = (properties.get("tags") or {}).get("ssh")
+    services = [*(instances or {}).values(), *(properties.get("services") or {}).values()]
+    for end in [str(tagged or ""), *(_end(service) for service in services if isinstance(service, Mapping))]:
         parts = urlsplit(end)
         if parts.scheme == "ssh" and parts.hostname:
             return Door(parts.hostname, parts.port, parts.username or _USER)
@@ -80,6 +80,7 @@ def words(
     if door.bridge:
         options = ["UserKnownHostsFile=/dev/null", "StrictHostKeyChecking=no", "LogLevel=ERROR"]
     found = ["ssh", *(word for option in [*options, "ServerAliveInterval=30"] for word in ("-o", option))]
+    # -T: without a terminal here, a pseudo-terminal there would change the bytes of the output.
     found += ["-t"] if terminal else ["-T"]
     if key:
         found += ["-i", key]

@@ -58,10 +58,14 @@ def statuses_of(states: Collection[State]) -> tuple[str, ...]:
     Canceled.
     """
     also = {"Queued": State.RUNNING, "Canceled": State.FAILED}
-    found = {state: [word for word, one in _MEANINGS.items() if one.state == state] for state in states}
+    found = {
+        state: [word for word, meaning in _MEANINGS.items() if meaning.state == state] for state in states
+    }
     if State.UNKNOWN in states or not all(found.values()):
         return ()
-    return tuple(word for word, one in _MEANINGS.items() if one.state in states or also.get(word) in states)
+    return tuple(
+        word for word, meaning in _MEANINGS.items() if meaning.state in states or also.get(word) in states
+    )
 
 
 _EXIT = re.compile(

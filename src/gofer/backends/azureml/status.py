@@ -14,7 +14,7 @@ from gofer.errors import GoferError
 from gofer.text import parse_time
 from gofer.transport.azure.arm import Json
 
-# Up to this many runs are asked about one by one, which is cheaper than a page of the listing.
+# Up to this many runs get one request each, which is cheaper than a page of the listing.
 _FEW = 3
 # How far the clocks of a laptop and of the service may differ.
 _SKEW_S = 6 * 3600.0
@@ -33,6 +33,7 @@ class Look:
         if len(runs) > _FEW:
             self._list(set(runs), found)
         left = [name for name in runs if name not in found]
+        # Jobs that the listing did not contain are asked about by name before they count as missing.
         gone = self._ask(left, found)
         self._explain(found)
         return {"jobs": list(found.values()), "gone": {name: {"rows": [None]} for name in gone}, "ends": {}}

@@ -21,22 +21,22 @@ _TAGS = (KUBERNETES_STATUS, "ssh")
 
 def trim(job: Job) -> dict[str, Any]:
     """The part of a job that gofer keeps between commands: its state, but not its inputs or variables."""
-    said = job.get("properties") or {}
-    more, tags = said.get("properties") or {}, said.get("tags") or {}
+    report = job.get("properties") or {}
+    more, tags = report.get("properties") or {}, report.get("tags") or {}
     return {
         "name": job.get("name"),
         "row": None,
-        "state": str(said.get("status") or "Unknown"),
+        "state": str(report.get("status") or "Unknown"),
         "tags": {name: str(tags[name]) for name in _TAGS if name in tags},
         "start": stamp(more.get("StartTimeUtc")),
         "end": stamp(more.get("EndTimeUtc")),
-        "error": error_of(said),
+        "error": error_of(report),
     }
 
 
-def error_of(said: Job) -> dict[str, str] | None:
+def error_of(report: Job) -> dict[str, str] | None:
     """Code and message of a job's or a run's error; None when it has no error."""
-    error = said.get("error")
+    error = report.get("error")
     if isinstance(error, Mapping) and isinstance(error.get("error"), Mapping):
         error = error["error"]
     if not isinstance(error, Mapping):
@@ -59,10 +59,10 @@ class AzureStatus:
     """One answer of the service. `notes` are those of the requests that this machine sent, by request id."""
 
     def __init__(
-        self, said: Said, notes: Mapping[str, RunNote | None], *, patience_s: float, now: float
+        self, report: Said, notes: Mapping[str, RunNote | None], *, patience_s: float, now: float
     ) -> None:
-        self._jobs = {str(job["name"]): job for job in said.jobs}
-        self._said = said
+        self._jobs = {str(job["name"]): job for job in report.jobs}
+        self._said = report
         self._notes = notes
         self._patience_s = patience_s
         self._now = now
@@ -70,7 +70,7 @@ class AzureStatus:
     def of(self, runs: Sequence[RunRef]) -> dict[str, Observation]:
         """The observations of the runs. Runs that were never sent to the service are left out."""
         found = ((run.id, self._of(run)) for run in runs)
-        return {run_id: one for run_id, one in found if one is not None}
+        return {run_id: entry for run_id, entry in found if entry is not None}
 
     def _of(self, run: RunRef) -> Observation | None:
         job = self._jobs.get(run.id)

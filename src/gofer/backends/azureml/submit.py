@@ -36,7 +36,7 @@ class AzureSubmitter:
         self._notes = notes
         self._store = store
         self._datastore = datastore
-        self._is_own = own  # the datastore is the person's own, and they look after it
+        self._is_own = own  # the user made the datastore and renews it
 
     def send(self, plan: AzurePlan, private: Private, *, by_identity: bool) -> None:
         """Send the plan. Blocking; idempotent: jobs that the service has already are not sent again.
@@ -45,6 +45,7 @@ class AzureSubmitter:
         """
         note = self._notes.read(plan.record.id)
         rows = plan.rows
+        # Sent before: send only what the service does not have, such as rows after an interruption.
         if note is not None and note.is_sent:
             rows = self._missing(plan)
             if not rows:
@@ -81,7 +82,7 @@ class AzureSubmitter:
 
     def _prepare(self, plan: AzurePlan, private: Private, *, by_identity: bool) -> str:
         """The id of the environment. Independent steps run at the same time."""
-        brought = {one.name for one in plan.given.folders}
+        brought = {folder.name for folder in plan.given.folders}
         left = {name: spec for name, spec in private.folders.items() if name not in brought}
         assert private.store is not None
         objects = self._rooms.open(private.store)
@@ -104,10 +105,10 @@ class AzureSubmitter:
         """Each datastore once, with a credential that can write where one of its folders is written."""
         assert private.store is not None
         found = {self._datastore: (self._store, private.store)}
-        for one in sorted(plan.given.folders, key=lambda one: not one.is_output):
-            spec = private.folders.get(one.name)
+        for folder in sorted(plan.given.folders, key=lambda folder: not folder.is_output):
+            spec = private.folders.get(folder.name)
             if spec is not None:
-                found.setdefault(one.datastore, (one.place, spec))
+                found.setdefault(folder.datastore, (folder.place, spec))
         if self._is_own:
             found.pop(self._datastore)
         return found

@@ -24,24 +24,25 @@ if TYPE_CHECKING:
 class AzureTarget:
     """Making one does no I/O with the service."""
 
-    def __init__(self, options: AzureOptions, around: BackendContext) -> None:
-        self.target = around.target
+    def __init__(self, options: AzureOptions, context: BackendContext) -> None:
+        self.target = context.target
         self._options = options
-        self._around = around
-        self._seals = os.path.join(around.engine, "azureml")
+        self._context = context
+        self._seals = os.path.join(context.engine, "azureml")
         self._workspace = Workspace(
             options.subscription_id or "", options.resource_group or "", options.workspace or ""
         )
         self.service_name = self._workspace.id.lower()
-        self._environ = os.environ if around.environ is None else around.environ
+        self._environ = os.environ if context.environ is None else context.environ
         if options.cloud:
             self._environ = in_cloud(options.cloud, self._environ)
         self._notes = RunNotes(self._seals)
-        self._polling = Polling(around.engine, self.service_name, "azureml", is_whole=False)
+        # Each question names its jobs, so an answer never covers the whole workspace.
+        self._polling = Polling(context.engine, self.service_name, "azureml", is_whole=False)
 
     @cached_property
     def _store(self) -> BlobPlace:
-        found = self._around.place_of(self._around.store_url)
+        found = self._context.place_of(self._context.store_url)
         assert found is not None  # `make` refuses such a target
         return found
 
@@ -63,7 +64,7 @@ class AzureTarget:
     @property
     def _azure_folder(self) -> str:
         """The folder for tokens and cloud addresses, shared by all commands of gofer."""
-        return os.path.join(self._around.engine, "azure")
+        return os.path.join(self._context.engine, "azure")
 
     @cached_property
     def _service(self) -> Service:

@@ -31,14 +31,14 @@ class LocalBackend:
     kind = "local"
     sees_environment = True
 
-    def __init__(self, options: LocalOptions, around: BackendContext) -> None:
-        self.target = around.target
-        self.engine = around.engine
-        self._store = around.store_path
-        self._store_url = around.store_url
+    def __init__(self, options: LocalOptions, context: BackendContext) -> None:
+        self.target = context.target
+        self.engine = context.engine
+        self._store = context.store_path
+        self._store_url = context.store_url
         self._options = options
         self._gpus: int | None = None
-        self._queue = EngineQueue(LocalMachine(), around.engine, inherit=False)
+        self._queue = EngineQueue(LocalMachine(), context.engine, inherit=False)
 
     @property
     def gpus(self) -> int:
@@ -70,6 +70,7 @@ class LocalBackend:
             )
         layout = lay_out(job, gpus_per_node=self.gpus_per_node, target=self.target)
         cores = len(os.sched_getaffinity(0))
+        # The affinity mask, not the number of CPUs: a container or `taskset` may allow only some.
         needed = layout.world_size * layout.cpus_per_proc
         if job.resources.cpus is not None and needed > cores:
             raise CheckFailed(
@@ -84,6 +85,8 @@ class LocalBackend:
         """
         store = self._store or spool_folder(self.engine, record.id)
         remote = None if self._store else self._store_url
+        # Without GPUs in the driver the number is only a promise of the target, and there is nothing to
+        # lease.
         leased = driver.count() > 0
         return make_plan(
             record,

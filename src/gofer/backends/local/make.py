@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from gofer.backends.local.backend import LocalBackend
 
 
-def make(options: msgspec.Struct, around: BackendContext) -> LocalBackend:
+def make(options: msgspec.Struct, context: BackendContext) -> LocalBackend:
     """The backend of a target; UsageError when runs could not reach the target's store."""
     from gofer.backends.local.backend import LocalBackend  # most commands only read the options
 
-    check_reach(around)
-    return LocalBackend(cast(LocalOptions, options), around)
+    check_reach(context)
+    return LocalBackend(cast(LocalOptions, options), context)
 
 
 KIND = Kind(LocalOptions, make)

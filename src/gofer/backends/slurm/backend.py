@@ -40,14 +40,14 @@ class SlurmBackend(SealsBeside):
     kind = "slurm"
     reads_folder = True
 
-    def __init__(self, options: SlurmOptions, around: BackendContext) -> None:
-        self.target = around.target
-        self.machine: Machine = around.machine or LocalMachine()
+    def __init__(self, options: SlurmOptions, context: BackendContext) -> None:
+        self.target = context.target
+        self.machine: Machine = context.machine or LocalMachine()
         self._options = options
-        self._store = around.store_path
-        self._seals = os.path.join(around.engine, "slurm")
+        self._store = context.store_path
+        self._seals = os.path.join(context.engine, "slurm")
         site = "\n".join([options.login or os.environ.get("SLURM_CONF", ""), options.folder])
-        self._polling = Polling(around.engine, site, "slurm")
+        self._polling = Polling(context.engine, site, "slurm")
 
     @property
     def sees_environment(self) -> bool:
@@ -78,6 +78,7 @@ class SlurmBackend(SealsBeside):
         from gofer.transport.bundle import bundle, mark
 
         made = cast(SlurmPlan, plan)
+        # The secrets go through the connection's data, never through a command line.
         private = msgspec.json.encode(run_secrets.read(self._seals, made.record.id)._asdict())
         asked = {
             "folder": self._options.folder,
@@ -100,14 +101,15 @@ class SlurmBackend(SealsBeside):
         run_secrets.remove(self._seals, made.record.id)
 
     def observe(self, runs: Sequence[RunRef]) -> dict[str, Observation]:
+        # A record in the store is final, so Slurm need not be asked about these runs.
         found = self._ended_here(runs) if len(runs) <= _MOST_LOOKED_FOR else {}
         left = [run for run in runs if run.id not in found]
         if not left:
             return found
         asked: dict[str, Any] = {"folder": self._options.folder, "store": self._store}
-        said = self._polling.ask(_by_name(left), lambda runs: self._call("look", runs=runs, **asked))
+        answer = self._polling.ask(_by_name(left), lambda runs: self._call("look", runs=runs, **asked))
         patience_s = self._options.patience
-        reading = SlurmStatus(said, folder=self._options.folder, patience_s=patience_s, now=time.time())
+        reading = SlurmStatus(answer, folder=self._options.folder, patience_s=patience_s, now=time.time())
         return {**found, **reading.of(left)}
 
     def cancel(self, runs: Sequence[RunRef], *, grace_s: float | None = None) -> None:

@@ -17,23 +17,23 @@ _BUSY = ("allocated", "completing")
 
 def nodes(found: Sequence[Mapping[str, Any]]) -> list[NodeFacts]:
     """The nodes, sorted by name."""
-    return sorted((_node(one) for one in found), key=lambda one: one.name)
+    return sorted((_node(node) for node in found), key=lambda node: node.name)
 
 
-def _node(one: Mapping[str, Any]) -> NodeFacts:
-    state, gpus = _state(one["state"]), sum(one["gpus"].values())
+def _node(node: Mapping[str, Any]) -> NodeFacts:
+    state, gpus = _state(node["state"]), sum(node["gpus"].values())
     is_up = state != "down"
     return NodeFacts(
-        one["name"],
+        node["name"],
         state,
-        one["state"],
-        cpus=one["cpus"],
-        cpus_free=one["cpus"] - one["cpus_used"] if is_up else 0,
-        memory_mib=one["memory_mib"],
+        node["state"],
+        cpus=node["cpus"],
+        cpus_free=node["cpus"] - node["cpus_used"] if is_up else 0,
+        memory_mib=node["memory_mib"],
         gpus=gpus,
-        gpus_free=gpus - sum(one["gpus_used"].values()) if is_up else 0,
-        gpu_type=",".join(one["gpus"]),
-        partitions=tuple(one["partitions"]),
+        gpus_free=gpus - sum(node["gpus_used"].values()) if is_up else 0,
+        gpu_type=",".join(node["gpus"]),
+        partitions=tuple(node["partitions"]),
     )
 
 
@@ -63,5 +63,6 @@ def shell(job: str, command: Sequence[str], *, terminal: bool, node: int) -> lis
     neither waits for the run's processes nor takes resources from them.
     """
     words = ["srun", f"--jobid={job}", "--overlap", "--nodes=1", f"--relative={node}", "--ntasks=1"]
+    # --mpi=none: a shell is not an MPI program, whatever the default of the site is.
     words += ["--mpi=none", "--mem=0"]
     return [*words, *(["--pty"] if terminal else []), *(command or ["bash", "-i"])]

@@ -13,14 +13,14 @@ from gofer.errors import UsageError
 from gofer.transport.ssh import Login
 
 
-def make(options: msgspec.Struct, around: BackendContext) -> SlurmBackend:
+def make(options: msgspec.Struct, context: BackendContext) -> SlurmBackend:
     """The backend of a target; UsageError when runs could not reach the target's store."""
-    if around.store_path is None and not around.is_lent:
+    if context.store_path is None and not context.is_lent:
         raise UsageError(
-            f"runs cannot reach the store `{around.store_url}` of the target `{around.target}`",
+            f"runs cannot reach the store `{context.store_url}` of the target `{context.target}`",
             hint="give the target a store whose URL begins with `file://`, `az://` or `s3://`",
         )
-    return SlurmBackend(cast(SlurmOptions, options), around)
+    return SlurmBackend(cast(SlurmOptions, options), context)
 
 
 def login(options: msgspec.Struct, placement: str) -> Login | None:

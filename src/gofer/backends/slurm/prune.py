@@ -25,9 +25,11 @@ class SlurmPlace:
         self.name = f"Slurm on {self._agents.name}"
 
     def prunable(self, bounds: PruneBounds) -> list[Prunable]:
-        kept = [prune.KeptItem(*one) for one in ask(self._machine, "rooms", LOOK_S, folder=self._folder)]
-        ended = bounds.ended([one.name for one in kept if one.kind == ROOM], True)
-        found = [item for one in kept if (item := self._item(one, ended.get(one.name), bounds)) is not None]
+        kept = [prune.KeptItem(*entry) for entry in ask(self._machine, "rooms", LOOK_S, folder=self._folder)]
+        ended = bounds.ended([entry.name for entry in kept if entry.kind == ROOM], True)
+        found = [
+            item for entry in kept if (item := self._item(entry, ended.get(entry.name), bounds)) is not None
+        ]
         return [*found, *self._agents.prunable(bounds)]
 
     def _item(self, kept: prune.KeptItem, end: RunEnd | None, bounds: PruneBounds) -> Prunable | None:
@@ -44,18 +46,18 @@ class SlurmPlace:
 
     def prune(self, doomed: Sequence[Prunable], bounds: PruneBounds) -> list[Prunable]:
         """Remove the handoff folders first: only afterwards is it known that no run needs an agent."""
-        mine = [one for one in doomed if one.kind in (ROOM, prune.UNSENT, prune.WORKING_COPY)]
+        mine = [entry for entry in doomed if entry.kind in (ROOM, prune.UNSENT, prune.WORKING_COPY)]
         if mine:
-            rooms = [one for one in mine if one.kind == ROOM]
+            rooms = [entry for entry in mine if entry.kind == ROOM]
             ask(
                 self._machine,
                 "remove_rooms",
                 REMOVE_S,
                 folder=self._folder,
-                whole=[one.name for one in rooms if one.why != _STUB],
-                stubs=[one.name for one in rooms if one.why == _STUB],
-                unsent=[one.name for one in mine if one.kind == prune.UNSENT],
-                copies=[one.name for one in mine if one.kind == prune.WORKING_COPY],
+                whole=[entry.name for entry in rooms if entry.why != _STUB],
+                stubs=[entry.name for entry in rooms if entry.why == _STUB],
+                unsent=[entry.name for entry in mine if entry.kind == prune.UNSENT],
+                copies=[entry.name for entry in mine if entry.kind == prune.WORKING_COPY],
             )
-        others = [one for one in doomed if one not in mine]
+        others = [entry for entry in doomed if entry not in mine]
         return [*mine, *(self._agents.prune(others, bounds) if others else ())]

@@ -39,10 +39,10 @@ _BATCH_VARIABLES = """GOFER_SLURM="$(env -0 | grep -z '^SLURM_' | tr '\\0' '\\n'
 def render(request: SlurmRequest, options: SlurmOptions, *, agent: str, cpus_asked: bool) -> str:
     """`agent` names the agent's folder; `cpus_asked` says that the job itself sets a number of CPUs."""
     lines = ["#!/bin/bash"]
-    lines += [f"#SBATCH {one}" for one in _directives(request, options, cpus_asked=cpus_asked)]
+    lines += [f"#SBATCH {entry}" for entry in _directives(request, options, cpus_asked=cpus_asked)]
     lines += ["", "told=0", "trap 'told=1' TERM", 'room="$SLURM_SUBMIT_DIR"']
     lines += [f'agent="${{room%/slurm/*}}/agent/{agent}"']
-    lines += [f"module load {quote_word(one)}" for one in options.modules]
+    lines += [f"module load {quote_word(entry)}" for entry in options.modules]
     lines += options.prelude.splitlines()
     lines += ['GOFER_HOSTS="$(scontrol show hostnames "$SLURM_JOB_NODELIST")"', "export GOFER_HOSTS"]
     # srun changes Slurm's variables for its step. GOFER_SLURM keeps them as the command should see them.
@@ -58,9 +58,10 @@ def render(request: SlurmRequest, options: SlurmOptions, *, agent: str, cpus_ask
 
 
 def _directives(request: SlurmRequest, options: SlurmOptions, *, cpus_asked: bool) -> Iterator[str]:
-    given = _given(request)
+    given = _own_option_names(request)
     yield f"--job-name={request.id}"
     yield "--output=slurm-%A_%a.out" if request.rows else "--output=slurm-%j.out"
+    # A requeued job writes to the same file, and must not erase what its earlier attempts wrote.
     yield "--open-mode=append"
     if not given & {"requeue", "no-requeue"}:
         yield "--requeue" if options.requeue else "--no-requeue"
@@ -91,7 +92,7 @@ def _starts_steps(request: SlurmRequest) -> bool:
     return request.sbatch is not None or request.command_launcher == "srun"
 
 
-def _given(request: SlurmRequest) -> set[str]:
+def _own_option_names(request: SlurmRequest) -> set[str]:
     """The names of the options that a batch script sets itself. They win over the target's options."""
     return {word[2:].partition("=")[0] for word in request.sbatch or ()}
 
@@ -169,19 +170,23 @@ def _step(request: SlurmRequest, options: SlurmOptions, *, cpus_asked: bool) -> 
     ]
     if not _starts_steps(request):
         words += [f"--cpus-per-task={_cpus(request, options, cpus_asked=cpus_asked)}"]
+    # A failed agent must not end the others before they have recorded their own ends.
     words += ["--mpi=none", "--kill-on-bad-exit=0", "--wait=0", "--export=ALL"]
     if options.container is None:
         return quote_command(words)
+    # In a container the agents also need gofer's folder, and the store where it is a folder.
     own = ['"${room%/slurm/*}"', *([_path(request.store)] if request.store else [])]
     if options.container_runtime == "pyxis":
         given = ",".join(
-            [f"{one}:{one}" for one in own] + [quote_word(one) for one in options.container_mounts]
+            [f"{entry}:{entry}" for entry in own] + [quote_word(entry) for entry in options.container_mounts]
         )
         inside = [f"--container-image={quote_word(options.container)}", f"--container-mounts={given}"]
         return " ".join(
             [quote_command(words), *inside, "--no-container-entrypoint", '--container-workdir="$agent"']
         )
-    binds = [f"--bind {one}" for one in [*own, *(quote_word(one) for one in options.container_mounts)]]
+    binds = [
+        f"--bind {entry}" for entry in [*own, *(quote_word(entry) for entry in options.container_mounts)]
+    ]
     gpus = ["--nv"] if request.layout.gpus_per_node else []
     image = quote_word(options.container)
     return " ".join([quote_command(words), "apptainer exec", *gpus, *binds, '--pwd "$agent"', image])

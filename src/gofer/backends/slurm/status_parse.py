@@ -19,19 +19,19 @@ Job = Mapping[str, Any]
 class SlurmStatus:
     """One answer of one site. `folder` contains the files with Slurm's own output, which details name."""
 
-    def __init__(self, said: Said, *, folder: str, patience_s: float, now: float) -> None:
-        self._said = said
+    def __init__(self, answer: Said, *, folder: str, patience_s: float, now: float) -> None:
+        self._said = answer
         self._folder = folder
         self._patience_s = patience_s
         self._now = now
         self._jobs: dict[tuple[str, int | None], list[Job]] = {}
-        for job in said.jobs:
+        for job in answer.jobs:
             self._jobs.setdefault((job["name"], job["row"]), []).append(job)
 
     def of(self, runs: Sequence[RunRef]) -> dict[str, Observation]:
         """The observations of the runs. Runs that were never sent to Slurm are left out."""
         found = ((run.id, self._of(run)) for run in runs)
-        return {run_id: one for run_id, one in found if one is not None}
+        return {run_id: entry for run_id, entry in found if entry is not None}
 
     def _of(self, run: RunRef) -> Observation | None:
         name = run.group or run.id
@@ -42,7 +42,7 @@ class SlurmStatus:
         if jobs:
             # After a repeated submission two jobs can have one name. The double starts nothing, so the job
             # that is alive, or else the older one, is the run.
-            job = min(jobs, key=lambda one: (meaning_of(one["state"]).state.is_final, int(one["raw"])))
+            job = min(jobs, key=lambda entry: (meaning_of(entry["state"]).state.is_final, int(entry["raw"])))
             return self._from_job(run.id, name, job)
         gone = self._said.gone.get(name)
         return None if gone is None else self._from_gone(run, name, gone)

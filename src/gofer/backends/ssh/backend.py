@@ -35,15 +35,15 @@ class SshBackend:
 
     kind = "ssh"
 
-    def __init__(self, options: SshOptions, around: BackendContext, *, only: str | None) -> None:
-        self.target = around.target
+    def __init__(self, options: SshOptions, context: BackendContext, *, only: str | None) -> None:
+        self.target = context.target
         self.patience_s = options.patience
         self._options = options
-        self._store = around.store_path
-        self._store_url = around.store_url
+        self._store = context.store_path
+        self._store_url = context.store_url
         self._hosts = (only,) if only else options.hosts
         self._facts: dict[str, dict[str, Any]] = {}
-        self._chosen: tuple[str, ...] = tuple(around.placement.split(",")) if around.placement else ()
+        self._chosen: tuple[str, ...] = tuple(context.placement.split(",")) if context.placement else ()
         self._queues = {host: self._queue(host) for host in self._hosts}
 
     def _queue(self, host: str) -> EngineQueue:
@@ -52,6 +52,7 @@ class SshBackend:
 
     @property
     def _engine(self) -> str:
+        # `{host}` is expanded on the machine: machines may share a home, and each needs its own queue.
         return f"{self._options.folder}/engine/{{host}}"
 
     def choose(self, layout: Layout) -> str:
@@ -91,11 +92,11 @@ class SshBackend:
             return self._options.gpus_per_node
         if not self._facts:
             self._facts = self._ask_all(EngineQueue.facts)
-        return max(self._gpus_of(one) for one in self._facts.values())
+        return max(self._gpus_of(host_facts) for host_facts in self._facts.values())
 
     def _gpus_of(self, facts: Mapping[str, Any]) -> int:
-        asked = self._options.gpus_per_node
-        return int(facts["gpus"]) if asked is None else asked
+        wanted = self._options.gpus_per_node
+        return int(facts["gpus"]) if wanted is None else wanted
 
     def plan(self, record: RunRecord) -> SshPlan:
         """The plan of a run. When the store is not a folder on the machine, the run writes into a spool
@@ -137,6 +138,7 @@ class SshBackend:
                 for run_id, seen in answers.items()
                 if run_id not in found or not seen.state.is_final
             }
+        # A machine that does not answer matters only if it may have one of the wanted runs.
         if problem is not None and not {run.id for run in runs} <= found.keys():
             problem.answers = found
             raise problem
@@ -160,13 +162,13 @@ class SshBackend:
         return {
             "machines": {
                 host: {
-                    "gpus": self._gpus_of(one),
-                    "gpus_free": max(self._gpus_of(one) - one["gpus_busy"], 0),
-                    "cpus": one["cpus"],
-                    "running": _running(one),
-                    "queued": one["counts"].get("queued", 0),
+                    "gpus": self._gpus_of(host_facts),
+                    "gpus_free": max(self._gpus_of(host_facts) - host_facts["gpus_busy"], 0),
+                    "cpus": host_facts["cpus"],
+                    "running": _running(host_facts),
+                    "queued": host_facts["counts"].get("queued", 0),
                 }
-                for host, one in facts.items()
+                for host, host_facts in facts.items()
             },
             "silent": [host for host in self._hosts if host not in facts],
         }
@@ -235,17 +237,17 @@ class SshBackend:
         ]
 
     def _ask_all(self, ask: Callable[[EngineQueue], T], *, none_is_fine: bool = False) -> dict[str, T]:
-        """The answer of each machine; all are asked at the same time. Unreachable when none answers."""
+        """The answers of all machines, from parallel questions. Unreachable when none answers."""
         from concurrent.futures import ThreadPoolExecutor
 
-        def one(queue: EngineQueue) -> T | Unreachable:
+        def ask_one(queue: EngineQueue) -> T | Unreachable:
             try:
                 return ask(queue)
             except Unreachable as error:
                 return error
 
         with ThreadPoolExecutor(len(self._queues)) as pool:
-            answers = dict(zip(self._queues, pool.map(one, self._queues.values()), strict=True))
+            answers = dict(zip(self._queues, pool.map(ask_one, self._queues.values()), strict=True))
         silent = [answer for answer in answers.values() if isinstance(answer, Unreachable)]
         if len(silent) == len(answers) and not none_is_fine:
             raise silent[0]
