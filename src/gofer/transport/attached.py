@@ -19,6 +19,7 @@ def attend(
     import subprocess
     import sys
 
+    # Otherwise gofer's earlier messages could appear after those of the program.
     sys.stderr.flush()
     try:
         done = subprocess.run(

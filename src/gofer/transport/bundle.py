@@ -39,6 +39,7 @@ def mark() -> str:
     """The mark of the agent of this gofer."""
     digest = hashlib.sha256()
     for name, content in _sources():
+        # Name and length, so that moved content gives another mark.
         digest.update(f"{name}\0{len(content)}\0".encode())
         digest.update(content)
     return digest.hexdigest()[:_MARK_LENGTH]
@@ -51,6 +52,7 @@ def bundle() -> Bundle:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in _sources():
+            # ZipInfo without a time: equal sources give equal bytes.
             archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
         archive.writestr(zipfile.ZipInfo(MARK), mark())
     return Bundle(mark(), packed.getvalue())

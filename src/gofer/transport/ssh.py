@@ -214,6 +214,7 @@ class _Line:
         while True:
             line = self._read_line(deadline)
             passed += len(line)
+            # The nonce is random, so no output of the login can be taken for the agent's greeting.
             if self._nonce.encode() in line:
                 return line.rpartition(self._nonce.encode())[2].decode("ascii", "replace").strip()
             if passed > _MOST_NOISE:
@@ -254,6 +255,7 @@ class _Line:
         stream = self._process.stdin
         assert stream is not None
         view = memoryview(data)
+        # Non-blocking, so that a write to a machine that reads nothing ends at the deadline.
         os.set_blocking(stream.fileno(), False)
         while view:
             if not select.select([], [stream], [], max(0.0, deadline - time.monotonic()))[1]:

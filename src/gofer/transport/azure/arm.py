@@ -127,6 +127,7 @@ class Arm:
         if answer.status_code >= 300:
             what, profile = _named(method, url), self.credential.profile
             raise from_answer(what, answer.status_code, answer.headers, data, profile)
+        # Some requests, such as a cancel, are answered without a body.
         if not data.strip():
             return {}
         try:

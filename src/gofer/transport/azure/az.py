@@ -37,8 +37,8 @@ def token(scope: str, environ: Mapping[str, str]) -> Token:
     except GoferError:
         raise NobodySignedIn(name_of(environ)) from None
     if done.status != 0:
-        said = done.stderr.decode("utf-8", "replace")
-        if any(word in said for word in _OUTSIDE):
+        error_text = done.stderr.decode("utf-8", "replace")
+        if any(word in error_text for word in _OUTSIDE):
             raise Unreachable("`az` cannot reach the login service", hint="check the network and the proxy")
         raise NobodySignedIn(name_of(environ))
     return _read(done.stdout)

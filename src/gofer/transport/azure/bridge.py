@@ -129,6 +129,7 @@ def _connect(url: str) -> socket.socket:
     except OSError as error:
         raise Unreachable(f"the shell of the run at {host} cannot be reached: {error}") from None
     sock.settimeout(None)
+    # A shell can be silent for hours; without keep-alives, a dead connection would never be noticed.
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     return sock
 

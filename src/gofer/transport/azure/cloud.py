@@ -129,13 +129,13 @@ def read_metadata(text: str | bytes, url: str) -> Cloud:
     """The first cloud in the document behind ARM_CLOUD_METADATA_URL; Unreachable for another document."""
     try:
         document: Any = parse_json(text)
-        one = document[0] if isinstance(document, list) else document
+        entry = document[0] if isinstance(document, list) else document
         return Cloud(
-            str(one["name"]),
-            _with_scheme(one["resourceManager"]),
-            _with_scheme(one["authentication"]["loginEndpoint"]),
-            str(one["suffixes"]["storage"]),
-            _with_scheme(one.get("mlStudio") or _CLOUDS["azure"].studio),
+            str(entry["name"]),
+            _with_scheme(entry["resourceManager"]),
+            _with_scheme(entry["authentication"]["loginEndpoint"]),
+            str(entry["suffixes"]["storage"]),
+            _with_scheme(entry.get("mlStudio") or _CLOUDS["azure"].studio),
         )
     except (ValueError, KeyError, IndexError, TypeError, AttributeError):
         raise Unreachable(
@@ -146,6 +146,7 @@ def read_metadata(text: str | bytes, url: str) -> Cloud:
 def _described(url: str, environ: Mapping[str, str], folder: str) -> Cloud:
     path = os.path.join(folder, "cloud.json")
     kept = _kept(path, url)
+    # A time in the future, after a change of the clock, does not count as fresh.
     if kept and 0 <= time.time() - float(kept["at"]) < _FRESH_S:
         return _chosen(kept["text"], url, environ)
     try:

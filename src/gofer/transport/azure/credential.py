@@ -31,6 +31,7 @@ def _lock_of(folder: str, profile: str) -> threading.Lock:
     """One lock for all credentials of a profile: only one of them starts `az`, and the others reuse its
     token.
     """
+    # setdefault is atomic, so two threads always get the same lock.
     return _locks.setdefault((folder, profile), threading.Lock())
 
 
@@ -181,11 +182,11 @@ def sign_out(folder: str, environ: Mapping[str, str] | None = None) -> bool:
     """Remove the login by device code and the tokens of the profile; False when there was neither."""
     from gofer.transport.azure import device
 
-    around = os.environ if environ is None else environ
+    login_environ = os.environ if environ is None else environ
     files = TokenFiles(folder)
-    place = f" in {folder_of(around)}\0"
+    place = f" in {folder_of(login_environ)}\0"
     dropped = files.drop_all(f"az{place}") + files.drop_all(f"device code{place}")
-    return device.forget(folder, around) or dropped > 0
+    return device.forget(folder, login_environ) or dropped > 0
 
 
 def given(environ: Mapping[str, str]) -> str | None:

@@ -75,6 +75,7 @@ def silent(folder: str, environ: Mapping[str, str], authority: str, scope: str, 
             f"the login by device code{in_profile(name)} has expired",
             hint=login_command(name, "--device-code"),
         )
+    # The login service may have returned a new refresh token, which replaces the kept one.
     if cache.has_state_changed:
         _keep(folder, environ, cache)
     return _token(found)
@@ -89,6 +90,7 @@ def _read(path: str) -> str:
     try:
         with open(path, encoding="utf-8") as file:
             facts = os.fstat(file.fileno())
+            # A file that others could write or read is not used.
             if facts.st_uid == os.getuid() and not stat.S_IMODE(facts.st_mode) & 0o077:
                 return file.read()
     except (OSError, ValueError):
@@ -125,6 +127,7 @@ def _application(cache: Any, environ: Mapping[str, str], authority: str) -> Any:
             _CLIENT,
             authority=f"{authority.rstrip('/')}/{tenant}",
             token_cache=cache,
+            # Otherwise msal would ask the public cloud about the address of a private cloud.
             instance_discovery=False,
             **more,
         )

@@ -67,13 +67,13 @@ def read_error(body: bytes) -> tuple[str, str]:
     error.
     """
     try:
-        said: Any = parse_json(body)
+        document: Any = parse_json(body)
     except ValueError:
         return "", ""
-    error = said.get("error", said) if isinstance(said, dict) else None
+    error = document.get("error", document) if isinstance(document, dict) else None
     if not isinstance(error, dict):
         return "", ""
-    return innermost(error), one_line(error.get("message") or said.get("message") or "")
+    return innermost(error), one_line(error.get("message") or document.get("message") or "")
 
 
 def innermost(error: Mapping[str, Any]) -> str:
@@ -83,6 +83,7 @@ def innermost(error: Mapping[str, Any]) -> str:
     while isinstance(inner, dict):
         code = str(inner.get("code") or code)
         inner = inner.get("innerError") or inner.get("innererror")
+    # These codes say only who is at fault; the details are in the additional information.
     if code in ("", "UserError", "SystemError", "ServiceError"):
         for more in error.get("additionalInfo") or ():
             info = more.get("info") if isinstance(more, dict) else None

@@ -43,7 +43,7 @@ def show_command(name: str) -> str:
     return "`gofer account show`" if name == DEFAULT else f"`gofer account show {name}`"
 
 
-def differing(environ: Mapping[str, str], around: Mapping[str, str]) -> dict[str, str]:
+def differing(environ: Mapping[str, str], base: Mapping[str, str]) -> dict[str, str]:
     """The variables that a program started with `around` also needs, to use the profile of `environ`."""
     names = (FOLDER_VARIABLE, TENANT_VARIABLE, CLOUD_VARIABLE, VARIABLE)
-    return {name: environ[name] for name in names if environ.get(name) and environ[name] != around.get(name)}
+    return {name: environ[name] for name in names if environ.get(name) and environ[name] != base.get(name)}

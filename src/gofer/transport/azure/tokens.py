@@ -97,13 +97,13 @@ class TokenFiles:
         """Files that have expired or cannot be read, and those of profiles that no longer exist in that
         folder.
         """
-        return [one for path in self._paths() if (one := _stale(path, profiles))]
+        return [entry for path in self._paths() if (entry := _stale(path, profiles))]
 
     def drop_stale(self, names: list[str], profiles: str) -> None:
         """Remove these files of `stale`. A file that has been written again meanwhile stays."""
-        for one in self.stale(profiles):
-            if one.name in names:
-                _remove(os.path.join(self._folder, one.name))
+        for entry in self.stale(profiles):
+            if entry.name in names:
+                _remove(os.path.join(self._folder, entry.name))
 
     def _paths(self) -> list[str]:
         try:

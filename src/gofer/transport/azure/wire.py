@@ -69,6 +69,7 @@ class WireTransport(HttpTransport[HttpRequest, HttpResponse]):
         data: bytes | None = body.encode() if isinstance(body, str) else body
         wire = self._wire(f"{parts.scheme}://{parts.netloc}")
         headers = {name: str(value) for name, value in request.headers.items()}
+        # The wire sets this header itself.
         headers.pop("Content-Length", None)
         if data is None and request.method in ("PUT", "POST"):
             data = b""
@@ -77,6 +78,7 @@ class WireTransport(HttpTransport[HttpRequest, HttpResponse]):
     def _send(
         self, wire: Wire, request: HttpRequest, target: str, headers: dict[str, str], data: bytes | None
     ) -> HttpResponse:
+        # A stale connection is tried again once, since the server has not seen the request.
         for _ in range(2):
             try:
                 answer = wire.send(request.method, target, headers, data)
