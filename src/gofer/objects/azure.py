@@ -89,6 +89,7 @@ class AzureObjects(ObjectService):
         while True:
             headers = self.client.call(HttpRequest("HEAD", self._path(key)), _read).headers
             status = headers.get("x-ms-copy-status", "")
+            # The id tells this copy from a later one of another writer.
             if status == "success" and headers.get("x-ms-copy-id", copy) == copy:
                 return
             if status != "pending":
@@ -215,9 +216,10 @@ class AzureObjects(ObjectService):
         )
 
     def _page(self, beginning: str, delimiter: str, marker: str) -> Page:
+        # With metadata, because a comparison needs the time and mode that uploads record there.
         query = {"restype": "container", "comp": "list", "include": "metadata"}
-        given = {"prefix": beginning, "delimiter": delimiter, "marker": marker}
-        query.update({name: value for name, value in given.items() if value})
+        parameters = {"prefix": beginning, "delimiter": delimiter, "marker": marker}
+        query.update({name: value for name, value in parameters.items() if value})
         page = self.client.call(HttpRequest("GET", self._container_path, query), _read_listing)
         skip, key = len(self._prefix), key_of
         objects = [
@@ -228,6 +230,7 @@ class AzureObjects(ObjectService):
         return Page(objects, folders, page.marker)
 
     def _delete(self, key: str) -> bool:
+        # Without this header, a blob with snapshots cannot be deleted.
         headers = {"x-ms-delete-snapshots": "include"}
         try:
             self.client.call(HttpRequest("DELETE", self._path(key), headers=headers), _read)

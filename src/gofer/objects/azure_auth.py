@@ -94,6 +94,7 @@ class Bearer(Signer):
 
     def sign(self, request: HttpRequest) -> Tuple[str, Dict[str, str]]:
         with self._lock:  # one thread fetches a token, the others wait for it
+            # Five minutes early, so that a long request does not outlive its token.
             if self._token is None or self._token[1] - time.time() < 300:
                 self._token = self._fetch()
             token = self._token

@@ -70,6 +70,7 @@ def _read_plain(text: str) -> Optional[BlobListing]:
         blobs.append(Listed(_text(name), int(size), modified, _md5(md5), _quoted(_text(etag)), words))
     folders = [_text(name) for name in _PREFIX.findall(text)] if "<BlobPrefix>" in text else []
     marker = _MARKER.search(pieces[-1])
+    # A page that is cut short, or with blobs that the expressions did not find, must go to the parser.
     if text.count("</Blob>") != len(blobs) or "</EnumerationResults>" not in pieces[-1]:
         return None
     return BlobListing(blobs, folders, _text(marker[1]) if marker else "")

@@ -95,6 +95,7 @@ class ObjectService(ObjectReader):
                 total += len(chunk)
                 if is_last and md5 not in (None, hashed.digest()):
                     raise ObjectsError(0, "md5", "the bytes do not have the given MD5")
+                # A small stream is one request, without the three of an upload in blocks.
                 if is_last and not blocks:
                     self.put(key, chunk, metadata=metadata)
                     return total
@@ -265,6 +266,7 @@ def _chunked(pieces: Iterable[bytes]) -> Iterator[Tuple[bytes, bool]]:
     size, made, held = BLOCK_BYTES, 0, bytearray()
     for piece in pieces:
         held += piece
+        # `>`, not `>=`: the last block must be known as the last, and it must not be empty.
         while len(held) > size:
             yield bytes(memoryview(held)[:size]), False
             del held[:size]

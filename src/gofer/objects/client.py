@@ -124,6 +124,7 @@ class Client:
             error = found
         if is_worth_it(error.status) or error.code in _PASSING:
             raise Transient(error, retry_after_s(answer.headers))
+        # A token can be revoked before its end; a second 401 in a row has another cause.
         if error.status == 401 and tried == 0 and self.signer.renew():
             raise Transient(error, at_once=True)
         raise error

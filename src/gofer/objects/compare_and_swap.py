@@ -40,6 +40,7 @@ def locked(root: str) -> Iterator[None]:
     """Hold the lock of the store at `root`. Blocks until it is free."""
     path = os.path.join(root, TEMPORARY, "swap.lock")
     os.makedirs(os.path.dirname(path), exist_ok=True)
+    # O_NOFOLLOW: in a shared store, another user could have put a link in the place of the lock file.
     flags = os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         lock = os.open(path, os.O_RDWR | flags, 0o666)

@@ -18,6 +18,7 @@ def parse_http_date(text: str, known: dict[str, float] = {}) -> float:  # noqa: 
     """
     found = known.get(text)
     if found is None:
+        # A bound, because a process may list stores for days.
         if len(known) > _REMEMBERED:
             known.clear()
         found = known[text] = _seconds(text)

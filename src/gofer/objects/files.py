@@ -71,6 +71,7 @@ class FileObjects:
             with open(temporary, "xb") as file:
                 size = sum(file.write(piece) for piece in pieces)
                 file.flush()
+                # The bytes must be on the disk before the name, or a power cut could leave an empty object.
                 os.fsync(file.fileno())
             if new:
                 # A link fails when the name exists, so of two writers only one succeeds; a rename would
@@ -91,6 +92,7 @@ class FileObjects:
         """Append bytes to the object in one write; create the object if needed."""
         path = self._path(key)
         os.makedirs(os.path.dirname(path), exist_ok=True)
+        # O_APPEND: the system puts each write at the present end, also with several writers.
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         try:
             files.write_all(fd, data)

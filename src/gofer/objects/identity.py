@@ -50,6 +50,7 @@ def token_source(identity: Mapping[str, Any]) -> Callable[[], Tuple[str, float]]
 def question(environ: Mapping[str, str], identity: Mapping[str, Any]) -> Question:
     """The request that gets a token on this machine. Pure."""
     resource_id = identity.get("resource_id")
+    # DEFAULT_IDENTITY_CLIENT_ID is set by Azure ML on computes with a user-assigned identity.
     client = identity.get("client_id") or (not resource_id and environ.get("DEFAULT_IDENTITY_CLIENT_ID"))
     if environ.get("IDENTITY_ENDPOINT") and environ.get("IDENTITY_HEADER"):
         query = {"api-version": "2019-08-01", "client_id": client, "mi_res_id": resource_id}
@@ -69,11 +70,11 @@ def _url(place: str, query: Mapping[str, Any]) -> str:
     return f"{place}{'&' if '?' in place else '?'}{urlencode(fields)}"
 
 
-def _ask(asked: Question) -> Tuple[str, float]:
+def _ask(source: Question) -> Tuple[str, float]:
     # The source of tokens is on this machine: the request, and the token, must not go through a proxy.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        request = urllib.request.Request(asked.url, headers=asked.headers)
+        request = urllib.request.Request(source.url, headers=source.headers)
         with opener.open(request, timeout=_TIMEOUT_S) as answer:
             return _read(parse_json(answer.read()))
     except urllib.error.HTTPError as error:

@@ -39,6 +39,7 @@ class ResponseHead:
         self.status = int(data[9:12])
         self._text = data
         self._found: Optional[Dict[str, str]] = None
+        # One lower-case copy, because HTTP ignores the case of names.
         low = data.lower()
         length = _value(low, b"\r\ncontent-length:")
         if length and (not length.isdigit() or len(length) > _MOST_DIGITS):

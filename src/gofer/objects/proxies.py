@@ -23,6 +23,7 @@ def proxy_for(scheme: str, host: str, environ: Mapping[str, str]) -> Optional[We
     parts = urlsplit(url if "://" in url else f"http://{url}")
     if not parts.hostname:
         return None
+    # 3128 is the usual port of proxies.
     return WebProxy(parts.hostname, parts.port or 3128, _authorization(parts.username, parts.password))
 
 

@@ -76,6 +76,7 @@ class ObjectReader:
         if answer.status == 416:
             answer.close()
             return
+        # The ETag makes a resumed request fail when the object has been replaced meanwhile.
         etag, stalled = answer.headers.get("etag"), 0
         try:
             while True:

@@ -195,9 +195,10 @@ class S3Objects(ObjectService):
         )
 
     def _page(self, beginning: str, delimiter: str, marker: str) -> Page:
+        # URL-encoded, because XML 1.0 cannot contain every character that a key may have.
         query = {"list-type": "2", "encoding-type": "url"}
-        given = {"prefix": beginning, "delimiter": delimiter, "continuation-token": marker}
-        query.update({name: value for name, value in given.items() if value})
+        parameters = {"prefix": beginning, "delimiter": delimiter, "continuation-token": marker}
+        query.update({name: value for name, value in parameters.items() if value})
         request = HttpRequest("GET", self._bucket_path or "/", query)
         return self.client.call(request, lambda answer: self._read_page(answer, beginning))
 

@@ -43,6 +43,7 @@ class SigV4(Signer):
         if self._keys.token:
             headers["x-amz-security-token"] = self._keys.token
         query = _canonical_query(request.query)
+        # Every header is signed, so that none can be changed on the way.
         signed = {"host": self._host, **{name.lower(): value for name, value in headers.items()}}
         names = ";".join(sorted(signed))
         digest = self._digest(request.method, request.path, query, signed, names, hashed, moment)
@@ -98,6 +99,7 @@ class SigV4(Signer):
             key = b"AWS4" + self._keys.secret_key.encode()
             for part in (day, self._region, "s3", "aws4_request"):
                 key = hmac.new(key, part.encode(), "sha256").digest()
+            # Kept, because the key depends only on the day, and making it takes four hashes.
             self._day_key = (day, key)
         return key
 

@@ -229,6 +229,7 @@ class Wire:
         address = (proxy.host, proxy.port) if proxy else (server.host, server.port)
         sock = socket.create_connection(address, timeout=CONNECT_TIMEOUT_S)
         try:
+            # Otherwise the system delays small packets after a request's head.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if server.scheme == "https":
                 if proxy:
