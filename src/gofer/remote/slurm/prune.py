@@ -26,7 +26,7 @@ def rooms(folder: str) -> Iterator[KeptItem]:
         path = os.path.join(top, name)
         if _OURS.fullmatch(name) and os.path.isdir(path):
             names = prune.names_in(path)
-            is_stub = bool(names) and all(_stays(one) for one in names)
+            is_stub = bool(names) and all(_stays(entry) for entry in names)
             about = "stub" if is_stub else ""
             yield KeptItem(ROOM, name, prune.size_of(path), prune.time_of(path), about)
 

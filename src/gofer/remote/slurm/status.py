@@ -54,8 +54,8 @@ def look(folder: str, runs: dict[str, list[int] | None], store: str | None) -> d
         if job["name"] in runs and job["state"] == "CANCELLED":
             job["stopped"] = Room(path_of(folder, job["name"])).stop_order(job["row"]) is not None
     waiting = {(job["name"], job["row"]) for job in jobs if job["state"] == "PENDING"}
-    asked = [(name, row) for name, rows in runs.items() for row in every(rows) if (name, row) not in waiting]
-    ends = _recorded_ends(store, asked) if store else {}
+    wanted = [(name, row) for name, rows in runs.items() for row in every(rows) if (name, row) not in waiting]
+    ends = _recorded_ends(store, wanted) if store else {}
     living = {job["name"] for job in jobs if job["state"] not in _OVER}
     for name in runs.keys() - living:
         if name not in gone or _is_over(name, gone[name], ends):
@@ -70,10 +70,10 @@ def _is_over(name: str, left: dict[str, Any], ends: dict[str, Any]) -> bool:
     return all(row in proven or (name if row is None else f"{name}-{row}") in ends for row in left["rows"])
 
 
-def _recorded_ends(store: str, asked: list[tuple[str, int | None]]) -> dict[str, Any]:
+def _recorded_ends(store: str, wanted: list[tuple[str, int | None]]) -> dict[str, Any]:
     """The recorded end of each run; see gofer.node.slurm.end."""
     found = {}
-    for name, row in asked:
+    for name, row in wanted:
         run_id = name if row is None else f"{name}-{row}"
         try:
             with open(os.path.join(os.path.expanduser(store), names.ends_key(run_id)), "rb") as file:

@@ -99,8 +99,8 @@ def find(request_id: str, *, in_accounting: bool, is_patient: bool) -> str | Non
         queue = ["squeue", f"--user={calls.user()}", f"--name={request_id}", "--states=all"]
         found = calls.call([*queue, "--noheader", "--format=%F"]).split()
         if not found and in_accounting:
-            asked = ["sacct", "--noheader", "--parsable2", "--allocations", f"--name={request_id}"]
-            text = calls.call([*asked, "--starttime=now-30days", "--format=JobID"])
+            sacct = ["sacct", "--noheader", "--parsable2", "--allocations", f"--name={request_id}"]
+            text = calls.call([*sacct, "--starttime=now-30days", "--format=JobID"])
             found = [line.partition("_")[0] for line in text.split()]
         if found:
             return min(found, key=int)
