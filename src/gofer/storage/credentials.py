@@ -123,10 +123,10 @@ def azure_endpoint(entry: OpenedStore, account: str) -> str | None:
 
     For an emulator, the account is part of the path.
     """
-    given = read_endpoint(entry) or _url_of(entry.options.sas)
-    if not given:
+    endpoint = read_endpoint(entry) or _url_of(entry.options.sas)
+    if not endpoint:
         return None
-    parts = urlsplit(given)
+    parts = urlsplit(endpoint)
     path, host = parts.path.rstrip("/"), parts.hostname or ""
     # Emulators are reached by address or as localhost, where the account cannot be part of the host name.
     if not path and (host == "localhost" or re.fullmatch(r"[\d.]+|.*:.*", host)):
@@ -136,10 +136,10 @@ def azure_endpoint(entry: OpenedStore, account: str) -> str | None:
 
 def read_endpoint(entry: OpenedStore) -> str | None:
     """The `endpoint` with its scheme; None without one. ConfigError when it is not an address."""
-    given = entry.options.endpoint
-    if not given:
+    endpoint = entry.options.endpoint
+    if not endpoint:
         return None
-    whole = given if "://" in given else f"https://{given}"
+    whole = endpoint if "://" in endpoint else f"https://{endpoint}"
     try:
         ServerAddress.of(whole)
         return whole
