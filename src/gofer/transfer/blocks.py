@@ -69,7 +69,7 @@ class BlockUpload:
         size = self._size_of(part)
         buffer = self._source.read(part, part * self._block_size, size, self._budget)
         try:
-            # A part that the service has is read all the same, because the MD5 covers the whole file.
+            # A part that the service has is read too, because the MD5 covers the whole file.
             if part not in self._blocks:
                 data = memoryview(buffer)[:size]
                 self._blocks[part] = self._place.store.put_block(self._place.key, self._upload, part, data)

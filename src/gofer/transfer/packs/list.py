@@ -80,7 +80,7 @@ class PackedListing:
     ) -> Iterator[ObjectInfo]:
         """Both in key order; of equal keys the loose object."""
         previous = None
-        packed = ((os.fsencode(info.key), 1, info) for info in (info_of(folder, one) for one in files))
+        packed = ((os.fsencode(info.key), 1, info) for info in (info_of(folder, file) for file in files))
         free = ((os.fsencode(info.key), 0, info) for info in loose)
         # Of equal keys, 0 sorts first: the loose object comes before the packed file.
         for _, is_packed, info in heapq.merge(free, packed):

@@ -56,9 +56,9 @@ class PackView:
         if is_inside(prefix):
             return
         listing = PackedListing(self.below, self._note, self._in_front.add)
-        around = self.around(prefix)
+        outer = self.around(prefix)
         raw = self.below.list(prefix)
-        yield from listing.merge(around, prefix, raw) if around else listing.expand(raw)
+        yield from listing.merge(outer, prefix, raw) if outer else listing.expand(raw)
         self._listed.append(f"{prefix}/" if prefix else "")
 
     def list_folders(self, prefix: str = "") -> Iterator[str]:
@@ -72,8 +72,8 @@ class PackView:
         else:
             raw = (info for info in self.below.list(folder) if info.key.startswith(text))
         listing = PackedListing(self.below, self._note, self._in_front.add)
-        around = self.around(text)
-        found = listing.merge_beginning(around, text, raw) if around else listing.expand(raw)
+        outer = self.around(text)
+        found = listing.merge_beginning(outer, text, raw) if outer else listing.expand(raw)
         # A text such as `.g` also matches the packs' own objects, but not the files in them.
         return (info for info in found if info.key.startswith(text))
 

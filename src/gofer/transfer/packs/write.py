@@ -125,18 +125,18 @@ def pack(
     inside, that would hide one of `files` are removed. `progress` is called with (files, bytes) as they are
     read. A file that cannot be read or changes meanwhile is reported and stays as it was in the folder.
     """
-    files, held, drawn = prepared
+    files, held, update = prepared
     sender = _Sender(store, root, held, jobs, progress)
     filler = Filler()
-    packs = sender.send(filler, drawn.send)
+    packs = sender.send(filler, update.send)
     if filler.files:
         _commit(store, root, held, lambda index: merge(index, (), packs, filler.files), packs)
     unsent = {*filler.changed, *(path for path, _ in filler.failed)}
     _uncover(store, held, {join(root, text(file.name)) for file in files if file.path not in unsent})
     return Written(
-        len(filler.files) - drawn.moved,
+        len(filler.files) - update.moved,
         sum(file.size for file in filler.files),
-        drawn.unchanged + drawn.moved,
+        update.unchanged + update.moved,
         filler.changed,
         filler.failed,
         sender.sent_packs,
@@ -238,7 +238,7 @@ def _commit(
     # A young unused pack may belong to a writer that has not written its index yet.
     old |= {name for name, (_, modified) in held.packs.items() if name not in used and modified < before}
     # Remove indexes first, so that every index that exists has all its packs.
-    store.delete([index_key(root, one) for one in set(numbers)])
+    store.delete([index_key(root, number) for number in set(numbers)])
     store.delete([packs_key(root, name) for name in sorted(old)])
 
 
