@@ -68,13 +68,13 @@ def survey(folder: Path, *, cache_dir: Path, choice: SnapshotChoice = NO_CHOICE)
 
     Blocks, writes nothing; SnapshotError as for `take`.
     """
-    looked = _FolderState(_check_folder(folder), os.fspath(cache_dir), None)
+    state = _FolderState(_check_folder(folder), os.fspath(cache_dir), None)
     try:
-        folders = looked.walk(choice)
+        folders = state.walk(choice)
     finally:
-        looked.git.close()
+        state.git.close()
     return SnapshotSurvey(
-        tuple(list_files(folders)), find_remainder(looked.root, folders, looked.tracked.files)
+        tuple(list_files(folders)), find_remainder(state.root, folders, state.tracked.files)
     )
 
 

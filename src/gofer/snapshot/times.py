@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gofer.core.file_times import Stamp
     from gofer.snapshot.walk import WalkedFolder
 
-_MODE = 4  # where the mode stands in a signature; the modification time stands first
+_MODE = 4  # the index of the mode in a signature; the modification time is first
 
 
 def encode_times(

@@ -80,14 +80,14 @@ def walk(
     while stack:
         path, incoming = stack.pop()
         try:
-            looked = _visit(root, path, incoming, records.get(path))
+            visited = _visit(root, path, incoming, records.get(path))
         except OSError as error:
             if path and error.errno in _REMOVED:
                 continue
             raise unreadable(root, path, error, is_folder=True) from error
-        if not looked:
+        if not visited:
             continue
-        folder, inside = looked
+        folder, inside = visited
         found.append(folder)
         if folder.skipped:
             folder.inside = inside
@@ -126,11 +126,11 @@ def _visit(root: str, path: str, incoming: Rules, record: Record | None) -> tupl
     where = os.open(f"{root}/{path}", _OPEN)
     try:
         status = os.fstat(where)
-        looked = None
+        visited = None
         if record and record.incoming == incoming.fingerprint:
-            looked = _revisit(where, path, incoming, record)
-        is_known = looked is not None
-        folder, inside = looked or _visit_anew(where, path, incoming, record)
+            visited = _revisit(where, path, incoming, record)
+        is_known = visited is not None
+        folder, inside = visited or _visit_anew(where, path, incoming, record)
     finally:
         os.close(where)
     folder.stamp = (status.st_mtime_ns, status.st_mode)
