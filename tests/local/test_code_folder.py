@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 from pathlib import Path
 
@@ -163,3 +164,29 @@ def test_much_to_read_is_said(home: Home, repo: Path) -> None:
         file.truncate((1 << 30) + 1)
     said = home.gofer("submit", "true", cwd=repo).err
     assert said.index("reading 1.0 GiB of code; `.goferignore` leaves out") < said.index("code: 3 files")
+
+
+def test_an_interrupt_while_the_code_is_read_says_that_nothing_was_submitted(home: Home, repo: Path) -> None:
+    with (repo / "large").open("wb") as file:
+        file.truncate(200 << 30)  # nobody waits for its end
+    process = subprocess.Popen(
+        home.argv("submit", "true"),
+        cwd=repo,
+        env=home.environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    try:
+        said = process.stderr.readline()
+        assert b"reading 200" in said
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+        assert process.wait(timeout=120) == 130
+    finally:
+        process.kill()
+        process.wait(timeout=120)
+        process.stderr.close()
+    assert b"interrupted: nothing was submitted" in said
+    assert not list((home.store / "runs").glob("*"))

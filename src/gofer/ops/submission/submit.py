@@ -233,7 +233,11 @@ def commit(session: Session, drawn: SubmissionDraft, *, sent: SentCode | None = 
     session.store(drawn.store)
     _check_lifetimes(session, drawn)
     private = _private(session, drawn)  # before the code is sent, so that a missing secret fails early
-    sent = _name_secret_files(sent or _send_code(session, drawn), private)
+    try:
+        sent = _name_secret_files(sent or _send_code(session, drawn), private)
+    except KeyboardInterrupt:
+        session.say("interrupted: nothing was submitted")
+        raise
     backend = session.backend(drawn.target, drawn.placement)
     record = _recorded(session, drawn, sent, backend, private)
     send.send(session, record, drawn.store, backend)
