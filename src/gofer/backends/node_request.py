@@ -79,6 +79,7 @@ def common_fields(
         # A value with a reference may resolve to a secret, and the request is readable in the store.
         "env": {name: value for name, value in job.env.items() if not holds_reference(value)},
         "setup": job.setup,
+        # Without a snapshot there is no list of packages to install.
         "packages": (job.packages or packages) if record.snapshot else NONE,
         "wheels": job.wheels,
         "tags": job.tags,

@@ -75,6 +75,7 @@ class EngineQueue:
     def stalled(self) -> str | None:
         """Why no supervisor works on the queue, in words; None when a supervisor does."""
         listens, pid, state = self._call("supervisor")
+        # A stopped process keeps its FIFO open, so it seems to answer.
         if listens and state in ("T", "t"):
             return (
                 f"the supervisor of the queue of {self.machine.name} (process {pid}) is stopped; "

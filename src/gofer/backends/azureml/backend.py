@@ -88,6 +88,7 @@ class AzureBackend(SealsBeside, Besides):
     def kept_places(self) -> list[KeptPlace]:
         from gofer.backends.azureml.prune import AzurePlace
 
+        # The URL, not the target: targets that share a store have one place.
         return [AzurePlace(self._context.store_url)]
 
     # -- the backend contract

@@ -28,6 +28,7 @@ class Besides(AzureTarget):
         name = options.virtual_cluster or ""
         cluster = service.virtual_cluster(name)
         managed = (cluster.get("properties") or {}).get("managed") or {}
+        # Without locations in the target, ask for those that the cluster has quotas in.
         places = list(options.locations or managed.get("locations") or sorted(managed.get("quotas") or {}))
         found = each(lambda place: service.instance_types(name, place), places)
         types = {
@@ -125,6 +126,7 @@ class Besides(AzureTarget):
             )
         door = shell.find_door(job if not node else {}, self._service.instances(run.id, node or 0))
         if door is None and not node:
+            # The list of nodes comes last, because it takes another request.
             door = shell.find_door(job, nodes=self._nodes_or_none())
         if door is None:
             raise self._no_door(run.id, job, node)

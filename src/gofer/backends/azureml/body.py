@@ -48,6 +48,7 @@ def job_body(
         "gofer_run": {"uri": body_input.room, "mode": "Download", "jobInputType": "uri_folder"},
     }
     inputs |= {folder.port: folder.body for folder in body_input.folders if not folder.is_output}
+    # Shown in the portal, with the placeholders for outputs instead of paths on the node.
     command = _command_of(record, row)
     properties: dict[str, Any] = {
         "jobType": "Command",

@@ -46,6 +46,7 @@ def _named(word: str, workspace: Workspace) -> str:
         return word
     word = word.removeprefix("azureml:")
     word = word if "@" in word or ":" in word else f"{word}@latest"
+    # The service resolves these itself.
     if "@" in word or word.startswith(_CURATED):
         return f"azureml:{word}"
     name, _, version = word.partition(":")

@@ -60,6 +60,7 @@ def _instance_types(more: Json) -> list[dict[str, object]]:
         name: ((definition or {}).get("resources") or {}).get("limits") or {}
         for name, definition in (more.get("instanceTypes") or {}).items()
     }
+    # The union of all keys, because instance types may limit different resources.
     columns = dict.fromkeys(key for row in limits.values() for key in row)
     default = more.get("defaultInstanceType")
     return [
@@ -185,6 +186,7 @@ def waiting(status: str, tags: Mapping[str, str], facts: Mapping[str, object]) -
 def _why(facts: Mapping[str, object]) -> str | None:
     tiers = facts.get("quota")
     if isinstance(tiers, list):
+        # The run waits for quota only if every tier and location where it may run is used up.
         full = [entry for entry in tiers if _is_full(entry)]
         if full and len(full) == len(tiers):
             shown = ", ".join(

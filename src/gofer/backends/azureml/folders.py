@@ -47,6 +47,7 @@ def brought(
     found: list[FolderBinding] = []
     for at, (name, folder) in enumerate(folders.items()):
         place = place_of(folder.store)
+        # Other modes, and folders in other stores, are left to the agent.
         if place is not None and folder.mode in _MODES:
             port = f"folder_{re.sub(r'[^A-Za-z0-9_]', '_', name)}"
             # Two names may differ only in characters that a port cannot have.

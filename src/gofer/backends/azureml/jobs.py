@@ -60,6 +60,7 @@ def _named(service: Service, runs: Sequence[Json], known: Nodes) -> list[Service
         if isinstance(entry, GoferError):
             raise entry
         properties = (entry or {}).get("properties") or {}
+        # The history also has sweeps, pipelines and deleted jobs.
         if entry is not None and properties.get("jobType") == "Command":
             error = properties.get("error") or error_of(run)
             made.append(read_job({**entry, "properties": {**properties, "error": error}}, known))

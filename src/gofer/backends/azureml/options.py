@@ -14,6 +14,8 @@ def _text(description: str, **more: Any) -> Any:
     return Meta(min_length=1, pattern=r"^[^\n]*$(?!\n)", description=description, **more)
 
 
+# Names become parts of URLs, so characters with a meaning in URLs are refused. `$` alone would allow a line
+# end.
 _NAME = r"^[^\s/?#%\\]+$(?!\n)"
 _ID = r"^(/subscriptions/[^\s?#]+|[^\s/?#%\\]+)$(?!\n)"
 

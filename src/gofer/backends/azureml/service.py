@@ -51,6 +51,7 @@ class Service:
 
     def jobs(self, **query: str) -> Iterator[list[Json]]:
         """Newest first, page by page."""
+        # All: also archived jobs, which may be runs of gofer.
         words = {"listViewType": "All", **query}
         return self.arm.pages(f"{self.workspace.id}/jobs", names.JOBS_API, **words)
 
@@ -89,6 +90,7 @@ class Service:
         return self._queried(f"{self._history()}/{kind}/{quote(experiment, safe='')}/runs:query", query)
 
     def _queried(self, url: str, query: Json) -> Iterator[list[Json]]:
+        # A bound, in case the service never stops returning a continuation token.
         for _ in range(_MOST_PAGES):
             answer = self.arm.post(url, "", query)
             yield list(answer.get("value") or ())

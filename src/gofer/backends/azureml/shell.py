@@ -44,6 +44,7 @@ def find_door(job: Json, instances: Json | None = None, nodes: Iterable[Json] = 
             return Door(parts.hostname, None, parts.username or _USER, end)
     for node in nodes:
         if node.get("runId") == job.get("name") and node.get("publicIpAddress"):
+            # Nodes of a compute share one public address and differ by port.
             port = node.get("port")
             return Door(str(node["publicIpAddress"]), int(port) if port else None)
     return None

@@ -39,6 +39,7 @@ class Look:
         return {"jobs": list(found.values()), "gone": {name: {"rows": [None]} for name in gone}, "ends": {}}
 
     def _list(self, wanted: set[str], found: dict[str, Json]) -> None:
+        # Listings are newest first, so reading can stop at jobs older than every wanted run.
         oldest = min((made_at(name) or 0.0 for name in wanted), default=0.0)
         try:
             for page in self._service.jobs(tag=TAG, jobType="Command"):

@@ -83,6 +83,7 @@ class AzureSubmitter:
     def _prepare(self, plan: AzurePlan, private: Private, *, by_identity: bool) -> str:
         """The id of the environment. Independent steps run at the same time."""
         brought = {folder.name for folder in plan.given.folders}
+        # The service brings these folders, so the nodes need no credentials for them.
         left = {name: spec for name, spec in private.folders.items() if name not in brought}
         assert private.store is not None
         objects = self._rooms.open(private.store)
@@ -116,6 +117,7 @@ class AzureSubmitter:
     def _put(self, plan: AzurePlan, environment: str, rows: Sequence[int | None]) -> None:
         def put(row: int | None) -> None:
             body = plan.body(row)
+            # The plan names an environment by label; the job must name a version.
             body["properties"]["environmentId"] = environment
             self._service.put_job(plan.name(row), body)
 

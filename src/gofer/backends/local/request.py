@@ -78,6 +78,7 @@ def make_plan(
         remote=remote,
         span=None,
         gpus=gpus,
+        # A run without GPUs takes no lease, so it never waits for one.
         leased=leased and record.layout.gpus_per_node > 0,
         block=block,
         priority=record.job.priority,

@@ -46,6 +46,7 @@ class SlurmBackend(SealsBeside):
         self._options = options
         self._store = context.store_path
         self._seals = os.path.join(context.engine, "slurm")
+        # On a login node, SLURM_CONF tells clusters apart that share a home.
         site = "\n".join([options.login or os.environ.get("SLURM_CONF", ""), options.folder])
         self._polling = Polling(context.engine, site, "slurm")
 

@@ -67,6 +67,7 @@ _LIMIT = re.compile(r"(QOS|Assoc|Part)(Grp|Max|Min|Usage)?(\w*)")
 def explain(reason: str) -> str:
     """One line in plain words, followed by Slurm's own code."""
     code = reason.strip().strip("()")
+    # Slurm appends details to some codes: `ReqNodeNotAvail, UnavailableNodes:n1`.
     first = re.split(r"[,\s]", code, maxsplit=1)[0]
     words = _WORDS.get(first) or _explain_limit(first)
     return f"{words} ({code})" if words else f"Slurm reports `{code}`"

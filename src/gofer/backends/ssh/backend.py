@@ -105,6 +105,7 @@ class SshBackend:
         store = self._store or spool_folder(self._engine, record.id)
         remote = None if self._store else self._store_url
         gpus = AS_SHOWN if self._options.gpus_per_node is None else self._options.gpus_per_node
+        # Leased: other users' queues on the machine may want the same GPUs.
         plan = make_plan(record, store=store, remote=remote, gpus=gpus, block=max(gpus, 1), leased=True)
         return SshPlan(record=record, parts=_parts(plan, record.placement.split(",")))
 
@@ -269,6 +270,7 @@ class SshPlan(msgspec.Struct, frozen=True, kw_only=True):
 def _parts(plan: LocalPlan, hosts: Sequence[str]) -> dict[str, LocalPlan]:
     if len(hosts) == 1:
         return {hosts[0]: plan}
+    # Each machine gets the same request, and runs one node of it.
     requests = (msgspec.structs.replace(plan.request, span=(node,)) for node in range(len(hosts)))
     return {
         host: msgspec.structs.replace(plan, request=request)
