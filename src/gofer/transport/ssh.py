@@ -114,6 +114,7 @@ class SshMachine:
 def ssh_argv(host: str, sockets: Path) -> list[str]:
     """The `ssh` command: it never asks questions on a terminal, and it shares connections."""
     options = {
+        # A question for a password would wait for ever, since nobody sees it.
         "BatchMode": "yes",
         "ConnectTimeout": str(_CONNECT_S),
         "ServerAliveInterval": "15",

@@ -48,6 +48,7 @@ def _read(output: bytes) -> Token:
     try:
         found = parse_json(output)
         ends = found.get("expires_on")
+        # `expires_on` is newer and in seconds; `expiresOn` is a local time in older versions of `az`.
         return Token(str(found["accessToken"]), float(ends) if ends else parse_time(found["expiresOn"]))
     except (ValueError, KeyError, TypeError, AttributeError):
         raise CredentialError(

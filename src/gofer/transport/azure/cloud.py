@@ -84,6 +84,7 @@ def cloud_name(environ: Mapping[str, str]) -> str | None:
     if environ.get(METADATA_URL):
         return None
     chosen = environ.get(CLOUD_VARIABLE) or _chosen_in_az(environ) or "azure"
+    # People write gofer's names as well as those of `az`, in any case.
     known = {word.lower(): name for name, in_az in _IN_AZ.items() for word in (name, in_az)}
     return known.get(chosen.lower(), chosen)
 
@@ -113,10 +114,12 @@ def _chosen_in_az(environ: Mapping[str, str]) -> str | None:
             text = file.read()
     except (OSError, ValueError):
         return None
+    # configparser is slow to load, and most profiles have no such section.
     if "cloud" not in text:
         return None
     import configparser
 
+    # Without interpolation, because values of `az` may contain a percent sign.
     parser = configparser.ConfigParser(interpolation=None)
     try:
         parser.read_string(text)

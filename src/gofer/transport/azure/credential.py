@@ -76,6 +76,7 @@ class AzureCredential:
         `claims` are additional demands of the service; with them, the kept token is not used.
         """
         with self._lock:  # one thread fetches the token, the others then find it in the file
+            # Decided for each token, because the user may sign in or out while a program runs.
             way = self._way()
             found = None if claims else self._files.read(way.who, scope)
             if found is None:

@@ -119,6 +119,7 @@ def _cache() -> Any:
 def _application(cache: Any, environ: Mapping[str, str], authority: str) -> Any:
     import msal
 
+    # `organizations` lets a user of any tenant sign in.
     tenant = environ.get(TENANT_VARIABLE) or "organizations"
     trusted = environ.get("REQUESTS_CA_BUNDLE") or environ.get("SSL_CERT_FILE")
     more = {"verify": trusted} if trusted else {}

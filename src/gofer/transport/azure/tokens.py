@@ -55,6 +55,7 @@ class TokenFiles:
     def read(self, who: str, scope: str) -> Token | None:
         """The token; None when there is none that stays valid for five minutes."""
         found = _read(self._path(who, scope))
+        # The name of the file is a shortened hash, so the contents decide.
         if found is None or (found["who"], found["scope"]) != (who, scope):
             return None
         token = Token(str(found["token"]), float(found["expires_at"]))

@@ -72,6 +72,7 @@ class WireTransport(HttpTransport[HttpRequest, HttpResponse]):
         # The wire sets this header itself.
         headers.pop("Content-Length", None)
         if data is None and request.method in ("PUT", "POST"):
+            # Servers expect a Content-Length with these methods, also for an empty body.
             data = b""
         return self._send(wire, request, target, headers, data)
 
