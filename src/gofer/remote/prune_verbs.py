@@ -77,6 +77,7 @@ def _remove(
         return prune.remove_agent(in_full(folder), own, name, unused_since)
     if kind == prune.REMAINS:
         places = [in_full(path) for path in (engine, folder) if path is not None]
+        # A list, not a generator: every place must be tried, even after a failure in another.
         return all([prune.remove_remains(place, name) for place in places])
     if kind == prune.PACKAGES:
         places = [in_full(path) for path in (engine, folder) if path is not None]

@@ -112,6 +112,7 @@ def supervisor(data: bytes, engine: str) -> Answer:
     whole = in_full(engine)
     try:
         with open(os.path.join(whole, "supervisor.lock")) as file:
+            # The file is empty between its creation and the supervisor's first write.
             pid = int(file.read() or 0)
     except (OSError, ValueError):
         pid = 0

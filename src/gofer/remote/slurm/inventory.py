@@ -22,6 +22,7 @@ def nodes(partition: str | None) -> list[dict[str, Any]]:
     text = calls.call([*argv, *([f"--partition={partition}"] if partition else [])])
     found: dict[str, dict[str, Any]] = {}
     for line in text.splitlines():
+        # The format above ends every column with `|`, because values may contain spaces.
         words = [word.strip() for word in line.split("|")]
         if len(words) < 9:
             continue

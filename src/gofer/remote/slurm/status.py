@@ -124,6 +124,7 @@ def _look_up(folder: str, gone: dict[str, dict[str, Any]]) -> None:
     if not owners or not calls.site(folder, time.time()).has_accounting:
         return
     numbers = list(owners)
+    # In parts, because a command line has a limited length.
     for at in range(0, len(numbers), _AT_ONCE):
         for entry in _accounting_entries(numbers[at : at + _AT_ONCE]):
             if entry["job"] in owners:

@@ -34,6 +34,7 @@ def cancel(folder: str, runs: dict[str, list[int] | None], grace_s: float | None
             place.ask_to_stop(row, grace_s)
         jobs += [job] if rows is None else [f"{job}_{row}" for row in rows]
     for at in range(0, len(jobs), _AT_ONCE):
+        # In parts, because a command line has a limited length.
         some = jobs[at : at + _AT_ONCE]
         if grace_s == 0.0:
             _scancel(some)
