@@ -91,6 +91,7 @@ class AzureStore(CloudStore):
         """Copy from another Azure store, also of another account. False for stores of other kinds."""
         if not isinstance(source, AzureStore):
             return False
+        # An error with the source must name the source's store.
         with source._explained("read", source_key):
             url = source.copy_url(source_key, self)
         try:

@@ -115,6 +115,7 @@ class CloudStore:
         return self._each("list", prefix, self._objects.list(check_prefix(prefix)))
 
     def list_beginning(self, text: str) -> Iterator[ObjectInfo]:
+        # A beginning may end with a slash, a key may not.
         check_prefix(text.rstrip("/"))
         return self._each("list", text, self._objects.list_beginning(text))
 

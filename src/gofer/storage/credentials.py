@@ -229,6 +229,7 @@ def s3_keys(entry: OpenedStore, environ: Mapping[str, str]) -> tuple[str, str, s
         raise ConfigError(f"the store {entry.label} needs `{missing}` too")
     if environ.get("AWS_ACCESS_KEY_ID") and environ.get("AWS_SECRET_ACCESS_KEY"):
         found = (environ["AWS_ACCESS_KEY_ID"], environ["AWS_SECRET_ACCESS_KEY"])
+        # Only with keys from the environment: a token belongs to its keys.
         token = environ.get("AWS_SESSION_TOKEN")
     else:
         found, token = _profile(entry, environ)

@@ -82,6 +82,7 @@ def _network_hint(error: ObjectsError, found: Circumstances) -> str:
 
 def _refused(what: str, error: ObjectsError, deed: Deed, found: Circumstances) -> GoferError:
     ahead_s = found.clock_ahead_s
+    # First, because a wrong clock explains every refusal, whatever the credential is.
     if ahead_s is not None and abs(ahead_s) > _CLOCK_S:
         which = "behind" if ahead_s > 0 else "ahead of"
         return CredentialError(

@@ -99,6 +99,7 @@ class SshStore:
                 return
             for entry in page:
                 yield ObjectInfo(*entry)
+            # The last key, not a position: objects may be added or removed between two pages.
             after = page[-1][0]
 
     def list_folders(self, prefix: str = "") -> Iterator[str]:
