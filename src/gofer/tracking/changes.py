@@ -91,6 +91,7 @@ def group_after(group: RunRow, spans: Sequence[Span]) -> RunRow:
     state = group_state(counts)
     started = min((s.first_start for s in spans if s.first_start is not None), default=None)
     ended = max((s.last_end for s in spans if s.last_end is not None), default=None)
+    # An open group has no end, although some of its rows have.
     if state not in FINAL:
         ended = None
     elapsed = max(ended - started, 0.0) if ended is not None and started is not None else None

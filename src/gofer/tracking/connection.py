@@ -83,6 +83,7 @@ def transaction(connection: sqlite3.Connection, path: Path, *, durable: bool) ->
 def _make_file(path: Path) -> None:
     private_folder.make(str(path.parent))
     if not path.exists():
+        # Created here and not by SQLite, which would use the umask.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 

@@ -94,6 +94,7 @@ class Ledger:
         from gofer.tracking import writes
 
         with self._write(durable=True):
+            # Read inside the transaction, so that no other process can change a run in between.
             now = {} if since is None else {row.id: row for row in self._rows(SELECT_FULL, ())}
             self._connection.execute("DELETE FROM runs")
             self._connection.execute("DELETE FROM records")

@@ -80,6 +80,7 @@ def parse_filter(text: str) -> Filter:
     field, op, value = match.group(1), _SAME_AS.get(match.group(2), match.group(2)), match.group(3).strip()
     kind = field_kind(field)
     if op in ("=", "!="):
+        # `\,` is a comma within a value.
         found = Filter(field, op, tuple(part.strip().replace("\\,", ",") for part in re.split(_COMMA, value)))
     else:
         found = Filter(field, op, (value,))

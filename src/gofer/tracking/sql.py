@@ -96,6 +96,7 @@ def _condition(condition: Filter, now: float) -> SqlPart:
     """A condition. `!=` is the exact opposite of `=`, so it holds for runs without a value; no other does."""
     if condition.op == "!=":
         part = _condition(condition._replace(op="="), now)
+        # IS NOT TRUE is also true for NULL, unlike NOT.
         return SqlPart(f"({part.sql}) IS NOT TRUE", part.values)
     return _join(" OR ", [_compare(condition.field, condition.op, value, now) for value in condition.values])
 
