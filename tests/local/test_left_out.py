@@ -45,7 +45,7 @@ def test_what_stays_behind_is_said_once(home: Home, project: Path) -> None:
     assert "data/ (2 files, 12 B)" in first
     assert "*.jpg in sets/ (5 files, 5 B; 5 other files of sets/ are sent)" in first
     assert "left out by pkg/.gitignore: pkg/generated.py" in first
-    assert "left out since it looks like a secret: server.pem" in first
+    assert "left out because it looks like a secret: server.pem" in first
     assert "`imgs` is a link to `../shared`, outside of the project: it will be broken in the run" in first
     assert "__pycache__" not in first
     again = home.gofer("submit", "true").err
@@ -174,7 +174,7 @@ def test_secrets_are_named_one_by_one(home: Home) -> None:
         (home.folder / name).write_text("x")
     said = home.gofer("submit", "true").err
     line = next(
-        line for line in said.splitlines() if line.startswith("left out since it looks like a secret: ")
+        line for line in said.splitlines() if line.startswith("left out because it looks like a secret: ")
     )
     assert sorted(line.partition(": ")[2].split(", ")) == names
     assert "`--include` takes along a secret that it names in full" in said

@@ -121,7 +121,7 @@ def test_a_script_that_an_ignore_rule_leaves_out_is_refused(project: Home) -> No
     (project.folder / ".goferignore").write_text("say.py\n")
     done = project.gofer("submit", "-Q", "python", "say.py", status=1)
     assert done.err.startswith("error: `say.py` is in ")
-    assert "`!say.py`" in done.err
+    assert "`include: [say.py]`" in done.err
     assert not list(project.store.glob("runs/*"))
 
 
