@@ -56,7 +56,7 @@ class RangeDownload:
         self._part.trim()
         if self._entry.executable:
             mode = stat.S_IMODE(os.fstat(self._file).st_mode)
-            # Everybody who may read the file may then execute it too; the umask decides who may read.
+            # Executable for every user who can read the file; the umask decides which users can.
             os.fchmod(self._file, mode | (mode & 0o444) >> 2)
         os.utime(self._file, ns=(self._entry.mtime_ns, self._entry.mtime_ns))
         place(self.part_name, self._landing.target(self._entry.path))

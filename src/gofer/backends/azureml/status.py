@@ -33,7 +33,7 @@ class Look:
         if len(runs) > _FEW:
             self._list(set(runs), found)
         left = [name for name in runs if name not in found]
-        # Jobs that the listing did not contain are asked about by name before they count as missing.
+        # Jobs that the listing did not contain are looked up by name before they count as missing.
         gone = self._ask(left, found)
         self._explain(found)
         return {"jobs": list(found.values()), "gone": {name: {"rows": [None]} for name in gone}, "ends": {}}
