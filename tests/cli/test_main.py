@@ -120,7 +120,7 @@ def test_a_folder_that_is_gone(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 1
-    assert done.stderr.startswith("error: the folder this command was given in is gone\n")
+    assert done.stderr.startswith("error: the current folder no longer exists\n")
 
 
 def test_an_empty_ledger_lists_nothing(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ REFUSED: dict[str, list[str]] = {
     "a line must name at least one column": ["submit", "--dry-run", "--array", "t.jsonl", "echo", "x"],
     "is not a regular expression": ["list", "runs", "--filter", "name~" + "(" * 500],
     "is too long a duration": ["url", "--expires", "9223372036854775807", "data/x"],
-    "is not there": ["submit", "--dry-run", "./" + "a" * 5000],
+    "does not exist": ["submit", "--dry-run", "./" + "a" * 5000],
     "there is no program": ["submit", "--dry-run", "a" * 5000],
 }
 

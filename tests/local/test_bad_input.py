@@ -55,7 +55,7 @@ def check_nothing_written(home: Home) -> None:
         ([], 2, "there is no command to run", "gofer submit python train.py"),
         (["no-such-program-here"], 1, "there is no program `no-such-program-here`", "./NAME"),
         (["pyhton", "x.py"], 1, "there is no program `pyhton`", "did you mean `python"),
-        (["./train"], 1, "the program `./train` is not there", "looked in"),
+        (["./train"], 1, "the program `./train` does not exist", "looked in"),
         (["./plain.txt"], 1, "the program `./plain.txt` cannot be executed", "chmod +x ./plain.txt"),
         (["python", "trian.py"], 1, "the script `trian.py` is not in", "did you mean `train.py`?"),
         (["bash", "missing.sh"], 1, "the script `missing.sh` is not in", None),

@@ -166,7 +166,8 @@ def test_a_repeated_run_has_the_folders_it_had(file_desk: FolderDesk) -> None:
     file_desk.wait(again)
     (file_desk.folder / "data").rmdir()
     done = file_desk.gofer("resubmit", first, status=1)
-    assert f"the folder `data` of the run was `{file_desk.folder}/data`, which does not exist here" in done.err
+    words = f"the folder `data` of the run was `{file_desk.folder}/data`, which does not exist here"
+    assert words in done.err
 
 
 def test_a_script_in_a_mapped_folder_is_found(file_desk: FolderDesk) -> None:

@@ -60,7 +60,7 @@ def test_the_estimate_is_the_end_of_the_time_limits(desk: Home) -> None:
     waiting = desk.submit("-t", "four", "-n", "4", "--single", "true")
     found = why(desk, waiting)
     assert found["estimated_start"] > why(desk, holder)["started_at"]
-    assert "by the cluster's own reckoning, no promise" in desk.gofer("why", waiting).out
+    assert "by the cluster's own estimate" in desk.gofer("why", waiting).out
     stop(desk, holder, waiting)
 
 
@@ -125,7 +125,7 @@ def test_the_rank_that_failed_first_is_named_with_its_last_lines(home: Home) -> 
     ("words", "expected", "step"),
     [
         (["sh", "-c", "kill -9 $$"], "killed by signal 9 (SIGKILL)", "gofer resubmit"),
-        (["python", "-c", "raise MemoryError"], "rank 0 ran out of memory", "# with less data in memory at once"),
+        (["python", "-c", "raise MemoryError"], "rank 0 ran out of memory", "# with less data in memory"),
         (["--time-limit", "1s", "sleep", "60"], "stopped at its time limit of 1s", " LONGER sleep 60"),
         (["--setup", "echo no pip; exit 4", "true"], "set-up ended with 4: no pip", "gofer logs"),
     ],

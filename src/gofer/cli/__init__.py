@@ -1,4 +1,4 @@
-"""The command line: one file a command, each of them parse → ops → render.
+"""The command line: one module per command, and each parses, calls ops and prints the result.
 
-Nothing here is imported by another layer, and a command's module is loaded only when it is called.
+No other layer imports this package. The module of a command is loaded only when the command is called.
 """

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def images(ctx: click.Context, _: click.Parameter, start: str) -> list[CompletionItem]:
-    """The images of `dockers:` whose name begins so."""
+    """The images of `dockers:` whose name begins with `start`."""
     from gofer.config.dockers import docker_names
     from gofer.ops.session import Session
 
@@ -24,7 +24,7 @@ def images(ctx: click.Context, _: click.Parameter, start: str) -> list[Completio
 
 
 def profiles(ctx: click.Context, _: click.Parameter, start: str) -> list[CompletionItem]:
-    """The profiles of Azure logins whose name begins so."""
+    """The profiles of Azure logins whose name begins with `start`."""
     import os
 
     from gofer.ops.accounts.azure_profiles import Profiles

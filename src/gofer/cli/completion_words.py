@@ -1,4 +1,4 @@
-"""What the shell asks while a person types: which words may come next. Never fails, creates no file."""
+"""Answer the shell's completion requests. Never fails, creates no file."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 VARIABLE = "_GOFER_COMPLETE"
 _MOST_RUNS = 50
-# Stands for the word that is being typed while the words before it are put in order.
+# A placeholder for the word that is being typed, while the words before it are rearranged.
 _TYPED = "\0"
 
 
 def script(shell: str) -> str:
-    """The script that a shell loads; UsageError for a shell there is none for."""
+    """The completion script for a shell; UsageError for an unknown shell."""
     return ShellComplete.source(_shell(shell))
 
 
@@ -39,7 +39,7 @@ def complete(environ: Mapping[str, str]) -> int:
 
 
 def candidates(words: list[str], start: str) -> list[CompletionItem]:
-    """What may follow `words`, of which the last was begun as `start`."""
+    """The words that may follow `words` and begin with `start`."""
     try:
         _, rest = take_options(words)
     except UsageError:
@@ -56,7 +56,7 @@ def candidates(words: list[str], start: str) -> list[CompletionItem]:
 
 
 def target_names(start: str) -> list[CompletionItem]:
-    """The targets whose name begins so; none when the settings cannot be read."""
+    """The targets whose name begins with `start`; none when the settings cannot be read."""
     from gofer.ops.session import Session
 
     try:
@@ -68,7 +68,7 @@ def target_names(start: str) -> list[CompletionItem]:
 
 
 def run_references(start: str) -> list[CompletionItem]:
-    """The newest runs whose short or full id begins so, and `last`; none when there is no ledger yet."""
+    """The newest runs whose short or full id begins with `start`, and `last`; none without a ledger."""
     import os
 
     from gofer.config.paths import Paths

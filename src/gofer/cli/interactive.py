@@ -21,14 +21,14 @@ _COMMAND = ("sleep", "infinity")
 
 
 def hold(given: dict[str, Any]) -> int:
-    """The run's id, its JSON or the plan on stdout; on a terminal, the shell inside it once it runs."""
+    """Print the run's id, its JSON or the plan; on a terminal, enter the run once it runs."""
     from gofer.ops.session import Session
     from gofer.ops.submission.submit import plan, submit
 
     for option in ("each", "array", "follow"):
         if given[option]:
             raise UsageError(
-                f"`gofer submit ssh` runs no command, so `--{option}` means nothing to it",
+                f"`gofer submit ssh` runs no command, so `--{option}` has no effect",
                 hint="a host to log in to is named behind it: `gofer submit ssh HOST`",
             )
     enters = sys.stdin.isatty() and sys.stdout.isatty() and not given["as_json"]
@@ -50,7 +50,9 @@ def hold(given: dict[str, Any]) -> int:
 
 
 def _request(session: Session, given: dict[str, Any]) -> SubmitRequest:
-    """One process on each node, since nobody but the person starts anything; a time limit in any case."""
+    """The request: one process on each node, since only the person starts programs, and always a time
+    limit.
+    """
     import msgspec
 
     from gofer.cli.request import build_request
@@ -86,7 +88,7 @@ def _tell(session: Session, row: RunRow, given: dict[str, Any], *, enters: bool)
 
 
 def _wait(session: Session, row: RunRow) -> RunRow:
-    """Until it runs or has ended. Ctrl-C leaves it alone."""
+    """Wait until the run runs or has ended. Ctrl-C ends only the wait."""
     from gofer.ops.runs.shell import wait_inside
 
     try:

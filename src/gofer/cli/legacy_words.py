@@ -1,7 +1,7 @@
-"""Words of older tools that are not gofer's, and gofer's words for them. Data only.
+"""Words of older tools, and the words of gofer that replace them. Data only.
 
-Verbs may stand where a verb does. Options hold only before the verb, where those tools take them; behind it
-they belong to the command that is run.
+A verb is accepted where gofer has a verb. Options are accepted only before the verb, as in those tools; after
+the verb, they belong to the command that is run.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ VERBS: dict[str, tuple[str, ...]] = {
     "local": ("submit", "-t", "local"),
 }
 
-# What a person should know whom a word here does not give all that it gave there.
+# Remarks for words that do less in gofer than in the older tool.
 REMARKS = dict.fromkeys(
     ("initc", "initic"), "nothing is compiled here: each node runs `compile.aml.sh` before the command"
 )
 
 _TABLE = "`gofer list runs --columns NAME,…` shows runs side by side, and `--export FILE` writes them down"
 
-# Words that nothing here stands for, and what comes nearest.
+# Words without a replacement, and the nearest alternative.
 NEAREST = {
     "plot": f"this release draws nothing; {_TABLE}",
     "explore": f"this release draws nothing; {_TABLE}",
     "view metrics": "this release keeps no metrics; `gofer logs RUN` shows what a run printed",
     "view database": _TABLE,
     "view errors": "`gofer why RUN` says why a run failed",
-    "view events": "`gofer q RUN` says what became of a run",
+    "view events": "`gofer q RUN` shows the state of a run",
 }
 
-# Each detail that could be left out of a query is cheap now, so most of these say nothing.
+# Options that left out details of a query. These details are fast now, so most options have no effect.
 FLAGS: dict[str, tuple[str, ...]] = {
     "-single": ("--single",),
     "-no-wl": ("--no-logs",),

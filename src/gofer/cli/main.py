@@ -1,4 +1,4 @@
-"""The console script: words in, exit status out, and the one place where errors become lines on stderr."""
+"""The console script: runs one command line, and prints errors on stderr. Its result is the exit status."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import os
 import sys
 
-# Collections that start-up would not profit from cost 3 ms; what runs for long is still collected.
+# Fewer garbage collections at start-up save 3 ms; long-running commands are still collected.
 _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 _PIPE_CLOSED = 141
 _INTERRUPTED = 130
@@ -18,7 +18,7 @@ def entry() -> None:
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Paths and commands may hold bytes that are no UTF-8: they leave as they came.
+        # Paths and commands may hold bytes that are not UTF-8; they are printed unchanged.
         utf8 = sys.stdout.encoding.lower() in ("utf-8", "utf8")
         sys.stdout.reconfigure(errors="surrogateescape" if utf8 else "backslashreplace")
     _guard_terminals()
@@ -28,13 +28,13 @@ def entry() -> None:
     except OSError as error:
         status = _cannot_write(error, status)
     _drop_unwritten_talk()
-    gc.freeze()  # the interpreter need not search for cycles in what the system is about to take back
+    gc.freeze()  # the process is about to end, so skip the garbage collection of its objects
     sys.exit(status)
 
 
 def main(argv: list[str]) -> int:
     """Run one command line; every failure ends here as lines on stderr and an exit status."""
-    # What the one command line shares; the traceback of an error is shown when it holds `debug`.
+    # Values that this command line shares. With `debug`, an error is shown with its traceback.
     notes: dict[str, object] = {}
     try:
         return _run(argv, notes)
@@ -57,7 +57,9 @@ def main(argv: list[str]) -> int:
 
 
 def _guard_terminals() -> None:
-    """What others wrote and gofer quotes must not be obeyed by a terminal, also in JSON and in tracebacks."""
+    """Filter control sequences on terminals, since gofer quotes text of others, even in JSON and
+    tracebacks.
+    """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper) and stream.isatty():
@@ -67,7 +69,7 @@ def _guard_terminals() -> None:
 
 
 def _open_closed_streams() -> None:
-    """A stream that the caller closed (`>&-`) is /dev/null: nothing else may take its number."""
+    """Open /dev/null for a stream that the caller closed (`>&-`), so that no other file gets its number."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             opened = os.open(os.devnull, os.O_RDWR)
@@ -78,7 +80,7 @@ def _open_closed_streams() -> None:
 
 
 def _drop_unwritten_talk() -> None:
-    """A stderr that cannot be written is no failure; Python would end with status 120 for it."""
+    """Ignore a stderr that cannot be written: Python would otherwise exit with status 120."""
     try:
         sys.stderr.flush()
     except OSError:
@@ -118,10 +120,10 @@ def _run(argv: list[str], notes: dict[str, object]) -> int:
 
 
 def _cannot_write(error: OSError, status: int | None = None) -> int:
-    """A reader that left is nothing to talk about, a full disk is; and nothing more is written at exit.
+    """Handle a stdout that cannot be written. Only a full disk is reported, not a reader that has left.
 
-    A command that has had its effect says what it did, and exits with `status`, if it came to its end: one
-    that is repeated for a failure would do it twice.
+    A command that has had its effect says what it did, and exits with `status` if it was complete: a script
+    that repeats a failed command would otherwise do it twice.
     """
     from gofer.cli.output.done import give_up_stdout, noted
 

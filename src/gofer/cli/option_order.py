@@ -1,4 +1,4 @@
-"""Options may stand before the verb: this moves them behind it, before click sees the words.
+"""Move options that are written before the verb behind it, before click parses the words.
 
 `gofer -n 8 -c lab submit python train.py -n 3` becomes `submit -n 8 -c lab python train.py -n 3`, and
 `gofer -c lab list --json runs` becomes `list runs -c lab --json`. Pure; knows words, not commands.
@@ -11,7 +11,7 @@ from gofer.cli.verbs import DEFAULT_NOUNS, NOUNS, VERBS, find
 from gofer.errors import UsageError
 from gofer.text import did_you_mean, quote_command
 
-# Every option of every command that may stand before the verb; a test compares this with the commands.
+# Every option that may be written before the verb. A test compares this list with the commands.
 _FLAGS = """
     --all --browse --built --checksum --code --continue --create --debug --delete --device-code --dry-run
     --everywhere --failed --follow --force --help --json --new-code --no-code --no-logs --pack --push
@@ -46,7 +46,7 @@ def rearrange(argv: list[str]) -> list[str]:
 
 
 def remark(argv: list[str]) -> str | None:
-    """What there is to say about the verb, where it is one of an older tool's."""
+    """A remark about the verb, if it is a word of an older tool; else None."""
     return next((legacy_words.REMARKS.get(word) for word in take_options(argv)[1]), None)
 
 
@@ -110,7 +110,7 @@ def take_options(argv: list[str]) -> tuple[list[list[str]], list[str]]:
 
 
 def _ours(piece: list[str]) -> list[str]:
-    """An option in gofer's words; one of an older tool that says nothing to gofer is no words."""
+    """An option in gofer's form. An option of an older tool without a meaning in gofer becomes no words."""
     if piece[0] in legacy_words.FLAGS:
         return list(legacy_words.FLAGS[piece[0]])
     if piece[0] in legacy_words.VARIABLES:
@@ -119,7 +119,7 @@ def _ours(piece: list[str]) -> list[str]:
 
 
 def _check_variables(pieces: list[list[str]], verb: str) -> None:
-    """UsageError for an option that says something to a run's set-up before a verb that describes no run."""
+    """UsageError for an option for the set-up of a run before a verb that submits no run."""
     if verb in ("submit", "run"):
         return
     for option, variable in legacy_words.VARIABLES.items():
@@ -135,7 +135,7 @@ def _flat(pieces: list[list[str]]) -> list[str]:
 
 
 def _from_target(piece: list[str]) -> list[str]:
-    """Before the verb `-f NAME` is the target that data comes from; behind it `-f` means follow."""
+    """Before the verb, `-f NAME` is the target that data comes from; after the verb, `-f` means follow."""
     if not piece or not piece[0].startswith("-f"):
         return piece
     name = piece[0][2:] or piece[1]
@@ -160,7 +160,9 @@ def _takes_next(word: str) -> bool:
 
 
 def _last_letter_takes_next(word: str) -> bool:
-    """Letters in one word: `-n8` holds its value, `-Qn` takes the next word."""
+    """For combined letters, whether the next word is the value: `-n8` contains its value, `-Qn` takes the
+    next word.
+    """
     for at, letter in enumerate(word[1:], 1):
         if "-" + letter in VALUED:
             return at == len(word) - 1

@@ -1,4 +1,4 @@
-"""What the commands share in parsing: light command and option classes, and the options several have."""
+"""Light command and option classes, and options that several commands share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Option(click.Option):
-    """A click option whose help is taken as written: tidying it would load `inspect`.
+    """A click option whose help is used unchanged, because click's clean-up would load `inspect`.
 
     The help ends with the default: `default_text`, or the value of `default`.
     """
@@ -65,7 +65,7 @@ def _show_help(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 
 
 def _note_debug(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    # The notes that main.py made for this command line; there are none when only words are completed.
+    # The notes of main.py for this command line; None during a completion.
     notes = ctx.find_object(dict)
     if asked and notes is not None:
         notes["debug"] = True
@@ -125,7 +125,7 @@ def quiet_option() -> Flag:
 
 
 def run_argument(*, many: bool = False) -> click.Argument:
-    """A run by any unique beginning or end of its id, or `last`."""
+    """An argument that names a run: a unique beginning or end of its id, or `last`."""
     if many:
         return click.Argument(["runs"], nargs=-1, required=True, metavar="RUN…", shell_complete=_runs)
     return click.Argument(["run"], metavar="RUN", shell_complete=_runs)

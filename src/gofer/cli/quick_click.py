@@ -1,6 +1,6 @@
-"""Loads click without `inspect`, a quarter of what click costs to import and of use to it only in help pages.
+"""Load click without `inspect`, which is a quarter of click's import time and needed only for help pages.
 
-Import this before anything that imports click; importing it later is harmless and changes nothing.
+Import this before anything that imports click. A later import is harmless and has no effect.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from types import ModuleType
 
 
 class _Deferred(ModuleType):
-    """Stands for a module until somebody reads an attribute of it, which loads the real one."""
+    """A placeholder for a module. Reading an attribute loads the real module."""
 
     def __getattr__(self, name: str) -> object:
         if sys.modules.get(self.__name__) is self:
@@ -26,7 +26,7 @@ def _load() -> None:
     try:
         import click  # noqa: F401
     finally:
-        # Only click keeps the stand-in: whoever imports inspect from here on gets the real module.
+        # Only click keeps the placeholder; later imports of inspect get the real module.
         if sys.modules.get("inspect") is stand_in:
             del sys.modules["inspect"]
 

@@ -59,6 +59,6 @@ def _walk(command: click.Command, path: str) -> Iterator[tuple[str, click.Comman
 
 
 if __name__ == "__main__":
-    # The page must not depend on who makes it.
+    # The page must not depend on the width of the terminal.
     os.environ.pop("COLUMNS", None)
     sys.stdout.write(render())

@@ -1,4 +1,4 @@
-"""From the words of `gofer submit` to the request that ops takes."""
+"""Turn the words of `gofer submit` into a request for ops."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def build_request(given: Mapping[str, Any]) -> SubmitRequest:
 
 
 def read_tags(texts: Iterable[str]) -> dict[str, str]:
-    """`K=V`, or `K` for a tag without a value; a later one wins."""
+    """Parse tags: `K=V`, or `K` for a tag without a value. A later tag of the same name replaces an earlier
+    one.
+    """
     pairs = [text.partition("=") for text in texts]
     for key, _, value in pairs:
         if not key:
@@ -62,9 +64,10 @@ def read_tags(texts: Iterable[str]) -> dict[str, str]:
 
 
 def read_environment(texts: Iterable[str], here: Mapping[str, str]) -> dict[str, str]:
-    """`K=V` or `K`, which refers to the value it has `here`; UsageError when it has none.
+    """Parse variables: `K=V`, or `K` for the value in `here`; UsageError when it is not set.
 
-    A reference, because the value may be a credential: it is sealed for the run and is in no record.
+    `K` becomes a reference, because the value may be a credential: it is stored privately and never in a
+    record.
     """
     found = {}
     for text in texts:

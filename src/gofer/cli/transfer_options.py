@@ -1,4 +1,4 @@
-"""What the commands that move data share: their options, looking before going, and the summary."""
+"""Shared code of the commands that copy data: options, comparison before the copy, and the summary."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def moving_options() -> list[click.Parameter]:
 
 
 def move(given: Mapping[str, Any], make: Make, *, delete: bool = False) -> int:
-    """Look, go, tell; 1 when anything was left undone. Nothing is changed with `--dry-run`."""
+    """Compare, copy, report; 1 when anything failed. Nothing is changed with `--dry-run`."""
     from gofer.ops.data.steps import go, look
     from gofer.ops.session import Session
     from gofer.transfer import TransferOptions, TransferProgress
@@ -125,7 +125,7 @@ def _tell(session: Session, outcome: StepsResult) -> None:
         if len(notes) > _SHOWN:
             say(f"{what}: {len(notes) - _SHOWN:,} more")
     if outcome.kept:
-        say(f"warning: {_count(outcome.kept)} not deleted, because of what went wrong before")
+        say(f"warning: {_count(outcome.kept)} not deleted, because of earlier errors")
     session.say(describe(outcome))
 
 

@@ -1,6 +1,6 @@
-"""The words of the command line and where each lives: data only, so that `gofer --help` loads no command.
+"""The words of the command line and the module of each. Data only, so that `gofer --help` loads no command.
 
-A module named here lies in `gofer.cli.commands` and holds one `command`.
+The modules are in `gofer.cli.commands`, and each has one `command`.
 """
 
 from __future__ import annotations

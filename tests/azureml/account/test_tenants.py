@@ -236,7 +236,7 @@ def test_a_profile_that_is_not_there(room: Room) -> None:
     assert "hint: did you mean `customer`? `gofer login --profile custmer` makes it" in done.err
     assert room.submit("ours", "true")
     told = room.desk.gofer("account", "list").err
-    assert "warning: `theirs` would work with the profile `custmer`" in told
+    assert "warning: `theirs` would use the profile `custmer`" in told
     room.write(("profile: customer", "profile: ../up"))
     assert "gofer.yaml:7: `targets.theirs.profile`" in room.desk.gofer("target", "show", "ours", status=2).err
 
@@ -248,7 +248,7 @@ def test_no_profile_is_needed_where_the_environment_says_who_asks(room: Room) ->
     room.folders()
     assert "cpu-cluster" in room.desk.gofer("target", "show", "ours", env=principal).out
     said = room.desk.gofer("account", "list", env=principal).err
-    assert said.startswith("service principal ") and said.endswith("goes before all of them\n")
+    assert said.startswith("service principal ") and said.endswith("takes precedence over all of them\n")
     checks = json.loads(room.desk.gofer("doctor", "azure", "ours", "--json", env=principal).out)
     assert next(one for one in checks if one["name"] == "login")["detail"].startswith("principal ")
     assert room.folders() == set()

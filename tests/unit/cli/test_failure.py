@@ -55,7 +55,7 @@ def test_debug_shows_where(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("number", "message", "hint"),
     [
-        (errno.ENOSPC, "no space left on device: /x/y", "make some room"),
+        (errno.ENOSPC, "no space left on device: /x/y", "free some space"),
         (errno.EACCES, "permission denied: /x/y", "GOFER_HOME"),
         (errno.EROFS, "read-only file system: /x/y", "GOFER_HOME"),
         (errno.EIO, "input/output error: /x/y", "--debug"),

@@ -1,1 +1,1 @@
-"""The commands of gofer, a module each; gofer.cli.verbs lists them."""
+"""The commands of gofer, one module each. gofer.cli.verbs lists them."""

@@ -1,6 +1,6 @@
-"""The columns of `gofer list runs`: for each a heading, the value for files and JSON, the text for a table.
+"""The columns of `gofer list runs`: heading, value for files and JSON, and text for a table.
 
-Light on import: this is on the way of the commands that must be instant.
+This module imports little, because commands that must start instantly use it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _OK = {"succeeded": "ok"}
 
 
 def parse_columns(text: str) -> tuple[str, ...]:
-    """Names from `a,b,tag.lr`; UnknownName with did-you-mean for one that is no column."""
+    """The column names in `a,b,tag.lr`; UnknownName, with a similar name, for an unknown column."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     known = [*_READERS, "age"]
     for name in names:
@@ -73,7 +73,7 @@ def parse_columns(text: str) -> tuple[str, ...]:
 
 
 def column(name: str) -> Column:
-    """How a column stands in a table."""
+    """The heading and layout of a column in a table."""
     return Column(
         _TITLES.get(name, name if "." in name else name.upper()),
         right=name in _NUMBERS,
@@ -105,7 +105,7 @@ def text(name: str, row: RunRow, now: float) -> str:
     if name in _TIMES and isinstance(found, int | float):
         return format_local_time(found)
     if found == "" and name.startswith("tag."):
-        return "yes"  # a tag without a value is there or not
+        return "yes"  # the tag has no value, so show that it is set
     return "" if found is None else str(found)
 
 

@@ -22,7 +22,7 @@ _MOST_LEFT_OUT = 5
 def describe(facts: RunDetails, *, log_shown: bool = False) -> str:
     """Log paths, then facts, then what failed first; a group has its failed rows instead.
 
-    `log_shown` says that the end of rank 0's log stands above already and need not be repeated.
+    `log_shown`: the end of the log of rank 0 was already printed and is not repeated.
     """
     parts = [_paths(facts), render_facts(_lines(facts))]
     failure = facts.first_failure

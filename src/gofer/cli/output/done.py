@@ -1,7 +1,7 @@
-"""What this command line has done already, for the case that its output cannot be written.
+"""Remember what this command has already done, in case its output cannot be written.
 
-A script that repeats a command on failure must not do things twice: when stdout is closed or full after a run
-was sent, stderr says that it was sent, and the exit status is not one of failure.
+A script that repeats failed commands must not do things twice. So when stdout is closed or full after a run
+was sent, stderr says that it was sent, and the exit status is not a failure.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class CompletionMessage(NamedTuple):
-    """`words` say what was done; `status` is the exit status when no more can be written after that."""
+    """`words` say what was done. `status` is the exit status if stdout cannot be written afterwards."""
 
     words: str
     status: int
@@ -22,7 +22,7 @@ _done: list[CompletionMessage] = []
 
 
 def note(words: str, *, status: int = 0) -> None:
-    """From now on the command has had its effect; a later note replaces this one."""
+    """Record that the command has had its effect. A later note replaces this one."""
     _done[:] = [CompletionMessage(words, status)]
 
 

@@ -1,4 +1,4 @@
-"""How a run's end becomes gofer's own exit status and a line of talk."""
+"""Turn the end of a run into gofer's exit status and a line on stderr."""
 
 from __future__ import annotations
 

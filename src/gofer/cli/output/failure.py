@@ -1,4 +1,4 @@
-"""Errors as a person reads them: `error:` and `hint:` lines on stderr, and the exit status."""
+"""Print errors for people: `error:` and `hint:` lines on stderr, and the exit status."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def explain(error: Exception, *, debug: bool) -> int:
 
         sys.stderr.write(_masked("".join(traceback.format_exception(error))))
     known = error if isinstance(error, GoferError) else _translate(error)
-    with suppress(OSError):  # the exit status says it too
+    with suppress(OSError):  # the exit status shows the failure anyway
         print(f"error: {_lines(known.message)}", file=sys.stderr)
         if known.hint:
             print(f"hint: {_lines(known.hint)}", file=sys.stderr)
@@ -59,7 +59,7 @@ def _from_click(error: click.ClickException) -> GoferError:
 def _no_such_option(error: click.NoSuchOption, path: str, hint: str) -> UsageError:
     if error.option_name == "--from":
         return UsageError(
-            f"`{path}` moves no data between targets, so `-f NAME` before the verb means nothing to it",
+            f"`{path}` moves no data between targets, so `-f NAME` before the verb has no effect",
             hint=f"to follow a log, `-f` comes behind the verb: `{path} -f …`",
         )
     known = [name for param in error.ctx.command.params for name in param.opts] if error.ctx else []
@@ -69,23 +69,27 @@ def _no_such_option(error: click.NoSuchOption, path: str, hint: str) -> UsageErr
 
 def _from_system(error: OSError) -> GoferError:
     if error.errno == errno.ENOENT and error.filename is None:
-        return GoferError("the folder this command was given in is gone", hint="`cd` to one that is there")
+        return GoferError("the current folder no longer exists", hint="`cd` to an existing folder")
     where = f": {error.filename}" if error.filename is not None else ""
     message = f"{(error.strerror or str(error)).lower()}{where}"
     if error.errno in _FULL:
-        return GoferError(message, hint="make some room on that disk, then give the same command again")
+        return GoferError(message, hint="free some space on that disk, then run the same command again")
     if error.errno in _NOT_ALLOWED:
-        return GoferError(message, hint="set `GOFER_HOME` to a folder you may write, or mend the permissions")
+        return GoferError(
+            message, hint="set `GOFER_HOME` to a folder you may write, or correct the permissions"
+        )
     return GoferError(message, hint="`gofer --debug …` shows where it happened")
 
 
 def _lines(text: str) -> str:
-    """A message without secrets and unable to move the cursor; a list of candidates keeps its lines."""
+    """A message with secrets masked and control characters removed. Line breaks of lists are kept."""
     return "\n".join(printable(line) for line in _masked(text).split("\n"))
 
 
 def _masked(text: str) -> str:
-    """What was never loaded has nothing to hide, but for a signed address that somebody typed."""
+    """Mask secrets. If the module for secrets was never loaded, only signed URLs that a person typed must be
+    masked.
+    """
     if "gofer.config.redact" not in sys.modules and "sig" not in text.lower():
         return text
     from gofer.config.redact import mask

@@ -1,4 +1,4 @@
-"""Staying with a run that was just submitted: its log, or only its end."""
+"""Stay with a run that was just submitted: follow its log, or wait for its end."""
 
 from __future__ import annotations
 
@@ -31,12 +31,14 @@ def follow_to_end(session: Session, row: RunRow, *, quiet: bool, to_stderr: bool
 
 
 def write_setup(data: bytes) -> None:
-    """Set-up goes to stderr: stdout has what the command wrote, and nothing else."""
+    """Print the set-up log on stderr, so that stdout has only the output of the command."""
     write(data, sys.stderr)
 
 
 def _remarks(session: Session, row: RunRow) -> str:
-    """What the run left, in short, and that it saw no GPU; without what cannot be read."""
+    """A short note about the files that the run left, and whether it saw no GPU. What cannot be read is left
+    out.
+    """
     from gofer.errors import GoferError
     from gofer.ops.files.results import came_home
     from gofer.ops.runs.view import Records
@@ -91,4 +93,4 @@ def say_it_goes_on(row: RunRow) -> None:
     """What a person who stopped watching can do with the run."""
     name = row.short_id
     sys.stderr.write("\n")
-    say(f"the run goes on; `gofer logs -f {name}` follows it again, `gofer abort {name}` stops it")
+    say(f"the run continues; `gofer logs -f {name}` follows it again, `gofer abort {name}` stops it")

@@ -1,4 +1,4 @@
-"""JSON on stdout, the same way everywhere: indented, keys in their order, text that can be read."""
+"""Print JSON on stdout in one form: indented, with keys in order and readable text."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def print_run(session: Session, row: RunRow) -> None:
 def print_runs(session: Session, rows: Sequence[RunRow], *, from_store: bool = True) -> None:
     """Write runs to stdout as an array; without `from_store`, without looking for their logs.
 
-    Where the store cannot be read the ledger's word is given, with a warning. Without `from_store` there may
-    be very many runs: each is written before the next is described.
+    If the store cannot be read, the ledger's facts are used, with a warning. Without `from_store` there may
+    be very many runs, so each is written before the next is read.
     """
     if from_store or not rows:
         print_json(_documents(session, rows, from_store=from_store))

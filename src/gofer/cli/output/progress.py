@@ -1,4 +1,6 @@
-"""How far a transfer is, on stderr: on a terminal a line that is drawn over, else a line now and then."""
+"""Show the progress of a transfer on stderr: one updated line on a terminal, else a new line from time to
+time.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ class Display:
         pause_s = _DRAWN_EVERY_S if self._draws else _READ_EVERY_S
         drawn, said = False, time.monotonic()
         while not self._over.wait(pause_s):
-            # Read more often than it is said: the rate is that since the last readings.
+            # Counts are read more often than printed, since the rate is computed from recent readings.
             line = render(self._progress.read(), bar=self._draws)
             if line and self._draws:
                 self._write(f"\r{cut(line, _columns() - 1)}\x1b[K")
@@ -66,12 +68,12 @@ class Display:
         try:
             self._stream.write(text)
             self._stream.flush()
-        except (OSError, ValueError):  # nobody is there to read it
+        except (OSError, ValueError):  # stderr is closed
             self._over.set()
 
 
 def render(numbers: Numbers, *, bar: bool = False) -> str:
-    """One line; empty when there is nothing to tell yet."""
+    """The progress as one line; empty while there is nothing to show."""
     if numbers.phase == "looking":
         return f"looking: {numbers.looked_at:,} files compared" if numbers.looked_at else ""
     if numbers.phase == "deleting":

@@ -1,4 +1,4 @@
-"""The log of requests that `--debug` shows on stderr. What is private is left out by those who log."""
+"""The log of requests that `--debug` shows on stderr. The code that logs leaves out private values."""
 
 from __future__ import annotations
 

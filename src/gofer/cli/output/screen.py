@@ -1,4 +1,4 @@
-"""What may be shown on a terminal: safe characters, their widths, colours, and talk on stderr."""
+"""Output for terminals: safe characters, their widths, colours, and messages on stderr."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gofer.text import printable as printable
 if TYPE_CHECKING:
     from gofer.cli.output.terminal_text import TerminalText
 
-# One for each stream, since a sequence may be broken off by the end of a piece.
+# One filter per stream, since an escape sequence may continue in the next piece.
 _TEXTS: dict[int, TerminalText] = {}
 # The exit status of a command whose reader left: that of a shell for SIGPIPE.
 CLOSED_PIPE = 141
@@ -53,18 +53,18 @@ def cut(text: str, columns: int) -> str:
 
 
 def colourful(stream: TextIO) -> bool:
-    """Whether colours are welcome there: a terminal that is not dumb, and no `NO_COLOR`."""
+    """Whether to use colours: the stream is a terminal that supports them, and `NO_COLOR` is not set."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def paint(text: str, word: str) -> str:
-    """`text` in the colour of the state or verdict `word`; as it is when that has none."""
+    """`text` in the colour of the state or verdict `word`; unchanged when there is none."""
     code = _COLOURS.get(word)
     return f"\x1b[{code}m{text}\x1b[0m" if code else text
 
 
 def say(text: str) -> None:
-    """Talk: a line on stderr, never data. A stderr that cannot be written ends no command."""
+    """Print a message on stderr, never data. A stderr that cannot be written is ignored."""
     with suppress(OSError):
         print(printable(text), file=sys.stderr, flush=True)
 
@@ -81,13 +81,14 @@ def _agreed(question: str) -> bool:
 
 
 def hush(text: str) -> None:
-    """What `--quiet` makes of talk: nothing."""
+    """Print nothing: used in place of `say` with `--quiet`."""
 
 
 def write(data: bytes, stream: TextIO | None = None) -> None:
-    """Bytes of a log to stdout or another stream, behind whatever was printed before.
+    """Write bytes of a log to stdout or another stream, after everything that was printed before.
 
-    Exactly as they are, but for a terminal without what it would obey: see `gofer.cli.output.terminal_text`.
+    The bytes are unchanged, except that a terminal gets no control sequences: see
+    `gofer.cli.output.terminal_text`.
     """
     stream = sys.stdout if stream is None else stream
     if stream.isatty():

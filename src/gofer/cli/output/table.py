@@ -14,7 +14,7 @@ _NARROWEST = 8
 
 
 class Column(NamedTuple):
-    """A heading and how its cells stand; a `flexible` column gives way when the screen is narrow."""
+    """A heading and the alignment of its cells. A `flexible` column is cut when the terminal is narrow."""
 
     title: str
     right: bool = False

@@ -1,8 +1,8 @@
-"""Bytes that somebody else wrote, such as a log, made harmless for a terminal.
+"""Make text of others, such as a log, harmless for a terminal.
 
-A terminal obeys what it is shown: escape sequences change its title, fill its clipboard, move the cursor over
-lines that were printed before, or make it answer as if a person had typed. Colours and styles (SGR) pass, and
-so do tabs, line ends and carriage returns, with which progress bars are drawn. Everything else is left out.
+Escape sequences can change a terminal's title and clipboard, overwrite earlier lines, or make it send input
+as if a person had typed. Colours and styles (SGR) are kept, and so are tabs, line ends and carriage returns,
+which progress bars use. Everything else is removed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PART = re.compile(
     r"|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]"
 )
 _BEGUN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)?\Z")
-# A sequence that is longer than this is no sequence.
+# A longer text is not an escape sequence.
 _MOST_HELD = 4096
 
 

@@ -46,7 +46,7 @@ def _sentence(answer: Why) -> str:
         return f"{row.short_id} is a group of {row.size} runs: {summary(row.counts)}"
     verb = _VERBS.get(row.state) or (f"was {row.state}" if row.state in _WAS else row.state)
     if row.state == "unknown":
-        verb = "is in a state that gofer has no word for"
+        verb = "is in a state that gofer does not know"
     if row.state == "succeeded":
         more = f"; {answer.words}" if answer.words else ""
         return f"{row.short_id} succeeded after {format_duration(answer.elapsed_s)}{more}"
@@ -79,7 +79,7 @@ def _runs(count: int) -> str:
 
 
 def _estimate(at: float | None) -> str:
-    return "" if at is None else f"{format_local_time(at)} by the cluster's own reckoning, no promise"
+    return "" if at is None else f"{format_local_time(at)} by the cluster's own estimate"
 
 
 def _signs(answer: Why, life: LifeSigns) -> list[tuple[str, str]]:

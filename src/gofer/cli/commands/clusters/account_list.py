@@ -31,12 +31,12 @@ def run(**given: Any) -> int:
     columns = [Column(title) for title in _TITLES]
     sys.stdout.write(render(columns, [_cells(row) for row in rows], fit=screen_width()))
     if rows[0]["environment"]:
-        say(f"{rows[0]['environment']}, by the environment, goes before all of them")
+        say(f"{rows[0]['environment']}, from the environment, takes precedence over all of them")
     return 0
 
 
 def _users() -> dict[str, list[str]]:
-    """The targets of this folder by profile; settings that cannot be read have none, and that is said."""
+    """The targets of this folder by profile. Warns about settings that cannot be read."""
     from gofer.errors import GoferError
     from gofer.ops.accounts.azure_account import users_of
     from gofer.ops.session import Session
@@ -56,7 +56,7 @@ def _warn(environ: dict[str, str], name: str, targets: list[str]) -> None:
     if is_given(environ):
         return
     listed = ", ".join(f"`{target}`" for target in targets)
-    say(f"warning: {listed} would work with the profile `{name}`, which is not there: {login_command(name)}")
+    say(f"warning: {listed} would use the profile `{name}`, which does not exist: {login_command(name)}")
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

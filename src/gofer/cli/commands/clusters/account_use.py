@@ -25,7 +25,7 @@ def run(**given: Any) -> int:
 
         print_json(account_facts(dict(os.environ), given["name"]))
     if active != given["name"] and not given["quiet"]:
-        say(f"warning: `{active}` is in use all the same: {origin} goes first")
+        say(f"warning: `{active}` remains in use: {origin} takes precedence")
     elif not given["quiet"]:
         say(f"`{active}` is in use")
     return 0

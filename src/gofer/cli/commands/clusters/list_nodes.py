@@ -44,13 +44,13 @@ def run(**given: Any) -> int:
         print_json([node._asdict() for node in found])
         return 0
     cells = {name: [_CELLS[name](node) for node in found] for name in names}
-    # Columns that nobody asked for and that are empty throughout say nothing.
+    # Columns that are empty in every row are hidden, unless the person named them.
     shown = [name for name in names if given["columns"] or any(cells[name])] or list(names)
     rows = list(zip(*(cells[name] for name in shown), strict=True))
     columns = [_column(name) for name in shown]
     sys.stdout.write(render(columns, rows, fit=screen_width(), colour=colourful(sys.stdout)))
     if not found:
-        say("it has no node")
+        say("the target has no nodes")
     return 0
 
 

@@ -55,7 +55,7 @@ def _facts(session: Session, name: str | None) -> dict[str, Any]:
 
 
 def _has(session: Session, name: str) -> dict[str, Any]:
-    """What its cluster says, where it says something; a target that lacks something is shown all the same."""
+    """The facts of the target's cluster; empty when it gives none. An incomplete target is shown too."""
     from gofer.backends.base import Describes
 
     try:
@@ -70,14 +70,14 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     from gofer.ops.settings.target_facts import fact
 
     plain = {key: facts[key] for key in ("name", "kind", "store", "store_url", "origin")}
-    # What the target says and what its machine has may be called the same: `gpus: 8`, `3 of 8 free`.
+    # A setting of the target and a fact of its machine may have the same name: `gpus: 8`, `3 of 8 free`.
     said = {**{key: _told(value) for key, value in facts["options"].items()}, "folders": facts["folders"]}
     lines = [fact(key, value) for key, value in {**plain, **said, **facts["has"]}.items()]
     return [(key, value) for key, value in lines if value]
 
 
 def _told(value: object) -> object:
-    """Of an option; the numbers with a fraction are lengths of time."""
+    """The value of an option as text. Numbers with a fraction are durations."""
     return format_duration(value) if isinstance(value, float) else value
 
 

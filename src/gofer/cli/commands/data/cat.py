@@ -11,7 +11,7 @@ from gofer.cli.options import Command, target_option
 
 
 def run(**given: Any) -> int:
-    """The files one behind the other, exactly as they are."""
+    """Print the files one after another, byte for byte."""
     from gofer.ops.data.access import read
     from gofer.ops.data.globs import expand
     from gofer.ops.data.places import resolve

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run(**given: Any) -> int:
-    """1 when a file could not be copied; the others are."""
+    """Copy; 1 when a file failed. The other files are copied."""
 
     def make(session: Session, options: TransferOptions) -> Sequence[Step]:
         from gofer.ops.data import data

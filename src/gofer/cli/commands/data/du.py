@@ -1,4 +1,4 @@
-"""`gofer du`: how much lies in a folder of a store."""
+"""`gofer du`: the number and size of files in a folder of a store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gofer ls`: what lies in a mapped folder or a store, as it is listed."""
+"""`gofer ls`: list a mapped folder or a store."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def _agreed(doomed: Sequence[Doomed]) -> bool:
     ask = answerer()
     if ask is None:
         raise UsageError(
-            f"{_files(sum(one.files for one in doomed))} would be removed, and there is nobody to ask",
+            f"{_files(sum(one.files for one in doomed))} would be removed, and no terminal can confirm it",
             hint="add `--yes`",
         )
     names = ", ".join(str(one.place) for one in doomed)

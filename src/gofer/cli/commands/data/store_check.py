@@ -14,7 +14,7 @@ from gofer.cli.output.table import Column, render, screen_width
 if TYPE_CHECKING:
     from gofer.ops.doctor.machine import Check
 
-# A failure must catch the eye without colours too.
+# Upper case, so that a failure is visible without colours too.
 _WORDS = {"fail": "FAIL"}
 _COLUMNS = [Column("STORE"), Column("CHECK"), Column("", coloured=True), Column("DETAIL")]
 

@@ -1,4 +1,4 @@
-"""`gofer store show`: one store, and what opens it."""
+"""`gofer store show`: one store and the kind of its credential."""
 
 from __future__ import annotations
 

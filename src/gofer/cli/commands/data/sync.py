@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run(**given: Any) -> int:
-    """1 when anything could not be done; then nothing is deleted."""
+    """Copy, then delete; 1 when anything failed, and then nothing is deleted."""
 
     def make(session: Session, options: TransferOptions) -> Sequence[Step]:
         from gofer.ops.data import data

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def run(**given: Any) -> int:
-    """1 when a file could not be sent; the others are."""
+    """Upload; 1 when a file failed. The other files are uploaded."""
     source = given["source"]
     if source and given["pack"]:
         raise UsageError(

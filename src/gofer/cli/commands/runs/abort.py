@@ -9,7 +9,7 @@ from gofer.cli.options import Command, Option, json_option, quiet_option, run_ar
 from gofer.cli.output.screen import hush, printable, say
 from gofer.errors import UsageError
 
-# Other tools say what is cancelled: `cancel job NAME`.
+# Other tools write `cancel job NAME`, so such a first word is accepted and ignored.
 _KINDS = ("job", "jobs", "run", "runs")
 
 

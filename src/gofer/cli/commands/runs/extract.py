@@ -18,7 +18,7 @@ _MOST_NAMED = 20
 
 
 def run(**given: Any) -> int:
-    """Fill DIR; what was written is said on stderr. 1 when something could not be brought."""
+    """Fill DIR, and report on stderr what was written; 1 when a file could not be copied."""
     from pathlib import Path
 
     from gofer.ops.files.extract import extract
@@ -50,7 +50,7 @@ def _say_each(session: Session, what: str, found: Sequence[tuple[str, str]]) -> 
 
 
 def _say_each_failure(failed: Sequence[tuple[str, str]]) -> None:
-    """Also with `--quiet`: the exit status alone does not say what is missing."""
+    """Print every failure, even with `--quiet`: the exit status alone does not say what is missing."""
     for path, why in failed[:_MOST_NAMED]:
         say(f"error: {path} did not come: {why}")
     if len(failed) > _MOST_NAMED:

@@ -1,4 +1,4 @@
-"""`gofer ledger rebuild`: the index of runs again from what the stores hold."""
+"""`gofer ledger rebuild`: rebuild the index of runs from the stores."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(**given: Any) -> int:
     if done.set_aside:
         say(f"the damaged ledger is kept at {done.set_aside}")
     for url in done.unread:
-        say(f"warning: the store {url} could not be read; {done.kept} runs are kept as they were known")
+        say(f"warning: the store {url} could not be read; {done.kept} runs are kept as they were")
     for key in done.broken:
         say(f"warning: the record {key} cannot be read and was left out")
     return 0

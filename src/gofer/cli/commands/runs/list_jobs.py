@@ -35,7 +35,7 @@ def run(**given: Any) -> int:
         return list_runs.run(**given)
     for name in _OF_RUNS:
         if given["filters" if name == "filter" else name]:
-            raise UsageError(f"`--{name}` means nothing beside `--server`", hint="leave it out")
+            raise UsageError(f"`--{name}` cannot be combined with `--server`", hint="leave it out")
     from gofer.ops.runs.service_jobs import service_jobs
     from gofer.ops.session import Session
 

@@ -23,12 +23,12 @@ _USUAL = 20
 _NO_RUN = (
     "no run yet; `gofer submit COMMAND` makes the first, `gofer list runs --everywhere` finds those of others"
 )
-# For more runs than this, `--json` does not look into the stores for their logs.
+# For more runs than this, `--json` does not read the stores to find their logs.
 _LOOKED_UP = 100
 
 
 def run(**given: Any) -> int:
-    """Print the runs that match; 0 also when there are none."""
+    """Print the runs that match; 0 even when there are none."""
     from gofer.ops.runs.freshness import refresh_active
     from gofer.ops.session import Session
 

@@ -1,4 +1,4 @@
-"""`gofer query`, `gofer q`: where a run stands and why, with the end of its log and its log files."""
+"""`gofer query`, `gofer q`: the state of a run and the reason, with the end of its log and its log files."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def _fetch(session: Session, row: RunRow) -> Fetched | None:
     try:
         return fetch(session, row, folder)
     except OSError as error:
-        say(f"warning: the logs were not brought to {folder}: {(error.strerror or str(error)).lower()}")
+        say(f"warning: the logs could not be copied to {folder}: {(error.strerror or str(error)).lower()}")
         return None
 
 
 def _print_tail(session: Session, row: RunRow, lines: int, native: Sequence[Path]) -> bool:
-    """Whether there was anything to print."""
+    """Print the end of the log; False when there was nothing to print."""
     from gofer.ops.logs.log_choice import Which, tail
 
     end = tail(session, row, Which(), lines=lines, native=native)

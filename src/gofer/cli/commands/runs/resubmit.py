@@ -24,7 +24,7 @@ def run(**given: Any) -> int:
 
     if given["same_code"] and given["new_code"]:
         raise UsageError("`--same-code` and `--new-code` contradict each other", hint="leave one of them out")
-    # Where it goes is not where it was: only a job that nobody here knows is asked of that target's service.
+    # `--target` is where the new run goes. To find an unknown old job, only that target's service is asked.
     with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
         old = find_all(session, given["runs"], acts=True)
         again = resubmit(
@@ -52,7 +52,9 @@ def run(**given: Any) -> int:
 
 
 def continuation(one: Resubmitted) -> str:
-    """What the new run starts with, and what of the old one gives way to the code."""
+    """A sentence about the files with which the new run starts, and those that were not restored because the
+    code has them.
+    """
     words = f"{one.new.short_id} starts with the files and outputs of {one.old.short_id}"
     named = ", ".join(one.kept_by_code[:_MOST_NAMED])
     more = f" and {len(one.kept_by_code) - _MOST_NAMED} more" if len(one.kept_by_code) > _MOST_NAMED else ""
@@ -60,7 +62,7 @@ def continuation(one: Resubmitted) -> str:
 
 
 def difference(one: Resubmitted) -> str:
-    """How the code of the new run stands to that of the old."""
+    """A phrase that compares the code of the new run with that of the old run."""
     from gofer.ops.runs.adopt import is_adopted
 
     if is_adopted(one.old):

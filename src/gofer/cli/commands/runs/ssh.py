@@ -12,7 +12,7 @@ from gofer.cli.output.screen import say
 
 
 def run(**given: Any) -> int:
-    """Becomes the shell or the command, whose exit status is gofer's then."""
+    """Replace this process by the shell or command, so its exit status is that of gofer."""
     from gofer.ops.runs.find import find
     from gofer.ops.runs.freshness import refresh_runs
     from gofer.ops.session import Session
@@ -25,7 +25,7 @@ def run(**given: Any) -> int:
 
 
 def enter(run_id: str, command: tuple[str, ...], *, quiet: bool = False, node: int | None = None) -> int:
-    """Never returns but by an error."""
+    """Enter the run; returns only after an error."""
     from gofer.ops.runs.shell import shell_words
     from gofer.ops.session import Session
     from gofer.transport.exec_program import become
@@ -33,11 +33,11 @@ def enter(run_id: str, command: tuple[str, ...], *, quiet: bool = False, node: i
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     with Session() as session:
         row = session.ledger.get(run_id)
-        assert row is not None  # it was found by this very command
+        assert row is not None  # this command has just found the run
         words = shell_words(session, row, command, terminal=terminal, node=node)
     if terminal and not command and not quiet:
         place = "" if node is None else f"node {node} of "
-        say(f"inside {place}{row.short_id} on `{row.target}`; `exit` leaves, and the run goes on")
+        say(f"inside {place}{row.short_id} on `{row.target}`; `exit` leaves, and the run continues")
     become(words)
 
 

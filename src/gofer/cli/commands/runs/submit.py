@@ -1,4 +1,4 @@
-"""`gofer submit`: a command becomes a run; its id is what stdout carries."""
+"""`gofer submit`: submit a command as a run, and print its id on stdout."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(**given: Any) -> int:
 
 
 def _after(session: Session, row: RunRow, given: dict[str, Any]) -> int:
-    """What the caller wanted besides the run itself."""
+    """Do what the caller wants after the submission: follow, wait or enter the run."""
     from gofer.cli.output.done import note, write_result
     from gofer.ops.runs.portal import page_of
     from gofer.ops.submission.standard_input import say_unread

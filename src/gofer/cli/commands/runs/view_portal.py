@@ -12,7 +12,7 @@ from gofer.cli.output.screen import say
 
 
 def run(**given: Any) -> int:
-    """The address on stdout; with `--browse` it is opened too. 0 also where there is no browser."""
+    """Print the URL on stdout, and open it with `--browse`; 0 even when no browser can be opened."""
     from gofer.ops.runs.portal import portal_of
     from gofer.ops.session import Session
 

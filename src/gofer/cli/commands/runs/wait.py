@@ -30,14 +30,14 @@ def run(**given: Any) -> int:
         try:
             rows = wait(session, ids, timeout_s=timeout_s, on_change=None if given["quiet"] else say_change)
         except Interrupted as late:
-            say(f"{late.message}; the run goes on")
+            say(f"{late.message}; the run continues")
             return _TIME_IS_UP
         _show(session, rows, as_json=given["as_json"])
         return exit_status(session, rows)
 
 
 def say_change(row: RunRow) -> None:
-    """One line of talk for a run on its way; its end is what stdout tells."""
+    """Report a change of state on stderr, except the end, which stdout shows."""
     if not row.is_final:
         say(f"{row.short_id} {row.state}")
 

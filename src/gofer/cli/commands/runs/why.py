@@ -1,4 +1,4 @@
-"""`gofer why`: why a run waits, what a running one does, why a dead one died, and what to type next."""
+"""`gofer why`: why a run waits, what a running run does, why a run ended, and what to type next."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _answer(session: Session, run_id: str) -> Why:
     from gofer.ops.runs.why import why
 
     row = session.ledger.get(run_id)
-    assert row is not None  # it was found by this very command
+    assert row is not None  # this command has just found the run
     return why(session, row)
 
 

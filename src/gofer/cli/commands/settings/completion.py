@@ -1,4 +1,4 @@
-"""`gofer completion`: the script that makes a shell complete gofer's words, run ids and target names."""
+"""`gofer completion`: the script with which a shell completes gofer's commands, run ids and target names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gofer config show`: every setting in force and who set it."""
+"""`gofer config show`: every setting, its value and its origin."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(**given: Any) -> int:
 
 
 def _one_line(text: str) -> str:
-    """A script would push everything else off the screen: its first line, and how many there are."""
+    """A long text as one line: its first line, and the number of lines."""
     lines = text.splitlines()
     return text if len(lines) < 2 else f"{lines[0]} … ({len(lines)} lines)"
 

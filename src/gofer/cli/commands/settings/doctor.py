@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gofer.ops.doctor.machine import Check
     from gofer.ops.session import Session
 
-# A failure must catch the eye without colours too.
+# Upper case, so that a failure is visible without colours too.
 _WORDS = {"fail": "FAIL"}
 
 

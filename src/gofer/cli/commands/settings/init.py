@@ -9,7 +9,7 @@ from gofer.cli.output.screen import answerer, hush, say
 
 
 def run(**given: Any) -> int:
-    """What was done is said on stderr. Doing it twice is doing it once."""
+    """Report on stderr what was done. Idempotent."""
     from gofer.ops.session import Session
     from gofer.ops.settings.init import init
 

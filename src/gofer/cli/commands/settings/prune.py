@@ -1,4 +1,4 @@
-"""`gofer prune`: remove what gofer keeps and no run needs any more."""
+"""`gofer prune`: remove what gofer keeps and no run needs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def run(**given: Any) -> int:
-    """Look, show, ask, remove. 1 when a place could not be asked, or the answer was no."""
+    """Survey, show, ask, remove; 1 when a place could not be asked, or the answer was no."""
     from gofer.ops.prune.prune import PruneResult, remove, survey
     from gofer.ops.runs.freshness import refresh_active
     from gofer.ops.session import Session
 
     wanted = _wanted(given)
     with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
-        refresh_active(session)  # what has ended meanwhile is not kept for its state's sake
+        refresh_active(session)  # runs that have ended in the meantime must not count as open
         found = survey(session, wanted)
         _show(session, found, as_json=given["as_json"])
         done = PruneResult((), {})
@@ -65,7 +65,7 @@ def _wanted(given: dict[str, Any]) -> PruneRequest:
 
 def _show(session: Session, found: PruneSurvey, *, as_json: bool) -> None:
     for name, why in found.silent.items():
-        say(f"warning: {name} was passed over: {why}")
+        say(f"warning: {name} was skipped: {why}")
     if found.elsewhere:
         session.say(f"{found.elsewhere} more runs stay: each is removed on the machine that submitted it")
     if as_json:
@@ -87,7 +87,7 @@ def _show(session: Session, found: PruneSurvey, *, as_json: bool) -> None:
 
 
 def _lines(found: Iterable[Prunable]) -> Iterable[list[str]]:
-    """One for each kind in each place. Why is said of the first."""
+    """One line for each kind in each place, with the reason of the first item."""
     groups: dict[tuple[str, str], list[Prunable]] = {}
     for one in found:
         groups.setdefault((one.place, one.kind), []).append(one)
@@ -101,7 +101,8 @@ def _agreed(found: PruneSurvey) -> bool:
     ask = answerer()
     if ask is None:
         raise UsageError(
-            f"{things}, {size}, would be removed, and there is nobody to ask", hint="add `--yes`"
+            f"{things}, {size}, would be removed, and no terminal can confirm it",
+            hint="add `--yes`",
         )
     runs = [one for one in found.found if one.kind == "run"]
     what = f"{things}, {size}"

@@ -1,4 +1,4 @@
-"""`gofer secret set`: a value that never stands on a command line."""
+"""`gofer secret set`: store a value that never appears on a command line."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from gofer.errors import UsageError
 
 
 def run(**given: Any) -> int:
-    """Keep the value typed without echo, or all of stdin less one newline at its end."""
+    """Store the value that is typed without echo, or all of stdin without one newline at its end."""
     from gofer.config.paths import Paths
     from gofer.config.secrets import Secrets
 
     name, equals, _ = given["name"].partition("=")
     if equals or given["value"]:
-        # The words are not repeated: an error is no place for a secret either.
+        # The error does not repeat the words, since they may be a secret.
         raise UsageError(
-            "the value of a secret is not taken from the command line, where others can see it",
+            "the value of a secret cannot be given on the command line, where others can see it",
             hint=f"`gofer secret set {name}` asks for it; `gofer secret set {name} < FILE` reads it",
         )
     if sys.stdin.isatty():

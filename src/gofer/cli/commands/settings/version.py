@@ -1,4 +1,6 @@
-"""`gofer version`. Loads nothing, since main.py answers the plain form before click and typing are there."""
+"""`gofer version`. Imports nothing, since main.py answers the plain form before click and typing are
+loaded.
+"""
 
 from __future__ import annotations
 
