@@ -55,8 +55,9 @@ def parse_index(data: bytes, pack: str) -> Dict[str, BlobRange]:
         }
     except (TypeError, ValueError) as error:
         raise ManifestError(f"the index of the pack {pack} is malformed") from error
-    if any(place.length > CHUNK_BYTES for place in places.values()):
-        raise ManifestError(f"the index of the pack {pack} names a blob that is too long")
+    # An offset beyond 64 bits would be an OverflowError of the system call that reads there.
+    if any(place.length > CHUNK_BYTES or place.offset >= 1 << 62 for place in places.values()):
+        raise ManifestError(f"the index of the pack {pack} names a blob that is too long or too far")
     return places
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from snapshot.desk import Desk
 
 from gofer.core.manifest import differences, list_files
+from gofer.core.packs import parse_index
 from gofer.core.snapshot_names import ManifestError, compute_id, decode_name, encode_name
 from gofer.snapshot import load
 
@@ -64,3 +66,9 @@ def test_what_was_added_removed_and_changed(desk: Desk) -> None:
         (b"same", "f", 1),
         ("sub/new é".encode(), "f", 1),
     ]
+
+
+def test_an_index_that_leads_beyond_every_file_is_malformed() -> None:
+    data = json.dumps([["0" * 64, 1 << 64, 1]]).encode()
+    with pytest.raises(ManifestError, match="too far"):
+        parse_index(data, hashlib.sha256(data).hexdigest())
