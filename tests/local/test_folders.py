@@ -181,7 +181,7 @@ def test_a_store_that_runs_cannot_reach_is_refused(file_desk: FolderDesk) -> Non
     file_desk.entry = {"url": "memory://there"}
     file_desk.map(data="copy")
     done = file_desk.gofer("submit", "true", status=1)
-    assert "the folder `data` lies in memory://there, which runs cannot reach" in done.err
+    assert "the folder `data` is in memory://there, which runs cannot reach" in done.err
     assert "`file://`, `az://` or `s3://`" in done.err
 
 

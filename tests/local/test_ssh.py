@@ -71,7 +71,7 @@ def test_words_arrive_as_they_were_typed(held: Home, words: list[str]) -> None:
 def test_the_exit_status_is_the_commands_own(held: Home) -> None:
     assert held.gofer("ssh", "last", "sh", "-c", "exit 7", status=7).err == ""
     done = held.gofer("ssh", "last", "no such program", status=127)
-    assert "error: cannot run `no such program` there: no such file or directory" in done.err
+    assert "error: cannot run `no such program` in the run: no such file or directory" in done.err
     assert "hint: " in done.err
 
 

@@ -88,7 +88,7 @@ def _account(draft: ImportDraft, keys: SheetKeys, one: _Param, root: Path) -> tu
     kind = one.more.text("storage_type")
     store, why = None, f"`{where}` needs the key `{_ACCOUNT}`"
     if name is not None and safe_name(name) != name:
-        why = f"the folder `{name}` cannot stand beside the code of a run"
+        why = f"the folder `{name}` cannot be placed beside the code of a run"
     elif kind not in (None, "blob"):
         why = f"`{where}` lies in a storage of the type `{kind}`, and gofer reads blobs only"
     else:

@@ -122,7 +122,7 @@ def credential_of(session: Session, url: str, now: float, *, lent_s: float) -> R
         return RunCredential(f"the access to the store {name} that gofer gives a run", now + lent_s, mend)
     if entry is None or not entry.options.sas:
         mend = (
-            "Azure lends nothing for longer to who logged in: `key:` of the store, or `identity:` of a "
+            "Azure gives a login no longer access; `key:` of the store, or `identity:` of a "
             "target on Azure ML, lasts longer"
         )
         lent = now + min(lent_s, LOGIN_S)
