@@ -1,7 +1,7 @@
-"""Files, environment and flags become settings, each value with its origin.
+"""Combine files, environment and flags into settings, each value with its origin.
 
-The package knows nothing of backends or stores: the option types of each kind of target are handed in.
-Names are loaded when first used, since most commands need only the paths.
+This package does not import backends or stores: callers pass the option types of each kind of target. Names
+are imported when first used, since most commands need only the paths.
 """
 
 from __future__ import annotations

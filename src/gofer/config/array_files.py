@@ -22,7 +22,9 @@ class Grid(NamedTuple):
 
 
 def read_grid(path: Path) -> Grid:
-    """The table in the file, read by its ending; UsageError naming file and line when it is none."""
+    """The table in the file, by the ending of its name; UsageError with file and line when it is not a
+    table.
+    """
     ending = path.suffix.lower()
     if ending in (".csv", ".tsv"):
         return _separated(path, "," if ending == ".csv" else "\t")

@@ -142,7 +142,7 @@ def check_columns(columns: Sequence[str]) -> None:
 def check_placeholders(command: Sequence[str], columns: Sequence[str]) -> None:
     """UnknownName when the command has a `{name}` that is no column; a column used nowhere is fine.
 
-    `{output}` is the folder of outputs where gofer.core.output_word says so.
+    `{output}` is the folder of outputs, by the rule of gofer.core.output_word.
     """
     free = [word for word in command if not output_word.is_output_word(word)]
     inner = [name for name in rows.placeholders(command) if name != output_word.NAME]

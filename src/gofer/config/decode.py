@@ -100,7 +100,7 @@ class Decoder:
         if is_null(node) and kind.includes_none:
             return None
         fitting = [one for one in kind.types if _may_be(node, bare(one)[0])]
-        # Text takes anything, so it is asked last.
+        # Text accepts anything, so it is tried last.
         fitting.sort(key=lambda one: isinstance(bare(one)[0], inspect.StrType))
         for choice in fitting[:-1]:
             try:

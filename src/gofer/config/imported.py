@@ -135,7 +135,9 @@ def _unused(draft: ImportDraft) -> Iterator[Unused]:
 
 
 def imported_store(settings: Settings, name: str) -> Table | None:
-    """An account file, or a folder in one, as an entry of `stores:`; None when there is none of that name."""
+    """An account file, or a folder in its account, as an entry of `stores:`; None when the name is
+    unknown.
+    """
     account, colon, prefix = name.partition(":")
     path = settings.aml.account_file(account) if settings.aml else None
     if path is None:

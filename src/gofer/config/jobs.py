@@ -1,7 +1,7 @@
 """Flags, environment, job file, target, project, user and built-in values become one Job.
 
-Every layer is turned into the same kind of table, so that a value is read, checked and refused in one way,
-whoever wrote it. References in `env` stay references: they are looked up when the run is sealed.
+Every layer becomes the same kind of table, so that a value is read, checked and refused in one way, wherever
+it is written. References in `env` stay references: they are looked up when the run is sealed.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def job_nodes(
 
 
 def _rank(layers: Sequence[Table], key: str) -> int:
-    """How near the nearest is who says it; behind all when nobody does."""
+    """The position of the nearest layer with the key; after the last layer when none has it."""
     return next((at for at, layer in enumerate(layers) if key in layer.entries), len(layers))
 
 

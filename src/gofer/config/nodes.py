@@ -1,7 +1,7 @@
 """What a person wrote, before it has a type: text, lists and tables, each with its place.
 
-A file, a variable of the environment and a built-in value all become these nodes, so that one decoder and one
-set of messages serve them all.
+Files, environment variables and built-in values all become these nodes, so one decoder and one set of
+messages serve them all.
 """
 
 from __future__ import annotations

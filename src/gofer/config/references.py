@@ -78,7 +78,7 @@ def _parsed(match: re.Match[str]) -> Reference:
 class Resolver:
     """Looks references up: variables in `environ`, relative paths in `folder`, secrets by `secret`.
 
-    `found` is told the value of every reference that was looked up, so that it can be kept out of messages.
+    `found` is called with the value of every resolved reference, so that messages can mask it.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Single values: text as a number, a truth, a word of a closed set or a length of time, within limits.
+"""Read single values: text as a number, true or false, a word of a fixed set, or a duration, within limits.
 
 Shared by the decoder of files and the check of flags, so that both refuse the same things in the same words.
 """

@@ -85,7 +85,7 @@ class Settings:
     def default_target_node(self) -> Node:
         """As `default_target`, with its place."""
         inside_run = "GOFER_RUN_ID" in self.environ
-        # Inside a run GOFER_TARGET says where that run is, in the words of whoever submitted it.
+        # Inside a run, GOFER_TARGET is the name that the submitting person uses for the run's target.
         named = None if inside_run else self.environ.get("GOFER_TARGET")
         if named:
             return Scalar(named, ValueOrigin("env GOFER_TARGET"))

@@ -1,4 +1,4 @@
-"""An entry of `stores:`: the address, and what opens it. Knows no service; `gofer.storage` does.
+"""An entry of `stores:`: its URL and its credentials. Only `gofer.storage` knows the services.
 
 Addresses: `file:///folder`, `az://container/prefix` with `account:` (gofer itself writes it
 `az://container@account/prefix`, which says the same alone), `s3://bucket/prefix`, `gs://bucket/prefix`.
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gofer.config.nodes import Node, Scalar
 from gofer.errors import ConfigError, UsageError
 
-# Whoever has one of these has the data: in a file of settings they are references, never the value itself.
+# These give access to the data: in a settings file they must be references, never the value itself.
 SECRET_KEYS = ("key", "sas", "secret_key", "session_token")
 _KEYS_OF = {
     "az": ("account", "key", "sas", "endpoint", "hierarchical", "profile"),

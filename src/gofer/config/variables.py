@@ -8,7 +8,8 @@ from gofer.config.nodes import Items, Node, Scalar, Table, ValueOrigin
 from gofer.text import did_you_mean
 
 _PREFIX = "GOFER_"
-# The keys of `job` that one line of text can say; `env` and `tags` are maps and have flags of their own.
+# The keys of `job` whose value fits into one line of text; `env` and `tags` are maps and have flags of their
+# own.
 JOB_VARIABLES = (
     "name",
     "gpus",

@@ -6,8 +6,8 @@
     container_name: data
     endpoint: http://…        # only for emulators and private clouds
 
-It becomes an entry of `stores:`. Keys that are not here belong to somebody else and are passed over; a value
-may be a reference, as in `gofer.yaml`. What opens the account is masked in all that gofer says from then on.
+The file becomes an entry of `stores:`. Other keys are ignored, since other programs may use them. A value may
+be a reference, as in `gofer.yaml`. The credentials are masked in all messages from then on.
 """
 
 from __future__ import annotations

@@ -43,7 +43,9 @@ def runs_folder(code: str | None) -> str:
 
 
 def runs_store(draft: ImportDraft, account: str, code: str | None) -> str:
-    """The store of a target's runs: gofer's own folder in the account, beside that which held the code."""
+    """The store of a target's runs: gofer's own folder in the account, beside the folder that held the
+    code.
+    """
     prefix = runs_folder(code)
     if draft.accounts is not None:
         return f"{account}:{prefix}"
@@ -54,7 +56,7 @@ def runs_store(draft: ImportDraft, account: str, code: str | None) -> str:
 
 
 def blob_store(draft: ImportDraft, keys: SheetKeys, wanted: str) -> str:
-    """A store out of `account_name`, `container_name` and what opens them; ConfigError when one is missing.
+    """A store from `account_name`, `container_name` and the credentials; ConfigError when one is missing.
 
     With a key and a token the token is dropped, since gofer takes the key, and a reference that nobody set
     would be in the way.

@@ -133,7 +133,9 @@ def _chain_of(path: Path) -> list[Path]:
 
 
 def _can_stand(path: Path) -> bool:
-    """As `stands_alone`; a file that cannot be read is left to whoever asks for it."""
+    """Like `stands_alone`. True for a file that cannot be read: its error is reported when the target is
+    used.
+    """
     try:
         return stands_alone(path, read_document)
     except ConfigError:

@@ -50,7 +50,8 @@ class ImportDraft:
         self.folder = folder
         self.accounts = accounts
         self._own_setup = own_setup
-        # Folders that a file maps and gofer cannot have, by target and name: why, and where it says so.
+        # Mapped folders of a file that gofer cannot provide, by target and name: the reason and the place in
+        # the file.
         self.problems: dict[tuple[str, str], tuple[str, ValueOrigin]] = {}
         self.targets: dict[str, Entry] = {}
         self._numbered: dict[str, Entry] = {}
@@ -183,7 +184,7 @@ class ImportDraft:
         return f"${{secret:{name}}}"
 
     def forget(self, keys: SheetKeys, key: str, why: str) -> None:
-        """Drop a key whose value is a secret: it is masked all the same."""
+        """Drop a key whose value is a secret. The value is masked nevertheless."""
         text = keys.text(key)
         if text is not None and not self.means(keys, text):
             self._remember(text)

@@ -76,7 +76,7 @@ def _services(draft: ImportDraft, keys: SheetKeys) -> None:
 
 
 def _storage(draft: ImportDraft, record: SheetKeys, name: str, container: str) -> None:
-    """One storage service; a key that is in a vault is asked for by name all the same."""
+    """One storage service. A key that is in a vault becomes a reference to a secret."""
     if record.text("provider") == _FILE_STORE:
         path = record.text("path") or "~/.xt/file_store"
         store = draft.add_store(name, {"url": (named_file(draft.folder, path) / _PREFIX).as_uri()})

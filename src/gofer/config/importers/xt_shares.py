@@ -71,7 +71,7 @@ def _add(
     shared = draft.add_store(f"{store}-{section}", {**draft.stores[store], "url": f"az://{share.container}"})
     path = name_user(draft, (table.text(f"{section}-share-path") or "").strip("/"))
     mode = "copy" if table.text(f"{section}-action") == "download" else "mount"
-    # XT mounts for reading alone unless told.
+    # XT mounts read-only by default.
     may_only_read = mode == "mount" and not table.truth(f"{section}-writable")
     read_only: Entry = {"read_only": True} if may_only_read else {}
     for target in targets:
