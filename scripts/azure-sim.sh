@@ -11,7 +11,7 @@ python=.venv/bin/python
 azurite=.test-services/node_modules/azurite/dist/src/blob/main.js
 
 running() { # running NAME: whether the process whose number the file holds is there, and is ours
-    [ -s "$folder/$1.pid" ] && grep -qsa -e azurite -e gofer.testing.azure "/proc/$(<"$folder/$1.pid")/cmdline"
+    [ -s "$folder/$1.pid" ] && grep -qsa -e azurite -e simulators.azure "/proc/$(<"$folder/$1.pid")/cmdline"
 }
 
 stop() { # stop NAME: it has ten seconds to end by itself
@@ -35,7 +35,7 @@ free_port() {
 start_azurite() {
     "$python" - "$folder" <<'PYTHON'
 import base64, json, pathlib, sys
-from gofer.testing.azure.certificates import make_certificates
+from simulators.azure.certificates import make_certificates
 folder = pathlib.Path(sys.argv[1])
 make_certificates(folder)
 names = ("dummyone", "dummytwo")
@@ -59,7 +59,7 @@ PYTHON
 start_simulator() {
     [ -s "$folder/sim-port" ] || free_port >"$folder/sim-port"
     rm -f "$folder/sim.json"
-    setsid "$python" -m gofer.testing.azure --folder "$folder" --port "$(<"$folder/sim-port")" \
+    setsid "$python" -m simulators.azure --folder "$folder" --port "$(<"$folder/sim-port")" \
         --blobs "https://127.0.0.1:$(<"$folder/blob-port")" --accounts "$folder/accounts.json" \
         >>"$folder/sim.log" 2>&1 </dev/null &
     echo $! >"$folder/sim.pid"
@@ -76,7 +76,7 @@ up)
     if aged; then stop sim; stop azurite; fi
     running azurite || start_azurite
     running sim || start_simulator
-    "$python" -m gofer.testing.azure.usage "$folder"
+    "$python" -m simulators.azure.usage "$folder"
     ;;
 down)
     stop sim

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from services.azure import azure_sim
 
-from gofer.testing.azure.world import GROUP, SUBSCRIPTION, WORKSPACE
+from simulators.azure.world import GROUP, SUBSCRIPTION, WORKSPACE
 
 
 def main(folder: str) -> None:

@@ -23,9 +23,9 @@ from azuredrill.trouble import KINDS, PUT_CUT, PUT_LOST, Kind, ServiceTrouble, T
 from azuredrill.truth import Run, log_faults, output_faults, shown, store_faults
 from azuredrill.work import Work
 from drill.clock import Clock, find_compiler
-from gofer.testing.azure.certificates import make_certificates
-from gofer.testing.azure.tokens import SECRET
-from gofer.testing.azure.world import GROUP, SUBSCRIPTION, WORKSPACE
+from simulators.azure.certificates import make_certificates
+from simulators.azure.tokens import SECRET
+from simulators.azure.world import GROUP, SUBSCRIPTION, WORKSPACE
 
 _CONFIG = """\
 targets:
@@ -167,7 +167,7 @@ def _clock(folder: Path) -> Clock | None:
         return None
     clock = Clock(folder / "clock", compiler)
     clock.set("-86400")
-    words = "import sys, pathlib; from gofer.testing.azure.certificates import make_certificates"
+    words = "import sys, pathlib; from simulators.azure.certificates import make_certificates"
     argv = [sys.executable, "-c", f"{words}; make_certificates(pathlib.Path(sys.argv[1]))"]
     env = {**os.environ, **clock.variables()}
     subprocess.run([*argv, str(folder / "service")], env=env, check=True, timeout=60)

@@ -23,12 +23,12 @@ from typing import Any
 import pytest
 from azure.storage.blob import BlobServiceClient
 
-from gofer.testing.azure.certificates import Certificates, make_certificates
-from gofer.testing.azure.tokens import CLIENT, SECRET, TENANT
-from gofer.testing.azure.usage import environment
-from gofer.testing.azure.world import GROUP, SUBSCRIPTION, WORKSPACE, workspace_id
 from services.azurite import API_VERSION, PROGRAM, Account
 from services.process import START_TIMEOUT_S, serving
+from simulators.azure.certificates import Certificates, make_certificates
+from simulators.azure.tokens import CLIENT, SECRET, TENANT
+from simulators.azure.usage import environment
+from simulators.azure.world import GROUP, SUBSCRIPTION, WORKSPACE, workspace_id
 
 ENDED = ("Completed", "Failed", "Canceled")
 # Seconds between SIGTERM and SIGKILL.
@@ -64,7 +64,7 @@ class Azure:
         (self.folder / "sim.json").unlink(missing_ok=True)
         accounts = self.folder / "accounts.json"
         accounts.write_text(json.dumps(self.keys))
-        argv = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "gofer.testing.azure"]
+        argv = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "simulators.azure"]
         argv += ["--folder", str(self.folder), "--blobs", self.blobs, "--accounts", str(accounts)]
         argv += ["--port", str(self.port), *self._options]
         with open(self.folder / "sim.log", "ab") as log:
@@ -126,7 +126,7 @@ class Azure:
         return answer
 
     def fault(self, kind: str, path: str = "", **more: Any) -> None:
-        """The next matching requests go wrong; see gofer.testing.azure.faults.Fault."""
+        """The next matching requests go wrong; see simulators.azure.faults.Fault."""
         self.admin("POST", "/faults", {"kind": kind, "path": path, **more})
 
     def token(self, resource: str = "https://management.azure.com", tenant: str = TENANT) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 import pytest
 from services.azure import Azure
 
-from gofer.testing.azure.tokens import VOUCHER
+from simulators.azure.tokens import VOUCHER
 
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-logins")]
 _HEAD = """

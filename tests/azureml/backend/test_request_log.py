@@ -8,7 +8,7 @@ import pytest
 from azureml.backend.desk import Desk
 from services.azure import Azure
 
-from gofer.testing.azure.tokens import SECRET
+from simulators.azure.tokens import SECRET
 
 pytestmark = [pytest.mark.net, pytest.mark.slow, pytest.mark.xdist_group("azure-request-log")]
 

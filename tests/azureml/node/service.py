@@ -23,9 +23,9 @@ from services.process import free_port
 from gofer.core import run_layout
 from gofer.objects import open_objects
 from gofer.objects.base import ObjectService
-from gofer.testing.azure import launch
-from gofer.testing.azure.jobs import SimulatedJob as ServiceJob
 from gofer.transport.bundle import bundle
+from simulators.azure import launch
+from simulators.azure.jobs import SimulatedJob as ServiceJob
 
 ENDS_S = 180.0
 

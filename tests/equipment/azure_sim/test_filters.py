@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gofer.testing.azure.filters import read_filter
-from gofer.testing.azure.messages import Refused
+from simulators.azure.filters import read_filter
+from simulators.azure.messages import Refused
 
 RUN = {"status": "Running", "runId": "a b", "tags": {"k": "it's (so) and or"}, "createdUtc": "2024-02-01"}
 

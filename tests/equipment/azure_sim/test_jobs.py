@@ -12,8 +12,8 @@ from services.azure import ENDED, GRACE_S, Azure
 from services.azure_jobs import alive, body, cluster_body, said, submit
 
 from gofer.backends.azureml import names
-from gofer.testing.azure import versions
-from gofer.testing.azure.messages import Refused
+from simulators.azure import versions
+from simulators.azure.messages import Refused
 
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-sim-jobs")]
 

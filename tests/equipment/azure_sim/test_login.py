@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from services.azure import Azure
 
-from gofer.testing.azure.tokens import CLIENT, SECRET, TENANT
+from simulators.azure.tokens import CLIENT, SECRET, TENANT
 
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-sim-login")]
 ARM = "https://management.azure.com"

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from services.azure_jobs import alive
 
-from gofer.testing.azure.certificates import make_certificates
+from simulators.azure.certificates import make_certificates
 
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-sim-script")]
 ROOT = Path(__file__).resolve().parents[3]
@@ -59,7 +59,7 @@ def test_up_twice_and_down(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_down_ends_what_does_not_listen(tmp_path: Path) -> None:
-    argv = ["bash", "-c", "trap '' TERM; echo up; while :; do sleep 1; done", "gofer.testing.azure"]
+    argv = ["bash", "-c", "trap '' TERM; echo up; while :; do sleep 1; done", "simulators.azure"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as deaf:
         assert deaf.stdout and deaf.stdout.readline() == b"up\n"
         (tmp_path / "sim.pid").write_text(f"{deaf.pid}\n")

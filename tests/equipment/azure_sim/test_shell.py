@@ -16,7 +16,7 @@ from home import until
 from services.azure import Azure, azure_sim
 from services.azure_jobs import alive, submit
 
-from gofer.testing.azure.websocket import frame, read_frame
+from simulators.azure.websocket import frame, read_frame
 
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-sim-shell")]
 

@@ -1,0 +1,97 @@
+"""What a client asks first: the cloud's endpoints, tenants, subscriptions, a workspace's services."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from simulators.azure.messages import SimulatedRequest, SimulatedResponse, not_found
+from simulators.azure.routes import SUBSCRIPTION, WORKSPACE, Route
+from simulators.azure.shelf import Shelf
+from simulators.azure.tokens import TENANT
+
+_SERVICES = ("api", "history", "artifacts", "experimentation", "metric", "mlflow")
+
+
+class SimulatedCloud:
+    """Answers that do not change while the simulator runs."""
+
+    def __init__(self, shelf: Shelf, blobs: str) -> None:
+        self._shelf = shelf
+        self._blobs = urlsplit(blobs)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("GET", "/metadata/endpoints", self._endpoints, open=True),
+            Route("GET", "/tenants", self._tenants),
+            Route("GET", "/subscriptions", self._subscriptions),
+            Route("GET", SUBSCRIPTION, self._subscription),
+            Route("GET", SUBSCRIPTION + "/resourceGroups", self._groups),
+            Route("GET", SUBSCRIPTION + "/resourceGroups/{group}", self._group),
+            Route("GET", "/discovery", self._services, open=True),
+            Route("GET", "/discovery/workspaces/{guid}", self._services, open=True),
+            Route("GET", "/discovery/v1.0" + WORKSPACE, self._services, open=True),
+        ]
+
+    def _endpoints(self, request: SimulatedRequest) -> SimulatedResponse:
+        cloud = {
+            "name": "GoferSimulator",
+            # Azure ML's own client derives the audience of its data plane from the portal's last words.
+            "portal": "https://portal.azure.com",
+            "resourceManager": f"{request.base}/",
+            "authentication": {
+                "loginEndpoint": f"{request.base}/",
+                "audiences": [f"{request.base}/", "https://management.core.windows.net/"],
+                "tenant": "common",
+                "identityProvider": "AAD",
+            },
+            "graph": f"{request.base}/graph",
+            "suffixes": {"storage": f"core.localhost:{self._blobs.port}", "acrLoginServer": "azurecr.io"},
+        }
+        return SimulatedResponse(body=[cloud])
+
+    def _tenants(self, request: SimulatedRequest) -> SimulatedResponse:
+        tenant = {
+            "id": f"/tenants/{TENANT}",
+            "tenantId": TENANT,
+            "displayName": "Simulated",
+            "countryCode": "US",
+        }
+        return SimulatedResponse(body={"value": [tenant]})
+
+    def _subscriptions(self, request: SimulatedRequest) -> SimulatedResponse:
+        return SimulatedResponse(body={"value": [_subscription(one) for one in self._known()]})
+
+    def _subscription(self, request: SimulatedRequest) -> SimulatedResponse:
+        if request.parts["sub"] not in self._known():
+            raise not_found("subscription", request.parts["sub"])
+        return SimulatedResponse(body=_subscription(request.parts["sub"]))
+
+    def _known(self) -> list[str]:
+        found = [
+            one["id"].split("/")[2]
+            for one in self._shelf.all("workspace") + self._shelf.all("virtualcluster")
+        ]
+        return list(dict.fromkeys(found))
+
+    def _groups(self, request: SimulatedRequest) -> SimulatedResponse:
+        start = f"/subscriptions/{request.parts['sub']}/"
+        names = [one["id"].split("/")[4] for one in self._shelf.all("workspace", start)]
+        made = [
+            {"id": f"{start}resourceGroups/{name}", "name": name, "location": "eastus"}
+            for name in dict.fromkeys(names)
+        ]
+        return SimulatedResponse(body={"value": made})
+
+    def _group(self, request: SimulatedRequest) -> SimulatedResponse:
+        path = f"/subscriptions/{request.parts['sub']}/resourceGroups/{request.parts['group']}"
+        if not self._shelf.all("workspace", path + "/"):
+            raise not_found("resource group", request.parts["group"])
+        return SimulatedResponse(body={"id": path, "name": request.parts["group"], "location": "eastus"})
+
+    def _services(self, request: SimulatedRequest) -> SimulatedResponse:
+        return SimulatedResponse(body=dict.fromkeys(_SERVICES, request.base))
+
+
+def _subscription(name: str) -> dict[str, str]:
+    shown = {"id": f"/subscriptions/{name}", "subscriptionId": name, "displayName": "Simulated subscription"}
+    return {**shown, "state": "Enabled", "tenantId": TENANT}
