@@ -114,7 +114,6 @@ def preload() -> int:
 
     An error that occurs while a module is imported cannot be found by the inputs that follow.
     """
-    importlib.import_module("gofer.cli.quick_click")
     package = importlib.import_module("gofer")
     names = [found.name for found in pkgutil.walk_packages(package.__path__, "gofer.")]
     names = [name for name in names if not name.startswith(_NOT_LOADED) and not name.endswith(".__main__")]

@@ -92,9 +92,6 @@ def _run(argv: list[str], notes: dict[str, object]) -> int:
         from gofer.cli.commands.settings.version import show
 
         return show()
-    import gofer.cli.quick_click  # noqa: F401  (before anything that imports click)
-
-    # isort: split
     import click
 
     from gofer.cli.lazy import root
