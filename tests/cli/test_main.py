@@ -226,8 +226,7 @@ def test_help_loads_no_command(tmp_path: Path) -> None:
     )
     loaded = {name for name in done.stderr.split() if name.startswith("gofer.cli.")}
     assert loaded == {
-        f"gofer.cli.{name}"
-        for name in ("main", "lazy", "options", "verbs", "option_order", "legacy_words")
+        f"gofer.cli.{name}" for name in ("main", "lazy", "options", "verbs", "option_order", "legacy_words")
     }
 
 

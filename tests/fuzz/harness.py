@@ -30,7 +30,8 @@ _MOST_CPU_S = 10.0
 _MOST_MIB = 500
 _MEMORY_BYTES = 4 << 30
 # 0, 1 and 2 are gofer's own; 124 is `wait --timeout`; 3 is that of a run in the seed home.
-_STATUSES = (0, 1, 2, 3, 124)
+# `wait` exits with 255 for a run whose recorded exit code is greater.
+_STATUSES = (0, 1, 2, 3, 124, 255)
 _ODD_WORDS = ("error: unexpected ", "please report it")
 _TRACEBACK = "Traceback (most recent call last)"
 # Of a long answer, this much is looked at from both ends.

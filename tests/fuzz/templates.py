@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import yaml
-from unit.config.importers import printed
+from unit.importers import printed
 
 JOB: dict[str, Any] = {
     "name": "n", "gpus": 2, "nodes": 2, "procs": 1, "cpus": 1, "env": {"A": "1", "B": "${env:HOME:-x}"},

@@ -245,9 +245,7 @@ def test_a_store_that_is_away_fails_the_run_and_says_which(tmp_path: Path, azuri
     done = desk.run("true")
     assert (done["state"], done["reason"], done["exit_code"]) == ("failed", "staging", None)
     where = f"{desk.blob.url}/me/data"
-    assert done["detail"].startswith(
-        f"the folder `data` could not be read from {where}: connection refused"
-    )
+    assert done["detail"].startswith(f"the folder `data` could not be read from {where}: connection refused")
     assert done["detail"].endswith(f"; `gofer ls {where}` lists it from here")
     assert desk.environ["DUMMY_KEY"] not in json.dumps(done)
     desk.close()

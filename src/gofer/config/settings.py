@@ -24,10 +24,9 @@ from gofer.errors import UnknownName
 from gofer.text import did_you_mean
 
 if TYPE_CHECKING:
-    from gofer.config.imported import ImportedTarget
-    from gofer.config.importers.aml import AmlFiles
     from gofer.config.references import Reference, Resolver
     from gofer.config.secrets import Secrets
+    from gofer.config.target_provider import FindTargets, ImportedTarget, TargetProvider
     from gofer.config.targets import Kinds
 
 
@@ -43,6 +42,7 @@ class Settings:
         self._kinds = kinds
         self._layers = sources.layers
         self._repository = sources.repository
+        self._find_targets = sources.find_targets
         self._resolver: Resolver | None = None
         self._imported: dict[str, ImportedTarget] = {}
 
@@ -58,10 +58,10 @@ class Settings:
 
     @property
     def _marked(self) -> CodeFolder | None:
-        """The nearest folder with `gofer.yaml` or `aux_data/aml`."""
+        """The nearest folder with `gofer.yaml` or the files of a provider."""
         found = [CodeFolder(self.project_file.parent, PROJECT_FILE)] if self.project_file else []
-        if self.aml and self.aml.holder:
-            found.append(CodeFolder(self.aml.holder, "aux_data/aml"))
+        if self.provider and self.provider.holder:
+            found.append(CodeFolder(self.provider.holder, self.provider.label))
         return max(found, key=lambda marked: len(marked.path.parts), default=None)
 
     def section(self, name: str) -> Node | None:
@@ -94,10 +94,10 @@ class Settings:
     @property
     def _usual_target(self) -> Scalar:
         """What is meant where nobody names a target: that of an older tool's file, else this machine."""
-        name = self.aml.default if self.aml else None
-        if self.aml is None or name is None:
+        name = self.provider.default if self.provider else None
+        if self.provider is None or name is None:
             return Scalar(DEFAULT_TARGET, BUILT_IN)
-        return Scalar(name, ValueOrigin(self.aml.path(name).name))
+        return Scalar(name, ValueOrigin(self.provider.path(name).name))
 
     def choose_target(self, flag: str | None = None, job_file: str | None = None) -> str:
         """The name of the target to use: the flag's, the environment's, the job file's, else the default."""
@@ -110,7 +110,7 @@ class Settings:
 
     @property
     def target_names(self) -> list[str]:
-        imported = self.aml.names if self.aml else []
+        imported = self.provider.names if self.provider else []
         return sorted({*table(self.section("targets")), *imported})
 
     def imported(self, target: str) -> ImportedTarget | None:
@@ -118,15 +118,13 @@ class Settings:
 
         ConfigError when the file cannot be used.
         """
-        if target in table(self.section("targets")) or self.aml is None:
+        if target in table(self.section("targets")) or self.provider is None:
             return None
-        self.aml.check_target(target)
-        if target not in self.aml.names:
+        self.provider.check_target(target)
+        if target not in self.provider.names:
             return None
         if target not in self._imported:
-            from gofer.config.imported import read_imported
-
-            self._imported[target] = read_imported(self.aml, target, self.store_names)
+            self._imported[target] = self.provider.target(target, self.store_names)
         return self._imported[target]
 
     def target_node(self, name: str) -> Node | None:
@@ -135,11 +133,11 @@ class Settings:
         return found.node if found else table(self.section("targets")).get(name)
 
     @cached_property
-    def aml(self) -> AmlFiles | None:
-        """The files under `aux_data/aml` of this project; None when there are none."""
-        from gofer.config.importers.aml import find_aml
-
-        return find_aml(self.folder, home_folder(self.environ), self.environ)
+    def provider(self) -> TargetProvider | None:
+        """The targets and stores that files of another tool describe; None when there are none."""
+        if self._find_targets is None:
+            return None
+        return self._find_targets(self.folder, home_folder(self.environ), self.environ)
 
     def target(self, name: str | None = None) -> Target:
         """The target of that name, or the default one; UnknownName when there is none."""
@@ -174,18 +172,14 @@ class Settings:
     def store_at(self, url: str) -> StoreEntry | None:
         """What the settings say of an address: see `nearest_entry`."""
         names = self.store_names
-        if self.aml:
-            from gofer.config.imported import imported_store_names
+        if self.provider:
+            from gofer.config.target_provider import imported_store_names
 
             names = [*names, *imported_store_names(self)]
         return nearest_entry([self.store(name) for name in names], url)
 
     def _imported_store(self, name: str) -> Node | None:
-        if self.aml is None:
-            return None
-        from gofer.config.imported import imported_store
-
-        return imported_store(self, name)
+        return self.provider.store(name) if self.provider else None
 
     @property
     def ignore(self) -> tuple[str, ...]:
@@ -250,11 +244,7 @@ class Settings:
         return self._resolver.resolve(text)
 
     def _secret(self, name: str) -> str:
-        found = None
-        if self.aml is not None:
-            from gofer.config.imported import imported_secret
-
-            found = imported_secret(self.aml, name)
+        found = self.provider.secret(name) if self.provider else None
         return self.secrets.get(name) if found is None else found
 
     def reveal(self, values: Mapping[str, str]) -> dict[str, str]:
@@ -272,6 +262,7 @@ class Sources(NamedTuple):
     user_file: Path | None
     layers: tuple[Table, ...]
     repository: FindRepository | None = None
+    find_targets: FindTargets | None = None
 
 
 def load(
@@ -281,11 +272,13 @@ def load(
     environ: Mapping[str, str],
     kinds: Kinds,
     repository: FindRepository | None = None,
+    find_targets: FindTargets | None = None,
 ) -> Settings:
     """The settings for a command given in `folder`; ConfigError for anything wrong in a file, used or not.
 
     `kinds` maps each kind of target to the Struct of its options, and is not touched while no file exists.
     `repository` finds the git repository around a folder, and is called when the code folder is first used.
+    `find_targets` finds targets in the files of another tool.
     """
     folder = Path(os.path.abspath(folder))
     user = paths.config_file if os.path.lexists(paths.config_file) else None
@@ -293,7 +286,9 @@ def load(
     if project == user:
         project = None
     files = [read_file(path) for path in (user, project) if path]
-    sources = Sources(paths, folder, environ, project, user, (built_in(paths), *files), repository)
+    sources = Sources(
+        paths, folder, environ, project, user, (built_in(paths), *files), repository, find_targets
+    )
     settings = Settings(sources, kinds)
     if files:
         from gofer.config.layers import check_joined

@@ -11,6 +11,7 @@ from gofer.config.nodes import BUILT_IN, Items, Node, Scalar, Table, table
 from gofer.config.redact import MASK, is_sensitive, mask
 from gofer.config.references import holds_reference
 from gofer.config.settings import Settings
+from gofer.config.target_provider import imported_accounts
 
 # The parts of an address that let anybody in who holds it.
 _KEYED_URL = re.compile(
@@ -54,12 +55,8 @@ def _job_rows(settings: Settings) -> Iterator[Shown]:
 
 
 def _imported_rows(settings: Settings) -> Iterator[Shown]:
-    if settings.aml is None:
-        return
-    from gofer.config.imported import imported_accounts
-    from gofer.config.importers.account import read_account
-
-    for name in settings.aml.names:
+    provider = settings.provider
+    for name in provider.names if provider else ():
         target = settings.imported(name)
         if target is None:
             continue
@@ -68,9 +65,9 @@ def _imported_rows(settings: Settings) -> Iterator[Shown]:
             text = masked(key.rpartition(".")[2], _written(node))
             yield Shown(f"targets.{name}.{key}", text, f"{node.place.origin}, not used: {why}")
     for path in imported_accounts(settings):
-        if path.is_file():
-            store = settings.aml.store_name(path, settings.store_names)
-            yield from _node_rows(f"stores.{store}", read_account(path))
+        if provider and path.is_file():
+            store = provider.store_name(path, settings.store_names)
+            yield from _node_rows(f"stores.{store}", provider.account(path))
 
 
 def _node_rows(key: str, node: Node | None) -> Iterator[Shown]:

@@ -23,6 +23,7 @@ from gofer.errors import ConfigError
 if TYPE_CHECKING:
     from gofer.config.paths import Paths
     from gofer.config.settings import Settings
+    from gofer.config.target_provider import FindTargets
     from gofer.config.targets import Kinds
 
 _PLACE = ValueOrigin("the ledger")
@@ -102,7 +103,11 @@ def define(settings: Settings, target: str) -> TargetDefinition:
 
 
 def defined_settings(
-    definition: TargetDefinition, paths: Paths, environ: Mapping[str, str], kinds: Kinds
+    definition: TargetDefinition,
+    paths: Paths,
+    environ: Mapping[str, str],
+    kinds: Kinds,
+    find_targets: FindTargets | None = None,
 ) -> Settings:
     """Settings with this target and its store, and the user's own file below them; nothing of a project."""
     from gofer.config.files import read_file
@@ -120,7 +125,8 @@ def defined_settings(
     user = paths.config_file if paths.config_file.exists() else None
     lower = [built_in(paths), *([read_file(user)] if user else [])]
     layers = (*(_without(layer, definition) for layer in lower), nearest)
-    return Settings(Sources(paths, Path(definition.project), environ, None, user, layers), kinds)
+    sources = Sources(paths, Path(definition.project), environ, None, user, layers, find_targets=find_targets)
+    return Settings(sources, kinds)
 
 
 def _without(layer: Table, definition: TargetDefinition) -> Table:

@@ -92,9 +92,15 @@ class Session:
     def settings(self) -> Settings:
         from gofer.backends.registry import Kinds
         from gofer.config.settings import load
+        from gofer.importers.aml import find_aml
 
         return load(
-            self.folder, paths=self.paths, environ=self.environ, kinds=Kinds(), repository=self._repository_of
+            self.folder,
+            paths=self.paths,
+            environ=self.environ,
+            kinds=Kinds(),
+            repository=self._repository_of,
+            find_targets=find_aml,
         )
 
     def _repository_of(self, folder: Path) -> Path | None:

@@ -199,9 +199,7 @@ def test_az_that_reaches_nobody(room: Room, tmp_path: Path) -> None:
     az = az_of(room, tmp_path)
     room.desk.gofer("login", env=without_principal(room))
     az.set(offline=True)
-    is_wrong(
-        room.look(env=without_principal(room)), "login", "cannot reach the login service", "network"
-    )
+    is_wrong(room.look(env=without_principal(room)), "login", "cannot reach the login service", "network")
 
 
 def test_an_az_that_is_too_old_or_broken(room: Room, tmp_path: Path) -> None:
@@ -210,9 +208,7 @@ def test_an_az_that_is_too_old_or_broken(room: Room, tmp_path: Path) -> None:
     found = room.look(env=without_principal(room))
     is_wrong(found, "az", "2.31.0 is older than 2.32", "az upgrade")
     az.path.write_text("#!/bin/sh\necho no\n")
-    is_wrong(
-        room.look(env=without_principal(room)), "az", "prints no version", "reinstall it"
-    )
+    is_wrong(room.look(env=without_principal(room)), "az", "prints no version", "reinstall it")
 
 
 @pytest.mark.slow

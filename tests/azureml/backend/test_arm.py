@@ -206,7 +206,10 @@ def test_what_a_refusal_says(client: Client) -> None:
     client.server.replies = [Reply(403, {"error": {"code": "AuthorizationFailed", "message": words}})]
     kind, message, hint = client.run("tell(lambda: arm.put('/x', '1', {}))")
     assert kind == "CredentialError"
-    assert "lacks the right `Microsoft.MachineLearningServices/workspaces/jobs/write` on /subscriptions/s" in message
+    assert (
+        "lacks the right `Microsoft.MachineLearningServices/workspaces/jobs/write` on /subscriptions/s"
+        in message
+    )
     assert "AzureML Data Scientist" in hint
     error = {"code": "UserError", "message": "No such\ncompute.", "innerError": {"code": "ComputeNotFound"}}
     client.server.replies = [Reply(400, {"error": error})]

@@ -13,7 +13,7 @@ from typing import Any
 from data.seeds import CLUSTER, write_account, write_cluster
 from home import Home
 from services.azure import Azure
-from unit.config.importers.printed import CLUSTERS, PHILLY
+from unit.importers.printed import CLUSTERS, PHILLY
 
 from simulators.azure.world import GROUP, SUBSCRIPTION, WORKSPACE
 

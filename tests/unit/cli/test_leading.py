@@ -11,8 +11,8 @@ from gofer.cli import legacy_words
 from gofer.cli.lazy import LazyGroup, root
 from gofer.cli.option_order import FLAGS, VALUED, rearrange, remark
 from gofer.cli.verbs import NOUNS, VERBS
-from gofer.config.importers.node_setup import COMPILE_ARGS
 from gofer.errors import UsageError
+from gofer.importers.node_setup import COMPILE_ARGS
 
 
 def _words(line: str) -> list[str]:

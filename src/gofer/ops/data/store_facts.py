@@ -19,8 +19,8 @@ _SOON_S = 86400.0
 def store_names(session: Session) -> list[str]:
     """The names of the stores in the settings, then of those in other tools' files."""
     names = list(session.settings.store_names)
-    if session.settings.aml:
-        from gofer.config.imported import imported_store_names
+    if session.settings.provider:
+        from gofer.config.target_provider import imported_store_names
 
         names += [name for name in imported_store_names(session.settings) if name not in names]
     return names

@@ -53,7 +53,7 @@ def _stores(session: Session) -> Iterator[Store]:
 def _imported(session: Session) -> list[str]:
     """The stores of targets in other tools' files. Files that cannot be read are skipped."""
     found = []
-    for name in session.settings.aml.names if session.settings.aml else ():
+    for name in session.settings.provider.names if session.settings.provider else ():
         with suppress(GoferError):
             found.append(session.settings.target(name).store)
     return [name for name in dict.fromkeys(found) if name not in session.settings.store_names]

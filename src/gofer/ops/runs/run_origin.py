@@ -106,9 +106,12 @@ def _current(session: Session, project: str, target: str, kind: str) -> Settings
         return None
     from gofer.backends.registry import Kinds
     from gofer.config.settings import load
+    from gofer.importers.aml import find_aml
 
     with suppress(GoferError):
-        found = load(Path(project), paths=session.paths, environ=session.environ, kinds=Kinds())
+        found = load(
+            Path(project), paths=session.paths, environ=session.environ, kinds=Kinds(), find_targets=find_aml
+        )
         return found if _has(found, target, kind) else None
     return None
 
@@ -116,9 +119,10 @@ def _current(session: Session, project: str, target: str, kind: str) -> Settings
 def _defined(session: Session, definition: TargetDefinition) -> Settings | None:
     from gofer.backends.registry import Kinds
     from gofer.config.target_definition import defined_settings
+    from gofer.importers.aml import find_aml
 
     with suppress(GoferError):
-        found = defined_settings(definition, session.paths, session.environ, Kinds())
+        found = defined_settings(definition, session.paths, session.environ, Kinds(), find_aml)
         return found if _has(found, definition.target, definition.kind) else None
     return None
 

@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from gofer.config.document import display, parse_document, read_text
 from gofer.config.files import PROJECT_FILE
-from gofer.config.importers.draft import Entry, ImportDraft, safe_name
-from gofer.config.importers.file_reader import take_files
-from gofer.config.importers.keys import Finding
-from gofer.config.importers.merge import clashes, join, plain
-from gofer.config.importers.writer import commented, section, to_yaml
 from gofer.config.nodes import Node, Scalar, Table, is_null, merged, table
 from gofer.config.targets import OWN_KEYS, read_target
 from gofer.errors import ConfigError, UsageError
+from gofer.importers.aml import find_aml
+from gofer.importers.draft import Entry, ImportDraft, safe_name
+from gofer.importers.file_reader import take_files
+from gofer.importers.keys import Finding
+from gofer.importers.merge import clashes, join, plain
+from gofer.importers.writer import commented, section, to_yaml
 
 if TYPE_CHECKING:
-    from gofer.config.importers.draft import Secret
     from gofer.config.settings import Settings
     from gofer.config.targets import Kinds
+    from gofer.importers.draft import Secret
     from gofer.ops.session import Session
 
 JOBS_FOLDER = "jobs"
@@ -61,7 +62,9 @@ def plan_import(
 
     _check_name(name)
     kinds = kinds or _all_kinds()
-    settings = load(session.folder, paths=session.paths, environ=session.environ, kinds=kinds)
+    settings = load(
+        session.folder, paths=session.paths, environ=session.environ, kinds=kinds, find_targets=find_aml
+    )
     out = (session.folder / out) if out else settings.project_file or session.folder / PROJECT_FILE
     if "\0" in str(out):
         raise UsageError("`--out` has a zero byte, which no file name has")
@@ -126,7 +129,7 @@ def _absolute(folder: Path, file: Path) -> Path:
 
 def _own(settings: Settings) -> list[Path]:
     """The file of AML_CONFIG_PATH, else all of `aux_data/aml`; UsageError when there are none."""
-    files = settings.aml.files if settings.aml else []
+    files = settings.provider.files if settings.provider else []
     if not files:
         raise UsageError(
             "no file was named, and this project has none of another tool's",
@@ -226,7 +229,9 @@ def _read_alone(session: Session, out: Path, text: str, kinds: Kinds, *, what: s
     from gofer.config.settings import load
 
     def read(copy: Path) -> Settings:
-        return load(copy.parent, paths=session.paths, environ=session.environ, kinds=kinds)
+        return load(
+            copy.parent, paths=session.paths, environ=session.environ, kinds=kinds, find_targets=find_aml
+        )
 
     return _try(read, PROJECT_FILE, text, display(out), what=what or f"`{display(out)}`")
 

@@ -112,9 +112,9 @@ def _own_files(paths: Paths, folder: Path) -> list[str]:
 
 def _credentials(session: Session, folder: Path) -> list[str]:
     """Patterns for account files of other tools with a key in them, in case they are in the code folder."""
-    if session.settings.aml is None:
+    if session.settings.provider is None:
         return []
-    from gofer.config.imported import files_with_credentials
+    from gofer.config.target_provider import files_with_credentials
 
     found = _patterns(files_with_credentials(session.settings), folder)
     for path in found:

@@ -1,0 +1,196 @@
+"""`philly_vc.yaml` and `multi_philly_vc.yaml` of quickdetection.
+
+Philly is gone, so nothing here says where to run. What is left of the file, its folders, their accounts and
+the defaults of its jobs, goes to a target that the person names.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from gofer.core.launch import MPIRUN
+from gofer.errors import ConfigError
+from gofer.importers.accounts import missing_file, take_account
+from gofer.importers.draft import Entry, ImportDraft, safe_name
+from gofer.importers.foreign import named_file, project_of, read_foreign
+from gofer.importers.keys import Sheet, SheetKeys
+from gofer.importers.node_setup import node_setup
+from gofer.importers.target_store import CodeArchive, take_store
+
+COMPILE_SCRIPT = "compile.philly.sh"
+_GONE = "Philly is gone"
+_OWN_OPTIONS = "gofer mounts with its own options"
+# What a job got that did not say how many.
+_GPUS = 4
+_DROPPED = {
+    "vc": f"{_GONE}, and its virtual clusters with it",
+    "cluster": f"{_GONE}, and its clusters with it",
+    "user_name": f"{_GONE}; a target's own login is used",
+    "isDebug": "`gofer ssh RUN` opens a shell in any run",
+    "dry_run": "`gofer submit --dry-run` does this",
+}
+
+
+# The one folder that was called otherwise beside the code.
+_FOLDERS = {"model_folder": "models"}
+
+
+class _Mount(NamedTuple):
+    """Where an account was mounted. `row` is what the file says of it."""
+
+    row: SheetKeys
+    point: str
+    store: str | None
+    problem: str
+    read_only: bool
+
+    def holds(self, path: str) -> bool:
+        return f"{path}/".startswith(f"{self.point.rstrip('/')}/")
+
+    def inner(self, path: str) -> str:
+        """Where in the account a path below the mount point is; empty for the mount point itself."""
+        return path.removeprefix(self.point.rstrip("/")).strip("/")
+
+
+def take_philly(draft: ImportDraft, path: Path, name: str | None) -> str:
+    """Folders, a store and defaults of jobs for the target `name`, its kind left open.
+
+    ConfigError without a name.
+    """
+    keys = draft.sheet(Sheet(read_foreign(path)))
+    if name is None:
+        raise ConfigError(
+            f"{_GONE}, so the settings in this file need a target to go to",
+            where=keys.place.where,
+            hint="name it: `gofer config import FILE --as NAME`",
+        )
+    target = safe_name(name)
+    mounts = _mounts(draft, keys, project_of(path, draft.folder))
+    folders = _folders(keys, target, mounts)
+    entry: Entry = {"folders": dict(folders)} if folders else {}
+    entry |= _store(draft, keys, target, _code_place(keys, mounts, folders))
+    job: Entry = {"rank_variables": MPIRUN}
+    many, gpus = keys.truth("multi_process"), keys.number("num_gpu")
+    if many is not None:
+        job["multi_process"] = many
+        keys.carried("multi_process", f"targets.{target}.job.multi_process")
+    job["gpus"] = _GPUS if gpus is None else gpus
+    keys.carried("num_gpu", f"targets.{target}.job.gpus")
+    if draft.add_setup(target, job, node_setup(COMPILE_SCRIPT, as_root=False)):
+        draft.note(
+            f"runs on `{target}` install `requirements.txt` and run `{COMPILE_SCRIPT}` first, where there is "
+            f"one, as on Philly; without `targets.{target}.job.setup` they do not"
+        )
+    entry["job"] = job
+    _drop(draft, keys)
+    draft.extend_target(target, entry)
+    draft.note(
+        f"{_GONE}: cluster, virtual cluster, login and image of `{path.name}` are not carried; its folders "
+        f"and job defaults go to the target `{target}`"
+    )
+    return target
+
+
+def take_clusters(draft: ImportDraft, path: Path) -> None:
+    """A list of Philly's clusters: nothing of it can be carried."""
+    keys = draft.sheet(Sheet(read_foreign(path)))
+    keys.dropped("clusters", f"{_GONE}; a job goes to the target that `-c` names")
+    draft.note(
+        f"`{path.name}` names clusters of Philly, a service that is gone: nothing of it can be carried"
+    )
+
+
+def _drop(draft: ImportDraft, keys: SheetKeys) -> None:
+    for key, why in _DROPPED.items():
+        if key in keys:
+            keys.dropped(key, why)
+    if "password" in keys:
+        draft.forget(keys, "password", f"{_GONE}; take the password out of the file")
+    for key in ("docker", "docker_tag"):
+        if key in keys:
+            keys.dropped(key, f"the image lay in Philly's own registry. {_GONE}; name another as `image`")
+
+
+def _mounts(draft: ImportDraft, keys: SheetKeys, root: Path) -> list[_Mount]:
+    """The mount points, the longest first, with their stores."""
+    rows = [*keys.rows("blob_mount_info"), *([keys] if "blob_mount_point" in keys else [])]
+    found = []
+    for row in rows:
+        point = "/" + (row.text("blob_mount_point") or "").strip("/")
+        account = row.text("azure_blob_config_file")
+        store, problem = None, "no account file is named"
+        if account is not None:
+            path = named_file(root, account)
+            store, problem = take_account(draft, path), missing_file(path)
+        row.dropped("blob_mount_point", "a folder is `./NAME` beside the code, wherever the run is")
+        row.dropped("blob_fuse_options", _OWN_OPTIONS)
+        if store:
+            row.changed("azure_blob_config_file", f"stores.{store}", "the account is a store")
+        else:
+            row.dropped("azure_blob_config_file", problem)
+            draft.note(problem)
+        found.append(_Mount(row, point, store, problem, _is_read_only(row.texts("blob_fuse_options"))))
+    return sorted(found, key=lambda one: -len(one.point))
+
+
+def _is_read_only(options: list[str]) -> bool:
+    """Whether `ro` is among the options of the mount: `-o ro`, `-oro`, `-o=ro`, alone or between commas."""
+    words = " ".join(options).split()
+    given = [after for word, after in pairwise([*words, ""]) if word == "-o"]
+    given += [word.removeprefix("-o").lstrip("=") for word in words if word.startswith("-o")]
+    return any("ro" in one.split(",") for one in given)
+
+
+def _mount_of(path: str, mounts: list[_Mount]) -> _Mount | None:
+    return next((one for one in mounts if one.holds(path)), None)
+
+
+def _code_place(keys: SheetKeys, mounts: list[_Mount], folders: dict[str, Entry]) -> CodeArchive | None:
+    """Where the code lay, else the account of a folder that runs wrote to."""
+    code = keys.inner("config_param").text("code_path")
+    mount = _mount_of(code, mounts) if code else None
+    if code and mount and mount.store:
+        return CodeArchive(mount.store, mount.inner(code))
+    written = [one for one in folders.values() if not one.get("read_only")]
+    return CodeArchive(str(written[0]["store"])) if written else None
+
+
+def _store(draft: ImportDraft, keys: SheetKeys, target: str, place: CodeArchive | None) -> Entry:
+    taken = take_store(draft, target, place)
+    if taken.is_beside_code:
+        why = "gofer's own folder lies beside it; code goes with each run"
+        keys.inner("config_param").changed("code_path", f"targets.{target}.store", why)
+    return taken.entry
+
+
+def _folders(keys: SheetKeys, target: str, mounts: list[_Mount]) -> dict[str, Entry]:
+    params = keys.inner("config_param")
+    folders: dict[str, Entry] = {}
+    for key in params:
+        path = params.text(key)
+        if path is None:
+            continue
+        mount = _mount_of(path, mounts)
+        if mount is None or mount.store is None:
+            why = "it lies in Philly's own file system, which is gone" if path.startswith("/hdfs/") else ""
+            params.dropped(key, why or (mount.problem if mount else "it lies below no mount point"))
+        elif key == "code_path":
+            params.dropped(key, "gofer sends the code of each run to the target's store by itself")
+        elif key.endswith("_folder") and key != "_folder":
+            name = _FOLDERS.get(key) or safe_name(key.removesuffix("_folder"))
+            folders[name] = _folder(params, key, f"targets.{target}.folders.{name}", mount)
+    return folders
+
+
+def _folder(params: SheetKeys, key: str, to: str, mount: _Mount) -> Entry:
+    folder: Entry = {"store": mount.store or "", "path": mount.inner(params.text(key) or "") or "/"}
+    why = f"a store and a path in it instead of a path below `{mount.point}`"
+    if mount.read_only:
+        folder["read_only"] = True
+        why += ", and `read_only`, as it was mounted"
+        said = f"`ro` is `read_only` of the folders below `{mount.point}`; {_OWN_OPTIONS} otherwise"
+        mount.row.changed("blob_fuse_options", to.rpartition(".")[0], said)
+    params.changed(key, to, why)
+    return folder

@@ -1,0 +1,193 @@
+"""Philly's files: what is left of them goes to a target that the person names."""
+
+from __future__ import annotations
+
+import pytest
+from unit.importers.printed import ACCOUNT, CLUSTERS, PHILLY, TWO_BLOBS
+from unit.importers.shop import Shop, fates, text_of, tree
+
+from gofer.config.folders import folders_of
+from gofer.errors import ConfigError
+from gofer.importers.keys import KeyOutcome
+
+FILE = "aux_data/configs/philly_vc.yaml"
+
+
+@pytest.fixture
+def philly(shop: Shop) -> Shop:
+    shop.put(FILE, PHILLY)
+    shop.put("aux_data/configs/two.yaml", TWO_BLOBS)
+    shop.put("aux_data/configs/multi_philly_vc.yaml", CLUSTERS)
+    shop.put("aux_data/configs/vigeastblob_account.yaml", ACCOUNT)
+    shop.put(
+        "aux_data/configs/vigblob_account.yaml",
+        ACCOUNT.replace("container_name: xxxx", "container_name: far"),
+    )
+    return shop
+
+
+def test_it_needs_a_name(philly: Shop) -> None:
+    with pytest.raises(ConfigError) as caught:
+        philly.plan(FILE)
+    assert caught.value.hint == "name it: `gofer config import FILE --as NAME`"
+
+
+def test_its_folders_and_defaults_join_a_target_that_is_there(philly: Shop) -> None:
+    philly.put("gofer.yaml", "# mine\ntargets:\n  lab: {kind: ssh, hosts: [me@box]}  # the lab's box\n")
+    settings = philly.bring(FILE, name="lab")
+    text = (philly.folder / "gofer.yaml").read_text()
+    assert text.startswith("# mine\ntargets:\n  lab: {kind: ssh, hosts: [me@box], folders: {")
+    assert "}  # the lab's box\n" in text
+    folders = {name: (one.store, one.path) for name, one in folders_of(settings, "lab").items()}
+    assert folders == {
+        "data": ("vigeastblob_account", "jianfw/data/qd_data"),
+        "models": ("vigeastblob_account", "jianfw/work/qd_models"),
+        "output": ("vigeastblob_account", "jianfw/work/qd_output"),
+    }
+    assert settings.target("lab").job is not None
+
+
+def test_its_set_up_comes_along_unless_the_target_has_one(philly: Shop) -> None:
+    philly.put("gofer.yaml", "targets:\n  lab: {kind: ssh, hosts: [me@box]}\n")
+    plan = philly.plan(FILE, name="lab")
+    script = tree(plan)["targets"]["lab"]["job"]["setup"]
+    assert "-m pip install --disable-pip-version-check -r requirements.txt" in script
+    assert "./compile.philly.sh" in script
+    assert "sudo" not in script
+    assert any("without `targets.lab.job.setup` they do not" in note for note in plan.notes)
+    own = "targets:\n  lab: {kind: ssh, hosts: [me@box], job: {setup: make deps}}\n"
+    philly.put("gofer.yaml", own)
+    plan = philly.plan(FILE, name="lab")
+    assert tree(plan)["targets"]["lab"]["job"] == {
+        "setup": "make deps",
+        "rank_variables": "mpirun",
+        "multi_process": True,
+        "gpus": 4,
+    }
+    assert "`lab` keeps the set-up of gofer.yaml; that of the older tool is left out" in plan.notes
+    assert not any("they do not" in note for note in plan.notes)
+
+
+def test_a_target_without_a_kind_is_a_comment(philly: Shop) -> None:
+    plan = philly.plan(FILE, name="new")
+    assert tree(plan)["targets"] is None
+    assert "  # Not in use: it has no kind yet; give it one\n  # new:\n  #   folders:\n" in text_of(plan)
+    assert any(
+        note.startswith("Philly is gone: cluster, virtual cluster, login and image") for note in plan.notes
+    )
+
+
+def test_every_key_has_a_fate(philly: Shop) -> None:
+    plan = philly.plan(FILE, name="lab")
+    found = fates(plan, "philly_vc.yaml")
+    assert not [one for one in found.values() if one.outcome is KeyOutcome.UNKNOWN]
+    dropped = {key for key, one in found.items() if one.outcome is KeyOutcome.DROPPED}
+    assert dropped == {
+        "vc", "cluster", "user_name", "password", "blob_mount_point", "docker.image", "docker.tag",
+    }  # fmt: skip
+    assert found["config_param.data_folder"].to == "targets.lab.folders.data"
+    assert found["config_param.code_path"].to == "targets.lab.store"
+
+
+def test_two_blobs_and_the_list_of_clusters(philly: Shop) -> None:
+    plan = philly.plan("aux_data/configs/two.yaml", "aux_data/configs/multi_philly_vc.yaml", name="local")
+    folders = tree(plan)["targets"]["local"]["folders"]
+    assert folders["data"] == {"store": "vigblob_account", "path": "jianfw/data/qd_data", "read_only": True}
+    assert folders["output"] == {"store": "vigeastblob_account", "path": "jianfw/work/qd_output"}
+    found = fates(plan)
+    assert found["blob_mount_info[0].blob_fuse_options"].outcome is KeyOutcome.DROPPED
+    assert found["blob_mount_info[1].blob_fuse_options"].to == "targets.local.folders"
+    assert "`read_only`" in found["config_param.data_folder"].why
+    assert found["clusters"].outcome is KeyOutcome.DROPPED
+
+
+@pytest.mark.parametrize(
+    ("options", "read_only"),
+    [
+        ("['-o', ro]", True),
+        ("['-o=ro']", True),
+        ("['-oro']", True),
+        ("['-o', 'allow_other,ro,attr_timeout=240']", True),
+        ("'-o allow_other -o ro'", True),
+        ("['-o', rw]", False),
+        ("['-o', 'root=1', '--log-level=ro']", False),
+        ("[ro]", False),
+        ("['-o']", False),
+    ],
+)
+def test_a_blob_that_was_mounted_to_be_read(philly: Shop, options: str, read_only: bool) -> None:
+    philly.put(FILE, f"{PHILLY}blob_fuse_options: {options}\n")
+    plan = philly.plan(FILE, name="local")
+    folders = tree(plan)["targets"]["local"]["folders"]
+    assert [one.get("read_only", False) for one in folders.values()] == [read_only] * 3
+    found = fates(plan)["blob_fuse_options"]
+    assert found.outcome is (KeyOutcome.CHANGED if read_only else KeyOutcome.DROPPED)
+
+
+def test_read_only_is_said_of_folders_alone(philly: Shop) -> None:
+    text = TWO_BLOBS.replace("/data_blob/jianfw", "/blob/jianfw")
+    philly.put("aux_data/configs/two.yaml", text)
+    plan = philly.plan("aux_data/configs/two.yaml", name="local")
+    assert fates(plan)["blob_mount_info[1].blob_fuse_options"].outcome is KeyOutcome.DROPPED
+
+
+def test_a_new_target_keeps_its_runs_in_the_account_of_the_code(philly: Shop) -> None:
+    plan = philly.plan(FILE, name="new")
+    assert "  #   store: vigeastblob_account-gofer\n" in text_of(plan)
+    assert tree(plan)["stores"]["vigeastblob_account-gofer"]["url"] == "az://xxxx/jianfw/gofer"
+
+
+def test_a_target_on_azure_that_has_no_store_gets_it_too(philly: Shop) -> None:
+    philly.put("gofer.yaml", "targets:\n  wu1: {kind: azureml, compute: c}\n")
+    assert philly.bring(FILE, name="wu1").target("wu1").store == "vigeastblob_account-gofer"
+
+
+@pytest.mark.parametrize("entry", ["{kind: azureml, store: mine}", "{kind: ssh, hosts: [me@box]}"])
+def test_a_target_that_has_a_store_or_needs_none_keeps_it(philly: Shop, entry: str) -> None:
+    philly.put("gofer.yaml", f"targets:\n  lab: {entry}\nstores:\n  mine: {{url: 'az://x', account: y}}\n")
+    plan = philly.plan(FILE, name="lab")
+    written = tree(plan)
+    assert written["targets"]["lab"].get("store") == ("mine" if "store" in entry else None)
+    assert [*written["stores"]] == ["mine", "vigeastblob_account"]
+    found = fates(plan, "philly_vc.yaml")["config_param.code_path"]
+    assert found.outcome is KeyOutcome.DROPPED
+    assert not any("could be kept" in note for note in plan.notes)
+
+
+def test_a_file_without_an_account_says_how_to_get_a_store(philly: Shop) -> None:
+    philly.put(FILE, PHILLY.replace("/blob/", "/hdfs/"))
+    plan = philly.plan(FILE, name="new")
+    (note,) = [one for one in plan.notes if "begins with `az://`" in one]
+    assert "`store: NAME` into the target `new`" in note
+    # An account that runs could only read is none to keep them in; one that they wrote to is.
+    for point, store in (("/data_blob", None), ("/blob", "vigeastblob_account-gofer")):
+        text = TWO_BLOBS.replace("/blob/jianfw", "/hdfs/jianfw").replace(
+            "/data_blob/jianfw", f"{point}/jianfw"
+        )
+        philly.put("aux_data/configs/two.yaml", text)
+        plan = philly.plan("aux_data/configs/two.yaml", name="new")
+        assert (f"store: {store}" in text_of(plan)) == (store is not None)
+        assert fates(plan, "two.yaml")["config_param.code_path"].outcome is KeyOutcome.DROPPED
+
+
+def test_a_list_of_clusters_alone_says_that_nothing_is_left_of_it(philly: Shop) -> None:
+    plan = philly.plan("aux_data/configs/multi_philly_vc.yaml")
+    assert plan.texts == {}
+    (note,) = plan.notes
+    assert note.startswith("`multi_philly_vc.yaml` names clusters of Philly, a service that is gone")
+    assert note.endswith("nothing of it can be carried")
+
+
+def test_paths_that_lie_nowhere_and_keys_of_nobody(philly: Shop) -> None:
+    text = PHILLY.replace("/blob/jianfw/data", "/hdfs/input/jianfw/data").replace(
+        "/blob/jianfw/work/qd_o", "/blobs/o"
+    )
+    philly.put(FILE, f"{text}num_gpu: 8\nzz: 1\n".replace("password: null", "password: dummy-password-1"))
+    plan = philly.plan(FILE, name="local")
+    found = fates(plan)
+    assert "Philly's own file system" in found["config_param.data_folder"].why
+    assert found["config_param.output_folder"].why == "it lies below no mount point"
+    assert found["zz"].outcome is KeyOutcome.UNKNOWN
+    job = tree(plan)["targets"]["local"]["job"]
+    assert (job["multi_process"], job["gpus"]) == (True, 8)
+    assert "dummy-password-1" not in repr(plan)
