@@ -25,7 +25,7 @@ from gofer.backends.azureml.notes import Known
 from gofer.backends.azureml.service import Service
 from gofer.backends.registry import BlobPlace
 import tempfile
-service = session.backend("aml")._service
+service = session.backend("aml")._connection.service
 place = BlobPlace("dummyone", "https://dummyone.blob.core.windows.net", "data", "")
 def ensure(days, *, forgetful, by_identity=False, opener="one"):
     known = Known(tempfile.mkdtemp(), "x") if forgetful else service.known

@@ -6,15 +6,27 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from gofer.backends.azureml import environments, names
-from gofer.backends.azureml.besides import Besides
-from gofer.backends.azureml.body import BodyInput, room_uri
+from gofer.backends.azureml import capacity, datastores, environments, jobs, names, portal, shell
+from gofer.backends.azureml.body import BodyInput, compute_id, room_uri
+from gofer.backends.azureml.connection import AzureConnection
 from gofer.backends.azureml.folders import brought, folders_of_run
+from gofer.backends.azureml.jobs import Nodes
+from gofer.backends.azureml.options import AzureOptions
 from gofer.backends.azureml.plan import AzurePlan
 from gofer.backends.azureml.request import make_request
 from gofer.backends.azureml.service import each
 from gofer.backends.azureml.status_parse import AzureStatus
-from gofer.backends.base import KeptPlace, Plan, RunRef
+from gofer.backends.base import (
+    JobFilter,
+    KeptPlace,
+    NodeFacts,
+    Plan,
+    RunCredential,
+    RunRef,
+    ServiceJob,
+    Waiting,
+)
+from gofer.backends.registry import BackendContext
 from gofer.backends.scheduled import SealsBeside, lay_out_on_nodes
 from gofer.core.secrets import run_secrets
 from gofer.errors import CheckFailed, GoferError, Unreachable
@@ -23,33 +35,41 @@ from gofer.model.layout import Layout
 from gofer.model.run import Observation, RunRecord
 
 
-class AzureBackend(SealsBeside, Besides):
-    """One target. All targets of a workspace share the cached answers of the service."""
+class AzureBackend(SealsBeside):
+    """One target. Every method but `lay_out` and `plan` asks the service and blocks."""
 
     kind = "azureml"
     reads_folder = True
     decides_grace = True
 
+    def __init__(self, options: AzureOptions, context: BackendContext) -> None:
+        self._connection = AzureConnection(options, context)
+        self._options = options
+        self._seals = self._connection.secrets_folder
+        self.target = context.target
+        self.service_name = self._connection.service_name
+
     def lay_out(self, job: Job) -> Layout:
         # A missing key file must be reported at submission, before anything is recorded.
-        self._ssh_key()
+        self._connection.ssh_key()
         return lay_out_on_nodes(job, gpus_per_node=self._options.gpus_per_node, target=self.target)
 
     def plan(self, record: RunRecord) -> AzurePlan:
         from gofer.transport.bundle import mark
 
-        store, options = self._store, self._options
-        environment = environments.choose(options, self._workspace)
-        datastore = self._datastore_of(store)
-        folders = brought(folders_of_run(record), self._context.place_of, self._datastore_of)
+        connection, options = self._connection, self._options
+        store = connection.store
+        environment = environments.choose(options, connection.workspace)
+        datastore = connection.datastore_of(store)
+        folders = brought(folders_of_run(record), connection.context.place_of, connection.datastore_of)
         body_input = BodyInput(
-            self._workspace,
+            connection.workspace,
             options,
             environment.id,
             names.uri(datastore, store.prefix, names.agent_key(mark())),
             room_uri(datastore, store.prefix, record.id),
             folders,
-            self._ssh_key(),
+            connection.ssh_key(),
         )
         request = make_request(record, options)
         return AzurePlan(record=record, request=request, given=body_input, image=environment.image)
@@ -72,7 +92,7 @@ class AzureBackend(SealsBeside, Besides):
         """Also removes the secrets of runs that ended while their store could not be reached."""
         super().drop_seals(is_recorded)
         for request_id in run_secrets.kept(self._seals):
-            note = self._notes.read(request_id)
+            note = self._connection.notes.read(request_id)
             if note is not None and len(note.ended) >= note.runs:
                 self._remove_secrets(request_id)
 
@@ -80,16 +100,16 @@ class AzureBackend(SealsBeside, Besides):
         """Also removes the secrets from the store: now, or with a later submission if the store is
         unreachable.
         """
-        note = self._notes.read(run_id)
+        note = self._connection.notes.read(run_id)
         if note is not None:
-            self._notes.update(run_id, ended=[*range(note.runs)])
+            self._connection.notes.update(run_id, ended=[*range(note.runs)])
         self._remove_secrets(run_id)
 
     def kept_places(self) -> list[KeptPlace]:
         from gofer.backends.azureml.prune import AzurePlace
 
         # The URL, not the target: targets that share a store have one place.
-        return [AzurePlace(self._context.store_url)]
+        return [AzurePlace(self._connection.context.store_url)]
 
     # -- the backend contract
 
@@ -98,9 +118,14 @@ class AzureBackend(SealsBeside, Besides):
         from gofer.backends.azureml.submit import AzureSubmitter
 
         made = cast(AzurePlan, plan)
-        own = self._options.datastore is not None
+        connection, own = self._connection, self._options.datastore is not None
         sending = AzureSubmitter(
-            self._service, self._rooms, self._notes, self._store, self._datastore_of(self._store), own=own
+            connection.service,
+            connection.rooms,
+            connection.notes,
+            connection.store,
+            connection.datastore_of(connection.store),
+            own=own,
         )
         private = run_secrets.read(self._seals, made.record.id)
         try:
@@ -111,16 +136,16 @@ class AzureBackend(SealsBeside, Besides):
                 self._remove_secrets(made.record.id)
             raise
         finally:
-            self._polling.poke()
+            self._connection.polling.poke()
 
     def observe(self, runs: Sequence[RunRef]) -> dict[str, Observation]:
         from gofer.backends.azureml.status import Look
 
         if not runs:
             return {}
-        question = Look(self._service)
-        answer = self._polling.ask({run.id: None for run in runs}, question)
-        notes = {name: self._notes.read(name) for name in {run.group or run.id for run in runs}}
+        question = Look(self._connection.service)
+        answer = self._connection.polling.ask({run.id: None for run in runs}, question)
+        notes = {name: self._connection.notes.read(name) for name in {run.group or run.id for run in runs}}
         status = AzureStatus(answer, notes, patience_s=self._options.patience, now=time.time())
         observations = status.of(runs)
         self._clear_up(runs, observations)
@@ -132,9 +157,11 @@ class AzureBackend(SealsBeside, Besides):
         if not runs:
             return
         try:
-            results = each(self._service.cancel_job, [name for run in runs for name in names.job_names(run)])
+            results = each(
+                self._connection.service.cancel_job, [name for run in runs for name in names.job_names(run)]
+            )
         finally:
-            self._polling.poke()
+            self._connection.polling.poke()
         for result in results:
             if isinstance(result, GoferError):
                 raise result
@@ -154,14 +181,67 @@ class AzureBackend(SealsBeside, Besides):
             if observation is not None and observation.state.is_final:
                 ended.setdefault(run.group or run.id, []).append(run.row)
         for request_id, rows in ended.items():
-            if self._notes.end(request_id, rows):
+            if self._connection.notes.end(request_id, rows):
                 self._remove_secrets(request_id)
 
     def _remove_secrets(self, request_id: str) -> None:
         private = run_secrets.read(self._seals, request_id)
         if private.store is not None:
             try:
-                self._rooms.empty(private.store, request_id)
+                self._connection.rooms.empty(private.store, request_id)
             except GoferError:
                 return  # the next submission tries again in `drop_seals`
         run_secrets.remove(self._seals, request_id)
+
+    # -- capabilities that some backends have
+
+    def describe(self) -> dict[str, object]:
+        return capacity.describe(self._connection)
+
+    def nodes(self) -> list[NodeFacts]:
+        return capacity.list_nodes(self._connection)
+
+    def waiting(self, run: RunRef) -> Waiting | None:
+        return capacity.waiting(self._connection, run)
+
+    def jobs(self, wanted: JobFilter) -> list[ServiceJob]:
+        return jobs.jobs(self._connection.service, wanted, self._known_nodes())
+
+    def job(self, name: str) -> ServiceJob | None:
+        return jobs.job(self._connection.service, name, self._known_nodes())
+
+    def held(self) -> list[RunCredential]:
+        """The SAS in the target's own datastore. gofer renews the datastores that it makes with each run."""
+        name = self._options.datastore
+        if name is None:
+            return []
+        ends_at = datastores.own_end(self._connection.service.arm, self._connection.workspace, name)
+        if ends_at is None:
+            return []
+        return [RunCredential(f"the SAS of the datastore `{name}`", ends_at, datastores.RENEW)]
+
+    def native_logs(self, job: str) -> list[str]:
+        return self._connection.logs.names(job)
+
+    def native_size(self, job: str, name: str) -> int | None:
+        return self._connection.logs.size(job, name)
+
+    def read_native(self, job: str, name: str, start: int) -> bytes:
+        return self._connection.logs.read(job, name, start)
+
+    def portal(self, run: RunRef | None = None) -> str:
+        connection = self._connection
+        cloud = connection.service.arm.cloud
+        tenant = (connection.service.known.get("workspace", "facts") or {}).get("tenant")
+        if run is None:
+            return portal.target_page(cloud, connection.workspace, self._options, tenant)
+        return portal.run_page(cloud, connection.workspace, run.id, tenant)
+
+    def shell(
+        self, run: RunRef, command: Sequence[str], *, terminal: bool, node: int | None = None
+    ) -> list[str]:
+        return shell.shell_command(self._connection, run, command, terminal=terminal, node=node)
+
+    def _known_nodes(self) -> Nodes:
+        compute = compute_id(self._connection.workspace, self._options)
+        return Nodes(compute, self._options.gpus_per_node)

@@ -9,13 +9,58 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from gofer.backends.azureml.connection import AzureConnection, home
+from gofer.backends.azureml.status_parse import from_job, trim
+from gofer.backends.base import RunRef
+from gofer.core.states import State
 from gofer.errors import CheckFailed
 from gofer.text import quote_command
+from gofer.transport.azure.profile import differing
 
 Json = Mapping[str, Any]
 _USER = "azureuser"
 _KINDS = ("ssh-", "ecdsa-", "sk-")
 _KEYS = ("id_ed25519.pub", "id_ecdsa.pub", "id_rsa.pub")
+
+
+def shell_command(
+    connection: AzureConnection, run: RunRef, command: Sequence[str], *, terminal: bool, node: int | None
+) -> list[str]:
+    """The ssh command line for a node of a running run. CheckFailed when there is no shell to open."""
+    service, options = connection.service, connection.options
+    job = service.job(run.id)
+    state = "not known to the service" if job is None else from_job(run.id, trim(job)).state
+    if job is None or state != State.RUNNING:
+        raise CheckFailed(
+            f"{run.id} is {state}, but a shell needs a run that is running", hint=f"`gofer why {run.id}`"
+        )
+    door = find_door(job if not node else {}, service.instances(run.id, node or 0))
+    if door is None and not node and options.platform == "aml":
+        # The list of nodes comes last, because it takes another request.
+        door = find_door(job, nodes=service.nodes(options.compute or ""))
+    if door is None:
+        raise _no_door(connection, run.id, job, node)
+    login = differing(connection.environ, os.environ)
+    here = SshClientFiles(private_key(options.ssh_public_key, home()), connection.azure_folder, login)
+    return words(door, run.id, command, here, terminal=terminal)
+
+
+def _no_door(connection: AzureConnection, run_id: str, job: Json, node: int | None) -> CheckFailed:
+    if node:
+        return CheckFailed(
+            f"the service has opened no shell on node {node} of {run_id}",
+            hint="try again in a minute; without `--node` the shell opens on the first node",
+        )
+    properties = job.get("properties") or {}
+    is_interactive = "ssh" in (properties.get("services") or {}) or connection.options.interactive
+    if is_interactive:
+        return CheckFailed(
+            f"the service has not opened a shell for {run_id} yet", hint="try again in a minute"
+        )
+    return CheckFailed(
+        f"{run_id} was submitted without access to a shell",
+        hint=f"set `interactive: true` in the target `{connection.target}` and submit again",
+    )
 
 
 class Door(NamedTuple):

@@ -21,73 +21,78 @@ if TYPE_CHECKING:
     from gofer.backends.azureml.logs import Logs
 
 
-class AzureTarget:
-    """Making one does no I/O with the service."""
+class AzureConnection:
+    """What all parts of the backend of one target share. The constructor asks the service nothing.
+
+    All targets of a workspace share the remembered facts and the answers of the service (`notes`, `polling`).
+    """
 
     def __init__(self, options: AzureOptions, context: BackendContext) -> None:
         self.target = context.target
-        self._options = options
-        self._context = context
-        self._seals = os.path.join(context.engine, "azureml")
-        self._workspace = Workspace(
+        self.options = options
+        self.context = context
+        self.secrets_folder = os.path.join(context.engine, "azureml")
+        self.workspace = Workspace(
             options.subscription_id or "", options.resource_group or "", options.workspace or ""
         )
-        self.service_name = self._workspace.id.lower()
-        self._environ = os.environ if context.environ is None else context.environ
+        self.service_name = self.workspace.id.lower()
+        self.environ = os.environ if context.environ is None else context.environ
         if options.cloud:
-            self._environ = in_cloud(options.cloud, self._environ)
-        self._notes = RunNotes(self._seals)
+            self.environ = in_cloud(options.cloud, self.environ)
+        self.notes = RunNotes(self.secrets_folder)
         # Each question names its jobs, so an answer never covers the whole workspace.
-        self._polling = Polling(context.engine, self.service_name, "azureml", is_whole=False)
+        self.polling = Polling(context.engine, self.service_name, "azureml", is_whole=False)
 
     @cached_property
-    def _store(self) -> BlobPlace:
-        found = self._context.place_of(self._context.store_url)
+    def store(self) -> BlobPlace:
+        found = self.context.place_of(self.context.store_url)
         assert found is not None  # `make` refuses such a target
         return found
 
-    def _datastore_of(self, place: BlobPlace, write: bool = True) -> str:
-        named = self._options.datastore
-        own = (self._store.endpoint, self._store.container, self._store.scope)
+    def datastore_of(self, place: BlobPlace, write: bool = True) -> str:
+        """The name of the datastore through which jobs reach the place: the target's own where it fits."""
+        named = self.options.datastore
+        own = (self.store.endpoint, self.store.container, self.store.scope)
         if named and (place.endpoint, place.container, place.scope) == own:
             return named
-        by_identity = self._options.identity is not None
+        by_identity = self.options.identity is not None
         return names.datastore_name(place, write=write, by_identity=by_identity)
 
-    def _ssh_key(self) -> str | None:
-        if not self._options.interactive:
+    def ssh_key(self) -> str | None:
+        """The public key for shells in jobs; None for a target without shells. CheckFailed without a key."""
+        if not self.options.interactive:
             return None
         from gofer.backends.azureml.shell import public_key
 
-        return public_key(self._options.ssh_public_key, home())
+        return public_key(self.options.ssh_public_key, home())
 
     @property
-    def _azure_folder(self) -> str:
+    def azure_folder(self) -> str:
         """The folder for tokens and cloud addresses, shared by all commands of gofer."""
-        return os.path.join(self._context.engine, "azure")
+        return os.path.join(self.context.engine, "azure")
 
     @cached_property
-    def _service(self) -> Service:
+    def service(self) -> Service:
         from gofer.transport.azure.arm import Arm
         from gofer.transport.azure.credential import AzureCredential
 
-        cloud = find_cloud(self._environ, self._azure_folder)
+        cloud = find_cloud(self.environ, self.azure_folder)
         credential = AzureCredential(
-            self._azure_folder, self._environ, authority=cloud.authority, remember=remember
+            self.azure_folder, self.environ, authority=cloud.authority, remember=remember
         )
-        return Service(Arm(cloud, credential), self._workspace, Known(self._seals, self._workspace.id))
+        return Service(Arm(cloud, credential), self.workspace, Known(self.secrets_folder, self.workspace.id))
 
     @cached_property
-    def _rooms(self) -> Rooms:
+    def rooms(self) -> Rooms:
         from gofer.backends.azureml.handoff import Rooms
 
-        return Rooms(lambda scope: self._service.arm.credential.token(scope).value)
+        return Rooms(lambda scope: self.service.arm.credential.token(scope).value)
 
     @cached_property
-    def _logs(self) -> Logs:
+    def logs(self) -> Logs:
         from gofer.backends.azureml.logs import Logs
 
-        return Logs(self._service)
+        return Logs(self.service)
 
 
 def home() -> str:
