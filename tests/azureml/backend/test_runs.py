@@ -213,7 +213,7 @@ def test_a_job_that_somebody_deleted(desk: Desk, azure: Azure) -> None:
 seen = session.backend("aml").observe([RunRef("{run}")])["{run}"]
 say([seen.state, seen.detail])
 """)
-    assert seen[0] == "unknown" and "no job of that name" in seen[1]
+    assert seen[0] == "unknown" and "a job of that name" in seen[1]
 
 
 def test_preempted_and_resumed(desk: Desk, azure: Azure) -> None:
