@@ -32,7 +32,7 @@ def test_what_is_no_service_account_is_refused() -> None:
     with pytest.raises(ConfigError, match="not the JSON of a service account") as caught:
         open_store("gs://bucket", StoreOptions(key="dummy-no-json"))
     assert "dummy-no-json" not in str(caught.value)
-    with pytest.raises(CredentialError, match="the store .* cannot be opened") as opened:
+    with pytest.raises(CredentialError, match=r"the store .* cannot be opened") as opened:
         open_store("gs://bucket", StoreOptions(key='{"private_key": "dummy-half"}'))
     assert "dummy-half" not in str(opened.value)
 
