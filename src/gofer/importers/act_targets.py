@@ -107,7 +107,7 @@ def _unused(draft: ImportDraft) -> Iterator[Unused]:
 
 
 def imported_store(files: AmlFiles, name: str) -> Table | None:
-    """An account file, or a folder in its account, as an entry of `stores:`; None when the name is unknown."""
+    """An account file, or a folder in its account, as an entry of `stores:`; None for an unknown name."""
     account, colon, prefix = name.partition(":")
     path = files.account_file(account)
     if path is None:
