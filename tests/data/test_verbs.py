@@ -340,8 +340,8 @@ def test_sync_deletes_nothing_when_something_failed(project: Project) -> None:
 @pytest.mark.parametrize(
     ("words", "says", "hint"),
     [
-        (["u", "data/absent"], "`data/absent` is not there", ""),
-        (["u", "data/voc"], "`data/voc` is not there", "did you mean `data/voc20`?"),
+        (["u", "data/absent"], "`data/absent` does not exist", ""),
+        (["u", "data/voc"], "`data/voc` does not exist", "did you mean `data/voc20`?"),
         (["d", "data/voc"], "there is nothing at `data/voc`", "did you mean `data/voc20`?"),
         (
             ["d", "dat/voc20"],

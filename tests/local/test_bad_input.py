@@ -215,7 +215,8 @@ def test_submitting_in_a_folder_that_is_gone(home: Home) -> None:
         ["sh", "-c", f"mkdir gone && cd gone && rmdir ../gone && exec {words}"],
         cwd=home.folder, env=home.environ, capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
-    check_refused(Done(done.returncode, done.stdout, done.stderr), status=1, error="is gone", hint="cd")
+    failed = Done(done.returncode, done.stdout, done.stderr)
+    check_refused(failed, status=1, error="no longer exists", hint="cd")
 
 
 def test_a_relative_program_without_code_is_refused(home: Home) -> None:

@@ -87,7 +87,7 @@ def test_a_shell_without_a_terminal_reads_its_commands(held: Home) -> None:
 
 def test_a_shell_on_a_terminal_is_interactive_and_leaves_the_run_alone(held: Home) -> None:
     with terminal(held, "ssh", "last") as shell:
-        assert "`exit` leaves, and the run goes on" in shell.until("the run goes on")
+        assert "`exit` leaves, and the run continues" in shell.until("the run continues")
         shell.type("[ -t 0 ] && echo rank=$RANK.\n")
         shell.until("rank=0.")
         shell.type("exit 5\n")
@@ -114,7 +114,7 @@ def test_a_shell_ends_with_its_run(held: Home) -> None:
 
 def test_secrets_are_not_shown(held: Home) -> None:
     with terminal(held, "ssh", "last") as shell:
-        shell.until("the run goes on")
+        shell.until("the run continues")
         shell.type("exit\n")
         shell.end()
         assert "dummy-not-a-secret" not in shell.shown
@@ -176,7 +176,7 @@ def test_submit_ssh_on_a_terminal_enters_once_it_runs(home: Home) -> None:
     with terminal(home, "-t", "big", "-n", "1", "submit", "ssh") as shell:
         shell.until("waits: it needs 1 GPU (0 of 2 free)")
         home.gofer("abort", blocker)
-        shell.until("`exit` leaves, and the run goes on")
+        shell.until("`exit` leaves, and the run continues")
         shell.type("echo dev=$CUDA_VISIBLE_DEVICES.\nexit\n")
         shell.until("dev=0.")
         assert shell.end() == 0

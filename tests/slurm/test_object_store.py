@@ -78,5 +78,5 @@ sleep 300
     assert desk.log(run, "--attempt", "2") == "attempt 2 at 7\n"
     store = desk.session().store("fs")
     words = store.get(f"{run_layout.node_key(run, 2, 0)}/{run_layout.SETUP_LOG}").decode()
-    assert "brought back 2 files of the outputs, 7 bytes" in words
+    assert "restored 2 files of the outputs, 7 bytes" in words
     assert store.head(f"{run_layout.node_key(run, 1, 0)}/{run_layout.SETUP_LOG}") is None

@@ -212,7 +212,7 @@ def test_a_job_that_nobody_knows_is_lost_when_patience_is_over(desk: Desk, tmp_p
     assert json.loads(desk.gofer("q", "--json", run, env=blind).out)["state"] == "unknown"
     desk.target("patience: 3s")
     words = str(until(look, "a lost run")["detail"])
-    assert words.startswith(f"neither squeue nor sacct knows its job {desk.job(run)} any more")
+    assert words.startswith(f"neither squeue nor sacct knows its job {desk.job(run)} now, ")
 
 
 def test_a_refused_job_is_a_failed_run(desk: Desk) -> None:

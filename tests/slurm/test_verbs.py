@@ -85,7 +85,7 @@ def test_a_shell_on_each_node_of_an_allocation(desk: Desk) -> None:
 def test_a_shell_on_a_terminal_is_inside_the_allocation(desk: Desk) -> None:
     run = held(desk)
     with Terminal(desk.argv("ssh", run), cwd=desk.folder, env=desk.environ) as shell:
-        shell.until("the run goes on")
+        shell.until("the run continues")
         shell.type("[ -t 0 ] && echo job=$SLURM_JOB_ID.\n")
         shell.until(f"job={desk.job(run)}.")
         shell.type("exit 5\n")

@@ -52,7 +52,7 @@ def test_a_command_runs_beside_the_run_on_its_machine(held: tuple[Home, str]) ->
 def test_a_shell_on_a_terminal_reaches_the_machine(held: tuple[Home, str]) -> None:
     home, run = held
     with Terminal(home.argv("ssh", run), cwd=home.folder, env=home.environ) as shell:
-        shell.until("the run goes on")
+        shell.until("the run continues")
         shell.type("[ -t 0 ] && echo on=$(uname -n).\n")
         shell.until("on=boxb.")
         shell.type("exit 5\n")

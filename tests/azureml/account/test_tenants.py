@@ -233,7 +233,7 @@ def test_a_profile_that_is_not_there(room: Room) -> None:
     room.write(("profile: customer", "profile: custmer"))
     done = room.desk.gofer("-c", "theirs", "submit", "--no-code", "true", status=2)
     assert "the target `theirs` names the Azure profile `custmer`, which does not exist" in done.err
-    assert "hint: did you mean `customer`? `gofer login --profile custmer` makes it" in done.err
+    assert "hint: did you mean `customer`? `gofer login --profile custmer` creates it" in done.err
     assert room.submit("ours", "true")
     told = room.desk.gofer("account", "list").err
     assert "warning: `theirs` would use the profile `custmer`" in told

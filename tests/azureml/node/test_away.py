@@ -100,7 +100,7 @@ def test_away_when_it_starts(service: Service, line: Line) -> None:
     line.cut()
     job = service.job(["sh", "-c", "echo up"], spec=spec(service, line))
     job.start()
-    until(lambda: "is waited for" in job.said(what="err"), "it waits")
+    until(lambda: "trying again" in job.said(what="err"), "it waits")
     line.mend()
     (done,) = job.wait()
     assert (done.status, job.log()) == (0, "up\n"), done.err
@@ -117,7 +117,7 @@ def test_away_while_two_nodes_run(service: Service, line: Line) -> None:
     for node in (0, 1):
         (spool,) = (job.room.parent / f"node-{node}").glob("gofer-*/*/*/spool")
         (spool / "go").touch()
-    until(lambda: all("is waited for" in job.said(node, "err") for node in (0, 1)), "both wait")
+    until(lambda: all("trying again" in job.said(node, "err") for node in (0, 1)), "both wait")
     line.mend()
     assert [one.status for one in job.wait()] == [0, 0], job.said(0, "err") + job.said(1, "err")
     assert job.end()["state"] == "succeeded"

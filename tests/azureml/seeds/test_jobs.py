@@ -65,7 +65,7 @@ def test_an_end_that_fits_several_and_one_that_fits_none(act: Stage) -> None:
     leave(act, f"one-{mark}", command="ls one")
     leave(act, f"two-{mark}", command="ls two")
     done = act.gofer("q", mark, status=2)
-    assert f"`{mark}` fits 2 jobs of the service:" in done.err
+    assert f"`{mark}` matches 2 jobs of the service:" in done.err
     assert f"one-{mark}" in done.err
     assert "no run has an id that begins or ends with" in act.gofer("q", "nosuchjob", status=2).err
     assert act.gofer("list", "runs", "--json").out == "[]\n"
@@ -258,7 +258,7 @@ def test_stopping_the_watching_leaves_the_run_alone(act: Stage) -> None:
     watching.send_signal(signal.SIGINT)
     _, rest = watching.communicate(timeout=60)
     assert watching.returncode == 130
-    assert "the run goes on" in rest.decode()
+    assert "the run continues" in rest.decode()
     assert act.azure.job(OLD_JOB)["status"] == "Running"
 
 
