@@ -9,7 +9,8 @@ PY := $(BIN)/python
 STAMP := .venv/stamp
 TYPED := $(wildcard src tests bench simulators)
 LINTED := $(wildcard src tests bench simulators examples scripts)
-WORKERS ?= 2
+# Most tests wait for processes and clusters: two of them a core.
+WORKERS ?= 4
 KILLS ?= 1000
 FAULTS ?= 500
 INPUTS ?= 10000
