@@ -54,7 +54,8 @@ def test_mpirun_starts_once_and_its_ranks_work_in_one_folder(pair: Home, ssh_box
     log = pair.log(run["id"])
     assert (done.status, run["state"]) == (0, "succeeded"), log
     assert "`mpirun` reaches the other nodes by itself: it starts once, on the first of 2" in done.err
-    lines = sorted(log.splitlines())
+    # Open MPI itself warns when its `ssh` has started before its `setpgid`.
+    lines = sorted(line for line in log.splitlines() if "plm:rsh: Warning: setpgid" not in line)
     assert [line.split()[1:4] for line in lines] == [[str(rank), "of", "4"] for rank in range(4)], log
     assert sorted(line.split()[5] for line in lines) == ["boxa", "boxa", "boxb", "boxb"]
     assert len({line.split()[7] for line in lines}) == 1
