@@ -206,9 +206,9 @@ class _Copy:
 
     def _name_if_changed(self, name: str, status: os.stat_result) -> None:
         """Note a file that a run has changed: it is younger than the last comparison, so it did not come from
-        the store.
+        the store. The clock of file times is coarse, so a file that is written at once has the same time.
         """
-        if self._compared_ns and min(status.st_ctime_ns, status.st_mtime_ns) > self._compared_ns:
+        if self._compared_ns and min(status.st_ctime_ns, status.st_mtime_ns) >= self._compared_ns:
             self.changed.append(name)
 
     def readers(self) -> List[str]:
