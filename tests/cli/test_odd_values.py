@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from home import Home
 
@@ -40,6 +43,27 @@ def test_a_regular_expression_that_never_ends_is_stopped(home: Home) -> None:
     done = home.gofer("list", "runs", "--filter", "command~(a+)+$", status=2)
     assert "took more than 5 s" in done.err
     assert len(home.gofer("list", "runs", "--filter", "command~a+").out.splitlines()) == 2
+
+
+IN_A_THREAD = """
+import threading, gofer
+def search(pattern):
+    try:
+        print(len(gofer.runs(f"command~{pattern}")))
+    except gofer.GoferError as error:
+        print(error)
+for pattern in ("a+", "(a+)+$", "b"):
+    thread = threading.Thread(target=search, args=(pattern,))
+    thread.start()
+    thread.join()
+"""
+
+
+def test_a_regular_expression_is_stopped_in_other_threads_too(home: Home) -> None:
+    home.finish("true", "a" * 60 + "!")
+    argv = [sys.executable, "-c", IN_A_THREAD]
+    found = subprocess.check_output(argv, cwd=home.folder, env=home.environ, text=True, timeout=120)
+    assert found.splitlines() == ["1", "the regular expression of a `~` filter took more than 5 s", "0"]
 
 
 @pytest.mark.parametrize(

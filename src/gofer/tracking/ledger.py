@@ -10,7 +10,7 @@ family; LedgerCorrupt means that the file must be set aside and rebuilt from the
 from __future__ import annotations
 
 import sqlite3
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gofer.errors import LedgerCorrupt, LedgerError, UnknownName
@@ -28,7 +28,15 @@ from gofer.tracking.rows import (
     plain,
     to_json,
 )
-from gofer.tracking.sql import Statement, compile_count, compile_select
+from gofer.tracking.sql import (
+    COMMAND_FUNCTION,
+    PATTERN_FUNCTION,
+    Statement,
+    command_text,
+    compile_count,
+    compile_select,
+    pattern_function,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -239,9 +247,9 @@ class Ledger:
         return self._run(Statement(sql, tuple(values)), decode)
 
     def _run(self, statement: Statement, read: Callable[[Sequence[Any]], _T]) -> list[_T]:
-        with explained(self.path), _limited(statement):
-            for function in statement.functions:
-                self._connection.create_function(*function, deterministic=True)
+        with explained(self.path), _functions(statement) as functions:
+            for name, arguments, function in functions:
+                self._connection.create_function(name, arguments, function, deterministic=True)
             return [read(line) for line in self._connection.execute(statement.sql, statement.values)]
 
     def _clash(self, rows: list[RunRow]) -> str:
@@ -252,10 +260,14 @@ class Ledger:
         return f"the ledger already has the run `{taken}`"
 
 
-def _limited(statement: Statement) -> AbstractContextManager[None]:
-    """A time limit for a statement that evaluates regular expressions."""
-    if not statement.functions:
-        return nullcontext()
-    from gofer.tracking.pattern_limit import limited
+@contextmanager
+def _functions(statement: Statement) -> Iterator[list[tuple[str, int, Callable[..., Any]]]]:
+    """The functions that a statement needs: name, number of arguments, code. Searches have a time limit."""
+    commands = [(COMMAND_FUNCTION, 1, command_text)] if statement.has_commands else []
+    if not statement.has_patterns:
+        yield [*commands]
+        return
+    from gofer.tracking.pattern_limit import limited_search
 
-    return limited()
+    with limited_search() as search:
+        yield [*commands, (PATTERN_FUNCTION, 2, pattern_function(search))]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,8 +10,12 @@ from typing import Any, NamedTuple
 from gofer.tracking.query import NONE, Filter, Query, field_kind, is_number
 from gofer.tracking.rows import SELECT_BARE, SELECT_FULL, marks, plain
 
+# Functions of ours that a statement may use: see `command_text` and `pattern_function`.
+COMMAND_FUNCTION = "gofer_command"
+PATTERN_FUNCTION = "gofer_matches"
+
 _COLUMNS = {
-    "command": "gofer_command(command)",
+    "command": f"{COMMAND_FUNCTION}(command)",
     "group": "group_id",
     "submitted": "submitted_at",
     "started": "started_at",
@@ -39,11 +42,20 @@ class SqlPart(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """What to execute; `functions` (name, arguments, code) must be registered on the connection before."""
+    """What to execute. COMMAND_FUNCTION and PATTERN_FUNCTION must be registered on the connection before, if
+    the statement has them.
+    """
 
     sql: str
     values: tuple[Any, ...]
-    functions: tuple[tuple[str, int, Callable[..., Any]], ...] = ()
+
+    @property
+    def has_commands(self) -> bool:
+        return COMMAND_FUNCTION in self.sql
+
+    @property
+    def has_patterns(self) -> bool:
+        return PATTERN_FUNCTION in self.sql
 
 
 def compile_select(query: Query) -> Statement:
@@ -69,8 +81,7 @@ def compile_count(query: Query) -> Statement:
 
 
 def _statement(part: SqlPart) -> Statement:
-    known = (("gofer_command", 1, _command), ("gofer_matches", 2, _matches))
-    return Statement(part.sql, part.values, tuple(entry for entry in known if entry[0] in part.sql))
+    return Statement(part.sql, part.values)
 
 
 def _has_rows(query: Query) -> bool:
@@ -113,7 +124,8 @@ def _compare(field: str, op: str, value: str, now: float) -> SqlPart:
     right = _right(kind, op, value)
     if op == "~":
         return SqlPart(
-            f"gofer_matches({right.sql}, CAST({expression.sql} AS BLOB))", right.values + expression.values
+            f"{PATTERN_FUNCTION}({right.sql}, CAST({expression.sql} AS BLOB))",
+            right.values + expression.values,
         )
     compared = SqlPart(f"{expression.sql} {op} {right.sql}", expression.values + right.values)
     if kind == "id" and op == "=":
@@ -148,7 +160,7 @@ def _compare_keyed(field: str, op: str, value: str) -> SqlPart:
     if op == "=" and value == NONE:
         return SqlPart(f"NOT EXISTS ({inside})", (key,))
     if op == "~":
-        test = SqlPart("gofer_matches(?, CAST(value AS BLOB))", (plain(value),))
+        test = SqlPart(f"{PATTERN_FUNCTION}(?, CAST(value AS BLOB))", (plain(value),))
     elif is_number(value):
         test = SqlPart(f"value {op} {_NUMBER} AND {_IS_NUMBER.format('value')}", (value,))
     else:
@@ -185,12 +197,19 @@ def _order(query: Query, newest: str) -> SqlPart:
     return SqlPart(", ".join(keys), value.values * 5)
 
 
-def _command(text: str) -> str:
+def command_text(text: str) -> str:
+    """COMMAND_FUNCTION: the words of a command as a person types them."""
     from gofer.text import quote_command
 
     return plain(quote_command(json.loads(text))) or ""
 
 
-def _matches(pattern: str, value: bytes | None) -> bool:
-    """Whether the value matches. The value is bytes, because sqlite3 passes only UTF-8 as text."""
-    return value is not None and re.search(pattern, value.decode("utf-8", "surrogatepass")) is not None
+def pattern_function(search: Callable[[str, str], bool]) -> Callable[[str, bytes | None], bool]:
+    """PATTERN_FUNCTION: whether `search` finds a pattern in a value. sqlite3 passes only UTF-8 as text, so
+    the value is bytes.
+    """
+
+    def matches(pattern: str, value: bytes | None) -> bool:
+        return value is not None and search(pattern, value.decode("utf-8", "surrogatepass"))
+
+    return matches
