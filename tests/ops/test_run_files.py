@@ -152,23 +152,28 @@ def test_a_folder_that_cannot_be_read_costs_one_line(home: Home) -> None:
     shut = home.run_folder(run["id"]) / "outputs" / "shut"
     shut.chmod(0)
     words = ["extract", run["id"], str(home.root / "out")]
+    listing = ["ls", "-r", f"{run['id']}:"]
     code = (
         "import ctypes, os, sys\n"
         "prctl = ctypes.CDLL(None, use_errno=True).prctl\n"
         "for capability in (1, 2): prctl(24, capability, 0, 0, 0)\n"  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
         "os.execvp(sys.argv[1], sys.argv[1:])\n"
     )
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", code, *home.argv(*words)],
-            cwd=home.folder,
-            env=home.environ,
-            capture_output=True,
-            text=True,
-            check=False,
+
+    def gofer(words: list[str]) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-c", code, *home.argv(*words)]
+        return subprocess.run(
+            argv, cwd=home.folder, env=home.environ, capture_output=True, text=True, check=False
         )
+
+    try:
+        done, listed = gofer(words), gofer(listing)
     finally:
         shut.chmod(0o700)
+    assert listed.returncode == 1
+    names = [line.split()[-1].partition(":")[2] for line in listed.stdout.splitlines()]
+    assert names == ["keep", "latest"]
+    assert "cannot list" in listed.stderr and "permission denied" in listed.stderr
     assert done.returncode == 1, done.stderr
     assert "error: outputs/shut did not come: permission denied" in done.stderr.splitlines()
     assert "2 output files in" in done.stderr

@@ -22,6 +22,7 @@ from gofer.storage.keys import check_key, check_prefix, no_such_key
 from gofer.text import quote_word
 
 _Entries = list[os.DirEntry[str]]
+_Errors = list[StoreError]  # in FileStore, `list` is a method
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 _COPY_CHUNK = 1 << 20
 _DELETE_RACES = 20  # a delete may remove an empty folder between its creation and its first file
@@ -125,11 +126,15 @@ class FileStore:
         return ObjectInfo(key, status.st_size, status.st_mtime) if stat.S_ISREG(status.st_mode) else None
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """The objects below `prefix`. A folder that cannot be read is an error, raised after all the rest."""
         info = self.head(prefix) if prefix else None
         if info:
             yield info
-        else:
-            yield from self._walk(check_prefix(prefix))
+            return
+        unreadable: _Errors = []
+        yield from self._walk(check_prefix(prefix), unreadable)
+        if unreadable:
+            raise unreadable[0]
 
     def list_folders(self, prefix: str = "") -> Iterator[str]:
         entries = self._scan(check_prefix(prefix))
@@ -183,14 +188,18 @@ class FileStore:
                 path.parent.mkdir(parents=True, exist_ok=True)
         return act()
 
-    def _walk(self, folder: str) -> Iterator[ObjectInfo]:
-        """Walk in the order of whole keys, which sorts a folder as `name/`."""
-        entries = self._scan(folder)
+    def _walk(self, folder: str, unreadable: _Errors) -> Iterator[ObjectInfo]:
+        """Walk in the order of whole keys, which sorts a folder as `name/`. Errors go to `unreadable`."""
+        try:
+            entries = self._scan(folder)
+        except StoreError as error:
+            unreadable.append(error)
+            return
         folders = {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
         for name in sorted(f"{e.name}/" if e.name in folders else e.name for e in entries):
             key = f"{folder}/{name}" if folder else name
             if name.endswith("/"):
-                yield from self._walk(key[:-1])
+                yield from self._walk(key[:-1], unreadable)
             elif info := self.head(key):
                 yield info
 
