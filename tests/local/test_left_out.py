@@ -212,8 +212,10 @@ def test_links_that_lead_into_the_project_by_its_full_path_or_in_circles(home: H
 
 
 def test_patterns_take_files_along_but_no_secrets(home: Home, project: Path) -> None:
-    home.configure("include: [data/more/, '*.jpg', '*.pem', '.en*']\n")
-    done = home.gofer("submit", "-f", "find", ".", "-type", "f")
+    home.configure("include: [data/more/, '*.jpg', '*.png', sets/none.csv, '*.pem', '.en*']\n")
+    done = home.gofer("submit", "-f", "--include", "set/", "find", ".", "-type", "f")
+    unmatched = [line for line in done.err.splitlines() if "matches no file that is sent" in line]
+    assert [line.split("`")[1] for line in unmatched] == ["--include set/", "include: sets/none.csv"]
     assert "./data/more/a" in done.out
     assert "./sets/images/4.jpg" in done.out
     assert "train" not in done.out

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from gofer.core.snapshot_names import encode_name
+from gofer.core.snapshot_names import decode_name, encode_name
 from gofer.snapshot.remainder import Remainder
 
 
@@ -39,13 +40,23 @@ class Listings:
         kind = _kind(listing, name)
         return kind == "l" or (kind is not None and path == (folder + "/" + name if folder else name))
 
+    def entries(self) -> Iterator[tuple[bytes, bool]]:
+        """The path of every file, link and folder, and whether it is a folder. KeyError when a listing is not
+        cached.
+        """
+        loaded = self._load()
+        for folder, digest in self._digests.items():
+            if folder:
+                yield os.fsencode(folder), True
+            above = os.fsencode(folder + "/" if folder else "")
+            for row in json.loads(loaded[digest]):
+                yield above + decode_name(row[0]), False
+
     def __repr__(self) -> str:
         return f"<{len(self._digests)} folders>"
 
 
 def _kind(listing: bytes, name: str) -> str | None:
-    import json
-
     encoded = encode_name(os.fsencode(name))
     return next((row[1] for row in json.loads(listing) if row[0] == encoded), None)
 

@@ -68,8 +68,9 @@ def take(
     for path in taken.changed:
         session.say(f"`{path}` changed while it was read; the run has it as it was last read")
     if taken.bytes > LARGE_BYTES:
-        biggest = ", ".join(f"`{path}` {format_size(size)}" for path, size in taken.biggest)
-        session.say(f"that is large; the biggest are {biggest}")
+        large = [one for one in taken.biggest if one[1] >= LARGE_BYTES / 100]
+        biggest = ", ".join(f"`{path}` {format_size(size)}" for path, size in large)
+        session.say(f"that is large; {f'the biggest are {biggest}' if large else 'no file alone is'}")
         session.say("hint: name what a run does not need in `.goferignore`")
     return taken
 

@@ -6,14 +6,16 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from gofer.core.secrets.file_names import looks_like_secret
 from gofer.errors import CheckFailed
-from gofer.snapshot.include import climb
+from gofer.snapshot.include import Include, climb
 from gofer.snapshot.patterns import escape
 from gofer.text import quote_word
 
 if TYPE_CHECKING:
     from gofer.model.job import Job
     from gofer.ops.session import Session
+    from gofer.snapshot.summary import Snapshot
 
 # A pattern that holds one of these would mean something else than the name.
 _SPECIAL = re.compile(r"[*?\[\\]|^[!#]| $")
@@ -47,6 +49,35 @@ def check(session: Session, job: Job) -> None:
                 f"`{key} {pattern}` leads out of the project, and nothing there goes along",
                 hint="`folders:` in gofer.yaml brings a folder to the run",
             )
+
+
+def name_unmatched(session: Session, job: Job, taken: Snapshot) -> None:
+    """Say which patterns of `--include`, and which plain paths of `include:`, mean no file of the snapshot.
+
+    A pattern with wildcards in the settings may be for files of other days, so it is not named.
+    """
+    written = [("--include", one, job.workdir) for one in job.include]
+    written += [("include:", one, ".") for one in session.settings.include if not _SPECIAL.search(one)]
+    missing = {
+        (key, pattern): Include([climbed.pattern], climbed.base)
+        for key, pattern, workdir in written
+        if not looks_like_secret(pattern)
+        and not pattern.startswith(("!", "#"))
+        and (climbed := climb(pattern, "" if workdir == "." else workdir)) is not None
+    }
+    if not missing:
+        return
+    try:
+        for path, is_folder in taken.listings.entries():
+            name = path.rpartition(b"/")[2]
+            for one in [one for one, patterns in missing.items() if patterns.takes(name, path, is_folder)]:
+                del missing[one]
+            if not missing:
+                return
+    except KeyError:
+        return  # part of the snapshot is in no cache of this machine
+    for key, pattern in missing:
+        session.say(f"`{key} {pattern}` matches no file that is sent")
 
 
 def _pattern(path: str) -> str:

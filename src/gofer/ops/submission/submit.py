@@ -146,7 +146,10 @@ def draft(session: Session, request: SubmitRequest) -> SubmissionDraft:
         session.say(f"warning: {warning}")
     target = settings.target(settings.choose_target(request.target, file.target if file else None))
     request, sbatch = batch_script.describe(session, request, target.kind)
-    job = build_job(request.command, request.flags, file, settings, target.name)
+    flags = request.flags
+    if flags.multi_process is False and flags.procs not in (None, 1):
+        session.say(f"`--single` means one process on each node, so `--procs {flags.procs}` has no effect")
+    job = build_job(request.command, flags, file, settings, target.name)
     standard_input.check_words(job.command)
     job = msgspec.structs.replace(job, sbatch=sbatch)
     root = choose_code_folder(session, request.code_folder) if request.code else NO_CODE
@@ -260,6 +263,7 @@ def _send_code(session: Session, drawn: SubmissionDraft) -> SentCode:
         project_use.name_left_behind(session, drawn.job, drawn.code_folder, use)
     linked = use.environments if sees_folder or has_packages else ()
     entry_point.check_included(drawn.job, drawn.code_folder, taken, linked)
+    include_advice.name_unmatched(session, drawn.job, taken)
     origin = code.origin(taken, source, use)
     git = _repository(session, drawn, drawn.code_folder, origin)
     origin = msgspec.structs.replace(origin, git=git is not None)
