@@ -15,18 +15,17 @@ JOB = str(os.getpid())
 # Prints whether a kill is explained: the real one, one of a small process, and one of another process.
 WATCH = f"""
 import os
-from contextlib import closing
 from gofer.node.out_of_memory import Kills
 from gofer.node.watch import ProcessEnd
 
-with closing(Kills()) as kills:
-    child = os.fork()
-    if child == 0:
-        exec({EAT!r})
-    _, status, used = os.wait4(child, 0)
-    real = ProcessEnd(0, child, None, os.WTERMSIG(status), 0.0, used.ru_maxrss)
-    for one in (real, real._replace(peak_kib=5000), real._replace(pid=1)):
-        print(kills.explain(one, [one]))
+kills = Kills()
+child = os.fork()
+if child == 0:
+    exec({EAT!r})
+_, status, used = os.wait4(child, 0)
+real = ProcessEnd(0, child, None, os.WTERMSIG(status), 0.0, used.ru_maxrss)
+for one in (real, real._replace(peak_kib=5000), real._replace(pid=1)):
+    print(kills.explain(one, [one]))
 """
 CONTAINER = ["unshare", "--pid", "--fork", "--mount-proc"]
 

@@ -38,9 +38,14 @@ def copies(engine: str, **more: object) -> Path:
     return Path(work_folders.copies_folder(engine, RUN, {**REQUEST, **more}, is_row=False))
 
 
+def remove(engine: str, request_id: str) -> None:
+    for _ in work_folders.remove_in_steps(engine, request_id):
+        pass
+
+
 def test_beside_the_queue_as_long_as_the_path_is_short(place: Path) -> None:
-    """To the byte: the copy `99-0` of the run may have the longest path there is."""
-    longest = work_folders.LONGEST_COPY - len(f"/state/w/{RUN}/99-0")
+    """To the byte: the copy `99-0/c` of the run may have the longest path there is."""
+    longest = work_folders.LONGEST_COPY - len(f"/state/w/{RUN}/99-0/c")
     for length, is_beside in ((longest, True), (longest + 1, False)):
         top = place / ("h" * (length - len(f"{place}/")))
         assert len(str(top)) == length
@@ -67,7 +72,7 @@ def test_machines_that_share_a_home_have_folders_of_their_own(place: Path, home:
     one, other = (make_engine(place / home, host=name) for name in ("one", "other"))
     first, second = copies(one, span=(0,)), copies(other, span=(1,))
     assert first != second and first.is_relative_to(place / home) == (home == "s")
-    work_folders.remove(one, RUN)
+    remove(one, RUN)
     assert second.is_dir() and not first.exists()
 
 
@@ -88,9 +93,9 @@ def test_a_home_that_was_copied_does_not_remove_the_copies_of_the_other(tmp_path
     engine = make_engine(tmp_path / ("x" * 80))
     found = copies(engine)
     clone = shutil.copytree(tmp_path / ("x" * 80), tmp_path / ("y" * 80), symlinks=True)
-    work_folders.remove(str(clone / "state/engine/host"), RUN)
+    remove(str(clone / "state/engine/host"), RUN)
     assert found.is_dir() and not (clone / "state/engine/host/work" / RUN).exists()
-    work_folders.remove(engine, RUN)
+    remove(engine, RUN)
     assert not found.exists() and not found.parent.exists()
 
 
@@ -101,7 +106,7 @@ def test_a_folder_that_came_into_other_hands_is_neither_used_nor_removed(tmp_pat
     own = place / f"gofer-{os.getuid()}"
     own.rename(place / "before")
     own.symlink_to(place / "before")
-    work_folders.remove(engine, RUN)
+    remove(engine, RUN)
     assert (place / "before" / found.relative_to(own)).is_dir()
     assert copies(engine).is_relative_to(tmp_path)
 

@@ -54,6 +54,7 @@ echo w > out-x/model.pt; echo o > outputs/x; echo ü > "wit h/ü"; echo more >> 
 touch __pycache__/a.pyc .venv/bin/python; echo s > .env; ln -s out-x/model.pt latest
 truncate -s 10G sparse; printf '#!/bin/sh' > tool; chmod 750 tool
 touch -d 2020-01-02T03:04:05Z out-x/model.pt
+cp .env "$GOFER_OUTPUT_DIR/.env"
 echo g > "$GOFER_OUTPUT_DIR/given"; mkfifo pipe; rm gone.txt; chmod 555 out-x
 """
 
@@ -76,7 +77,12 @@ def test_new_and_changed_files_are_kept_with_what_they_were(home: Home) -> None:
     }
     kept = kept_of(home, run["id"])
     assert (kept.files, kept.changed, kept.copy) == (7, 1, None)
-    assert sorted(kept.left) == [(".env", "looks like a secret"), ("pipe", "is neither a file nor a link")]
+    assert sorted(kept.left) == [
+        ("$GOFER_OUTPUT_DIR/.env", "looks like a secret"),
+        (".env", "looks like a secret"),
+        ("pipe", "is neither a file nor a link"),
+    ]
+    assert os.listdir(home.run_folder(run["id"]) / "outputs") == ["given"]
     found = listed(home, run["id"])
     assert (found["files/latest"].kind, found["files/latest"].target) == ("l", "out-x/model.pt")
     assert (found["files/tool"].kind, found["files/tool"].mode) == ("x", 0o750)

@@ -134,6 +134,15 @@ PROJECTS: dict[str, Project] = {
         {"src/pkg/__init__.py": "V = 1\n", "scripts/run.py": "import pkg; print('V', pkg.V)\n"},
         ("env", "PYTHONPATH=src", "python", "scripts/run.py"),
     ),
+    "project that is a package itself": Project(
+        {
+            "__init__.py": "",
+            "nodes.py": "V = 1\n",
+            "tests/__init__.py": "",
+            "tests/show.py": "import os\nfrom ..nodes import V\nprint(V, os.path.basename(os.getcwd()))\n",
+        },
+        ("env", "PYTHONPATH=..", "python", "-m", "project.tests.show"),
+    ),
     "make with built files": Project(
         {
             "Makefile": "prog: t.c\n\tgcc -o prog t.c\nrun: prog\n\t./prog\n",

@@ -76,7 +76,7 @@ def through_gofer(project: Project, home: Home) -> Seen:
 def _lines(text: str, top: Path) -> list[str]:
     """Paths of the folder, and of the copy that gofer makes of it, are called TOP."""
     text = text.replace(str(top), "TOP")
-    return re.sub(r"/\S*?/(?:work|w)/[^/\s]+/[^/\s]+", "TOP", text).splitlines()
+    return re.sub(rf"/\S*?/w/\S*?/{top.name}\b", "TOP", text).splitlines()
 
 
 def _files(top: Path) -> dict[str, tuple[str, str]]:
@@ -104,6 +104,8 @@ def _new(before: dict[str, tuple[str, str]], after: dict[str, tuple[str, str]]) 
 
 
 def both(project: Project, home: Home, plain_top: Path) -> tuple[Seen, Seen]:
-    shutil.rmtree(plain_top, ignore_errors=True)
-    plain_top.mkdir(parents=True)
-    return plainly(project, plain_top, home.environ), through_gofer(project, home)
+    """The folder of the plain run, in `plain_top`, has the name that gofer's has."""
+    top = plain_top / home.folder.name
+    shutil.rmtree(top, ignore_errors=True)
+    top.mkdir(parents=True)
+    return plainly(project, top, home.environ), through_gofer(project, home)

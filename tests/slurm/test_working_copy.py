@@ -30,7 +30,7 @@ def test_the_projects_environment_and_path_lead_to_the_copy(desk: Desk) -> None:
     path = f"PYTHONPATH={desk.folder}/lib"
     run = desk.gofer("submit", "-Q", "--wait", "--env", path, ".venv/bin/python", "t.py").out.strip()
     prefix, module = desk.log(run).split()
-    assert prefix.endswith("/.venv") and module.endswith("/c/lib/mypkg.py")
+    assert prefix.endswith("/.venv") and module.endswith(f"/{desk.folder.name}/lib/mypkg.py")
     assert str(desk.folder) not in module
 
 

@@ -12,11 +12,14 @@ import contextlib
 import functools
 import os
 import re
+import time
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
 from gofer.core.programs import locate
 
 _MOST_BYTES = 1 << 20
+# For how long a change to an environment may be overlooked.
+_LOOK_AGAIN_S = 2.0
 _SITES = (("lib", "site-packages"), ("lib64", "site-packages"), ("lib", "dist-packages"))
 _MAPPING = re.compile(r"^MAPPING\b[^=\n]*=\s*(\{.*?\})\s*$", re.MULTILINE | re.DOTALL)
 _PYTHONS = ("python", "python3")
@@ -43,20 +46,31 @@ def find_editables(
     The environments are that of the command's program, that of `python` on PATH, the active environment, the
     user's own, and the folders `more`. Absent folders are ignored.
     """
-    search = environment.get("PATH", os.defpath)
-    programs = [locate(one, search) for one in (*command[:1], *_PYTHONS)]
-    prefixes = [os.path.dirname(os.path.dirname(os.path.abspath(one))) for one in programs if one]
-    prefixes += [environment.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
-    prefixes += [os.path.join(environment.get("HOME", ""), ".local"), *more]
-    if "/usr" in prefixes:
-        prefixes.append("/usr/local")
+    named = [environment.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
+    prefixes = (*named, os.path.join(environment.get("HOME", ""), ".local"), *more)
+    names, search = (*command[:1], *_PYTHONS), environment.get("PATH", os.defpath)
+    return _find(names, search, prefixes, project, int(time.monotonic() / _LOOK_AGAIN_S))
+
+
+@functools.lru_cache(maxsize=8)
+def _find(
+    names: Tuple[str, ...], search: str, prefixes: Tuple[str, ...], project: str, _moment: int
+) -> Editables:
+    """The editable installs in the environments of these programs, and in those at `prefixes`. Cached for a
+    short time: the rows of an array ask the same question.
+    """
+    programs = [locate(one, search) for one in names]
+    found = [os.path.dirname(os.path.dirname(os.path.abspath(one))) for one in programs if one]
+    found += prefixes
+    if "/usr" in found:
+        found.append("/usr/local")
     sites: Dict[Tuple[int, int], Tuple[str, int]] = {}
-    for prefix in dict.fromkeys(prefixes):
+    for prefix in dict.fromkeys(found):
         for site in _sites_of(prefix) if os.path.isabs(prefix) else ():
             with contextlib.suppress(OSError):  # absent
                 status = os.stat(site)
                 sites.setdefault((status.st_dev, status.st_ino), (site, status.st_mtime_ns))
-    return _read_sites(tuple(sites.values()), os.path.realpath(project))
+    return _read_sites(tuple(sites.values()), real_path(project))
 
 
 def _sites_of(prefix: str) -> Iterator[str]:
@@ -100,6 +114,12 @@ def _read_sites(sites: Tuple[Tuple[str, int], ...], project: str) -> Editables:
                 if mapped is None:
                     others.append(name)
     return Editables(tuple(dict.fromkeys(folders)), tuple(dict.fromkeys(others)))
+
+
+@functools.lru_cache(maxsize=8)
+def real_path(project: str) -> str:
+    """The path of a project without links. Cached: all rows have the same project."""
+    return os.path.realpath(project)
 
 
 def below(path: str, project: str) -> str | None:

@@ -6,6 +6,7 @@ shell. So the agent sets them in each process between fork and exec, and keeps i
 
 from __future__ import annotations
 
+import functools
 import os
 import resource
 from typing import Any, Dict, List, Mapping, Optional
@@ -28,6 +29,12 @@ def read_limits() -> Dict[str, Any]:
     }
 
 
+@functools.lru_cache(maxsize=1)
+def _read_own(_pid: int) -> Dict[str, Any]:
+    """The limits of this process, read once: an agent does not change its own between two rows."""
+    return read_limits()
+
+
 def _read_umask() -> int:
     """The umask of this process. os.umask can read it only by changing it, which would affect files that
     other threads create, so /proc is read first.
@@ -47,7 +54,7 @@ def differing(wanted: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
     """
     if not wanted:
         return {}
-    own = read_limits()
+    own = _read_own(os.getpid())
     found = {name: wanted[name] for name in ("umask", "nice", "affinity") if wanted[name] != own[name]}
     limits = {
         name: pair

@@ -10,13 +10,14 @@ import errno
 import os
 import shutil
 import stat
-from typing import BinaryIO, Iterable, Optional
+from typing import BinaryIO, Iterable, Iterator, Optional
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIECE_BYTES = 16 * 1024 * 1024
 # A hole is a number of whole blocks of zeros.
 _BLOCK_BYTES = 4096
+_STEP_ENTRIES = 256
 # Errors that mean that the kernel cannot copy between these files, so that this process copies the bytes.
 _CANNOT_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF)
 
@@ -185,6 +186,32 @@ def remove_tree(path: str) -> None:
             os.unlink(path)
         except OSError:
             pass  # it stays, as the docstring says
+
+
+def remove_in_steps(path: str) -> Iterator[None]:
+    """Like `remove_tree`, but yields between steps, so that the caller can do other work."""
+    removed = 0
+    try:
+        for _, folders, names, fd in os.fwalk(path, topdown=False):
+            for name in (*names, *folders):
+                _remove_entry(name, fd)
+                removed += 1
+                if removed % _STEP_ENTRIES == 0:
+                    yield
+    except OSError:
+        pass  # `path` is absent, or one of its folders is being removed by somebody else
+    remove_tree(path)
+
+
+def _remove_entry(name: str, folder_fd: int) -> None:
+    """Remove a file, a link or an empty folder. Errors are ignored."""
+    try:
+        os.unlink(name, dir_fd=folder_fd)
+    except OSError:
+        try:
+            os.rmdir(name, dir_fd=folder_fd)
+        except OSError:
+            pass
 
 
 def open_folders(path: str) -> None:

@@ -36,6 +36,3 @@ class HeartbeatWriter:
                 self.kills.mark()
             self._diary.beat(self._gpus, pids)
         return self._due_at - now
-
-    def close(self) -> None:
-        self.kills.close()

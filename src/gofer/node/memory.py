@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Iterator, Optional, Tuple
 
 from gofer.core import processes
@@ -74,11 +75,8 @@ def _hierarchies() -> Iterator[Tuple[str, str]]:
 def read_field(path: str, name: str) -> Optional[int]:
     """The number after a word in a file of lines `WORD NUMBER`; None when it is not found."""
     try:
-        with open(path) as file:
-            for line in file:
-                words = line.split()
-                if words[:1] == [name]:
-                    return int(words[1])
-    except (OSError, ValueError):
-        pass
-    return None
+        with open(path, "rb", buffering=0) as file:
+            found = re.search(rb"^%b[ \t]+(\d+)\b" % name.encode(), file.read(), re.MULTILINE)
+    except OSError:
+        return None
+    return None if found is None else int(found[1])

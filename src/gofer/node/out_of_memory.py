@@ -51,15 +51,15 @@ class Victim(NamedTuple):
 
 
 class Kills:
-    """Watches what the kernel kills for lack of memory, from the last `mark` on. Main thread only. Call
-    `close`.
+    """Watches what the kernel kills for lack of memory, from the last `mark` on. Main thread only. Use only
+    the newest object of a process: all read the kernel log by one descriptor.
 
     `is_alone`: if the agent is in a container, no other run is in it.
     """
 
     def __init__(self, *, is_alone: bool = False) -> None:
         self._group = _own_group(is_alone and _is_in_container())
-        self._log = None if _is_in_container() else _open_log()
+        self._log = None if _is_in_container() else _open_log(os.getpid())
         self.mark()
 
     def mark(self) -> None:
@@ -92,11 +92,6 @@ class Kills:
         while len(self._victims) < rise and time.monotonic() < deadline:
             pause(_LOOK_S)
             self._victims += read_victims(log)
-
-    def close(self) -> None:
-        if self._log is not None:
-            os.close(self._log)
-            self._log = None
 
 
 def explained_by(tail: Sequence[str]) -> bool:
@@ -147,7 +142,9 @@ def read_victims(log: int) -> List[Victim]:
             found.append(Victim(pid, sum(rss)))
 
 
-def _open_log() -> Optional[int]:
+@lru_cache(maxsize=1)
+def _open_log(_pid: int) -> Optional[int]:
+    """A descriptor for the kernel log, which this process keeps."""
     try:
         return os.open(_LOG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

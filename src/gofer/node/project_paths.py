@@ -11,7 +11,7 @@ import functools
 import os
 from typing import Any, Dict, Mapping, Sequence, Tuple
 
-from gofer.core.editable import below, find_editables
+from gofer.core.editable import below, find_editables, real_path
 from gofer.node.project_environments import UV_ENVIRONMENT, is_linked
 
 # Variables that every program reads as a list of folders.
@@ -35,11 +35,11 @@ def lead_to_copy(
     project = str(origin.get("folder") or "")
     if not project:
         return found
-    names = {project, os.path.realpath(project)}
+    names = {project, real_path(project)}
     linked = [str(one) for one in origin.get("environments") or ()]
     for name in PATH_LISTS:
         value = found.get(name)
-        if value:
+        if value and _may_lead(value, tuple(names)):
             entries = [_lead(entry, names, linked, copy) for entry in value.split(os.pathsep)]
             found[name] = os.pathsep.join(entries)
     installed = find_editables(argv, found, project, [os.path.join(project, one) for one in linked])
@@ -47,6 +47,13 @@ def lead_to_copy(
     if any(is_linked(project, copy, one) for one in linked):
         found.setdefault(UV_ENVIRONMENT, copy + ".uv")
     return found
+
+
+@functools.lru_cache(maxsize=64)
+def _may_lead(value: str, names: Tuple[str, ...]) -> bool:
+    """Whether an entry of a path list lies in the project. Cached: all rows have the same lists."""
+    paths = [path for entry in value.split(os.pathsep) for path in _paths_of(entry)]
+    return any(below(path, project) is not None for path in paths for project in names)
 
 
 def _lead(entry: str, names: set[str], linked: Sequence[str], copy: str) -> str:

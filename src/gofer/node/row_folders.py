@@ -12,6 +12,7 @@ from typing import Optional
 
 from gofer.core import trees
 from gofer.node import working_copy
+from gofer.node.kept import copy_record
 from gofer.node.stage import stage
 from gofer.node.task import Task
 from gofer.node.working_copy import Changes, Contents
@@ -29,6 +30,7 @@ class RowFolders:
         self._known: Optional[Contents] = None
         self._changes: Optional[Changes] = None
         self._made = 0
+        self._is_written = False
 
     def assign(self, task: Task) -> Task:
         """The task with this agent's working copy, which need not exist yet."""
@@ -47,6 +49,20 @@ class RowFolders:
         """The contents of the prepared copy."""
         return self._known or {}
 
+    @property
+    def contents_file(self) -> Optional[str]:
+        """A file with `contents`, for gofer.node.kept.copy_record: written once for many rows. None when it
+        could not be written.
+        """
+        path = self._path + ".contents"
+        if not self._is_written:
+            try:
+                copy_record.write_contents(path, self.contents)
+                self._is_written = True
+            except OSError:
+                return None
+        return path
+
     def fetch(self, task: Task) -> None:
         """Stage the code on this machine, once for all agents. Blocks. Errors of staging pass through.
 
@@ -58,7 +74,9 @@ class RowFolders:
         """Make the working copy equal to the staged code; call after `fetch`. OSError when that fails."""
         if self._known is not None and self._is_put_back():
             return
+        self._is_written = False
         trees.remove_tree(self._path)
+        os.makedirs(os.path.dirname(self._path), exist_ok=True)
         trees.copy_tree(self._pristine, self._path)
         self._known = working_copy.scan(self._path)
 
@@ -68,6 +86,7 @@ class RowFolders:
             if changes is None:
                 changes = working_copy.compare(self._known or {}, working_copy.scan(self._path, opens=True))
             working_copy.put_back(self._path, self._pristine, changes, self._known or {})
+            self._is_written = self._is_written and not (changes.altered or changes.deleted)
         except OSError:
             return False
         return True
@@ -79,5 +98,6 @@ class RowFolders:
     def abandon(self) -> None:
         """Use another copy from now on. The present copy is removed together with the request."""
         self._made += 1
-        self._path = os.path.join(os.path.dirname(self._pristine), f"{os.getpid():x}.{self._made}")
+        copy, name = os.path.split(self._pristine)
+        self._path = os.path.join(os.path.dirname(copy), f"{os.getpid():x}.{self._made}", name)
         self._known = self._changes = None

@@ -112,7 +112,6 @@ class Node:
                 self._keeper.close()
                 self.changes = self._keeper.changes
             self._diary.close()
-            self._heartbeat.close()
 
     def _was_taken_up(self) -> bool:
         """Whether another agent started ranks of this share, or is alive and may be about to."""
@@ -181,7 +180,11 @@ class Node:
         self._check_stopped()
         self._bring_folders()
         keeper = self._keeper = FileKeeper(self.task, self.place, self.keeping)
-        keeper.prepare(self.rows.contents if self.rows else None, self._diary.note)
+        rows = self.rows
+        if rows is None:
+            keeper.prepare(None, self._diary.note)
+        else:
+            keeper.prepare(rows.contents, self._diary.note, lambda: rows.contents_file)
         os.chdir(self.task.workdir)
         if self.task.request.get("packages", "none") != "none" and self.package_cache:
             self._provide_packages()

@@ -7,7 +7,7 @@ run's folder, in the store that all machines share, until the run ends. Only its
 from __future__ import annotations
 
 import os
-from typing import Callable
+from typing import Callable, Iterator
 
 from gofer.core import run_layout, trees
 from gofer.node.task import Task
@@ -19,12 +19,15 @@ def assign(task: Task) -> Task:
     if not task.spans or not place.first_node_only or place.node > 0 or task.args:
         return task
     copy = run_layout.shared_copy_key(place.run_id, place.attempt)
-    return task._replace(code=os.path.join(task.store, copy, "c"))
+    return task._replace(code=os.path.join(task.store, copy, os.path.basename(task.code)))
 
 
 def link_to(work: str, code: str) -> str:
-    """The path of the link in the work folder of a request. `remove` follows this link to the shared copy."""
-    return os.path.join(work, f"shared-{os.path.basename(code)}")
+    """The path of the link in the work folder of a request. `remove` follows this link to the shared copy.
+
+    `code` is the working copy that the task would have without a shared one.
+    """
+    return os.path.join(work, f"shared-{os.path.basename(os.path.dirname(code))}")
 
 
 def stage_with(link: str, stage: Callable[[Task], None]) -> Callable[[Task], None]:
@@ -42,9 +45,12 @@ def stage_with(link: str, stage: Callable[[Task], None]) -> Callable[[Task], Non
     return stage_there
 
 
-def remove(work: str) -> None:
-    """Remove the shared copies that the links in a work folder point to. Idempotent."""
+def remove_in_steps(work: str) -> Iterator[None]:
+    """Remove the shared copies that the links in a work folder point to. Idempotent.
+
+    Yields between the steps, so that the caller can do other work.
+    """
     for name in os.listdir(work) if os.path.isdir(work) else ():
         path = os.path.join(work, name)
         if name.startswith(("shared-", "code-")) and os.path.islink(path):
-            trees.remove_tree(os.readlink(path))
+            yield from trees.remove_in_steps(os.readlink(path))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from typing import Any, Callable, List, Mapping, NamedTuple, NoReturn, Optional
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, NoReturn, Optional, Tuple
 
 from gofer.core import files, process_limits, shebang
 from gofer.core.programs import locate
@@ -26,6 +26,8 @@ _DEFAULT_SIGNALS = [
     signal.SIGUSR1,
     signal.SIGUSR2,
 ]
+# The path of the program that was started last, by its name and PATH.
+_located: Dict[Tuple[str, str], str] = {}
 
 
 class RankCommand(NamedTuple):
@@ -63,7 +65,7 @@ def start(command: RankCommand) -> int:
     CannotRun.
     """
     program = command.argv[0]
-    path = locate(program, command.environment.get("PATH", os.defpath)) or f"/nonexistent/{program}"
+    path = _locate(program, command.environment.get("PATH", os.defpath)) or f"/nonexistent/{program}"
     try:
         # If the disk is too full for the log, the log was not created and nothing was started, so try again.
         return files.patiently(lambda: _execute(command, path))
@@ -74,6 +76,17 @@ def start(command: RankCommand) -> int:
         append_line(command.log, words)
         missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
         raise CannotRun(words, NOT_FOUND if missing else CANNOT_RUN) from None
+
+
+def _locate(program: str, search: str) -> Optional[str]:
+    """Like `locate`. Remembers where a program was found: the rows of an array start the same one."""
+    path = _located.get((program, search))
+    if path is None or not os.access(path, os.X_OK):
+        path = locate(program, search)
+        if path is not None and "/" not in program:
+            _located.clear()
+            _located[program, search] = path
+    return path
 
 
 def _execute(command: RankCommand, path: str) -> int:

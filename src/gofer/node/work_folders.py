@@ -2,22 +2,25 @@
 
 A command may bind `$PWD/run/ipc/inference-server.sock`, and the path of a socket has at most 107 bytes.
 
-    <home>/w/<run>/<copy>                          beside the queue, if that path is short enough
-    /var/tmp/gofer-<uid>/w/<mark>/<run>/<copy>     else, if this folder can be used
-    work/<run>/copies in the folder of the queue   a link to the folder of the run's copies
+    <home>/w/<run>/<copy>/<name>                        beside the queue, if that path is short enough
+    /var/tmp/gofer-<uid>/w/<mark>/<run>/<copy>/<name>   else, if this folder can be used
+    work/<run>/copies in the folder of the queue        a link to the folder of the run's copies
 
 <home> is gofer's folder on the disk of the queue, or, on a node without a queue, on the scratch disk. <mark>
-identifies one queue or one node. With the link, every later supervisor finds the copies, whatever its
-environment is. Only the queue that made a link follows it, so no queue removes copies of another queue. The
-folder work/<run> also holds files that must be on the disk of the queue and need no short path.
+identifies one queue or one node. <name> is that of the project's folder: see `copy_name`. With the link,
+every later supervisor finds the copies, whatever its environment is. Only the queue that made a link follows
+it, so no queue removes copies of another queue. The folder work/<run> also holds files that must be on the
+disk of the queue and need no short path.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import os
+import re
 import stat
 import time
 from typing import Any, Iterator, List, Mapping, Optional
@@ -33,8 +36,11 @@ _AWAY = "/var/tmp"
 _COPIES = "copies"
 # Another disk than that of the queue is used only if it has this much space, or as much as the queue's disk.
 _ENOUGH_BYTES = 10 * 2**30
-# The longest usual name of a copy: `<attempt>-<node>`, or `<pid>.<number>` of a row.
+# The longest usual name of <copy>: `<attempt>-<node>`, or `<pid>.<number>` of a row.
 _NAME_OF_ROW = "3fffff.9"
+# A project's folder can give its name to a working copy if the name is no longer and has no other characters.
+_SHORT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,19}", re.ASCII)
+_OTHER_NAME = "c"
 # The bytes of a run's id: see gofer.model.ids.
 _ID_BYTES = 21
 # A newer folder may belong to an agent that has not locked it yet.
@@ -46,6 +52,16 @@ def work_folder(engine: str, request_id: str) -> str:
     last run.
     """
     return os.path.join(engine, "work", request_id)
+
+
+def copy_name(origin: Optional[Mapping[str, Any]]) -> str:
+    """The name of a working copy: that of the project's folder, for code that imports itself by this name.
+
+    `origin` is the origin of the code, as in a request. A name that is long or has special characters is
+    replaced by a short one.
+    """
+    name = os.path.basename(str((origin or {}).get("folder") or ""))
+    return name if _SHORT_NAME.fullmatch(name) else _OTHER_NAME
 
 
 def copies_folder(engine: str, request_id: str, request: Mapping[str, Any], *, is_row: bool) -> str:
@@ -69,7 +85,8 @@ def _make_copies(engine: str, request_id: str, request: Mapping[str, Any], is_ro
     # Machines that share a home have one folder each for their nodes of a run.
     name = request_id if span is None else f"{request_id}.{span[0]}"
     copy = _NAME_OF_ROW if is_row else f"99-{request['layout']['nodes'] - 1}"
-    path = os.path.join(_choose(engine, away_root(engine), f"{name}/{copy}"), name)
+    below = f"{name}/{copy}/{copy_name(request.get('code'))}"
+    path = os.path.join(_choose(engine, away_root(engine), below), name)
     work = work_folder(engine, request_id)
     private_folder.make_missing(work)
     link = os.path.join(work, _COPIES)
@@ -84,7 +101,7 @@ def node_folder(engine: str, name: str, copy: str) -> str:
     """The folder for working copies of one node of a run, on a machine without a queue. The folder need not
     exist.
 
-    `name` is the name of the folder, `copy` that of a copy in it. Removes what killed agents of this node
+    `name` is the name of the folder, `copy` the path of a copy in it. Removes what killed agents of this node
     left below /var/tmp; what they left on the scratch disk is removed by the site. OSError when no folder can
     be made.
     """
@@ -129,7 +146,7 @@ def _choose(engine: str, away: Optional[str], below: str) -> str:
 
 def long_root(engine: str) -> Optional[str]:
     """The folder for working copies if its path is too long for Unix sockets in them; else None."""
-    below = f"{'r' * _ID_BYTES}/99-0"
+    below = f"{'r' * _ID_BYTES}/99-0/{_OTHER_NAME}"
     root = near_root(engine)
     if not fits(root, below):
         root = _choose(engine, away_root(engine), below)
@@ -162,6 +179,11 @@ def _away_root(owner: str) -> Optional[str]:
     if not os.path.isabs(base):
         return None
     return os.path.join(os.path.normpath(base), f"gofer-{os.getuid()}", "w", _mark(owner))
+
+
+@functools.lru_cache(maxsize=8)
+def _mark_of_queue(engine: str) -> str:
+    return _mark(os.path.realpath(engine))
 
 
 def _mark(owner: str) -> str:
@@ -219,7 +241,7 @@ def _linked(engine: str, request_id: str) -> Optional[str]:
 
 def is_away(engine: str, folder: str) -> bool:
     """Whether a folder of copies is this queue's folder below /var/tmp or the folder that replaces it."""
-    return os.path.basename(os.path.dirname(folder)) == _mark(os.path.realpath(engine))
+    return os.path.basename(os.path.dirname(folder)) == _mark_of_queue(engine)
 
 
 def _is_usable(engine: str, folder: str) -> bool:
@@ -235,23 +257,24 @@ def _is_usable(engine: str, folder: str) -> bool:
     return True
 
 
-def remove(engine: str, request_id: str) -> None:
+def remove_in_steps(engine: str, request_id: str) -> Iterator[None]:
     """Remove the copies of a request that is over, and its other files on the disk of the queue. Idempotent.
 
-    A link that another queue made is not followed; a copied home folder has such links.
+    A link that another queue made is not followed; a copied home folder has such links. Yields between the
+    steps, so that the caller can do other work.
     """
     found = _linked(engine, request_id)
     if found is not None:
-        trees.remove_tree(os.path.join(near_root(engine), os.path.basename(found)))
+        yield from trees.remove_in_steps(os.path.join(near_root(engine), os.path.basename(found)))
         if is_away(engine, found):
-            _remove_away(found)
-    trees.remove_tree(work_folder(engine, request_id))
+            yield from _remove_away(found)
+    yield from trees.remove_in_steps(work_folder(engine, request_id))
 
 
-def _remove_away(folder: str) -> None:
+def _remove_away(folder: str) -> Iterator[None]:
     try:
         _check_own(os.path.dirname(folder))
-        trees.remove_tree(folder)
+        yield from trees.remove_in_steps(folder)
         os.rmdir(os.path.dirname(folder))
     except OSError:
         pass  # the folder is another user's or gone, or other runs of the queue have copies in it
@@ -265,7 +288,7 @@ def kept_folders(engine: str, copy: Optional[str] = None) -> List[str]:
     """
     kept = [os.path.join(engine, "kept")]
     if copy is not None:
-        folder = os.path.dirname(copy)
+        folder = os.path.dirname(os.path.dirname(copy))
         return [*kept, os.path.join(os.path.dirname(folder), "kept")] if is_away(engine, folder) else kept
     other = away_root(engine)
     try:

@@ -110,7 +110,8 @@ class Active:
         """The rows of an array share one working copy, which agents copy further (see
         gofer.node.row_folders). Any other run gets a fresh copy for each node and attempt.
         """
-        return "code" if self.entry.row is not None else f"{share.attempt}-{share.node}"
+        copy = "code" if self.entry.row is not None else f"{share.attempt}-{share.node}"
+        return os.path.join(copy, work_folders.copy_name(self.request.get("code")))
 
 
 def spool_folder(engine: str, request_id: str) -> str:

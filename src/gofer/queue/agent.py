@@ -133,7 +133,7 @@ class Worker:
         return work_folders.work_folder(self.engine, str(task.request["id"]))
 
     def _copies_in_use(self, task: Task) -> ContextManager[None]:
-        copies = os.path.dirname(task.code)
+        copies = os.path.dirname(os.path.dirname(task.code))
         is_away = work_folders.is_away(self.engine, copies)
         return work_folders.held(copies) if is_away else contextlib.nullcontext()
 

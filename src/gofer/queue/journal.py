@@ -11,11 +11,13 @@ same facts and reaches the same outcome.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sqlite3
 import sys
 import time
-from typing import Any
+from collections import deque
+from typing import Any, Iterator
 
 from gofer.core import files, run_layout, trees
 from gofer.core.secrets import run_secrets
@@ -58,6 +60,7 @@ class Journal:
         self._unended: dict[str, int] = {}
         self.requests: dict[str, dict[str, Any]] = {}
         self._private: dict[str, run_secrets.Private] = {}
+        self._removals: deque[Iterator[None]] = deque()
         try:
             self._clear_left()
         except sqlite3.DatabaseError:
@@ -71,7 +74,7 @@ class Journal:
             for name in os.listdir(path) if os.path.isdir(path) else ():
                 request_id = name[: -len(".json")] if name.endswith(".json") else name
                 if self._queue.is_over(request_id):
-                    remove_traces(engine, request_id)
+                    self._removals.append(remove_traces(engine, request_id))
 
     @property
     def is_written(self) -> bool:
@@ -80,7 +83,12 @@ class Journal:
 
     @property
     def is_empty(self) -> bool:
-        return self.is_written and not self._carried
+        return self.is_written and not self._carried and not self.is_removing
+
+    @property
+    def is_removing(self) -> bool:
+        """Whether files of finished requests are still to be removed: see `remove_left`."""
+        return bool(self._removals)
 
     def opened(self, entry: QueuedRun) -> None:
         """Count a run that was read from the queue and has not ended."""
@@ -211,19 +219,35 @@ class Journal:
         del self._open_runs[entry.request], self._unended[entry.request]
         self.requests.pop(entry.request, None)
         self._private.pop(entry.request, None)
-        remove_traces(self._queue.engine, entry.request)
+        self._removals.append(remove_traces(self._queue.engine, entry.request))
+
+    def remove_left(self, seconds: float) -> None:
+        """Remove files of finished requests for about this long. A large working copy takes many calls, so
+        that other runs need not wait for it.
+        """
+        until = time.monotonic() + seconds
+        while self._removals:
+            for _ in self._removals[0]:
+                if time.monotonic() >= until:
+                    return
+            self._removals.popleft()
 
 
-def remove_traces(engine: str, request_id: str) -> None:
-    """Remove what a finished request leaves in the queue's folder, and its working copies. Idempotent."""
+def remove_traces(engine: str, request_id: str) -> Iterator[None]:
+    """Remove what a finished request leaves in the queue's folder, and its working copies. Idempotent.
+
+    The private values are removed at once. The rest is removed by the returned steps.
+    """
     run_secrets.remove(engine, request_id)
     if os.path.isdir(os.path.join(engine, "mounts", request_id)):
         from gofer.node.folders.unmount import clear
 
         clear(engine, request_id)  # mounts that a killed agent left
-    shared_copy.remove(work_folders.work_folder(engine, request_id))
-    work_folders.remove(engine, request_id)
-    trees.remove_tree(spool_folder(engine, request_id))
+    return itertools.chain(
+        shared_copy.remove_in_steps(work_folders.work_folder(engine, request_id)),
+        work_folders.remove_in_steps(engine, request_id),
+        trees.remove_in_steps(spool_folder(engine, request_id)),
+    )
 
 
 def _end_record(entry: QueuedRun) -> dict[str, Any]:

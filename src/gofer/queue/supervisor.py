@@ -30,6 +30,8 @@ LINGER_S = 3.0
 _ADOPTED_CHECK_S = 0.25
 _AGAIN_S = 0.5
 _LEASE_CHECK_S = 1.0
+# For how long files are removed before the queue is looked at again.
+_REMOVAL_S = 0.1
 _LONGEST_SLEEP_S = 5.0
 _LONGEST_DELAY_S = 60.0
 
@@ -67,6 +69,7 @@ class Supervisor:
             self.crew.dismiss(keep=self.pool.cpus)
             if not self.journal.write():
                 self._put_off_until = time.monotonic() + _AGAIN_S
+            self.journal.remove_left(_REMOVAL_S)
             if self._may_leave():
                 self.crew.dismiss(keep=0)
                 self.journal.carrier.close()
@@ -92,6 +95,8 @@ class Supervisor:
             until.append(now + _ADOPTED_CHECK_S)
         if not self.journal.is_written:
             until.append(self._put_off_until)
+        if self.journal.is_removing:
+            until.append(now)
         if self.pool.foreign and self.waiting:
             until.append(now + _LEASE_CHECK_S)
         if self._idle_since is not None:

@@ -6,6 +6,9 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
+from gofer.core import editable
 from gofer.core.editable import Editables, find_editables
 
 
@@ -28,7 +31,11 @@ def install(prefix: Path, version: str, project: Path, inside: str, packages: st
     (site / f"__editable__.{inside}.pth").write_text(f"{project}/{inside}\n")
 
 
-def test_the_second_answer_lists_no_folder_and_is_of_now(tmp_path: Path) -> None:
+def test_the_second_answer_lists_no_folder_and_is_of_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whenever the environments are looked at: an answer is used again for a moment."""
+    monkeypatch.setattr(editable, "_LOOK_AGAIN_S", 1e-9)
     prefix, project = tmp_path / "env", tmp_path / "project"
     install(prefix, "python3.11", project, "src")
     (prefix / "lib" / "python3.9").mkdir()  # without packages

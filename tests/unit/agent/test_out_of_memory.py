@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
 
 import pytest
 
@@ -83,7 +82,7 @@ def test_words_that_only_sound_like_it(line: str) -> None:
 
 
 def test_words_explain_no_kill_and_no_kill_explains_an_exit_code() -> None:
-    with closing(Kills()) as kills:
-        assert not out_of_memory.ran_out(KILLED, [KILLED], kills=kills, tail=["MemoryError"])
-        assert not out_of_memory.ran_out(FAILED, [FAILED], kills=kills, tail=["ValueError"])
-        assert out_of_memory.ran_out(FAILED, [FAILED], kills=kills, tail=["MemoryError"])
+    kills = Kills()
+    assert not out_of_memory.ran_out(KILLED, [KILLED], kills=kills, tail=["MemoryError"])
+    assert not out_of_memory.ran_out(FAILED, [FAILED], kills=kills, tail=["ValueError"])
+    assert out_of_memory.ran_out(FAILED, [FAILED], kills=kills, tail=["MemoryError"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 import pytest
 
 from gofer.core.states import Reason, State
@@ -17,8 +15,7 @@ KILLED = ProcessEnd(1, 11, None, 9, 4.0)
 
 
 def judge(outcome: ProcessesOutcome, *tail: str) -> Verdict:
-    with closing(Kills()) as kills:
-        return verdict.judge(outcome, tail=lambda rank: list(tail), kills=kills, limit_s=90.0)
+    return verdict.judge(outcome, tail=lambda rank: list(tail), kills=Kills(), limit_s=90.0)
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,8 @@ class Trials:
         """
         if self._ferry is None:
             self._begin(plan)
-        code = os.path.join(self._copies, str(plan.attempt))
+        code_name = work_folders.copy_name(self._setting.request.get("code"))
+        code = os.path.join(self._copies, str(plan.attempt), code_name)
         self._watch.begin()
         children: Set[int] = {self._ferry.pid} if self._ferry else set()
         node = self._node = self._make_node(plan, code, children)
@@ -129,7 +130,8 @@ class Trials:
         share = self._share
         name = f"{share.run_id}.{plan.attempt}.{share.node}"
         self._work = os.path.join(self._setting.at.engine, "work", name)
-        self._copies = work_folders.node_folder(self._setting.at.engine, name, "99")
+        copy = f"99/{work_folders.copy_name(self._setting.request.get('code'))}"
+        self._copies = work_folders.node_folder(self._setting.at.engine, name, copy)
         for path in (self._work, self._copies):
             trees.remove_tree(path)
             os.makedirs(path, mode=0o700)

@@ -222,7 +222,7 @@ class MappedFolders:
             hear=progress.hear,
             keep_on=keep_on,
         )
-        own = f"{os.path.basename(self._code)}.{name}"
+        own = f"{os.path.basename(os.path.dirname(self._code))}.{name}"
         mount = rclone_mount.mount(
             spec,
             unmount.state_of(self._context.engine, self._request_id, own),

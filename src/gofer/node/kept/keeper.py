@@ -10,10 +10,11 @@ from __future__ import annotations
 import filecmp
 import os
 import stat
-from typing import Dict, Iterable, List, Optional, Set, Tuple
+from typing import Callable, Dict, Iterable, List, Optional, Set, Tuple
 
 from gofer.core import files, private_folder, run_layout, trees
 from gofer.core.launch import NodePlace
+from gofer.core.secrets.file_names import looks_like_secret
 from gofer.core.states import Reason, State
 from gofer.node import continued_files, spawn, working_copy
 from gofer.node.events import Diary
@@ -35,6 +36,7 @@ from gofer.node.working_copy import Changes, Contents
 KEPT = "kept"
 KEPT_BYTES = "kept-bytes"
 _MOST_NAMES = 4
+_OUTPUT_FOLDER = "$GOFER_OUTPUT_DIR"
 
 
 class FileKeeper:
@@ -51,20 +53,29 @@ class FileKeeper:
         self._limit = KeepLimit(self._rules, keeping, task.code, is_folder=task.private.store is None)
         self._top = os.path.join(task.store, run_layout.files_key(place.run_id))
         self._staged: Contents = {}
+        self._staged_file: Callable[[], Optional[str]] = lambda: None
         self._before: Contents = {}
         self._restored: Contents = {}
         self._made: Set[str] = set()
         self._carrier: Optional[FileCarrier] = None
+        self._has_carried = False
         self._is_resumed = False
         self.changes: Optional[Changes] = None
 
-    def prepare(self, staged: Optional[Contents], event: Event) -> None:
+    def prepare(
+        self,
+        staged: Optional[Contents],
+        event: Event,
+        staged_file: Callable[[], Optional[str]] = lambda: None,
+    ) -> None:
         """Restore the files of earlier attempts of this node into the new working copy, whose contents are
         `staged`.
 
         Without earlier attempts, restore the files of the run that this run continues, if any. When `staged`
-        is None, the copy is scanned. AttemptFailed when a file cannot be restored.
+        is None, the copy is scanned. `staged_file` names a file with the contents, if there is one: see
+        gofer.node.kept.copy_record. AttemptFailed when a file cannot be restored.
         """
+        self._staged_file = staged_file
         try:
             self._staged = self._before = working_copy.scan(self._task.code) if staged is None else staged
             earlier, copy = self._earlier()
@@ -148,6 +159,7 @@ class FileKeeper:
         carries = bool(self._task.request.get("sync"))
         if self._task.private.store is not None and (carries or not self._keeping.copies):
             self._carrier = FileCarrier(self._carried_copy(carries), spared)
+            self._has_carried = True
 
     def _write_record(self) -> None:
         if self._keeping.record is None:
@@ -155,7 +167,8 @@ class FileKeeper:
         tally = self._keeping.tally.path if isinstance(self._keeping.tally, FileTally) else None
         kept = (self._before, self._restored, self._limit.counted, self._keeping.copies, tally)
         try:
-            copy_record.write(self._keeping.record, CopyRecord(self._task.code, *kept))
+            contents = self._staged_file() if self._before is self._staged else None
+            copy_record.write(self._keeping.record, CopyRecord(self._task.code, *kept), contents)
         except OSError:
             pass  # the disk is full: the files are still kept, unless the agent is killed
 
@@ -231,11 +244,12 @@ class FileKeeper:
         lost = [] if copy else too_much
         if limit or copy:
             self._say_in_log(_limit_words(limit, lost, copy))
-        left = [*((one.path, rules.TOO_MUCH) for one in lost), *failed, *found.left]
+        outputs, secrets = self._outputs()
+        left = [*((one.path, rules.TOO_MUCH) for one in lost), *failed, *found.left, *secrets]
         if copy:
             staying = [*(one.path for one in too_much), *(path for path, _ in failed)]
             listed += describe_files(copy, staying, records.COPY)
-        self._write_list([*listed, *self._outputs()])
+        self._write_list([*listed, *outputs])
         return _sums(wanted, failed, left, copy)
 
     # -- moving
@@ -334,6 +348,8 @@ class FileKeeper:
         """Remove files from `files/` that an earlier attempt or the carrier put there, and that the command
         has removed.
         """
+        if not self._restored and not self._has_carried:
+            return
         node, listing = self._place.node, self._in_node_folder(run_layout.FILE_LIST)
         earlier = {run_layout.node_files_path(node, path) for path in self._restored} | carried_paths(listing)
         for name in earlier - {run_layout.node_files_path(node, path) for path in kept}:
@@ -371,9 +387,17 @@ class FileKeeper:
 
     # -- the list
 
-    def _outputs(self) -> List[KeptFile]:
+    def _outputs(self) -> Tuple[List[KeptFile], List[Tuple[str, str]]]:
+        """The files in the output folder. Files that look like secrets are removed from the folder, and
+        returned apart with the reason.
+        """
         top = os.path.join(self._task.store, run_layout.outputs_key(self._place.run_id))
-        return list_folder(records.OUTPUTS, top)
+        listed = list_folder(records.OUTPUTS, top)
+        secrets = [one for one in listed if one.kind != records.FOLDER and looks_like_secret(one.path)]
+        for one in secrets:
+            trees.remove_tree(os.path.join(top, one.path))
+        left = [(f"{_OUTPUT_FOLDER}/{one.path}", rules.SECRET) for one in secrets]
+        return [one for one in listed if one not in secrets], left
 
     def _in_node_folder(self, name: str) -> str:
         place = self._place

@@ -35,7 +35,6 @@ from gofer.node.verdict import Verdict
 from gofer.node.watch import REQUESTS, ProcessEnd, ProcessesOutcome, Watch
 
 # The name of the working copy in its folder.
-_CODE = "c"
 
 
 class SlurmNode(Node):
@@ -116,18 +115,19 @@ class _Agent:
         self.engine = _scratch_folder(request["scratch"])
         name = f"{share.run_id}.{share.attempt}.{share.node}"
         self.work = os.path.join(self.engine, "work", name)
-        self.copy = self._copy()
-        self.code = os.path.join(self.copy, _CODE)
+        code_name = work_folders.copy_name(request["code"])
+        self.copy = self._copy(code_name)
+        self.code = os.path.join(self.copy, code_name)
         self.private = self._private()
         self.store = request["store"] or os.path.join(self.work, "spool")
 
-    def _copy(self) -> str:
+    def _copy(self, code_name: str) -> str:
         """The folder that holds the working copy. A command that starts only on the first node reaches the
         others by `srun`, which starts tasks in the same folder. So its working copy is in the handoff folder,
         which all nodes see.
         """
         if self.share.node > 0 or not self.request["layout"].get("first_node_only"):
-            return work_folders.node_folder(self.engine, os.path.basename(self.work), _CODE)
+            return work_folders.node_folder(self.engine, os.path.basename(self.work), code_name)
         row = "" if self.share.row is None else f"{self.share.row}."
         return self.room.at(f"c{row}{self.share.attempt}")
 

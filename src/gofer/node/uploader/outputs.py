@@ -17,6 +17,7 @@ from typing import Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple
 
 from gofer.core import run_layout
 from gofer.core.parallel import each
+from gofer.core.secrets.file_names import looks_like_secret
 from gofer.core.sleep import pause
 from gofer.node.folders.remote import describe
 from gofer.node.uploader import restore
@@ -129,7 +130,9 @@ class Outputs:
         return [one for one in found if self._stamps.get(one.key) != one.stamp]
 
     def _files(self, run_id: str) -> Iterator[_File]:
-        yield from self._below(run_layout.outputs_key(run_id), os.stat)
+        for file in self._below(run_layout.outputs_key(run_id), os.stat):
+            if not looks_like_secret(file.key):
+                yield file
         # Links below `files/` are not sent; the list of kept files has their targets.
         yield from self._below(run_layout.files_key(run_id), os.lstat)
 
