@@ -8,7 +8,7 @@ import time
 from typing import Any, Callable, Dict, Iterable, List, TypeVar
 
 # A function that receives one progress message.
-Say = Callable[[Dict[str, Any]], None]
+SendMessage = Callable[[Dict[str, Any]], None]
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ class ProgressTally:
     threads.
     """
 
-    def __init__(self, say: Say) -> None:
+    def __init__(self, say: SendMessage) -> None:
         self._say = say
         self._lock = threading.Lock()
         self._next_report = 0.0

@@ -15,7 +15,7 @@ import sys
 import traceback
 from typing import Any, Callable, Dict, NoReturn
 
-from gofer.core.parallel import Say
+from gofer.core.parallel import SendMessage
 from gofer.node.watch import REQUESTS
 from gofer.objects.facts import ObjectsError
 
@@ -28,7 +28,7 @@ class ChoreStopped(Exception):
     """The work was ended early, because `keep_on` returned False."""
 
 
-def do(work: Callable[[Say], None], *, hear: Say, keep_on: Callable[[int], bool]) -> None:
+def do(work: Callable[[SendMessage], None], *, hear: SendMessage, keep_on: Callable[[int], bool]) -> None:
     """Do `work` in a child process, and wait for it. `hear` gets the messages that the work sends.
 
     `keep_on(fd)` waits a moment, or until `fd` can be read. If it returns False, the child is ended at once,
@@ -48,7 +48,7 @@ def do(work: Callable[[Say], None], *, hear: Say, keep_on: Callable[[int], bool]
         _end(pid)
 
 
-def _listen(reader: int, hear: Say, keep_on: Callable[[int], bool]) -> None:
+def _listen(reader: int, hear: SendMessage, keep_on: Callable[[int], bool]) -> None:
     heard = b""
     while keep_on(reader):
         try:
@@ -76,7 +76,7 @@ def _end(pid: int) -> None:
         pass  # it was reaped together with the agent's other children
 
 
-def _be_child(work: Callable[[Say], None], writer: int) -> NoReturn:
+def _be_child(work: Callable[[SendMessage], None], writer: int) -> NoReturn:
     """In the forked child. Nothing may return into the agent's code."""
 
     def say(message: Dict[str, Any]) -> None:

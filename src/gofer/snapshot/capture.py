@@ -14,9 +14,9 @@ from gofer.core.snapshot_names import compute_id
 from gofer.errors import SnapshotError
 from gofer.snapshot import statcache
 from gofer.snapshot.git import Git
+from gofer.snapshot.left_out import SnapshotSurvey, find_left_out, list_files
 from gofer.snapshot.patterns import escape
 from gofer.snapshot.recent import Recent
-from gofer.snapshot.remainder import SnapshotSurvey, find_remainder, list_files
 from gofer.snapshot.rules import NO_CHOICE, SnapshotChoice, Tracked, top_rules
 from gofer.snapshot.statcache import BIGGEST, FolderCache, Record
 from gofer.snapshot.summary import Listings, Snapshot
@@ -73,9 +73,7 @@ def survey(folder: Path, *, cache_dir: Path, choice: SnapshotChoice = NO_CHOICE)
         folders = state.walk(choice)
     finally:
         state.git.close()
-    return SnapshotSurvey(
-        tuple(list_files(folders)), find_remainder(state.root, folders, state.tracked.files)
-    )
+    return SnapshotSurvey(tuple(list_files(folders)), find_left_out(state.root, folders, state.tracked.files))
 
 
 class _FolderState:
@@ -146,7 +144,7 @@ class _Capture(_FolderState):
             skipped=_odd(records),
             elapsed_s=time.perf_counter() - began,
             listings=Listings({path: record.digest for path, record in records.items()}, self._load_listings),
-            remainder=lambda: find_remainder(self.root, folders, self.tracked.files),
+            left_out=lambda: find_left_out(self.root, folders, self.tracked.files),
             encode_times=lambda: encode_times(snapshot_id, folders, records, self.stamps),
         )
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from gofer.core.snapshot_names import decode_name, encode_name
-from gofer.snapshot.remainder import Remainder
+from gofer.snapshot.left_out import LeftOutReport
 
 
 class Listings:
@@ -71,7 +71,7 @@ class Snapshot(NamedTuple):
     manifest. `changed` names files that were edited or removed during the read: the snapshot has what was
     read last. `biggest` are the five largest files. `skipped` are sockets, pipes and devices, each with its
     kind. `commit`, `branch` and `dirty` are None outside a git work tree; `dirty` also when git cannot tell.
-    `encode_times` returns the times and permission bits of the files, for gofer.core.file_times. `remainder`
+    `encode_times` returns the times and permission bits of the files, for gofer.core.file_times. `left_out`
     finds what is left out; it reads the folder again.
     """
 
@@ -88,7 +88,7 @@ class Snapshot(NamedTuple):
     skipped: tuple[tuple[str, str], ...]
     elapsed_s: float
     listings: Listings
-    remainder: Callable[[], Remainder]
+    left_out: Callable[[], LeftOutReport]
     encode_times: _Encode
 
     def has(self, path: str) -> bool:

@@ -22,7 +22,7 @@ _REMEMBERED = 50_000
 _MAKE_ATTEMPTS = 20  # meanwhile another thread may write or remove an empty file with the folder's name
 
 
-class Landing:
+class DownloadFolder:
     """Writes files below `root`; an empty path means `root` itself.
 
     Any thread; raises OSError and StoreError.

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from gofer.storage.base import ReadsInto
-from gofer.transfer.atomic_download import FolderInTheWay, Landing, remove_left
+from gofer.transfer.atomic_download import DownloadFolder, FolderInTheWay, remove_left
 from gofer.transfer.budget import Budget
 from gofer.transfer.endpoints import LocalEnd, StoreEnd
 from gofer.transfer.entries import FileEntry
@@ -29,7 +29,7 @@ class Download:
         self._source = source
         self._store = source.store
         self._root = os.fspath(destination.path)
-        self._landing = Landing(self._root)
+        self._folder = DownloadFolder(self._root)
         self._budget = budget
         self._left = left
         self._kept: set[str] = set()
@@ -59,12 +59,12 @@ class Download:
             entry = self._source.look_again(entry)
             if not _is_right(data, entry):
                 raise damaged(entry.path)
-        self._landing.write(entry.path, data, entry.mtime_ns, executable=entry.executable)
+        self._folder.write(entry.path, data, entry.mtime_ns, executable=entry.executable)
 
     def large(self, entry: FileEntry, arrived: Arrived) -> InParts:
         now = self._source.look_again(entry)
         key = self._source.key(entry.path)
-        file = RangeDownload(self._store, key, now, self._landing, self._budget, arrived)
+        file = RangeDownload(self._store, key, now, self._folder, self._budget, arrived)
         self._kept.add(file.part_name)
         return file
 
@@ -89,7 +89,7 @@ class Download:
         Ignores a folder of that name: some tools mark a folder by an empty object with its name.
         """
         with suppress(FolderInTheWay):
-            self._landing.write(entry.path, b"", entry.mtime_ns, executable=entry.executable)
+            self._folder.write(entry.path, b"", entry.mtime_ns, executable=entry.executable)
 
     def _remove_empty(self, folder: str) -> None:
         while folder:

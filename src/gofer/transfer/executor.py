@@ -26,7 +26,7 @@ _FEW_SMALL = 2
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
-class Engine:
+class Executor:
     """The transfer of one plan. `files`, `bytes`, `failed` and `changed` are its result."""
 
     def __init__(

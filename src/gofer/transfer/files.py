@@ -10,7 +10,7 @@ import time
 from gofer.transfer.budget import Budget
 from gofer.transfer.entries import FileEntry
 from gofer.transfer.mover import LARGE, SourceChanged
-from gofer.transfer.ordered_gate import Turns
+from gofer.transfer.ordered_gate import OrderedGate
 from gofer.transfer.walk import describe
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # O_NONBLOCK: opening a pipe must not block
@@ -18,7 +18,7 @@ TICK_S = 0.02  # twice the resolution of the slowest kernel clock
 _LOOKS = 10
 
 
-class Grown(Exception):
+class BecameLarge(Exception):
     """A file has become large since the walk found it small."""
 
 
@@ -27,14 +27,15 @@ def read_small(
 ) -> tuple[bytes | memoryview, FileEntry]:
     """The bytes of a file, and its present entry. `into` is a buffer of LARGE bytes for the bytes.
 
-    Raises SourceChanged when the file changes during the read, Grown when it has become large, and OSError.
+    Raises SourceChanged when the file changes during the read, BecameLarge when it has become large, and
+    OSError.
     """
     file = os.open(path, _READ)
     try:
         before = _settled_status(file)
         size = before.st_size
         if size >= LARGE:
-            raise Grown
+            raise BecameLarge
         data: bytes | memoryview = os.read(file, size + 1) if into is None else b""
         if len(data) != size:
             data = _read_on(file, data, memoryview(bytearray(LARGE) if into is None else into)[: size + 1])
@@ -89,7 +90,7 @@ class FileParts:
         self.size = self._seen.st_size
         self.identity = ":".join(map(str, mark(self._seen)))
         self._digest = hashlib.md5(usedforsecurity=False)
-        self._taking, self._hashing = Turns(), Turns()
+        self._taking, self._hashing = OrderedGate(), OrderedGate()
 
     def read(self, number: int, start: int, size: int, budget: Budget) -> bytearray:
         """A buffer with these bytes. `number` counts the parts, and each part must be read once.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Turns:
+class OrderedGate:
     """A gate for threads with numbers from 0. Every number must pass once, or later numbers wait for ever."""
 
     def __init__(self) -> None:

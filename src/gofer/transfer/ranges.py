@@ -6,7 +6,7 @@ import os
 import stat
 
 from gofer.storage.base import Store
-from gofer.transfer.atomic_download import Landing, place
+from gofer.transfer.atomic_download import DownloadFolder, place
 from gofer.transfer.budget import Budget
 from gofer.transfer.entries import FileEntry
 from gofer.transfer.mover import LARGE, Arrived
@@ -18,14 +18,20 @@ class RangeDownload:
     """The download of one file; implements `mover.InParts`."""
 
     def __init__(
-        self, store: Store, key: str, entry: FileEntry, landing: Landing, budget: Budget, arrived: Arrived
+        self,
+        store: Store,
+        key: str,
+        entry: FileEntry,
+        download_folder: DownloadFolder,
+        budget: Budget,
+        arrived: Arrived,
     ) -> None:
         self._object = ObjectParts(store, key, entry)
         self._entry = entry
-        self._landing = landing
+        self._folder = download_folder
         self._budget = budget
         self._arrived = arrived
-        self._file, self.part_name = landing.open_part(entry.path, self._object.identity)
+        self._file, self.part_name = download_folder.open_part(entry.path, self._object.identity)
         try:
             self._part = PartFile(self._file, entry.size, LARGE)
         except BaseException:
@@ -59,7 +65,7 @@ class RangeDownload:
             # Executable for every user who can read the file; the umask decides which users can.
             os.fchmod(self._file, mode | (mode & 0o444) >> 2)
         os.utime(self._file, ns=(self._entry.mtime_ns, self._entry.mtime_ns))
-        place(self.part_name, self._landing.target(self._entry.path))
+        place(self.part_name, self._folder.target(self._entry.path))
         os.close(self._file)
 
     def abandon(self) -> None:

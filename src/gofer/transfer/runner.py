@@ -10,7 +10,7 @@ from gofer.errors import GoferError, UsageError
 from gofer.transfer.budget import Budget
 from gofer.transfer.download import Download
 from gofer.transfer.endpoints import LocalEnd, StoreEnd
-from gofer.transfer.executor import Engine, explain
+from gofer.transfer.executor import Executor, explain
 from gofer.transfer.journal import sweep
 from gofer.transfer.mover import Mover
 from gofer.transfer.planner import TransferPlan
@@ -41,20 +41,20 @@ def run(
     budget = Budget()
     sweep(state)
     mover = _mover(plan, budget, state)
-    engine = Engine(mover, plan.items(), budget, progress)
+    executor = Executor(mover, plan.items(), budget, progress)
     progress.begin("moving", files=plan.files, size=plan.bytes)
     if plan.files:
-        engine.run(plan.options.jobs if jobs is None else jobs, plan.bytes / plan.files)
+        executor.run(plan.options.jobs if jobs is None else jobs, plan.bytes / plan.files)
     progress.begin("deleting")
     # After a failure nothing is deleted, because the source may not have been read completely.
-    clean = not engine.failed and not engine.changed and not plan.odd
-    deleted = _delete(mover, plan, engine) if clean else 0
+    clean = not executor.failed and not executor.changed and not plan.odd
+    deleted = _delete(mover, plan, executor) if clean else 0
     mover.close()
     progress.begin("done")
-    wrong = engine.failed, engine.changed, plan.odd
+    wrong = executor.failed, executor.changed, plan.odd
     kept = plan.deletes - deleted
     return TransferResult(
-        engine.files, engine.bytes, plan.skipped, deleted, kept, *wrong, time.monotonic() - begun
+        executor.files, executor.bytes, plan.skipped, deleted, kept, *wrong, time.monotonic() - begun
     )
 
 
@@ -71,7 +71,7 @@ def _mover(plan: TransferPlan, budget: Budget, state: Path | None) -> Mover:
     )
 
 
-def _delete(mover: Mover, plan: TransferPlan, engine: Engine) -> int:
+def _delete(mover: Mover, plan: TransferPlan, executor: Executor) -> int:
     """Delete files last, so that a transfer that fails half-way has removed nothing. Returns how many."""
     deleted = 0
     deletions = plan.deletions()
@@ -80,6 +80,6 @@ def _delete(mover: Mover, plan: TransferPlan, engine: Engine) -> int:
             mover.delete(batch)
             deleted += len(batch)
         except (OSError, GoferError) as error:
-            engine.failed.add(batch[0].path, f"cannot be deleted: {explain(error)}")
+            executor.failed.add(batch[0].path, f"cannot be deleted: {explain(error)}")
             break
     return deleted

@@ -12,7 +12,7 @@ from gofer.transfer.blocks import BlockDestination, BlockUpload
 from gofer.transfer.budget import Budget
 from gofer.transfer.endpoints import LocalEnd, StoreEnd
 from gofer.transfer.entries import FileEntry
-from gofer.transfer.files import FileParts, Grown, read_small
+from gofer.transfer.files import BecameLarge, FileParts, read_small
 from gofer.transfer.mover import LARGE, MIDDLING, Arrived, InParts, in_one_thread
 from gofer.transfer.stream import StreamUpload
 
@@ -34,7 +34,7 @@ class Upload:
                 self._put(*read_small(self._path(entry), entry))
             else:
                 self._put_buffered(entry)
-        except Grown:
+        except BecameLarge:
             in_one_thread(self.large(entry, lambda size: None))
 
     def large(self, entry: FileEntry, arrived: Arrived) -> InParts:

@@ -23,7 +23,7 @@ import threading
 from typing import Any, Iterator, List, Mapping, Set
 
 from gofer.core import files, private_folder, trees
-from gofer.core.parallel import ProgressTally, Say, each
+from gofer.core.parallel import ProgressTally, SendMessage, each
 from gofer.node.cancellable_task import ChoreFailed
 from gofer.node.folders.remote import RemoteFolder, explain, is_executable, is_gone, is_marker, stamp_ns
 from gofer.objects.facts import ObjectInfo, ObjectsError
@@ -56,7 +56,7 @@ def hold(copy: str, run_id: str) -> int:
     return held
 
 
-def copy(spec: Mapping[str, Any], copy: str, facts: Mapping[str, str], say: Say) -> None:
+def copy(spec: Mapping[str, Any], copy: str, facts: Mapping[str, str], say: SendMessage) -> None:
     """Bring the copy up to date with the folder. Blocks. `say` gets the progress, and a message while another
     process copies.
 
@@ -114,7 +114,7 @@ class _TreeFolders:
 class _Copying:
     """The lock for copying, and the folders for it. A second process reports that it waits, and waits."""
 
-    def __init__(self, copy: str, say: Say) -> None:
+    def __init__(self, copy: str, say: SendMessage) -> None:
         self._copy = copy
         self._path = os.path.join(copy, "copying")
         self._say = say

@@ -13,7 +13,7 @@ import os
 import time
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
-from gofer.core.parallel import ProgressTally, Say, each
+from gofer.core.parallel import ProgressTally, SendMessage, each
 from gofer.node.cancellable_task import ChoreFailed
 from gofer.node.folders.remote import RemoteFolder, describe, explain
 from gofer.objects.facts import Exists, ObjectInfo, ObjectsError, VersionMismatch
@@ -71,7 +71,7 @@ class ObjectVersions:
         return info.modified < self.at - _CLOCKS_S
 
 
-def look_at_store(spec: Mapping[str, Any], say: Say) -> None:
+def look_at_store(spec: Mapping[str, Any], say: SendMessage) -> None:
     """Send the versions of up to 20,000 objects of the folder, in messages for `ObjectVersions.hear`."""
     part: Dict[str, str] = {}
     for number, info in enumerate(RemoteFolder(spec).list()):
@@ -100,7 +100,7 @@ class FolderUpload(NamedTuple):
     mark: str
 
 
-def upload(spec: Mapping[str, Any], sending: FolderUpload, say: Say) -> None:
+def upload(spec: Mapping[str, Any], sending: FolderUpload, say: SendMessage) -> None:
     """Send the files to the store's folder. Blocks. `say` gets the progress, and at the end the names that
     were `replaced` and the pairs of names `beside` each other. Raises ChoreFailed, ObjectsError or OSError.
     """

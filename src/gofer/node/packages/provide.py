@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
 
 from gofer.core import files, private_folder, prune
 from gofer.core.launch import NodePlace
-from gofer.core.parallel import Say
+from gofer.core.parallel import SendMessage
 from gofer.node import cancellable_task
 from gofer.node.cancellable_task import ChoreFailed
 from gofer.node.folders.progress import Event
@@ -128,7 +128,7 @@ def read_code(code: str) -> Read:
 class _Build:
     """The work of the child process. Sends a message for each step, and `ready` at the end."""
 
-    def __init__(self, wanted: PackageRequest, file: PackageFile, say: Say) -> None:
+    def __init__(self, wanted: PackageRequest, file: PackageFile, say: SendMessage) -> None:
         self._wanted = wanted
         self._file = file
         self._say = say

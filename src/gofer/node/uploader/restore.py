@@ -16,7 +16,7 @@ import time
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from gofer.core import files, run_layout
-from gofer.core.parallel import Say
+from gofer.core.parallel import SendMessage
 from gofer.core.sleep import pause
 from gofer.core.trees import remove_tree
 from gofer.node import cancellable_task
@@ -110,7 +110,7 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
-def _bring(past: Past, say: Say) -> None:
+def _bring(past: Past, say: SendMessage) -> None:
     """Runs in a child process. After a failure, files that have arrived are used by the next try."""
     keys = {_BESIDE: run_layout.outputs_key(past.run_id), _FILES_BESIDE: run_layout.files_key(past.run_id)}
     trees = {name: _fetch(past, key, name, say) for name, key in keys.items()}
@@ -129,7 +129,7 @@ def _bring(past: Past, say: Say) -> None:
         os.rename(tree, place)
 
 
-def _fetch(past: Past, key: str, name: str, say: Say) -> str:
+def _fetch(past: Past, key: str, name: str, say: SendMessage) -> str:
     """Copy everything below a key into a folder beside the run's folder; the path of the copy."""
     from gofer.node.folders import copy
 

@@ -16,7 +16,7 @@ from gofer.snapshot.rules import SECRET
 if TYPE_CHECKING:
     from gofer.model.run import RunRecord
     from gofer.ops.session import Session
-    from gofer.snapshot.remainder import LeftOut, Remainder
+    from gofer.snapshot.left_out import LeftOutEntry, LeftOutReport
 
 _MISSING = re.compile(
     r"No such file or directory: b?(?P<quote>['\"])(?P<python>.+?)(?P=quote)"
@@ -54,18 +54,18 @@ def explain_missing(session: Session, record: RunRecord, lines: Iterable[str]) -
     for path in paths:
         if os.path.lexists(folder / path) and (words := _explain_path(path, found, record.job.workdir)):
             return words
-    entries = (entry for module in modules for entry in found.left_out if _is_module(entry, module))
+    entries = (entry for module in modules for entry in found.entries if _is_module(entry, module))
     return next((_explain_entry(entry.path, entry, record.job.workdir) for entry in entries), None)
 
 
-def _survey(session: Session, record: RunRecord, folder: Path) -> Remainder | None:
+def _survey(session: Session, record: RunRecord, folder: Path) -> LeftOutReport | None:
     from gofer.ops.submission import code
     from gofer.snapshot import survey
 
     source = code.Source(folder, workdir=record.job.workdir, include=record.job.include)
     choice = code.choose_files(session, source, record.target, record.job.folders)
     try:
-        return survey(folder, cache_dir=session.paths.cache_dir, choice=choice).remainder
+        return survey(folder, cache_dir=session.paths.cache_dir, choice=choice).left_out
     except SnapshotError:
         return None
 
@@ -112,8 +112,8 @@ def _make_paths(lines: Iterable[str], workdir: str) -> Iterator[str]:
             yield from (os.path.normpath(os.path.join(workdir, name)) for name in _MAKEFILES)
 
 
-def _explain_path(path: str, found: Remainder, workdir: str) -> str | None:
-    entry = next((one for one in found.left_out if _is_at(path, one.path)), None)
+def _explain_path(path: str, found: LeftOutReport, workdir: str) -> str | None:
+    entry = next((one for one in found.entries if _is_at(path, one.path)), None)
     if entry is not None:
         return _explain_entry(path, entry, workdir)
     link = next((one for one in found.links if _is_at(path, one.path)), None)
@@ -131,7 +131,7 @@ def _is_at(path: str, top: str) -> bool:
     return path == top or path.startswith(f"{top}/")
 
 
-def _explain_entry(path: str, entry: LeftOut, workdir: str) -> str:
+def _explain_entry(path: str, entry: LeftOutEntry, workdir: str) -> str:
     why = (
         "was left out because it looks like a secret"
         if entry.reason.source == SECRET
@@ -141,7 +141,7 @@ def _explain_entry(path: str, entry: LeftOut, workdir: str) -> str:
     return f"`{path}` is in the project and {why}; {advice}"
 
 
-def _is_module(entry: LeftOut, module: Sequence[str]) -> bool:
+def _is_module(entry: LeftOutEntry, module: Sequence[str]) -> bool:
     """Whether the entry is the module or a package that contains it."""
     *above, name = entry.path.split("/")
     parts = [*above, name if entry.is_folder else name.partition(".")[0]]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from gofer.ops.session import Session
     from gofer.ops.submission.code import Source
-    from gofer.snapshot.remainder import Counter, LeftOut, OutsideLink, Remainder
+    from gofer.snapshot.left_out import LeftOutCounter, LeftOutEntry, LeftOutReport, OutsideLink
     from gofer.snapshot.rules import IgnoreReason, SnapshotChoice
 
 _NAMED = 8
@@ -42,7 +42,7 @@ class Item(NamedTuple):
     top: str = ""
 
 
-def say(session: Session, source: Source, target: str, found: Remainder, *, is_local: bool) -> None:
+def say(session: Session, source: Source, target: str, found: LeftOutReport, *, is_local: bool) -> None:
     """Report what is not sent; in one line if it is the same as at the last submit from this folder to the
     target.
     """
@@ -80,18 +80,18 @@ def list_both_sides(session: Session, source: Source, choice: SnapshotChoice, *,
         session.say(f"  {path} ({format_size(size_bytes)})")
     if len(found.files) > _MOST_LISTED:
         session.say(f"  … and {len(found.files) - _MOST_LISTED:,} more")
-    _list_items(session, source, found.remainder)
-    links = _broken(found.remainder.links, is_local=is_local)
+    _list_items(session, source, found.left_out)
+    links = _broken(found.left_out.links, is_local=is_local)
     _say_links(session, links, _MOST_LISTED, is_local=is_local)
 
 
-def _items(session: Session, source: Source, found: Remainder) -> list[Item]:
+def _items(session: Session, source: Source, found: LeftOutReport) -> list[Item]:
     """What is not sent, without the secret files that are sent with the private values of the run."""
     named = set(named_secrets(session, source))
-    return group(entry for entry in found.left_out if entry.path not in named)
+    return group(entry for entry in found.entries if entry.path not in named)
 
 
-def group(left_out: Iterable[LeftOut]) -> list[Item]:
+def group(left_out: Iterable[LeftOutEntry]) -> list[Item]:
     """Folders and secrets by themselves; files of one pattern together where they are many."""
     items: list[Item] = []
     by_pattern: dict[tuple[IgnoreReason, str], list[str]] = {}
@@ -110,10 +110,10 @@ def group(left_out: Iterable[LeftOut]) -> list[Item]:
     return items
 
 
-def _say_items(session: Session, folder: Path, found: Remainder, items: list[Item], most: int) -> None:
-    from gofer.snapshot.remainder import Counter
+def _say_items(session: Session, folder: Path, found: LeftOutReport, items: list[Item], most: int) -> None:
+    from gofer.snapshot.left_out import LeftOutCounter
 
-    counter = Counter()
+    counter = LeftOutCounter()
     by_source: dict[str, list[Item]] = {}
     for item in items:
         by_source.setdefault(item.reason.source, []).append(item)
@@ -123,14 +123,14 @@ def _say_items(session: Session, folder: Path, found: Remainder, items: list[Ite
         by = "because it looks like a secret" if source == SECRET else f"by {source}"
         session.say(f"left out {by}: {', '.join(words)}{more}")
     if not found.is_whole:
-        session.say(f"more is left out: the count stopped after {len(found.left_out):,} entries")
+        session.say(f"more is left out: the count stopped after {len(found.entries):,} entries")
 
 
-def _list_items(session: Session, source: Source, found: Remainder) -> None:
+def _list_items(session: Session, source: Source, found: LeftOutReport) -> None:
     """Print one line for each entry, with its rule."""
-    from gofer.snapshot.remainder import Counter
+    from gofer.snapshot.left_out import LeftOutCounter
 
-    counter, items = Counter(), _items(session, source, found)
+    counter, items = LeftOutCounter(), _items(session, source, found)
     for item in items[:_MOST_LISTED]:
         rule = f"`{item.reason.line}` of {item.reason.source}" if item.reason.line else item.reason.source
         session.say(f"left out: {_describe(item, source.folder, found, counter)}; {rule}")
@@ -138,7 +138,7 @@ def _list_items(session: Session, source: Source, found: Remainder) -> None:
         session.say("… and more is left out")
 
 
-def _describe(item: Item, folder: Path, found: Remainder, counter: Counter) -> str:
+def _describe(item: Item, folder: Path, found: LeftOutReport, counter: LeftOutCounter) -> str:
     """An entry as text: `data/ (16 files, 1.1 GiB)`, or `*.jpg in datasets/ (…; 128 other files of datasets/
     are sent)`.
     """

@@ -172,7 +172,7 @@ def _name_compiled(session: Session, job: Job, folder: Path, taken: Snapshot) ->
     """Warn about a compiled module in the project that is left out. An editable install of the project would
     have it, but the run imports the project from its working copy: see gofer.node.project_paths.
     """
-    left = [one.path for one in taken.remainder().left_out if one.path.endswith(_COMPILED)]
+    left = [one.path for one in taken.left_out().entries if one.path.endswith(_COMPILED)]
     places = find_editables(job.command, session.environ, str(folder)).folders if left else ()
     for path in left:
         if any(one == "." or path.startswith(one + "/") for one in places):

@@ -253,7 +253,7 @@ def _send_code(session: Session, drawn: SubmissionDraft) -> SentCode:
         return SentCode(None, None, None)
     source = _source(drawn, drawn.code_folder)
     taken = code.take(session, source, drawn.store, target=drawn.target, without=drawn.job.folders)
-    left_out.say(session, source, drawn.target, taken.remainder(), is_local=drawn.backend == "local")
+    left_out.say(session, source, drawn.target, taken.left_out(), is_local=drawn.backend == "local")
     shell = launch.inherited(session.environ) if drawn.backend == "local" else {}
     use = project_use.read_use(session, drawn.job, drawn.code_folder, taken, shell)
     backend = session.backend(drawn.target, drawn.placement)

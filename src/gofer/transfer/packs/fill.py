@@ -1,4 +1,4 @@
-"""Turns local files into packs. Reads them in order and checks that none changes during the read."""
+"""Pack local files into packs. Reads them in order and checks that none changes during the read."""
 
 from __future__ import annotations
 

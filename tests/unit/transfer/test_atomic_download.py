@@ -14,7 +14,7 @@ from transfer.trees import noise, read, write
 from gofer.errors import StoreError
 from gofer.storage.base import ObjectInfo
 from gofer.storage.memory import MemoryStore
-from gofer.transfer.atomic_download import Landing
+from gofer.transfer.atomic_download import DownloadFolder
 from gofer.transfer.partfile import PartFile
 
 
@@ -104,9 +104,9 @@ def test_empty_objects_that_mark_folders_become_folders(folder: Path) -> None:
 def test_modes_follow_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
-        landing = Landing(str(tmp_path))
-        landing.write("plain", b"1", 5, executable=False)
-        landing.write("program", b"1", 5, executable=True)
+        download_folder = DownloadFolder(str(tmp_path))
+        download_folder.write("plain", b"1", 5, executable=False)
+        download_folder.write("program", b"1", 5, executable=True)
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "plain").stat().st_mode) == 0o640
@@ -117,17 +117,17 @@ def test_a_write_that_fails_leaves_what_was_there(folder: Path) -> None:
     write(folder, {"file": b"old", "folder/file": b"old"})
     for path in ("../file", "folder", "file/below"):
         with pytest.raises(StoreError):
-            Landing(str(folder)).write(path, b"new", 1, executable=False)
+            DownloadFolder(str(folder)).write(path, b"new", 1, executable=False)
     assert read(folder.parent) == {"folder/file": b"old", "folder/folder/file": b"old"}
 
 
 def test_two_at_one_object_do_not_share_an_unfinished_file(tmp_path: Path) -> None:
-    landing = Landing(str(tmp_path))
-    one, first = landing.open_part("file", "same")
-    two, second = landing.open_part("file", "same")
+    download_folder = DownloadFolder(str(tmp_path))
+    one, first = download_folder.open_part("file", "same")
+    two, second = download_folder.open_part("file", "same")
     assert first != second
     os.close(one)
-    three, third = landing.open_part("file", "same")
+    three, third = download_folder.open_part("file", "same")
     assert third == first
     os.close(two)
     os.close(three)

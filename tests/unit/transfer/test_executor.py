@@ -1,4 +1,4 @@
-"""The parts of the engine by themselves: jobs, threads, memory, numbers, notes."""
+"""The parts of the executor: jobs, threads, memory, numbers, notes."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ htmlcov/
 )
 
 
-class LeftOut(NamedTuple):
+class LeftOutEntry(NamedTuple):
     """A file or folder that an ignore rule leaves out; `path` is from the top of the code folder."""
 
     path: str
@@ -65,14 +65,14 @@ class OutsideLink(NamedTuple):
     is_own: bool = False
 
 
-class Remainder(NamedTuple):
+class LeftOutReport(NamedTuple):
     """What is left out. `is_whole` is false when a limit of the search was reached.
 
     `sent` counts the files that are sent, by the names at the top of the code folder. `secrets` are files
     that look like secrets and are sent because git tracks them.
     """
 
-    left_out: tuple[LeftOut, ...]
+    entries: tuple[LeftOutEntry, ...]
     is_whole: bool
     links: tuple[OutsideLink, ...]
     secrets: tuple[str, ...]
@@ -83,7 +83,7 @@ class SnapshotSurvey(NamedTuple):
     """What would be sent, each file with its size, and what would be left out."""
 
     files: tuple[tuple[str, int], ...]
-    remainder: Remainder
+    left_out: LeftOutReport
 
 
 def list_files(folders: Iterable[WalkedFolder]) -> Iterator[tuple[str, int]]:
@@ -93,12 +93,12 @@ def list_files(folders: Iterable[WalkedFolder]) -> Iterator[tuple[str, int]]:
             yield _join(folder.path, name), size
 
 
-def find_remainder(root: str, folders: Sequence[WalkedFolder], tracked: Iterable[bytes]) -> Remainder:
+def find_left_out(root: str, folders: Sequence[WalkedFolder], tracked: Iterable[bytes]) -> LeftOutReport:
     """What is left out of the walked folders of `root`. Reads links, but no contents.
 
     `tracked` are files that git tracks, at least those that look like secrets.
     """
-    found: list[LeftOut] = []
+    found: list[LeftOutEntry] = []
     is_whole = True
     for entry in _left_out(root, folders):
         if len(found) == MOST_ENTRIES:
@@ -111,7 +111,7 @@ def find_remainder(root: str, folders: Sequence[WalkedFolder], tracked: Iterable
         top = folder.path.partition("/")[0]
         sent[top] = sent.get(top, 0) + extent_of(folder)[0]
         links += _links(root, folder)
-    return Remainder(tuple(found), is_whole, tuple(links), tuple(_secrets(folders, tracked)), sent)
+    return LeftOutReport(tuple(found), is_whole, tuple(links), tuple(_secrets(folders, tracked)), sent)
 
 
 def _secrets(folders: Sequence[WalkedFolder], tracked: Iterable[bytes]) -> Iterator[str]:
@@ -124,7 +124,7 @@ def _secrets(folders: Sequence[WalkedFolder], tracked: Iterable[bytes]) -> Itera
             yield path
 
 
-def _left_out(root: str, folders: Sequence[WalkedFolder]) -> Iterator[LeftOut]:
+def _left_out(root: str, folders: Sequence[WalkedFolder]) -> Iterator[LeftOutEntry]:
     for folder in folders:
         if folder.inside is None:
             continue
@@ -135,7 +135,7 @@ def _left_out(root: str, folders: Sequence[WalkedFolder]) -> Iterator[LeftOut]:
                 continue
             reason = folder.inside.reason(above, plain, is_folder)
             if reason and not (is_folder and _is_environment(os.path.join(root, path))):
-                yield LeftOut(path, is_folder, reason)
+                yield LeftOutEntry(path, is_folder, reason)
 
 
 def _is_environment(folder: str) -> bool:
@@ -177,7 +177,7 @@ class Count(NamedTuple):
     is_whole: bool = True
 
 
-class Counter:
+class LeftOutCounter:
     """Counts left-out files, in total at most MOST_ENTRIES entries and for MOST_S seconds."""
 
     def __init__(self) -> None:
