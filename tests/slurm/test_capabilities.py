@@ -13,7 +13,7 @@ from clusters.slurm import Slurm
 from home import until
 from slurm.desk import Desk
 
-from gofer.backends.base import Describes, HasNodes, RunRef, Shells, Waits
+from gofer.backends.base import Describes, ExplainsWaiting, HasNodes, RunRef, Shells
 from gofer.backends.slurm.backend import SlurmBackend
 from gofer.errors import CheckFailed
 
@@ -34,7 +34,7 @@ def backend(desk: Desk) -> SlurmBackend:
 
 
 def test_it_can_do_all_of_it(backend: SlurmBackend) -> None:
-    assert all(isinstance(backend, one) for one in (Describes, HasNodes, Shells, Waits))
+    assert all(isinstance(backend, one) for one in (Describes, HasNodes, Shells, ExplainsWaiting))
 
 
 def test_nodes_and_what_is_free(desk: Desk, backend: SlurmBackend) -> None:

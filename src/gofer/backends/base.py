@@ -77,34 +77,34 @@ class HidesGpus(Protocol):
 
 
 @runtime_checkable
-class Chooses(Protocol):
+class SelectsMachines(Protocol):
     """A backend of several machines that selects the machines of each run."""
 
-    def choose(self, layout: Layout) -> str:
+    def select_machines(self, layout: Layout) -> str:
         """The machines for a run of this shape, separated by commas. gofer records them before it sends the
         run.
         """
 
 
 @runtime_checkable
-class Seals(Protocol):
+class KeepsSecrets(Protocol):
     """A backend that can keep the secrets of a run until the run ends."""
 
-    def seal(self, run_id: str, values: Private) -> None:
+    def keep_secrets(self, run_id: str, values: Private) -> None:
         """Store `values` where the run can read them and no other user can.
 
         Called before the run is recorded.
         """
 
-    def drop_seals(self, is_recorded: Callable[[str], bool]) -> None:
+    def drop_abandoned_secrets(self, is_recorded: Callable[[str], bool]) -> None:
         """Remove the secrets of submissions that were killed before the run was recorded."""
 
 
 @runtime_checkable
-class Unseals(Protocol):
+class KeepsUnsentSecrets(Protocol):
     """A backend that keeps the secrets of a failed submission, so that the run can be sent later."""
 
-    def unseal(self, run_id: str) -> None:
+    def remove_secrets(self, run_id: str) -> None:
         """Remove the secrets of a run or array that will never be sent, wherever they are. Idempotent."""
 
 
@@ -128,10 +128,10 @@ class RunCredential(NamedTuple):
 
 
 @runtime_checkable
-class Holds(Protocol):
+class HasCredentials(Protocol):
     """A backend whose cluster uses credentials for runs that gofer did not supply."""
 
-    def held(self) -> list[RunCredential]:
+    def run_credentials(self) -> list[RunCredential]:
         """The credentials that end, as far as the cluster reports them. Asks the cluster; blocks."""
 
 
@@ -163,7 +163,7 @@ class DecidesGrace(Protocol):
 
 
 @runtime_checkable
-class Stalls(Protocol):
+class ReportsStall(Protocol):
     """A backend whose queue needs a process of gofer, which may be missing."""
 
     def stalled(self) -> str | None:
@@ -190,7 +190,7 @@ class Waiting(NamedTuple):
 
 
 @runtime_checkable
-class Waits(Protocol):
+class ExplainsWaiting(Protocol):
     """A backend that can report why a run waits."""
 
     def waiting(self, run: RunRef) -> Waiting | None:

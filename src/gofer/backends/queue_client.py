@@ -45,10 +45,10 @@ class EngineQueue:
         found: dict[str, Any] = self._call("facts")
         return found
 
-    def seal(self, run_id: str, values: Private) -> None:
+    def keep_secrets(self, run_id: str, values: Private) -> None:
         self._call("seal", run_id=run_id, values=values._asdict(), inherit=self._inherit)
 
-    def drop_seals(self, is_recorded: Callable[[str], bool]) -> None:
+    def drop_abandoned_secrets(self, is_recorded: Callable[[str], bool]) -> None:
         for path, run_id in self._call("abandoned").items():
             if not is_recorded(run_id):
                 self.machine.call("machine.remove", path=path)

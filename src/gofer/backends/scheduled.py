@@ -33,21 +33,21 @@ def lay_out_on_nodes(job: Job, *, gpus_per_node: int, target: str) -> Layout:
     return lay_out(job, gpus_per_node=gpus_per_node, target=target)
 
 
-class SealsBeside:
-    """Keeps secrets in `_seals`, a folder beside this machine's queue, until the cluster has them."""
+class KeepsSecretsHere:
+    """Keeps secrets in `_secrets_folder`, beside this machine's queue, until the cluster has them."""
 
-    _seals: str
+    _secrets_folder: str
 
-    def seal(self, run_id: str, values: Private) -> None:
-        run_secrets.write(self._seals, run_id, values)
+    def keep_secrets(self, run_id: str, values: Private) -> None:
+        run_secrets.write(self._secrets_folder, run_id, values)
 
-    def drop_seals(self, is_recorded: Callable[[str], bool]) -> None:
-        for path, run_id in run_secrets.abandoned(self._seals).items():
+    def drop_abandoned_secrets(self, is_recorded: Callable[[str], bool]) -> None:
+        for path, run_id in run_secrets.abandoned(self._secrets_folder).items():
             if not is_recorded(run_id):
                 files.remove(path)
 
-    def unseal(self, run_id: str) -> None:
-        run_secrets.remove(self._seals, run_id)
+    def remove_secrets(self, run_id: str) -> None:
+        run_secrets.remove(self._secrets_folder, run_id)
 
 
 def forgotten(run_id: str, words: str, *, for_s: float, patience_s: float, now: float) -> Observation:

@@ -1,4 +1,4 @@
-"""Pure words: doors to shells, why runs wait, which log comes first, pages, what a job of others is."""
+"""Pure functions: SSH endpoints, why runs wait, which log comes first, pages, and jobs of others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gofer.backends.azureml.logs import order
 from gofer.backends.azureml.names import Workspace, environment_of_image
 from gofer.backends.azureml.options import AzureOptions
 from gofer.backends.azureml.portal import run_page, target_page
-from gofer.backends.azureml.shell import Door, SshClientFiles
+from gofer.backends.azureml.shell import SshClientFiles, SshEndpoint
 from gofer.backends.azureml.status import made_at
 from gofer.core.states import State
 from gofer.transport.azure.cloud import find_cloud
@@ -30,29 +30,29 @@ def job(*, tags: dict[str, str] | None = None, endpoint: str = "") -> dict[str, 
 
 
 @pytest.mark.parametrize(
-    ("said", "door"),
+    ("said", "endpoint"),
     [
         (job(), None),
-        (job(tags={"ssh": "ssh://me@10.0.0.1:2222"}), Door("10.0.0.1", 2222, "me")),
-        (job(endpoint="ssh://10.0.0.2"), Door("10.0.0.2", None, "azureuser")),
+        (job(tags={"ssh": "ssh://me@10.0.0.1:2222"}), SshEndpoint("10.0.0.1", 2222, "me")),
+        (job(endpoint="ssh://10.0.0.2"), SshEndpoint("10.0.0.2", None, "azureuser")),
         (
             job(endpoint="wss://x.example/a?b=c"),
-            Door("x.example", None, "azureuser", "wss://x.example/a?b=c"),
+            SshEndpoint("x.example", None, "azureuser", "wss://x.example/a?b=c"),
         ),
         (job(endpoint="https://x.example"), None),
     ],
 )
-def test_doors(said: dict[str, Any], door: Door | None) -> None:
-    assert shell.find_door(said) == door
+def test_ssh_endpoints(said: dict[str, Any], endpoint: SshEndpoint | None) -> None:
+    assert shell.find_ssh_endpoint(said) == endpoint
 
 
 def test_the_door_that_the_run_history_knows() -> None:
     closed: dict[str, Any] = {"type": "SSH", "status": "Stopped", "endpoint": None, "properties": {}}
     opened = {**closed, "properties": {"ProxyEndpoint": "wss://ssh-1.example/x"}}
     other = {"type": "JupyterLab", "endpoint": "wss://lab.example"}
-    assert shell.find_door(job(), {"lab": other, "ssh": closed}) is None
-    found = shell.find_door(job(endpoint="wss://elsewhere.example"), {"lab": other, "ssh": opened})
-    assert found == Door("ssh-1.example", None, "azureuser", "wss://ssh-1.example/x")
+    assert shell.find_ssh_endpoint(job(), {"lab": other, "ssh": closed}) is None
+    found = shell.find_ssh_endpoint(job(endpoint="wss://elsewhere.example"), {"lab": other, "ssh": opened})
+    assert found == SshEndpoint("ssh-1.example", None, "azureuser", "wss://ssh-1.example/x")
 
 
 def test_the_node_of_a_run() -> None:
@@ -60,17 +60,17 @@ def test_the_node_of_a_run() -> None:
         {"runId": "other", "publicIpAddress": "10.0.0.1", "port": 50000},
         {"runId": RUN, "publicIpAddress": "10.0.0.2", "port": 50001},
     ]
-    assert shell.find_door(job(), nodes=nodes) == Door("10.0.0.2", 50001)
-    assert shell.find_door(job(), nodes=[{"runId": RUN, "publicIpAddress": None}]) is None
+    assert shell.find_ssh_endpoint(job(), nodes=nodes) == SshEndpoint("10.0.0.2", 50001)
+    assert shell.find_ssh_endpoint(job(), nodes=[{"runId": RUN, "publicIpAddress": None}]) is None
 
 
 def test_the_words_for_ssh() -> None:
     here = SshClientFiles("/keys/id", "/state/azure")
-    words = shell.words(Door("10.0.0.1", 2222, "me"), RUN, ["echo", "a b; c"], here, terminal=False)
+    words = shell.words(SshEndpoint("10.0.0.1", 2222, "me"), RUN, ["echo", "a b; c"], here, terminal=False)
     assert words[-3:] == ["--", "me@10.0.0.1", "echo 'a b; c'"]
     assert words[words.index("-i") : words.index("-i") + 2] == ["-i", "/keys/id"]
     assert f"HostKeyAlias={RUN}-10.0.0.1-2222" in words and "-T" in words and words[-5:-3] == ["-p", "2222"]
-    bridge = shell.words(Door("x", None, "u", "wss://x/%41 b"), RUN, [], here, terminal=True)
+    bridge = shell.words(SshEndpoint("x", None, "u", "wss://x/%41 b"), RUN, [], here, terminal=True)
     proxy = next(word for word in bridge if word.startswith("ProxyCommand="))
     assert proxy.endswith("gofer.transport.azure.bridge 'wss://x/%%41 b' /state/azure") and "-t" in bridge
     assert bridge[-2:] == ["--", "u@x"]

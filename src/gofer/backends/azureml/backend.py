@@ -27,7 +27,7 @@ from gofer.backends.base import (
     Waiting,
 )
 from gofer.backends.registry import BackendContext
-from gofer.backends.scheduled import SealsBeside, lay_out_on_nodes
+from gofer.backends.scheduled import KeepsSecretsHere, lay_out_on_nodes
 from gofer.core.secrets import run_secrets
 from gofer.errors import CheckFailed, GoferError, Unreachable
 from gofer.model.job import Job
@@ -35,7 +35,7 @@ from gofer.model.layout import Layout
 from gofer.model.run import Observation, RunRecord
 
 
-class AzureBackend(SealsBeside):
+class AzureBackend(KeepsSecretsHere):
     """One target. Every method but `lay_out` and `plan` asks the service and blocks."""
 
     kind = "azureml"
@@ -45,7 +45,7 @@ class AzureBackend(SealsBeside):
     def __init__(self, options: AzureOptions, context: BackendContext) -> None:
         self._connection = AzureConnection(options, context)
         self._options = options
-        self._seals = self._connection.secrets_folder
+        self._secrets_folder = self._connection.secrets_folder
         self.target = context.target
         self.service_name = self._connection.service_name
 
@@ -88,15 +88,15 @@ class AzureBackend(SealsBeside):
             return {"client_id": None, "resource_id": identity}
         return {"client_id": identity}
 
-    def drop_seals(self, is_recorded: Callable[[str], bool]) -> None:
+    def drop_abandoned_secrets(self, is_recorded: Callable[[str], bool]) -> None:
         """Also removes the secrets of runs that ended while their store could not be reached."""
-        super().drop_seals(is_recorded)
-        for request_id in run_secrets.kept(self._seals):
+        super().drop_abandoned_secrets(is_recorded)
+        for request_id in run_secrets.kept(self._secrets_folder):
             note = self._connection.notes.read(request_id)
             if note is not None and len(note.ended) >= note.runs:
                 self._remove_secrets(request_id)
 
-    def unseal(self, run_id: str) -> None:
+    def remove_secrets(self, run_id: str) -> None:
         """Also removes the secrets from the store: now, or with a later submission if the store is
         unreachable.
         """
@@ -121,13 +121,13 @@ class AzureBackend(SealsBeside):
         connection, own = self._connection, self._options.datastore is not None
         sending = AzureSubmitter(
             connection.service,
-            connection.rooms,
+            connection.handoff_store,
             connection.notes,
             connection.store,
             connection.datastore_of(connection.store),
             own=own,
         )
-        private = run_secrets.read(self._seals, made.record.id)
+        private = run_secrets.read(self._secrets_folder, made.record.id)
         try:
             sending.send(made, private, by_identity=self._options.identity is not None)
         except CheckFailed:
@@ -139,11 +139,11 @@ class AzureBackend(SealsBeside):
             self._connection.polling.poke()
 
     def observe(self, runs: Sequence[RunRef]) -> dict[str, Observation]:
-        from gofer.backends.azureml.status import Look
+        from gofer.backends.azureml.status import JobQuestion
 
         if not runs:
             return {}
-        question = Look(self._connection.service)
+        question = JobQuestion(self._connection.service)
         answer = self._connection.polling.ask({run.id: None for run in runs}, question)
         notes = {name: self._connection.notes.read(name) for name in {run.group or run.id for run in runs}}
         status = AzureStatus(answer, notes, patience_s=self._options.patience, now=time.time())
@@ -185,13 +185,13 @@ class AzureBackend(SealsBeside):
                 self._remove_secrets(request_id)
 
     def _remove_secrets(self, request_id: str) -> None:
-        private = run_secrets.read(self._seals, request_id)
+        private = run_secrets.read(self._secrets_folder, request_id)
         if private.store is not None:
             try:
-                self._connection.rooms.empty(private.store, request_id)
+                self._connection.handoff_store.empty(private.store, request_id)
             except GoferError:
-                return  # the next submission tries again in `drop_seals`
-        run_secrets.remove(self._seals, request_id)
+                return  # the next submission tries again in `drop_abandoned_secrets`
+        run_secrets.remove(self._secrets_folder, request_id)
 
     # -- capabilities that some backends have
 
@@ -210,7 +210,7 @@ class AzureBackend(SealsBeside):
     def job(self, name: str) -> ServiceJob | None:
         return jobs.job(self._connection.service, name, self._known_nodes())
 
-    def held(self) -> list[RunCredential]:
+    def run_credentials(self) -> list[RunCredential]:
         """The SAS in the target's own datastore. gofer renews the datastores that it makes with each run."""
         name = self._options.datastore
         if name is None:

@@ -17,7 +17,7 @@ from gofer.config.redact import remember
 from gofer.transport.azure.cloud import find_cloud, in_cloud
 
 if TYPE_CHECKING:
-    from gofer.backends.azureml.handoff import Rooms
+    from gofer.backends.azureml.handoff import HandoffStore
     from gofer.backends.azureml.logs import Logs
 
 
@@ -83,10 +83,10 @@ class AzureConnection:
         return Service(Arm(cloud, credential), self.workspace, Known(self.secrets_folder, self.workspace.id))
 
     @cached_property
-    def rooms(self) -> Rooms:
-        from gofer.backends.azureml.handoff import Rooms
+    def handoff_store(self) -> HandoffStore:
+        from gofer.backends.azureml.handoff import HandoffStore
 
-        return Rooms(lambda scope: self.service.arm.credential.token(scope).value)
+        return HandoffStore(lambda scope: self.service.arm.credential.token(scope).value)
 
     @cached_property
     def logs(self) -> Logs:

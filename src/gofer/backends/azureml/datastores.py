@@ -24,7 +24,7 @@ _UNTIL = "gofer_until"
 RENEW = "put a new SAS into the datastore, or leave `datastore` out of the target: then gofer makes one"
 
 
-class Own(NamedTuple):
+class UserDatastore(NamedTuple):
     """A datastore that the user made: the container that it opens, and whether it opens it with a SAS."""
 
     account: str
@@ -41,7 +41,7 @@ class Own(NamedTuple):
             )
 
 
-def read_own(arm: Arm, workspace: Workspace, name: str) -> Own:
+def read_user_datastore(arm: Arm, workspace: Workspace, name: str) -> UserDatastore:
     """Read the datastore `name` from the workspace.
 
     Raises CheckFailed when the workspace has no datastore of that name, or when the datastore holds no blobs.
@@ -56,7 +56,7 @@ def read_own(arm: Arm, workspace: Workspace, name: str) -> Own:
     if not container:
         raise CheckFailed(f"the datastore `{name}` holds no blobs: its kind is {found.get('datastoreType')}")
     by_sas = (found.get("credentials") or {}).get("credentialsType") == "Sas"
-    return Own(str(found.get("accountName") or ""), container, by_sas)
+    return UserDatastore(str(found.get("accountName") or ""), container, by_sas)
 
 
 def own_end(arm: Arm, workspace: Workspace, name: str) -> float | None:
@@ -64,7 +64,7 @@ def own_end(arm: Arm, workspace: Workspace, name: str) -> float | None:
 
     Reads the secret. The right to run jobs does not include the right to do this.
     """
-    if not read_own(arm, workspace, name).by_sas:
+    if not read_user_datastore(arm, workspace, name).by_sas:
         return None
     answer = arm.post(f"{_path(workspace, name)}/listSecrets", names.DATASTORES_API)
     token = str(answer.get("sasToken") or "")
@@ -88,9 +88,12 @@ class Datastores:
         self._by_identity = by_identity
 
     def check_own(self, name: str, place: BlobPlace) -> None:
-        """As `Own.check`. Asks the service once for each name and remembers the answer."""
+        """As `UserDatastore.check`. Asks the service once for each name and remembers the answer."""
         known = self._service.known.get("own datastores", name)
-        own = Own(*known) if known else read_own(self._service.arm, self._service.workspace, name)
+        if known:
+            own = UserDatastore(*known)
+        else:
+            own = read_user_datastore(self._service.arm, self._service.workspace, name)
         own.check(name, place)
         self._service.known.put("own datastores", name, list(own))
 

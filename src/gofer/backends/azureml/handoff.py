@@ -24,7 +24,7 @@ _STORAGE = "https://storage.azure.com/.default"
 Objects = Any
 
 
-class Rooms:
+class HandoffStore:
     """Writes handoff folders and removes secrets from them. `token` returns the user's token for a scope."""
 
     def __init__(self, token: Callable[[str], str]) -> None:

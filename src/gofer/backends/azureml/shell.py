@@ -34,18 +34,18 @@ def shell_command(
         raise CheckFailed(
             f"{run.id} is {state}, but a shell needs a run that is running", hint=f"`gofer why {run.id}`"
         )
-    door = find_door(job if not node else {}, service.instances(run.id, node or 0))
-    if door is None and not node and options.platform == "aml":
+    endpoint = find_ssh_endpoint(job if not node else {}, service.instances(run.id, node or 0))
+    if endpoint is None and not node and options.platform == "aml":
         # The list of nodes comes last, because it takes another request.
-        door = find_door(job, nodes=service.nodes(options.compute or ""))
-    if door is None:
-        raise _no_door(connection, run.id, job, node)
+        endpoint = find_ssh_endpoint(job, nodes=service.nodes(options.compute or ""))
+    if endpoint is None:
+        raise _no_endpoint(connection, run.id, job, node)
     login = differing(connection.environ, os.environ)
     here = SshClientFiles(private_key(options.ssh_public_key, home()), connection.azure_folder, login)
-    return words(door, run.id, command, here, terminal=terminal)
+    return words(endpoint, run.id, command, here, terminal=terminal)
 
 
-def _no_door(connection: AzureConnection, run_id: str, job: Json, node: int | None) -> CheckFailed:
+def _no_endpoint(connection: AzureConnection, run_id: str, job: Json, node: int | None) -> CheckFailed:
     if node:
         return CheckFailed(
             f"the service has opened no shell on node {node} of {run_id}",
@@ -63,7 +63,7 @@ def _no_door(connection: AzureConnection, run_id: str, job: Json, node: int | No
     )
 
 
-class Door(NamedTuple):
+class SshEndpoint(NamedTuple):
     """An ssh endpoint. `bridge` is the address of a WebSocket that leads to it, where there is one."""
 
     host: str
@@ -72,7 +72,9 @@ class Door(NamedTuple):
     bridge: str | None = None
 
 
-def find_door(job: Json, instances: Json | None = None, nodes: Iterable[Json] = ()) -> Door | None:
+def find_ssh_endpoint(
+    job: Json, instances: Json | None = None, nodes: Iterable[Json] = ()
+) -> SshEndpoint | None:
     """The endpoint from the job's tag, its services, or the node that it runs on; None when there is none.
 
     `instances` are the job's services as the run history reports them, which is where the official tools
@@ -84,14 +86,14 @@ def find_door(job: Json, instances: Json | None = None, nodes: Iterable[Json] = 
     for end in [str(tagged or ""), *(_end(service) for service in services if isinstance(service, Mapping))]:
         parts = urlsplit(end)
         if parts.scheme == "ssh" and parts.hostname:
-            return Door(parts.hostname, parts.port, parts.username or _USER)
+            return SshEndpoint(parts.hostname, parts.port, parts.username or _USER)
         if parts.scheme in ("ws", "wss") and parts.hostname:
-            return Door(parts.hostname, None, parts.username or _USER, end)
+            return SshEndpoint(parts.hostname, None, parts.username or _USER, end)
     for node in nodes:
         if node.get("runId") == job.get("name") and node.get("publicIpAddress"):
             # Nodes of a compute share one public address and differ by port.
             port = node.get("port")
-            return Door(str(node["publicIpAddress"]), int(port) if port else None)
+            return SshEndpoint(str(node["publicIpAddress"]), int(port) if port else None)
     return None
 
 
@@ -113,7 +115,7 @@ class SshClientFiles(NamedTuple):
 
 
 def words(
-    door: Door, run_id: str, command: Sequence[str], here: SshClientFiles, *, terminal: bool
+    endpoint: SshEndpoint, run_id: str, command: Sequence[str], here: SshClientFiles, *, terminal: bool
 ) -> list[str]:
     """The ssh command line. The bridge reads its token itself, so the token is on no command line.
 
@@ -122,22 +124,25 @@ def words(
     """
     key, folder, login = here
     options = [f"UserKnownHostsFile={os.path.join(folder, 'known_hosts')}"]
-    options += ["StrictHostKeyChecking=accept-new", f"HostKeyAlias={run_id}-{door.host}-{door.port or 22}"]
-    if door.bridge:
+    options += [
+        "StrictHostKeyChecking=accept-new",
+        f"HostKeyAlias={run_id}-{endpoint.host}-{endpoint.port or 22}",
+    ]
+    if endpoint.bridge:
         options = ["UserKnownHostsFile=/dev/null", "StrictHostKeyChecking=no", "LogLevel=ERROR"]
     found = ["ssh", *(word for option in [*options, "ServerAliveInterval=30"] for word in ("-o", option))]
     # -T: without a terminal here, a pseudo-terminal there would change the bytes of the output.
     found += ["-t"] if terminal else ["-T"]
     if key:
         found += ["-i", key]
-    if door.bridge:
+    if endpoint.bridge:
         argv = ["env", *(f"{name}={value}" for name, value in login.items())] if login else []
-        argv += [sys.executable, "-m", "gofer.transport.azure.bridge", door.bridge, folder]
+        argv += [sys.executable, "-m", "gofer.transport.azure.bridge", endpoint.bridge, folder]
         # ssh expands `%` in a ProxyCommand.
         found += ["-o", f"ProxyCommand={quote_command(argv).replace('%', '%%')}"]
-    if door.port:
-        found += ["-p", str(door.port)]
-    return [*found, "--", f"{door.user}@{door.host}", *([quote_command(command)] if command else [])]
+    if endpoint.port:
+        found += ["-p", str(endpoint.port)]
+    return [*found, "--", f"{endpoint.user}@{endpoint.host}", *([quote_command(command)] if command else [])]
 
 
 def public_key(named: str | None, home: str) -> str:

@@ -20,7 +20,7 @@ _FEW = 3
 _SKEW_S = 6 * 3600.0
 
 
-class Look:
+class JobQuestion:
     """One question about many runs. `problem` is the first error of a run that could not be asked about."""
 
     def __init__(self, service: Service) -> None:

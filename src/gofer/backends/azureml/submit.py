@@ -12,7 +12,7 @@ from typing import Any
 from gofer.backends.azureml import environments
 from gofer.backends.azureml.datastores import Datastores
 from gofer.backends.azureml.environments import Environment
-from gofer.backends.azureml.handoff import Rooms
+from gofer.backends.azureml.handoff import HandoffStore
 from gofer.backends.azureml.notes import RunNotes
 from gofer.backends.azureml.plan import AzurePlan
 from gofer.backends.azureml.service import Service, each
@@ -29,10 +29,17 @@ class AzureSubmitter:
     """
 
     def __init__(
-        self, service: Service, rooms: Rooms, notes: RunNotes, store: BlobPlace, datastore: str, *, own: bool
+        self,
+        service: Service,
+        handoff_store: HandoffStore,
+        notes: RunNotes,
+        store: BlobPlace,
+        datastore: str,
+        *,
+        own: bool,
     ) -> None:
         self._service = service
-        self._rooms = rooms
+        self._handoff_store = handoff_store
         self._notes = notes
         self._store = store
         self._datastore = datastore
@@ -86,12 +93,12 @@ class AzureSubmitter:
         # The service brings these folders, so the nodes need no credentials for them.
         left = {name: spec for name, spec in private.folders.items() if name not in brought}
         assert private.store is not None
-        objects = self._rooms.open(private.store)
+        objects = self._handoff_store.open(private.store)
         node_secrets = private._replace(folders=left)
         acts: list[Callable[[], str | None]] = [
             lambda: environments.ensure(self._service, Environment(plan.given.environment, plan.image)),
-            lambda: self._rooms.put_agent(objects),
-            lambda: self._rooms.put_room(objects, plan.request, node_secrets),
+            lambda: self._handoff_store.put_agent(objects),
+            lambda: self._handoff_store.put_room(objects, plan.request, node_secrets),
         ]
         made = Datastores(self._service, by_identity=by_identity)
         if self._is_own:

@@ -98,11 +98,11 @@ class LocalBackend:
             packages=NONE,
         )
 
-    def seal(self, run_id: str, values: Private) -> None:
-        self._queue.seal(run_id, values)
+    def keep_secrets(self, run_id: str, values: Private) -> None:
+        self._queue.keep_secrets(run_id, values)
 
-    def drop_seals(self, is_recorded: Callable[[str], bool]) -> None:
-        self._queue.drop_seals(is_recorded)
+    def drop_abandoned_secrets(self, is_recorded: Callable[[str], bool]) -> None:
+        self._queue.drop_abandoned_secrets(is_recorded)
 
     def submit(self, plan: Plan) -> None:
         local = cast(LocalPlan, plan)

@@ -12,7 +12,7 @@ import msgspec
 from gofer.backends.base import KeptPlace, NodeFacts, Plan, RunRef, Waiting
 from gofer.backends.polling import Polling
 from gofer.backends.registry import BackendContext
-from gofer.backends.scheduled import SealsBeside, lay_out_on_nodes
+from gofer.backends.scheduled import KeepsSecretsHere, lay_out_on_nodes
 from gofer.backends.slurm import facts
 from gofer.backends.slurm.options import SlurmOptions
 from gofer.backends.slurm.plan import SlurmPlan
@@ -34,7 +34,7 @@ _SUBMIT_S = 120.0
 _MOST_LOOKED_FOR = 64
 
 
-class SlurmBackend(SealsBeside):
+class SlurmBackend(KeepsSecretsHere):
     """One target. All targets with the same login node and folder share the cached answers of Slurm."""
 
     kind = "slurm"
@@ -45,7 +45,7 @@ class SlurmBackend(SealsBeside):
         self.machine: Machine = context.machine or LocalMachine()
         self._options = options
         self._store = context.store_path
-        self._seals = os.path.join(context.engine, "slurm")
+        self._secrets_folder = os.path.join(context.engine, "slurm")
         # On a login node, SLURM_CONF tells clusters apart that share a home.
         site = "\n".join([options.login or os.environ.get("SLURM_CONF", ""), options.folder])
         self._polling = Polling(context.engine, site, "slurm")
@@ -80,7 +80,7 @@ class SlurmBackend(SealsBeside):
 
         made = cast(SlurmPlan, plan)
         # The secrets go through the connection's data, never through a command line.
-        private = msgspec.json.encode(run_secrets.read(self._seals, made.record.id)._asdict())
+        private = msgspec.json.encode(run_secrets.read(self._secrets_folder, made.record.id)._asdict())
         asked = {
             "folder": self._options.folder,
             "agent": mark(),
@@ -95,11 +95,11 @@ class SlurmBackend(SealsBeside):
                 self._call("install", bundle().data, folder=self._options.folder, name=mark())
                 job = self._call("submit", private, wait_s=_SUBMIT_S + 60, **asked)
         except CheckFailed:
-            run_secrets.remove(self._seals, made.record.id)
+            run_secrets.remove(self._secrets_folder, made.record.id)
             raise
         finally:
             self._polling.poke()
-        run_secrets.remove(self._seals, made.record.id)
+        run_secrets.remove(self._secrets_folder, made.record.id)
 
     def observe(self, runs: Sequence[RunRef]) -> dict[str, Observation]:
         # A record in the store is final, so Slurm need not be asked about these runs.

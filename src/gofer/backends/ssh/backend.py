@@ -55,7 +55,7 @@ class SshBackend:
         # `{host}` is expanded on the machine: machines may share a home, and each needs its own queue.
         return f"{self._options.folder}/engine/{{host}}"
 
-    def choose(self, layout: Layout) -> str:
+    def select_machines(self, layout: Layout) -> str:
         """The least busy machines among those that answer and have enough GPUs."""
         facts = self._ask_all(EngineQueue.facts)
         able = [host for host, found in facts.items() if self._gpus_of(found) >= layout.gpus_per_node]
@@ -109,13 +109,13 @@ class SshBackend:
         plan = make_plan(record, store=store, remote=remote, gpus=gpus, block=max(gpus, 1), leased=True)
         return SshPlan(record=record, parts=_parts(plan, record.placement.split(",")))
 
-    def seal(self, run_id: str, values: Private) -> None:
+    def keep_secrets(self, run_id: str, values: Private) -> None:
         for host in self._chosen or self._hosts:
-            self._queues[host].seal(run_id, values)
+            self._queues[host].keep_secrets(run_id, values)
 
-    def drop_seals(self, is_recorded: Callable[[str], bool]) -> None:
+    def drop_abandoned_secrets(self, is_recorded: Callable[[str], bool]) -> None:
         for host in self._chosen or self._hosts:
-            self._queues[host].drop_seals(is_recorded)
+            self._queues[host].drop_abandoned_secrets(is_recorded)
 
     def submit(self, plan: Plan) -> None:
         for host, part in cast(SshPlan, plan).parts.items():

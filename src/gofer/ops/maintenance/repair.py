@@ -58,7 +58,7 @@ def repair(session: Session, rows: Sequence[RunRow], backend: Backend) -> None:
         left = [row for row in mine if row.id not in known]
         if left and all(is_unwanted(session, row) for row in left):
             session.ledger.apply([_never_sent(row) for row in left], time.time())
-            _unseal(backend, owner_id)
+            _remove_secrets(backend, owner_id)
             _forget(session, owner_id)
         elif left:
             check_whole(session, owner)
@@ -91,11 +91,11 @@ def stop_unwanted(
         backend.cancel([RunRef(row.id, row.group_id, row.row_index) for row in unwanted])
 
 
-def _unseal(backend: Backend, owner_id: str) -> None:
-    from gofer.backends.base import Unseals
+def _remove_secrets(backend: Backend, owner_id: str) -> None:
+    from gofer.backends.base import KeepsUnsentSecrets
 
-    if isinstance(backend, Unseals):
-        backend.unseal(owner_id)
+    if isinstance(backend, KeepsUnsentSecrets):
+        backend.remove_secrets(owner_id)
 
 
 def _never_sent(row: RunRow) -> Observation:

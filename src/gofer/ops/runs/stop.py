@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gofer.backends.base import DecidesGrace, RunRef, Stalls
+from gofer.backends.base import DecidesGrace, ReportsStall, RunRef
 from gofer.core.states import State
 from gofer.errors import BackendError, CredentialError, Interrupted, Unreachable
 from gofer.ops.maintenance.repair import CANCEL_ASKED
@@ -142,7 +142,7 @@ def _await_end(session: Session, ids: Sequence[str], patience_s: float, asked: S
 
 def _check_stalled(session: Session, ids: Sequence[str], asked: Sequence[Backend]) -> None:
     for backend in asked:
-        words = backend.stalled() if isinstance(backend, Stalls) else None
+        words = backend.stalled() if isinstance(backend, ReportsStall) else None
         if words is not None:
             raise BackendError(
                 f"asked to stop, still not ended: {_names(session, ids)}; {words}",

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gofer.backends.base import RunRef, Waiting, Waits
+from gofer.backends.base import ExplainsWaiting, RunRef, Waiting
 from gofer.core import run_layout as names
 from gofer.core.states import State
 from gofer.errors import GoferError, StoreError, UnknownName
@@ -181,7 +181,7 @@ def _ask(session: Session, row: RunRow, record: RunRecord | None) -> Waiting:
         )
     try:
         backend = session.backend_of(row)
-        if not isinstance(backend, Waits):
+        if not isinstance(backend, ExplainsWaiting):
             return Waiting(_plain(row))
         found = backend.waiting(_reference(row))
     except GoferError as error:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.backends.base import Holds, RunCredential
+from gofer.backends.base import HasCredentials, RunCredential
 from gofer.core import folder_modes
 from gofer.errors import CredentialError, GoferError
 from gofer.storage.credentials import OpenedStore
@@ -103,7 +103,7 @@ def _held(session: Session, drawn: SubmissionDraft) -> list[RunCredential]:
     """
     backend = session.backend(drawn.target, drawn.placement)
     try:
-        return backend.held() if isinstance(backend, Holds) else []
+        return backend.run_credentials() if isinstance(backend, HasCredentials) else []
     except GoferError:
         return []
 

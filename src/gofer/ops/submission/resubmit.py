@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from gofer.backends.base import Chooses
+from gofer.backends.base import SelectsMachines
 from gofer.config.jobs import JobFlags
 from gofer.core.run_layout import git_key, stdin_key, times_key
 from gofer.core.states import State
@@ -241,8 +241,8 @@ def _on_its_machine(
     if session.store_url_of(drawn.target, record.placement) != row.store or drawn.store == row.store:
         return drawn
     backend = session.backend(drawn.target, record.placement)
-    if isinstance(backend, Chooses):
-        backend.choose(drawn.layout)
+    if isinstance(backend, SelectsMachines):
+        backend.select_machines(drawn.layout)
     return msgspec.structs.replace(drawn, store=row.store, placement=record.placement)
 
 

@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from gofer.backends.base import Seals
+from gofer.backends.base import KeepsSecrets
 from gofer.core import processes, run_layout
 from gofer.core.states import State
 from gofer.errors import BackendError, CredentialError, GoferError, KeyExists, StoreError
@@ -47,8 +47,8 @@ def _note_sent(session: Session, record: RunRecord, backend: Backend) -> None:
     count = None if record.array is None else len(record.array.rows)
     ids = [record.id] if count is None else [row_id(record.id, index) for index in range(count)]
     session.ledger.apply([Observation(run_id=one, state=State.QUEUED) for one in ids], time.time())
-    if isinstance(backend, Seals):
-        backend.drop_seals(lambda run_id: session.ledger.get(run_id) is not None)
+    if isinstance(backend, KeepsSecrets):
+        backend.drop_abandoned_secrets(lambda run_id: session.ledger.get(run_id) is not None)
 
 
 def this_process(session: Session) -> str:

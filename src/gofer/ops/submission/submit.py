@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from gofer._version import __version__
-from gofer.backends.base import Chooses, Identifies, Seals
+from gofer.backends.base import Identifies, KeepsSecrets, SelectsMachines
 from gofer.config.jobs import JobFlags, build_job, job_nodes
 from gofer.config.references import holds_reference, is_secret
 from gofer.core import launch, output_word
@@ -196,7 +196,7 @@ def choose_site(session: Session, target: str, job: Job) -> SubmissionSite:
     image_use.check_image(session, target)
     backend = session.backend(target)
     layout = backend.lay_out(job)
-    placement = backend.choose(layout) if isinstance(backend, Chooses) else ""
+    placement = backend.select_machines(layout) if isinstance(backend, SelectsMachines) else ""
     return SubmissionSite(placement, session.store_url_of(target, placement), layout)
 
 
@@ -309,8 +309,8 @@ def _recorded(
             session.store(drawn.store).put(names.git_key(record.id), sent.git)
         if drawn.stdin is not None:
             session.store(drawn.store).put(names.stdin_key(record.id), drawn.stdin)
-        if isinstance(backend, Seals):
-            backend.seal(record.id, private)
+        if isinstance(backend, KeepsSecrets):
+            backend.keep_secrets(record.id, private)
         rows = _rows(session, drawn, record)
         try:
             session.ledger.insert(rows)
