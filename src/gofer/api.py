@@ -5,7 +5,7 @@
     print(run.state, run.logs())
 
 Every call blocks and may raise gofer.GoferError. A Run keeps nothing open and may be used from any thread.
-What the command line says on stderr goes to the logger `gofer`, which is silent until `logging` is set up.
+What the command line says on stderr goes to the logger `gofer`, choice is silent until `logging` is set up.
 """
 
 from __future__ import annotations
@@ -88,16 +88,16 @@ class Run:
 
         Bytes that are not UTF-8 are replaced.
         """
-        which = log_choice.Which(rank, node, attempt)
+        choice = log_choice.LogChoice(rank, node, attempt)
         with _session(self._folder) as session:
-            data = b"".join(log_choice.read(session, find.find(session, self.id), which))
+            data = b"".join(log_choice.read(session, find.find(session, self.id), choice))
         return data.decode("utf-8", "replace")
 
     def follow(self, *, rank: int = 0) -> Iterator[str]:
         """Pieces of the log, as `gofer logs -f` prints them, until the run ends."""
         with _session(self._folder) as session:
             row = find.find(session, self.id)
-            for piece in log_choice.follow(session, row, log_choice.Which(rank), lines=None):
+            for piece in log_choice.follow(session, row, log_choice.LogChoice(rank), lines=None):
                 yield piece.decode("utf-8", "replace")
 
     def abort(self, *, grace_s: float | None = None) -> Run:

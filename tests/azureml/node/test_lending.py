@@ -15,7 +15,7 @@ from gofer.objects.azure_auth import VERSION, SharedKey, make_sas, sas_fields, s
 from gofer.objects.azure_auth import SasTerms as Terms
 from gofer.ops.session import Session
 from gofer.ops.submission.credential_period import lent_s
-from gofer.ops.submission.submit import SubmitRequest, _private, draft
+from gofer.ops.submission.submit import SubmitRequest, _private, make_draft
 from gofer.storage.azure import AzureStore
 from gofer.storage.open import open_store
 
@@ -102,8 +102,8 @@ def session(tmp_path: Path, more: str = "") -> Session:
 
 def test_a_target_without_an_identity_gives_a_signature(tmp_path: Path) -> None:
     desk = session(tmp_path)
-    drawn = draft(desk, SubmitRequest(command=("true",), target="cloud", code=False))
-    private = _private(desk, drawn)
+    draft = make_draft(desk, SubmitRequest(command=("true",), target="cloud", code=False))
+    private = _private(desk, draft)
     assert private.store is not None
     ends = datetime.fromisoformat(sas_fields(private.store["sas"])["se"])
     left = ends - datetime.now(UTC)
@@ -115,15 +115,15 @@ def test_a_folder_to_be_read_only_is_lent_for_reading(tmp_path: Path) -> None:
     desk = session(tmp_path)
     path = tmp_path / "project/gofer.yaml"
     path.write_text(path.read_text().replace("mode: mount", "mode: mount, read_only: true"))
-    drawn = draft(desk, SubmitRequest(command=("true",), target="cloud", code=False))
-    assert drawn.job.folders["data"].read_only
-    assert sas_fields(_private(desk, drawn).folders["data"]["sas"])["sp"] == "rl"
+    draft = make_draft(desk, SubmitRequest(command=("true",), target="cloud", code=False))
+    assert draft.job.folders["data"].read_only
+    assert sas_fields(_private(desk, draft).folders["data"]["sas"])["sp"] == "rl"
 
 
 def test_a_target_with_an_identity_gives_that(tmp_path: Path) -> None:
     desk = session(tmp_path, ", identity: dummy-client")
-    drawn = draft(desk, SubmitRequest(command=("true",), target="cloud", code=False))
-    private = _private(desk, drawn)
+    draft = make_draft(desk, SubmitRequest(command=("true",), target="cloud", code=False))
+    private = _private(desk, draft)
     assert private.store is not None
     assert private.store["identity"] == private.folders["data"]["identity"] == {"client_id": "dummy-client"}
     assert "sas" not in private.store

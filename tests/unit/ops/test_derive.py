@@ -1,4 +1,4 @@
-"""From facts to standing, case by case."""
+"""From facts to status, case by case."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from unit.ops.run_folders import T0, attempt, failure
 
 from gofer.core.states import RETRIED_BY_DEFAULT, Reason, State
 from gofer.ops.runs.run_folder import End, ExitRecord
-from gofer.ops.runs.run_status import AttemptFacts, RunFacts, Standing, derive, observation_of
+from gofer.ops.runs.run_status import AttemptFacts, RunFacts, RunStatus, derive, observation_of
 
 
 def exited(state: str, **facts: Any) -> ExitRecord:
@@ -80,7 +80,7 @@ def test_a_failure_keeps_its_details_and_times() -> None:
         "failed", reason="signal", exit_code=137, started_at=T0 + 20, ended_at=T0 + 30, elapsed_s=9.0
     )
     found = derive(run(AttemptFacts(1, [FAILED], T0 + 1), AttemptFacts(2, [second], T0 + 20), retries=1))
-    assert found == Standing(
+    assert found == RunStatus(
         state="failed",
         reason="signal",
         exit_code=137,

@@ -178,7 +178,7 @@ def test_a_secret_is_masked_in_a_copy_of_the_services_log(desk: Desk, tmp_path: 
     row = run_with_secret(desk)
     copy = tmp_path / "std_log.txt"
     copy.write_bytes(b"got " + SECRET + b"\n")
-    shown = log_choice.tail(desk.session, row, log_choice.Which(), lines=5, native=[copy])
+    shown = log_choice.tail(desk.session, row, log_choice.LogChoice(), lines=5, native=[copy])
     assert shown == b"got ****************\n"
 
 

@@ -14,7 +14,7 @@ from unit.ops.desk import ELSEWHERE, Desk
 from unit.ops.run_folders import T0, attempt, failure, make_group, make_record
 
 from gofer.model.run import Attempt, Observation
-from gofer.ops.maintenance.rebuild import find_runs, rebuild, standings_of
+from gofer.ops.maintenance.rebuild import find_runs, rebuild, statuses_of
 from gofer.ops.session import Session
 from gofer.ops.submission.ledger_rows import rows_of_record
 from gofer.storage.file import FileStore
@@ -239,11 +239,11 @@ def test_two_rebuilds_at_once(desk: Desk) -> None:
         assert all_rows(session) == before
 
 
-def test_standings_of_rows_read_the_ends_once(desk: Desk) -> None:
+def test_statuses_of_rows_read_the_ends_once(desk: Desk) -> None:
     record = make_group(GROUP, 3)
     desk.add(record)
     end(desk, GROUP, f"{GROUP}-0", "succeeded", 0, attempts=[attempt(1, "succeeded")], exit_code=0)
-    found = standings_of(desk.store, desk.session.ledger.rows_of(GROUP), record)
+    found = statuses_of(desk.store, desk.session.ledger.rows_of(GROUP), record)
     assert [found[f"{GROUP}-{index}"].state for index in range(3)] == ["succeeded", "pending", "pending"]
     convert = [msgspec.convert(one, Attempt) for one in found[f"{GROUP}-0"].attempts]
     assert convert[0].number == 1

@@ -18,11 +18,13 @@ def follow_to_end(session: Session, row: RunRow, *, quiet: bool, to_stderr: bool
 
     A group has no log of its own and is only waited for. Ctrl-C leaves the run alone.
     """
-    from gofer.ops.logs.log_choice import Which, follow
+    from gofer.ops.logs.log_choice import LogChoice, follow
 
     if row.kind == "run":
         try:
-            for piece in follow(session, row, Which(), lines=None, show_setup=None if quiet else write_setup):
+            for piece in follow(
+                session, row, LogChoice(), lines=None, show_setup=None if quiet else write_setup
+            ):
                 write(piece, sys.stderr if to_stderr else sys.stdout)
         except KeyboardInterrupt:
             say_it_goes_on(row)

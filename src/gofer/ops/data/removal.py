@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gofer.transfer.packs.store import PackView
 
 
-class Doomed(NamedTuple):
+class Removal(NamedTuple):
     """One file or folder to remove, with its number of files and bytes."""
 
     place: StorePath
@@ -25,7 +25,7 @@ class Doomed(NamedTuple):
     store: PackView
 
 
-def survey(session: Session, words: Sequence[str], target: str | None, *, whole: bool) -> list[Doomed]:
+def survey(session: Session, words: Sequence[str], target: str | None, *, whole: bool) -> list[Removal]:
     """Count what the words name; nothing is removed. KeyNotFound when there is nothing of that name.
 
     UsageError for the root of a store, and for a whole mapped folder unless `whole`.
@@ -36,9 +36,9 @@ def survey(session: Session, words: Sequence[str], target: str | None, *, whole:
     return [_count(place) for place in places]
 
 
-def remove(doomed: Sequence[Doomed]) -> int:
+def remove(removals: Sequence[Removal]) -> int:
     """Remove, and return the number of files. Files that were added since the count are removed too."""
-    return sum(one.store.delete(info.key for info in one.store.list(one.place.key)) for one in doomed)
+    return sum(one.store.delete(info.key for info in one.store.list(one.place.key)) for one in removals)
 
 
 def _check(place: StorePath, *, whole: bool) -> None:
@@ -54,11 +54,11 @@ def _check(place: StorePath, *, whole: bool) -> None:
         )
 
 
-def _count(place: StorePath) -> Doomed:
+def _count(place: StorePath) -> Removal:
     store = view(place)
     files = size = 0
     for info in store.list(place.key):
         files, size = files + 1, size + info.size
     if not files:
         raise missing(place)
-    return Doomed(place, files, size, store)
+    return Removal(place, files, size, store)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gofer.tracking.ledger import RunRow
 
 
-class Which(NamedTuple):
+class LogChoice(NamedTuple):
     """The requested log. None means the last attempt, or any node."""
 
     rank: int = 0
@@ -36,39 +36,41 @@ class Which(NamedTuple):
         return self.node is None and self.attempt is None
 
 
-def tail(session: Session, row: RunRow, which: Which, *, lines: int, native: Sequence[Path] = ()) -> bytes:
+def tail(
+    session: Session, row: RunRow, choice: LogChoice, *, lines: int, native: Sequence[Path] = ()
+) -> bytes:
     """The last lines, as a terminal would show them; b"" when nothing was logged. UnknownName for a rank
     without a log.
 
     `native` are copies of the service's logs that were just fetched, so that the log of rank 0 is not fetched
     again.
     """
-    end = b"" if is_adopted(row) else logs.tail(session, row, lines=lines, **which._asdict())
-    if end or not which.may_be_the_services:
+    end = b"" if is_adopted(row) else logs.tail(session, row, lines=lines, **choice._asdict())
+    if end or not choice.may_be_the_services:
         return last_states(end)
-    if native and which.rank == 0:
+    if native and choice.rank == 0:
         return last_states(mask_of(session, row).clean(service_logs.copied_tail(native[0], lines)))
-    return b"".join(_asked(session, row, lambda: iter([_tail(session, row, lines, which.rank)])))
+    return b"".join(_asked(session, row, lambda: iter([_tail(session, row, lines, choice.rank)])))
 
 
 def _tail(session: Session, row: RunRow, lines: int, rank: int = 0) -> bytes:
     return last_states(service_logs.tail(session, row, lines=lines, rank=rank))
 
 
-def read(session: Session, row: RunRow, which: Which) -> Iterator[bytes]:
+def read(session: Session, row: RunRow, choice: LogChoice) -> Iterator[bytes]:
     """The whole log as it is now, in chunks."""
     empty = True
-    for piece in iter(()) if is_adopted(row) else logs.read(session, row, **which._asdict()):
+    for piece in iter(()) if is_adopted(row) else logs.read(session, row, **choice._asdict()):
         empty = False
         yield piece
-    if empty and which.may_be_the_services:
-        yield from _asked(session, row, lambda: service_logs.read(session, row, rank=which.rank))
+    if empty and choice.may_be_the_services:
+        yield from _asked(session, row, lambda: service_logs.read(session, row, rank=choice.rank))
 
 
 def follow(
     session: Session,
     row: RunRow,
-    which: Which,
+    choice: LogChoice,
     *,
     lines: int | None,
     show_setup: Callable[[bytes], None] | None = None,
@@ -79,7 +81,7 @@ def follow(
     `gofer.ops.logs.logs.follow`.
     """
     if is_adopted(row):
-        yield from service_logs.follow(session, row, lines=lines, rank=which.rank)
+        yield from service_logs.follow(session, row, lines=lines, rank=choice.rank)
         return
     empty = True
 
@@ -90,11 +92,11 @@ def follow(
             show_setup(data)
 
     view = show if show_setup is not None else None
-    for piece in logs.follow(session, row, lines=lines, show_setup=view, **which._asdict()):
+    for piece in logs.follow(session, row, lines=lines, show_setup=view, **choice._asdict()):
         empty = empty and not piece
         yield piece
-    if empty and which.may_be_the_services:
-        yield from _asked(session, row, lambda: service_logs.read(session, row, rank=which.rank))
+    if empty and choice.may_be_the_services:
+        yield from _asked(session, row, lambda: service_logs.read(session, row, rank=choice.rank))
 
 
 class Fetched(NamedTuple):

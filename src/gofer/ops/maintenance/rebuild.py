@@ -26,7 +26,7 @@ from gofer.ops.runs.run_folder import (
     read_lines,
     read_many,
 )
-from gofer.ops.runs.run_status import AttemptFacts, RunFacts, Standing, derive
+from gofer.ops.runs.run_status import AttemptFacts, RunFacts, RunStatus, derive
 from gofer.ops.submission.ledger_rows import ADOPTED, rows_of_record
 from gofer.tracking.ledger import Ledger, RunRow
 from gofer.tracking.query import Query
@@ -123,14 +123,14 @@ def replace_damaged(session: Session, error: LedgerCorrupt) -> Ledger:
     return Ledger.open(session.paths.ledger_file)
 
 
-def standing_of(store: Store, row: RunRow, record: RunRecord) -> Standing:
-    """The status of one run, from its folder alone; see `standings_of`."""
-    return standings_of(store, [row], record)[row.id]
+def status_of(store: Store, row: RunRow, record: RunRecord) -> RunStatus:
+    """The status of one run, from its folder alone; see `statuses_of`."""
+    return statuses_of(store, [row], record)[row.id]
 
 
-def standings_of(
+def statuses_of(
     store: Store, rows: Sequence[RunRow], record: RunRecord, *, started: Collection[str] | None = None
-) -> dict[str, Standing]:
+) -> dict[str, RunStatus]:
     """The status of the runs of one record, by id, from their folders alone. A group's list of ends is read
     once.
 
@@ -157,11 +157,11 @@ def _rebuilt_rows(store: Store, record: RunRecord, data: bytes, started: Collect
     submitter = "@" + record.recorder
     rows = rows_of_record(record, data=data, store=store.url, submitter=submitter)
     runs = [row for row in rows if row.kind == "run"]
-    standings = standings_of(store, runs, record, started=started)
+    statuses = statuses_of(store, runs, record, started=started)
     tags = _read_tags(store, record)
     for row in rows:
         tagged = row._replace(tags=tags[row.row_index]) if row.row_index in tags else row
-        yield tagged if row.kind == "group" else _placed(tagged, standings[row.id])
+        yield tagged if row.kind == "group" else _placed(tagged, statuses[row.id])
 
 
 def _read_tags(store: Store, record: RunRecord) -> dict[int | None, dict[str, str]]:
@@ -176,8 +176,8 @@ def _read_tags(store: Store, record: RunRecord) -> dict[int | None, dict[str, st
     return found
 
 
-def _placed(row: RunRow, standing: Standing) -> RunRow:
-    return row._replace(**{**standing._asdict(), "attempts": list(standing.attempts)})
+def _placed(row: RunRow, status: RunStatus) -> RunRow:
+    return row._replace(**{**status._asdict(), "attempts": list(status.attempts)})
 
 
 def _attempts(store: Store, run_id: str) -> tuple[AttemptFacts, ...]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from gofer.core.states import Reason, State
 from gofer.model.run import Observation, RunRecord
-from gofer.ops.maintenance.rebuild import standings_of
+from gofer.ops.maintenance.rebuild import statuses_of
 from gofer.ops.runs.run_folder import decode
 from gofer.ops.runs.run_origin import check_whole
 from gofer.ops.runs.run_status import observation_of
@@ -120,9 +120,7 @@ def _forget(session: Session, owner_id: str) -> None:
 
 def _told(session: Session, rows: Sequence[RunRow], record: RunRecord) -> list[Observation]:
     """What the folders of runs prove. Runs without a folder are left out."""
-    found = standings_of(session.runs_in(rows[0].store), rows, record)
+    found = statuses_of(session.runs_in(rows[0].store), rows, record)
     return [
-        observation_of(run_id, standing)
-        for run_id, standing in found.items()
-        if standing.state != State.PENDING
+        observation_of(run_id, status) for run_id, status in found.items() if status.state != State.PENDING
     ]

@@ -36,14 +36,14 @@ OURS = "gofer"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}")
 
 
-class Sought(NamedTuple):
+class AdoptResult(NamedTuple):
     """The result of a search: the run or None, and the targets whose services know no such job."""
 
     row: RunRow | None
     asked: tuple[str, ...] = ()
 
 
-def adopt(session: Session, reference: str, target: str | None = None) -> Sought:
+def adopt(session: Session, reference: str, target: str | None = None) -> AdoptResult:
     """Find the job that `reference` names in the services of all targets, or of `target`, and adopt it.
 
     The reference is the exact name of a job or a unique end of one. UsageError with the candidates when there
@@ -52,7 +52,7 @@ def adopt(session: Session, reference: str, target: str | None = None) -> Sought
     """
     word = tidy(reference)
     if word == "last":
-        return Sought(None)
+        return AdoptResult(None)
     near = session.target or session.settings.default_target
     found = search(
         session,
@@ -64,11 +64,11 @@ def adopt(session: Session, reference: str, target: str | None = None) -> Sought
     if len(matches) > 1:
         raise _several(word, matches)
     if matches:
-        return Sought(_take(session, matches[0].target, matches[0].job))
+        return AdoptResult(_take(session, matches[0].target, matches[0].job))
     for name, error in found.problems.items():
         mend = f"; {error.hint}" if error.hint else ""
         session.say(f"warning: the service of `{name}` was not asked: {error.message}{mend}")
-    return Sought(None, found.asked)
+    return AdoptResult(None, found.asked)
 
 
 def _narrowed(matches: Sequence[Match], named: str | None) -> list[Match]:

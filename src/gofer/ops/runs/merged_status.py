@@ -14,12 +14,12 @@ import msgspec
 
 from gofer.core.states import Reason, State
 from gofer.model.run import Attempt, Observation, RunRecord
-from gofer.ops.maintenance.rebuild import standings_of
+from gofer.ops.maintenance.rebuild import statuses_of
 from gofer.ops.runs.run_folder import decode
 from gofer.ops.runs.run_status import observation_of
 
 if TYPE_CHECKING:
-    from gofer.ops.runs.run_status import Standing
+    from gofer.ops.runs.run_status import RunStatus
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
@@ -46,8 +46,8 @@ def settled(
         if record is None:
             continue  # nothing is known of its layout or retries
         mine = [row for row in unclear if (row.group_id or row.id) == owner_id]
-        for run_id, standing in standings_of(session.runs_in(owner.store), mine, record).items():
-            found[run_id] = joined(seen[run_id], standing)
+        for run_id, status in statuses_of(session.runs_in(owner.store), mine, record).items():
+            found[run_id] = joined(seen[run_id], status)
     return found
 
 
@@ -59,11 +59,11 @@ def _is_unclear(row: RunRow, one: Observation) -> bool:
     return one.state == State.UNKNOWN or (one.state in _SET_ASIDE and row.state in _GOING)
 
 
-def joined(one: Observation, standing: Standing) -> Observation:
+def joined(one: Observation, status: RunStatus) -> Observation:
     """Combine the cluster's answer and the folder's proof for one run. Pure, except for the clock."""
-    if standing.state == State.PENDING:
+    if status.state == State.PENDING:
         return one
-    proven = observation_of(one.run_id, standing)
+    proven = observation_of(one.run_id, status)
     attempts = proven.attempts
     if one.state in _SET_ASIDE:
         return msgspec.structs.replace(one, attempts=attempts)
@@ -71,7 +71,7 @@ def joined(one: Observation, standing: Standing) -> Observation:
         return proven
     if _may_be_late(one):
         return Observation(run_id=one.run_id, state=State.RUNNING, started_at=one.started_at)
-    return msgspec.structs.replace(one, attempts=_ended(attempts, one, standing))
+    return msgspec.structs.replace(one, attempts=_ended(attempts, one, status))
 
 
 def _may_be_late(one: Observation) -> bool:
@@ -80,12 +80,12 @@ def _may_be_late(one: Observation) -> bool:
     return by_itself and one.ended_at is not None and time.time() - one.ended_at < _LAG_S
 
 
-def _ended(attempts: tuple[Attempt, ...], one: Observation, standing: Standing) -> tuple[Attempt, ...]:
+def _ended(attempts: tuple[Attempt, ...], one: Observation, status: RunStatus) -> tuple[Attempt, ...]:
     """The attempts, the last one completed by the scheduler's answer, because it left no records of its own.
 
     A folder whose last attempt has no exit records describes only the other attempts.
     """
-    is_told = standing.state == State.QUEUED
+    is_told = status.state == State.QUEUED
     earlier = attempts[:-1] if is_told else attempts
     last = Attempt(
         number=earlier[-1].number + 1 if earlier else 1,

@@ -101,7 +101,7 @@ def _give_up(session: Session, rows: Sequence[RunRow], backend: Backend, problem
     session.ledger.apply(lost, now)
 
 
-class Asking:
+class PatientRefresh:
     """Refreshes runs repeatedly, and continues while the connection is lost.
 
     The first refresh must succeed, unless `heard`, so that a person who types a command learns about an error
@@ -146,7 +146,7 @@ def wait(
     once and asked again, except when the first question fails. `heard`: the cluster has already answered an
     earlier question.
     """
-    asking = Asking(session, heard=heard)
+    patient = PatientRefresh(session, heard=heard)
     changes = QueueChanges(session, _look(session, ids))
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     states: dict[str, str] = {}
@@ -155,7 +155,7 @@ def wait(
         began = time.monotonic()
         changes.mark()
         rows = _look(session, ids)
-        answered = asking.refresh([row for row in rows if not row.is_final])
+        answered = patient.refresh([row for row in rows if not row.is_final])
         rows = _look(session, ids)
         for row in rows:
             if states.get(row.id) != row.state:

@@ -44,7 +44,7 @@ class RunFacts(NamedTuple):
     attempts: tuple[AttemptFacts, ...] = ()
 
 
-class Standing(NamedTuple):
+class RunStatus(NamedTuple):
     """The columns of the ledger that change while a run exists."""
 
     state: str
@@ -57,14 +57,14 @@ class Standing(NamedTuple):
     attempts: tuple[dict[str, Any], ...] = ()
 
 
-def derive(facts: RunFacts) -> Standing:
+def derive(facts: RunFacts) -> RunStatus:
     """The status from the run's line in the list of ends, else what the attempts prove; `pending` without
     attempts.
     """
     if facts.end is not None:
         return _as_ended(facts.end)
     if not facts.attempts:
-        return Standing(State.PENDING.value)
+        return RunStatus(State.PENDING.value)
     earlier = tuple(_plain(_settled(one, facts.nodes)) for one in facts.attempts[:-1])
     last = facts.attempts[-1]
     started_at = next((one.started_at for one in facts.attempts if one.started_at is not None), None)
@@ -72,14 +72,14 @@ def derive(facts: RunFacts) -> Standing:
     if result is None:
         has_started = last.started_at is not None or last.has_logs or any(last.exits)
         state = State.RUNNING if has_started else State.STARTING
-        return Standing(state.value, started_at=started_at, attempts=earlier)
+        return RunStatus(state.value, started_at=started_at, attempts=earlier)
     attempts = (*earlier, _plain(_attempt(last.number, result)))
     # A cluster restarts a preempted run by itself, unless it says otherwise.
     if result.reason == Reason.PREEMPTED or (
         facts.retries >= rules.spent(attempts) and result.reason in facts.retry_on
     ):
-        return Standing(State.QUEUED.value, attempts=attempts)
-    return Standing(
+        return RunStatus(State.QUEUED.value, attempts=attempts)
+    return RunStatus(
         result.state.value,
         None if result.reason is None else result.reason.value,
         result.detail,
@@ -107,16 +107,16 @@ def known_attempt(one: dict[str, Any]) -> Attempt:
     return convert(one, Attempt) or Attempt(number=number or 0, state=State.UNKNOWN)
 
 
-def observation_of(run_id: str, standing: Standing) -> Observation:
+def observation_of(run_id: str, status: RunStatus) -> Observation:
     """The observation that a folder proves. An unknown reason is left out."""
-    known = standing._asdict()
+    known = status._asdict()
     return Observation(
         **{
             **known,
             "run_id": run_id,
-            "state": State(standing.state),
-            "reason": convert(standing.reason, Reason),
-            "attempts": tuple(known_attempt(one) for one in standing.attempts),
+            "state": State(status.state),
+            "reason": convert(status.reason, Reason),
+            "attempts": tuple(known_attempt(one) for one in status.attempts),
         }
     )
 
@@ -128,8 +128,8 @@ def _is_plain(value: object) -> bool:
     return value is None or (isinstance(value, str) and len(value) < _MOST_TEXT)
 
 
-def _as_ended(end: End) -> Standing:
-    return Standing(
+def _as_ended(end: End) -> RunStatus:
+    return RunStatus(
         end.state.value,
         end.reason,
         end.detail,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gofer.backends.base import RunRef, Shells
 from gofer.core.states import State
 from gofer.errors import CheckFailed, UsageError
-from gofer.ops.runs.observe import Asking
+from gofer.ops.runs.observe import PatientRefresh
 from gofer.ops.runs.view import Records
 from gofer.ops.submission.send import is_here
 
@@ -70,11 +70,11 @@ def wait_inside(session: Session, run_id: str, *, on_wait: Callable[[RunRow], No
     Continues while the cluster does not answer.
     """
     said, pause_s, began = False, _FIRST_PAUSE_S, time.monotonic()
-    asking = Asking(session)
+    patient = PatientRefresh(session)
     while True:
         row = session.ledger.get(run_id)
         assert row is not None  # the ledger never removes an open run
-        asking.refresh([row])
+        patient.refresh([row])
         row = session.ledger.get(run_id) or row
         if row.is_final or row.state == State.RUNNING:
             return row

@@ -19,7 +19,7 @@ from gofer.text import format_duration, format_time
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
-    from gofer.ops.submission.submit import SubmissionDraft
+    from gofer.ops.submission.submit import Draft
 
 # Assumed durations: of a run without a time limit, and of the wait in a queue.
 RUN_S = 2 * 86400.0
@@ -76,32 +76,32 @@ def moment(seconds: float) -> str:
     return (format_time(seconds) or "").partition(".")[0].replace("T", " ") + " UTC"
 
 
-def check(session: Session, drawn: SubmissionDraft, *, lent_s: float) -> None:
+def check(session: Session, draft: Draft, *, lent_s: float) -> None:
     """Warn about credentials that will expire; CredentialError for one that has. Calls only clusters with
     credentials of their own.
 
     `lent_s` is the validity of credentials that gofer signs itself.
     """
-    options = session.settings.target(drawn.target).options
+    options = session.settings.target(draft.target).options
     now = time.time()
-    found = _held(session, drawn)
+    found = _held(session, draft)
     if not getattr(options, "identity", None):  # with an identity, nodes get new tokens as long as they run
-        folders = [folder.store for folder in drawn.job.folders.values() if folder.mode != folder_modes.LINK]
+        folders = [folder.store for folder in draft.job.folders.values() if folder.mode != folder_modes.LINK]
         found += [
             credential
-            for url in dict.fromkeys([drawn.store, *folders])
+            for url in dict.fromkeys([draft.store, *folders])
             if (credential := credential_of(session, url, now, lent_s=lent_s)) is not None
         ]
-    limit_s = drawn.job.time_limit_s or getattr(options, "time", None)
-    for warning in judge(found, need_of(limit_s, retries=drawn.job.retries), now):
+    limit_s = draft.job.time_limit_s or getattr(options, "time", None)
+    for warning in judge(found, need_of(limit_s, retries=draft.job.retries), now):
         session.say(f"warning: {warning}")
 
 
-def _held(session: Session, drawn: SubmissionDraft) -> list[RunCredential]:
+def _held(session: Session, draft: Draft) -> list[RunCredential]:
     """The credentials that the cluster holds. Empty when the cluster does not answer: sending the run reports
     that.
     """
-    backend = session.backend(drawn.target, drawn.placement)
+    backend = session.backend(draft.target, draft.placement)
     try:
         return backend.run_credentials() if isinstance(backend, HasCredentials) else []
     except GoferError:

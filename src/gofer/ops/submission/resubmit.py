@@ -25,7 +25,7 @@ from gofer.ops.runs.run_folder import decode
 from gofer.ops.runs.run_origin import check_whole
 from gofer.ops.runs.stop import abort
 from gofer.ops.submission import mapped_folders
-from gofer.ops.submission.submit import SentCode, SubmissionDraft, SubmitRequest, choose_site, commit, draft
+from gofer.ops.submission.submit import Draft, SentCode, SubmitRequest, commit, make_draft, place_job
 
 if TYPE_CHECKING:
     from gofer.config.targets import Target
@@ -76,8 +76,8 @@ def resubmit(
     ]
     if continues:
         drafts = [
-            _continued(own, row, drawn, failed_only)
-            for own, row, drawn in zip(sessions, rows, drafts, strict=True)
+            _continued(own, row, draft, failed_only)
+            for own, row, draft in zip(sessions, rows, drafts, strict=True)
         ]
     living = [row for row in rows if not row.is_final and not (failed_only and row.kind == "group")]
     if living:
@@ -85,7 +85,7 @@ def resubmit(
             session.say(f"{row.short_id} has not ended: it is stopped first")
         _stop(session, living)
     return [
-        _repeat(own, row, drawn, same_code) for own, row, drawn in zip(sessions, rows, drafts, strict=True)
+        _repeat(own, row, draft, same_code) for own, row, draft in zip(sessions, rows, drafts, strict=True)
     ]
 
 
@@ -119,9 +119,7 @@ def _stop(session: Session, living: Sequence[RunRow]) -> None:
         ) from None
 
 
-def _draft(
-    session: Session, row: RunRow, target: str | None, failed_only: bool, same_code: bool
-) -> SubmissionDraft:
+def _draft(session: Session, row: RunRow, target: str | None, failed_only: bool, same_code: bool) -> Draft:
     record = _record_of(session, row)
     if is_adopted(row):
         return _draft_adopted(session, row, record, target or record.target)
@@ -133,14 +131,8 @@ def _draft(
             f"the code of {row.id} came from `{folder}`, which does not exist here",
             hint="`--same-code` runs it as it was sent",
         )
-    site = choose_site(session, found.name, job)
-    return SubmissionDraft(
-        target=found.name,
-        backend=found.kind,
-        store=site.store,
-        placement=site.placement,
-        job=job,
-        layout=site.layout,
+    return msgspec.structs.replace(
+        place_job(session, found, job),
         array=_array(session, row, record, failed_only),
         code_folder=folder,
         resubmit_of=row.id,
@@ -149,7 +141,7 @@ def _draft(
     )
 
 
-def _draft_adopted(session: Session, row: RunRow, record: RunRecord, target: str) -> SubmissionDraft:
+def _draft_adopted(session: Session, row: RunRow, record: RunRecord, target: str) -> Draft:
     """A draft with the command and GPUs of an adopted job, and the code and settings of this folder."""
     if OURS in record.job.tags:
         raise CheckFailed(
@@ -164,8 +156,8 @@ def _draft_adopted(session: Session, row: RunRow, record: RunRecord, target: str
         multi_process=record.job.multi_process,
         tags=record.job.tags,
     )
-    drawn = draft(session, SubmitRequest(flags=flags, command=record.job.command, target=target))
-    return msgspec.structs.replace(drawn, resubmit_of=row.id)
+    draft = make_draft(session, SubmitRequest(flags=flags, command=record.job.command, target=target))
+    return msgspec.structs.replace(draft, resubmit_of=row.id)
 
 
 def _job(session: Session, record: RunRecord, target: Target) -> Job:
@@ -211,39 +203,37 @@ def _indices(session: Session, row: RunRow, array: Array, failed_only: bool) -> 
     return tuple(one.row_index or 0 for one in failed)
 
 
-def _continued(session: Session, row: RunRow, drawn: SubmissionDraft, failed_only: bool) -> SubmissionDraft:
+def _continued(session: Session, row: RunRow, draft: Draft, failed_only: bool) -> Draft:
     """The draft, with the old run whose files are restored in the new run."""
     if is_adopted(row):
         raise CheckFailed(f"gofer did not start {row.id}, and has none of its files")
     record = _record_of(session, row)
-    drawn = _on_its_machine(session, row, record, drawn)
-    if session.store(row.store).url != session.store(drawn.store).url:
+    draft = _on_its_machine(session, row, record, draft)
+    if session.store(row.store).url != session.store(draft.store).url:
         raise CheckFailed(
-            f"the files of {row.id} are in {row.store}, and the target `{drawn.target}` keeps runs in "
-            f"{drawn.store}",
+            f"the files of {row.id} are in {row.store}, and the target `{draft.target}` keeps runs in "
+            f"{draft.store}",
             hint=f"`gofer extract {row.short_id} DIR` fetches them",
         )
     array = record.array
     rows = None if array is None else tuple(_indices(session, row, array, failed_only))
     earlier = RestoreFrom(run=row.group_id or row.id, rows=rows)
-    return msgspec.structs.replace(drawn, restore_from=earlier)
+    return msgspec.structs.replace(draft, restore_from=earlier)
 
 
-def _on_its_machine(
-    session: Session, row: RunRow, record: RunRecord, drawn: SubmissionDraft
-) -> SubmissionDraft:
+def _on_its_machine(session: Session, row: RunRow, record: RunRecord, draft: Draft) -> Draft:
     """The draft, on the machine that has the run's files, if each machine has a store of its own.
 
     CheckFailed when that machine does not answer.
     """
-    if drawn.target != record.target or drawn.placement == record.placement or not record.placement:
-        return drawn
-    if session.store_url_of(drawn.target, record.placement) != row.store or drawn.store == row.store:
-        return drawn
-    backend = session.backend(drawn.target, record.placement)
+    if draft.target != record.target or draft.placement == record.placement or not record.placement:
+        return draft
+    if session.store_url_of(draft.target, record.placement) != row.store or draft.store == row.store:
+        return draft
+    backend = session.backend(draft.target, record.placement)
     if isinstance(backend, SelectsMachines):
-        backend.select_machines(drawn.layout)
-    return msgspec.structs.replace(drawn, store=row.store, placement=record.placement)
+        backend.select_machines(draft.layout)
+    return msgspec.structs.replace(draft, store=row.store, placement=record.placement)
 
 
 def _kept_by_code(session: Session, row: RunRow, new: RunRow) -> tuple[str, ...]:
@@ -262,20 +252,20 @@ def _kept_by_code(session: Session, row: RunRow, new: RunRow) -> tuple[str, ...]
     return tuple(sorted(listed & code))
 
 
-def _repeat(session: Session, row: RunRow, drawn: SubmissionDraft, same_code: bool) -> Resubmitted:
+def _repeat(session: Session, row: RunRow, draft: Draft, same_code: bool) -> Resubmitted:
     record = _record_of(session, row)
     old, sent = record.snapshot, None
     if same_code and old is not None:
-        _bring(session.store(row.store), session.store(drawn.store), old)
+        _bring(session.store(row.store), session.store(draft.store), old)
         old_store = session.store(row.store)
         sent = SentCode(old, record.code, _times(old_store, record), _git(old_store, record))
-    new = commit(session, drawn, sent=sent)
+    new = commit(session, draft, sent=sent)
     differs = None if old is None or new.snapshot is None else old != new.snapshot
     lines = (
         _differences(session.store(row.store), session.store(new.store), old, new.snapshot) if differs else []
     )
     session.ledger.add_event(row.id, new.submitted_at, "resubmitted", {"as": new.id})
-    kept = () if drawn.restore_from is None else _kept_by_code(session, row, new)
+    kept = () if draft.restore_from is None else _kept_by_code(session, row, new)
     return Resubmitted(row, session.ledger.get(new.id) or new, differs, lines, kept)
 
 

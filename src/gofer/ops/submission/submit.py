@@ -54,6 +54,7 @@ from gofer.text import slug
 if TYPE_CHECKING:
     from gofer.backends.base import Backend
     from gofer.config.job_file import JobFile
+    from gofer.config.targets import Target
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
@@ -80,9 +81,10 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     with_git: bool = False
 
 
-class SubmissionDraft(msgspec.Struct, frozen=True, kw_only=True):
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """A checked submission; nothing has been written for it yet.
 
+    `placement` is the machine, if the target has several. `store` is the URL of the store of the run.
     `code_reason` says why `code_folder` is the project, as in `gofer.config.code_folder`; empty for code that
     was sent before.
     """
@@ -93,21 +95,13 @@ class SubmissionDraft(msgspec.Struct, frozen=True, kw_only=True):
     placement: str = ""
     job: Job
     layout: Layout
-    array: Array | None
-    code_folder: Path | None
+    array: Array | None = None
+    code_folder: Path | None = None
     code_reason: str = ""
     stdin: bytes | None = None
     with_git: bool = False
     resubmit_of: str | None = None
     restore_from: RestoreFrom | None = None
-
-
-class SubmissionSite(NamedTuple):
-    """Where a job goes: the machine, if a target has several, the store of the run, and its layout."""
-
-    placement: str
-    store: str
-    layout: Layout
 
 
 class SentCode(NamedTuple):
@@ -123,22 +117,22 @@ class SentCode(NamedTuple):
 
 def submit(session: Session, request: SubmitRequest) -> RunRow:
     """Submit a run, or a group for an array; its row. Blocks. When a check fails, nothing is left behind."""
-    return commit(session, draft(session, request))
+    return commit(session, make_draft(session, request))
 
 
 def plan(session: Session, request: SubmitRequest) -> str:
     """The plan of `submit` as text; the files of the code are reported through `say`. Nothing is written."""
-    drawn = draft(session, request)
-    _check_lifetimes(session, drawn)
-    if drawn.code_folder is not None:
-        source = _source(drawn, drawn.code_folder)
-        choice = code.choose_files(session, source, drawn.target, drawn.job.folders)
-        left_out.list_both_sides(session, source, choice, is_local=drawn.backend == "local")
-    record = _record(session, drawn, new_run_id(time.time()), None)
-    return session.backend(drawn.target, drawn.placement).plan(record).render()
+    draft = make_draft(session, request)
+    _check_lifetimes(session, draft)
+    if draft.code_folder is not None:
+        source = _source(draft, draft.code_folder)
+        choice = code.choose_files(session, source, draft.target, draft.job.folders)
+        left_out.list_both_sides(session, source, choice, is_local=draft.backend == "local")
+    record = _record(session, draft, new_run_id(time.time()), None)
+    return session.backend(draft.target, draft.placement).plan(record).render()
 
 
-def draft(session: Session, request: SubmitRequest) -> SubmissionDraft:
+def make_draft(session: Session, request: SubmitRequest) -> Draft:
     """Describe and check. Everything that can be known to fail fails here."""
     file = _job_file(request)
     settings = session.settings
@@ -164,19 +158,15 @@ def draft(session: Session, request: SubmitRequest) -> SubmissionDraft:
     include_advice.check(session, job)
     if request.stdin is not None:
         job = msgspec.structs.replace(job, stdin=len(request.stdin))
-    site = choose_site(session, target.name, job)
-    own_launcher.check(session, job, site.layout, one_machine=local)
-    shell_launcher.note(session, job, site.layout, folder)
+    draft = place_job(session, target, job)
+    own_launcher.check(session, job, draft.layout, one_machine=local)
+    shell_launcher.note(session, job, draft.layout, folder)
     array = _array(request, file, job)
     _say_output_word(session, job, array)
     is_open = job_nodes(request.flags, file, settings, target.name)["gpus"] is None
-    return SubmissionDraft(
-        target=target.name,
-        backend=target.kind,
-        store=site.store,
-        placement=site.placement,
-        job=job,
-        layout=_with_unseen_gpus(session, target.name, site) if is_open else site.layout,
+    return msgspec.structs.replace(
+        draft,
+        layout=_with_unseen_gpus(session, draft) if is_open else draft.layout,
         array=array,
         code_folder=folder,
         code_reason=root.reason,
@@ -185,19 +175,24 @@ def draft(session: Session, request: SubmitRequest) -> SubmissionDraft:
     )
 
 
-def _with_unseen_gpus(session: Session, target: str, site: SubmissionSite) -> Layout:
+def _with_unseen_gpus(session: Session, draft: Draft) -> Layout:
     """The layout of a run whose number of GPUs is not set anywhere."""
-    backend = session.backend(target, site.placement)
-    return gpu_oversight.note_unseen(session, target, backend, site.layout)
+    backend = session.backend(draft.target, draft.placement)
+    return gpu_oversight.note_unseen(session, draft.target, backend, draft.layout)
 
 
-def choose_site(session: Session, target: str, job: Job) -> SubmissionSite:
-    """Where on the target the job goes; CheckFailed when there is no suitable machine or image."""
-    image_use.check_image(session, target)
-    backend = session.backend(target)
+def place_job(session: Session, target: Target, job: Job) -> Draft:
+    """A draft that says where on the target the job goes. CheckFailed when there is no suitable machine or
+    image.
+    """
+    image_use.check_image(session, target.name)
+    backend = session.backend(target.name)
     layout = backend.lay_out(job)
     placement = backend.select_machines(layout) if isinstance(backend, SelectsMachines) else ""
-    return SubmissionSite(placement, session.store_url_of(target, placement), layout)
+    store = session.store_url_of(target.name, placement)
+    return Draft(
+        target=target.name, backend=target.kind, store=store, placement=placement, job=job, layout=layout
+    )
 
 
 def _job_file(request: SubmitRequest) -> JobFile | None:
@@ -231,50 +226,50 @@ def _say_output_word(session: Session, job: Job, array: Array | None) -> None:
         session.say("`{output}` in the command is the folder of outputs, $GOFER_OUTPUT_DIR")
 
 
-def commit(session: Session, drawn: SubmissionDraft, *, sent: SentCode | None = None) -> RunRow:
+def commit(session: Session, draft: Draft, *, sent: SentCode | None = None) -> RunRow:
     """Take the snapshot (unless `sent` is given), store private values, record, send."""
-    session.store(drawn.store)
-    _check_lifetimes(session, drawn)
-    private = _private(session, drawn)  # before the code is sent, so that a missing secret fails early
+    session.store(draft.store)
+    _check_lifetimes(session, draft)
+    private = _private(session, draft)  # before the code is sent, so that a missing secret fails early
     try:
-        sent = _name_secret_files(sent or _send_code(session, drawn), private)
+        sent = _name_secret_files(sent or _send_code(session, draft), private)
     except KeyboardInterrupt:
         session.say("interrupted: nothing was submitted")
         raise
-    backend = session.backend(drawn.target, drawn.placement)
-    record = _recorded(session, drawn, sent, backend, private)
-    send.send(session, record, drawn.store, backend)
+    backend = session.backend(draft.target, draft.placement)
+    record = _recorded(session, draft, sent, backend, private)
+    send.send(session, record, draft.store, backend)
     # The run was sent, even if another command has removed its row in the meantime.
-    return session.ledger.get(record.id) or _rows(session, drawn, record)[0]
+    return session.ledger.get(record.id) or _rows(session, draft, record)[0]
 
 
-def _send_code(session: Session, drawn: SubmissionDraft) -> SentCode:
-    if drawn.code_folder is None:
+def _send_code(session: Session, draft: Draft) -> SentCode:
+    if draft.code_folder is None:
         return SentCode(None, None, None)
-    source = _source(drawn, drawn.code_folder)
-    taken = code.take(session, source, drawn.store, target=drawn.target, without=drawn.job.folders)
-    left_out.say(session, source, drawn.target, taken.left_out(), is_local=drawn.backend == "local")
-    shell = launch.inherited(session.environ) if drawn.backend == "local" else {}
-    use = project_use.read_use(session, drawn.job, drawn.code_folder, taken, shell)
-    backend = session.backend(drawn.target, drawn.placement)
+    source = _source(draft, draft.code_folder)
+    taken = code.take(session, source, draft.store, target=draft.target, without=draft.job.folders)
+    left_out.say(session, source, draft.target, taken.left_out(), is_local=draft.backend == "local")
+    shell = launch.inherited(session.environ) if draft.backend == "local" else {}
+    use = project_use.read_use(session, draft.job, draft.code_folder, taken, shell)
+    backend = session.backend(draft.target, draft.placement)
     sees_folder = packages.sees_this_machine(backend)
-    has_packages = packages.announce(session, drawn.job, backend, drawn.code_folder, taken)
+    has_packages = packages.announce(session, draft.job, backend, draft.code_folder, taken)
     if not sees_folder and not has_packages:
-        project_use.name_left_behind(session, drawn.job, drawn.code_folder, use)
+        project_use.name_left_behind(session, draft.job, draft.code_folder, use)
     linked = use.environments if sees_folder or has_packages else ()
-    entry_point.check_included(drawn.job, drawn.code_folder, taken, linked)
-    include_advice.name_unmatched(session, drawn.job, taken)
+    entry_point.check_included(draft.job, draft.code_folder, taken, linked)
+    include_advice.name_unmatched(session, draft.job, taken)
     origin = code.origin(taken, source, use)
-    git = _repository(session, drawn, drawn.code_folder, origin)
+    git = _repository(session, draft, draft.code_folder, origin)
     origin = msgspec.structs.replace(origin, git=git is not None)
     return SentCode(taken.id, origin, taken.encode_times(), git)
 
 
-def _repository(session: Session, drawn: SubmissionDraft, folder: Path, origin: CodeOrigin) -> bytes | None:
+def _repository(session: Session, draft: Draft, folder: Path, origin: CodeOrigin) -> bytes | None:
     """The small git repository that goes along, asked for or not."""
-    if drawn.with_git:
+    if draft.with_git:
         return code.pack_repository(session, folder)
-    reason = git_version.reason_for_repository(drawn.job.command, folder, origin.versions)
+    reason = git_version.reason_for_repository(draft.job.command, folder, origin.versions)
     return None if reason is None else code.pack_repository_unasked(session, folder, reason)
 
 
@@ -288,12 +283,12 @@ def _name_secret_files(sent: SentCode, private: Private) -> SentCode:
     return sent._replace(origin=msgspec.structs.replace(sent.origin, secret_files=paths))
 
 
-def _source(drawn: SubmissionDraft, folder: Path) -> code.Source:
-    return code.Source(folder, drawn.code_reason, drawn.job.workdir, drawn.job.include)
+def _source(draft: Draft, folder: Path) -> code.Source:
+    return code.Source(folder, draft.code_reason, draft.job.workdir, draft.job.include)
 
 
 def _recorded(
-    session: Session, drawn: SubmissionDraft, sent: SentCode, backend: Backend, private: Private
+    session: Session, draft: Draft, sent: SentCode, backend: Backend, private: Private
 ) -> RunRecord:
     """Store private values and record the run under a new id. If the id is taken, which is very rare, try
     another.
@@ -302,16 +297,16 @@ def _recorded(
     whatever is killed.
     """
     for _ in range(5):
-        record = _record(session, drawn, new_run_id(time.time()), sent.snapshot, sent.origin)
+        record = _record(session, draft, new_run_id(time.time()), sent.snapshot, sent.origin)
         if sent.times is not None:
-            session.store(drawn.store).put(names.times_key(record.id), sent.times)
+            session.store(draft.store).put(names.times_key(record.id), sent.times)
         if sent.git is not None:
-            session.store(drawn.store).put(names.git_key(record.id), sent.git)
-        if drawn.stdin is not None:
-            session.store(drawn.store).put(names.stdin_key(record.id), drawn.stdin)
+            session.store(draft.store).put(names.git_key(record.id), sent.git)
+        if draft.stdin is not None:
+            session.store(draft.store).put(names.stdin_key(record.id), draft.stdin)
         if isinstance(backend, KeepsSecrets):
             backend.keep_secrets(record.id, private)
-        rows = _rows(session, drawn, record)
+        rows = _rows(session, draft, record)
         try:
             session.ledger.insert(rows)
         except LedgerError:
@@ -322,83 +317,83 @@ def _recorded(
     raise LedgerError("no free run id was found in five tries", hint="is the clock of this machine stopped?")
 
 
-def _rows(session: Session, drawn: SubmissionDraft, record: RunRecord) -> list[RunRow]:
+def _rows(session: Session, draft: Draft, record: RunRecord) -> list[RunRow]:
     """The rows of the ledger, with the definition of the target, so that it can be reached from any
     folder.
     """
-    rows = rows_of_record(record, store=drawn.store, submitter=send.this_process(session))
-    definition = run_origin.define(session, drawn.target, drawn.store)
+    rows = rows_of_record(record, store=draft.store, submitter=send.this_process(session))
+    definition = run_origin.define(session, draft.target, draft.store)
     rows = [row._replace(definition=definition) for row in rows]
     return [rows[0]._replace(project=run_origin.project_of(session)), *rows[1:]]
 
 
-def _check_lifetimes(session: Session, drawn: SubmissionDraft) -> None:
-    if drawn.store.startswith("file://") and not drawn.job.folders:
+def _check_lifetimes(session: Session, draft: Draft) -> None:
+    if draft.store.startswith("file://") and not draft.job.folders:
         return  # only files on this machine, so there are no credentials to check
     from gofer.ops.submission import credential_lifetimes
 
-    credential_lifetimes.check(session, drawn, lent_s=_lent_s(session, drawn))
+    credential_lifetimes.check(session, draft, lent_s=_lent_s(session, draft))
 
 
-def _private(session: Session, drawn: SubmissionDraft) -> Private:
+def _private(session: Session, draft: Draft) -> Private:
     """The private values of the run: the caller's environment, the job's resolved references, the credentials
     of stores, and the named secret files.
     """
-    own = session.environ if drawn.backend == "local" else {}
+    own = session.environ if draft.backend == "local" else {}
     own = launch.inherited(own)
-    kept = {name: value for name, value in drawn.job.env.items() if holds_reference(value)}
-    store, lent = session.store(drawn.store), None
-    backend, lent_s = session.backend(drawn.target, drawn.placement), _lent_s(session, drawn)
+    kept = {name: value for name, value in draft.job.env.items() if holds_reference(value)}
+    store, lent = session.store(draft.store), None
+    backend, lent_s = session.backend(draft.target, draft.placement), _lent_s(session, draft)
     identity = backend.node_identity if isinstance(backend, Identifies) else None
     if isinstance(store, Delegates):
         lent = store.node_spec(expires_s=lent_s, write=True, identity=identity)
-    folders = mapped_folders.specs(session, drawn.job.folders, expires_s=lent_s, identity=identity)
-    files = _secret_files(session, drawn)
-    limits = run_limits.of_this_shell(session) if drawn.backend == "local" else None
+    folders = mapped_folders.specs(session, draft.job.folders, expires_s=lent_s, identity=identity)
+    files = _secret_files(session, draft)
+    limits = run_limits.of_this_shell(session) if draft.backend == "local" else None
     secrets = [name for name, value in kept.items() if is_secret(name, value)]
     return Private({**own, **session.settings.reveal(kept)}, lent, folders, secrets, files, limits)
 
 
-def _secret_files(session: Session, drawn: SubmissionDraft) -> dict[str, str]:
-    if drawn.code_folder is None or not (drawn.job.include or session.settings.include):
+def _secret_files(session: Session, draft: Draft) -> dict[str, str]:
+    if draft.code_folder is None or not (draft.job.include or session.settings.include):
         return {}
     from gofer.ops.submission import secret_files
 
-    return secret_files.collect(session, _source(drawn, drawn.code_folder))
+    return secret_files.collect(session, _source(draft, draft.code_folder))
 
 
-def _lent_s(session: Session, drawn: SubmissionDraft) -> float:
+def _lent_s(session: Session, draft: Draft) -> float:
     from gofer.ops.submission.credential_period import lent_s
 
-    options = session.settings.target(drawn.target).options
-    limit_s = drawn.job.time_limit_s or getattr(options, "time", None)
-    return lent_s(drawn.backend, limit_s, retries=drawn.job.retries)
+    options = session.settings.target(draft.target).options
+    limit_s = draft.job.time_limit_s or getattr(options, "time", None)
+    return lent_s(draft.backend, limit_s, retries=draft.job.retries)
 
 
 def _record(
     session: Session,
-    drawn: SubmissionDraft,
+    draft: Draft,
     run_id: str,
     snapshot: str | None,
     origin: CodeOrigin | None = None,
 ) -> RunRecord:
     return RunRecord(
         id=run_id,
-        name=drawn.job.name or _name(drawn.job.command),
-        target=drawn.target,
-        backend=drawn.backend,
-        job=drawn.job,
-        layout=drawn.layout,
+        name=draft.job.name or _name(draft.job.command),
+        target=draft.target,
+        backend=draft.backend,
+        job=draft.job,
+        layout=draft.layout,
         submitted_at=time.time(),
         submitted_by=f"{_user()}@{os.uname().nodename}",
         gofer=__version__,
         recorder=session.engine_id,
-        placement=drawn.placement,
+        placement=draft.placement,
         snapshot=snapshot,
         code=origin,
-        array=drawn.array,
-        resubmit_of=drawn.resubmit_of,
-        restore_from=drawn.restore_from,
+        array=draft.array,
+        resubmit_of=draft.resubmit_of,
+        restore_from=draft.restore_from,
     )
 
 

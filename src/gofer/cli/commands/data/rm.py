@@ -14,7 +14,7 @@ from gofer.text import format_size
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gofer.ops.data.removal import Doomed
+    from gofer.ops.data.removal import Removal
 
 
 def run(**given: Any) -> int:
@@ -23,37 +23,37 @@ def run(**given: Any) -> int:
     from gofer.ops.session import Session
 
     with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
-        doomed = survey(session, given["paths"], given["target"], whole=given["recursive"])
-        for one in doomed:
+        removals = survey(session, given["paths"], given["target"], whole=given["recursive"])
+        for one in removals:
             session.say(f"{one.place}: {_files(one.files)}, {format_size(one.bytes)} in {one.store.url}")
         if given["dry_run"]:
-            return _print(doomed, 0, given)
-        if not given["yes"] and not _agreed(doomed):
+            return _print(removals, 0, given)
+        if not given["yes"] and not _agreed(removals):
             say("nothing was removed")
             return 1
-        removed = remove(doomed)
+        removed = remove(removals)
         if given["as_json"]:
-            return _print(doomed, removed, given)
+            return _print(removals, removed, given)
         session.say(f"{_files(removed)} removed")
     return 0
 
 
-def _agreed(doomed: Sequence[Doomed]) -> bool:
+def _agreed(removals: Sequence[Removal]) -> bool:
     ask = answerer()
     if ask is None:
         raise UsageError(
-            f"{_files(sum(one.files for one in doomed))} would be removed, and no terminal can confirm it",
+            f"{_files(sum(one.files for one in removals))} would be removed, and no terminal can confirm it",
             hint="add `--yes`",
         )
-    names = ", ".join(str(one.place) for one in doomed)
+    names = ", ".join(str(one.place) for one in removals)
     return ask(f"remove {names} for good?")
 
 
-def _print(doomed: Sequence[Doomed], removed: int, given: dict[str, Any]) -> int:
+def _print(removals: Sequence[Removal], removed: int, given: dict[str, Any]) -> int:
     if given["as_json"]:
         from gofer.cli.output.json_output import print_json
 
-        found = [{"path": str(one.place), "files": one.files, "bytes": one.bytes} for one in doomed]
+        found = [{"path": str(one.place), "files": one.files, "bytes": one.bytes} for one in removals]
         print_json({"dry_run": given["dry_run"], "paths": found, "removed": removed})
     return 0
 

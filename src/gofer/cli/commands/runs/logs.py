@@ -41,14 +41,14 @@ def run(**given: Any) -> int:
 def _pieces(session: Session, row: RunRow, given: dict[str, Any]) -> Iterator[bytes]:
     from gofer.ops.logs import log_choice
 
-    which = log_choice.Which(given["rank"], given["node"], given["attempt"])
+    choice = log_choice.LogChoice(given["rank"], given["node"], given["attempt"])
     if given["follow"]:
         from gofer.cli.output.follow import write_setup
 
-        return log_choice.follow(session, row, which, lines=given["tail"], show_setup=write_setup)
+        return log_choice.follow(session, row, choice, lines=given["tail"], show_setup=write_setup)
     if given["tail"] is not None:
-        return iter([log_choice.tail(session, row, which, lines=given["tail"])])
-    return log_choice.read(session, row, which)
+        return iter([log_choice.tail(session, row, choice, lines=given["tail"])])
+    return log_choice.read(session, row, choice)
 
 
 def _say_nothing_yet(session: Session, row: RunRow) -> None:

@@ -46,7 +46,7 @@ def _watch(session: Session, row: RunRow, given: dict[str, Any]) -> None:
 
 def _follow(session: Session, row: RunRow, given: dict[str, Any]) -> RunRow:
     from gofer.cli.output.follow import write_setup
-    from gofer.ops.logs.log_choice import Which, follow
+    from gofer.ops.logs.log_choice import LogChoice, follow
     from gofer.ops.runs.shell import wait_inside
 
     if row.kind == "group":
@@ -58,8 +58,8 @@ def _follow(session: Session, row: RunRow, given: dict[str, Any]) -> RunRow:
         row = wait_inside(session, row.id, on_wait=_explainer(session))
         if not row.is_final:
             say(f"{row.short_id}: {row.state}")
-    which = Which(given["rank"])
-    for piece in follow(session, row, which, lines=given["lines"], show_setup=write_setup):
+    choice = LogChoice(given["rank"])
+    for piece in follow(session, row, choice, lines=given["lines"], show_setup=write_setup):
         write(piece)
     return session.ledger.get(row.id) or row
 

@@ -68,9 +68,9 @@ def _fetch(session: Session, row: RunRow) -> Fetched | None:
 
 def _print_tail(session: Session, row: RunRow, lines: int, native: Sequence[Path]) -> bool:
     """Print the end of the log; False when there was nothing to print."""
-    from gofer.ops.logs.log_choice import Which, tail
+    from gofer.ops.logs.log_choice import LogChoice, tail
 
-    end = tail(session, row, Which(), lines=lines, native=native)
+    end = tail(session, row, LogChoice(), lines=lines, native=native)
     if end:
         write(end if end.endswith(b"\n") else end + b"\n")
         sys.stdout.write("\n")

@@ -29,36 +29,36 @@ def seen(state: State, reason: Reason | None = None) -> Observation:
 def test_a_cancel_of_the_service_is_a_cancel_whatever_its_ranks_made_of_it(
     exits: tuple[ExitRecord, ...],
 ) -> None:
-    standing = derive(facts(AttemptFacts(1, exits, 100.0, True)))
-    assert standing.state == "queued"
-    found = joined(seen(State.CANCELLED, Reason.USER), standing)
+    status = derive(facts(AttemptFacts(1, exits, 100.0, True)))
+    assert status.state == "queued"
+    found = joined(seen(State.CANCELLED, Reason.USER), status)
     assert (found.state, found.reason) == (State.CANCELLED, Reason.USER)
     assert [(one.number, one.state) for one in found.attempts] == [(1, State.CANCELLED)]
 
 
 @pytest.mark.parametrize("state", [State.PAUSED, State.QUEUED])
 def test_a_paused_run_shows_the_attempts_that_were_taken_back(state: State) -> None:
-    standing = derive(facts(AttemptFacts(1, (TOLD, TOLD), 100.0, True)))
-    found = joined(seen(state), standing)
+    status = derive(facts(AttemptFacts(1, (TOLD, TOLD), 100.0, True)))
+    found = joined(seen(state), status)
     assert found.state == state
     assert [(one.number, one.reason) for one in found.attempts] == [(1, Reason.PREEMPTED)]
 
 
 def test_one_node_that_had_the_time_to_say_it_speaks_for_an_attempt_that_another_followed() -> None:
     first = AttemptFacts(1, (TOLD, None), 100.0, True)
-    standing = derive(facts(first, AttemptFacts(2, (None, None), 200.0, True)))
-    assert standing.state == "running"
-    assert [(one["number"], one["reason"]) for one in standing.attempts] == [(1, "preempted")]
+    status = derive(facts(first, AttemptFacts(2, (None, None), 200.0, True)))
+    assert status.state == "running"
+    assert [(one["number"], one["reason"]) for one in status.attempts] == [(1, "preempted")]
 
 
 def test_an_attempt_without_a_word_is_lost() -> None:
-    standing = derive(facts(AttemptFacts(1, (None, None), 100.0, True), AttemptFacts(2, (None, None), 200.0)))
-    assert [(one["number"], one["reason"]) for one in standing.attempts] == [(1, "node-failure")]
+    status = derive(facts(AttemptFacts(1, (None, None), 100.0, True), AttemptFacts(2, (None, None), 200.0)))
+    assert [(one["number"], one["reason"]) for one in status.attempts] == [(1, "node-failure")]
 
 
 def test_a_failure_that_its_agent_could_not_write_down_is_the_services_to_tell() -> None:
-    standing = derive(facts(AttemptFacts(1, (None, None), 100.0, True)))
-    found = joined(seen(State.FAILED, Reason.NODE_FAILURE), standing)
+    status = derive(facts(AttemptFacts(1, (None, None), 100.0, True)))
+    found = joined(seen(State.FAILED, Reason.NODE_FAILURE), status)
     assert (found.state, found.reason, len(found.attempts)) == (State.FAILED, Reason.NODE_FAILURE, 1)
 
 
