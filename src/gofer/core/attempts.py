@@ -8,7 +8,7 @@ from __future__ import annotations
 import glob
 import os
 import time
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, NamedTuple
 
 from gofer.core import files, processes, run_layout
 from gofer.core.states import Reason, State
@@ -125,13 +125,6 @@ def _from_record(record: dict[str, Any], exits: list[dict[str, Any]]) -> Outcome
         max(float(one["ended_at"]) for one in exits),
         max(float(one["elapsed_s"]) for one in exits),
     )
-
-
-def spent(history: Sequence[Mapping[str, Any]]) -> int:
-    """How many attempts count against `retries`. Preempted attempts do not count: the cluster repeats them
-    itself.
-    """
-    return sum(one.get("reason") != Reason.PREEMPTED for one in history)
 
 
 def stopped_waiting(words: str) -> Outcome:

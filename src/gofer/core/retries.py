@@ -1,12 +1,8 @@
-"""What follows an attempt of a run: another attempt, or the end of the run.
-
-Pure. The queue of a machine has its own rules; the last program of a Slurm job and the first node of an Azure
-ML job use these.
-"""
+"""What follows an attempt of a run: another attempt, or the end of the run. Pure."""
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from typing import Any, Collection, Mapping, Sequence
 
 from gofer.core import attempts, files
 from gofer.core.attempts import AttemptRecords, Outcome
@@ -31,14 +27,26 @@ def earlier(number: int, facts: AttemptRecords, begun_at: float, words: str) -> 
     return attempts.describe(number, result, [], begun_at)
 
 
-def deserves_another(
-    request: Mapping[str, Any], result: Outcome, history: Sequence[Mapping[str, Any]]
+def should_retry(
+    history: Sequence[Mapping[str, Any]],
+    *,
+    retries: int,
+    retry_on: Collection[str],
+    is_cancelled: bool = False,
 ) -> bool:
-    """Whether the retry policy of the run allows another attempt. `history` ends with this attempt."""
-    if result.reason is None:
+    """Whether another attempt follows the last attempt of `history`.
+
+    A cancelled run gets no other attempt. A preempted attempt is always followed by another, because the
+    cluster itself starts the run again. Any other attempt is followed by another if its reason is in
+    `retry_on` and at most `retries` attempts ended before now. Preempted attempts do not count.
+    """
+    reason = history[-1].get("reason")
+    if is_cancelled or reason is None:
         return False
-    left = request["retries"] >= attempts.spent(history)
-    return bool(left and result.reason.value in request["retry_on"])
+    if reason == Reason.PREEMPTED:
+        return True
+    counted = sum(one.get("reason") != Reason.PREEMPTED for one in history)
+    return reason in retry_on and counted <= retries
 
 
 def status(state: str, exit_code: int | None) -> int:

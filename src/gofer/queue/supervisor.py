@@ -15,6 +15,7 @@ import time
 
 from gofer.core import attempts, files, processes, run_layout
 from gofer.core.processes import ProcessIdentity
+from gofer.core.retries import should_retry
 from gofer.core.states import Reason, State
 from gofer.node.rendezvous import machines
 from gofer.node.watch import STOP_FOR_PEER
@@ -265,7 +266,13 @@ class Supervisor:
         if result.state in (State.QUEUED, State.LOST) and is_cancelled:
             result = result._replace(state=State.CANCELLED, reason=Reason.USER, detail="aborted")
         entry.attempts.append(attempts.describe(entry.attempt, result, entry.gpus, entry.started_at))
-        if not is_cancelled and _may_retry(one, result):
+        policy = one.request
+        if should_retry(
+            entry.attempts,
+            retries=policy["retries"],
+            retry_on=policy["retry_on"],
+            is_cancelled=is_cancelled,
+        ):
             entry.not_before = time.time() + min(_LONGEST_DELAY_S, 2.0 ** (len(entry.attempts) - 1))
             self._wait_again(entry)
             return
@@ -376,12 +383,6 @@ class Supervisor:
         port = _free_port()
         for share, member in zip(sorted(one.left), agents):
             self.crew.assign(member, share, one.message(share, engine=self.engine, port=port), known)
-
-
-def _may_retry(one: Active, result: attempts.Outcome) -> bool:
-    if result.reason is None or one.request["retries"] < len(one.entry.attempts):
-        return False
-    return result.reason.value in one.request["retry_on"]
 
 
 def _free_port() -> int:

@@ -97,7 +97,7 @@ class AttemptLoop:
             result = _judged(exits)
             history.append(attempts.describe(attempt, result, [], begun))
             _say(_attempt_words(attempt, result.state, result.detail))
-            is_last = not retries.deserves_another(self.request, result, history)
+            is_last = not _is_retried(self.request, history)
             if result.reason == Reason.PREEMPTED or (self._orders.is_told and not is_last):
                 # the service decides whether to start the job again
                 return retries.status(result.state, result.exit_code)
@@ -246,10 +246,12 @@ def _unwritten_end(request: Dict[str, Any], history: List[Dict[str, Any]]) -> Op
         last["ended_at"],
         last["elapsed_s"],
     )
-    is_over = state == State.SUCCEEDED or (
-        state == State.FAILED and not retries.deserves_another(request, result, history)
-    )
+    is_over = state == State.SUCCEEDED or (state == State.FAILED and not _is_retried(request, history))
     return result if is_over else None
+
+
+def _is_retried(request: Dict[str, Any], history: List[Dict[str, Any]]) -> bool:
+    return retries.should_retry(history, retries=request["retries"], retry_on=request["retry_on"])
 
 
 def _free_port() -> int:

@@ -48,7 +48,7 @@ class _End:
         if result is None:
             return status or 1
         history.append(attempts.describe(self.share.attempt, result, [], self._begun(self.share.attempt)))
-        if self._deserves_another(result, history):
+        if self._is_retried(history):
             problem = self._requeue()
             if problem is None:
                 return 1
@@ -105,9 +105,13 @@ class _End:
                 found.append(retries.earlier(number, self._facts(number), begun, "Slurm started it again"))
         return found
 
-    def _deserves_another(self, result: Outcome, history: list[dict[str, Any]]) -> bool:
-        is_stopped = self.room.stop_order(self.share.row) is not None
-        return not is_stopped and retries.deserves_another(self.request, result, history)
+    def _is_retried(self, history: list[dict[str, Any]]) -> bool:
+        return retries.should_retry(
+            history,
+            retries=self.request["retries"],
+            retry_on=self.request["retry_on"],
+            is_cancelled=self.room.stop_order(self.share.row) is not None,
+        )
 
     def _requeue(self) -> str | None:
         """Requeue the job; Slurm ends this process when it does. A sentence when that failed, else None."""

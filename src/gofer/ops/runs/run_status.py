@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gofer.core import attempts as rules
+from gofer.core.retries import should_retry
 from gofer.core.states import Reason, State
 from gofer.model.bounds import Count
 from gofer.model.decode import convert
@@ -74,10 +75,7 @@ def derive(facts: RunFacts) -> RunStatus:
         state = State.RUNNING if has_started else State.STARTING
         return RunStatus(state.value, started_at=started_at, attempts=earlier)
     attempts = (*earlier, _plain(_attempt(last.number, result)))
-    # A cluster restarts a preempted run by itself, unless it says otherwise.
-    if result.reason == Reason.PREEMPTED or (
-        facts.retries >= rules.spent(attempts) and result.reason in facts.retry_on
-    ):
+    if should_retry(attempts, retries=facts.retries, retry_on=facts.retry_on):
         return RunStatus(State.QUEUED.value, attempts=attempts)
     return RunStatus(
         result.state.value,
