@@ -1,4 +1,4 @@
-"""A gofer of a test's own: a home folder, a project folder, and the command line as a real process."""
+"""`Home`: a home and a project folder for one test, and the command line of gofer as real processes."""
 
 from __future__ import annotations
 

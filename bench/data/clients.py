@@ -26,7 +26,7 @@ _RCLONE_FAST = (
 
 
 @dataclass(frozen=True)
-class Desk:
+class ClientContext:
     """Where a client works: its own folder for settings, and the service."""
 
     plan: Plan
@@ -50,20 +50,20 @@ class Job:
         )
 
 
-Move = Callable[[Desk, Workload], Job]
+Move = Callable[[ClientContext, Workload], Job]
 
 
 @dataclass(frozen=True)
 class Client:
-    """`upload` and `resync` take the workload's folder to the service, `download` brings it to
-    `desk.folder / work.name`, `listing` lists all of a container; `resync` is None for who has no such verb.
-    `most_rounds` caps a slow one.
+    """`upload` and `resync` copy the folder of the workload to the service. `download` copies it to
+    `context.folder / work.name`. `listing` lists a whole container. `resync` is None for a client without it.
+    `most_rounds` limits the rounds of a slow client.
     """
 
     name: str
     upload: Move
     download: Move
-    listing: Callable[[Desk, str], Job]
+    listing: Callable[[ClientContext, str], Job]
     resync: Move | None = None
     most_rounds: int | None = None
 
@@ -71,24 +71,24 @@ class Client:
 # -- gofer
 
 
-def _gofer(desk: Desk, container: str, root: Path, words: Sequence[str]) -> Job:
+def _gofer(context: ClientContext, container: str, root: Path, words: Sequence[str]) -> Job:
     """In the project `root`, whose folders are mapped to those of the container."""
     store = f'{{url: "az://{container}", account: {ACCOUNT}, key: "${{env:BENCH_KEY}}", '
-    store += f'endpoint: "{desk.service.endpoint}"}}'
+    store += f'endpoint: "{context.service.endpoint}"}}'
     folders = "".join(f"  {name}: {{store: blob, path: {name}}}\n" for name in (SMALL, LARGE))
     text = f"stores:\n  blob: {store}\nfolders:\n{folders}"
     (root / "gofer.yaml").write_text(text, encoding="utf-8")
-    env = {**desk.plan.places.gofer_environment(desk.folder / "home"), "BENCH_KEY": KEY}
+    env = {**context.plan.places.gofer_environment(context.folder / "home"), "BENCH_KEY": KEY}
     return Job([*gofer_argv(), *words], env, root)
 
 
 GOFER = Client(
     "gofer",
-    lambda desk, work: _gofer(desk, desk.service.upload, work.root, ["u", work.name]),
-    lambda desk, work: _gofer(desk, desk.service.download, desk.folder, ["d", work.name]),
-    lambda desk, container: _gofer(desk, container, desk.folder, ["ls", "-r", "blob:"]),
-    lambda desk, work: _gofer(
-        desk, desk.service.download, work.root, ["sync", str(work.folder), f"blob:{work.name}"]
+    lambda context, work: _gofer(context, context.service.upload, work.root, ["u", work.name]),
+    lambda context, work: _gofer(context, context.service.download, context.folder, ["d", work.name]),
+    lambda context, container: _gofer(context, container, context.folder, ["ls", "-r", "blob:"]),
+    lambda context, work: _gofer(
+        context, context.service.download, work.root, ["sync", str(work.folder), f"blob:{work.name}"]
     ),
 )
 
@@ -96,43 +96,43 @@ GOFER = Client(
 # -- azcopy
 
 
-def _azcopy(desk: Desk, *words: str) -> Job:
-    env = desk.plan.places.environment(
-        AZCOPY_LOG_LOCATION=str(desk.folder / "azcopy"),
-        AZCOPY_JOB_PLAN_LOCATION=str(desk.folder / "azcopy"),
+def _azcopy(context: ClientContext, *words: str) -> Job:
+    env = context.plan.places.environment(
+        AZCOPY_LOG_LOCATION=str(context.folder / "azcopy"),
+        AZCOPY_JOB_PLAN_LOCATION=str(context.folder / "azcopy"),
         AZCOPY_DISABLE_SYSLOG="true",
-        LD_LIBRARY_PATH=desk.plan.peers.libraries,
+        LD_LIBRARY_PATH=context.plan.peers.libraries,
     )
-    program = desk.plan.peers.program(AZCOPY, "azcopy")
-    return Job([program, *words, "--output-level=essential"], env, desk.folder, open_stdin=True)
+    program = context.plan.peers.program(AZCOPY, "azcopy")
+    return Job([program, *words, "--output-level=essential"], env, context.folder, open_stdin=True)
 
 
 _AZCOPY_FLAGS = ("--recursive", "--log-level=NONE")
 AZCOPY_CLIENT = Client(
     "azcopy",
-    lambda desk, work: _azcopy(
-        desk,
+    lambda context, work: _azcopy(
+        context,
         "copy",
         str(work.folder),
-        desk.service.url(desk.service.upload),
+        context.service.url(context.service.upload),
         "--from-to=LocalBlob",
         "--put-md5",
         *_AZCOPY_FLAGS,
     ),
-    lambda desk, work: _azcopy(
-        desk,
+    lambda context, work: _azcopy(
+        context,
         "copy",
-        desk.service.url(desk.service.download, work.name),
-        str(desk.folder),
+        context.service.url(context.service.download, work.name),
+        str(context.folder),
         "--from-to=BlobLocal",
         *_AZCOPY_FLAGS,
     ),
-    lambda desk, container: _azcopy(desk, "list", desk.service.url(container), "--location=Blob"),
-    lambda desk, work: _azcopy(
-        desk,
+    lambda context, container: _azcopy(context, "list", context.service.url(container), "--location=Blob"),
+    lambda context, work: _azcopy(
+        context,
         "sync",
         str(work.folder),
-        desk.service.url(desk.service.download, work.name),
+        context.service.url(context.service.download, work.name),
         "--from-to=LocalBlob",
         *_AZCOPY_FLAGS,
     ),
@@ -142,44 +142,50 @@ AZCOPY_CLIENT = Client(
 # -- rclone
 
 
-def _rclone(desk: Desk, *words: str) -> Job:
-    settings = desk.folder / "rclone.conf"
+def _rclone(context: ClientContext, *words: str) -> Job:
+    settings = context.folder / "rclone.conf"
     settings.write_text(
         f"[blob]\ntype = azureblob\naccount = {ACCOUNT}\nkey = {KEY}\n"
-        f"endpoint = {desk.service.endpoint}\nuse_emulator = true\n",
+        f"endpoint = {context.service.endpoint}\nuse_emulator = true\n",
         encoding="ascii",
     )
-    program = desk.plan.peers.program(RCLONE, "rclone")
+    program = context.plan.peers.program(RCLONE, "rclone")
     argv = [program, "--config", str(settings), *_RCLONE_FAST, *words]
-    return Job(argv, desk.plan.places.environment(), desk.folder)
+    return Job(argv, context.plan.places.environment(), context.folder)
 
 
 RCLONE_CLIENT = Client(
     "rclone",
-    lambda desk, work: _rclone(desk, "copy", str(work.folder), f"blob:{desk.service.upload}/{work.name}"),
-    lambda desk, work: _rclone(
-        desk, "copy", f"blob:{desk.service.download}/{work.name}", str(desk.folder / work.name)
+    lambda context, work: _rclone(
+        context, "copy", str(work.folder), f"blob:{context.service.upload}/{work.name}"
     ),
-    lambda desk, container: _rclone(desk, "lsf", "-R", "--format=pst", f"blob:{container}"),
-    lambda desk, work: _rclone(desk, "sync", str(work.folder), f"blob:{desk.service.download}/{work.name}"),
+    lambda context, work: _rclone(
+        context, "copy", f"blob:{context.service.download}/{work.name}", str(context.folder / work.name)
+    ),
+    lambda context, container: _rclone(context, "lsf", "-R", "--format=pst", f"blob:{container}"),
+    lambda context, work: _rclone(
+        context, "sync", str(work.folder), f"blob:{context.service.download}/{work.name}"
+    ),
 )
 
 
 # -- the SDK
 
 
-def _sdk(desk: Desk, verb: str, folder: Path, container: str, prefix: str) -> Job:
-    env = desk.plan.places.environment(AZURE_URL=desk.service.endpoint, AZURE_KEY=KEY)
-    python = desk.plan.peers.program(SDK, "python")
+def _sdk(context: ClientContext, verb: str, folder: Path, container: str, prefix: str) -> Job:
+    env = context.plan.places.environment(AZURE_URL=context.service.endpoint, AZURE_KEY=KEY)
+    python = context.plan.peers.program(SDK, "python")
     script = str(DRIVERS / "azure_sdk.py")
-    return Job([python, script, verb, str(folder), container, prefix], env, desk.folder)
+    return Job([python, script, verb, str(folder), container, prefix], env, context.folder)
 
 
 SDK_CLIENT = Client(
     "azure-storage-blob",
-    lambda desk, work: _sdk(desk, "up", work.folder, desk.service.upload, work.name),
-    lambda desk, work: _sdk(desk, "down", desk.folder / work.name, desk.service.download, work.name),
-    lambda desk, container: _sdk(desk, "list", desk.folder, container, ""),
+    lambda context, work: _sdk(context, "up", work.folder, context.service.upload, work.name),
+    lambda context, work: _sdk(
+        context, "down", context.folder / work.name, context.service.download, work.name
+    ),
+    lambda context, container: _sdk(context, "list", context.folder, container, ""),
     most_rounds=1,
 )
 

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.data.clients import CLIENTS, Client, Desk
+from bench.data.clients import CLIENTS, Client, ClientContext
 from bench.data.place import Service
 from bench.data.workload import LARGE, Workload, verify
 from bench.errors import BenchError
@@ -40,38 +40,38 @@ def movers(plan: Plan, work: Workload, serve: Serve) -> list[Competitor[Turn]]:
 
 def listers(plan: Plan, service: Service, container: str) -> list[Competitor[Sample]]:
     """The clients listing `plan.data_listed` objects; BenchError when one says another number of them."""
-    desk = Desk(plan, service, _folder(plan))
+    context = ClientContext(plan, service, _folder(plan))
     return [
-        Competitor(client.name, functools.partial(_list, desk, client, container), client.most_rounds)
+        Competitor(client.name, functools.partial(_list, context, client, container), client.most_rounds)
         for client in CLIENTS
     ]
 
 
 def _move(plan: Plan, client: Client, work: Workload, serve: Serve) -> Turn:
-    desk_folder = _folder(plan)
+    client_folder = _folder(plan)
     try:
         with serve() as service:
-            desk = Desk(plan, service, desk_folder)
-            samples = {UP: _settled(lambda: client.upload(desk, work).run())}
+            context = ClientContext(plan, service, client_folder)
+            samples = {UP: _settled(lambda: client.upload(context, work).run())}
             resync = client.resync
             if resync:
-                samples[RESYNC] = _settled(lambda: resync(desk, work).run())
-            samples[DOWN] = _settled(lambda: client.download(desk, work).run())
-        verify(work, desk_folder / work.name)
+                samples[RESYNC] = _settled(lambda: resync(context, work).run())
+            samples[DOWN] = _settled(lambda: client.download(context, work).run())
+        verify(work, client_folder / work.name)
     finally:
         # Many small files stay until the end: for minutes ext4 passes by the places of those just removed,
         # one by one, whenever a file is made.
         if work.name == LARGE:
-            shutil.rmtree(desk_folder, ignore_errors=True)
+            shutil.rmtree(client_folder, ignore_errors=True)
     return Turn(samples)
 
 
-def _list(desk: Desk, client: Client, container: str) -> Sample:
-    sample = _settled(client.listing(desk, container).run)
+def _list(context: ClientContext, client: Client, container: str) -> Sample:
+    sample = _settled(client.listing(context, container).run)
     lines = sample.output.splitlines()
     said = int(lines[0]) if len(lines) == 1 and lines[0].isdigit() else len(lines)
-    if said != desk.plan.data_listed:
-        raise BenchError(f"it listed {said:,} objects of {desk.plan.data_listed:,}")
+    if said != context.plan.data_listed:
+        raise BenchError(f"it listed {said:,} objects of {context.plan.data_listed:,}")
     return sample
 
 

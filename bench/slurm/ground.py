@@ -43,9 +43,9 @@ class Ground:
         kept = {name: value for name, value in own if not name.startswith(("SLURM_", "SBATCH_"))}
         return cls(plan, {**kept, **exports}, Tally.make(plan.places.fresh("tally")))
 
-    def desk(self) -> Desk:
+    def new_user(self) -> GoferUser:
         """A user whom neither gofer nor the site has seen before."""
-        root = self.plan.places.fresh("desk")
+        root = self.plan.places.fresh("user")
         for name in ("project", "store", "home"):
             (root / name).mkdir()
         (root / "project" / "gofer.yaml").write_text(_CONFIG.format(root=root), encoding="utf-8")
@@ -53,7 +53,7 @@ class Ground:
         # Of the source tree, if gofer is not installed; what the cluster needs is not gofer's.
         kept = os.pathsep.join(one for one in path if one and Path(one).resolve() != Path(TESTS))
         found = {"PYTHONPATH": kept} if kept else {}
-        return Desk(self, root, {**self.env, **found, "GOFER_HOME": str(root / "home")})
+        return GoferUser(self, root, {**self.env, **found, "GOFER_HOME": str(root / "home")})
 
     def slurm(self, *argv: str, is_counted: bool = False) -> Sample:
         """One of Slurm's own programs, or a shell that starts them; to its end."""
@@ -77,7 +77,7 @@ class Ground:
 
 
 @dataclass(frozen=True)
-class Desk:
+class GoferUser:
     """One user's gofer, its state and its project below `root`."""
 
     ground: Ground

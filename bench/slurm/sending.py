@@ -7,7 +7,7 @@ from bench.figures import Bar, Figure, count_at_most, number
 from bench.measure import Sample
 from bench.report import Table, pair
 from bench.rounds import Competitor, Outcome, interleave
-from bench.slurm.ground import Desk, Ground
+from bench.slurm.ground import GoferUser, Ground
 from bench.slurm.tally import Call, summary
 
 SBATCH, GOFER = "`sbatch --wrap true`", "`gofer submit true`"
@@ -19,11 +19,11 @@ _HELD = "sbatch --parsable --hold --output=/dev/null --wrap true"
 
 def overhead(ground: Ground) -> Outcome[Sample]:
     """Blocks for `submit_rounds` rounds of one run each. Nobody counts calls here."""
-    desk = ground.desk()
+    user = ground.new_user()
     return interleave(
         [
             Competitor(SBATCH, lambda: _alone(ground, ground.slurm(*_HELD.split()))),
-            Competitor(GOFER, lambda: _alone(ground, desk.gofer("submit", "true"))),
+            Competitor(GOFER, lambda: _alone(ground, user.gofer("submit", "true"))),
         ],
         ground.plan.submit_rounds,
         warm_ups=1,
@@ -61,7 +61,7 @@ class Array:
         self.rows = ground.plan.array_rows
         self.loop = f"{self.rows:,} x `sbatch`"
         self.calls: dict[str, list[Call]] = {}
-        self._desk = ground.desk()
+        self._user = ground.new_user()
 
     def measure(self) -> Outcome[Sample]:
         """Blocks; the loop of `sbatch`, being long, has one round."""
@@ -78,15 +78,15 @@ class Array:
         if name not in self.calls:
             self.ground.count()
             # A user's first submission to a site asks it the most.
-            self._take(name, self.ground.desk(), is_counted=True)
+            self._take(name, self.ground.new_user(), is_counted=True)
             self.calls[name] = self.ground.count()
-        return self._take(name, self._desk, is_counted=False)
+        return self._take(name, self._user, is_counted=False)
 
-    def _take(self, name: str, desk: Desk, *, is_counted: bool) -> Sample:
+    def _take(self, name: str, user: GoferUser, *, is_counted: bool) -> Sample:
         ground = self.ground
         if name == GOFER_ARRAY:
             values = ",".join(map(str, range(self.rows)))
-            sample = desk.gofer("submit", "--each", f"i={values}", "true", is_counted=is_counted)
+            sample = user.gofer("submit", "--each", f"i={values}", "true", is_counted=is_counted)
         elif name == SUBMITIT_ARRAY:
             folder = str(ground.plan.places.fresh("submitit"))
             sample = ground.submitit("map", str(self.rows), folder, is_counted=is_counted)

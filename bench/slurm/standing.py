@@ -12,7 +12,7 @@ from bench.figures import Bar, Figure, count_at_most, number
 from bench.measure import Sample
 from bench.report import Table
 from bench.rounds import Competitor, Outcome, interleave
-from bench.slurm.ground import Desk, Ground
+from bench.slurm.ground import GoferUser, Ground
 
 GOFER, SQUEUE, SUBMITIT = "`gofer list runs`", "`squeue --array`", "submitit `job.state`"
 ROUNDS = 3
@@ -61,13 +61,13 @@ class Standing:
 def standing(ground: Ground, *, is_array: bool) -> Standing:
     """Blocks while the runs are submitted and looked at, gofer's and submitit's one after the other."""
     count = ground.plan.array_rows if is_array else ground.plan.slurm_singles
-    desk = ground.desk()
-    _submit(desk, count, is_array=is_array)
+    user = ground.new_user()
+    _submit(user, count, is_array=is_array)
     outcome = interleave(
-        [Competitor(GOFER, _patient(desk)), Competitor(SQUEUE, lambda: _look(ground, _squeue(ground)))],
+        [Competitor(GOFER, _patient(user)), Competitor(SQUEUE, lambda: _look(ground, _squeue(ground)))],
         ROUNDS,
     )
-    if (queued := desk.queued()) != count:
+    if (queued := user.queued()) != count:
         outcome.failures[GOFER] = f"it said of {queued:,} runs of {count:,} that they are queued"
         outcome.samples.pop(GOFER, None)
     ground.empty()
@@ -77,25 +77,25 @@ def standing(ground: Ground, *, is_array: bool) -> Standing:
     return Standing(f"{count:,} {'rows of an array' if is_array else 'single runs'}", outcome)
 
 
-def _submit(desk: Desk, count: int, *, is_array: bool) -> None:
+def _submit(user: GoferUser, count: int, *, is_array: bool) -> None:
     if is_array:
-        desk.gofer("submit", "--each", f"i={','.join(map(str, range(count)))}", "true")
+        user.gofer("submit", "--each", f"i={','.join(map(str, range(count)))}", "true")
         return
     for _ in range(count):
-        desk.gofer("submit", "true")
+        user.gofer("submit", "true")
 
 
 def _squeue(ground: Ground) -> Callable[[], Sample]:
     return lambda: ground.slurm("squeue", "--array", "--noheader", "--user=root", is_counted=True)
 
 
-def _patient(desk: Desk) -> Callable[[], Look]:
+def _patient(user: GoferUser) -> Callable[[], Look]:
     """An answer is fresh to gofer for two seconds, and half as long again each time that nothing changed."""
     waits_s = iter([0.0, *(2.0 * 1.5**turn + _MARGIN_S for turn in range(ROUNDS))])
 
     def attempt() -> Look:
         time.sleep(next(waits_s))
-        return _look(desk.ground, lambda: desk.gofer("list", "runs", "--all", is_counted=True))
+        return _look(user.ground, lambda: user.gofer("list", "runs", "--all", is_counted=True))
 
     return attempt
 

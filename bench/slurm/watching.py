@@ -14,7 +14,7 @@ from bench.errors import BenchError
 from bench.figures import Bar, count_at_most, number
 from bench.places import gofer_argv
 from bench.report import Table
-from bench.slurm.ground import Desk, Ground
+from bench.slurm.ground import GoferUser, Ground
 from bench.slurm.tally import Call, summary
 
 VERBS = (("wait",), ("wait",), ("logs", "-f"))
@@ -43,12 +43,12 @@ class Watched:
 
 def watch(ground: Ground) -> Watched:
     """Blocks for `slurm_settle_s` and then `slurm_idle_s`; BenchError when a terminal ends by itself."""
-    desk = ground.desk()
-    runs = [desk.gofer("submit", "true").output.strip() for _ in VERBS]
+    user = ground.new_user()
+    runs = [user.gofer("submit", "true").output.strip() for _ in VERBS]
     ground.count()
     with ExitStack() as stack:
         terminals = [
-            stack.enter_context(_terminal(desk, [*verb, run])) for verb, run in zip(VERBS, runs, strict=True)
+            stack.enter_context(_terminal(user, [*verb, run])) for verb, run in zip(VERBS, runs, strict=True)
         ]
         _sit(terminals, ground.plan.slurm_settle_s)
         settling = ground.count()
@@ -57,11 +57,11 @@ def watch(ground: Ground) -> Watched:
 
 
 @contextmanager
-def _terminal(desk: Desk, words: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+def _terminal(user: GoferUser, words: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     """A command that does not end, interrupted at the end of the block."""
-    env = desk.ground.tally.environment(desk.env)
+    env = user.ground.tally.environment(user.env)
     with measure.scratch_file() as out, measure.scratch_file() as err:
-        process = measure.start([*gofer_argv(), *words], env, desk.root / "project", out, err)
+        process = measure.start([*gofer_argv(), *words], env, user.root / "project", out, err)
         try:
             yield process
             if process.poll() is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from azureml.backend.desk import Desk
+from azureml.backend.azure_home import AzureHome
 from services.azure import Azure
 from services.azure import azure as azure
 
@@ -16,19 +16,19 @@ from gofer.testing.backend_conformance import BackendConformance
 
 class OnTheSimulator(BackendConformance):
     timeout_s = 200.0
-    desk: Desk
+    home: AzureHome
 
     @pytest.fixture(autouse=True)
-    def _desk(self, tmp_path: Path, azure: Azure, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        self.desk = Desk(tmp_path, azure)
+    def _home(self, tmp_path: Path, azure: Azure, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        self.home = AzureHome(tmp_path, azure)
         self.shared_folder = str(tmp_path)
-        for name, value in self.desk.environ.items():
+        for name, value in self.home.environ.items():
             monkeypatch.setenv(name, value)
         yield
-        self.desk.close()
+        self.home.close()
 
     def open(self) -> Session:
-        return Session(self.desk.folder, self.desk.environ, say=lambda _: None)
+        return Session(self.home.folder, self.home.environ, say=lambda _: None)
 
 
 @pytest.mark.xdist_group("azure-aml")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from azureml.backend.desk import Desk
+from azureml.backend.azure_home import AzureHome
 from services.azure import Azure
 from services.azure import azure as azure
 from upgrade.older import Pair, make_pair, take_source
@@ -24,6 +24,6 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class TestOnAzure(Upgrade):
     @pytest.fixture
     def pair(self, tmp_path: Path, azure: Azure, source: Path) -> Iterator[Pair]:
-        desk = Desk(tmp_path, azure)
-        yield make_pair(desk, source)
-        desk.close()
+        home = AzureHome(tmp_path, azure)
+        yield make_pair(home, source)
+        home.close()

@@ -1,3 +1,3 @@
 """The fixtures of tests/unit/config."""
 
-from unit.config.conftest import desk as desk
+from unit.config.conftest import project as project

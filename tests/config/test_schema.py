@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
-from unit.config.desk import KINDS, Desk
+from unit.config.project import KINDS, ConfigProject
 
 from gofer.backends.local.options import LocalOptions
 from gofer.config.job_file import read_job_file
@@ -113,15 +113,15 @@ def errors(schema: dict[str, Any], text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("text", GOOD)
-def test_schema_and_loader_take_the_same_files(desk: Desk, text: str) -> None:
-    desk.project(text)
-    desk.load()
+def test_schema_and_loader_take_the_same_files(project: ConfigProject, text: str) -> None:
+    project.configure(text)
+    project.load()
     assert errors(project_schema(KINDS), text) == []
 
 
 @pytest.mark.parametrize("text", BAD)
-def test_schema_and_loader_refuse_the_same_files(desk: Desk, text: str) -> None:
-    desk.refusal(text)
+def test_schema_and_loader_refuse_the_same_files(project: ConfigProject, text: str) -> None:
+    project.refusal(text)
     assert errors(project_schema(KINDS), text) != []
 
 
@@ -207,7 +207,7 @@ def test_only_maps_have_no_variable() -> None:
     assert set(project_schema({})["$defs"]["job"]["properties"]) - set(JOB_VARIABLES) == {"env", "tags"}
 
 
-def test_the_examples_on_the_page_are_right(desk: Desk, tmp_path: Path) -> None:
+def test_the_examples_on_the_page_are_right(project: ConfigProject, tmp_path: Path) -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
     jobs = [block for block in blocks if block.startswith("# a job file")]
     assert (len(blocks), len(jobs)) == (2, 1)
@@ -216,15 +216,15 @@ def test_the_examples_on_the_page_are_right(desk: Desk, tmp_path: Path) -> None:
             (tmp_path / "job.yaml").write_text(block)
             assert read_job_file(tmp_path / "job.yaml").argv
         else:
-            (desk.folder / "gofer.yaml").write_text(block)
+            (project.folder / "gofer.yaml").write_text(block)
             kinds = {"local": LocalOptions}
-            settings = load(desk.folder, paths=desk.paths, environ=desk.environ, kinds=kinds)
+            settings = load(project.folder, paths=project.paths, environ=project.environ, kinds=kinds)
             assert settings.target().options == LocalOptions(gpus=8, gpus_per_node=4)
 
 
-def test_the_refusal_on_the_page_is_the_one_given(desk: Desk) -> None:
+def test_the_refusal_on_the_page_is_the_one_given(project: ConfigProject) -> None:
     said = re.search(r"error: (gofer\.yaml:7: .*)\n +hint: (.*)\n", PAGE)
     assert said
     text = "# 1\n# 2\n# 3\ntargets:\n  box:\n    kind: local\n    gpu_per_node: 4\n"
-    error = desk.refusal(text)
+    error = project.refusal(text)
     assert (error.message, error.hint) == (said[1], said[2])

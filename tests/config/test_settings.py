@@ -8,14 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from unit.config.desk import Desk, LabKind, LocalKind
+from unit.config.project import ConfigProject, LabKind, LocalKind
 
 from gofer.config.settings import Settings, load
 from gofer.errors import ConfigError, UnknownName
 
 
-def test_without_files_there_is_a_local_target_and_a_default_store(desk: Desk) -> None:
-    settings = desk.load()
+def test_without_files_there_is_a_local_target_and_a_default_store(project: ConfigProject) -> None:
+    settings = project.load()
     target = settings.target()
     assert (target.name, target.kind, target.store, target.options) == (
         "local",
@@ -23,16 +23,16 @@ def test_without_files_there_is_a_local_target_and_a_default_store(desk: Desk) -
         "default",
         LocalKind(),
     )
-    assert settings.store().url == desk.paths.store_dir.as_uri()
+    assert settings.store().url == project.paths.store_dir.as_uri()
     assert settings.store().origin == "built-in"
     assert settings.target_names == ["local"]
-    assert settings.root == desk.folder
+    assert settings.root == project.folder
     assert settings.project_file is None
     assert settings.ignore == ()
 
 
-def test_options_of_every_type(desk: Desk) -> None:
-    desk.project("""
+def test_options_of_every_type(project: ConfigProject) -> None:
+    project.configure("""
         targets:
           lab:
             kind: lab
@@ -47,7 +47,7 @@ def test_options_of_every_type(desk: Desk) -> None:
         stores:
           shared: {url: "file:///shared/gofer"}
         """)
-    target = desk.load().target("lab")
+    target = project.load().target("lab")
     assert target.store == "shared"
     assert target.options == LabKind(
         login="no",
@@ -60,27 +60,27 @@ def test_options_of_every_type(desk: Desk) -> None:
     )
 
 
-def test_the_built_in_target_takes_options_without_its_kind(desk: Desk) -> None:
-    desk.project("targets: {local: {gpus: 8, gpus_per_node: 4}}")
-    assert desk.load().target().options == LocalKind(gpus=8, gpus_per_node=4)
+def test_the_built_in_target_takes_options_without_its_kind(project: ConfigProject) -> None:
+    project.configure("targets: {local: {gpus: 8, gpus_per_node: 4}}")
+    assert project.load().target().options == LocalKind(gpus=8, gpus_per_node=4)
 
 
-def test_project_over_user_key_by_key(desk: Desk) -> None:
-    desk.user("""
+def test_project_over_user_key_by_key(project: ConfigProject) -> None:
+    project.configure_user("""
         target: lab
         targets:
           lab: {kind: lab, login: me@login, share: 2, labels: {a: "1", b: "2"}}
           mine: {kind: local, gpus: 1, ignore: ["*.mine"]}
         ignore: ["*.user"]
         """)
-    desk.project("""
+    project.configure("""
         targets:
           lab: {share: 3, labels: {b: "3"}}
         stores:
           shared: {url: "file:///s"}
         ignore: ["*.project"]
         """)
-    settings = desk.load()
+    settings = project.load()
     assert settings.default_target == "lab"
     assert settings.target().options == LabKind(login="me@login", share=3.0, labels={"a": "1", "b": "3"})
     assert settings.target_names == ["lab", "local", "mine"]
@@ -90,38 +90,38 @@ def test_project_over_user_key_by_key(desk: Desk) -> None:
     assert settings.ignored("mine") == ("*.user", "*.project", "*.mine")
 
 
-def test_a_target_of_another_kind_replaces_the_farther_one(desk: Desk) -> None:
-    desk.user("targets: {lab: {kind: lab, login: me, share: 2}}")
-    desk.project("targets: {lab: {kind: local, gpus: 2}}")
-    assert desk.load().target("lab").options == LocalKind(gpus=2)
+def test_a_target_of_another_kind_replaces_the_farther_one(project: ConfigProject) -> None:
+    project.configure_user("targets: {lab: {kind: lab, login: me, share: 2}}")
+    project.configure("targets: {lab: {kind: local, gpus: 2}}")
+    assert project.load().target("lab").options == LocalKind(gpus=2)
 
 
-def test_the_environment_names_the_target_but_not_inside_a_run(desk: Desk) -> None:
-    desk.project("target: lab\ntargets: {lab: {kind: lab, login: x}, box: {kind: local}}")
-    assert desk.load().default_target == "lab"
-    assert desk.load(GOFER_TARGET="box").default_target == "box"
-    assert desk.load(GOFER_TARGET="box", GOFER_RUN_ID="r1").default_target == "lab"
-    assert desk.load(GOFER_TARGET="").default_target == "lab"
+def test_the_environment_names_the_target_but_not_inside_a_run(project: ConfigProject) -> None:
+    project.configure("target: lab\ntargets: {lab: {kind: lab, login: x}, box: {kind: local}}")
+    assert project.load().default_target == "lab"
+    assert project.load(GOFER_TARGET="box").default_target == "box"
+    assert project.load(GOFER_TARGET="box", GOFER_RUN_ID="r1").default_target == "lab"
+    assert project.load(GOFER_TARGET="").default_target == "lab"
 
 
-def test_flag_over_environment_over_job_file_over_project(desk: Desk) -> None:
-    desk.project("target: lab\ntargets: {lab: {kind: lab, login: x}}")
-    assert desk.load(GOFER_TARGET="env").choose_target("flag", "file") == "flag"
-    assert desk.load(GOFER_TARGET="env").choose_target(None, "file") == "env"
-    assert desk.load().choose_target(None, "file") == "file"
-    assert desk.load().choose_target() == "lab"
+def test_flag_over_environment_over_job_file_over_project(project: ConfigProject) -> None:
+    project.configure("target: lab\ntargets: {lab: {kind: lab, login: x}}")
+    assert project.load(GOFER_TARGET="env").choose_target("flag", "file") == "flag"
+    assert project.load(GOFER_TARGET="env").choose_target(None, "file") == "env"
+    assert project.load().choose_target(None, "file") == "file"
+    assert project.load().choose_target() == "lab"
 
 
-def test_an_unknown_target_says_who_named_it_and_what_is_near(desk: Desk) -> None:
-    desk.project("target: labb\ntargets: {lab: {kind: lab, login: x}}")
+def test_an_unknown_target_says_who_named_it_and_what_is_near(project: ConfigProject) -> None:
+    project.configure("target: labb\ntargets: {lab: {kind: lab, login: x}}")
     with pytest.raises(UnknownName, match=r"no target `labb` \(.*gofer\.yaml:1\)") as caught:
-        desk.load().target()
+        project.load().target()
     assert caught.value.hint == "did you mean `lab`?"
     with pytest.raises(UnknownName, match=r"no target `zzz` \(env GOFER_TARGET\)") as caught:
-        desk.load(GOFER_TARGET="zzz").target()
+        project.load(GOFER_TARGET="zzz").target()
     assert "`lab`, `local`" in str(caught.value.hint)
     with pytest.raises(UnknownName, match="no store `defalt`") as caught:
-        desk.load().store("defalt")
+        project.load().store("defalt")
     assert caught.value.hint == "did you mean `default`?"
 
 
@@ -186,9 +186,9 @@ def test_an_unknown_target_says_who_named_it_and_what_is_near(desk: Desk) -> Non
     ],
 )
 def test_what_is_wrong_is_refused_with_place_and_help(
-    desk: Desk, text: str, message: str, hint: str | None
+    project: ConfigProject, text: str, message: str, hint: str | None
 ) -> None:
-    error = desk.refusal(text)
+    error = project.refusal(text)
     assert message in error.message
     assert error.message.startswith("gofer.yaml:")
     assert "\n" not in error.message
@@ -199,109 +199,109 @@ def test_what_is_wrong_is_refused_with_place_and_help(
         assert hint in str(error.hint)
 
 
-def test_a_wrong_user_file_is_named_too(desk: Desk) -> None:
-    desk.user("job:\n  gpus: x\n")
-    assert desk.refusal().message.startswith("config.yaml:2: ")
+def test_a_wrong_user_file_is_named_too(project: ConfigProject) -> None:
+    project.configure_user("job:\n  gpus: x\n")
+    assert project.refusal().message.startswith("config.yaml:2: ")
 
 
-def test_keys_with_control_characters_stay_on_one_line(desk: Desk) -> None:
-    assert desk.refusal('"a\\nb\\e[2J": 1\n').message == r"gofer.yaml:1: unknown key `a\nb\x1b[2J`"
+def test_keys_with_control_characters_stay_on_one_line(project: ConfigProject) -> None:
+    assert project.refusal('"a\\nb\\e[2J": 1\n').message == r"gofer.yaml:1: unknown key `a\nb\x1b[2J`"
 
 
-def test_empty_headings_say_nothing(desk: Desk) -> None:
-    desk.user("job: {gpus: 2}")
-    desk.project("job:\ntargets:\nstores:\nfolders:\nignore:\ntarget:\n")
-    settings = desk.load()
+def test_empty_headings_say_nothing(project: ConfigProject) -> None:
+    project.configure_user("job: {gpus: 2}")
+    project.configure("job:\ntargets:\nstores:\nfolders:\nignore:\ntarget:\n")
+    settings = project.load()
     assert settings.default_target == "local"
     assert [layer.entries for layer in settings.job_layers()][-2] != {}
 
 
-def test_a_number_may_be_a_reference_and_is_looked_up_only_for_its_target(desk: Desk) -> None:
-    desk.project(
+def test_a_number_may_be_a_reference_and_is_looked_up_only_for_its_target(project: ConfigProject) -> None:
+    project.configure(
         "targets: {a: {kind: local, gpus: '${env:N}', cpus: ${env:C:-3}}, b: {kind: local}}".replace(
             "${env:C:-3}", '"${env:C:-3}"'
         )
     )
-    assert desk.load().target("b").options == LocalKind()
-    assert desk.load(N="4").target("a").options == LocalKind(gpus=4, cpus=3)
+    assert project.load().target("b").options == LocalKind()
+    assert project.load(N="4").target("a").options == LocalKind(gpus=4, cpus=3)
     with pytest.raises(ConfigError, match=r"`targets\.a\.gpus` must be a whole number, not `four`"):
-        desk.load(N="four").target("a")
+        project.load(N="four").target("a")
     with pytest.raises(ConfigError, match=r"gofer\.yaml:1: `targets\.a\.gpus`: .*`N` is not set"):
-        desk.load().target("a")
+        project.load().target("a")
 
 
-def test_text_keeps_its_reference_until_it_is_resolved(desk: Desk) -> None:
-    desk.project("targets: {a: {kind: lab, login: '${env:WHO}@x'}}")
-    settings = desk.load(WHO="ada")
+def test_text_keeps_its_reference_until_it_is_resolved(project: ConfigProject) -> None:
+    project.configure("targets: {a: {kind: lab, login: '${env:WHO}@x'}}")
+    settings = project.load(WHO="ada")
     options = settings.target("a").options
     assert isinstance(options, LabKind)
     assert options.login == "${env:WHO}@x"
     assert settings.resolve(options.login) == "ada@x"
 
 
-def test_a_store_address_is_resolved(desk: Desk) -> None:
-    desk.project("stores: {s: {url: 'file://${env:SCRATCH}/gofer'}}")
-    assert desk.load(SCRATCH="/scratch").store("s").url == "file:///scratch/gofer"
+def test_a_store_address_is_resolved(project: ConfigProject) -> None:
+    project.configure("stores: {s: {url: 'file://${env:SCRATCH}/gofer'}}")
+    assert project.load(SCRATCH="/scratch").store("s").url == "file:///scratch/gofer"
 
 
 # -- finding the project
 
 
-def test_the_project_file_is_found_from_a_folder_inside(desk: Desk) -> None:
-    desk.project("target: local")
-    inner = desk.folder / "a" / "b"
+def test_the_project_file_is_found_from_a_folder_inside(project: ConfigProject) -> None:
+    project.configure("target: local")
+    inner = project.folder / "a" / "b"
     inner.mkdir(parents=True)
-    settings = load(inner, paths=desk.paths, environ=desk.environ, kinds=desk.kinds)
-    assert settings.root == desk.folder
+    settings = load(inner, paths=project.paths, environ=project.environ, kinds=project.kinds)
+    assert settings.root == project.folder
     assert settings.folder == inner
 
 
-def test_the_search_ends_at_a_git_root(desk: Desk) -> None:
-    desk.project("target: local")
-    repository = desk.folder / "repository"
+def test_the_search_ends_at_a_git_root(project: ConfigProject) -> None:
+    project.configure("target: local")
+    repository = project.folder / "repository"
     (repository / ".git").mkdir(parents=True)
     (repository / "src").mkdir()
-    settings = load(repository / "src", paths=desk.paths, environ=desk.environ, kinds=desk.kinds)
+    settings = load(repository / "src", paths=project.paths, environ=project.environ, kinds=project.kinds)
     assert settings.project_file is None
     (repository / "gofer.yaml").write_text("target: local")
-    settings = load(repository / "src", paths=desk.paths, environ=desk.environ, kinds=desk.kinds)
+    settings = load(repository / "src", paths=project.paths, environ=project.environ, kinds=project.kinds)
     assert settings.root == repository
 
 
-def test_a_file_in_the_home_folder_is_a_project_only_there(desk: Desk) -> None:
-    work = desk.home / "work"
+def test_a_file_in_the_home_folder_is_a_project_only_there(project: ConfigProject) -> None:
+    work = project.home / "work"
     work.mkdir(parents=True)
-    (desk.home / "gofer.yaml").write_text("target: local")
-    assert load(work, paths=desk.paths, environ=desk.environ, kinds=desk.kinds).project_file is None
-    settings = load(desk.home, paths=desk.paths, environ=desk.environ, kinds=desk.kinds)
-    assert settings.root == desk.home
+    (project.home / "gofer.yaml").write_text("target: local")
+    assert load(work, paths=project.paths, environ=project.environ, kinds=project.kinds).project_file is None
+    settings = load(project.home, paths=project.paths, environ=project.environ, kinds=project.kinds)
+    assert settings.root == project.home
 
 
-def test_a_file_planted_where_everybody_may_write_is_not_read(desk: Desk, tmp_path: Path) -> None:
+def test_a_file_planted_where_everybody_may_write_is_not_read(project: ConfigProject, tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     inner = shared / "mine"
     inner.mkdir(parents=True)
     (shared / "gofer.yaml").write_text("job: {setup: 'touch /planted'}")
     shared.chmod(0o1777)
-    assert load(inner, paths=desk.paths, environ=desk.environ, kinds=desk.kinds).project_file is None
+    assert load(inner, paths=project.paths, environ=project.environ, kinds=project.kinds).project_file is None
     shared.chmod(0o755)
-    assert load(inner, paths=desk.paths, environ=desk.environ, kinds=desk.kinds).root == shared
+    assert load(inner, paths=project.paths, environ=project.environ, kinds=project.kinds).root == shared
 
 
-def test_an_unreadable_project_file_is_an_error_and_not_an_absence(desk: Desk) -> None:
-    os.symlink("nowhere", desk.folder / "gofer.yaml")
-    assert "cannot read" in desk.refusal().message
+def test_an_unreadable_project_file_is_an_error_and_not_an_absence(project: ConfigProject) -> None:
+    os.symlink("nowhere", project.folder / "gofer.yaml")
+    assert "cannot read" in project.refusal().message
 
 
 # -- near misses
 
 
-def test_misspelt_variables_and_files_are_mentioned(desk: Desk) -> None:
-    (desk.folder / "gofer.yml").write_text("")
-    settings = desk.load(GOFER_GPU="4", GOFER_TAGS="a", GOFER_ARG_GPU="1", GOFER_ZZZ="1", GOFER_GPUS="1")
+def test_misspelt_variables_and_files_are_mentioned(project: ConfigProject) -> None:
+    (project.folder / "gofer.yml").write_text("")
+    settings = project.load(GOFER_GPU="4", GOFER_TAGS="a", GOFER_ARG_GPU="1", GOFER_ZZZ="1", GOFER_GPUS="1")
     assert settings.warnings == [
         "`GOFER_GPU` is not a setting; did you mean `GOFER_GPUS`?",
-        f"`{desk.folder / 'gofer.yml'}` is not read; name it `gofer.yaml`",
+        f"`{project.folder / 'gofer.yml'}` is not read; name it `gofer.yaml`",
     ]
 
 
@@ -316,7 +316,7 @@ def test_the_package_offers_its_names_lazily() -> None:
     assert not hasattr(gofer.config, "absent")
 
 
-def test_without_files_neither_yaml_nor_msgspec_is_loaded(desk: Desk) -> None:
+def test_without_files_neither_yaml_nor_msgspec_is_loaded(project: ConfigProject) -> None:
     code = """if True:
         import os, sys
         from pathlib import Path
@@ -327,9 +327,9 @@ def test_without_files_neither_yaml_nor_msgspec_is_loaded(desk: Desk) -> None:
         assert settings.default_target == "local" and settings.store().url
         print(*sorted({"yaml", "msgspec", "dataclasses", "subprocess", "logging"} & set(sys.modules)))
         """
-    environ = {**desk.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environ = {**project.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-S", "-c", code]
     done = subprocess.run(
-        command, cwd=desk.folder, env=environ, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=project.folder, env=environ, capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.stdout.strip(), done.stderr, done.returncode) == ("", "", 0)

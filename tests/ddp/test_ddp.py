@@ -27,7 +27,7 @@ def python() -> str:
 
 
 @pytest.fixture
-def desk(home: Home) -> Home:
+def home(home: Home) -> Home:
     """The example in the project's folder; its commands find this gofer, and use one thread each."""
     shutil.copy(EXAMPLE, home.folder)
     home.environ.update(PYTHONPATH=str(ROOT / "src"), OMP_NUM_THREADS="1")
@@ -44,49 +44,49 @@ def weights(log: str) -> str:
     return found.group(1)
 
 
-def check_run(desk: Home, run: str, ranks: int) -> None:
+def check_run(home: Home, run: str, ranks: int) -> None:
     """It learned, and every rank ended with the same weights."""
-    logs = [desk.log(run, "--rank", str(rank)) for rank in range(ranks)]
-    assert desk.view(run)["state"] == "succeeded", logs
+    logs = [home.log(run, "--rank", str(rank)) for rank in range(ranks)]
+    assert home.view(run)["state"] == "succeeded", logs
     assert losses(logs[0])[-1] < 0.6 * losses(logs[0])[0]
     assert len({weights(log) for log in logs}) == 1
     for rank, log in enumerate(logs):
         assert f"rank {rank} of {ranks} on cpu" in log
-    assert (desk.run_folder(run) / "outputs" / "model.pt").stat().st_size > 0
+    assert (home.run_folder(run) / "outputs" / "model.pt").stat().st_size > 0
 
 
 @pytest.mark.parametrize("launcher", ["spawn", "mpi"])
-def test_two_nodes_of_two_processes_train_one_model(desk: Home, python: str, launcher: str) -> None:
+def test_two_nodes_of_two_processes_train_one_model(home: Home, python: str, launcher: str) -> None:
     words = ("submit", "-Q", "--wait", "-N", "2", "--procs", "2", "--launcher", launcher, python, "train.py")
-    check_run(desk, desk.gofer(*words, status=None).out.strip(), 4)
+    check_run(home, home.gofer(*words, status=None).out.strip(), 4)
 
 
-def check_logs(desk: Home, run: str, nodes: int, ranks: int) -> None:
+def check_logs(home: Home, run: str, nodes: int, ranks: int) -> None:
     """The workers of a node share its log; all of them ended with the same weights."""
-    log = "".join(desk.log(run, "--node", str(node)) for node in range(nodes))
-    assert desk.view(run)["state"] == "succeeded", log
+    log = "".join(home.log(run, "--node", str(node)) for node in range(nodes))
+    assert home.view(run)["state"] == "succeeded", log
     assert all(f"rank {rank} of {ranks} on cpu" in log for rank in range(ranks)), log
     assert len(set(re.findall(r"weights ([0-9a-f]{12})", log))) == 1
 
 
-def test_torchrun_inside_a_run(desk: Home, python: str) -> None:
+def test_torchrun_inside_a_run(home: Home, python: str) -> None:
     """Once a node; on two nodes it meets by the variables that gofer fills."""
     torchrun = [python, "-m", "torch.distributed.run", "--nproc-per-node=2"]
-    alone = desk.gofer("submit", "-Q", "--wait", *torchrun, "--standalone", "train.py", status=None)
-    check_logs(desk, alone.out.strip(), 1, 2)
-    both = desk.gofer("submit", "-Q", "--wait", "-N", "2", *torchrun, "train.py", status=None)
-    check_logs(desk, both.out.strip(), 2, 4)
+    alone = home.gofer("submit", "-Q", "--wait", *torchrun, "--standalone", "train.py", status=None)
+    check_logs(home, alone.out.strip(), 1, 2)
+    both = home.gofer("submit", "-Q", "--wait", "-N", "2", *torchrun, "train.py", status=None)
+    check_logs(home, both.out.strip(), 2, 4)
 
 
-def test_torchrun_as_the_launcher(desk: Home, python: str) -> None:
+def test_torchrun_as_the_launcher(home: Home, python: str) -> None:
     shape = ("-N", "2", "--procs", "2", "--launcher", "torchrun")
-    done = desk.gofer("submit", "-Q", "--wait", *shape, python, "train.py", status=None)
-    check_logs(desk, done.out.strip(), 2, 4)
+    done = home.gofer("submit", "-Q", "--wait", *shape, python, "train.py", status=None)
+    check_logs(home, done.out.strip(), 2, 4)
 
 
-def test_one_process_without_a_launcher(desk: Home, python: str) -> None:
+def test_one_process_without_a_launcher(home: Home, python: str) -> None:
     done = subprocess.run(
-        [python, "train.py"], cwd=desk.folder, env=desk.environ, capture_output=True, text=True, timeout=100,
+        [python, "train.py"], cwd=home.folder, env=home.environ, capture_output=True, text=True, timeout=100,
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -94,25 +94,25 @@ def test_one_process_without_a_launcher(desk: Home, python: str) -> None:
     assert losses(done.stdout)[-1] < 0.6 * losses(done.stdout)[0]
 
 
-def test_mpirun_alone_without_gofer(desk: Home, python: str) -> None:
+def test_mpirun_alone_without_gofer(home: Home, python: str) -> None:
     root = ["--allow-run-as-root"] if os.getuid() == 0 else []
     words = ["mpirun", *root, "--oversubscribe", "-np", "2", python, "train.py"]
     done = subprocess.run(
-        words, cwd=desk.folder, env=desk.environ, capture_output=True, text=True, timeout=100, check=False
+        words, cwd=home.folder, env=home.environ, capture_output=True, text=True, timeout=100, check=False
     )
     assert done.returncode == 0, done.stderr
     assert len(set(re.findall(r"weights ([0-9a-f]{12})", done.stdout))) == 1
     assert "rank 1 of 2 on cpu" in done.stdout
 
 
-def test_processes_that_cannot_meet_are_told_what_is_missing(desk: Home, python: str) -> None:
+def test_processes_that_cannot_meet_are_told_what_is_missing(home: Home, python: str) -> None:
     environ = {
-        **desk.environ, "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2",
+        **home.environ, "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2",
         "OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_LOCAL_SIZE": "1",
     }  # fmt: skip
     done = subprocess.run(
         [python, "train.py"],
-        cwd=desk.folder,
+        cwd=home.folder,
         env=environ,
         capture_output=True,
         text=True,

@@ -12,7 +12,7 @@ from clusters.fixtures import ON_SLURM
 from clusters.fixtures import slurm as slurm
 from clusters.fixtures import slurm_site as slurm_site
 from clusters.slurm import Slurm
-from slurm.desk import Desk
+from slurm.slurm_home import SlurmHome
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -23,13 +23,13 @@ pytestmark = [pytest.mark.torch, pytest.mark.slow, *ON_SLURM]
 def test_two_nodes_train_one_model(tmp_path: Path, slurm: Slurm, launcher: str) -> None:
     python = os.environ.get("GOFER_TEST_TORCH")
     assert python, "GOFER_TEST_TORCH names no Python with torch; `make test-torch` sets it"
-    desk = Desk(tmp_path, slurm)
-    shutil.copy(ROOT / "examples" / "ddp" / "train.py", desk.folder)
+    home = SlurmHome(tmp_path, slurm)
+    shutil.copy(ROOT / "examples" / "ddp" / "train.py", home.folder)
     given = ("-e", f"PYTHONPATH={ROOT / 'src'}", "-e", "OMP_NUM_THREADS=1", "--launcher", launcher)
     words = ("submit", "-Q", "--wait", "-N", "2", "--procs", "2", *given, python, "train.py")
-    run = desk.gofer(*words, status=None).out.strip()
-    logs = [desk.log(run, "--rank", str(rank)) for rank in range(4)]
-    assert desk.view(run)["state"] == "succeeded", logs
+    run = home.gofer(*words, status=None).out.strip()
+    logs = [home.log(run, "--rank", str(rank)) for rank in range(4)]
+    assert home.view(run)["state"] == "succeeded", logs
     found = {weight for log in logs for weight in re.findall(r"weights ([0-9a-f]{12})", log)}
     assert len(found) == 1
     assert all(f"rank {rank} of 4 on cpu" in log for rank, log in enumerate(logs))

@@ -67,7 +67,7 @@ def python() -> str:
 
 
 @pytest.fixture
-def desk(home: Home) -> Home:
+def home(home: Home) -> Home:
     (home.folder / "with_accelerate.py").write_text(ACCELERATE)
     (home.folder / "with_lightning.py").write_text(LIGHTNING)
     home.configure("targets: {big: {kind: local, gpus: 4, gpus_per_node: 2}}\n")
@@ -83,32 +83,32 @@ def expected(count: int) -> list[str]:
     return [f"rank {rank} of {count} sum {count}" for rank in range(count)]
 
 
-def plain(desk: Home, *words: str) -> list[str]:
+def plain(home: Home, *words: str) -> list[str]:
     done = subprocess.run(
-        words, cwd=desk.folder, env=desk.environ, capture_output=True, text=True, timeout=200, check=False
+        words, cwd=home.folder, env=home.environ, capture_output=True, text=True, timeout=200, check=False
     )
     assert done.returncode == 0, done.stderr
     return ranks(done.stdout)
 
 
-def through_gofer(desk: Home, nodes: int, *words: str) -> list[str]:
+def through_gofer(home: Home, nodes: int, *words: str) -> list[str]:
     """With a time limit: processes that wait for others which nobody starts would wait for ever."""
-    done = desk.gofer("submit", "-Q", "--wait", "--time-limit", "250s", *words, status=None)
-    log = "".join(desk.log(done.out.strip(), "--node", str(node)) for node in range(nodes))
+    done = home.gofer("submit", "-Q", "--wait", "--time-limit", "250s", *words, status=None)
+    log = "".join(home.log(done.out.strip(), "--node", str(node)) for node in range(nodes))
     assert done.status == 0, log
     return ranks(log)
 
 
-def test_accelerate_launch(desk: Home, python: str) -> None:
+def test_accelerate_launch(home: Home, python: str) -> None:
     command = (python, "-m", "accelerate.commands.launch", "with_accelerate.py")
-    assert plain(desk, *command) == through_gofer(desk, 1, *command) == expected(1)
-    assert through_gofer(desk, 2, "-N", "2", *command) == expected(2)
-    assert through_gofer(desk, 2, "-t", "big", "-n", "4", *command) == expected(4)
+    assert plain(home, *command) == through_gofer(home, 1, *command) == expected(1)
+    assert through_gofer(home, 2, "-N", "2", *command) == expected(2)
+    assert through_gofer(home, 2, "-t", "big", "-n", "4", *command) == expected(4)
 
 
-def test_lightning_that_starts_its_processes_itself(desk: Home, python: str) -> None:
+def test_lightning_that_starts_its_processes_itself(home: Home, python: str) -> None:
     alone = (python, "with_lightning.py", "1")
-    assert plain(desk, *alone) == through_gofer(desk, 1, *alone) == expected(2)
-    assert through_gofer(desk, 1, "-t", "big", "-n", "2", "--single", *alone) == expected(2)
+    assert plain(home, *alone) == through_gofer(home, 1, *alone) == expected(2)
+    assert through_gofer(home, 1, "-t", "big", "-n", "2", "--single", *alone) == expected(2)
     both = (python, "with_lightning.py", "2")
-    assert through_gofer(desk, 2, "-N", "2", "--single", *both) == expected(4)
+    assert through_gofer(home, 2, "-N", "2", "--single", *both) == expected(4)

@@ -13,7 +13,7 @@ import pytest
 
 from bench import packages, peers, results
 from bench.data import azurite, listing_pages, sink, turns, workload
-from bench.data.clients import GOFER, Desk
+from bench.data.clients import GOFER, ClientContext
 from bench.data.place import Service
 from bench.data.section import Line, bars, memory_bar
 from bench.data.turns import DOWN, RESYNC, UP
@@ -173,8 +173,8 @@ def test_gofer_takes_its_turns_on_the_sink(places: Places) -> None:
         assert lister.attempt().output.count("\n") == 5010
         assert _ranged(service) == works[1].folder.joinpath("one.bin").read_bytes()[5:10]
         # What was sent is not there: the sink lists nothing of it.
-        desk = Desk(plan, service, places.fresh("client"))
-        assert GOFER.listing(desk, sink.EMPTY).run().output == ""
+        context = ClientContext(plan, service, places.fresh("client"))
+        assert GOFER.listing(context, sink.EMPTY).run().output == ""
 
 
 def _ranged(service: Service) -> bytes:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 from home import until
-from local.folder_desk import FolderDesk, azure_entry
 from local.folder_fixtures import azurite as azurite
-from local.folder_fixtures import desk as desk
-from local.folder_fixtures import file_desk as file_desk
+from local.folder_fixtures import file_home as file_home
+from local.folder_fixtures import home as home
 from local.folder_fixtures import make
 from local.folder_fixtures import moto as moto
+from local.folder_home import FolderHome, azure_entry
 from services.azurite import Azurite
 from services.moto import Moto
 from services.proxy import Fault, Proxy, proxied
@@ -28,39 +28,39 @@ pytestmark = [pytest.mark.net, pytest.mark.xdist_group("folders")]
 
 
 @contextmanager
-def mounting(desk: FolderDesk) -> Iterator[FolderDesk]:
-    """The desk made able to mount. A machine that cannot fails the test: `make test` needs one that can.
+def mounting(home: FolderHome) -> Iterator[FolderHome]:
+    """The home made able to mount. A machine that cannot fails the test: `make test` needs one that can.
 
     Whatever the test does, no mount is left: who removes its folder must not find the store in it.
     """
     assert os.access("/dev/fuse", os.R_OK | os.W_OK), "/dev/fuse cannot be used: as root, `modprobe fuse`"
-    desk.add_programs()
-    desk.map(data="mount")
+    home.add_programs()
+    home.map(data="mount")
     try:
-        yield desk
-        desk.close()
+        yield home
+        home.close()
     finally:
-        desk.kill_all()
-        left = mounts(desk.root)
+        home.kill_all()
+        left = mounts(home.root)
         for path in left:
             subprocess.run(["umount", "-l", path], check=True)
     assert left == []
 
 
 @pytest.fixture(params=["azure", "s3"])
-def mounting_desk(
+def mounting_home(
     request: pytest.FixtureRequest, tmp_path: Path, azurite: Azurite, moto: Moto
-) -> Iterator[FolderDesk]:
+) -> Iterator[FolderHome]:
     with mounting(make(request.param, tmp_path, azurite, moto)) as made:
         yield made
 
 
 @pytest.fixture
-def watched(tmp_path: Path, azurite: Azurite) -> Iterator[tuple[FolderDesk, Proxy]]:
-    """As `mounting_desk`, with Azurite behind a proxy, and that."""
+def watched(tmp_path: Path, azurite: Azurite) -> Iterator[tuple[FolderHome, Proxy]]:
+    """As `mounting_home`, with Azurite behind a proxy, and that."""
     with proxied(azurite.port) as proxy:
         entry = azure_entry(azurite.one, f"http://127.0.0.1:{proxy.port}/{azurite.one.name}")
-        with mounting(FolderDesk(tmp_path, entry, azurite.one.key)) as made:
+        with mounting(FolderHome(tmp_path, entry, azurite.one.key)) as made:
             yield made, proxy
 
 
@@ -71,153 +71,153 @@ def mounts(folder: Path) -> list[str]:
 
 
 @pytest.mark.root
-def test_a_mounted_folder_is_read_and_written(mounting_desk: FolderDesk) -> None:
-    mounting_desk.put({"a/x": b"read me", "with blank": b"2"})
+def test_a_mounted_folder_is_read_and_written(mounting_home: FolderHome) -> None:
+    mounting_home.put({"a/x": b"read me", "with blank": b"2"})
     script = "cat data/a/x; ls data; mkdir data/new; echo written > data/new/y; echo more >> data/new/y"
-    done = mounting_desk.run("sh", "-euc", script)
+    done = mounting_home.run("sh", "-euc", script)
     assert done["state"] == "succeeded", done["detail"]
-    assert mounting_desk.log(done["id"]) == "read mea\nwith blank\n"
-    stored = mounting_desk.stored("data")
+    assert mounting_home.log(done["id"]) == "read mea\nwith blank\n"
+    stored = mounting_home.stored("data")
     assert stored == {"a/x": b"read me", "with blank": b"2", "new/y": b"written\nmore\n"}
-    assert [one["step"] for one in mounting_desk.events(done["id"]) if one["event"] == "folder"] == [
+    assert [one["step"] for one in mounting_home.events(done["id"]) if one["event"] == "folder"] == [
         "mounted",
         "unmounted",
     ]
-    assert mounts(mounting_desk.root) == []
-    assert not (mounting_desk.engine / "mounts" / done["id"]).exists()
+    assert mounts(mounting_home.root) == []
+    assert not (mounting_home.engine / "mounts" / done["id"]).exists()
 
 
 @pytest.mark.root
-def test_a_folder_to_be_read_only_is_not_written(mounting_desk: FolderDesk) -> None:
-    mounting_desk.put({"x": b"read me"})
-    path = mounting_desk.folder / "gofer.yaml"
+def test_a_folder_to_be_read_only_is_not_written(mounting_home: FolderHome) -> None:
+    mounting_home.put({"x": b"read me"})
+    path = mounting_home.folder / "gofer.yaml"
     path.write_text(path.read_text().replace("'mount'", "'mount', read_only: yes"))
     script = "cat data/x; rm -f data/x || echo kept; touch data/y || echo refused"
-    done = mounting_desk.run("sh", "-c", script)
+    done = mounting_home.run("sh", "-c", script)
     assert done["state"] == "succeeded", done["detail"]
-    assert mounting_desk.log(done["id"]).splitlines()[0].startswith("read me")
-    assert "kept" in mounting_desk.log(done["id"]) and "refused" in mounting_desk.log(done["id"])
-    assert mounting_desk.stored("data") == {"x": b"read me"}
+    assert mounting_home.log(done["id"]).splitlines()[0].startswith("read me")
+    assert "kept" in mounting_home.log(done["id"]) and "refused" in mounting_home.log(done["id"])
+    assert mounting_home.stored("data") == {"x": b"read me"}
 
 
 def test_a_folder_that_is_sent_cannot_be_read_only(tmp_path: Path, azurite: Azurite) -> None:
-    desk = FolderDesk(tmp_path, azure_entry(azurite.one), azurite.one.key)
-    desk.map(out="upload")
-    path = desk.folder / "gofer.yaml"
+    home = FolderHome(tmp_path, azure_entry(azurite.one), azurite.one.key)
+    home.map(out="upload")
+    path = home.folder / "gofer.yaml"
     path.write_text(path.read_text().replace("'upload'", "'upload', read_only: true"))
-    done = desk.gofer("submit", "true", status=2)
+    done = home.gofer("submit", "true", status=2)
     assert "the folder `out` is `read_only`, and `mode: upload` writes to it" in done.err
     assert "gofer.yaml:" in done.err
-    desk.close()
+    home.close()
 
 
 @pytest.mark.root
-def test_what_a_failed_command_wrote_in_its_last_moment_is_in_the_store(mounting_desk: FolderDesk) -> None:
+def test_what_a_failed_command_wrote_in_its_last_moment_is_in_the_store(mounting_home: FolderHome) -> None:
     script = "import os; open('data/z', 'wb').write(b'z' * 5_000_000); os._exit(9)"
-    done = mounting_desk.run("python", "-c", script)
+    done = mounting_home.run("python", "-c", script)
     assert (done["reason"], done["exit_code"]) == ("exit-code", 9)
-    assert mounting_desk.stored("data") == {"z": b"z" * 5_000_000}
+    assert mounting_home.stored("data") == {"z": b"z" * 5_000_000}
 
 
 @pytest.mark.root
-def test_an_abort_unmounts(mounting_desk: FolderDesk) -> None:
-    run_id = mounting_desk.begin("sh", "-c", "echo half > data/x; echo up; cd data; sleep 1000")
-    mounting_desk.until_logged(run_id, "up")
-    assert len(mounts(mounting_desk.root)) == 1
-    mounting_desk.gofer("abort", run_id)
-    assert mounting_desk.wait(run_id)[0]["state"] == "cancelled"
-    assert mounts(mounting_desk.root) == []
-    assert mounting_desk.stored("data") == {"x": b"half\n"}
+def test_an_abort_unmounts(mounting_home: FolderHome) -> None:
+    run_id = mounting_home.begin("sh", "-c", "echo half > data/x; echo up; cd data; sleep 1000")
+    mounting_home.until_logged(run_id, "up")
+    assert len(mounts(mounting_home.root)) == 1
+    mounting_home.gofer("abort", run_id)
+    assert mounting_home.wait(run_id)[0]["state"] == "cancelled"
+    assert mounts(mounting_home.root) == []
+    assert mounting_home.stored("data") == {"x": b"half\n"}
 
 
 @pytest.mark.root
 def test_after_the_agent_was_killed_no_mount_is_left_and_nothing_in_the_store_is_gone(
-    mounting_desk: FolderDesk,
+    mounting_home: FolderHome,
 ) -> None:
     files = {f"f{number}": b"precious" for number in range(20)}
-    mounting_desk.put(files)
-    run_id = mounting_desk.begin("sh", "-c", "ls data; sleep 1000")
-    os.kill(mounting_desk.agent(run_id), signal.SIGKILL)
-    assert mounting_desk.wait(run_id)[0]["state"] == "lost"
-    until(lambda: not mounts(mounting_desk.root), "no mount")
-    until(lambda: not os.listdir(mounting_desk.engine / "work"), "no work folder")
-    assert mounting_desk.stored("data") == files
+    mounting_home.put(files)
+    run_id = mounting_home.begin("sh", "-c", "ls data; sleep 1000")
+    os.kill(mounting_home.agent(run_id), signal.SIGKILL)
+    assert mounting_home.wait(run_id)[0]["state"] == "lost"
+    until(lambda: not mounts(mounting_home.root), "no mount")
+    until(lambda: not os.listdir(mounting_home.engine / "work"), "no work folder")
+    assert mounting_home.stored("data") == files
 
 
 @pytest.mark.root
 def test_after_a_power_cut_no_mount_is_left_and_nothing_in_the_store_is_gone(
-    mounting_desk: FolderDesk,
+    mounting_home: FolderHome,
 ) -> None:
     files = {f"f{number}": b"precious" for number in range(20)}
-    mounting_desk.put(files)
-    run_id = mounting_desk.begin("sh", "-c", "ls data; sleep 1000")
-    mounting_desk.agent(run_id)
-    mounting_desk.kill_all()
-    assert len(mounts(mounting_desk.root)) == 1  # of a program that is dead
-    assert mounting_desk.wait(run_id)[0]["state"] == "lost"
-    until(lambda: not mounts(mounting_desk.root), "no mount")
-    assert mounting_desk.stored("data") == files
+    mounting_home.put(files)
+    run_id = mounting_home.begin("sh", "-c", "ls data; sleep 1000")
+    mounting_home.agent(run_id)
+    mounting_home.kill_all()
+    assert len(mounts(mounting_home.root)) == 1  # of a program that is dead
+    assert mounting_home.wait(run_id)[0]["state"] == "lost"
+    until(lambda: not mounts(mounting_home.root), "no mount")
+    assert mounting_home.stored("data") == files
 
 
 @pytest.mark.root
-def test_what_a_killed_agent_had_not_sent_is_kept(watched: tuple[FolderDesk, Proxy]) -> None:
-    desk, proxy = watched
+def test_what_a_killed_agent_had_not_sent_is_kept(watched: tuple[FolderHome, Proxy]) -> None:
+    home, proxy = watched
     proxy.faults = lambda request: Fault("stall") if request.method == "PUT" else None
-    run_id = desk.begin("sh", "-c", "echo precious > data/result; echo up; sleep 1000")
-    desk.until_logged(run_id, "up")
-    os.kill(desk.agent(run_id), signal.SIGKILL)
-    assert desk.wait(run_id)[0]["state"] == "lost"
-    until(lambda: not os.listdir(desk.engine / "work"), "no work folder")
-    kept = desk.engine / "unsent" / f"{run_id}.1-0.data"
+    run_id = home.begin("sh", "-c", "echo precious > data/result; echo up; sleep 1000")
+    home.until_logged(run_id, "up")
+    os.kill(home.agent(run_id), signal.SIGKILL)
+    assert home.wait(run_id)[0]["state"] == "lost"
+    until(lambda: not os.listdir(home.engine / "work"), "no work folder")
+    kept = home.engine / "unsent" / f"{run_id}.1-0.data"
     assert [path.read_text() for path in kept.glob("vfs/**/result")] == ["precious\n"]
 
 
 @pytest.mark.root
-def test_every_row_of_an_array_has_its_mount(mounting_desk: FolderDesk) -> None:
-    group = mounting_desk.begin("--each", "n=1..3", "sh", "-c", "echo {n} > data/{n}")
-    assert mounting_desk.wait(group)[0]["counts"] == {"succeeded": 3}
-    assert mounting_desk.stored("data") == {"1": b"1\n", "2": b"2\n", "3": b"3\n"}
+def test_every_row_of_an_array_has_its_mount(mounting_home: FolderHome) -> None:
+    group = mounting_home.begin("--each", "n=1..3", "sh", "-c", "echo {n} > data/{n}")
+    assert mounting_home.wait(group)[0]["counts"] == {"succeeded": 3}
+    assert mounting_home.stored("data") == {"1": b"1\n", "2": b"2\n", "3": b"3\n"}
 
 
 @pytest.mark.root
 def test_no_credential_is_in_the_words_of_a_process_or_in_what_a_run_leaves(
-    mounting_desk: FolderDesk,
+    mounting_home: FolderHome,
 ) -> None:
-    run_id = mounting_desk.begin("sh", "-c", "echo up; sleep 1000")
-    mounting_desk.until_logged(run_id, "up")
-    words = "\n".join(mounting_desk.processes().values())
+    run_id = mounting_home.begin("sh", "-c", "echo up; sleep 1000")
+    mounting_home.until_logged(run_id, "up")
+    words = "\n".join(mounting_home.processes().values())
     assert "rclone mount" in words
-    key = mounting_desk.environ["DUMMY_KEY"]
+    key = mounting_home.environ["DUMMY_KEY"]
     assert key not in words
     assert "sig=" not in words
-    mounting_desk.gofer("abort", run_id)
-    mounting_desk.wait(run_id)
-    until(lambda: not os.listdir(mounting_desk.engine / "sealed"), "nothing sealed")
-    until(lambda: not mounting_desk.processes(), "every process to leave")
-    left = [path for path in mounting_desk.path.rglob("*") if path.is_file()]
+    mounting_home.gofer("abort", run_id)
+    mounting_home.wait(run_id)
+    until(lambda: not os.listdir(mounting_home.engine / "sealed"), "nothing sealed")
+    until(lambda: not mounting_home.processes(), "every process to leave")
+    left = [path for path in mounting_home.path.rglob("*") if path.is_file()]
     holding = [path for path in left if key.encode() in path.read_bytes() or b"sig=" in path.read_bytes()]
     assert holding == []
 
 
 @pytest.mark.root
-def test_a_store_that_is_away_is_found_before_the_mount(mounting_desk: FolderDesk) -> None:
-    endpoint = mounting_desk.entry["endpoint"]
-    mounting_desk.entry["endpoint"] = f"http://127.0.0.1:1/{endpoint.rpartition('/')[2]}"
-    mounting_desk.map(data="mount")
-    done = mounting_desk.run("true")
+def test_a_store_that_is_away_is_found_before_the_mount(mounting_home: FolderHome) -> None:
+    endpoint = mounting_home.entry["endpoint"]
+    mounting_home.entry["endpoint"] = f"http://127.0.0.1:1/{endpoint.rpartition('/')[2]}"
+    mounting_home.map(data="mount")
+    done = mounting_home.run("true")
     assert (done["state"], done["reason"]) == ("failed", "staging")
     assert "connection refused" in done["detail"]
 
 
 @pytest.mark.root
-def test_what_was_written_and_cannot_be_sent_is_kept(watched: tuple[FolderDesk, Proxy]) -> None:
-    desk, proxy = watched
+def test_what_was_written_and_cannot_be_sent_is_kept(watched: tuple[FolderHome, Proxy]) -> None:
+    home, proxy = watched
     proxy.faults = lambda request: Fault("status", 403) if request.method == "PUT" else None
-    run_id = desk.begin("sh", "-c", "echo precious > data/result")
+    run_id = home.begin("sh", "-c", "echo precious > data/result")
     until(lambda: any(one.method == "PUT" for one in proxy.requests), "the first try")
-    desk.gofer("abort", "--grace", "0s", run_id)
-    done = desk.wait(run_id)[0]
-    kept = desk.engine / "unsent" / f"{run_id}.1.0.data"
+    home.gofer("abort", "--grace", "0s", run_id)
+    done = home.wait(run_id)[0]
+    kept = home.engine / "unsent" / f"{run_id}.1.0.data"
     assert done["detail"].endswith(
         f"1 of the files written there are not in the store; the unsent files are in {kept}"
     )
@@ -225,34 +225,34 @@ def test_what_was_written_and_cannot_be_sent_is_kept(watched: tuple[FolderDesk, 
 
 
 @pytest.mark.root
-def test_without_a_mode_what_can_be_mounted_is(mounting_desk: FolderDesk) -> None:
-    mounting_desk.map(data=None)
-    plan = json.loads(mounting_desk.gofer("submit", "--dry-run", "true").out)
+def test_without_a_mode_what_can_be_mounted_is(mounting_home: FolderHome) -> None:
+    mounting_home.map(data=None)
+    plan = json.loads(mounting_home.gofer("submit", "--dry-run", "true").out)
     assert plan["folders"]["data"]["mode"] == "mount"
 
 
 def test_without_a_mount_program_a_mount_is_refused_and_the_alternatives_are_named(
     tmp_path: Path, azurite: Azurite, moto: Moto
 ) -> None:
-    desk = make("azure", tmp_path, azurite, moto)
-    desk.map(data="mount")
-    done = desk.gofer("submit", "true", status=1)
+    home = make("azure", tmp_path, azurite, moto)
+    home.map(data="mount")
+    done = home.gofer("submit", "true", status=1)
     assert "the folder `data` cannot be mounted: there is no `rclone` on the PATH" in done.err
     assert "`mode: copy`" in done.err
     assert "install rclone" in done.err
-    assert json.loads(desk.gofer("list", "runs", "--json").out) == []
-    desk.map(data=None)
-    plan = json.loads(desk.gofer("submit", "--dry-run", "true").out)
+    assert json.loads(home.gofer("list", "runs", "--json").out) == []
+    home.map(data=None)
+    plan = json.loads(home.gofer("submit", "--dry-run", "true").out)
     assert plan["folders"]["data"]["mode"] == "copy"
-    desk.close()
+    home.close()
 
 
-def test_a_store_on_this_machine_needs_no_mount_program(file_desk: FolderDesk) -> None:
-    file_desk.map(data="mount")
-    file_desk.put({"x": b"1"})
-    done = file_desk.run("sh", "-euc", "cat data/x; echo 2 > data/y")
+def test_a_store_on_this_machine_needs_no_mount_program(file_home: FolderHome) -> None:
+    file_home.map(data="mount")
+    file_home.put({"x": b"1"})
+    done = file_home.run("sh", "-euc", "cat data/x; echo 2 > data/y")
     assert done["state"] == "succeeded", done["detail"]
-    assert file_desk.stored("data") == {"x": b"1", "y": b"2\n"}
+    assert file_home.stored("data") == {"x": b"1", "y": b"2\n"}
 
 
 @pytest.mark.root

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from local.folder_desk import FolderDesk
+from local.folder_home import FolderHome
 
 BIG = 2 << 20
 
 
-def desk_of(root: Path, prefix: tuple[str, ...], *, read_only: bool) -> FolderDesk:
+def home_of(root: Path, prefix: tuple[str, ...], *, read_only: bool) -> FolderHome:
     store = root / "blobs"
     store.mkdir(parents=True)
-    made = FolderDesk(root, {"url": store.as_uri()})
+    made = FolderHome(root, {"url": store.as_uri()})
     made.prefix = prefix
     more = ", read_only: true" if read_only else ""
     made.configure(
@@ -54,54 +54,54 @@ POISON = (
 
 
 @pytest.fixture(params=[True, False], ids=["read-only", "plain"])
-def desk(request: pytest.FixtureRequest, open_path: Path, prefix: tuple[str, ...]) -> Iterator[FolderDesk]:
-    made = desk_of(open_path / "a b", prefix, read_only=request.param)
+def home(request: pytest.FixtureRequest, open_path: Path, prefix: tuple[str, ...]) -> Iterator[FolderHome]:
+    made = home_of(open_path / "a b", prefix, read_only=request.param)
     yield made
     made.close()
 
 
 @pytest.mark.root
-def test_a_write_reaches_no_other_run(desk: FolderDesk) -> None:
+def test_a_write_reaches_no_other_run(home: FolderHome) -> None:
     """Neither one that is under way nor one that comes later."""
-    read_only = "read_only" in (desk.folder / "gofer.yaml").read_text()
+    read_only = "read_only" in (home.folder / "gofer.yaml").read_text()
     show = "cat data/x data/deep/y; ls data; head -c 1 data/big; echo"
-    gate = desk.folder / "gate"
+    gate = home.folder / "gate"
     wait = f"until [ -e '{gate}' ]; do sleep 0.05; done"
-    reader = desk.begin("sh", "-c", f"{show}; {wait}; {show}")
-    desk.until_logged(reader, "\nb\n")
-    writer = desk.run("sh", "-c", f"{POISON}; {show}; true")
+    reader = home.begin("sh", "-c", f"{show}; {wait}; {show}")
+    home.until_logged(reader, "\nb\n")
+    writer = home.run("sh", "-c", f"{POISON}; {show}; true")
     gate.touch()
-    (read,) = desk.wait(reader)
+    (read,) = home.wait(reader)
     good = "v1\nv1\nbig\ndeep\nx\nb\n"
-    later = desk.run("sh", "-c", show)
-    can_mount = desk.prefix == ()
-    is_root = "dac_override" not in str(desk.prefix)
+    later = home.run("sh", "-c", show)
+    can_mount = home.prefix == ()
+    is_root = "dac_override" not in str(home.prefix)
     if can_mount or not is_root:
-        assert desk.log(reader) == good * 2
-    assert desk.log(later["id"]) == good
+        assert home.log(reader) == good * 2
+    assert home.log(later["id"]) == good
     if read_only and (can_mount or not is_root):
-        assert desk.log(writer["id"]).endswith(good) and "POISON" not in desk.log(later["id"])
-        assert "Read-only file system" in desk.log(writer["id"]) or "ermission denied" in desk.log(
+        assert home.log(writer["id"]).endswith(good) and "POISON" not in home.log(later["id"])
+        assert "Read-only file system" in home.log(writer["id"]) or "ermission denied" in home.log(
             writer["id"]
         )
     if read_only and is_root and not can_mount:
         assert "`x`" in later["detail"] and "`new`" in later["detail"] and writer["id"] in later["detail"]
     if not read_only and can_mount:
-        assert "v1\nPOISON\n" in desk.log(writer["id"])
-        assert desk.log(writer["id"]).endswith("big\ndeep\nnew\nx\nc\n")
+        assert "v1\nPOISON\n" in home.log(writer["id"])
+        assert home.log(writer["id"]).endswith("big\ndeep\nnew\nx\nc\n")
     assert (read["state"], writer["state"]) == ("succeeded", "succeeded")
-    (about,) = desk.engine.glob("folders/*/about.json")
+    (about,) = home.engine.glob("folders/*/about.json")
     os.utime(about, (1, 1))
-    desk.gofer("prune", "--yes")
-    assert not list(desk.engine.glob("folders/*")), "a copy could not be removed"
+    home.gofer("prune", "--yes")
+    assert not list(home.engine.glob("folders/*")), "a copy could not be removed"
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("desk", [False], indirect=True, ids=["plain"])
-def test_rows_of_an_array_have_views_of_their_own(desk: FolderDesk) -> None:
+@pytest.mark.parametrize("home", [False], indirect=True, ids=["plain"])
+def test_rows_of_an_array_have_views_of_their_own(home: FolderHome) -> None:
     """One agent makes several rows in one working copy, and each row begins with the folder of the store."""
-    group = desk.begin("--each", "i=1..3", "sh", "-c", "echo {i} >> data/x; cat data/x")
-    desk.wait(group)
+    group = home.begin("--each", "i=1..3", "sh", "-c", "echo {i} >> data/x; cat data/x")
+    home.wait(group)
     for row in range(3):
-        said = desk.log(f"{group}-{row}").splitlines()
+        said = home.log(f"{group}-{row}").splitlines()
         assert "v1" in said and not {"1", "2", "3"} - {str(row + 1)} & set(said), said

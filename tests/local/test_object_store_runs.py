@@ -23,7 +23,7 @@ from gofer.storage.base import Store, Streams
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("object-store-runs")]
 
 
-class Desk(Home):
+class ObjectStoreHome(Home):
     """A home whose `local` target keeps its runs in an object store."""
 
     def __init__(self, root: Path, stores: str) -> None:
@@ -55,93 +55,93 @@ def stores(request: pytest.FixtureRequest, azurite: Azurite, moto: Moto) -> str:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, stores: str, azurite: Azurite, moto: Moto) -> Iterator[Desk]:
-    made = Desk(tmp_path / "one", stores)
+def home(tmp_path: Path, stores: str, azurite: Azurite, moto: Moto) -> Iterator[ObjectStoreHome]:
+    made = ObjectStoreHome(tmp_path / "one", stores)
     made.environ["DUMMY_KEY"] = azurite.one.key if "az://" in stores else moto.secret_key
     yield made
 
 
-def elsewhere(desk: Desk, stores: str) -> Desk:
+def elsewhere(home: ObjectStoreHome, stores: str) -> ObjectStoreHome:
     """Another home with the same settings and an empty ledger."""
-    other = Desk(desk.root.parent / "two", stores)
-    other.environ["DUMMY_KEY"] = desk.environ["DUMMY_KEY"]
+    other = ObjectStoreHome(home.root.parent / "two", stores)
+    other.environ["DUMMY_KEY"] = home.environ["DUMMY_KEY"]
     return other
 
 
-def test_a_run_goes_on_from_another(desk: Desk) -> None:
+def test_a_run_goes_on_from_another(home: ObjectStoreHome) -> None:
     """Files, links and outputs come from the store to the node; extract gives them back as they were."""
     script = (
         "cat ck/step $0/step latest 2>/dev/null; mkdir -p ck empty; echo step >> ck/step; chmod 750 ck/step; "
         "echo step >> $0/step; ln -sf ck/step latest; truncate -s 8M hole"
     )
-    first = desk.finish("sh", "-c", script, "{output}")
-    assert desk.log(first["id"]) == ""
-    new = desk.gofer("resubmit", "-Q", "--continue", first["id"]).out.strip()
-    desk.gofer("wait", "-Q", new)
-    assert desk.log(new) == "step\n" * 3
-    desk.gofer("extract", new, "out")
-    out = desk.folder / "out"
+    first = home.finish("sh", "-c", script, "{output}")
+    assert home.log(first["id"]) == ""
+    new = home.gofer("resubmit", "-Q", "--continue", first["id"]).out.strip()
+    home.gofer("wait", "-Q", new)
+    assert home.log(new) == "step\n" * 3
+    home.gofer("extract", new, "out")
+    out = home.folder / "out"
     assert (out / "files/ck/step").read_text() == (out / "outputs/step").read_text() == "step\nstep\n"
     assert os.readlink(out / "files/latest") == "ck/step"
     assert (out / "files/ck/step").stat().st_mode & 0o777 == 0o750
     assert (out / "files/empty").is_dir()
     assert (out / "files/hole").stat().st_blocks * 512 < 1 << 20
-    assert "step" in desk.gofer("cat", f"{new}:ck/step").out
+    assert "step" in home.gofer("cat", f"{new}:ck/step").out
 
 
-def until_text(desk: Desk, run_id: str, text: str) -> None:
+def until_text(home: ObjectStoreHome, run_id: str, text: str) -> None:
     """Until the run's first log in the store, whole or in parts, holds this."""
     key = f"{run_layout.node_key(run_id, 1, 0)}/{run_layout.rank_log(0)}"
 
     def look() -> bool:
-        return text in "".join(desk.text(one) for one in desk.keys(run_id) if one.startswith(key))
+        return text in "".join(home.text(one) for one in home.keys(run_id) if one.startswith(key))
 
     until(look, f"{text!r} in {key}")
 
 
-def test_code_logs_and_outputs_go_through_the_store(desk: Desk, stores: str) -> None:
-    (desk.folder / "job.sh").write_text('echo from the code; mkdir "$GOFER_OUTPUT_DIR/d"; echo 7 > "$_/x"')
-    done = desk.gofer("submit", "-Q", "--wait", "--json", "bash", "job.sh")
-    run = desk._parsed(done)
+def test_code_logs_and_outputs_go_through_the_store(home: ObjectStoreHome, stores: str) -> None:
+    (home.folder / "job.sh").write_text('echo from the code; mkdir "$GOFER_OUTPUT_DIR/d"; echo 7 > "$_/x"')
+    done = home.gofer("submit", "-Q", "--wait", "--json", "bash", "job.sh")
+    run = home._parsed(done)
     assert run["state"] == "succeeded"
-    assert desk.log(run["id"]) == "from the code\n"
-    assert desk.text(f"runs/{run['id']}/outputs/d/x") == "7\n"
-    assert not [key for key in desk.keys(run["id"]) if ".parts/" in key]
-    assert not (desk.engine / "spool" / run["id"]).exists()
-    there = desk.root / "there"
-    desk.gofer("extract", run["id"], str(there))
+    assert home.log(run["id"]) == "from the code\n"
+    assert home.text(f"runs/{run['id']}/outputs/d/x") == "7\n"
+    assert not [key for key in home.keys(run["id"]) if ".parts/" in key]
+    assert not (home.engine / "spool" / run["id"]).exists()
+    there = home.root / "there"
+    home.gofer("extract", run["id"], str(there))
     assert (there / "outputs/d/x").read_text() == "7\n"
 
 
-def test_files_beside_the_code_go_to_the_store_and_back_for_a_retry(desk: Desk) -> None:
+def test_files_beside_the_code_go_to_the_store_and_back_for_a_retry(home: ObjectStoreHome) -> None:
     script = (
         "read n 2>/dev/null < ck/step || n=0; echo from $n; mkdir -p ck; echo $((n + 1)) > ck/step; "
         "ln -sf ck/step latest; echo x > train.log; rm -f only-$n; [ $n = 1 ] || { touch only-1; exit 1; }"
     )
-    run = desk.finish("--retries", "2", "sh", "-c", script)
+    run = home.finish("--retries", "2", "sh", "-c", script)
     assert run["state"] == "succeeded"
-    assert desk.log(run["id"]) == "from 1\n"
+    assert home.log(run["id"]) == "from 1\n"
     top = run_layout.files_key(run["id"])
-    assert {key for key in desk.keys(run["id"]) if key.startswith(top)} == {
+    assert {key for key in home.keys(run["id"]) if key.startswith(top)} == {
         f"{top}/ck/step",
         f"{top}/train.log",
     }
-    assert desk.text(f"{top}/ck/step") == "2\n"
-    listed = desk.text(f"{run_layout.node_key(run['id'], 2, 0)}/{run_layout.FILE_LIST}")
+    assert home.text(f"{top}/ck/step") == "2\n"
+    listed = home.text(f"{run_layout.node_key(run['id'], 2, 0)}/{run_layout.FILE_LIST}")
     assert '"latest","l"' in listed
 
 
-def test_a_running_run_is_seen_from_another_home(desk: Desk, stores: str) -> None:
-    flag = desk.root / "go"
+def test_a_running_run_is_seen_from_another_home(home: ObjectStoreHome, stores: str) -> None:
+    flag = home.root / "go"
     script = f"seq 1 300; while [ ! -e {flag} ]; do sleep 0.1; done; echo the end"
-    run_id = desk.submit("bash", "-c", script)
-    until_text(desk, run_id, "300\n")
-    other = elsewhere(desk, stores)
+    run_id = home.submit("bash", "-c", script)
+    until_text(home, run_id, "300\n")
+    other = elsewhere(home, stores)
     shown = other.gofer("q", run_id[-6:])
     assert "running" in shown.out
     assert shown.out.startswith("\n".join(str(number) for number in range(201, 301)))
     flag.touch()
-    desk.wait(run_id)
+    home.wait(run_id)
     assert other.view(run_id)["state"] == "succeeded"
     assert other.log(run_id).endswith("300\nthe end\n")
     assert run_id[-6:] in other.gofer("list", "runs").out
@@ -149,11 +149,11 @@ def test_a_running_run_is_seen_from_another_home(desk: Desk, stores: str) -> Non
     assert not other.engine.exists() or not list(other.engine.glob("spool/*"))
 
 
-def test_all_runs_are_found_everywhere(desk: Desk, stores: str) -> None:
-    single = desk.finish("true")["id"]
-    group = desk.submit("--each", "n=1,2", "sh", "-c", "exit {n}")
-    desk.wait(group)
-    other = elsewhere(desk, stores)
+def test_all_runs_are_found_everywhere(home: ObjectStoreHome, stores: str) -> None:
+    single = home.finish("true")["id"]
+    group = home.submit("--each", "n=1,2", "sh", "-c", "exit {n}")
+    home.wait(group)
+    other = elsewhere(home, stores)
     assert "--everywhere" in other.gofer("list", "runs").err
     listed = other.gofer("list", "runs", "--everywhere", "--json")
     assert {single, group} <= set(listed.out.split('"'))
@@ -162,43 +162,43 @@ def test_all_runs_are_found_everywhere(desk: Desk, stores: str) -> None:
     assert "no run has an id" in other.gofer("q", "r999999", status=2).err
 
 
-def test_sync_patterns_are_sent_while_the_run_runs(desk: Desk) -> None:
-    flag = desk.root / "go"
+def test_sync_patterns_are_sent_while_the_run_runs(home: ObjectStoreHome) -> None:
+    flag = home.root / "go"
     script = (
         f"cd $GOFER_OUTPUT_DIR; echo 1 > a.ckpt; echo 2 > b.txt; while [ ! -e {flag} ]; do sleep 0.1; done"
     )
-    run_id = desk.submit("--sync", "*.ckpt", "bash", "-c", script)
+    run_id = home.submit("--sync", "*.ckpt", "bash", "-c", script)
     outputs = run_layout.outputs_key(run_id)
-    until(lambda: f"{outputs}/a.ckpt" in desk.keys(run_id), "a.ckpt in the store")
-    assert f"{outputs}/b.txt" not in desk.keys(run_id)
+    until(lambda: f"{outputs}/a.ckpt" in home.keys(run_id), "a.ckpt in the store")
+    assert f"{outputs}/b.txt" not in home.keys(run_id)
     flag.touch()
-    desk.wait(run_id)
-    assert desk.text(f"{outputs}/b.txt") == "2\n"
+    home.wait(run_id)
+    assert home.text(f"{outputs}/b.txt") == "2\n"
 
 
-def test_a_log_that_is_followed_comes_whole(desk: Desk) -> None:
-    run_id = desk.submit("bash", "-c", "for i in $(seq 1 40); do echo line $i; sleep 0.15; done")
-    assert desk.log(run_id, "-f").splitlines() == [f"line {number}" for number in range(1, 41)]
+def test_a_log_that_is_followed_comes_whole(home: ObjectStoreHome) -> None:
+    run_id = home.submit("bash", "-c", "for i in $(seq 1 40); do echo line $i; sleep 0.15; done")
+    assert home.log(run_id, "-f").splitlines() == [f"line {number}" for number in range(1, 41)]
 
 
-def test_everything_may_be_killed_and_arrives_all_the_same(desk: Desk) -> None:
-    flag = desk.root / "go"
+def test_everything_may_be_killed_and_arrives_all_the_same(home: ObjectStoreHome) -> None:
+    flag = home.root / "go"
     script = f"echo before; while [ ! -e {flag} ]; do sleep 0.1; done; echo after"
-    run_id = desk.submit("bash", "-c", script)
-    until_text(desk, run_id, "before")
-    for pid in [desk.supervisor(), *(pid for pid, words in desk.processes().items() if "supervise" in words)]:
-        if pid is not None and pid != desk_agent(desk, run_id):
+    run_id = home.submit("bash", "-c", script)
+    until_text(home, run_id, "before")
+    for pid in [home.supervisor(), *(pid for pid, words in home.processes().items() if "supervise" in words)]:
+        if pid is not None and pid != agent_of(home, run_id):
             with suppress(ProcessLookupError):  # who has no supervisor leaves
                 os.kill(pid, signal.SIGKILL)
     flag.touch()
-    assert desk.wait(run_id)[0]["state"] == "succeeded"
-    assert desk.log(run_id) == "before\nafter\n"
+    assert home.wait(run_id)[0]["state"] == "succeeded"
+    assert home.log(run_id) == "before\nafter\n"
 
 
-def desk_agent(desk: Desk, run_id: str) -> int:
+def agent_of(home: ObjectStoreHome, run_id: str) -> int:
     from gofer.core import attempts
 
-    who = attempts.agent_of(str(desk.engine / "spool" / run_id), run_id, 1, 0)
+    who = attempts.agent_of(str(home.engine / "spool" / run_id), run_id, 1, 0)
     assert who is not None
     return who.pid
 
@@ -206,52 +206,52 @@ def desk_agent(desk: Desk, run_id: str) -> int:
 def test_many_outputs_do_not_wait_for_each_other(tmp_path: Path, azurite: Azurite) -> None:
     with proxied(azurite.port, 0.05) as line:
         endpoint = azurite.one.endpoint.replace(f":{azurite.port}/", f":{line.port}/")
-        desk = by_sas(tmp_path, azurite.one, azurite.one.new_container(), endpoint)
-        run = desk.finish("bash", "-c", "cd $GOFER_OUTPUT_DIR; for i in $(seq 300); do echo $i > $i; done")
+        home = by_sas(tmp_path, azurite.one, azurite.one.new_container(), endpoint)
+        run = home.finish("bash", "-c", "cd $GOFER_OUTPUT_DIR; for i in $(seq 300); do echo $i > $i; done")
         assert run["state"] == "succeeded"
         assert line.most_connections > 8
         outputs = run_layout.outputs_key(run["id"])
-        assert len([key for key in desk.keys(run["id"]) if key.startswith(outputs)]) == 300
+        assert len([key for key in home.keys(run["id"]) if key.startswith(outputs)]) == 300
 
 
 def test_a_store_that_is_away_for_a_while_gets_everything_later(tmp_path: Path, azurite: Azurite) -> None:
     account, flag = azurite.one, tmp_path / "go"
     with proxied(azurite.port) as line:
         endpoint = account.endpoint.replace(f":{azurite.port}/", f":{line.port}/")
-        desk = by_sas(tmp_path, account, account.new_container(), endpoint)
-        run_id = desk.submit("bash", "-c", f"echo one; while [ ! -e {flag} ]; do sleep 0.1; done; echo two")
-        until_text(desk, run_id, "one")
+        home = by_sas(tmp_path, account, account.new_container(), endpoint)
+        run_id = home.submit("bash", "-c", f"echo one; while [ ! -e {flag} ]; do sleep 0.1; done; echo two")
+        until_text(home, run_id, "one")
         line.faults = lambda request: Fault("reset")
         flag.touch()
         until(lambda: line.injected > 3, "the store was asked while it was away")
         line.faults = lambda request: None
-        assert desk.wait(run_id)[0]["state"] == "succeeded"
-        assert desk.log(run_id) == "one\ntwo\n"
+        assert home.wait(run_id)[0]["state"] == "succeeded"
+        assert home.log(run_id) == "one\ntwo\n"
 
 
 def test_what_a_store_does_not_take_is_kept_here(tmp_path: Path, azurite: Azurite) -> None:
     container, flag = azurite.one.new_container(), tmp_path / "go"
-    desk = by_sas(tmp_path, azurite.one, container, azurite.one.endpoint)
-    run_id = desk.submit("bash", "-c", f"echo one; while [ ! -e {flag} ]; do sleep 0.1; done; echo two")
-    until_text(desk, run_id, "one")
+    home = by_sas(tmp_path, azurite.one, container, azurite.one.endpoint)
+    run_id = home.submit("bash", "-c", f"echo one; while [ ! -e {flag} ]; do sleep 0.1; done; echo two")
+    until_text(home, run_id, "one")
     azurite.one.client().delete_container(container)
     flag.touch()
-    run = desk.wait(run_id)[0]
+    run = home.wait(run_id)[0]
     assert run["state"] == "succeeded"
     assert "could not be sent to the store" in run["detail"]
-    kept = desk.engine / "unsent" / run_id
+    kept = home.engine / "unsent" / run_id
     assert str(kept) in run["detail"]
     assert (kept / "attempts/1/node-0/rank-0.log").read_text() == "one\ntwo\n"
 
 
-def by_sas(root: Path, account: Account, container: str, endpoint: str) -> Desk:
+def by_sas(root: Path, account: Account, container: str, endpoint: str) -> ObjectStoreHome:
     """A home that opens the container with a SAS."""
     values = (
         f"{{url: 'az://{container}', account: {account.name}, endpoint: '{endpoint}', sas: '${{env:DUMMY}}'}}"
     )
-    desk = Desk(root / "one", values)
-    desk.environ["DUMMY"] = account.container_sas(container)
-    return desk
+    home = ObjectStoreHome(root / "one", values)
+    home.environ["DUMMY"] = account.container_sas(container)
+    return home
 
 
 def test_the_tail_of_a_large_log_costs_little(tmp_path: Path, azurite: Azurite) -> None:
@@ -261,78 +261,78 @@ def test_the_tail_of_a_large_log_costs_little(tmp_path: Path, azurite: Azurite) 
     assert isinstance(direct, Streams)
     with proxied(azurite.port) as line:
         endpoint = account.endpoint.replace(f":{azurite.port}/", f":{line.port}/")
-        desk = by_sas(tmp_path, account, container, endpoint)
-        run_id = desk.finish("true")["id"]
+        home = by_sas(tmp_path, account, container, endpoint)
+        run_id = home.finish("true")["id"]
         log = f"{run_layout.node_key(run_id, 1, 0)}/{run_layout.rank_log(0)}"
         block = b"".join(b"%063d\n" % number for number in range(1 << 16))
         assert direct.put_stream(log, (block for _ in range(256))) == 1 << 30
         expected = block[-6400:].decode()
         line.forget()
-        assert desk.log(run_id, "--tail", "100") == expected
+        assert home.log(run_id, "--tail", "100") == expected
         assert line.bytes_down < 2 << 20, line.bytes_down
         direct.delete([log])
         for number in range(256):
             direct.put(run_layout.part_key(log, number << 22), block)
         line.forget()
-        assert desk.log(run_id, "--tail", "100") == expected
+        assert home.log(run_id, "--tail", "100") == expected
         assert line.bytes_down < 2 << 20, line.bytes_down
 
 
-def test_an_array_ends_with_one_list_of_ends(desk: Desk) -> None:
-    group = desk.submit("--each", "n=" + ",".join(str(number) for number in range(20)), "echo", "{n}")
-    assert desk.wait(group)[0]["counts"] == {"succeeded": 20}
-    ends = desk.text(run_layout.ends_key(group)).splitlines()
+def test_an_array_ends_with_one_list_of_ends(home: ObjectStoreHome) -> None:
+    group = home.submit("--each", "n=" + ",".join(str(number) for number in range(20)), "echo", "{n}")
+    assert home.wait(group)[0]["counts"] == {"succeeded": 20}
+    ends = home.text(run_layout.ends_key(group)).splitlines()
     assert len(ends) == 20
-    assert not [key for key in desk.keys(group) if ".parts/" in key]
-    assert desk.log(f"{group}-7") == "7\n"
+    assert not [key for key in home.keys(group) if ".parts/" in key]
+    assert home.log(f"{group}-7") == "7\n"
 
 
-def test_nothing_stays_behind(desk: Desk) -> None:
-    desk.finish("true")
-    until(lambda: not desk.processes(), "no process of this home")
+def test_nothing_stays_behind(home: ObjectStoreHome) -> None:
+    home.finish("true")
+    until(lambda: not home.processes(), "no process of this home")
     for name in ("spool", "sealed", "work"):
-        assert not list((desk.engine / name).glob("*")), name
+        assert not list((home.engine / name).glob("*")), name
 
 
-def test_no_credential_is_written_down(desk: Desk) -> None:
-    run_id = desk.submit("--dry-run", "true")
-    desk.finish("sh", "-c", "env; sleep 0.1")
-    until(lambda: not desk.processes(), "no process that could write")
-    secret = desk.environ["DUMMY_KEY"]
+def test_no_credential_is_written_down(home: ObjectStoreHome) -> None:
+    run_id = home.submit("--dry-run", "true")
+    home.finish("sh", "-c", "env; sleep 0.1")
+    until(lambda: not home.processes(), "no process that could write")
+    secret = home.environ["DUMMY_KEY"]
     assert secret not in run_id
-    log = (desk.engine / "supervisor.log").read_text()
+    log = (home.engine / "supervisor.log").read_text()
     assert secret not in log and "sig=" not in log
 
 
-def test_a_secret_that_a_command_prints_never_reaches_the_store(desk: Desk) -> None:
-    desk.environ["CANARY"] = "canary-77-not-a-real-secret"
-    gate = desk.root / "gate"
+def test_a_secret_that_a_command_prints_never_reaches_the_store(home: ObjectStoreHome) -> None:
+    home.environ["CANARY"] = "canary-77-not-a-real-secret"
+    gate = home.root / "gate"
     script = f'echo "with $TOKEN"; until [ -e {gate} ]; do sleep 0.1; done; echo "$TOKEN"; exit 3'
-    run = desk.submit("-e", "TOKEN=${env:CANARY}", "sh", "-c", script)
-    until_text(desk, run, "with ****")
+    run = home.submit("-e", "TOKEN=${env:CANARY}", "sh", "-c", script)
+    until_text(home, run, "with ****")
     gate.touch()
-    desk.wait(run)
-    texts = {key: desk.text(key) for key in desk.keys(run)}
-    assert [key for key, text in texts.items() if desk.environ["CANARY"] in text] == []
-    assert desk.log(run) == f"with {'*' * 27}\n{'*' * 27}\n"
+    home.wait(run)
+    texts = {key: home.text(key) for key in home.keys(run)}
+    assert [key for key, text in texts.items() if home.environ["CANARY"] in text] == []
+    assert home.log(run) == f"with {'*' * 27}\n{'*' * 27}\n"
 
 
-def test_a_run_is_read_and_stopped_from_any_folder(desk: Desk, tmp_path: Path) -> None:
+def test_a_run_is_read_and_stopped_from_any_folder(home: ObjectStoreHome, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    run_id = desk.submit("bash", "-c", "echo there; exec sleep 600")
-    until_text(desk, run_id, "there")
-    assert desk.gofer("logs", run_id, cwd=elsewhere).out == "there\n"
-    assert "there" in desk.gofer("q", run_id, cwd=elsewhere).out
+    run_id = home.submit("bash", "-c", "echo there; exec sleep 600")
+    until_text(home, run_id, "there")
+    assert home.gofer("logs", run_id, cwd=elsewhere).out == "there\n"
+    assert "there" in home.gofer("q", run_id, cwd=elsewhere).out
     # The ledger has the store's address and the references to what opens it, and no key.
-    desk.configure("")
-    desk.gofer("tag", run_id, "x=1", cwd=elsewhere)
-    assert desk.gofer("abort", "--grace", "0s", run_id, cwd=elsewhere).out == f"{run_id} cancelled\n"
-    desk.gofer("extract", run_id, str(elsewhere / "out"), cwd=elsewhere)
-    assert desk.environ["DUMMY_KEY"] not in (desk.path / "ledger.db").read_bytes().decode("latin-1")
-    again = desk.gofer("resubmit", "-Q", run_id, cwd=elsewhere).out.strip()
-    assert desk.gofer("abort", "--grace", "0s", again, cwd=elsewhere).out == f"{again} cancelled\n"
+    home.configure("")
+    home.gofer("tag", run_id, "x=1", cwd=elsewhere)
+    assert home.gofer("abort", "--grace", "0s", run_id, cwd=elsewhere).out == f"{run_id} cancelled\n"
+    home.gofer("extract", run_id, str(elsewhere / "out"), cwd=elsewhere)
+    assert home.environ["DUMMY_KEY"] not in (home.path / "ledger.db").read_bytes().decode("latin-1")
+    again = home.gofer("resubmit", "-Q", run_id, cwd=elsewhere).out.strip()
+    assert home.gofer("abort", "--grace", "0s", again, cwd=elsewhere).out == f"{again} cancelled\n"
 
 
-def test_standard_input_and_a_secret_file_reach_the_node(desk: Desk) -> None:
-    assert desk.finish_with_input() == "600\nfrom here\nSHOWN=abc\nKEY=***********\n"
+def test_standard_input_and_a_secret_file_reach_the_node(home: ObjectStoreHome) -> None:
+    assert home.finish_with_input() == "600\nfrom here\nSHOWN=abc\nKEY=***********\n"

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from home import Home, until
-from local.folder_desk import FolderDesk
-from local.folder_fixtures import file_desk as file_desk
+from local.folder_fixtures import file_home as file_home
+from local.folder_home import FolderHome
 from terminal import Terminal
 
 from gofer.ops.session import Session
@@ -61,72 +61,72 @@ def ended(home: Home, *words: str, text: str = "") -> str:
 
 
 @pytest.fixture
-def copied(file_desk: FolderDesk) -> Iterator[tuple[FolderDesk, Path]]:
-    """A desk that has run with a copy of `data`, and that copy."""
-    file_desk.put({"a": b"x" * 5000})
-    assert file_desk.run("cat", "data/a")["state"] == "succeeded"
-    (copy,) = (file_desk.engine / "folders").iterdir()
-    yield file_desk, copy
+def copied(file_home: FolderHome) -> Iterator[tuple[FolderHome, Path]]:
+    """A home that has run with a copy of `data`, and that copy."""
+    file_home.put({"a": b"x" * 5000})
+    assert file_home.run("cat", "data/a")["state"] == "succeeded"
+    (copy,) = (file_home.engine / "folders").iterdir()
+    yield file_home, copy
 
 
 def test_a_copy_that_no_run_used_for_long_goes_and_is_brought_again(
-    copied: tuple[FolderDesk, Path],
+    copied: tuple[FolderHome, Path],
 ) -> None:
-    desk, copy = copied
-    assert pruned(desk, *NOW)["items"] == []  # a day old at the least
+    home, copy = copied
+    assert pruned(home, *NOW)["items"] == []  # a day old at the least
     age(copy)
-    said = desk.gofer("prune", "--dry-run").out
+    said = home.gofer("prune", "--dry-run").out
     assert "folder copy" in said and "me/data" in said and copy.exists()
-    answer = pruned(desk)
+    answer = pruned(home)
     assert kinds(answer) == ["folder copy"] and answer["freed"] >= 5000
     assert not copy.exists()
-    assert desk.run("wc", "-c", "data/a")["state"] == "succeeded" and copy.exists()
+    assert home.run("wc", "-c", "data/a")["state"] == "succeeded" and copy.exists()
 
 
-def test_a_copy_in_use_stays_however_old(copied: tuple[FolderDesk, Path]) -> None:
-    desk, copy = copied
-    run = desk.begin("sh", "-c", "echo up; sleep 100")
-    desk.until_logged(run, "up")
+def test_a_copy_in_use_stays_however_old(copied: tuple[FolderHome, Path]) -> None:
+    home, copy = copied
+    run = home.begin("sh", "-c", "echo up; sleep 100")
+    home.until_logged(run, "up")
     age(copy)
-    answer = pruned(desk)
+    answer = pruned(home)
     assert [one["removed"] for one in answer["items"]] == [False]
     assert (copy / "tree" / "a").exists()
-    desk.gofer("abort", run)
-    desk.wait(run)
-    assert kinds(pruned(desk)) == ["folder copy"]
+    home.gofer("abort", run)
+    home.wait(run)
+    assert kinds(pruned(home)) == ["folder copy"]
 
 
 def test_a_run_that_waits_for_a_copy_which_is_removed_makes_another(
-    copied: tuple[FolderDesk, Path],
+    copied: tuple[FolderHome, Path],
 ) -> None:
     """The copier is in the midst of waiting for the lock of a copy when that is removed."""
     import fcntl
 
-    desk, copy = copied
+    home, copy = copied
     with open(copy / "copying") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        run = desk.begin("wc", "-c", "data/a")
-        until(lambda: desk.told(run, "waiting"), "it waits for the lock")
-        copy.rename(desk.root / "away")
-    assert desk.wait(run)[0]["state"] == "succeeded"
+        run = home.begin("wc", "-c", "data/a")
+        until(lambda: home.told(run, "waiting"), "it waits for the lock")
+        copy.rename(home.root / "away")
+    assert home.wait(run)[0]["state"] == "succeeded"
     assert (copy / "tree" / "a").exists()
 
 
-def test_a_removal_that_was_killed_is_completed_by_the_next(copied: tuple[FolderDesk, Path]) -> None:
-    desk, copy = copied
+def test_a_removal_that_was_killed_is_completed_by_the_next(copied: tuple[FolderHome, Path]) -> None:
+    home, copy = copied
     for number in range(3000):
         (copy / "tree" / f"f{number}").write_bytes(b"x")
     age(copy)
-    (desk.root / "sitecustomize.py").write_text(SLOW)
-    desk.environ["PYTHONPATH"] = str(desk.root)
-    process = desk.start("prune", "--yes")
-    until(lambda: (desk.engine / "gone").exists() and any((desk.engine / "gone").iterdir()), "it removes")
+    (home.root / "sitecustomize.py").write_text(SLOW)
+    home.environ["PYTHONPATH"] = str(home.root)
+    process = home.start("prune", "--yes")
+    until(lambda: (home.engine / "gone").exists() and any((home.engine / "gone").iterdir()), "it removes")
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    del desk.environ["PYTHONPATH"]
-    assert any((desk.engine / "gone").iterdir())
-    assert kinds(pruned(desk)) == ["remains"]
-    assert not any((desk.engine / "gone").iterdir()) and pruned(desk)["items"] == []
+    del home.environ["PYTHONPATH"]
+    assert any((home.engine / "gone").iterdir())
+    assert kinds(pruned(home)) == ["remains"]
+    assert not any((home.engine / "gone").iterdir()) and pruned(home)["items"] == []
 
 
 # -- copies of logs
@@ -351,22 +351,22 @@ def test_killed_anywhere_it_is_completed_and_nothing_runs_twice(home: Home) -> N
 # -- several at once
 
 
-def test_two_at_once_while_runs_are_submitted_and_run(copied: tuple[FolderDesk, Path]) -> None:
-    desk, copy = copied
+def test_two_at_once_while_runs_are_submitted_and_run(copied: tuple[FolderHome, Path]) -> None:
+    home, copy = copied
     for _ in range(3):
-        done = desk.run("wc", "-c", "data/a")
+        done = home.run("wc", "-c", "data/a")
         assert done["state"] == "succeeded"
-        desk.gofer("q", done["id"])
+        home.gofer("q", done["id"])
         age(copy)
-        going = [desk.start("submit", "-Q", "sh", "-c", "cat data/a | wc -c") for _ in range(2)]
-        going += [desk.start("prune", "--yes", "-Q", *NOW, "--code") for _ in range(2)]
+        going = [home.start("submit", "-Q", "sh", "-c", "cat data/a | wc -c") for _ in range(2)]
+        going += [home.start("prune", "--yes", "-Q", *NOW, "--code") for _ in range(2)]
         for process in going:
             out, err = process.communicate(timeout=100)
             assert process.returncode == 0, (out, err)
-    rows = json.loads(desk.gofer("list", "runs", "--all", "--json").out)
-    ends = desk.wait(*(row["id"] for row in rows))
+    rows = json.loads(home.gofer("list", "runs", "--all", "--json").out)
+    ends = home.wait(*(row["id"] for row in rows))
     assert {one["state"] for one in ends} == {"succeeded"} and len(ends) == 10
-    assert pruned(desk, *NOW, "--runs")["removed"] >= 10
+    assert pruned(home, *NOW, "--runs")["removed"] >= 10
 
 
 def test_old_code_that_is_taken_up_again_while_it_is_removed(home: Home) -> None:

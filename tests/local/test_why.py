@@ -18,7 +18,7 @@ def why(home: Home, reference: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def desk(home: Home) -> Home:
+def gpu_home(home: Home) -> Home:
     home.configure(FOUR)
     return home
 
@@ -39,29 +39,29 @@ def short(run: str) -> str:
     return run.rpartition("-")[2]
 
 
-def test_a_waiting_run_is_told_who_holds_its_gpus(desk: Home) -> None:
-    holder = hold(desk, "-t", "four", "-n", "3", "--single")
-    first = desk.submit("-t", "four", "-n", "4", "--single", "true")
-    second = desk.submit("-t", "four", "-n", "2", "--single", "true")
-    third = desk.submit("-t", "four", "-n", "2", "--single", "--priority", "5", "true")
-    found = why(desk, first)
+def test_a_waiting_run_is_told_who_holds_its_gpus(gpu_home: Home) -> None:
+    holder = hold(gpu_home, "-t", "four", "-n", "3", "--single")
+    first = gpu_home.submit("-t", "four", "-n", "4", "--single", "true")
+    second = gpu_home.submit("-t", "four", "-n", "2", "--single", "true")
+    third = gpu_home.submit("-t", "four", "-n", "2", "--single", "--priority", "5", "true")
+    found = why(gpu_home, first)
     assert found["why"] == f"it needs 4 GPUs (1 of 4 free); held by {short(holder)} (3 GPUs)"
     assert (found["state"], found["ahead"], found["estimated_start"]) == ("queued", 1, None)
-    assert (why(desk, second)["ahead"], why(desk, third)["ahead"]) == (2, 0)
-    text = desk.gofer("why", first).out
+    assert (why(gpu_home, second)["ahead"], why(gpu_home, third)["ahead"]) == (2, 0)
+    text = gpu_home.gofer("why", first).out
     assert text.startswith(f"{short(first)} waits: it needs 4 GPUs (1 of 4 free)")
     assert "ahead of it  1 run\n" in text
     assert f"  gofer abort {short(first)}\n" in text
-    stop(desk, holder, first, second, third)
+    stop(gpu_home, holder, first, second, third)
 
 
-def test_the_estimate_is_the_end_of_the_time_limits(desk: Home) -> None:
-    holder = hold(desk, "-t", "four", "-n", "4", "--single", "--time-limit", "1h")
-    waiting = desk.submit("-t", "four", "-n", "4", "--single", "true")
-    found = why(desk, waiting)
-    assert found["estimated_start"] > why(desk, holder)["started_at"]
-    assert "by the cluster's own estimate" in desk.gofer("why", waiting).out
-    stop(desk, holder, waiting)
+def test_the_estimate_is_the_end_of_the_time_limits(gpu_home: Home) -> None:
+    holder = hold(gpu_home, "-t", "four", "-n", "4", "--single", "--time-limit", "1h")
+    waiting = gpu_home.submit("-t", "four", "-n", "4", "--single", "true")
+    found = why(gpu_home, waiting)
+    assert found["estimated_start"] > why(gpu_home, holder)["started_at"]
+    assert "by the cluster's own estimate" in gpu_home.gofer("why", waiting).out
+    stop(gpu_home, holder, waiting)
 
 
 def test_a_run_without_room_on_the_processors_says_so(home: Home) -> None:
@@ -73,13 +73,13 @@ def test_a_run_without_room_on_the_processors_says_so(home: Home) -> None:
     stop(home, holder, waiting)
 
 
-def test_a_run_that_would_fit_says_whom_it_would_delay(desk: Home) -> None:
-    holder = hold(desk, "-t", "four", "-n", "3", "--single", "--time-limit", "1h")
-    head = desk.submit("-t", "four", "-n", "4", "--single", "true")
-    behind = desk.submit("-t", "four", "-n", "1", "true")
-    found = why(desk, behind)
+def test_a_run_that_would_fit_says_whom_it_would_delay(gpu_home: Home) -> None:
+    holder = hold(gpu_home, "-t", "four", "-n", "3", "--single", "--time-limit", "1h")
+    head = gpu_home.submit("-t", "four", "-n", "4", "--single", "true")
+    behind = gpu_home.submit("-t", "four", "-n", "1", "true")
+    found = why(gpu_home, behind)
     assert found["why"] == f"enough is free, but it would delay {short(head)}, the first run in the queue"
-    stop(desk, holder, head, behind)
+    stop(gpu_home, holder, head, behind)
 
 
 def test_a_retry_says_when_it_begins(home: Home) -> None:
@@ -178,13 +178,13 @@ def test_a_group_is_told_by_reason_with_an_example_of_each(home: Home) -> None:
     assert f"  gofer resubmit --failed {name}\n" in text
 
 
-def test_a_waiting_group_says_what_its_runs_wait_for(desk: Home) -> None:
-    holder = hold(desk, "-t", "four", "-n", "4", "--single")
-    group = desk.submit("-t", "four", "-n", "1", "--each", "x=1,2,3", "true", "{x}")
-    (only,) = why(desk, group)["reasons"]
+def test_a_waiting_group_says_what_its_runs_wait_for(gpu_home: Home) -> None:
+    holder = hold(gpu_home, "-t", "four", "-n", "4", "--single")
+    group = gpu_home.submit("-t", "four", "-n", "1", "--each", "x=1,2,3", "true", "{x}")
+    (only,) = why(gpu_home, group)["reasons"]
     assert (only["runs"], only["state"]) == (3, "queued")
     assert only["why"] == f"it needs 1 GPU (0 of 4 free); held by {short(holder)} (4 GPUs)"
-    stop(desk, holder, group)
+    stop(gpu_home, holder, group)
 
 
 def test_several_runs_are_an_array_of_answers(home: Home) -> None:

@@ -1,3 +1,3 @@
 """The fixtures of tests/unit/ops."""
 
-from unit.ops.conftest import desk as desk
+from unit.ops.conftest import project as project

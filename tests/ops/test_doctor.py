@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from unit.ops.desk import Desk
+from unit.ops.project import OpsProject
 from unit.ops.run_folders import make_record
 
 from gofer.ops.doctor import doctor
@@ -27,9 +27,9 @@ def look(session: Session) -> dict[str, Check]:
     return found
 
 
-def test_all_is_well_and_nothing_is_left_behind(desk: Desk) -> None:
-    desk.add(make_record())
-    found = look(desk.session)
+def test_all_is_well_and_nothing_is_left_behind(project: OpsProject) -> None:
+    project.add(make_record())
+    found = look(project.session)
     assert [check for check in found.values() if not check.ok] == []
     assert set(found) == {
         "python",
@@ -47,83 +47,83 @@ def test_all_is_well_and_nothing_is_left_behind(desk: Desk) -> None:
         "engine",
     }
     assert "1 runs" in found["ledger"].detail
-    assert [info.key for info in desk.store.list()] == ["runs/r261116-091233-k9qd4x/run.json"]
+    assert [info.key for info in project.store.list()] == ["runs/r261116-091233-k9qd4x/run.json"]
 
 
-def test_programs_that_are_missing(desk: Desk, tmp_path: Path) -> None:
-    environ = {**desk.environ, "PATH": str(tmp_path)}
-    with Session(folder=desk.project, environ=environ) as session:
+def test_programs_that_are_missing(project: OpsProject, tmp_path: Path) -> None:
+    environ = {**project.environ, "PATH": str(tmp_path)}
+    with Session(folder=project.folder, environ=environ) as session:
         found = look(session)
     assert (found["bash"].status, found["git"].status) == (Status.FAIL, Status.WARN)
     assert found["git"].hint == "install git"
 
 
-def test_settings_that_cannot_be_read(desk: Desk) -> None:
-    (desk.project / "gofer.yaml").write_text("job:\n  gpu: 1\n")
-    found = look(desk.session)
+def test_settings_that_cannot_be_read(project: OpsProject) -> None:
+    (project.folder / "gofer.yaml").write_text("job:\n  gpu: 1\n")
+    found = look(project.session)
     assert found["settings"].status == Status.FAIL
     assert "gofer.yaml:2" in found["settings"].detail
     assert found["settings"].hint == "did you mean `gpus`?"
     assert "store default" not in found
 
 
-def test_words_in_the_environment_that_are_no_settings(desk: Desk) -> None:
-    environ = {**desk.environ, "GOFER_GPU": "1"}
-    with Session(folder=desk.project, environ=environ) as session:
+def test_words_in_the_environment_that_are_no_settings(project: OpsProject) -> None:
+    environ = {**project.environ, "GOFER_GPU": "1"}
+    with Session(folder=project.folder, environ=environ) as session:
         found = look(session)
     assert found["settings"].status == Status.WARN
     assert "`GOFER_GPU`" in found["settings"].detail
 
 
-def test_a_store_that_is_not_there(desk: Desk) -> None:
-    (desk.project / "gofer.yaml").write_text("stores: {far: {url: 'file:///nowhere/at/all'}}\n")
-    found = look(desk.session)
+def test_a_store_that_is_not_there(project: OpsProject) -> None:
+    (project.folder / "gofer.yaml").write_text("stores: {far: {url: 'file:///nowhere/at/all'}}\n")
+    found = look(project.session)
     assert found["store far"].status == Status.FAIL
     assert "mkdir -p /nowhere/at/all" in (found["store far"].hint or "")
     assert found["store default"].status == Status.OK
 
 
-def test_a_damaged_ledger_is_named_and_not_touched(desk: Desk) -> None:
-    path = desk.session.paths.ledger_file
+def test_a_damaged_ledger_is_named_and_not_touched(project: OpsProject) -> None:
+    path = project.session.paths.ledger_file
     path.parent.mkdir(parents=True)
     path.write_bytes(b"garbage " * 1000)
-    found = look(desk.session)
+    found = look(project.session)
     assert found["ledger"].status == Status.FAIL
     assert "`gofer ledger rebuild`" in (found["ledger"].hint or "")
     assert path.read_bytes() == b"garbage " * 1000
 
 
 @pytest.mark.parametrize(("mode", "status"), [(0o600, Status.OK), (0o640, Status.FAIL), (0o604, Status.FAIL)])
-def test_secrets_that_others_can_read(desk: Desk, mode: int, status: Status) -> None:
-    path = desk.session.paths.secrets_file
+def test_secrets_that_others_can_read(project: OpsProject, mode: int, status: Status) -> None:
+    path = project.session.paths.secrets_file
     path.parent.mkdir(parents=True)
     path.write_text('{"TOKEN": "not-a-real-secret"}')
     path.chmod(mode)
-    found = look(desk.session)["secrets"]
+    found = look(project.session)["secrets"]
     assert found.status == status
     assert "not-a-real-secret" not in str(found)
     assert ("chmod 600" in (found.hint or "")) == (status == Status.FAIL)
 
 
-def test_more_gpus_than_the_machine_has_or_a_target_that_is_not_there(desk: Desk) -> None:
-    with Session(folder=desk.project, environ=desk.environ, target="lab") as session:
+def test_more_gpus_than_the_machine_has_or_a_target_that_is_not_there(project: OpsProject) -> None:
+    with Session(folder=project.folder, environ=project.environ, target="lab") as session:
         found = look(session)
     assert found["target"].status == Status.FAIL
     assert "`lab`" in found["target"].detail
 
 
-def test_open_runs_and_nobody_to_work_them_off(desk: Desk) -> None:
-    engine = str(desk.session.paths.engine_dir)
+def test_open_runs_and_nobody_to_work_them_off(project: OpsProject) -> None:
+    engine = str(project.session.paths.engine_dir)
     queue = Queue(engine)
     queue.add({"id": "r1-1-a", "priority": 0}, [("r1-1-a", None, None)])
     queue.close()
-    found = look(desk.session)["engine"]
+    found = look(project.session)["engine"]
     assert (found.status, found.detail) == (Status.WARN, "no supervisor is at work; open runs: 1")
 
 
-def test_a_process_that_outlived_its_run(desk: Desk) -> None:
+def test_a_process_that_outlived_its_run(project: OpsProject) -> None:
     """Only of runs that this queue knows to have ended; other people's queues are not ours to judge."""
-    engine = str(desk.session.paths.engine_dir)
+    engine = str(project.session.paths.engine_dir)
     queue = Queue(engine)
     queue.add({"id": "r1-1-a", "priority": 0}, [("r1-1-a", None, None)])
     entries = queue.load_open()
@@ -136,7 +136,7 @@ def test_a_process_that_outlived_its_run(desk: Desk) -> None:
     foreign = subprocess.Popen(program, env={**os.environ, "GOFER_RUN_ID": "r9-9-z"})
     try:
         deadline = time.monotonic() + 60
-        while (found := look(desk.session)["engine"]).ok and found.hint is None:
+        while (found := look(project.session)["engine"]).ok and found.hint is None:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         assert found.status == Status.WARN

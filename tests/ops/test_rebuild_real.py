@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from unit.ops.desk import Desk
+from unit.ops.project import OpsProject
 
 from gofer.config.jobs import JobFlags
 from gofer.ops.maintenance.rebuild import rebuild
@@ -28,13 +28,13 @@ RUNS = [
 
 
 @pytest.fixture
-def ended(desk: Desk) -> Iterator[Desk]:
-    """A desk whose runs have all ended on this machine; afterwards its supervisor has left."""
-    ids = [submit(desk.session, request).id for request in RUNS]
-    wait(desk.session, ids, timeout_s=200)
-    yield desk
+def ended(project: OpsProject) -> Iterator[OpsProject]:
+    """A project whose runs have all ended on this machine; afterwards its supervisor has left."""
+    ids = [submit(project.session, request).id for request in RUNS]
+    wait(project.session, ids, timeout_s=200)
+    yield project
     deadline = time.monotonic() + 60
-    while wake.poke(str(desk.session.paths.engine_dir)) and time.monotonic() < deadline:
+    while wake.poke(str(project.session.paths.engine_dir)) and time.monotonic() < deadline:
         time.sleep(0.2)
 
 
@@ -43,7 +43,7 @@ def all_rows(session: Session) -> dict[str, RunRow]:
     return {row.id: row._replace(submitter="", observed_at=None) for row in rows}
 
 
-def test_real_runs(ended: Desk) -> None:
+def test_real_runs(ended: OpsProject) -> None:
     before = all_rows(ended.session)
     assert len(before) == len(RUNS) + 4
     assert {row.state for row in before.values()} == {"succeeded", "failed"}

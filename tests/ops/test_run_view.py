@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from home import Home
-from unit.ops.desk import Desk
+from unit.ops.project import OpsProject
 from unit.ops.run_folders import make_record
 
 from gofer.core import run_layout as names
@@ -26,7 +26,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     return made if request.param == "folder" else MemoryStore("view")
 
 
-def test_both_places_are_one(store: Store, desk: Desk) -> None:
+def test_both_places_are_one(store: Store, project: OpsProject) -> None:
     for key, data in {
         f"{names.outputs_key(RUN)}/model": b"output",
         f"{names.outputs_key(RUN)}/ck/1": b"1",
@@ -37,7 +37,7 @@ def test_both_places_are_one(store: Store, desk: Desk) -> None:
     }.items():
         store.put(key, data)
     said: list[str] = []
-    view = RunView(store, desk.add(make_record(RUN)), said.append)
+    view = RunView(store, project.add(make_record(RUN)), said.append)
     assert [(info.key, info.size) for info in view.list()] == [
         ("ck.log", 0), ("ck/1", 1), ("ck/2", 2), ("model", 6)
     ]  # fmt: skip

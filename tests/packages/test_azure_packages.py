@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from azureml.backend.desk import Desk
+from azureml.backend.azure_home import AzureHome
 from packages.wheels import write_wheel
 from services.azure import Azure
 from services.azure import azure as azure
@@ -22,34 +22,34 @@ say(sorted({one.kind for one in remove(found).removed}))
 SHOW = "import alpha, sys; print(alpha.VERSION, sys.prefix)"
 
 
-def package_endings(desk: Desk) -> set[str]:
-    return {one.rpartition("/")[2].partition(".")[2] for one in desk.blobs() if "packages/" in one}
+def package_endings(home: AzureHome) -> set[str]:
+    return {one.rpartition("/")[2].partition(".")[2] for one in home.blobs() if "packages/" in one}
 
 
 @pytest.fixture
-def desk(tmp_path: Path, azure: Azure) -> Iterator[Desk]:
-    made = Desk(tmp_path, azure)
+def home(tmp_path: Path, azure: Azure) -> Iterator[AzureHome]:
+    made = AzureHome(tmp_path, azure)
     write_wheel(made.folder / "wheels", "alpha")
     (made.folder / "requirements.txt").write_text("alpha\n")
     yield made
     made.close()
 
 
-def test_packages_are_built_once_and_fetched_from_the_store(desk: Desk) -> None:
+def test_packages_are_built_once_and_fetched_from_the_store(home: AzureHome) -> None:
     said = {}
     for target in ("gpu", "itp", "vc"):
-        done = desk.gofer("submit", "--wait", "-t", target, "--wheels", "wheels", "python", "-c", SHOW)
+        done = home.gofer("submit", "--wait", "-t", target, "--wheels", "wheels", "python", "-c", SHOW)
         assert "packages: requirements.txt (pip)" in done.err
-        assert desk.log(done.out.strip()).startswith("1.0 ")
-        desk.gofer("extract", done.out.strip(), f"out-{target}")
-        said[target] = (desk.folder / f"out-{target}/logs/1/node-0/setup.log").read_text()
+        assert home.log(done.out.strip()).startswith("1.0 ")
+        home.gofer("extract", done.out.strip(), f"out-{target}")
+        said[target] = (home.folder / f"out-{target}/logs/1/node-0/setup.log").read_text()
     assert "the packages are in the store for later runs" in said["gpu"]
     for target in ("itp", "vc"):
         assert "built by an earlier run, from the store" in said[target]
         assert "pip install" not in said[target]
-    assert package_endings(desk) == {"tar.gz", "used"}
+    assert package_endings(home) == {"tar.gz", "used"}
     # `prune` goes by the last use, which is now.
-    desk.gofer("prune", "-t", "gpu", "--yes")
-    assert package_endings(desk) == {"tar.gz", "used"}
-    assert "packages" in desk.python(LATER)
-    assert package_endings(desk) == set()
+    home.gofer("prune", "-t", "gpu", "--yes")
+    assert package_endings(home) == {"tar.gz", "used"}
+    assert "packages" in home.python(LATER)
+    assert package_endings(home) == set()

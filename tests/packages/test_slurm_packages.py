@@ -16,7 +16,7 @@ from clusters.slurm import Slurm
 from clusters.ssh import Boxes
 from home import Home
 from packages.wheels import write_wheel
-from slurm.desk import Desk
+from slurm.slurm_home import SlurmHome
 
 pytestmark = ON_SLURM
 
@@ -29,25 +29,25 @@ def write_list(folder: Path) -> None:
 
 
 def test_on_the_login_node_packages_are_built_when_asked_for(tmp_path: Path, slurm: Slurm) -> None:
-    desk = Desk(tmp_path, slurm)
-    write_list(desk.folder)
-    plain = desk.gofer("submit", "--wait", "true")
+    home = SlurmHome(tmp_path, slurm)
+    write_list(home.folder)
+    plain = home.gofer("submit", "--wait", "true")
     assert "packages" not in plain.err
     # The nodes share the folder: one of them builds, and the other waits for it.
     words = ["--packages", "auto", "--wheels", "wheels", "-N", "2", "--procs", "1", "python", "-c", SHOW]
-    done = desk.gofer("submit", "--wait", *words)
+    done = home.gofer("submit", "--wait", *words)
     assert "packages: requirements.txt (pip)" in done.err
     run_id = done.out.strip()
-    assert [desk.log(run_id, "--rank", str(rank)) for rank in (0, 1)] == ["1.0 0\n", "1.0 1\n"]
-    steps = [one["step"] for node in (0, 1) for one in desk.events(run_id, node=node) if "step" in one]
+    assert [home.log(run_id, "--rank", str(rank)) for rank in (0, 1)] == ["1.0 0\n", "1.0 1\n"]
+    steps = [one["step"] for node in (0, 1) for one in home.events(run_id, node=node) if "step" in one]
     assert steps.count("built") == 1
-    (env,) = (desk.far / "packages").glob("*/*/env")
+    (env,) = (home.far / "packages").glob("*/*/env")
     # One that was used lately stays, and one that no run has used for long goes.
-    desk.gofer("prune", "--yes")
+    home.gofer("prune", "--yes")
     assert env.exists()
     os.utime(env.parents[1] / "used", (1000, 1000))
-    assert "packages of requirements.txt" in desk.gofer("prune", "--dry-run").out
-    desk.gofer("prune", "--yes")
+    assert "packages of requirements.txt" in home.gofer("prune", "--dry-run").out
+    home.gofer("prune", "--yes")
     assert not env.parents[1].exists()
 
 

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from azure.storage.blob import ContainerClient
-from azureml.backend.desk import Desk as AzureDesk
+from azureml.backend.azure_home import AzureHome
 from clusters.fixtures import running as running_slurm
 from home import Home, until
 from services.azure import azure_sim
 from services.azurite import azurite
-from slurm.desk import Desk as SlurmDesk
+from slurm.slurm_home import SlurmHome
 
 from recorded import tree, views
 
@@ -171,7 +171,7 @@ def record_blob(root: Path) -> dict[str, Any]:
     with azurite(root / "azurite") as server:
         account = server.one
         container = account.new_container()
-        home = Home(root / "desk")
+        home = Home(root / "home")
         home.configure(BLOB % (container, account.name, account.endpoint))
         home.environ["DUMMY_KEY"] = account.key
         hide_settings(home)
@@ -198,42 +198,42 @@ def record_blob(root: Path) -> dict[str, Any]:
 
 def record_slurm(root: Path) -> dict[str, Any]:
     with running_slurm() as site:
-        desk = SlurmDesk(root, site)
-        hide_settings(desk)
-        ids = common_runs(desk)
-        two = submitted(desk, "--no-code", "--nodes", "2", "sh", "-c", "echo $RANK of $WORLD_SIZE")
-        taken = submitted(desk, "--no-code", "sh", "-c", "echo up; [ $GOFER_ATTEMPT = 2 ] || exec sleep 300")
-        until_log(desk, taken)
-        site.call("scontrol", "requeue", desk.job(taken))
-        desk.wait(two, taken)
+        home = SlurmHome(root, site)
+        hide_settings(home)
+        ids = common_runs(home)
+        two = submitted(home, "--no-code", "--nodes", "2", "sh", "-c", "echo $RANK of $WORLD_SIZE")
+        taken = submitted(home, "--no-code", "sh", "-c", "echo up; [ $GOFER_ATTEMPT = 2 ] || exec sleep 300")
+        until_log(home, taken)
+        site.call("scontrol", "requeue", home.job(taken))
+        home.wait(two, taken)
         names = {**machine_words(root), str(site.folder): "@SITE@"}
-        seen = seen_now(desk, [*ids, two, taken], names)
+        seen = seen_now(home, [*ids, two, taken], names)
         return {"files": tree.save(root, ["home", "project", "far", "shared"], names), **seen}
 
 
 def record_azure(root: Path) -> dict[str, Any]:
     with azure_sim(root / "sim") as azure:
-        desk = AzureDesk(root / "desk", azure)
-        hide_settings(desk)
-        ids = common_runs(desk)
-        two = submitted(desk, "--no-code", "-c", "gpu", "-n", "8", "sh", "-c", "echo $RANK of $WORLD_SIZE")
+        home = AzureHome(root / "home", azure)
+        hide_settings(home)
+        ids = common_runs(home)
+        two = submitted(home, "--no-code", "-c", "gpu", "-n", "8", "sh", "-c", "echo $RANK of $WORLD_SIZE")
         words = ("-c", "vc", "-n", "1", "sh", "-c", "echo up; [ $GOFER_ATTEMPT = 2 ] || exec sleep 300")
-        taken = submitted(desk, "--no-code", *words)
-        until_log(desk, taken)
+        taken = submitted(home, "--no-code", *words)
+        until_log(home, taken)
         azure.admin("POST", f"/jobs/{taken}/preempt", {"resume_s": 1})
-        desk.wait(two, taken)
+        home.wait(two, taken)
         account = azure.account()
         names = {
             azure.blobs: "@ENDPOINT@",
             account.name: "@ACCOUNT@",
-            desk.container: "@CONTAINER@",
+            home.container: "@CONTAINER@",
             azure.base: "@SERVICE@",
-            **machine_words(desk.root),
+            **machine_words(home.root),
         }
-        seen = seen_now(desk, [*ids, two, taken], names)
-        client = azure.blob_client().get_container_client(desk.container)
-        files = tree.save(desk.root, ["home", "project"], names)
-        desk.close()
+        seen = seen_now(home, [*ids, two, taken], names)
+        client = azure.blob_client().get_container_client(home.container)
+        files = tree.save(home.root, ["home", "project"], names)
+        home.close()
         return {"files": files, "blobs": saved_blobs(client, names), **seen}
 
 

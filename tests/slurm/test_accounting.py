@@ -11,7 +11,7 @@ from clusters.fixtures import slurm_accounting as slurm_accounting
 from clusters.fixtures import slurm_accounting_site as slurm_accounting_site
 from clusters.slurm import Slurm
 from home import until
-from slurm.desk import Desk
+from slurm.slurm_home import SlurmHome
 
 from gofer.backends.base import RunRef
 from gofer.backends.slurm.backend import SlurmBackend
@@ -20,33 +20,33 @@ pytestmark = ON_SLURM_ACCOUNTING
 
 
 @pytest.fixture
-def desk(tmp_path: Path, slurm_accounting: Slurm) -> Desk:
-    return Desk(tmp_path, slurm_accounting)
+def home(tmp_path: Path, slurm_accounting: Slurm) -> SlurmHome:
+    return SlurmHome(tmp_path, slurm_accounting)
 
 
 @pytest.fixture
-def forgetful(desk: Desk) -> dict[str, str]:
+def forgetful(home: SlurmHome) -> dict[str, str]:
     """Variables with which the queue has forgotten every job."""
-    place = desk.root / "forgetful"
+    place = home.root / "forgetful"
     place.mkdir()
     (place / "squeue").write_text("#!/bin/sh\nexit 0\n")
     (place / "squeue").chmod(0o755)
-    return {"PATH": f"{place}:{desk.environ['PATH']}"}
+    return {"PATH": f"{place}:{home.environ['PATH']}"}
 
 
-def test_a_run_ends_as_its_agent_says(desk: Desk) -> None:
-    done = desk.finish("sh", "-c", "exit 3")
+def test_a_run_ends_as_its_agent_says(home: SlurmHome) -> None:
+    done = home.finish("sh", "-c", "exit 3")
     assert (done["state"], done["exit_code"]) == ("failed", 3)
-    desk.slurm.until(lambda: "FAILED|3:0" in book(desk, done["id"]), "the books")
+    home.slurm.until(lambda: "FAILED|3:0" in book(home, done["id"]), "the books")
 
 
-def test_the_books_tell_of_a_job_that_the_queue_forgot(desk: Desk, forgetful: dict[str, str]) -> None:
-    run = desk.submit("sh", "-c", "echo up; sleep 300")
-    desk.until_logged(run, "up")
-    desk.slurm.call("scancel", desk.job(run))
-    desk.slurm.until_state(desk.job(run), "CANCELLED")
-    desk.slurm.until(lambda: "CANCELLED by 0" in book(desk, run), "the books")
-    seen = json.loads(desk.gofer("q", "--json", run, env=forgetful).out)
+def test_the_books_tell_of_a_job_that_the_queue_forgot(home: SlurmHome, forgetful: dict[str, str]) -> None:
+    run = home.submit("sh", "-c", "echo up; sleep 300")
+    home.until_logged(run, "up")
+    home.slurm.call("scancel", home.job(run))
+    home.slurm.until_state(home.job(run), "CANCELLED")
+    home.slurm.until(lambda: "CANCELLED by 0" in book(home, run), "the books")
+    seen = json.loads(home.gofer("q", "--json", run, env=forgetful).out)
     assert (seen["state"], seen["reason"], seen["detail"]) == (
         "cancelled",
         "user",
@@ -55,29 +55,29 @@ def test_the_books_tell_of_a_job_that_the_queue_forgot(desk: Desk, forgetful: di
 
 
 def test_rows_that_never_started_are_told_together_in_the_books(
-    desk: Desk, tmp_path: Path, forgetful: dict[str, str]
+    home: SlurmHome, tmp_path: Path, forgetful: dict[str, str]
 ) -> None:
-    holder = desk.slurm.sbatch("sleep 300", "-N3", "--exclusive", "--output=/dev/null", cwd=tmp_path)
-    desk.slurm.until_state(holder, "RUNNING")
-    run = desk.submit("--each", "x=1,2,3", "sleep", "300")
-    desk.slurm.call("scancel", desk.job(run))
-    desk.slurm.until(lambda: "_[0-2]" in book(desk, run), "the books")
-    seen = json.loads(desk.gofer("q", "--json", run, env=forgetful).out)
+    holder = home.slurm.sbatch("sleep 300", "-N3", "--exclusive", "--output=/dev/null", cwd=tmp_path)
+    home.slurm.until_state(holder, "RUNNING")
+    run = home.submit("--each", "x=1,2,3", "sleep", "300")
+    home.slurm.call("scancel", home.job(run))
+    home.slurm.until(lambda: "_[0-2]" in book(home, run), "the books")
+    seen = json.loads(home.gofer("q", "--json", run, env=forgetful).out)
     assert (seen["state"], seen["counts"]) == ("cancelled", {"cancelled": 3})
 
 
-def book(desk: Desk, run: str) -> str:
-    return desk.slurm.call("sacct", "-nPX", f"-j{desk.job(run)}", "-oJobID,State,ExitCode")
+def book(home: SlurmHome, run: str) -> str:
+    return home.slurm.call("sacct", "-nPX", f"-j{home.job(run)}", "-oJobID,State,ExitCode")
 
 
 def test_a_lost_answer_is_found_in_the_books(
-    desk: Desk, forgetful: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    home: SlurmHome, forgetful: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from gofer.remote.slurm import submission
 
-    monkeypatch.setenv("SLURM_CONF", desk.environ["SLURM_CONF"])
-    job = desk.slurm.sbatch("true", "--job-name=r261116-000000-booked", "--output=/dev/null", cwd=desk.root)
-    desk.slurm.until_state(job, "COMPLETED")
+    monkeypatch.setenv("SLURM_CONF", home.environ["SLURM_CONF"])
+    job = home.slurm.sbatch("true", "--job-name=r261116-000000-booked", "--output=/dev/null", cwd=home.root)
+    home.slurm.until_state(job, "COMPLETED")
     monkeypatch.setenv("PATH", forgetful["PATH"])
     until(
         lambda: submission.find("r261116-000000-booked", in_accounting=True, is_patient=False) == job,
@@ -86,12 +86,12 @@ def test_a_lost_answer_is_found_in_the_books(
     assert submission.find("r261116-000000-booked", in_accounting=False, is_patient=False) is None
 
 
-def test_why_a_run_waits_for_its_accounts_limit(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_CONF", desk.environ["SLURM_CONF"])
-    desk.target("account: research")
-    desk.submit("-n", "8", "sleep", "300")
-    run = desk.submit("-n", "1", "sleep", "300")
-    with desk.session() as session:
+def test_why_a_run_waits_for_its_accounts_limit(home: SlurmHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_CONF", home.environ["SLURM_CONF"])
+    home.target("account: research")
+    home.submit("-n", "8", "sleep", "300")
+    run = home.submit("-n", "1", "sleep", "300")
+    with home.session() as session:
         backend = session.backend("lab")
         assert isinstance(backend, SlurmBackend)
 

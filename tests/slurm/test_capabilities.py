@@ -11,7 +11,7 @@ from clusters.fixtures import slurm as slurm
 from clusters.fixtures import slurm_site as slurm_site
 from clusters.slurm import Slurm
 from home import until
-from slurm.desk import Desk
+from slurm.slurm_home import SlurmHome
 
 from gofer.backends.base import Describes, ExplainsWaiting, HasNodes, RunRef, Shells
 from gofer.backends.slurm.backend import SlurmBackend
@@ -21,14 +21,14 @@ pytestmark = ON_SLURM
 
 
 @pytest.fixture
-def desk(tmp_path: Path, slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def home(tmp_path: Path, slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> SlurmHome:
     monkeypatch.setenv("SLURM_CONF", slurm.exports["SLURM_CONF"])
-    return Desk(tmp_path, slurm)
+    return SlurmHome(tmp_path, slurm)
 
 
 @pytest.fixture
-def backend(desk: Desk) -> SlurmBackend:
-    found = desk.session().backend("lab")
+def backend(home: SlurmHome) -> SlurmBackend:
+    found = home.session().backend("lab")
     assert isinstance(found, SlurmBackend)
     return found
 
@@ -37,11 +37,11 @@ def test_it_can_do_all_of_it(backend: SlurmBackend) -> None:
     assert all(isinstance(backend, one) for one in (Describes, HasNodes, Shells, ExplainsWaiting))
 
 
-def test_nodes_and_what_is_free(desk: Desk, backend: SlurmBackend) -> None:
-    run = desk.submit("-n", "3", "sh", "-c", "echo up; sleep 300")
-    desk.until_logged(run, "up")
+def test_nodes_and_what_is_free(home: SlurmHome, backend: SlurmBackend) -> None:
+    run = home.submit("-n", "3", "sh", "-c", "echo up; sleep 300")
+    home.until_logged(run, "up")
     first, second, third = backend.nodes()
-    assert [one.name for one in (first, second, third)] == desk.slurm.nodes
+    assert [one.name for one in (first, second, third)] == home.slurm.nodes
     assert (first.state, first.gpus, first.gpus_free, first.gpu_type) == ("mixed", 4, 1, "a100")
     assert (second.state, second.gpus_free, second.cpus_free) == ("free", 4, 16)
     assert second.partitions == ("gpu", "short", "spare")
@@ -50,19 +50,19 @@ def test_nodes_and_what_is_free(desk: Desk, backend: SlurmBackend) -> None:
     assert (told["mine"], told["limits"]) == ({"running": 1}, [])
 
 
-def test_a_drained_node_is_down(desk: Desk, backend: SlurmBackend) -> None:
-    name = desk.slurm.nodes[2]
-    desk.slurm.call("scontrol", "update", f"nodename={name}", "state=drain", "reason=test")
+def test_a_drained_node_is_down(home: SlurmHome, backend: SlurmBackend) -> None:
+    name = home.slurm.nodes[2]
+    home.slurm.call("scontrol", "update", f"nodename={name}", "state=drain", "reason=test")
     try:
         found = backend.nodes()[2]
     finally:
-        desk.slurm.call("scontrol", "update", f"nodename={name}", "state=resume")
+        home.slurm.call("scontrol", "update", f"nodename={name}", "state=resume")
     assert (found.state, found.detail, found.gpus_free) == ("down", "drained", 0)
 
 
-def test_why_a_run_waits(desk: Desk, backend: SlurmBackend) -> None:
-    desk.slurm.sbatch("sleep 300", "-N3", "--exclusive", "--output=/dev/null", cwd=desk.root)
-    first, second = desk.submit("sleep", "300"), desk.submit("--each", "x=1,2", "sleep", "300")
+def test_why_a_run_waits(home: SlurmHome, backend: SlurmBackend) -> None:
+    home.slurm.sbatch("sleep 300", "-N3", "--exclusive", "--output=/dev/null", cwd=home.root)
+    first, second = home.submit("sleep", "300"), home.submit("--each", "x=1,2", "sleep", "300")
 
     def why(run: RunRef) -> str:
         found = backend.waiting(run)
@@ -76,9 +76,9 @@ def test_why_a_run_waits(desk: Desk, backend: SlurmBackend) -> None:
     assert backend.waiting(RunRef("r000101-000000-bbbbbb")) is None
 
 
-def test_a_time_limit_that_can_never_be_met_is_told(desk: Desk, backend: SlurmBackend) -> None:
-    desk.target("partition: short")
-    run = desk.submit("--time-limit", "1h", "true")
+def test_a_time_limit_that_can_never_be_met_is_told(home: SlurmHome, backend: SlurmBackend) -> None:
+    home.target("partition: short")
+    run = home.submit("--time-limit", "1h", "true")
 
     def why() -> str:
         found = backend.waiting(RunRef(run))
@@ -88,32 +88,32 @@ def test_a_time_limit_that_can_never_be_met_is_told(desk: Desk, backend: SlurmBa
     assert words == "its time limit is longer than the partition's, so it never starts (PartitionTimeLimit)"
 
 
-def test_a_shell_is_inside_the_allocation(desk: Desk, backend: SlurmBackend) -> None:
-    run = desk.submit("-n", "2", "sh", "-c", "echo up; sleep 300")
-    desk.until_logged(run, "up")
+def test_a_shell_is_inside_the_allocation(home: SlurmHome, backend: SlurmBackend) -> None:
+    run = home.submit("-n", "2", "sh", "-c", "echo up; sleep 300")
+    home.until_logged(run, "up")
     script = "echo $SLURM_JOB_ID $CUDA_VISIBLE_DEVICES $(hostname)"
     argv = backend.shell(RunRef(run), ["sh", "-c", script], terminal=False)
     done = subprocess.run(
         argv,
-        env=desk.environ,
+        env=home.environ,
         capture_output=True,
         text=True,
         timeout=60,
         stdin=subprocess.DEVNULL,
         check=True,
     )
-    assert done.stdout.split() == [desk.job(run), "0,1", desk.slurm.nodes[0]]
+    assert done.stdout.split() == [home.job(run), "0,1", home.slurm.nodes[0]]
     assert "--pty" in backend.shell(RunRef(run), [], terminal=True)
 
 
-def test_there_is_no_shell_beside_what_does_not_run(desk: Desk, backend: SlurmBackend) -> None:
-    done = desk.finish("true")
-    desk.slurm.until_state(desk.job(done["id"]), "COMPLETED")  # the run has ended before its script has
+def test_there_is_no_shell_beside_what_does_not_run(home: SlurmHome, backend: SlurmBackend) -> None:
+    done = home.finish("true")
+    home.slurm.until_state(home.job(done["id"]), "COMPLETED")  # the run has ended before its script has
     with pytest.raises(CheckFailed, match="a shell needs a run that is running"):
         backend.shell(RunRef(done["id"]), [], terminal=False)
 
 
-def test_words_that_a_shell_would_read_pass_through_sbatch(desk: Desk) -> None:
-    desk.target("constraint: 'a100&lab', extra: ['--comment=\"two words\"'], prelude: 'export MARK=\"a  b\"'")
-    done = desk.finish("sh", "-c", 'echo "$MARK"')
-    assert (done["state"], desk.log(done["id"])) == ("succeeded", "a  b\n")
+def test_words_that_a_shell_would_read_pass_through_sbatch(home: SlurmHome) -> None:
+    home.target("constraint: 'a100&lab', extra: ['--comment=\"two words\"'], prelude: 'export MARK=\"a  b\"'")
+    done = home.finish("sh", "-c", 'echo "$MARK"')
+    assert (done["state"], home.log(done["id"])) == ("succeeded", "a  b\n")

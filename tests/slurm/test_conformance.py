@@ -9,7 +9,7 @@ from clusters.fixtures import ON_SLURM
 from clusters.fixtures import slurm as slurm
 from clusters.fixtures import slurm_site as slurm_site
 from clusters.slurm import Slurm
-from slurm.desk import Desk
+from slurm.slurm_home import SlurmHome
 
 from gofer.ops.session import Session
 from gofer.testing.backend_conformance import BackendConformance
@@ -22,12 +22,12 @@ class TestSlurm(BackendConformance):
     target = "lab"
     gpus_per_node = 4
     timeout_s = 200.0
-    desk: Desk
+    home: SlurmHome
 
     @pytest.fixture(autouse=True)
-    def _desk(self, tmp_path: Path, slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.desk = Desk(tmp_path, slurm)
+    def _home(self, tmp_path: Path, slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.home = SlurmHome(tmp_path, slurm)
         monkeypatch.setenv("SLURM_CONF", slurm.exports["SLURM_CONF"])
 
     def open(self) -> Session:
-        return self.desk.session()
+        return self.home.session()

@@ -13,7 +13,7 @@ from clusters.fixtures import slurm as slurm
 from clusters.fixtures import slurm_site as slurm_site
 from clusters.slurm import Slurm
 from home import until
-from slurm.desk import Desk
+from slurm.slurm_home import SlurmHome
 
 from gofer.backends.polling import SOONEST_S
 from gofer.node.slurm.calls import SlurmSilent
@@ -29,27 +29,27 @@ LOST = (
 
 
 @pytest.fixture
-def desk(tmp_path: Path, slurm: Slurm) -> Desk:
-    return Desk(tmp_path, slurm)
+def home(tmp_path: Path, slurm: Slurm) -> SlurmHome:
+    return SlurmHome(tmp_path, slurm)
 
 
-def install(desk: Desk, *, sbatch: str) -> None:
+def install(home: SlurmHome, *, sbatch: str) -> None:
     """Put an `sbatch` before the real one that does this the first time it is called."""
-    place = desk.root / "faulty"
+    place = home.root / "faulty"
     place.mkdir()
-    once = f'if mkdir "{desk.root}/hit" 2>/dev/null; then\n{sbatch}\nfi\nexec {REAL} "$@"\n'
+    once = f'if mkdir "{home.root}/hit" 2>/dev/null; then\n{sbatch}\nfi\nexec {REAL} "$@"\n'
     (place / "sbatch").write_text(f"#!/bin/bash\n{once}")
     (place / "sbatch").chmod(0o755)
-    desk.environ["PATH"] = f"{place}:{desk.environ['PATH']}"
+    home.environ["PATH"] = f"{place}:{home.environ['PATH']}"
 
 
-def check(desk: Desk, run: str) -> None:
+def check(home: SlurmHome, run: str) -> None:
     """It ran once, as one job."""
-    (done,) = desk.wait(run)
+    (done,) = home.wait(run)
     assert (done["state"], len(done["attempts"])) == ("succeeded", 1)
-    assert (desk.run_folder(run) / "outputs/count").read_text() == "x\n"
-    desk.slurm.until(lambda: desk.completed(run), "a job")
-    assert len(desk.completed(run)) == 1
+    assert (home.run_folder(run) / "outputs/count").read_text() == "x\n"
+    home.slurm.until(lambda: home.completed(run), "a job")
+    assert len(home.completed(run)) == 1
 
 
 def request_of(run: str) -> tuple[dict[str, Any], str]:
@@ -58,89 +58,89 @@ def request_of(run: str) -> tuple[dict[str, Any], str]:
     return {"id": run, "rows": [], "store": None}, script
 
 
-def test_an_answer_that_is_lost_is_asked_after(desk: Desk) -> None:
-    install(desk, sbatch=f'{REAL} "$@" > /dev/null; {LOST}')
-    check(desk, desk.submit(*COUNT))
+def test_an_answer_that_is_lost_is_asked_after(home: SlurmHome) -> None:
+    install(home, sbatch=f'{REAL} "$@" > /dev/null; {LOST}')
+    check(home, home.submit(*COUNT))
 
 
-def test_a_submission_that_never_arrived_goes_out_with_the_next_command(desk: Desk) -> None:
-    install(desk, sbatch=LOST)
-    said = desk.gofer("submit", "-Q", "--no-code", *COUNT, status=1).err
+def test_a_submission_that_never_arrived_goes_out_with_the_next_command(home: SlurmHome) -> None:
+    install(home, sbatch=LOST)
+    said = home.gofer("submit", "-Q", "--no-code", *COUNT, status=1).err
     assert "does not answer" in said and "the next command that can sends it" in said
-    run = desk.view("last")["id"]
-    check(desk, run)
+    run = home.view("last")["id"]
+    check(home, run)
 
 
-def test_a_killed_sbatch_that_had_sent_is_asked_after(desk: Desk) -> None:
-    install(desk, sbatch=f'{REAL} "$@" > /dev/null; kill -9 $$')
-    check(desk, desk.submit(*COUNT))
+def test_a_killed_sbatch_that_had_sent_is_asked_after(home: SlurmHome) -> None:
+    install(home, sbatch=f'{REAL} "$@" > /dev/null; kill -9 $$')
+    check(home, home.submit(*COUNT))
 
 
-def test_a_job_that_appears_late_is_found(desk: Desk) -> None:
-    install(desk, sbatch=f'(sleep 1; {REAL} "$@") > /dev/null 2>&1 & {LOST}')
-    check(desk, desk.submit(*COUNT))
+def test_a_job_that_appears_late_is_found(home: SlurmHome) -> None:
+    install(home, sbatch=f'(sleep 1; {REAL} "$@") > /dev/null 2>&1 & {LOST}')
+    check(home, home.submit(*COUNT))
 
 
-def test_an_answer_that_is_no_number_is_asked_after(desk: Desk) -> None:
-    install(desk, sbatch=f'{REAL} "$@" > /dev/null; echo Welcome; exit 0')
-    check(desk, desk.submit(*COUNT))
+def test_an_answer_that_is_no_number_is_asked_after(home: SlurmHome) -> None:
+    install(home, sbatch=f'{REAL} "$@" > /dev/null; echo Welcome; exit 0')
+    check(home, home.submit(*COUNT))
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_gofer_killed_beside_sbatch_leaves_a_run_that_the_next_command_completes(
-    desk: Desk, when: str
+    home: SlurmHome, when: str
 ) -> None:
     real = f'{REAL} "$@" > /dev/null; ' if when == "after" else ""
-    install(desk, sbatch=f"{real}kill -9 $PPID; exit 1")
-    process = desk.start("submit", "-Q", "--no-code", *COUNT)
+    install(home, sbatch=f"{real}kill -9 $PPID; exit 1")
+    process = home.start("submit", "-Q", "--no-code", *COUNT)
     assert process.wait(timeout=120) == -9
     process.communicate()
-    run = desk.view("last")["id"]
-    check(desk, run)
+    run = home.view("last")["id"]
+    check(home, run)
 
 
 def test_an_sbatch_that_hangs_is_given_up_and_what_it_sent_is_found(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    home: SlurmHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(desk, sbatch=f'{REAL} "$@" > /dev/null; sleep 300')
+    install(home, sbatch=f'{REAL} "$@" > /dev/null; sleep 300')
     for name in ("PATH", "SLURM_CONF"):
-        monkeypatch.setenv(name, desk.environ[name])
+        monkeypatch.setenv(name, home.environ[name])
     request, script = request_of("r261116-000000-hanged")
-    job = submission.submit(str(desk.far), request, script, b"{}", 10.0)
-    assert desk.jobs(request["id"]) == [job]
-    assert submission.submit(str(desk.far), request, script, b"{}", 10.0) == job
+    job = submission.submit(str(home.far), request, script, b"{}", 10.0)
+    assert home.jobs(request["id"]) == [job]
+    assert submission.submit(str(home.far), request, script, b"{}", 10.0) == job
 
 
 def test_a_job_is_found_by_its_name_when_the_site_lost_gofers_folder(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    home: SlurmHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SLURM_CONF", desk.environ["SLURM_CONF"])
+    monkeypatch.setenv("SLURM_CONF", home.environ["SLURM_CONF"])
     request, script = request_of("r261116-000000-bereft")
-    first = submission.submit(str(desk.far), request, script, b"{}", 60.0)
-    assert submission.submit(str(desk.root / "elsewhere"), request, script, b"{}", 60.0) == first
-    assert desk.jobs(request["id"]) == [first]
+    first = submission.submit(str(home.far), request, script, b"{}", 60.0)
+    assert submission.submit(str(home.root / "elsewhere"), request, script, b"{}", 60.0) == first
+    assert home.jobs(request["id"]) == [first]
 
 
-def test_a_controller_that_is_away_is_no_refusal(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_CONF", desk.environ["SLURM_CONF"])
+def test_a_controller_that_is_away_is_no_refusal(home: SlurmHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_CONF", home.environ["SLURM_CONF"])
     request, script = request_of("r261116-000000-lonely")
-    desk.finish("true")  # what the site is like is known from then on
-    desk.slurm.stop_controller()
+    home.finish("true")  # what the site is like is known from then on
+    home.slurm.stop_controller()
     with pytest.raises(SlurmSilent, match="nable to contact slurm controller"):
-        submission.submit(str(desk.far), request, script, b"{}", 60.0)
-    desk.slurm.start_controller()
-    desk.slurm.until(desk.slurm.answers, "slurmctld")
-    job = submission.submit(str(desk.far), request, script, b"{}", 60.0)
-    assert desk.jobs(request["id"]) == [job]
+        submission.submit(str(home.far), request, script, b"{}", 60.0)
+    home.slurm.start_controller()
+    home.slurm.until(home.slurm.answers, "slurmctld")
+    job = submission.submit(str(home.far), request, script, b"{}", 60.0)
+    assert home.jobs(request["id"]) == [job]
 
 
-def test_many_submitters_of_one_run_make_one_job(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_CONF", desk.environ["SLURM_CONF"])
+def test_many_submitters_of_one_run_make_one_job(home: SlurmHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_CONF", home.environ["SLURM_CONF"])
     request, script = request_of("r261116-000000-crowds")
     found: list[str] = []
     threads = [
         threading.Thread(
-            target=lambda: found.append(submission.submit(str(desk.far), request, script, b"{}", 60.0))
+            target=lambda: found.append(submission.submit(str(home.far), request, script, b"{}", 60.0))
         )
         for _ in range(5)
     ]
@@ -148,50 +148,50 @@ def test_many_submitters_of_one_run_make_one_job(desk: Desk, monkeypatch: pytest
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == desk.jobs(request["id"]) * 5
+    assert found == home.jobs(request["id"]) * 5
 
 
-def test_two_gofers_that_repair_the_same_run_make_one_job(desk: Desk) -> None:
-    install(desk, sbatch="kill -9 $PPID; exit 1")
-    process = desk.start("submit", "-Q", "--no-code", *COUNT)
+def test_two_gofers_that_repair_the_same_run_make_one_job(home: SlurmHome) -> None:
+    install(home, sbatch="kill -9 $PPID; exit 1")
+    process = home.start("submit", "-Q", "--no-code", *COUNT)
     process.wait(timeout=120)
     process.communicate()
-    both = [desk.start("list", "runs", "--json") for _ in range(2)]
+    both = [home.start("list", "runs", "--json") for _ in range(2)]
     for one in both:
         one.communicate(timeout=100)
-    check(desk, desk.view("last")["id"])
+    check(home, home.view("last")["id"])
 
 
-def test_an_aborted_submission_is_not_sent_later(desk: Desk) -> None:
-    install(desk, sbatch=LOST)
-    desk.gofer("submit", "-Q", "--no-code", *COUNT, status=1)
-    run = desk.gofer("list", "runs", "--json").out
+def test_an_aborted_submission_is_not_sent_later(home: SlurmHome) -> None:
+    install(home, sbatch=LOST)
+    home.gofer("submit", "-Q", "--no-code", *COUNT, status=1)
+    run = home.gofer("list", "runs", "--json").out
     assert run
-    desk.gofer("abort", "last")
-    seen = desk.view("last")
+    home.gofer("abort", "last")
+    seen = home.view("last")
     assert seen["state"] in ("cancelled", "succeeded")
-    until(lambda: len(desk.jobs(seen["id"])) <= 1, "at most one job")
+    until(lambda: len(home.jobs(seen["id"])) <= 1, "at most one job")
 
 
-def test_calls_of_slurms_programs_for_a_submission(desk: Desk) -> None:
+def test_calls_of_slurms_programs_for_a_submission(home: SlurmHome) -> None:
     """One for the name, one for the job; the site itself is asked once a day."""
-    desk.finish("true")
-    place = desk.root / "counted"
+    home.finish("true")
+    place = home.root / "counted"
     place.mkdir()
     for program in ("sbatch", "squeue", "scontrol", "sacct", "sinfo"):
         (place / program).write_text(
-            f'#!/bin/sh\n[ "$SLURM_JOB_ID" ] || echo {program} >> {desk.root}/calls\n'
+            f'#!/bin/sh\n[ "$SLURM_JOB_ID" ] || echo {program} >> {home.root}/calls\n'
             f'exec /usr/bin/{program} "$@"\n'
         )
         (place / program).chmod(0o755)
-    desk.environ["PATH"] = f"{place}:{desk.environ['PATH']}"
+    home.environ["PATH"] = f"{place}:{home.environ['PATH']}"
     rows = ",".join(str(number) for number in range(200))
-    run = desk.submit("--each", f"x={rows}", "sleep", "{x}")
-    assert (desk.root / "calls").read_text().split() == ["squeue", "sbatch"]
+    run = home.submit("--each", f"x={rows}", "sleep", "{x}")
+    assert (home.root / "calls").read_text().split() == ["squeue", "sbatch"]
     began = time.monotonic()
-    desk.gofer("list", "runs")
-    desk.gofer("list", "runs")
+    home.gofer("list", "runs")
+    home.gofer("list", "runs")
     passed = int((time.monotonic() - began) / SOONEST_S)  # an answer is good for so long
-    asked = (desk.root / "calls").read_text().split()[2:]
+    asked = (home.root / "calls").read_text().split()[2:]
     assert set(asked) == {"squeue"} and len(asked) <= 1 + passed
-    desk.gofer("abort", "--grace", "0", run)
+    home.gofer("abort", "--grace", "0", run)

@@ -19,7 +19,7 @@ from clusters.ssh import Boxes
 from home import Home
 from services.azurite import Azurite
 from services.fixtures import azurite as azurite
-from slurm.desk import Desk
+from slurm.slurm_home import SlurmHome
 
 pytestmark = ON_SLURM
 WRITES = (
@@ -51,33 +51,33 @@ def check_fetched(folder: Path) -> None:
 
 
 def test_the_copy_stays_is_fetched_and_goes_after_two_weeks(tmp_path: Path, slurm: Slurm) -> None:
-    desk = Desk(tmp_path, slurm)
-    (desk.folder / "train.txt").write_text("code\n")
-    done = desk.gofer("submit", "--wait", "--keep", "2k", "sh", "-c", WRITES)
-    run = desk.view("last")
-    (copy,) = (desk.far / "slurm" / "kept").iterdir()
+    home = SlurmHome(tmp_path, slurm)
+    (home.folder / "train.txt").write_text("code\n")
+    done = home.gofer("submit", "--wait", "--keep", "2k", "sh", "-c", WRITES)
+    run = home.view("last")
+    (copy,) = (home.far / "slurm" / "kept").iterdir()
     assert run["came_home"]["copies"] == [{"node": 0, "path": str(copy)}]
     name = run["short_id"]
     assert done.err.splitlines()[-1].endswith(
         f"`gofer extract {name} DIR`; more than `keep` allows stays on node 0 in {copy}"
     )
-    log = desk.log(run["id"])
+    log = home.log(run["id"])
     stays = f"beside the code than `keep` allows; the working copy stays in {copy}\n"
     assert log.startswith("gofer: ") and log.endswith(stays) and log.count("\n") == 1
-    desk.gofer("extract", name, str(tmp_path / "out"))
+    home.gofer("extract", name, str(tmp_path / "out"))
     check_fetched(tmp_path / "out")
 
     age(copy, 13)
-    assert prunable(desk, "--dry-run") == []
+    assert prunable(home, "--dry-run") == []
     age(copy, 15)
-    (item,) = prunable(desk, "--dry-run")
+    (item,) = prunable(home, "--dry-run")
     assert (item["name"], item["removed"]) == (copy.name, False) and copy.exists()
-    shown = desk.gofer("prune", "--dry-run").out
+    shown = home.gofer("prune", "--dry-run").out
     assert "working copy" in shown and "its run wrote more than `keep` allows" in shown
-    (item,) = prunable(desk, "-y")
-    assert item["removed"] and not copy.exists() and prunable(desk, "-y") == []
+    (item,) = prunable(home, "-y")
+    assert item["removed"] and not copy.exists() and prunable(home, "-y") == []
 
-    left = desk.gofer("extract", name, str(tmp_path / "later"), status=1)
+    left = home.gofer("extract", name, str(tmp_path / "later"), status=1)
     assert left.err.splitlines()[-1] == (
         f"error: files did not come: the working copy of node 0 in {copy} cannot be fetched: it is not on "
         "this machine, or it was removed, by hand or by `gofer prune`, which does so after 14 days"
@@ -86,22 +86,22 @@ def test_the_copy_stays_is_fetched_and_goes_after_two_weeks(tmp_path: Path, slur
 
 
 def test_the_next_attempt_begins_with_the_copy(tmp_path: Path, slurm: Slurm) -> None:
-    desk = Desk(tmp_path, slurm)
+    home = SlurmHome(tmp_path, slurm)
     script = "cat n 2>/dev/null; echo step >> n; head -c 3000 /dev/zero > big; [ $GOFER_ATTEMPT = 2 ]"
     words = ["submit", "-Q", "--no-code", "--wait", "--keep", "2k", "--retries", "1", "sh", "-c", script]
-    run = desk.gofer(*words).out.strip()
-    assert desk.log(run).startswith("step\ngofer: ")
-    copies = {path.name: (path / "n").read_text() for path in (desk.far / "slurm" / "kept").iterdir()}
+    run = home.gofer(*words).out.strip()
+    assert home.log(run).startswith("step\ngofer: ")
+    copies = {path.name: (path / "n").read_text() for path in (home.far / "slurm" / "kept").iterdir()}
     assert copies[f"{run}.2.0"] == "step\nstep\n"
 
 
 def test_the_rows_of_a_group_keep_so_much_together(tmp_path: Path, slurm: Slurm) -> None:
-    desk = Desk(tmp_path, slurm)
-    desk.environ |= {"GOFER_KEEP": "4k", "GOFER_KEEP_GROUP": "7k"}
+    home = SlurmHome(tmp_path, slurm)
+    home.environ |= {"GOFER_KEEP": "4k", "GOFER_KEEP_GROUP": "7k"}
     words = ["--each", "x=1..4", "sh", "-c", "head -c 3000 /dev/zero > big"]
-    group = desk.gofer("submit", "-Q", "--wait", *words).out.strip()
-    assert len(list((desk.far / "slurm" / "kept").iterdir())) == 2
-    desk.gofer("extract", group, str(tmp_path / "out"))
+    group = home.gofer("submit", "-Q", "--wait", *words).out.strip()
+    assert len(list((home.far / "slurm" / "kept").iterdir())) == 2
+    home.gofer("extract", group, str(tmp_path / "out"))
     sizes = [(tmp_path / "out" / str(row) / "files" / "big").stat().st_size for row in range(4)]
     assert sizes == [3000] * 4
 

@@ -11,7 +11,7 @@ from clusters.fixtures import slurm as slurm
 from clusters.fixtures import slurm_site as slurm_site
 from clusters.slurm import Slurm
 from home import until
-from slurm.desk import Desk
+from slurm.slurm_home import SlurmHome
 
 pytestmark = ON_SLURM
 
@@ -19,8 +19,8 @@ SOURCE = Path(__file__).parents[1] / "local" / "allreduce.c"
 
 
 @pytest.fixture
-def desk(tmp_path: Path, slurm: Slurm) -> Desk:
-    return Desk(tmp_path, slurm)
+def home(tmp_path: Path, slurm: Slurm) -> SlurmHome:
+    return SlurmHome(tmp_path, slurm)
 
 
 @pytest.fixture
@@ -31,10 +31,10 @@ def program(tmp_path: Path) -> str:
     return str(binary)
 
 
-def test_eight_ranks_on_two_nodes_meet(desk: Desk, program: str) -> None:
-    done = desk.finish("-n", "8", "--launcher", "mpi", program)
+def test_eight_ranks_on_two_nodes_meet(home: SlurmHome, program: str) -> None:
+    done = home.finish("-n", "8", "--launcher", "mpi", program)
     assert (done["state"], done["nodes"]) == ("succeeded", 2), done["detail"]
-    said = [desk.log(done["id"], "--rank", str(rank)) for rank in range(8)]
+    said = [home.log(done["id"], "--rank", str(rank)) for rank in range(8)]
     assert said == [
         f"mpi rank {rank} of 8 sum 28, RANK {rank} LOCAL_RANK {rank % 4} NODE_RANK {rank // 4} "
         f"OMPI_COMM_WORLD_LOCAL_RANK {rank % 4}\n"
@@ -42,31 +42,31 @@ def test_eight_ranks_on_two_nodes_meet(desk: Desk, program: str) -> None:
     ]
 
 
-def test_mpirun_as_the_command_starts_once_and_reaches_both_nodes(desk: Desk, program: str) -> None:
+def test_mpirun_as_the_command_starts_once_and_reaches_both_nodes(home: SlurmHome, program: str) -> None:
     """Its daemons go by srun inside the allocation; how many ranks a node has is in the hostfile."""
     words = ("mpirun", "--allow-run-as-root", "-np", "8", "sh", "-c", f"hostname; {program}")
-    done = desk.finish("-n", "8", *words)
-    assert (done["state"], done["nodes"], done["procs"]) == ("succeeded", 2, 1), desk.log(done["id"])
-    said = desk.log(done["id"]).splitlines()
+    done = home.finish("-n", "8", *words)
+    assert (done["state"], done["nodes"], done["procs"]) == ("succeeded", 2, 1), home.log(done["id"])
+    said = home.log(done["id"]).splitlines()
     assert len([line for line in said if "of 8 sum 28" in line]) == 8
     hosts = [line for line in said if "sum" not in line]
     assert sorted(hosts.count(host) for host in set(hosts)) == [4, 4]
 
 
-def test_the_rank_that_fails_is_named(desk: Desk, program: str) -> None:
-    done = desk.finish("-n", "8", "--launcher", "mpi", program, "exit", "5")
+def test_the_rank_that_fails_is_named(home: SlurmHome, program: str) -> None:
+    done = home.finish("-n", "8", "--launcher", "mpi", program, "exit", "5")
     failure = done["first_failure"]
     assert (done["state"], done["exit_code"]) == ("failed", 5)
     assert (failure["node"], failure["rank"]) == (1, 5)
 
 
-def test_an_abort_ends_ranks_and_daemons(desk: Desk, program: str) -> None:
-    run = desk.submit("-n", "8", "--launcher", "mpi", program, "exit", "99")
-    desk.until_logged(run, "sum 28", rank=7)
-    desk.gofer("abort", run)
-    (ended,) = desk.wait(run)
+def test_an_abort_ends_ranks_and_daemons(home: SlurmHome, program: str) -> None:
+    run = home.submit("-n", "8", "--launcher", "mpi", program, "exit", "99")
+    home.until_logged(run, "sum 28", rank=7)
+    home.gofer("abort", run)
+    (ended,) = home.wait(run)
     assert ended["state"] == "cancelled"
     until(
-        lambda: not [one for one in desk.processes().values() if "orted" in one or "mpirun" in one],
+        lambda: not [one for one in home.processes().values() if "orted" in one or "mpirun" in one],
         "no daemon",
     )

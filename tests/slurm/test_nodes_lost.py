@@ -9,7 +9,7 @@ from clusters.fixtures import ON_SLURM_NAMESPACES
 from clusters.fixtures import slurm_namespaces as slurm_namespaces
 from clusters.fixtures import slurm_namespaces_site as slurm_namespaces_site
 from clusters.slurm import Slurm
-from slurm.desk import Desk
+from slurm.slurm_home import SlurmHome
 
 pytestmark = [*ON_SLURM_NAMESPACES, pytest.mark.slow]
 
@@ -17,30 +17,30 @@ SCRIPT = 'echo "attempt $GOFER_ATTEMPT on $(hostname)"; [ $GOFER_ATTEMPT = 2 ] |
 
 
 @pytest.fixture
-def desk(tmp_path: Path, slurm_namespaces: Slurm) -> Desk:
-    return Desk(tmp_path, slurm_namespaces)
+def home(tmp_path: Path, slurm_namespaces: Slurm) -> SlurmHome:
+    return SlurmHome(tmp_path, slurm_namespaces)
 
 
-def test_a_run_whose_node_crashes_is_started_again_elsewhere(desk: Desk) -> None:
-    run = desk.submit("-n", "8", "sh", "-c", SCRIPT)
+def test_a_run_whose_node_crashes_is_started_again_elsewhere(home: SlurmHome) -> None:
+    run = home.submit("-n", "8", "sh", "-c", SCRIPT)
     for rank in (0, 7):  # one on each node: the node that crashes has logged its line
-        desk.until_logged(run, "attempt 1", rank=rank)
-    first, *others = desk.slurm.nodes
-    desk.slurm.kill_node(first)
-    (done,) = desk.wait(run)
+        home.until_logged(run, "attempt 1", rank=rank)
+    first, *others = home.slurm.nodes
+    home.slurm.kill_node(first)
+    (done,) = home.wait(run)
     told = [(one["number"], one["state"], one["reason"]) for one in done["attempts"]]
     assert (done["state"], told[1]) == ("succeeded", (2, "succeeded", None))
     assert told[0][0:2] == (1, "lost") and told[0][2] in ("node-failure", "preempted")
-    assert desk.log(run, "--attempt", "1").split() == ["attempt", "1", "on", first]
-    assert desk.log(run, "--attempt", "2").split() == ["attempt", "2", "on", others[0]]
+    assert home.log(run, "--attempt", "1").split() == ["attempt", "1", "on", first]
+    assert home.log(run, "--attempt", "2").split() == ["attempt", "2", "on", others[0]]
 
 
-def test_a_node_that_was_cut_off_does_not_disturb_the_next_attempt(desk: Desk) -> None:
-    run = desk.submit("sh", "-c", SCRIPT)
-    desk.until_logged(run, "attempt 1")
-    desk.slurm.cut_node(desk.slurm.nodes[0])
-    (done,) = desk.wait(run)
+def test_a_node_that_was_cut_off_does_not_disturb_the_next_attempt(home: SlurmHome) -> None:
+    run = home.submit("sh", "-c", SCRIPT)
+    home.until_logged(run, "attempt 1")
+    home.slurm.cut_node(home.slurm.nodes[0])
+    (done,) = home.wait(run)
     assert (done["state"], len(done["attempts"])) == ("succeeded", 2)
-    desk.slurm.heal()
-    seen = desk.view(run)
+    home.slurm.heal()
+    seen = home.view(run)
     assert (seen["state"], len(seen["attempts"])) == ("succeeded", 2)

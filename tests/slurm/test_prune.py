@@ -17,7 +17,7 @@ from clusters.fixtures import slurm_site as slurm_site
 from clusters.slurm import Slurm
 from clusters.ssh import Boxes
 from home import Home, until
-from slurm.desk import Desk
+from slurm.slurm_home import SlurmHome
 
 from gofer.transport.bundle import mark
 
@@ -27,8 +27,8 @@ LONG_AGO = time.time() - 60 * 86400
 
 
 @pytest.fixture
-def desk(tmp_path: Path, slurm: Slurm) -> Desk:
-    return Desk(tmp_path, slurm)
+def home(tmp_path: Path, slurm: Slurm) -> SlurmHome:
+    return SlurmHome(tmp_path, slurm)
 
 
 def pruned(home: Home, *words: str) -> list[tuple[str, str]]:
@@ -44,52 +44,52 @@ def put_agent(folder: Path, name: str) -> Path:
     return agent
 
 
-def test_rooms_of_ended_runs_go_and_those_of_others_stay(desk: Desk) -> None:
-    over = desk.finish("echo", "hello")["id"]
-    going = desk.submit("sh", "-c", "echo up; sleep 300")
-    desk.until_logged(going, "up")
-    assert pruned(desk) == []
-    assert pruned(desk, *NOW) == [("room", over)]
-    assert not desk.room(over).exists() and (desk.room(going) / "job.sh").exists()
-    assert desk.log(over) == "hello\n"
-    desk.gofer("abort", going)
-    assert desk.wait(going)[0]["state"] == "cancelled"
-    assert [kind for kind, _ in pruned(desk, *NOW)] == ["room"]
+def test_rooms_of_ended_runs_go_and_those_of_others_stay(home: SlurmHome) -> None:
+    over = home.finish("echo", "hello")["id"]
+    going = home.submit("sh", "-c", "echo up; sleep 300")
+    home.until_logged(going, "up")
+    assert pruned(home) == []
+    assert pruned(home, *NOW) == [("room", over)]
+    assert not home.room(over).exists() and (home.room(going) / "job.sh").exists()
+    assert home.log(over) == "hello\n"
+    home.gofer("abort", going)
+    assert home.wait(going)[0]["state"] == "cancelled"
+    assert [kind for kind, _ in pruned(home, *NOW)] == ["room"]
 
 
-def test_a_run_that_left_no_record_of_its_end_is_never_sent_again(desk: Desk, tmp_path: Path) -> None:
+def test_a_run_that_left_no_record_of_its_end_is_never_sent_again(home: SlurmHome, tmp_path: Path) -> None:
     """It was stopped while it waited: only the ledger and the room know of it."""
-    filler = desk.slurm.sbatch("sleep 300", "-N3", "--exclusive", "-pgpu", "--output=/dev/null", cwd=tmp_path)
-    desk.slurm.until_state(filler, "RUNNING")
-    run = desk.submit("echo", "never")
-    desk.gofer("abort", run)
-    assert desk.wait(run)[0]["state"] == "cancelled"
-    desk.slurm.call("scancel", filler)
-    assert pruned(desk, *NOW) == [("room", run)]
-    left = {path.name for path in desk.room(run).iterdir()}
+    filler = home.slurm.sbatch("sleep 300", "-N3", "--exclusive", "-pgpu", "--output=/dev/null", cwd=tmp_path)
+    home.slurm.until_state(filler, "RUNNING")
+    run = home.submit("echo", "never")
+    home.gofer("abort", run)
+    assert home.wait(run)[0]["state"] == "cancelled"
+    home.slurm.call("scancel", filler)
+    assert pruned(home, *NOW) == [("room", run)]
+    left = {path.name for path in home.room(run).iterdir()}
     assert "job" in left and not left & {"job.sh", "request.json", "private.json"}
-    assert pruned(desk, *NOW) == []
-    until(lambda: not desk.jobs(run), "Slurm forgets it")
-    desk.gofer("ledger", "rebuild")
-    desk.gofer("list", "runs")
-    assert desk.jobs(run) == [] and len(desk.completed(run)) <= 1
+    assert pruned(home, *NOW) == []
+    until(lambda: not home.jobs(run), "Slurm forgets it")
+    home.gofer("ledger", "rebuild")
+    home.gofer("list", "runs")
+    assert home.jobs(run) == [] and len(home.completed(run)) <= 1
     # As a whole it goes with all that is known of it.
-    (desk.folder / "assets").mkdir(exist_ok=True)
-    until(lambda: desk.view(run)["state"] in ("cancelled", "lost"), "it is over again")
-    assert pruned(desk, *NOW, "--runs") == [("room", run), ("run", run)]
-    assert not desk.room(run).exists()
+    (home.folder / "assets").mkdir(exist_ok=True)
+    until(lambda: home.view(run)["state"] in ("cancelled", "lost"), "it is over again")
+    assert pruned(home, *NOW, "--runs") == [("room", run), ("run", run)]
+    assert not home.room(run).exists()
 
 
-def test_agents_go_when_no_job_will_start_them(desk: Desk) -> None:
-    desk.finish("true")
-    old, needed = put_agent(desk.far, os.urandom(8).hex()), put_agent(desk.far, os.urandom(8).hex())
-    waiting = desk.far / "slurm" / "r260101-000000-bbbbbb"
+def test_agents_go_when_no_job_will_start_them(home: SlurmHome) -> None:
+    home.finish("true")
+    old, needed = put_agent(home.far, os.urandom(8).hex()), put_agent(home.far, os.urandom(8).hex())
+    waiting = home.far / "slurm" / "r260101-000000-bbbbbb"
     waiting.mkdir()
     (waiting / "job.sh").write_text(f'agent="${{room%/slurm/*}}/agent/{needed.name}"\n')
-    gone = pruned(desk, *NOW)
+    gone = pruned(home, *NOW)
     assert ("agent", old.name) in gone and ("agent", needed.name) not in gone
     assert not old.exists() and needed.exists() and waiting.exists()
-    assert (desk.far / "agent" / mark()).exists()
+    assert (home.far / "agent" / mark()).exists()
 
 
 def test_it_works_through_the_login_node(tmp_path: Path, slurm: Slurm, slurm_login: Boxes) -> None:

@@ -11,7 +11,7 @@ from clusters.fixtures import slurm as slurm
 from clusters.fixtures import slurm_site as slurm_site
 from clusters.slurm import Slurm
 from home import until
-from slurm.desk import Desk
+from slurm.slurm_home import SlurmHome
 
 pytestmark = ON_SLURM
 
@@ -19,8 +19,8 @@ SLEEP = ("sh", "-c", "echo up; sleep 300")
 
 
 @pytest.fixture
-def desk(tmp_path: Path, slurm: Slurm) -> Desk:
-    return Desk(tmp_path, slurm)
+def home(tmp_path: Path, slurm: Slurm) -> SlurmHome:
+    return SlurmHome(tmp_path, slurm)
 
 
 def fill(slurm: Slurm, folder: Path, *, partition: str = "gpu") -> str:
@@ -30,71 +30,71 @@ def fill(slurm: Slurm, folder: Path, *, partition: str = "gpu") -> str:
     return job
 
 
-def test_eight_gpus_are_eight_ranks_on_two_nodes(desk: Desk) -> None:
+def test_eight_gpus_are_eight_ranks_on_two_nodes(home: SlurmHome) -> None:
     script = 'echo "$RANK/$WORLD_SIZE on $(hostname) sees $CUDA_VISIBLE_DEVICES"'
-    done = desk.finish("-n", "8", "sh", "-c", script)
+    done = home.finish("-n", "8", "sh", "-c", script)
     assert (done["state"], done["nodes"], done["procs"]) == ("succeeded", 2, 4)
-    said = [desk.log(done["id"], "--rank", str(rank)).strip() for rank in range(8)]
-    nodes = [desk.slurm.nodes[0]] * 4 + [desk.slurm.nodes[1]] * 4
+    said = [home.log(done["id"], "--rank", str(rank)).strip() for rank in range(8)]
+    nodes = [home.slurm.nodes[0]] * 4 + [home.slurm.nodes[1]] * 4
     assert said == [f"{rank}/8 on {node} sees 0,1,2,3" for rank, node in enumerate(nodes)]
 
 
-def test_a_run_that_asks_for_no_gpu_sees_none_and_it_is_said(desk: Desk) -> None:
-    done = desk.gofer("submit", "--no-code", "--wait", "sh", "-c", "echo sees ${CUDA_VISIBLE_DEVICES-all}")
+def test_a_run_that_asks_for_no_gpu_sees_none_and_it_is_said(home: SlurmHome) -> None:
+    done = home.gofer("submit", "--no-code", "--wait", "sh", "-c", "echo sees ${CUDA_VISIBLE_DEVICES-all}")
     assert "has 4 GPUs; this run asks for none and sees none" in done.err
     assert "succeeded; saw no GPU" in done.err
     run = done.out.strip()
-    assert desk.log(run) == "sees\n"
-    assert "gpus       0, saw no GPU" in desk.gofer("q", run).out
+    assert home.log(run) == "sees\n"
+    assert "gpus       0, saw no GPU" in home.gofer("q", run).out
 
 
-def test_ranks_meet_by_the_names_of_their_nodes(desk: Desk) -> None:
+def test_ranks_meet_by_the_names_of_their_nodes(home: SlurmHome) -> None:
     names = "MASTER_ADDR MASTER_PORT AZ_BATCH_HOST_LIST SLURM_JOB_ID"
     script = f'for name in {names}; do eval "echo \\$$name"; done; env | grep -c "^SLURM_PROCID=" || true'
-    done = desk.finish("--nodes", "2", "sh", "-c", script)
+    done = home.finish("--nodes", "2", "sh", "-c", script)
     assert done["state"] == "succeeded"
-    address, port, hosts, job, tasks = desk.log(done["id"], "--rank", "1").split()
-    assert (address, hosts) == (desk.slurm.nodes[0], ",".join(desk.slurm.nodes[:2]))
-    assert (int(port), job, tasks) == (12000 + int(job) % 20000, desk.job(done["id"]), "0")
+    address, port, hosts, job, tasks = home.log(done["id"], "--rank", "1").split()
+    assert (address, hosts) == (home.slurm.nodes[0], ",".join(home.slurm.nodes[:2]))
+    assert (int(port), job, tasks) == (12000 + int(job) % 20000, home.job(done["id"]), "0")
 
 
-def test_a_secret_is_gone_from_the_site_when_the_run_is(desk: Desk) -> None:
-    desk.gofer("secret", "set", "token", "--value", "not-a-real-secret", status=None)
-    desk.environ["TOKEN_HERE"] = "not-a-real-secret"
-    gate = desk.root / "gate"
+def test_a_secret_is_gone_from_the_site_when_the_run_is(home: SlurmHome) -> None:
+    home.gofer("secret", "set", "token", "--value", "not-a-real-secret", status=None)
+    home.environ["TOKEN_HERE"] = "not-a-real-secret"
+    gate = home.root / "gate"
     script = f"printf %s $TOKEN | cksum; echo $TOKEN; until [ -e {gate} ]; do sleep 0.1; done"
-    run = desk.submit("--env", "TOKEN=${env:TOKEN_HERE}", "sh", "-c", script)
-    private = desk.room(run) / "private.json"
+    run = home.submit("--env", "TOKEN=${env:TOKEN_HERE}", "sh", "-c", script)
+    private = home.room(run) / "private.json"
     until(private.exists, "private values on the site")
     assert private.stat().st_mode & 0o777 == 0o600
     gate.touch()
-    (done,) = desk.wait(run)
-    assert (done["state"], desk.log(run)) == ("succeeded", f"2039203516 17\n{'*' * 17}\n")
+    (done,) = home.wait(run)
+    assert (done["state"], home.log(run)) == ("succeeded", f"2039203516 17\n{'*' * 17}\n")
     until(lambda: not private.exists(), "the end of the private values")
-    left = [path for path in desk.far.rglob("*") if path.is_file() and "slurm" in path.parts]
+    left = [path for path in home.far.rglob("*") if path.is_file() and "slurm" in path.parts]
     assert not [path for path in left if b"not-a-real-secret" in path.read_bytes()]
 
 
-def test_a_run_that_waits_is_cancelled_at_once(desk: Desk, tmp_path: Path) -> None:
-    fill(desk.slurm, tmp_path)
-    run = desk.submit(*SLEEP)
-    assert desk.view(run)["state"] == "queued"
-    desk.gofer("abort", run)
-    seen = desk.view(run)
+def test_a_run_that_waits_is_cancelled_at_once(home: SlurmHome, tmp_path: Path) -> None:
+    fill(home.slurm, tmp_path)
+    run = home.submit(*SLEEP)
+    assert home.view(run)["state"] == "queued"
+    home.gofer("abort", run)
+    seen = home.view(run)
     assert (seen["state"], seen["reason"], seen["attempts"]) == ("cancelled", "user", [])
-    assert not (desk.room(run) / "private.json").exists()
+    assert not (home.room(run) / "private.json").exists()
 
 
 def test_a_cancelled_row_that_waits_is_remembered_when_slurm_has_forgotten(
-    desk: Desk, tmp_path: Path
+    home: SlurmHome, tmp_path: Path
 ) -> None:
-    fill(desk.slurm, tmp_path)
-    run = desk.submit(*SLEEP)
-    job = desk.job(run)
-    session = desk.environ | {"PATH": f"{_silent_squeue(tmp_path)}:{desk.environ['PATH']}"}
-    desk.slurm.call("scancel", job)
-    (desk.room(run) / "cancel").write_text(json.dumps({"grace_s": None}))
-    done = json.loads(desk.gofer("q", "--json", run, env=session).out)
+    fill(home.slurm, tmp_path)
+    run = home.submit(*SLEEP)
+    job = home.job(run)
+    session = home.environ | {"PATH": f"{_silent_squeue(tmp_path)}:{home.environ['PATH']}"}
+    home.slurm.call("scancel", job)
+    (home.room(run) / "cancel").write_text(json.dumps({"grace_s": None}))
+    done = json.loads(home.gofer("q", "--json", run, env=session).out)
     assert (done["state"], done["reason"]) == ("cancelled", "user")
 
 
@@ -107,177 +107,177 @@ def _silent_squeue(folder: Path) -> Path:
     return place
 
 
-def test_what_somebody_cancels_in_slurm_is_cancelled(desk: Desk) -> None:
-    run = desk.submit(*SLEEP)
-    desk.until_logged(run, "up")
-    desk.slurm.call("scancel", desk.job(run))
-    seen = desk.until_view(run, state="cancelled")
+def test_what_somebody_cancels_in_slurm_is_cancelled(home: SlurmHome) -> None:
+    run = home.submit(*SLEEP)
+    home.until_logged(run, "up")
+    home.slurm.call("scancel", home.job(run))
+    seen = home.until_view(run, state="cancelled")
     assert (seen["reason"], seen["detail"]) == ("user", "cancelled in Slurm")
     assert [(one["number"], one["state"]) for one in seen["attempts"]] == [(1, "cancelled")]
 
 
-def test_grace_is_the_runs_own_and_not_slurms(desk: Desk) -> None:
+def test_grace_is_the_runs_own_and_not_slurms(home: SlurmHome) -> None:
     """Slurm here would kill after three seconds."""
     script = "trap 'sleep 5; echo saved; exit 0' TERM; echo up; sleep 300 & wait"
-    run = desk.submit("--grace", "30s", "sh", "-c", script)
-    desk.until_logged(run, "up")
-    desk.gofer("abort", run)
-    assert (desk.view(run)["state"], desk.log(run)) == ("cancelled", "up\nsaved\n")
+    run = home.submit("--grace", "30s", "sh", "-c", script)
+    home.until_logged(run, "up")
+    home.gofer("abort", run)
+    assert (home.view(run)["state"], home.log(run)) == ("cancelled", "up\nsaved\n")
 
 
-def test_no_grace_at_all_ends_what_does_not_listen(desk: Desk) -> None:
-    run = desk.submit("--grace", "1h", "sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.1; done")
-    desk.until_logged(run, "up")
-    desk.gofer("abort", "--grace", "0", run)
-    assert desk.view(run)["state"] == "cancelled"
-    desk.slurm.until_idle()
+def test_no_grace_at_all_ends_what_does_not_listen(home: SlurmHome) -> None:
+    run = home.submit("--grace", "1h", "sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.1; done")
+    home.until_logged(run, "up")
+    home.gofer("abort", "--grace", "0", run)
+    assert home.view(run)["state"] == "cancelled"
+    home.slurm.until_idle()
 
 
-def test_a_preempted_run_is_started_again(desk: Desk) -> None:
-    desk.target("partition: spare, cpus_per_node: 16")
+def test_a_preempted_run_is_started_again(home: SlurmHome) -> None:
+    home.target("partition: spare, cpus_per_node: 16")
     script = 'echo "attempt $GOFER_ATTEMPT"; [ $GOFER_ATTEMPT = 2 ] || sleep 300'
-    run = desk.submit("--nodes", "3", "sh", "-c", script)
+    run = home.submit("--nodes", "3", "sh", "-c", script)
     for rank in range(3):
-        desk.until_logged(run, "attempt 1", rank=rank)
-    desk.slurm.call("srun", "-N1", "-pgpu", "true")
-    (done,) = desk.wait(run)
+        home.until_logged(run, "attempt 1", rank=rank)
+    home.slurm.call("srun", "-N1", "-pgpu", "true")
+    (done,) = home.wait(run)
     told = [(one["number"], one["state"], one["reason"]) for one in done["attempts"]]
     assert told == [(1, "lost", "preempted"), (2, "succeeded", None)]
     assert done["state"] == "succeeded"
-    assert [desk.log(run, "--attempt", str(number)) for number in (1, 2)] == ["attempt 1\n", "attempt 2\n"]
+    assert [home.log(run, "--attempt", str(number)) for number in (1, 2)] == ["attempt 1\n", "attempt 2\n"]
 
 
-def test_a_requeued_run_shows_its_attempts_while_it_waits(desk: Desk) -> None:
-    run = desk.submit("sh", "-c", "echo up; [ $GOFER_ATTEMPT = 2 ] || sleep 300")
-    desk.until_logged(run, "up")
-    desk.until_view(run, state="running")
-    desk.slurm.call("scontrol", "requeuehold", desk.job(run))
-    seen = desk.until_view(run, state="queued")
+def test_a_requeued_run_shows_its_attempts_while_it_waits(home: SlurmHome) -> None:
+    run = home.submit("sh", "-c", "echo up; [ $GOFER_ATTEMPT = 2 ] || sleep 300")
+    home.until_logged(run, "up")
+    home.until_view(run, state="running")
+    home.slurm.call("scontrol", "requeuehold", home.job(run))
+    seen = home.until_view(run, state="queued")
     assert [(one["number"], one["reason"]) for one in seen["attempts"]] == [(1, "preempted")]
-    desk.slurm.call("scontrol", "release", desk.job(run))
-    (done,) = desk.wait(run)
+    home.slurm.call("scontrol", "release", home.job(run))
+    (done,) = home.wait(run)
     assert (done["state"], len(done["attempts"])) == ("succeeded", 2)
 
 
-def test_a_run_that_may_not_be_requeued_ends_as_preempted(desk: Desk) -> None:
-    desk.target("partition: spare, cpus_per_node: 16, requeue: false")
-    run = desk.submit("--nodes", "3", *SLEEP)
-    desk.until_logged(run, "up", rank=2)
-    desk.slurm.call("srun", "-N1", "-pgpu", "true")
-    (done,) = desk.wait(run)
+def test_a_run_that_may_not_be_requeued_ends_as_preempted(home: SlurmHome) -> None:
+    home.target("partition: spare, cpus_per_node: 16, requeue: false")
+    run = home.submit("--nodes", "3", *SLEEP)
+    home.until_logged(run, "up", rank=2)
+    home.slurm.call("srun", "-N1", "-pgpu", "true")
+    (done,) = home.wait(run)
     assert (done["state"], done["reason"], len(done["attempts"])) == ("failed", "preempted", 1)
 
 
-def test_out_of_memory_is_named(desk: Desk) -> None:
-    if not desk.slurm.site.cgroups:
+def test_out_of_memory_is_named(home: SlurmHome) -> None:
+    if not home.slurm.site.cgroups:
         pytest.skip("no control groups of version 1 that Slurm could use")
-    desk.target("mem_per_node: 150M")
-    done = desk.finish("python3", "-c", "x = bytearray(400 << 20); print(len(x))")
+    home.target("mem_per_node: 150M")
+    done = home.finish("python3", "-c", "x = bytearray(400 << 20); print(len(x))")
     assert (done["state"], done["reason"]) == ("failed", "out-of-memory")
 
 
-def test_a_failing_node_stops_the_others_with_grace(desk: Desk) -> None:
+def test_a_failing_node_stops_the_others_with_grace(home: SlurmHome) -> None:
     script = '[ $NODE_RANK = 1 ] && exit 7; trap "echo saved; exit 0" TERM; echo up; sleep 300 & wait'
-    done = desk.finish("--nodes", "3", "sh", "-c", script)
+    done = home.finish("--nodes", "3", "sh", "-c", script)
     assert (done["state"], done["exit_code"], done["first_failure"]["node"]) == ("failed", 7, 1)
-    assert desk.log(done["id"], "--rank", "0") in ("up\nsaved\n", "")
+    assert home.log(done["id"], "--rank", "0") in ("up\nsaved\n", "")
 
 
-def test_an_agent_that_is_killed_is_a_lost_run(desk: Desk) -> None:
-    run = desk.submit("sh", "-c", "kill -9 $PPID; sleep 300")
-    (done,) = desk.wait(run)
+def test_an_agent_that_is_killed_is_a_lost_run(home: SlurmHome) -> None:
+    run = home.submit("sh", "-c", "kill -9 $PPID; sleep 300")
+    (done,) = home.wait(run)
     assert (done["state"], done["reason"]) == ("lost", "node-failure")
     assert done["detail"] == "node 0 left no record of its end, and srun exited with 137"
 
 
-def test_a_job_that_slurm_forgot_is_told_by_its_folder(desk: Desk, tmp_path: Path) -> None:
-    run = desk.submit("sh", "-c", "exit 3")
-    until((desk.run_folder(run) / "ends.jsonl").exists, "the end")
-    blind = {"PATH": f"{_silent_squeue(tmp_path)}:{desk.environ['PATH']}"}
-    other = Desk(tmp_path / "other", desk.slurm)
-    other.configure((desk.folder / "gofer.yaml").read_text())
+def test_a_job_that_slurm_forgot_is_told_by_its_folder(home: SlurmHome, tmp_path: Path) -> None:
+    run = home.submit("sh", "-c", "exit 3")
+    until((home.run_folder(run) / "ends.jsonl").exists, "the end")
+    blind = {"PATH": f"{_silent_squeue(tmp_path)}:{home.environ['PATH']}"}
+    other = SlurmHome(tmp_path / "other", home.slurm)
+    other.configure((home.folder / "gofer.yaml").read_text())
     done = json.loads(other.gofer("q", "--json", run, env=blind).out)
     assert (done["state"], done["exit_code"]) == ("failed", 3)
 
 
-def test_a_job_that_nobody_knows_is_lost_when_patience_is_over(desk: Desk, tmp_path: Path) -> None:
-    fill(desk.slurm, tmp_path)
-    run = desk.submit(*SLEEP)
-    blind = {"PATH": f"{_silent_squeue(tmp_path)}:{desk.environ['PATH']}"}
+def test_a_job_that_nobody_knows_is_lost_when_patience_is_over(home: SlurmHome, tmp_path: Path) -> None:
+    fill(home.slurm, tmp_path)
+    run = home.submit(*SLEEP)
+    blind = {"PATH": f"{_silent_squeue(tmp_path)}:{home.environ['PATH']}"}
 
     def look() -> dict[str, object]:
-        seen: dict[str, object] = json.loads(desk.gofer("q", "--json", run, env=blind).out)
+        seen: dict[str, object] = json.loads(home.gofer("q", "--json", run, env=blind).out)
         return seen if seen["state"] == "lost" else {}
 
-    assert json.loads(desk.gofer("q", "--json", run, env=blind).out)["state"] == "unknown"
-    desk.target("patience: 3s")
+    assert json.loads(home.gofer("q", "--json", run, env=blind).out)["state"] == "unknown"
+    home.target("patience: 3s")
     words = str(until(look, "a lost run")["detail"])
-    assert words.startswith(f"neither squeue nor sacct knows its job {desk.job(run)} now, ")
+    assert words.startswith(f"neither squeue nor sacct knows its job {home.job(run)} now, ")
 
 
-def test_a_refused_job_is_a_failed_run(desk: Desk) -> None:
-    desk.target("partition: nowhere")
-    said = desk.gofer("submit", "--no-code", "true", status=1).err
+def test_a_refused_job_is_a_failed_run(home: SlurmHome) -> None:
+    home.target("partition: nowhere")
+    said = home.gofer("submit", "--no-code", "true", status=1).err
     assert "invalid partition" in said and "recorded as failed" in said
-    seen = desk.view("last")
+    seen = home.view("last")
     assert (seen["state"], seen["reason"]) == ("failed", "rejected")
 
 
-def test_an_array_larger_than_the_site_takes_is_refused(desk: Desk) -> None:
+def test_an_array_larger_than_the_site_takes_is_refused(home: SlurmHome) -> None:
     numbers = ",".join(str(number) for number in range(10002))
-    said = desk.gofer("submit", "--no-code", "--each", f"x={numbers}", "echo", "{x}", status=1).err
+    said = home.gofer("submit", "--no-code", "--each", f"x={numbers}", "echo", "{x}", status=1).err
     assert "the array has 10002 rows, but this site accepts 10001 (MaxArraySize)" in said
 
 
-def test_a_script_that_cannot_find_the_agent_says_where_to_look(desk: Desk) -> None:
-    desk.target("prelude: 'exit 5'")
-    done = desk.finish("true")
+def test_a_script_that_cannot_find_the_agent_says_where_to_look(home: SlurmHome) -> None:
+    home.target("prelude: 'exit 5'")
+    done = home.finish("true")
     assert (done["state"], done["reason"]) == ("failed", "exit-code")
-    assert f"{desk.far}/slurm/{done['id']}/slurm-" in done["detail"]
+    assert f"{home.far}/slurm/{done['id']}/slurm-" in done["detail"]
 
 
-def test_rows_run_as_many_at_once_as_is_allowed(desk: Desk) -> None:
-    desk.target("array_limit: 2")
-    gate = desk.root / "gate"
+def test_rows_run_as_many_at_once_as_is_allowed(home: SlurmHome) -> None:
+    home.target("array_limit: 2")
+    gate = home.root / "gate"
     script = f"echo up >> $GOFER_RUN_DIR/../{{x}}.mark; until [ -e {gate} ]; do sleep 0.1; done"
-    run = desk.submit("--each", "x=1,2,3,4,5", "sh", "-c", script)
-    until(lambda: len(list(desk.store.glob("runs/*.mark"))) >= 2, "the first rows")
-    states = [job.split()[1] for job in _rows(desk, run)]
+    run = home.submit("--each", "x=1,2,3,4,5", "sh", "-c", script)
+    until(lambda: len(list(home.store.glob("runs/*.mark"))) >= 2, "the first rows")
+    states = [job.split()[1] for job in _rows(home, run)]
     assert sorted(states) == ["PENDING"] * 3 + ["RUNNING"] * 2
     gate.touch()
-    assert [one["state"] for one in desk.wait(run)] == ["succeeded"]
+    assert [one["state"] for one in home.wait(run)] == ["succeeded"]
 
 
-def _rows(desk: Desk, run: str) -> list[str]:
+def _rows(home: SlurmHome, run: str) -> list[str]:
     asked = ("squeue", "--noheader", "--array", f"--name={run}", "--format=%K %T")
-    return desk.slurm.call(*asked).splitlines()
+    return home.slurm.call(*asked).splitlines()
 
 
-def test_an_array_is_one_job_and_its_private_values_go_with_its_last_row(desk: Desk) -> None:
-    desk.environ["TOKEN_HERE"] = "dummy-value"
-    run = desk.submit(
+def test_an_array_is_one_job_and_its_private_values_go_with_its_last_row(home: SlurmHome) -> None:
+    home.environ["TOKEN_HERE"] = "dummy-value"
+    run = home.submit(
         "--each", "x=0,1,2", "--env", "T=${env:TOKEN_HERE}", "sh", "-c", "printf %s $T | cksum; exit {x}"
     )
-    (group,) = desk.wait(run)
+    (group,) = home.wait(run)
     assert group["counts"] == {"succeeded": 1, "failed": 2}
-    assert not (desk.room(run) / "private.json").exists()
-    assert [desk.log(f"{run}-{row}") for row in range(3)] == ["542471313 11\n"] * 3
+    assert not (home.room(run) / "private.json").exists()
+    assert [home.log(f"{run}-{row}") for row in range(3)] == ["542471313 11\n"] * 3
 
 
-def test_retries_after_a_requeue_keep_the_log_of_each_attempt(desk: Desk) -> None:
-    done = desk.finish("--retries", "1", "sh", "-c", "echo try $GOFER_ATTEMPT; exit 4")
+def test_retries_after_a_requeue_keep_the_log_of_each_attempt(home: SlurmHome) -> None:
+    done = home.finish("--retries", "1", "sh", "-c", "echo try $GOFER_ATTEMPT; exit 4")
     assert (done["state"], done["exit_code"]) == ("failed", 4)
     assert [(one["number"], one["exit_code"]) for one in done["attempts"]] == [(1, 4), (2, 4)]
 
 
-def test_a_double_of_a_job_starts_nothing(desk: Desk) -> None:
-    run = desk.submit("sh", "-c", "echo x >> $GOFER_OUTPUT_DIR/count; sleep 2")
-    first = desk.job(run)
-    second = desk.slurm.call(
-        "sbatch", "--parsable", f"--chdir={desk.room(run)}", str(desk.room(run) / "job.sh")
+def test_a_double_of_a_job_starts_nothing(home: SlurmHome) -> None:
+    run = home.submit("sh", "-c", "echo x >> $GOFER_OUTPUT_DIR/count; sleep 2")
+    first = home.job(run)
+    second = home.slurm.call(
+        "sbatch", "--parsable", f"--chdir={home.room(run)}", str(home.room(run) / "job.sh")
     )
-    desk.wait(run)
-    desk.slurm.until_state(second.strip(), "COMPLETED", "FAILED")
+    home.wait(run)
+    home.slurm.until_state(second.strip(), "COMPLETED", "FAILED")
     assert first != second.strip()
-    assert (desk.run_folder(run) / "outputs/count").read_text() == "x\n"
-    assert desk.view(run)["state"] == "succeeded"
+    assert (home.run_folder(run) / "outputs/count").read_text() == "x\n"
+    assert home.view(run)["state"] == "succeeded"

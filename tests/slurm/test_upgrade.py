@@ -10,7 +10,7 @@ from clusters.fixtures import ON_SLURM
 from clusters.fixtures import slurm as slurm
 from clusters.fixtures import slurm_site as slurm_site
 from clusters.slurm import Slurm
-from slurm.desk import Desk
+from slurm.slurm_home import SlurmHome
 from upgrade.older import Pair, make_pair, take_source
 from upgrade.suite import Upgrade
 
@@ -26,4 +26,4 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class TestOnSlurm(Upgrade):
     @pytest.fixture
     def pair(self, tmp_path: Path, slurm: Slurm, source: Path) -> Iterator[Pair]:
-        yield make_pair(Desk(tmp_path, slurm), source, umask_002=True)
+        yield make_pair(SlurmHome(tmp_path, slurm), source, umask_002=True)

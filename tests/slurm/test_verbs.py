@@ -11,7 +11,7 @@ from clusters.fixtures import slurm as slurm
 from clusters.fixtures import slurm_site as slurm_site
 from clusters.slurm import Slurm
 from home import until
-from slurm.desk import Desk
+from slurm.slurm_home import SlurmHome
 from terminal import Terminal
 
 pytestmark = ON_SLURM
@@ -20,93 +20,93 @@ HOLD = ("sh", "-c", "echo up; sleep 300")
 
 
 @pytest.fixture
-def desk(tmp_path: Path, slurm: Slurm) -> Desk:
-    return Desk(tmp_path, slurm)
+def home(tmp_path: Path, slurm: Slurm) -> SlurmHome:
+    return SlurmHome(tmp_path, slurm)
 
 
-def held(desk: Desk, *words: str) -> str:
-    run = desk.submit(*words, *HOLD)
-    desk.until_logged(run, "up")
+def held(home: SlurmHome, *words: str) -> str:
+    run = home.submit(*words, *HOLD)
+    home.until_logged(run, "up")
     return run
 
 
-def stop(desk: Desk, *runs: str) -> None:
-    desk.gofer("abort", "-Q", "--grace", "0s", *runs)
-    desk.wait(*runs)
+def stop(home: SlurmHome, *runs: str) -> None:
+    home.gofer("abort", "-Q", "--grace", "0s", *runs)
+    home.wait(*runs)
 
 
-def test_a_pending_run_is_explained_in_plain_words(desk: Desk) -> None:
-    holders = [held(desk, "-n", "12", "--single")]
-    waiting = desk.submit("-n", "8", "true")
+def test_a_pending_run_is_explained_in_plain_words(home: SlurmHome) -> None:
+    holders = [held(home, "-n", "12", "--single")]
+    waiting = home.submit("-n", "8", "true")
 
     until(
-        lambda: "waits: the nodes or GPUs that it needs are in use" in desk.gofer("why", waiting).out,
+        lambda: "waits: the nodes or GPUs that it needs are in use" in home.gofer("why", waiting).out,
         "Slurm's reason in words",
     )
-    text = desk.gofer("why", waiting).out
+    text = home.gofer("why", waiting).out
     assert text.startswith(f"{waiting[-6:]} waits: ")
     assert f"gofer abort {waiting[-6:]}" in text
-    stop(desk, *holders, waiting)
+    stop(home, *holders, waiting)
 
 
-def test_a_dead_run_names_its_first_failure(desk: Desk) -> None:
+def test_a_dead_run_names_its_first_failure(home: SlurmHome) -> None:
     script = "if [ $RANK = 5 ]; then echo last words; exit 9; fi; sleep 300"
-    done = desk.finish("-n", "8", "sh", "-c", script)
-    text = desk.gofer("why", done["id"]).out
+    done = home.finish("-n", "8", "sh", "-c", script)
+    text = home.gofer("why", done["id"]).out
     assert text.startswith(f"{done['short_id']} failed: rank 5 exited with 9\n")
     assert "rank 5 of 8, on node 1\n" in text
     assert "  last words\n" in text
 
 
-def test_a_command_lands_inside_the_allocation_word_for_word(desk: Desk) -> None:
-    run = held(desk, "-n", "2")
+def test_a_command_lands_inside_the_allocation_word_for_word(home: SlurmHome) -> None:
+    run = held(home, "-n", "2")
     program = (
         "import json as j, os, sys; print(j.dumps([os.uname()[1], os.environ['SLURM_JOB_ID'], sys.argv[1:]]))"
     )
     words = ["$HOME  x", "a'b", "*", "--help"]
-    host, job, told = json.loads(desk.gofer("ssh", run, "python3", "-c", program, *words).out)
-    assert host in desk.slurm.nodes
-    assert (job, told) == (desk.job(run), words)
-    assert desk.gofer("ssh", run, "sh", "-c", "exit 7", status=7).out == ""
-    stop(desk, run)
+    host, job, told = json.loads(home.gofer("ssh", run, "python3", "-c", program, *words).out)
+    assert host in home.slurm.nodes
+    assert (job, told) == (home.job(run), words)
+    assert home.gofer("ssh", run, "sh", "-c", "exit 7", status=7).out == ""
+    stop(home, run)
 
 
-def test_a_shell_on_each_node_of_an_allocation(desk: Desk) -> None:
-    run = desk.submit("-n", "8", "sh", "-c", "echo up $SLURMD_NODENAME; exec sleep 600")
+def test_a_shell_on_each_node_of_an_allocation(home: SlurmHome) -> None:
+    run = home.submit("-n", "8", "sh", "-c", "echo up $SLURMD_NODENAME; exec sleep 600")
     for rank in (0, 4):
-        desk.until_logged(run, "up", rank=rank)
-    hosts = [desk.log(run, "--rank", str(rank)).split()[1] for rank in (0, 4)]
+        home.until_logged(run, "up", rank=rank)
+    hosts = [home.log(run, "--rank", str(rank)).split()[1] for rank in (0, 4)]
     show = ("sh", "-c", "echo $SLURMD_NODENAME")
-    assert [desk.gofer("ssh", "--node", str(node), run, *show).out.strip() for node in (0, 1)] == hosts
+    assert [home.gofer("ssh", "--node", str(node), run, *show).out.strip() for node in (0, 1)] == hosts
     assert len(set(hosts)) == 2
-    stop(desk, run)
+    stop(home, run)
 
 
-def test_a_shell_on_a_terminal_is_inside_the_allocation(desk: Desk) -> None:
-    run = held(desk)
-    with Terminal(desk.argv("ssh", run), cwd=desk.folder, env=desk.environ) as shell:
+def test_a_shell_on_a_terminal_is_inside_the_allocation(home: SlurmHome) -> None:
+    run = held(home)
+    with Terminal(home.argv("ssh", run), cwd=home.folder, env=home.environ) as shell:
         shell.until("the run continues")
         shell.type("[ -t 0 ] && echo job=$SLURM_JOB_ID.\n")
-        shell.until(f"job={desk.job(run)}.")
+        shell.until(f"job={home.job(run)}.")
         shell.type("exit 5\n")
         assert shell.end() == 5
-    until(lambda: desk.view(run)["state"] == "running", "the run goes on")
-    stop(desk, run)
+    until(lambda: home.view(run)["state"] == "running", "the run goes on")
+    stop(home, run)
 
 
-def test_submit_ssh_holds_an_allocation(desk: Desk) -> None:
-    done = desk.gofer("-n", "4", "submit", "--wait", "ssh")
-    run = desk.view(done.out.strip())
+def test_submit_ssh_holds_an_allocation(home: SlurmHome) -> None:
+    done = home.gofer("-n", "4", "submit", "--wait", "ssh")
+    run = home.view(done.out.strip())
     assert (run["state"], run["gpus"], run["procs"]) == ("running", 4, 1)
     assert f"`gofer ssh {run['short_id']}` enters it" in done.err
-    stop(desk, run["id"])
+    stop(home, run["id"])
 
 
-def test_nodes_and_what_is_free(desk: Desk) -> None:
-    run = held(desk, "-n", "3", "--single")
-    found = json.loads(desk.gofer("list", "nodes", "--json").out)
-    assert [node["name"] for node in found] == sorted(desk.slurm.nodes)
+def test_nodes_and_what_is_free(home: SlurmHome) -> None:
+    run = held(home, "-n", "3", "--single")
+    found = json.loads(home.gofer("list", "nodes", "--json").out)
+    assert [node["name"] for node in found] == sorted(home.slurm.nodes)
     assert sorted((node["gpus"], node["gpus_free"]) for node in found) == [(4, 1), (4, 4), (4, 4)]
-    shown = desk.gofer("target", "show", "lab").out
+    shown = home.gofer("target", "show", "lab").out
     assert "9 of 12 free" in shown
-    stop(desk, run)
+    stop(home, run)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from snapshot.desk import Desk
+from snapshot.project import SnapshotProject
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SnapshotProject:
     """A project folder with a store and a cache beside it, in a home of its own."""
     home = tmp_path / "home"
     home.mkdir()
@@ -21,4 +21,4 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     for who in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{who}_NAME", "Nobody")
         monkeypatch.setenv(f"GIT_{who}_EMAIL", "nobody@example.org")
-    return Desk(tmp_path)
+    return SnapshotProject(tmp_path)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from snapshot.desk import Desk, describe
 from snapshot.forge import Forge, Rows, sha
+from snapshot.project import SnapshotProject, describe
 
 from gofer.core.packs import CHUNK_BYTES
 from gofer.node.checkout import CheckoutError, restore
@@ -168,47 +168,47 @@ def test_a_manifest_under_another_id_is_refused(forge: Forge, tmp_path: Path) ->
         restore(forge.root, two, tmp_path / "out")
 
 
-def test_a_second_restore_finds_the_first(desk: Desk) -> None:
-    desk.write({"a": "1"})
-    snapshot = desk.take().id
-    folder = desk.place / "code"
-    assert restore(desk.store.root, snapshot, folder).reused is False
+def test_a_second_restore_finds_the_first(project: SnapshotProject) -> None:
+    project.write({"a": "1"})
+    snapshot = project.take().id
+    folder = project.root / "code"
+    assert restore(project.store.root, snapshot, folder).reused is False
     (folder / "made by a run").write_text("x")
-    assert restore(desk.store.root, snapshot, folder).reused is True
-    assert (desk.place / "code.snapshot").read_text().strip() == snapshot
+    assert restore(project.store.root, snapshot, folder).reused is True
+    assert (project.root / "code.snapshot").read_text().strip() == snapshot
     assert (folder / "made by a run").exists()
 
 
-def test_a_folder_that_holds_something_else_is_left_alone(desk: Desk) -> None:
-    desk.write({"a": "1"})
-    first = desk.take().id
-    desk.write({"a": "2"})
-    second = desk.take().id
-    mine = desk.place / "mine"
+def test_a_folder_that_holds_something_else_is_left_alone(project: SnapshotProject) -> None:
+    project.write({"a": "1"})
+    first = project.take().id
+    project.write({"a": "2"})
+    second = project.take().id
+    mine = project.root / "mine"
     mine.mkdir()
     (mine / "precious").write_text("x")
-    for snapshot, folder in ((first, mine), (second, desk.restore(first)), (first, mine / "precious")):
+    for snapshot, folder in ((first, mine), (second, project.restore(first)), (first, mine / "precious")):
         with pytest.raises(CheckoutError):
-            restore(desk.store.root, snapshot, folder)
+            restore(project.store.root, snapshot, folder)
     assert (mine / "precious").read_text() == "x"
 
 
-def test_an_empty_folder_is_filled_and_parents_are_made(desk: Desk) -> None:
-    desk.write({"a": "1"})
-    snapshot = desk.take().id
-    (desk.place / "empty").mkdir()
-    for folder in (desk.place / "empty", desk.place / "not" / "yet" / "there"):
-        restore(desk.store.root, snapshot, folder)
-        assert describe(folder) == describe(desk.project)
+def test_an_empty_folder_is_filled_and_parents_are_made(project: SnapshotProject) -> None:
+    project.write({"a": "1"})
+    snapshot = project.take().id
+    (project.root / "empty").mkdir()
+    for folder in (project.root / "empty", project.root / "not" / "yet" / "there"):
+        restore(project.store.root, snapshot, folder)
+        assert describe(folder) == describe(project.folder)
 
 
-def test_modes_follow_the_umask(desk: Desk) -> None:
-    desk.write({"a": "1", "b": "2"})
-    (desk.project / "b").chmod(0o700)
-    snapshot = desk.take().id
+def test_modes_follow_the_umask(project: SnapshotProject) -> None:
+    project.write({"a": "1", "b": "2"})
+    (project.folder / "b").chmod(0o700)
+    snapshot = project.take().id
     before = os.umask(0o027)
     try:
-        folder = desk.restore(snapshot)
+        folder = project.restore(snapshot)
     finally:
         os.umask(before)
     assert [(folder / name).stat().st_mode & 0o777 for name in "ab"] == [0o640, 0o750]
@@ -222,74 +222,81 @@ print(restore(*sys.argv[1:]).reused)
 """
 
 
-def start_restore(desk: Desk, snapshot: str, folder: Path) -> subprocess.Popen[str]:
-    argv = [sys.executable, "-c", RESTORE, str(desk.store.root), snapshot, str(folder)]
+def start_restore(project: SnapshotProject, snapshot: str, folder: Path) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-c", RESTORE, str(project.store.root), snapshot, str(folder)]
     return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
 
 
-def test_several_at_once_share_one_folder(desk: Desk) -> None:
-    desk.write({f"d{i % 7}/f{i}": os.urandom(2000) for i in range(300)})
-    snapshot = desk.take().id
-    folder = desk.place / "code"
-    runs = [start_restore(desk, snapshot, folder) for _ in range(4)]
+def test_several_at_once_share_one_folder(project: SnapshotProject) -> None:
+    project.write({f"d{i % 7}/f{i}": os.urandom(2000) for i in range(300)})
+    snapshot = project.take().id
+    folder = project.root / "code"
+    runs = [start_restore(project, snapshot, folder) for _ in range(4)]
     said = [run.communicate(timeout=60)[0].split() for run in runs]
     assert ["ready", "False"] in said and all(words[1] in ("False", "True") for words in said)
-    assert describe(folder) == describe(desk.project)
-    assert sorted(path.name for path in desk.place.glob("code*")) == ["code", "code.snapshot"]
+    assert describe(folder) == describe(project.folder)
+    assert sorted(path.name for path in project.root.glob("code*")) == ["code", "code.snapshot"]
 
 
-def test_killed_at_any_moment_the_folder_is_whole_or_absent(desk: Desk) -> None:
-    desk.write({f"d{i % 7}/f{i}": os.urandom(20_000) for i in range(500)})
-    snapshot = desk.take().id
+def test_killed_at_any_moment_the_folder_is_whole_or_absent(project: SnapshotProject) -> None:
+    project.write({f"d{i % 7}/f{i}": os.urandom(20_000) for i in range(500)})
+    snapshot = project.take().id
     began = time.perf_counter()
-    restore(desk.store.root, snapshot, desk.place / "first")
+    restore(project.store.root, snapshot, project.root / "first")
     lasts_s = time.perf_counter() - began
     killed = 0
     for number in range(10):
-        folder = desk.place / f"code-{number}"
-        one = start_restore(desk, snapshot, folder)
+        folder = project.root / f"code-{number}"
+        one = start_restore(project, snapshot, folder)
         assert one.stdout and one.stdout.readline() == "ready\n"
         time.sleep(lasts_s * 0.1 * number)
         one.send_signal(signal.SIGKILL)
         one.communicate(timeout=60)
         killed += one.returncode == -signal.SIGKILL
         if folder.exists():
-            assert describe(folder) == describe(desk.project)
-        restore(desk.store.root, snapshot, folder)
-        assert describe(folder) == describe(desk.project)
+            assert describe(folder) == describe(project.folder)
+        restore(project.store.root, snapshot, folder)
+        assert describe(folder) == describe(project.folder)
     assert killed
 
 
-def test_what_a_killed_restore_left_long_ago_is_removed(desk: Desk) -> None:
-    desk.write({"a": "1"})
-    snapshot = desk.take().id
+def test_what_a_killed_restore_left_long_ago_is_removed(project: SnapshotProject) -> None:
+    project.write({"a": "1"})
+    snapshot = project.take().id
     for name in ("code.part-1-dead", "code.part-2-live"):
-        (desk.place / name / "sub").mkdir(parents=True)
-    (desk.place / "code.part-1-dead.mark").write_text("")
+        (project.root / name / "sub").mkdir(parents=True)
+    (project.root / "code.part-1-dead.mark").write_text("")
     for name in ("code.part-1-dead", "code.part-1-dead.mark"):
-        os.utime(desk.place / name, (1, 1))
-    restore(desk.store.root, snapshot, desk.place / "code")
-    assert sorted(path.name for path in desk.place.glob("code*")) == [
+        os.utime(project.root / name, (1, 1))
+    restore(project.store.root, snapshot, project.root / "code")
+    assert sorted(path.name for path in project.root.glob("code*")) == [
         "code",
         "code.part-2-live",
         "code.snapshot",
     ]
 
 
-def test_a_full_disk_leaves_nothing(desk: Desk) -> None:
-    desk.write({"a": os.urandom(300_000)})
-    snapshot = desk.take().id
+def test_a_full_disk_leaves_nothing(project: SnapshotProject) -> None:
+    project.write({"a": os.urandom(300_000)})
+    snapshot = project.take().id
     limit = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
     limit += "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)); "
-    argv = [sys.executable, "-c", limit + RESTORE, str(desk.store.root), snapshot, str(desk.place / "code")]
+    argv = [
+        sys.executable,
+        "-c",
+        limit + RESTORE,
+        str(project.store.root),
+        snapshot,
+        str(project.root / "code"),
+    ]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert "CheckoutError" in done.stderr and "File too large" in done.stderr
-    assert list(desk.place.glob("code*")) == []
+    assert list(project.root.glob("code*")) == []
 
 
-def test_the_manifest_is_plain_json_that_others_can_read(desk: Desk) -> None:
-    desk.write({"a": "1", "sub/b": "22"})
-    taken = desk.take()
-    top = json.loads(desk.store.get(f"snapshots/{taken.id}"))
+def test_the_manifest_is_plain_json_that_others_can_read(project: SnapshotProject) -> None:
+    project.write({"a": "1", "sub/b": "22"})
+    taken = project.take()
+    top = json.loads(project.store.get(f"snapshots/{taken.id}"))
     assert (top["format"], top["version"], top["files"], top["bytes"]) == ("gofer-snapshot", 1, 2, 3)
     assert [path for path, _ in top["folders"]] == ["", "sub"]

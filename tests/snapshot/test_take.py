@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from snapshot.desk import LONG_AGO_S, Desk, describe
+from snapshot.project import LONG_AGO_S, SnapshotProject, describe
 
 from gofer.core.packs import CHUNK_BYTES
 from gofer.errors import SnapshotError, StoreError
@@ -43,19 +43,19 @@ ODD_NAMES = [
 ]
 
 
-def test_every_kind_of_entry_comes_back_byte_for_byte(desk: Desk) -> None:
-    root = os.fsencode(desk.project)
+def test_every_kind_of_entry_comes_back_byte_for_byte(project: SnapshotProject) -> None:
+    root = os.fsencode(project.folder)
     for name in ODD_NAMES:
         with open(os.path.join(root, name), "wb") as file:
             file.write(b"content of " + name)
         os.makedirs(os.path.join(root, b"in", name))
         with open(os.path.join(root, b"in", name, b"x"), "wb") as file:
             file.write(b"\0" + name)
-    (desk.project / "run.sh").write_text("#!/bin/sh\n")
-    (desk.project / "run.sh").chmod(0o755)
-    (desk.project / "void").write_bytes(b"")
-    (desk.project / "hollow" / "deeper").mkdir(parents=True)
-    os.link(desk.project / "run.sh", desk.project / "same.sh")
+    (project.folder / "run.sh").write_text("#!/bin/sh\n")
+    (project.folder / "run.sh").chmod(0o755)
+    (project.folder / "void").write_bytes(b"")
+    (project.folder / "hollow" / "deeper").mkdir(parents=True)
+    os.link(project.folder / "run.sh", project.folder / "same.sh")
     for name, target in [
         (b"here", b"run.sh"),
         (b"dangling", b"nowhere/at all"),
@@ -65,154 +65,154 @@ def test_every_kind_of_entry_comes_back_byte_for_byte(desk: Desk) -> None:
         (b"loop", b"loop"),
     ]:
         os.symlink(target, os.path.join(root, name))
-    os.symlink("in", desk.project / "folder-link")
-    taken = desk.take()
-    assert describe(desk.restore(taken.id)) == describe(desk.project)
+    os.symlink("in", project.folder / "folder-link")
+    taken = project.take()
+    assert describe(project.restore(taken.id)) == describe(project.folder)
     assert taken.changed == () and taken.skipped == ()
 
 
-def test_unchanged_sends_nothing_and_one_change_sends_one_file(desk: Desk) -> None:
-    desk.write({f"d{i % 7}/f{i}.py": f"print({i})\n" * 50 for i in range(200)})
-    first = desk.take()
-    again = desk.take()
+def test_unchanged_sends_nothing_and_one_change_sends_one_file(project: SnapshotProject) -> None:
+    project.write({f"d{i % 7}/f{i}.py": f"print({i})\n" * 50 for i in range(200)})
+    first = project.take()
+    again = project.take()
     assert (first.sent_files, first.files) == (200, 200)
     assert (again.id, again.sent_files, again.sent_bytes) == (first.id, 0, 0)
-    desk.write({"d3/f3.py": "changed\n"})
-    changed = desk.take()
+    project.write({"d3/f3.py": "changed\n"})
+    changed = project.take()
     assert changed.id != first.id
     assert (changed.sent_files, changed.sent_bytes) == (1, 8)
-    assert differences(desk.store, first.id, changed.id) == ((), (), ("d3/f3.py",))
-    assert describe(desk.restore(changed.id)) == describe(desk.project)
-    assert (desk.restore(first.id) / "d3/f3.py").read_text() == "print(3)\n" * 50
+    assert differences(project.store, first.id, changed.id) == ((), (), ("d3/f3.py",))
+    assert describe(project.restore(changed.id)) == describe(project.folder)
+    assert (project.restore(first.id) / "d3/f3.py").read_text() == "print(3)\n" * 50
 
 
-def test_what_a_small_change_adds_to_the_store_is_small(desk: Desk) -> None:
-    desk.write({f"d{i % 40}/f{i}.py": f"{i}\n" * 10 for i in range(2000)})
-    desk.take()
-    before = sum(info.size for info in desk.store.list())
-    desk.write({"d3/f3.py": "x"})
-    desk.take()
+def test_what_a_small_change_adds_to_the_store_is_small(project: SnapshotProject) -> None:
+    project.write({f"d{i % 40}/f{i}.py": f"{i}\n" * 10 for i in range(2000)})
+    project.take()
+    before = sum(info.size for info in project.store.list())
+    project.write({"d3/f3.py": "x"})
+    project.take()
     # The listing of one folder and the names of the others: nothing that grows with the number of files.
-    assert sum(info.size for info in desk.store.list()) - before < 15_000
+    assert sum(info.size for info in project.store.list()) - before < 15_000
 
 
-def test_added_removed_and_renamed_files_are_seen(desk: Desk) -> None:
-    desk.write({"a": "1", "b": "2", "sub/c": "3"})
-    first = desk.take()
-    (desk.project / "a").rename(desk.project / "sub/a")
-    (desk.project / "b").unlink()
-    desk.write({"new": "4"})
-    second = desk.take()
-    assert differences(desk.store, first.id, second.id) == (("new", "sub/a"), ("a", "b"), ())
+def test_added_removed_and_renamed_files_are_seen(project: SnapshotProject) -> None:
+    project.write({"a": "1", "b": "2", "sub/c": "3"})
+    first = project.take()
+    (project.folder / "a").rename(project.folder / "sub/a")
+    (project.folder / "b").unlink()
+    project.write({"new": "4"})
+    second = project.take()
+    assert differences(project.store, first.id, second.id) == (("new", "sub/a"), ("a", "b"), ())
     assert second.sent_files == 1
-    shutil.rmtree(desk.project / "sub")
-    assert desk.taken() == ["new"]
+    shutil.rmtree(project.folder / "sub")
+    assert project.taken() == ["new"]
 
 
-def test_the_execute_bit_and_a_link_target_are_part_of_the_id(desk: Desk) -> None:
-    desk.write({"a": "1"})
-    os.symlink("a", desk.project / "l")
-    ids = [desk.take().id]
-    (desk.project / "a").chmod(0o755)
-    ids.append(desk.take().id)
-    (desk.project / "l").unlink()
-    os.symlink("b", desk.project / "l")
-    ids.append(desk.take().id)
-    (desk.project / "empty").mkdir()
-    ids.append(desk.take().id)
+def test_the_execute_bit_and_a_link_target_are_part_of_the_id(project: SnapshotProject) -> None:
+    project.write({"a": "1"})
+    os.symlink("a", project.folder / "l")
+    ids = [project.take().id]
+    (project.folder / "a").chmod(0o755)
+    ids.append(project.take().id)
+    (project.folder / "l").unlink()
+    os.symlink("b", project.folder / "l")
+    ids.append(project.take().id)
+    (project.folder / "empty").mkdir()
+    ids.append(project.take().id)
     assert len(set(ids)) == 4
 
 
-def test_the_id_depends_on_nothing_but_names_and_contents(desk: Desk) -> None:
-    desk.write({"a": "1", "sub/b": "2", "sub/é": "3"})
-    elsewhere = desk.place / "elsewhere"
-    shutil.copytree(desk.project, elsewhere)
+def test_the_id_depends_on_nothing_but_names_and_contents(project: SnapshotProject) -> None:
+    project.write({"a": "1", "sub/b": "2", "sub/é": "3"})
+    elsewhere = project.root / "elsewhere"
+    shutil.copytree(project.folder, elsewhere)
     os.utime(elsewhere / "a", (1, 1))
     (elsewhere / "a").chmod(0o600)
-    other = take(elsewhere, MemoryStore(), cache_dir=desk.place / "other-cache")
-    assert other.id == desk.take().id
+    other = take(elsewhere, MemoryStore(), cache_dir=project.root / "other-cache")
+    assert other.id == project.take().id
 
 
-def test_a_change_that_keeps_size_and_mtime_is_seen(desk: Desk) -> None:
-    desk.write({"a": "1111", "b": "x"})
-    first = desk.take()
-    desk.write({"a": "2222"})
-    assert (desk.project / "a").stat().st_mtime == LONG_AGO_S
-    assert desk.take().id != first.id
+def test_a_change_that_keeps_size_and_mtime_is_seen(project: SnapshotProject) -> None:
+    project.write({"a": "1111", "b": "x"})
+    first = project.take()
+    project.write({"a": "2222"})
+    assert (project.folder / "a").stat().st_mtime == LONG_AGO_S
+    assert project.take().id != first.id
 
 
-def test_a_change_in_the_same_tick_as_the_last_walk_is_seen(desk: Desk) -> None:
+def test_a_change_in_the_same_tick_as_the_last_walk_is_seen(project: SnapshotProject) -> None:
     """Times may be coarse: what was written about when it was read is read again."""
     ids = set()
     for round_number in range(20):
-        desk.write({"a": f"{round_number:04}"}, old=False)
-        ids.add(desk.take().id)
+        project.write({"a": f"{round_number:04}"}, old=False)
+        ids.add(project.take().id)
     assert len(ids) == 20
 
 
-def test_equal_contents_are_sent_once(desk: Desk) -> None:
-    desk.write({f"copy{i}": "same" * 1000 for i in range(50)})
-    taken = desk.take()
+def test_equal_contents_are_sent_once(project: SnapshotProject) -> None:
+    project.write({f"copy{i}": "same" * 1000 for i in range(50)})
+    taken = project.take()
     assert (taken.files, taken.sent_files, taken.sent_bytes) == (50, 1, 4000)
 
 
-def test_a_file_of_several_pieces(desk: Desk) -> None:
+def test_a_file_of_several_pieces(project: SnapshotProject) -> None:
     piece = os.urandom(CHUNK_BYTES)
-    desk.write({"big": piece + piece + b"end", "exact": piece, "small": "s"})
-    taken = desk.take()
+    project.write({"big": piece + piece + b"end", "exact": piece, "small": "s"})
+    taken = project.take()
     assert taken.sent_bytes == CHUNK_BYTES + 4  # every piece once
-    assert describe(desk.restore(taken.id)) == describe(desk.project)
-    with open(desk.project / "big", "r+b") as file:
+    assert describe(project.restore(taken.id)) == describe(project.folder)
+    with open(project.folder / "big", "r+b") as file:
         file.seek(2 * CHUNK_BYTES)
         file.write(b"END")
-    assert desk.take().sent_bytes == 3
+    assert project.take().sent_bytes == 3
 
 
-def test_an_empty_folder_is_a_snapshot_too(desk: Desk) -> None:
-    taken = desk.take()
+def test_an_empty_folder_is_a_snapshot_too(project: SnapshotProject) -> None:
+    taken = project.take()
     assert taken.files == 0
-    assert describe(desk.restore(taken.id)) == {}
+    assert describe(project.restore(taken.id)) == {}
 
 
-def test_what_is_no_file_is_left_out_and_named(desk: Desk) -> None:
-    desk.write({"a": "1"})
-    os.mkfifo(desk.project / "pipe")
+def test_what_is_no_file_is_left_out_and_named(project: SnapshotProject) -> None:
+    project.write({"a": "1"})
+    os.mkfifo(project.folder / "pipe")
     with socket.socket(socket.AF_UNIX) as one:
-        one.bind(str(desk.project / "sock"))
+        one.bind(str(project.folder / "sock"))
         for _ in range(2):  # also when nothing has changed
-            assert sorted(desk.take().skipped) == [("pipe", "a pipe"), ("sock", "a socket")]
-    assert desk.taken() == ["a"]
+            assert sorted(project.take().skipped) == [("pipe", "a pipe"), ("sock", "a socket")]
+    assert project.taken() == ["a"]
 
 
-def test_the_biggest_files_are_named(desk: Desk) -> None:
-    desk.write({f"d{i % 3}/f{i}": "x" * i * 10 for i in range(20)})
+def test_the_biggest_files_are_named(project: SnapshotProject) -> None:
+    project.write({f"d{i % 3}/f{i}": "x" * i * 10 for i in range(20)})
     for _ in range(2):
-        assert desk.take().biggest == tuple((f"d{i % 3}/f{i}", i * 10) for i in (19, 18, 17, 16, 15))
+        assert project.take().biggest == tuple((f"d{i % 3}/f{i}", i * 10) for i in (19, 18, 17, 16, 15))
 
 
-def test_progress_ends_at_the_total(desk: Desk) -> None:
-    desk.write({f"f{i}": os.urandom(700_000) for i in range(4)})
+def test_progress_ends_at_the_total(project: SnapshotProject) -> None:
+    project.write({f"f{i}": os.urandom(700_000) for i in range(4)})
     steps: list[tuple[int, int]] = []
-    take(desk.project, desk.store, cache_dir=desk.cache, progress=lambda *step: steps.append(step))
+    take(project.folder, project.store, cache_dir=project.cache, progress=lambda *step: steps.append(step))
     assert steps[-1] == (2_800_000, 2_800_000)
     assert [done for done, _ in steps] == sorted(done for done, _ in steps) and len(steps) > 2
 
 
-def test_progress_comes_before_a_large_file_is_read_whole(desk: Desk) -> None:
+def test_progress_comes_before_a_large_file_is_read_whole(project: SnapshotProject) -> None:
     size = 40 * 1024 * 1024
-    with (desk.project / "large").open("wb") as file:
+    with (project.folder / "large").open("wb") as file:
         file.truncate(size)
     steps: list[int] = []
-    take(desk.project, desk.store, cache_dir=desk.cache, progress=lambda done, _: steps.append(done))
+    take(project.folder, project.store, cache_dir=project.cache, progress=lambda done, _: steps.append(done))
     assert 0 < steps[0] < size
     assert steps[-1] == size
 
 
-def test_has_knows_files_links_and_folders(desk: Desk) -> None:
-    desk.write({"src/train.py": "", "src/é.py": "", "skip.pyc": ""})
-    os.symlink("src", desk.project / "code")
+def test_has_knows_files_links_and_folders(project: SnapshotProject) -> None:
+    project.write({"src/train.py": "", "src/é.py": "", "skip.pyc": ""})
+    os.symlink("src", project.folder / "code")
     for _ in range(2):
-        taken = desk.take()
+        taken = project.take()
         assert all(
             taken.has(path) for path in ("src/train.py", "src/é.py", "src", ".", "code/train.py", "code")
         )
@@ -220,15 +220,15 @@ def test_has_knows_files_links_and_folders(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("folder", ["/", "~", "~/.."])
-def test_the_home_folder_is_refused(desk: Desk, folder: str) -> None:
+def test_the_home_folder_is_refused(project: SnapshotProject, folder: str) -> None:
     with pytest.raises(SnapshotError, match="not a code folder") as caught:
-        take(Path(os.path.expanduser(folder)), desk.store, cache_dir=desk.cache)
+        take(Path(os.path.expanduser(folder)), project.store, cache_dir=project.cache)
     assert caught.value.hint
 
 
-def test_a_missing_folder_is_refused(desk: Desk) -> None:
+def test_a_missing_folder_is_refused(project: SnapshotProject) -> None:
     with pytest.raises(SnapshotError, match="no folder"):
-        take(desk.place / "none", desk.store, cache_dir=desk.cache)
+        take(project.root / "none", project.store, cache_dir=project.cache)
 
 
 UNREADABLE = """
@@ -256,44 +256,44 @@ def without_privileges() -> None:
     [("secret file", "file", "/sub/secret\\ file"), ("closed", "folder", "/sub/closed/")],
 )
 def test_what_cannot_be_read_is_named_with_the_line_that_leaves_it_out(
-    desk: Desk, name: str, kind: str, line: str
+    project: SnapshotProject, name: str, kind: str, line: str
 ) -> None:
-    path = desk.project / "sub" / name
-    desk.write({"sub/ok": ""})
+    path = project.folder / "sub" / name
+    project.write({"sub/ok": ""})
     path.mkdir() if kind == "folder" else path.write_text("x")
     path.chmod(0)
-    asked = [sys.executable, "-c", UNREADABLE, str(desk.project), str(desk.cache)]
+    asked = [sys.executable, "-c", UNREADABLE, str(project.folder), str(project.cache)]
     said = subprocess.run(
         asked, capture_output=True, text=True, check=True, timeout=60, preexec_fn=without_privileges
     ).stdout
     path.chmod(0o755)
     assert f"cannot read the {kind} `{path}`: Permission denied" in said
     assert f"`{line}`" in said
-    desk.write({".goferignore": line})
-    assert desk.taken() == [".goferignore", "sub/ok"]
+    project.write({".goferignore": line})
+    assert project.taken() == [".goferignore", "sub/ok"]
 
 
-def test_a_store_and_a_cache_inside_the_code_are_left_out(desk: Desk) -> None:
-    desk.write({"a": "1"})
-    store = FileStore(desk.project / "my store", create=True)
-    cache = desk.project / "cache"
-    ids = {take(desk.project, store, cache_dir=cache).id for _ in range(3)}
+def test_a_store_and_a_cache_inside_the_code_are_left_out(project: SnapshotProject) -> None:
+    project.write({"a": "1"})
+    store = FileStore(project.folder / "my store", create=True)
+    cache = project.folder / "cache"
+    ids = {take(project.folder, store, cache_dir=cache).id for _ in range(3)}
     assert len(ids) == 1
     assert [entry.path for entry in load(store, ids.pop()).entries] == [b"a"]
 
 
-def test_a_store_that_fails_says_so_and_the_next_take_works(desk: Desk) -> None:
-    desk.write({"a": "1", "b": os.urandom(5_000_000)})
-    hidden = desk.place / "hidden"
-    os.rename(desk.store.root, hidden)
+def test_a_store_that_fails_says_so_and_the_next_take_works(project: SnapshotProject) -> None:
+    project.write({"a": "1", "b": os.urandom(5_000_000)})
+    hidden = project.root / "hidden"
+    os.rename(project.store.root, hidden)
     with pytest.raises(StoreError):
-        desk.take()
-    os.rename(hidden, desk.store.root)
-    assert describe(desk.restore(desk.take().id)) == describe(desk.project)
+        project.take()
+    os.rename(hidden, project.store.root)
+    assert describe(project.restore(project.take().id)) == describe(project.folder)
 
 
-def test_reading_a_snapshot_that_is_not_there(desk: Desk) -> None:
+def test_reading_a_snapshot_that_is_not_there(project: SnapshotProject) -> None:
     with pytest.raises(SnapshotError, match="cannot read the snapshot"):
-        load(desk.store, "0" * 64)
+        load(project.store, "0" * 64)
     with pytest.raises(SnapshotError, match="cannot read the snapshot"):
-        desk.restore("0" * 64)
+        project.restore("0" * 64)

@@ -1,4 +1,4 @@
-"""A home whose PATH begins with a folder for programs of the test's own, and knows no real ones of Azure."""
+"""A home whose PATH begins with a folder for the test's own programs and has no real program of Azure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _PROGRAMS = ("az", "docker", "podman", "azcopy", "conda")
 
 
 @pytest.fixture
-def desk(home: Home, tmp_path: Path) -> Iterator[Home]:
-    """As `home`. `tmp_path / "bin"` comes first on the PATH; a docker of this machine is not on it."""
+def home(home: Home, tmp_path: Path) -> Iterator[Home]:
+    """The usual home, with `tmp_path / "bin"` first on the PATH and without this machine's docker."""
     kept = {name: value for name, value in home.environ.items() if not name.startswith(_ASIDE)}
     folders = [str(tmp_path / "bin")]
     for folder in kept["PATH"].split(os.pathsep):

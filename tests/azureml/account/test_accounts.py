@@ -18,102 +18,102 @@ TOKEN = "dummy-token-of-az"
 
 
 @pytest.fixture
-def az(desk: Home, tmp_path: Path) -> Program:
+def az(home: Home, tmp_path: Path) -> Program:
     return install_az(tmp_path / "bin", token=TOKEN)
 
 
-def show(desk: Home, *words: str, **environ: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(desk.gofer("account", "show", "--json", *words, env=environ).out)
+def show(home: Home, *words: str, **environ: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(home.gofer("account", "show", "--json", *words, env=environ).out)
     return found
 
 
-def test_the_default_profile_is_the_persons_own(desk: Home, az: Program, tmp_path: Path) -> None:
-    facts = json.loads(desk.gofer("login", "--json").out)
+def test_the_default_profile_is_the_persons_own(home: Home, az: Program, tmp_path: Path) -> None:
+    facts = json.loads(home.gofer("login", "--json").out)
     assert (facts["profile"], facts["user"]) == ("default", "dummy.person@example.invalid")
     assert (tmp_path / "person" / ".azure" / "azureProfile.json").exists()
     assert [one["id"] for one in facts["subscriptions"]] == ["sub-one", "sub-two"]
-    assert not (desk.path / "azure").exists()
-    desk.gofer("logout")
-    assert show(desk)["user"] is None
-    assert "nobody was signed in" in desk.gofer("logout").err
+    assert not (home.path / "azure").exists()
+    home.gofer("logout")
+    assert show(home)["user"] is None
+    assert "nobody was signed in" in home.gofer("logout").err
 
 
-def test_profiles_stand_side_by_side(desk: Home, az: Program, tmp_path: Path) -> None:
-    desk.gofer("login")
+def test_profiles_stand_side_by_side(home: Home, az: Program, tmp_path: Path) -> None:
+    home.gofer("login")
     own = (tmp_path / "person" / ".azure" / "azureProfile.json").read_bytes()
     az.set(subscriptions=["sub-work"])
-    desk.gofer("login", "--profile", "work", "--tenant", "work.invalid")
-    folder = desk.path / "azure" / "work"
+    home.gofer("login", "--profile", "work", "--tenant", "work.invalid")
+    folder = home.path / "azure" / "work"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert az.calls[-1]["folder"] == str(folder)
     assert (tmp_path / "person" / ".azure" / "azureProfile.json").read_bytes() == own
-    rows = json.loads(desk.gofer("account", "list", "--json").out)
+    rows = json.loads(home.gofer("account", "list", "--json").out)
     assert [(row["profile"], row["is_active"], row["tenant"]) for row in rows] == [
         ("default", True, "11111111-1111-1111-1111-111111111111"),
         ("work", False, "work.invalid"),
     ]
-    desk.gofer("logout", "--profile", "work")
-    assert show(desk, "work")["user"] is None
-    assert show(desk)["user"] == "dummy.person@example.invalid"
+    home.gofer("logout", "--profile", "work")
+    assert show(home, "work")["user"] is None
+    assert show(home)["user"] == "dummy.person@example.invalid"
 
 
-def test_a_login_in_another_cloud(desk: Home, az: Program) -> None:
+def test_a_login_in_another_cloud(home: Home, az: Program) -> None:
     """It is remembered with the profile, until the logout; `az` is told of it by its own variable."""
-    told = json.loads(desk.gofer("login", "--profile", "gov", "--cloud", "usgov", "--json").out)
+    told = json.loads(home.gofer("login", "--profile", "gov", "--cloud", "usgov", "--json").out)
     assert told["cloud"] == "usgov"
     assert az.calls[-1]["cloud"] == "AzureUSGovernment"
-    assert [show(desk, name)["cloud"] for name in ("gov", "default")] == ["usgov", "azure"]
-    assert show(desk, "gov", AZURE_CLOUD_NAME="AzureChinaCloud")["cloud"] == "china"
+    assert [show(home, name)["cloud"] for name in ("gov", "default")] == ["usgov", "azure"]
+    assert show(home, "gov", AZURE_CLOUD_NAME="AzureChinaCloud")["cloud"] == "china"
     assert ["cloud", "usgov"] in [
-        line.split() for line in desk.gofer("account", "show", "gov").out.splitlines()
+        line.split() for line in home.gofer("account", "show", "gov").out.splitlines()
     ]
-    desk.gofer("logout", "--profile", "gov")
-    assert show(desk, "gov")["cloud"] == "azure"
-    refused = desk.gofer("login", "--profile", "gov", "--cloud", "moon", status=2).err
+    home.gofer("logout", "--profile", "gov")
+    assert show(home, "gov")["cloud"] == "azure"
+    refused = home.gofer("login", "--profile", "gov", "--cloud", "moon", status=2).err
     assert "usgov" in refused
 
 
-def test_which_profile_is_in_use(desk: Home, az: Program) -> None:
+def test_which_profile_is_in_use(home: Home, az: Program) -> None:
     for name in ("work", "home"):
-        desk.gofer("login", "--profile", name)
-    assert show(desk)["chosen_by"] == "built-in"
-    desk.gofer("account", "use", "work")
-    assert (show(desk)["profile"], show(desk)["chosen_by"]) == ("work", "`gofer account use`")
-    assert show(desk, GOFER_AZURE_PROFILE="home")["profile"] == "home"
-    assert show(desk, AZURE_CONFIG_DIR="/elsewhere")["folder"] == "/elsewhere"
-    told = desk.gofer("account", "use", "home", env={"GOFER_AZURE_PROFILE": "work"})
+        home.gofer("login", "--profile", name)
+    assert show(home)["chosen_by"] == "built-in"
+    home.gofer("account", "use", "work")
+    assert (show(home)["profile"], show(home)["chosen_by"]) == ("work", "`gofer account use`")
+    assert show(home, GOFER_AZURE_PROFILE="home")["profile"] == "home"
+    assert show(home, AZURE_CONFIG_DIR="/elsewhere")["folder"] == "/elsewhere"
+    told = home.gofer("account", "use", "home", env={"GOFER_AZURE_PROFILE": "work"})
     assert "env GOFER_AZURE_PROFILE takes precedence" in told.err
-    desk.gofer("account", "use", "default")
-    assert show(desk)["profile"] == "default"
+    home.gofer("account", "use", "default")
+    assert show(home)["profile"] == "default"
 
 
-def test_a_profile_in_use_that_is_removed(desk: Home, az: Program) -> None:
-    desk.gofer("login", "--profile", "work")
-    assert json.loads(desk.gofer("account", "use", "work", "--json").out)["is_active"]
-    assert json.loads(desk.gofer("account", "rm", "work", "--json").out)["removed"]
-    assert not (desk.path / "azure" / "work").exists()
-    assert show(desk)["profile"] == "default"
+def test_a_profile_in_use_that_is_removed(home: Home, az: Program) -> None:
+    home.gofer("login", "--profile", "work")
+    assert json.loads(home.gofer("account", "use", "work", "--json").out)["is_active"]
+    assert json.loads(home.gofer("account", "rm", "work", "--json").out)["removed"]
+    assert not (home.path / "azure" / "work").exists()
+    assert show(home)["profile"] == "default"
     assert az.calls[-1]["words"] == ["account", "clear"]
-    done = desk.gofer("account", "rm", "default", status=2)
+    done = home.gofer("account", "rm", "default", status=2)
     assert "is never removed" in done.err
 
 
 @pytest.mark.parametrize(
     "words", [("account", "use", "wrok"), ("account", "show", "wrok"), ("account", "rm", "wrok")]
 )
-def test_a_profile_that_is_not_there(desk: Home, az: Program, words: tuple[str, ...]) -> None:
-    desk.gofer("login", "--profile", "work")
-    done = desk.gofer(*words, status=2)
+def test_a_profile_that_is_not_there(home: Home, az: Program, words: tuple[str, ...]) -> None:
+    home.gofer("login", "--profile", "work")
+    done = home.gofer(*words, status=2)
     assert "there is no Azure profile `wrok`" in done.err
     assert "did you mean `work`?" in done.err
 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "", "a b", "x" * 101])
-def test_names_that_cannot_be(desk: Home, az: Program, name: str) -> None:
+def test_names_that_cannot_be(home: Home, az: Program, name: str) -> None:
     if name:
-        assert "cannot be the name of a profile" in desk.gofer("login", "--profile", name, status=2).err
+        assert "cannot be the name of a profile" in home.gofer("login", "--profile", name, status=2).err
         assert az.calls == []
-    desk.gofer("account", "use", name, status=2)
+    home.gofer("account", "use", name, status=2)
 
 
 @pytest.mark.parametrize(
@@ -125,34 +125,34 @@ def test_names_that_cannot_be(desk: Home, az: Program, name: str) -> None:
     ],
 )
 def test_a_code_where_no_browser_would_be_seen(
-    desk: Home, az: Program, environ: dict[str, str], by_code: bool
+    home: Home, az: Program, environ: dict[str, str], by_code: bool
 ) -> None:
-    desk.gofer("login", env=environ)
+    home.gofer("login", env=environ)
     assert ("--use-device-code" in az.calls[-1]["words"]) == by_code
-    desk.gofer("login", "--device-code", env={"DISPLAY": ":0"})
+    home.gofer("login", "--device-code", env={"DISPLAY": ":0"})
     assert "--use-device-code" in az.calls[-1]["words"]
 
 
-def test_a_service_principal_by_stdin(desk: Home, az: Program) -> None:
+def test_a_service_principal_by_stdin(home: Home, az: Program) -> None:
     environ = {"AZURE_CLIENT_ID": "dummy-app", "AZURE_CLIENT_SECRET": "dummy-client-secret"}
     words = ["login", "--service-principal", "--tenant", "t.invalid", "--json"]
-    facts = json.loads(desk.gofer(*words, env=environ).out)
+    facts = json.loads(home.gofer(*words, env=environ).out)
     assert (facts["user"], facts["user_kind"]) == ("dummy-app", "servicePrincipal")
     assert az.calls[-1]["read"] == "dummy-client-secret"
     assert "dummy-client-secret" not in json.dumps([call["words"] for call in az.calls])
-    done = desk.gofer(*words, status=1, env={**environ, "AZURE_CLIENT_SECRET": "wrong-dummy-secret"})
+    done = home.gofer(*words, status=1, env={**environ, "AZURE_CLIENT_SECRET": "wrong-dummy-secret"})
     assert "AADSTS7000215" in done.err
     words = [*words[:-1], "--profile", "other"]
-    desk.gofer(*words, status=1, env={**environ, "AZURE_CLIENT_SECRET": "wrong-dummy-secret"})
-    assert [row["profile"] for row in json.loads(desk.gofer("account", "--json").out)] == ["default"]
+    home.gofer(*words, status=1, env={**environ, "AZURE_CLIENT_SECRET": "wrong-dummy-secret"})
+    assert [row["profile"] for row in json.loads(home.gofer("account", "--json").out)] == ["default"]
     assert "`az login` ended with status 1" in done.err
     assert "wrong-dummy-secret" not in done.err
-    assert "AZURE_CLIENT_ID" in desk.gofer(*words, status=2).err
+    assert "AZURE_CLIENT_ID" in home.gofer(*words, status=2).err
 
 
-def test_a_secret_read_from_stdin(desk: Home, az: Program) -> None:
-    argv = desk.argv("login", "--service-principal", "--tenant", "t.invalid")
-    environ = {**desk.environ, "AZURE_CLIENT_ID": "dummy-app"}
+def test_a_secret_read_from_stdin(home: Home, az: Program) -> None:
+    argv = home.argv("login", "--service-principal", "--tenant", "t.invalid")
+    environ = {**home.environ, "AZURE_CLIENT_ID": "dummy-app"}
     done = subprocess.run(
         argv, env=environ, input=b"dummy-client-secret\n", capture_output=True, timeout=60, check=False
     )
@@ -175,44 +175,44 @@ assert os.environ == before
 """
 
 
-def test_tokens_are_told_by_their_end_and_forgotten_with_the_login(desk: Home, az: Program) -> None:
-    desk.gofer("login", "--profile", "work")
-    desk.gofer("account", "use", "work")
-    environ = {**desk.environ}
+def test_tokens_are_told_by_their_end_and_forgotten_with_the_login(home: Home, az: Program) -> None:
+    home.gofer("login", "--profile", "work")
+    home.gofer("account", "use", "work")
+    environ = {**home.environ}
     argv = [sys.executable, "-c", PROBE]
     asked = subprocess.run(
-        argv, env=environ, cwd=desk.folder, capture_output=True, text=True, timeout=60, check=False
+        argv, env=environ, cwd=home.folder, capture_output=True, text=True, timeout=60, check=False
     )
     assert asked.stdout.strip() == TOKEN, asked.stderr
-    assert az.calls[-1]["folder"] == str(desk.path / "azure" / "work")
-    told = desk.gofer("account", "show")
+    assert az.calls[-1]["folder"] == str(home.path / "azure" / "work")
+    told = home.gofer("account", "show")
     assert "https://management.azure.com/.default: " in told.out
-    assert 3000 < show(desk)["tokens"][0]["left_s"] <= 3600
+    assert 3000 < show(home)["tokens"][0]["left_s"] <= 3600
     assert TOKEN not in told.out + told.err
-    (kept,) = [path for path in desk.path.rglob("*.json") if TOKEN in path.read_text(errors="replace")]
+    (kept,) = [path for path in home.path.rglob("*.json") if TOKEN in path.read_text(errors="replace")]
     assert stat.S_IMODE(os.stat(kept).st_mode) == 0o600
-    assert show(desk, "default")["tokens"] == []
-    desk.gofer("logout")
+    assert show(home, "default")["tokens"] == []
+    home.gofer("logout")
     assert not kept.exists()
-    assert show(desk)["tokens"] == []
+    assert show(home)["tokens"] == []
 
 
-def test_a_profile_that_is_gone_is_said_before_anything_is_asked(desk: Home, az: Program) -> None:
-    desk.configure("stores: {blob: {url: 'az://data', account: dummyone}}\n")
-    done = desk.gofer("store", "check", "blob", status=1, env={"GOFER_AZURE_PROFILE": "gone"})
+def test_a_profile_that_is_gone_is_said_before_anything_is_asked(home: Home, az: Program) -> None:
+    home.configure("stores: {blob: {url: 'az://data', account: dummyone}}\n")
+    done = home.gofer("store", "check", "blob", status=1, env={"GOFER_AZURE_PROFILE": "gone"})
     assert "there is no Azure profile `gone`" in done.out
     assert az.calls == []
 
 
-def test_without_az_a_principal_needs_no_login(desk: Home) -> None:
+def test_without_az_a_principal_needs_no_login(home: Home) -> None:
     environ = {"AZURE_CLIENT_ID": "dummy-app", "AZURE_CLIENT_SECRET": "dummy-client-secret"}
-    done = desk.gofer("login", "--service-principal", "--tenant", "t.invalid", status=2, env=environ)
+    done = home.gofer("login", "--service-principal", "--tenant", "t.invalid", status=2, env=environ)
     assert "gofer reads it from the environment" in done.err
 
 
-def test_completion_knows_profiles_and_images(desk: Home, az: Program) -> None:
-    desk.gofer("login", "--profile", "work")
-    desk.configure("dockers: {mine: {image: x}}\n")
+def test_completion_knows_profiles_and_images(home: Home, az: Program) -> None:
+    home.gofer("login", "--profile", "work")
+    home.configure("dockers: {mine: {image: x}}\n")
 
     def completed(*words: str) -> list[str]:
         environ = {
@@ -220,7 +220,7 @@ def test_completion_knows_profiles_and_images(desk: Home, az: Program) -> None:
             "COMP_WORDS": " ".join(["gofer", *words]),
             "COMP_CWORD": str(len(words)),
         }
-        lines = desk.gofer(env=environ).out.split()
+        lines = home.gofer(env=environ).out.split()
         return [line.partition(",")[2] for line in lines]
 
     assert completed("account", "use", "w") == ["work"]
@@ -239,9 +239,9 @@ def test_completion_knows_profiles_and_images(desk: Home, az: Program) -> None:
         "\x00",
     ],
 )
-def test_a_profile_that_another_program_wrote_is_no_trouble(desk: Home, az: Program, text: str) -> None:
-    folder = desk.path / "azure" / "work"
+def test_a_profile_that_another_program_wrote_is_no_trouble(home: Home, az: Program, text: str) -> None:
+    folder = home.path / "azure" / "work"
     folder.mkdir(parents=True, mode=0o700)
     (folder / "azureProfile.json").write_text(text)
-    rows = json.loads(desk.gofer("account", "list", "--json").out)
+    rows = json.loads(home.gofer("account", "list", "--json").out)
     assert [(row["profile"], row["user"] or "") for row in rows][1:] == [("work", "")]

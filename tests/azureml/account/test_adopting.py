@@ -29,14 +29,14 @@ stores:
 class Room:
     """Targets in two workspaces, neither of them the default one."""
 
-    def __init__(self, desk: Home, azure: Azure) -> None:
-        self.desk, self.azure = desk, azure
+    def __init__(self, home: Home, azure: Azure) -> None:
+        self.home, self.azure = home, azure
         self.mark = f"m{time.time_ns()}"
         computes = [{"name": "other-cluster", "nodes": 1}]
         azure.admin("POST", "/workspaces", {"name": "other-ws", "computes": computes})
         azure.admin("DELETE", "/faults")
         account = azure.account()
-        desk.environ |= {**azure.env(), "DUMMY_KEY": account.key}
+        home.environ |= {**azure.env(), "DUMMY_KEY": account.key}
         text = YAML.format(
             place=f'subscription_id: "{SUBSCRIPTION}", resource_group: {GROUP}',
             workspace=WORKSPACE,
@@ -44,8 +44,8 @@ class Room:
             account=account.name,
             endpoint=account.endpoint,
         )
-        desk.configure(text)
-        desk.gofer("target", "show", "cpu")  # who signs in and where the cloud is are known from here on
+        home.configure(text)
+        home.gofer("target", "show", "cpu")  # who signs in and where the cloud is are known from here on
 
     def leave(self, name: str, workspace: str) -> str:
         """A job that gofer did not start."""
@@ -60,25 +60,25 @@ class Room:
 
 
 @pytest.fixture
-def room(desk: Home, azure: Azure) -> Room:
-    return Room(desk, azure)
+def room(home: Home, azure: Azure) -> Room:
+    return Room(home, azure)
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["name", "end"])
 def test_a_job_is_found_wherever_it_is(room: Room, whole: bool) -> None:
     for workspace, target in ((room.azure.workspace, "cpu"), (OTHER, "other")):
         name = room.leave(f"x-{target}-{room.mark}-{target}", workspace)
-        found = room.desk.view(name if whole else f"{room.mark}-{target}")
+        found = room.home.view(name if whole else f"{room.mark}-{target}")
         assert (found["id"], found["target"], found["state"]) == (name, target, "succeeded")
-    rows = json.loads(room.desk.gofer("list", "runs", "--json").out)
+    rows = json.loads(room.home.gofer("list", "runs", "--json").out)
     assert {row["target"] for row in rows} == {"cpu", "other"}
 
 
 def test_a_target_that_is_named_has_its_workspaces_jobs(room: Room) -> None:
     name = room.leave(f"named-{room.mark}", room.azure.workspace)
-    assert "knows no such job" in room.desk.gofer("-c", "other", "q", name, status=2).err
-    room.desk.gofer("-c", "gpu", "q", name)
-    assert room.desk.view(name)["target"] == "gpu"
+    assert "knows no such job" in room.home.gofer("-c", "other", "q", name, status=2).err
+    room.home.gofer("-c", "gpu", "q", name)
+    assert room.home.view(name)["target"] == "gpu"
 
 
 def test_jobs_of_two_services_are_told_apart(room: Room) -> None:
@@ -86,24 +86,24 @@ def test_jobs_of_two_services_are_told_apart(room: Room) -> None:
     for workspace in (room.azure.workspace, OTHER):
         room.leave(name, workspace)
     for word in (name, room.mark):
-        done = room.desk.gofer("q", word, status=2)
+        done = room.home.gofer("q", word, status=2)
         assert f"`{word}` fits 2 jobs of 2 services:\n  cpu  {name}  Completed" in done.err
         assert f"\n  other  {name}  Completed" in done.err
         assert "hint: `-c cpu` names the target" in done.err
-    assert room.desk.gofer("list", "runs", "--json").out == "[]\n"
-    assert name in room.desk.gofer("-c", "other", "q", name).err
-    assert room.desk.view(name)["target"] == "other"
+    assert room.home.gofer("list", "runs", "--json").out == "[]\n"
+    assert name in room.home.gofer("-c", "other", "q", name).err
+    assert room.home.view(name)["target"] == "other"
 
 
 def test_a_whole_name_goes_before_an_end(room: Room) -> None:
     room.leave(f"longer-{room.mark}", OTHER)
     room.leave(room.mark, room.azure.workspace)
-    assert room.desk.view(room.mark)["target"] == "cpu"
+    assert room.home.view(room.mark)["target"] == "cpu"
 
 
 def test_a_slip_of_the_pen_asks_each_service_once(room: Room) -> None:
     room.asked()
-    done = room.desk.gofer("q", "nosuchjob", status=2)
+    done = room.home.gofer("q", "nosuchjob", status=2)
     assert "no run has an id that begins or ends with `nosuchjob`" in done.err
     assert "and the services of `cpu`, `other` know no such job" in done.err
     asked = room.asked()
@@ -115,8 +115,8 @@ def test_a_service_that_fails_is_named_when_the_others_know_nothing(room: Room) 
     name = room.leave(f"here-{room.mark}", room.azure.workspace)
     room.azure.fault("status", r"/workspaces/other-ws/jobs", status=403, count=50)
     try:
-        found = room.desk.gofer("q", name)
-        lost = room.desk.gofer("q", "nosuchjob", status=2).err
+        found = room.home.gofer("q", name)
+        lost = room.home.gofer("q", "nosuchjob", status=2).err
     finally:
         room.azure.admin("DELETE", "/faults")
     assert "was not asked" not in found.err
@@ -129,17 +129,17 @@ def test_a_service_that_is_silent_keeps_nobody(room: Room) -> None:
     name = room.leave(f"here-{room.mark}", room.azure.workspace)
     room.azure.fault("delay", r"/workspaces/other-ws/jobs", seconds=100, count=50)
     try:
-        assert room.desk.view(name)["target"] == "cpu"
-        lost = room.desk.gofer("q", "nosuchjob", status=2).err
+        assert room.home.view(name)["target"] == "cpu"
+        lost = room.home.gofer("q", "nosuchjob", status=2).err
     finally:
         room.azure.admin("DELETE", "/faults")
     assert "warning: the service of `other` was not asked: it did not answer within" in lost
 
 
 def test_a_target_that_cannot_be_used_stops_no_search(room: Room) -> None:
-    text = (room.desk.folder / "gofer.yaml").read_text()
-    room.desk.configure(text.replace("compute: other-cluster, ", "").replace("target: local", "target: cpu"))
+    text = (room.home.folder / "gofer.yaml").read_text()
+    room.home.configure(text.replace("compute: other-cluster, ", "").replace("target: local", "target: cpu"))
     name = room.leave(f"here-{room.mark}", room.azure.workspace)
-    assert room.desk.view(name)["target"] == "cpu"
-    lost = room.desk.gofer("q", "nosuchjob", status=2).err
+    assert room.home.view(name)["target"] == "cpu"
+    lost = room.home.gofer("q", "nosuchjob", status=2).err
     assert "the service of `other` was not asked: the target `other` needs `compute`" in lost

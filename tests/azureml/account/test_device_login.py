@@ -25,52 +25,52 @@ def approve(azure: Azure, done: threading.Event) -> None:
         time.sleep(0.2)
 
 
-def sign_in(desk: Home, azure: Azure) -> Done:
+def sign_in(home: Home, azure: Azure) -> Done:
     done = threading.Event()
     person = threading.Thread(target=approve, args=(azure, done))
     person.start()
     try:
-        return desk.gofer("login", "--profile", "work", "--json")
+        return home.gofer("login", "--profile", "work", "--json")
     finally:
         done.set()
         person.join()
 
 
-def lose_tokens(desk: Home) -> None:
+def lose_tokens(home: Home) -> None:
     """As an hour later: all that is left is what renews them."""
-    for path in (desk.engine / "azure" / "tokens").glob("*.json"):
+    for path in (home.engine / "azure" / "tokens").glob("*.json"):
         path.unlink()
-    for path in (desk.engine / "azure" / "device").glob("*.json"):
+    for path in (home.engine / "azure" / "device").glob("*.json"):
         path.write_text(json.dumps({**json.loads(path.read_text()), "AccessToken": {}}))
 
 
-def look(desk: Home, *, status: int) -> dict[str, Any]:
-    found = json.loads(desk.gofer("doctor", "azure", "--json", status=status).out)
+def look(home: Home, *, status: int) -> dict[str, Any]:
+    found = json.loads(home.gofer("doctor", "azure", "--json", status=status).out)
     (login,) = [one for one in found if one["name"] == "login"]
     return dict(login)
 
 
-def test_a_code_and_then_commands_without_one(desk: Home, azure: Azure) -> None:
+def test_a_code_and_then_commands_without_one(home: Home, azure: Azure) -> None:
     gone = ("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
-    desk.environ |= {name: value for name, value in azure.env().items() if name not in gone}
-    told = sign_in(desk, azure)
+    home.environ |= {name: value for name, value in azure.env().items() if name not in gone}
+    told = sign_in(home, azure)
     facts = json.loads(told.out)
     assert facts["device_login"]
     assert re.search(r"code [A-Z0-9-]+", told.err), told.err
-    desk.gofer("account", "use", "work")
-    lose_tokens(desk)
-    login = look(desk, status=0)
+    home.gofer("account", "use", "work")
+    lose_tokens(home)
+    login = look(home, status=0)
     assert login["detail"].startswith("device code"), login
     azure.admin("POST", "/identity", {"signed_out": True})
     try:
-        lose_tokens(desk)
-        login = look(desk, status=1)
+        lose_tokens(home)
+        login = look(home, status=1)
     finally:
         azure.admin("POST", "/identity", {"signed_out": False})
     assert login["detail"] == "the login by device code of the profile `work` has expired"
     assert login["hint"] == "`gofer login --profile work --device-code`"
-    kept = [path for path in (desk.engine / "azure").rglob("*.json") if "RefreshToken" in path.read_text()]
+    kept = [path for path in (home.engine / "azure").rglob("*.json") if "RefreshToken" in path.read_text()]
     assert [stat.S_IMODE(path.stat().st_mode) for path in kept] == [0o600]
-    desk.gofer("logout")
+    home.gofer("logout")
     assert not [path for path in kept if path.exists()]
-    assert desk.gofer("doctor", "azure", status=1).out.count("nobody is signed in") == 1
+    assert home.gofer("doctor", "azure", status=1).out.count("nobody is signed in") == 1

@@ -28,24 +28,24 @@ SINGULARITY = f"{TARGET}, platform: singularity, virtual_cluster: sim-vc, instan
 
 
 class Room:
-    """A desk pointed at the simulator, with a store of its own in it."""
+    """A home pointed at the simulator, with a store of its own in it."""
 
-    def __init__(self, desk: Home, azure: Azure) -> None:
-        self.desk = desk
+    def __init__(self, home: Home, azure: Azure) -> None:
+        self.home = home
         self.azure = azure
         self.container = azure.container()
-        self.desk.environ |= azure.env()
+        self.home.environ |= azure.env()
         self.write(AML)
 
     def write(self, target: str, *, permissions: str = "rwdlc", hours: float = 100.0, more: str = "") -> None:
         """The settings: one target and its store, opened by a SAS."""
         one = self.azure.account()
         sas = one.container_sas(self.container, permissions, hours=hours)
-        secrets = self.desk.path / "secrets.json"
+        secrets = self.home.path / "secrets.json"
         secrets.parent.mkdir(parents=True, exist_ok=True)
         secrets.touch(0o600)
         secrets.write_text(json.dumps({"blob-sas": sas}))
-        self.desk.configure(f"""
+        self.home.configure(f"""
 target: eus
 targets:
   eus: {{{target}, store: blob}}
@@ -56,7 +56,7 @@ stores:
 
     def look(self, *words: str, env: dict[str, str] | None = None) -> dict[str, dict[str, Any]]:
         """The checks by name; the exit status must say whether one failed."""
-        done = self.desk.gofer("doctor", "azure", *words, "--json", status=None, env=env)
+        done = self.home.gofer("doctor", "azure", *words, "--json", status=None, env=env)
         assert done.out, done.err
         found = {one["name"]: one for one in json.loads(done.out)}
         assert done.status == int(any(one["status"] == "fail" for one in found.values())), done.out
@@ -64,8 +64,8 @@ stores:
 
 
 @pytest.fixture
-def room(desk: Home, azure: Azure) -> Room:
-    return Room(desk, azure)
+def room(home: Home, azure: Azure) -> Room:
+    return Room(home, azure)
 
 
 def is_wrong(found: dict[str, dict[str, Any]], name: str, words: str, hint: str) -> None:
@@ -130,7 +130,7 @@ def test_every_trouble_of_the_document_has_its_check(room: Room) -> None:
     ],
 )
 def test_what_ssh_refuses_is_said(room: Room, name: str, mode: int, check: str, words: str) -> None:
-    path = Path(room.desk.environ["HOME"]) / ".ssh" / name
+    path = Path(room.home.environ["HOME"]) / ".ssh" / name
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.write_text("# dummy\n")
     path.chmod(mode)
@@ -142,7 +142,7 @@ def test_what_ssh_refuses_is_said(room: Room, name: str, mode: int, check: str, 
 
 def test_as_people_see_it(room: Room) -> None:
     room.write(AML.replace("gpu-cluster", "gpu-clutser"))
-    done = room.desk.gofer("doctor", "azure", status=1)
+    done = room.home.gofer("doctor", "azure", status=1)
     assert "target eus compute    FAIL  the workspace `sim-ws` has no compute `gpu-clutser`" in done.out
     assert "hint: target eus compute: did you mean `gpu-cluster`?" in done.err
 
@@ -177,7 +177,7 @@ def test_az_is_there_and_nobody_is_signed_in(room: Room, tmp_path: Path) -> None
 def test_signed_in_by_az_in_a_profile(room: Room, tmp_path: Path) -> None:
     az_of(room, tmp_path)
     environ = {**without_principal(room), "GOFER_AZURE_PROFILE": "work"}
-    room.desk.gofer("login", "--profile", "work", env=without_principal(room))
+    room.home.gofer("login", "--profile", "work", env=without_principal(room))
     found = room.look(env=environ)
     assert found["login"]["status"] == "ok", found["login"]
     assert "dummy.person@example.invalid" in found["login"]["detail"]
@@ -187,7 +187,7 @@ def test_signed_in_by_az_in_a_profile(room: Room, tmp_path: Path) -> None:
 
 def test_a_login_that_has_run_out(room: Room, tmp_path: Path) -> None:
     az = az_of(room, tmp_path)
-    room.desk.gofer("login", env=without_principal(room))
+    room.home.gofer("login", env=without_principal(room))
     az.set(expired=True)
     found = room.look(env=without_principal(room))
     is_wrong(
@@ -197,7 +197,7 @@ def test_a_login_that_has_run_out(room: Room, tmp_path: Path) -> None:
 
 def test_az_that_reaches_nobody(room: Room, tmp_path: Path) -> None:
     az = az_of(room, tmp_path)
-    room.desk.gofer("login", env=without_principal(room))
+    room.home.gofer("login", env=without_principal(room))
     az.set(offline=True)
     is_wrong(room.look(env=without_principal(room)), "login", "cannot reach the login service", "network")
 
@@ -250,7 +250,7 @@ def test_a_service_that_does_not_answer(room: Room) -> None:
         }
     ]
     # What was kept of the cloud's description is used without asking.
-    folder = room.desk.engine / "azure"
+    folder = room.home.engine / "azure"
     folder.mkdir(parents=True, exist_ok=True)
     url = room.azure.env()["ARM_CLOUD_METADATA_URL"]
     kept = {"url": url, "at": time.time(), "etag": "", "text": json.dumps(cloud)}
@@ -405,10 +405,10 @@ def test_a_store_that_runs_only_read_may_lack_the_right_to_write(room: Room) -> 
     room.write(AML, permissions="rwdlc")
     one = room.azure.account("dummytwo")
     container = room.azure.container(account="dummytwo")
-    secrets = json.loads((room.desk.path / "secrets.json").read_text())
+    secrets = json.loads((room.home.path / "secrets.json").read_text())
     secrets["data-sas"] = one.container_sas(container, "rl", hours=100)
-    (room.desk.path / "secrets.json").write_text(json.dumps(secrets))
-    with open(room.desk.folder / "gofer.yaml", "a") as file:
+    (room.home.path / "secrets.json").write_text(json.dumps(secrets))
+    with open(room.home.folder / "gofer.yaml", "a") as file:
         file.write(
             f'  data: {{url: "az://{container}", account: dummytwo, endpoint: "{one.endpoint}", '
             'sas: "${secret:data-sas}"}\nfolders: {data: {store: data, path: d, mode: copy}}\n'
@@ -463,11 +463,11 @@ def forbidding(azure: Azure) -> Iterator[str]:
 def by_login(room: Room, tmp_path: Path, endpoint: str) -> dict[str, str]:
     """The store is opened by whoever is signed in to the profile `work` of `az`; the variables for it."""
     install_az(tmp_path / "bin", token=room.azure.token("https://storage.azure.com"))
-    room.desk.configure(
+    room.home.configure(
         f'stores: {{blob: {{url: "az://{room.container}", account: dummyone, endpoint: "{endpoint}"}}}}\n'
     )
     around = {**without_principal(room), "AZURE_TOKEN_CREDENTIALS": "AzureCliCredential"}
-    room.desk.gofer("login", "--profile", "work", env=around)
+    room.home.gofer("login", "--profile", "work", env=around)
     return {**around, "GOFER_AZURE_PROFILE": "work"}
 
 
@@ -489,6 +489,6 @@ def test_a_store_opened_by_the_login_of_a_profile(room: Room, tmp_path: Path) ->
 
 
 def test_words_that_mean_nothing(room: Room) -> None:
-    assert "checks nothing" in room.desk.gofer("doctor", "aws", status=2).err
-    assert "there is no target `nope`" in room.desk.gofer("doctor", "azure", "nope", status=2).err
-    assert "is of the kind `local`" in room.desk.gofer("doctor", "azure", "local", status=1).err
+    assert "checks nothing" in room.home.gofer("doctor", "aws", status=2).err
+    assert "there is no target `nope`" in room.home.gofer("doctor", "azure", "nope", status=2).err
+    assert "is of the kind `local`" in room.home.gofer("doctor", "azure", "local", status=1).err

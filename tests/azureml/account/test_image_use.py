@@ -24,14 +24,14 @@ PLACE = (
 
 
 @pytest.fixture
-def docker(desk: Home, azure: Azure, tmp_path: Path) -> Program:
+def docker(home: Home, azure: Azure, tmp_path: Path) -> Program:
     one, container = azure.account(), azure.container()
-    secrets = desk.path / "secrets.json"
+    secrets = home.path / "secrets.json"
     secrets.parent.mkdir(parents=True)
     secrets.touch(0o600)
     secrets.write_text(json.dumps({"key": one.key}))
-    desk.environ |= azure.env()
-    desk.configure(f"""
+    home.environ |= azure.env()
+    home.configure(f"""
 targets:
   sing: {{{PLACE}, platform: singularity, virtual_cluster: sim-vc, instance_type: D2_v3, image: mine}}
   aml: {{{PLACE}, compute: cpu-cluster, image: mine}}
@@ -44,41 +44,41 @@ dockers:
     return install_docker(tmp_path / "bin", registry={BASE: {}}, logins=["reg.invalid"])
 
 
-def is_planned(desk: Home, target: str, image: str) -> bool:
+def is_planned(home: Home, target: str, image: str) -> bool:
     """Whether a run there would have the environment that gofer makes for that image."""
-    told = desk.gofer("-c", target, "submit", "--no-code", "--dry-run", "true").out
+    told = home.gofer("-c", target, "submit", "--no-code", "--dry-run", "true").out
     return "/versions/".join(environment_of_image(image)) in told
 
 
-def test_a_run_on_singularity_waits_for_its_wrapped_image(desk: Home, docker: Program) -> None:
+def test_a_run_on_singularity_waits_for_its_wrapped_image(home: Home, docker: Program) -> None:
     for words in (["--dry-run"], []):
-        done = desk.gofer("-c", "sing", "submit", "--no-code", *words, "true", status=1)
+        done = home.gofer("-c", "sing", "submit", "--no-code", *words, "true", status=1)
         assert "the image `mine` of the target `sing` must be wrapped for Singularity, and is not" in done.err
         assert "hint: `gofer image wrap mine --push`" in done.err
-    desk.gofer("image", "wrap", "mine")
-    done = desk.gofer("-c", "sing", "submit", "--no-code", "true", status=1)
+    home.gofer("image", "wrap", "mine")
+    done = home.gofer("-c", "sing", "submit", "--no-code", "true", status=1)
     assert "is only on this machine" in done.err
-    image = desk.gofer("image", "wrap", "mine", "--push").out.strip()
-    assert is_planned(desk, "sing", image)
-    assert json.loads(desk.gofer("list", "runs", "--json").out) == []
+    image = home.gofer("image", "wrap", "mine", "--push").out.strip()
+    assert is_planned(home, "sing", image)
+    assert json.loads(home.gofer("list", "runs", "--json").out) == []
 
 
-def test_elsewhere_the_image_itself_is_used_at_its_digest(desk: Home, docker: Program) -> None:
-    assert is_planned(desk, "aml", BASE)
-    assert is_planned(desk, "own", "other.invalid/x:2")
+def test_elsewhere_the_image_itself_is_used_at_its_digest(home: Home, docker: Program) -> None:
+    assert is_planned(home, "aml", BASE)
+    assert is_planned(home, "own", "other.invalid/x:2")
 
 
-def test_a_run_gets_an_environment_of_its_wrapped_image(desk: Home, docker: Program, azure: Azure) -> None:
-    image = desk.gofer("image", "wrap", "mine", "--push").out.strip()
-    run = desk.gofer("-c", "sing", "submit", "-Q", "--no-code", "true").out.strip()
+def test_a_run_gets_an_environment_of_its_wrapped_image(home: Home, docker: Program, azure: Azure) -> None:
+    image = home.gofer("image", "wrap", "mine", "--push").out.strip()
+    run = home.gofer("-c", "sing", "submit", "-Q", "--no-code", "true").out.strip()
     _, job = azure.arm("GET", f"/jobs/{run}")
     _, version = azure.ask("GET", f"{job['properties']['environmentId']}?api-version=2024-04-01")
     assert version["properties"]["image"] == image
-    desk.gofer("abort", run)
+    home.gofer("abort", run)
 
 
-def test_reading_commands_need_no_wrapped_image(desk: Home, docker: Program) -> None:
-    assert "sim-vc" in desk.gofer("target", "show", "sing").out
+def test_reading_commands_need_no_wrapped_image(home: Home, docker: Program) -> None:
+    assert "sim-vc" in home.gofer("target", "show", "sing").out
     assert docker.calls == []
-    row = next(one for one in json.loads(desk.gofer("image", "list", "--json").out) if one["name"] == "mine")
+    row = next(one for one in json.loads(home.gofer("image", "list", "--json").out) if one["name"] == "mine")
     assert row["used_by"] == ["aml", "sing"]

@@ -31,9 +31,9 @@ dockers:
 
 
 @pytest.fixture
-def docker(desk: Home, tmp_path: Path) -> Program:
-    desk.configure(SETTINGS)
-    secret = desk.path / "secrets.json"
+def docker(home: Home, tmp_path: Path) -> Program:
+    home.configure(SETTINGS)
+    secret = home.path / "secrets.json"
     secret.parent.mkdir(parents=True)
     secret.touch(0o600)
     secret.write_text(json.dumps({"reg": PASSWORD}))
@@ -42,42 +42,42 @@ def docker(desk: Home, tmp_path: Path) -> Program:
     )
 
 
-def wrap(desk: Home, *words: str, status: int = 0) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(desk.gofer("image", "wrap", *words, "--json", status=status).out)
+def wrap(home: Home, *words: str, status: int = 0) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(home.gofer("image", "wrap", *words, "--json", status=status).out)
     return found
 
 
-def test_built_and_pushed_once(desk: Home, docker: Program) -> None:
-    first = wrap(desk, "mine", "--push")
+def test_built_and_pushed_once(home: Home, docker: Program) -> None:
+    first = wrap(home, "mine", "--push")
     assert (first["done"], first["is_pushed"]) == ("pushed", True)
     assert first["image"] == f"reg.invalid/me/env:1-sing-{first['mark'][:12]}"
     assert docker.state["registry"][first["image"]] == {"gofer.wrapping": first["mark"]}
     assert docker.verbs.count("build") == 1
     calls = len(docker.calls)
-    assert wrap(desk, "mine", "--push")["done"] == "known"
+    assert wrap(home, "mine", "--push")["done"] == "known"
     assert len(docker.calls) == calls
 
 
-def test_the_password_goes_by_stdin_and_nowhere_else(desk: Home, docker: Program) -> None:
-    done = desk.gofer("image", "wrap", "mine", "--push")
+def test_the_password_goes_by_stdin_and_nowhere_else(home: Home, docker: Program) -> None:
+    done = home.gofer("image", "wrap", "mine", "--push")
     (login,) = [call for call in docker.calls if call["words"][0] == "login"]
     assert login["read"] == PASSWORD
     assert not [call for call in docker.calls if PASSWORD in " ".join(call["words"])]
     assert PASSWORD not in done.out + done.err
-    assert PASSWORD not in desk.gofer("image", "show", "mine").out
+    assert PASSWORD not in home.gofer("image", "show", "mine").out
     assert not [
         path
-        for path in desk.path.rglob("*")
+        for path in home.path.rglob("*")
         if path.is_file() and path.name != "secrets.json" and PASSWORD.encode() in path.read_bytes()
     ]
 
 
-def test_only_options_that_docker_has(desk: Home, docker: Program) -> None:
+def test_only_options_that_docker_has(home: Home, docker: Program) -> None:
     """The stand-in is held to the real one: every word given to it is an option there."""
-    desk.gofer("image", "wrap", "mine", "--push")
-    (desk.path / "images.json").unlink()
+    home.gofer("image", "wrap", "mine", "--push")
+    (home.path / "images.json").unlink()
     docker.set(local={})
-    desk.gofer("image", "wrap", "mine", "--push")
+    home.gofer("image", "wrap", "mine", "--push")
     known = json.loads((Path(__file__).parent / "samples" / "docker-28.2.2-options.json").read_text())
     used = set()
     for call in docker.calls:
@@ -88,91 +88,91 @@ def test_only_options_that_docker_has(desk: Home, docker: Program) -> None:
     assert used == set(known)
 
 
-def test_a_password_that_is_refused(desk: Home, docker: Program) -> None:
+def test_a_password_that_is_refused(home: Home, docker: Program) -> None:
     docker.set(passwords={"reg.invalid": ["me", "another"]})
-    done = desk.gofer("image", "wrap", "mine", "--push", status=1)
+    done = home.gofer("image", "wrap", "mine", "--push", status=1)
     assert "`docker login` was refused by reg.invalid for `me`" in done.err
     assert "build" not in docker.verbs
 
 
-def test_built_first_and_pushed_later(desk: Home, docker: Program) -> None:
-    first = wrap(desk, "mine")
+def test_built_first_and_pushed_later(home: Home, docker: Program) -> None:
+    first = wrap(home, "mine")
     assert (first["done"], first["is_pushed"], first["next"]) == (
         "built",
         False,
         ["gofer image wrap mine --push"],
     )
-    assert "(not pushed)" in desk.gofer("image", "list").out
-    assert wrap(desk, "mine")["done"] == "known"
-    assert wrap(desk, "mine", "--push")["done"] == "pushed"
+    assert "(not pushed)" in home.gofer("image", "list").out
+    assert wrap(home, "mine")["done"] == "known"
+    assert wrap(home, "mine", "--push")["done"] == "pushed"
     assert docker.verbs.count("build") == 1
 
 
-def test_another_person_finds_it_in_the_registry_by_its_label(desk: Home, docker: Program) -> None:
-    image = wrap(desk, "mine", "--push")["image"]
-    (desk.path / "images.json").unlink()
+def test_another_person_finds_it_in_the_registry_by_its_label(home: Home, docker: Program) -> None:
+    image = wrap(home, "mine", "--push")["image"]
+    (home.path / "images.json").unlink()
     docker.set(local={})
-    again = wrap(desk, "mine", "--push")
+    again = wrap(home, "mine", "--push")
     assert (again["done"], again["image"]) == ("known", image)
     assert docker.verbs.count("build") == 1
 
 
-def test_an_image_of_that_name_with_another_label_is_not_taken_for_it(desk: Home, docker: Program) -> None:
-    image = wrap(desk, "mine", "--push")["image"]
-    (desk.path / "images.json").unlink()
+def test_an_image_of_that_name_with_another_label_is_not_taken_for_it(home: Home, docker: Program) -> None:
+    image = wrap(home, "mine", "--push")["image"]
+    (home.path / "images.json").unlink()
     docker.set(local={}, registry={**docker.state["registry"], image: {"gofer.wrapping": "other"}})
-    assert wrap(desk, "mine", "--push")["done"] == "pushed"
+    assert wrap(home, "mine", "--push")["done"] == "pushed"
     assert docker.verbs.count("build") == 2
 
 
-def test_other_steps_make_another_image(desk: Home, docker: Program) -> None:
-    first = wrap(desk, "mine")
-    desk.configure(SETTINGS.replace("pip install x", "pip install y"))
-    second = wrap(desk, "mine")
+def test_other_steps_make_another_image(home: Home, docker: Program) -> None:
+    first = wrap(home, "mine")
+    home.configure(SETTINGS.replace("pip install x", "pip install y"))
+    second = wrap(home, "mine")
     assert (second["done"], docker.verbs.count("build")) == ("built", 2)
     assert first["image"] != second["image"]
 
 
-def test_without_a_digest_it_is_wrapped_each_time(desk: Home, docker: Program) -> None:
-    wrap(desk, "plain")
-    again = desk.gofer("image", "wrap", "plain")
+def test_without_a_digest_it_is_wrapped_each_time(home: Home, docker: Program) -> None:
+    wrap(home, "plain")
+    again = home.gofer("image", "wrap", "plain")
     assert docker.verbs.count("build") == 2
     assert "it has no `sha256:`" in again.err
 
 
-def test_a_step_that_fails_leaves_no_record(desk: Home, docker: Program) -> None:
-    desk.configure(SETTINGS.replace("pip install x", "false-step"))
-    done = desk.gofer("image", "wrap", "mine", status=1)
+def test_a_step_that_fails_leaves_no_record(home: Home, docker: Program) -> None:
+    home.configure(SETTINGS.replace("pip install x", "false-step"))
+    done = home.gofer("image", "wrap", "mine", status=1)
     assert "non-zero code" in done.err
     assert "ended with status 1" in done.err
-    assert not (desk.path / "images.json").exists()
+    assert not (home.path / "images.json").exists()
 
 
-def test_a_daemon_that_is_away_and_a_podman_that_works(desk: Home, docker: Program, tmp_path: Path) -> None:
+def test_a_daemon_that_is_away_and_a_podman_that_works(home: Home, docker: Program, tmp_path: Path) -> None:
     docker.set(daemon=False)
-    told = wrap(desk, "mine", status=1)
+    told = wrap(home, "mine", status=1)
     assert told["done"] == "written"
     assert "Cannot connect to the Docker daemon" in told["why"]
     podman = install_docker(tmp_path / "bin", name="podman", registry={BASE: {}})
     podman.set(passwords={"reg.invalid": ["me", PASSWORD]})
-    assert wrap(desk, "mine")["done"] == "built"
+    assert wrap(home, "mine")["done"] == "built"
     assert "build" in podman.verbs
 
 
-def test_without_docker_it_says_what_to_run(desk: Home, docker: Program, tmp_path: Path) -> None:
+def test_without_docker_it_says_what_to_run(home: Home, docker: Program, tmp_path: Path) -> None:
     docker.path.unlink()
-    done = desk.gofer("image", "wrap", "mine", "--out", "wrapping", status=1)
+    done = home.gofer("image", "wrap", "mine", "--out", "wrapping", status=1)
     assert done.out == ""
     assert "neither docker nor podman is on the PATH" in done.err
     assert "docker build --file wrapping/Dockerfile --tag reg.invalid/me/env:1-sing-" in done.err
-    assert f"FROM {BASE}\n" in (desk.folder / "wrapping" / "Dockerfile").read_text()
-    assert wrap(desk, "mine", "--built")["is_pushed"]
-    assert wrap(desk, "mine")["done"] == "known"
+    assert f"FROM {BASE}\n" in (home.folder / "wrapping" / "Dockerfile").read_text()
+    assert wrap(home, "mine", "--built")["is_pushed"]
+    assert wrap(home, "mine")["done"] == "known"
 
 
-def test_options_reach_the_dockerfile(desk: Home, docker: Program) -> None:
+def test_options_reach_the_dockerfile(home: Home, docker: Program) -> None:
     options = ["--accelerator", "amd", "--installer", "i.invalid/i:1", "--validator", "v.invalid/v:1"]
-    found = wrap(desk, "mine", *options, "--tag", "reg.invalid/me/other:9")
+    found = wrap(home, "mine", *options, "--tag", "reg.invalid/me/other:9")
     text = Path(found["dockerfile"]).read_text()
     assert "SINGULARITY_IMAGE_ACCELERATOR=AMD" in text
     assert "FROM i.invalid/i:1 AS installer\nFROM v.invalid/v:1 AS validator\n" in text
@@ -180,16 +180,16 @@ def test_options_reach_the_dockerfile(desk: Home, docker: Program) -> None:
     assert "reg.invalid/me/other:9" in docker.state["local"]
 
 
-def test_a_file_of_the_persons_own_is_left_alone(desk: Home, docker: Program) -> None:
-    own = desk.folder / "Dockerfile"
+def test_a_file_of_the_persons_own_is_left_alone(home: Home, docker: Program) -> None:
+    own = home.folder / "Dockerfile"
     own.write_text("FROM scratch\n")
-    done = desk.gofer("image", "wrap", "mine", "--out", ".", status=2)
+    done = home.gofer("image", "wrap", "mine", "--out", ".", status=2)
     assert "was not written by gofer" in done.err
     assert own.read_text() == "FROM scratch\n"
 
 
-def test_an_image_that_is_not_there(desk: Home, docker: Program) -> None:
-    done = desk.gofer("image", "wrap", "mien", status=2)
+def test_an_image_that_is_not_there(home: Home, docker: Program) -> None:
+    done = home.gofer("image", "wrap", "mien", status=2)
     assert "there is no image `mien` under `dockers:`" in done.err
     assert "did you mean `mine`?" in done.err
 
@@ -204,9 +204,9 @@ def test_an_image_that_is_not_there(desk: Home, docker: Program) -> None:
         ("{image: '-f'}", "`dockers.a.image`"),
     ],
 )
-def test_entries_that_cannot_be(desk: Home, entry: str, words: str) -> None:
-    desk.configure(f"dockers: {{a: {entry}}}\n")
-    done = desk.gofer("image", "list", status=2)
+def test_entries_that_cannot_be(home: Home, entry: str, words: str) -> None:
+    home.configure(f"dockers: {{a: {entry}}}\n")
+    done = home.gofer("image", "list", status=2)
     assert words in done.err
     assert "gofer.yaml:1" in done.err
     assert "plain-text-word" not in done.err
@@ -218,13 +218,13 @@ def test_the_page_has_every_key() -> None:
     assert told == set(DockerSection.__struct_fields__)
 
 
-def test_listed_and_shown(desk: Home, docker: Program) -> None:
-    rows = json.loads(desk.gofer("image", "list", "--json").out)
+def test_listed_and_shown(home: Home, docker: Program) -> None:
+    rows = json.loads(home.gofer("image", "list", "--json").out)
     assert [(row["name"], row["image"], row["wrapped"]) for row in rows] == [
         ("mine", "reg.invalid/me/env:1", None),
         ("plain", "python:3.11", None),
     ]
-    shown = desk.gofer("image", "show", "mine").out
+    shown = home.gofer("image", "show", "mine").out
     assert "pip install x" in shown
     assert "${secret:reg}" in shown
     assert docker.calls == []

@@ -40,18 +40,18 @@ stores:
 class Room:
     """A person who is signed in to both tenants, and has a target in each."""
 
-    def __init__(self, desk: Home, azure: Azure, tmp_path: Path) -> None:
-        self.desk, self.azure = desk, azure
+    def __init__(self, home: Home, azure: Azure, tmp_path: Path) -> None:
+        self.home, self.azure = home, azure
         body = {"subscription": THEIR_SUBSCRIPTION, "group": "their-group", "name": "their-ws"}
         computes = [{"name": "their-cluster", "nodes": 2}]
         azure.admin("POST", "/workspaces", {**body, "tenant": THEIR_TENANT, "computes": computes})
-        desk.environ |= {name: value for name, value in azure.env().items() if name not in PRINCIPAL}
-        desk.environ["DUMMY_KEY"] = azure.account().key
+        home.environ |= {name: value for name, value in azure.env().items() if name not in PRINCIPAL}
+        home.environ["DUMMY_KEY"] = azure.account().key
         self.container = azure.container()
         self.az = self._az(tmp_path / "bin")
         self.write()
         for profile, tenant in (("company", TENANT), ("customer", THEIR_TENANT)):
-            desk.gofer("login", "--profile", profile, "--tenant", tenant)
+            home.gofer("login", "--profile", profile, "--tenant", tenant)
 
     def _az(self, folder: Path) -> Program:
         tokens = {
@@ -76,19 +76,19 @@ class Room:
         for old, new in changes:
             assert old in text
             text = text.replace(old, new)
-        self.desk.configure(text + more)
+        self.home.configure(text + more)
 
     def submit(self, target: str, *words: str) -> str:
-        return self.desk.gofer("-c", target, "submit", "-Q", "--no-code", *words).out.strip()
+        return self.home.gofer("-c", target, "submit", "-Q", "--no-code", *words).out.strip()
 
     def states(self) -> dict[str, str]:
         """Of all runs, by target."""
-        rows = json.loads(self.desk.gofer("list", "runs", "--json").out)
+        rows = json.loads(self.home.gofer("list", "runs", "--json").out)
         return {row["target"]: row["state"] for row in rows}
 
     def lose_tokens(self) -> None:
         """As an hour later."""
-        for path in (self.desk.engine / "azure" / "tokens").glob("*.json"):
+        for path in (self.home.engine / "azure" / "tokens").glob("*.json"):
             path.unlink()
 
     def folders(self) -> set[tuple[str, str]]:
@@ -103,8 +103,8 @@ class Room:
         """Code in one process, and what it prints as JSON at its end."""
         done = subprocess.run(
             [sys.executable, "-c", code],
-            cwd=self.desk.folder,
-            env=self.desk.environ,
+            cwd=self.home.folder,
+            env=self.home.environ,
             capture_output=True,
             text=True,
             timeout=100,
@@ -115,8 +115,8 @@ class Room:
 
 
 @pytest.fixture
-def room(desk: Home, azure: Azure, tmp_path: Path) -> Room:
-    return Room(desk, azure, tmp_path)
+def room(home: Home, azure: Azure, tmp_path: Path) -> Room:
+    return Room(home, azure, tmp_path)
 
 
 def test_runs_of_two_tenants_side_by_side(room: Room) -> None:
@@ -125,9 +125,9 @@ def test_runs_of_two_tenants_side_by_side(room: Room) -> None:
     assert room.azure.job(ours)["workspace"] == room.azure.workspace
     assert room.azure.job(theirs)["workspace"] == THEIR_WORKSPACE
     assert room.folders() == {("company", room.azure.base), ("customer", room.azure.base)}
-    assert {one["state"] for one in room.desk.wait(ours, theirs)} == {"succeeded"}
+    assert {one["state"] for one in room.home.wait(ours, theirs)} == {"succeeded"}
     assert room.states() == {"ours": "succeeded", "theirs": "succeeded"}
-    shown = room.desk.gofer("q", ours, theirs).out
+    shown = room.home.gofer("q", ours, theirs).out
     assert "of ours" in shown
     assert "of theirs" in shown
     # Each command found the tokens of both, and asked nobody again.
@@ -139,21 +139,21 @@ def test_whoever_is_signed_out_of_one_goes_on_with_the_other(room: Room) -> None
     try:
         ours, theirs = room.submit("ours", "true"), room.submit("theirs", "true")
         until(lambda: room.states() == {"ours": "queued", "theirs": "queued"}, "both are queued")
-        room.desk.gofer("logout", "--profile", "customer")
+        room.home.gofer("logout", "--profile", "customer")
     finally:
         room.azure.admin("POST", "/hold", {"held": False})
     room.azure.wait(theirs)
     until(lambda: room.states() == {"ours": "succeeded", "theirs": "queued"}, "ours has ended")
     for words in (("list", "runs"), ("q", theirs)):
-        told = room.desk.gofer(*words).err
+        told = room.home.gofer(*words).err
         assert "warning: nobody is signed in to Azure in the profile `customer`" in told
         assert "hint: `gofer login --profile customer`" in told
-    refused = room.desk.gofer("-c", "theirs", "submit", "--no-code", "true", status=1)
+    refused = room.home.gofer("-c", "theirs", "submit", "--no-code", "true", status=1)
     assert "`gofer login --profile customer`" in refused.err
-    assert "succeeded" in room.desk.gofer("q", ours).out
-    assert "nobody was signed in to the profile `customer`" in room.desk.gofer("-c", "theirs", "logout").err
-    room.desk.gofer("-c", "theirs", "login", "--tenant", THEIR_TENANT)
-    assert room.desk.wait(theirs)[0]["state"] == "succeeded"
+    assert "succeeded" in room.home.gofer("q", ours).out
+    assert "nobody was signed in to the profile `customer`" in room.home.gofer("-c", "theirs", "logout").err
+    room.home.gofer("-c", "theirs", "login", "--tenant", THEIR_TENANT)
+    assert room.home.wait(theirs)[0]["state"] == "succeeded"
 
 
 ONE_PROCESS = """
@@ -196,7 +196,7 @@ def test_a_shell_is_opened_by_the_login_of_its_target(room: Room) -> None:
 
     It asks in the target's cloud, and so does `az`.
     """
-    key = room.desk.root / "id_test"
+    key = room.home.root / "id_test"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, timeout=60)
     more = f'interactive: true, ssh_public_key: "{key}.pub", cloud: usgov, profile: customer'
     room.write(("profile: customer", more))
@@ -207,38 +207,38 @@ def test_a_shell_is_opened_by_the_login_of_its_target(room: Room) -> None:
     room.lose_tokens()
     room.folders()
     done = subprocess.run(
-        argv, input=b"carried", env=room.desk.environ, capture_output=True, timeout=100, check=False
+        argv, input=b"carried", env=room.home.environ, capture_output=True, timeout=100, check=False
     )
     assert done.stdout == b"carried", done.stderr
     assert {call["cloud"] for call in room.az.calls} == {"AzureUSGovernment"}
     assert room.folders() == {("customer", room.azure.base)}
-    room.desk.gofer("abort", run)
+    room.home.gofer("abort", run)
 
 
 def test_a_profile_of_a_target_goes_before_the_choice_and_after_the_variable(room: Room) -> None:
-    room.desk.gofer("account", "use", "customer")
+    room.home.gofer("account", "use", "customer")
     room.folders()
-    room.desk.gofer("-c", "ours", "target", "show", "ours")
+    room.home.gofer("-c", "ours", "target", "show", "ours")
     assert room.folders() == {("company", room.azure.base)}
     forced = {"GOFER_AZURE_PROFILE": "company"}
-    wrong = room.desk.gofer("list", "jobs", "--server", "-c", "theirs", env=forced, status=1)
+    wrong = room.home.gofer("list", "jobs", "--server", "-c", "theirs", env=forced, status=1)
     assert "Azure refuses the login of the profile `company` for GET" in wrong.err
     assert "hint: `gofer login --profile company`" in wrong.err
     room.write((", profile: company", ""))
-    wrong = room.desk.gofer("list", "jobs", "--server", "-c", "ours", status=1)
+    wrong = room.home.gofer("list", "jobs", "--server", "-c", "ours", status=1)
     assert "the login of the profile `customer`" in wrong.err
 
 
 def test_a_profile_that_is_not_there(room: Room) -> None:
     room.write(("profile: customer", "profile: custmer"))
-    done = room.desk.gofer("-c", "theirs", "submit", "--no-code", "true", status=2)
+    done = room.home.gofer("-c", "theirs", "submit", "--no-code", "true", status=2)
     assert "the target `theirs` names the Azure profile `custmer`, which does not exist" in done.err
     assert "hint: did you mean `customer`? `gofer login --profile custmer` creates it" in done.err
     assert room.submit("ours", "true")
-    told = room.desk.gofer("account", "list").err
+    told = room.home.gofer("account", "list").err
     assert "warning: `theirs` would use the profile `custmer`" in told
     room.write(("profile: customer", "profile: ../up"))
-    assert "gofer.yaml:7: `targets.theirs.profile`" in room.desk.gofer("target", "show", "ours", status=2).err
+    assert "gofer.yaml:7: `targets.theirs.profile`" in room.home.gofer("target", "show", "ours", status=2).err
 
 
 def test_no_profile_is_needed_where_the_environment_says_who_asks(room: Room) -> None:
@@ -246,42 +246,42 @@ def test_no_profile_is_needed_where_the_environment_says_who_asks(room: Room) ->
     room.write(("profile: company", "profile: gone"))
     principal = {name: room.azure.env()[name] for name in PRINCIPAL}
     room.folders()
-    assert "cpu-cluster" in room.desk.gofer("target", "show", "ours", env=principal).out
-    said = room.desk.gofer("account", "list", env=principal).err
+    assert "cpu-cluster" in room.home.gofer("target", "show", "ours", env=principal).out
+    said = room.home.gofer("account", "list", env=principal).err
     assert said.startswith("service principal ") and said.endswith("takes precedence over all of them\n")
-    checks = json.loads(room.desk.gofer("doctor", "azure", "ours", "--json", env=principal).out)
+    checks = json.loads(room.home.gofer("doctor", "azure", "ours", "--json", env=principal).out)
     assert next(one for one in checks if one["name"] == "login")["detail"].startswith("principal ")
     assert room.folders() == set()
-    assert "`gone`" in room.desk.gofer("target", "show", "ours", status=None).err
+    assert "`gone`" in room.home.gofer("target", "show", "ours", status=None).err
 
 
 def test_who_uses_which_profile(room: Room) -> None:
-    room.desk.gofer("login")
-    rows = json.loads(room.desk.gofer("account", "list", "--json").out)
+    room.home.gofer("login")
+    rows = json.loads(room.home.gofer("account", "list", "--json").out)
     assert {row["profile"]: row["targets"] for row in rows} == {
         "default": [],
         "company": ["ours"],
         "customer": ["theirs"],
     }
     room.write((", profile: company", ""))
-    table = room.desk.gofer("account").out.splitlines()
+    table = room.home.gofer("account").out.splitlines()
     assert [line.split()[0] for line in table if line.endswith(" ours")] == ["default"]
-    room.desk.configure("targets: [")
-    told = room.desk.gofer("account", "list")
+    room.home.configure("targets: [")
+    told = room.home.gofer("account", "list")
     assert "warning: " in told.err
     assert "customer" in told.out
 
 
 def test_the_doctor_looks_at_each_login(room: Room) -> None:
     def look(*words: str) -> dict[str, dict[str, Any]]:
-        done = room.desk.gofer("doctor", "azure", "--json", *words, status=None)
+        done = room.home.gofer("doctor", "azure", "--json", *words, status=None)
         return {one["name"]: one for one in json.loads(done.out)}
 
     found = look()
     assert [one for one in found.values() if one["status"] != "ok"] == []
     assert f"of the tenant {THEIR_TENANT}, by the profile `customer`" in found["login customer"]["detail"]
     assert {"login company", "target ours compute", "target theirs compute"} <= set(found)
-    room.desk.gofer("logout", "--profile", "customer")
+    room.home.gofer("logout", "--profile", "customer")
     found = look()
     assert found["login customer"]["hint"] == "`gofer login --profile customer`"
     assert "target theirs workspace" not in found
@@ -296,21 +296,21 @@ def test_a_store_by_login_has_a_profile_too(room: Room) -> None:
     place = f'url: "az://{room.container}/x", account: {one.name}, endpoint: "{one.endpoint}"'
     room.write(more=f"  shared: {{{place}, profile: customer}}\n")
     room.folders()
-    room.desk.gofer("store", "check", "shared")
+    room.home.gofer("store", "check", "shared")
     assert room.folders() == {("customer", STORAGE)}
-    assert "profile customer" in room.desk.gofer("store", "show", "shared").out
-    room.desk.gofer("logout", "--profile", "customer")
-    lost = room.desk.gofer("store", "check", "shared", status=1)
+    assert "profile customer" in room.home.gofer("store", "show", "shared").out
+    room.home.gofer("logout", "--profile", "customer")
+    lost = room.home.gofer("store", "check", "shared", status=1)
     assert "nobody is signed in to Azure in the profile `customer`" in lost.out
     assert "`gofer login --profile customer`" in lost.out + lost.err
-    room.desk.gofer("account", "use", "company")
+    room.home.gofer("account", "use", "company")
     room.write(
         ("store: blob, profile: customer", "store: shared, profile: customer"),
         more=f"  shared: {{{place}}}\n",
     )
     room.folders()
-    room.desk.gofer("store", "check", "shared")
+    room.home.gofer("store", "check", "shared")
     assert room.folders() == {("company", STORAGE)}
     room.write(more=f"  shared: {{{place}, key: '${{env:DUMMY_KEY}}', profile: customer}}\n")
-    done = room.desk.gofer("store", "list", status=2)
+    done = room.home.gofer("store", "list", status=2)
     assert "the store is opened by its `key`, not by a login" in done.err

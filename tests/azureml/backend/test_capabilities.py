@@ -8,59 +8,59 @@ import re
 import subprocess
 
 import pytest
-from azureml.backend.desk import SUBSCRIPTION, Desk
+from azureml.backend.azure_home import SUBSCRIPTION, AzureHome
 from home import until
 from services.azure import Azure
 
 pytestmark = [pytest.mark.net, pytest.mark.slow, pytest.mark.xdist_group("azure-besides")]
 
 
-def shown(desk: Desk, target: str) -> str:
-    return desk.gofer("target", "show", target).out
+def shown(home: AzureHome, target: str) -> str:
+    return home.gofer("target", "show", target).out
 
 
-def test_a_compute(desk: Desk) -> None:
-    text = shown(desk, "gpu")
+def test_a_compute(home: AzureHome) -> None:
+    text = shown(home, "gpu")
     assert "4 of 4 free" in text and "STANDARD_NC24RS_V3" in text and "4 idle, 0 busy" in text
 
 
-def test_kubernetes(desk: Desk) -> None:
-    assert re.search(r"NAME +GPU +DEFAULT\n +gpu1 +1 +yes\n +gpu4 +4\n", shown(desk, "itp"))
+def test_kubernetes(home: AzureHome) -> None:
+    assert re.search(r"NAME +GPU +DEFAULT\n +gpu1 +1 +yes\n +gpu4 +4\n", shown(home, "itp"))
 
 
-def test_a_virtual_cluster(desk: Desk) -> None:
-    text = shown(desk, "vc")
+def test_a_virtual_cluster(home: AzureHome) -> None:
+    text = shown(home, "vc")
     for tier in ("Premium", "Standard", "Basic"):
         assert re.search(rf"eastus +{tier} +NDv2 +0 +16", text)
     assert re.search(r"NAME +SERIES +GPUS +CORES +LOCATIONS", text)
     assert re.search(r"ND40rs_v2 +NDv2 +8 +\d+ +eastus,southcentralus", text)
 
 
-def test_nodes(desk: Desk, azure: Azure) -> None:
-    run = desk.submit("sleep", "600")
+def test_nodes(home: AzureHome, azure: Azure) -> None:
+    run = home.submit("sleep", "600")
     azure.wait(run, "Running")
-    text = desk.gofer("list", "nodes", "-c", "aml").out
+    text = home.gofer("list", "nodes", "-c", "aml").out
     assert sum(run in line and "busy" in line for line in text.splitlines()) == 1
-    desk.gofer("abort", run)
+    home.gofer("abort", run)
 
 
-def test_why_a_run_waits(desk: Desk, azure: Azure) -> None:
+def test_why_a_run_waits(home: AzureHome, azure: Azure) -> None:
     azure.admin("POST", "/hold", {"held": True})
-    run = desk.submit("true")
-    assert f"{run[-6:]} waits: " in desk.gofer("why", run).out
+    run = home.submit("true")
+    assert f"{run[-6:]} waits: " in home.gofer("why", run).out
     azure.admin("POST", "/hold", {"held": False})
-    desk.gofer("wait", run)
-    assert desk.python(f"say(session.backend('aml').waiting(RunRef('{run}')))") is None
+    home.gofer("wait", run)
+    assert home.python(f"say(session.backend('aml').waiting(RunRef('{run}')))") is None
 
 
-def test_a_full_compute_says_so(desk: Desk, azure: Azure) -> None:
-    runs = [desk.submit("-c", "gpu", "-n", "16", "sleep", "600"), desk.submit("-c", "gpu", "-n", "4", "true")]
+def test_a_full_compute_says_so(home: AzureHome, azure: Azure) -> None:
+    runs = [home.submit("-c", "gpu", "-n", "16", "sleep", "600"), home.submit("-c", "gpu", "-n", "4", "true")]
     azure.wait(runs[0], "Running")
-    assert "all 4 nodes of the compute are in use" in desk.gofer("why", runs[1]).out
-    desk.gofer("abort", *runs)
+    assert "all 4 nodes of the compute are in use" in home.gofer("why", runs[1]).out
+    home.gofer("abort", *runs)
 
 
-def test_jobs_of_others(desk: Desk, azure: Azure) -> None:
+def test_jobs_of_others(home: AzureHome, azure: Azure) -> None:
     azure.admin(
         "POST",
         "/jobs",
@@ -74,7 +74,7 @@ def test_jobs_of_others(desk: Desk, azure: Azure) -> None:
             "nodes": 2,
         },
     )
-    found = desk.python("""
+    found = home.python("""
 b = session.backend("aml")
 jobs = b.jobs(JobFilter(name_end="60ce2fc7"))
 job = b.job(jobs[0].name)
@@ -100,10 +100,10 @@ say([[one.name for one in jobs], job.state, job.command, job.nodes, job.is_ours,
     assert found[9:] == ["log\n", "", "", [], None]
 
 
-def test_a_log_grows(desk: Desk, azure: Azure) -> None:
-    run = desk.submit("sh", "-c", "echo one; sleep 3; echo two")
+def test_a_log_grows(home: AzureHome, azure: Azure) -> None:
+    run = home.submit("sh", "-c", "echo one; sleep 3; echo two")
     azure.wait(run)
-    text = desk.python(f"""
+    text = home.python(f"""
 b = session.backend("aml")
 (first, *_) = b.native_logs("{run}")
 whole = b.read_native("{run}", first, 0)
@@ -113,20 +113,20 @@ say([first, whole.decode(), b.read_native("{run}", first, at).decode()])
     assert text[0] == "user_logs/std_log.txt" and "one\ntwo\n" in text[1] and text[2].startswith("two\n")
 
 
-def test_pages(desk: Desk) -> None:
+def test_pages(home: AzureHome) -> None:
     where = f"wsid=/subscriptions/{SUBSCRIPTION}/resourceGroups/sim-group/providers/"
-    assert desk.gofer("view", "portal", "aml").out.startswith(
+    assert home.gofer("view", "portal", "aml").out.startswith(
         "https://ml.azure.com/compute/cpu-cluster/details?wsid="
     )
-    run = desk.submit("true")
-    assert desk.gofer("view", "portal", run).out.startswith(f"https://ml.azure.com/runs/{run}?{where}")
+    run = home.submit("true")
+    assert home.gofer("view", "portal", run).out.startswith(f"https://ml.azure.com/runs/{run}?{where}")
 
 
-def test_a_shell_needs_a_run_that_runs(desk: Desk, azure: Azure) -> None:
-    run = desk.submit("true")
+def test_a_shell_needs_a_run_that_runs(home: AzureHome, azure: Azure) -> None:
+    run = home.submit("true")
     azure.wait(run)
-    assert "is no longer running" in desk.gofer("ssh", run, "ls", status=1).err
-    found = desk.python(f"""
+    assert "is no longer running" in home.gofer("ssh", run, "ls", status=1).err
+    found = home.python(f"""
 from gofer.errors import CheckFailed
 try:
     session.backend("aml").shell(RunRef("{run}"), [], terminal=False)
@@ -137,55 +137,55 @@ except CheckFailed as error:
 
 
 @pytest.mark.parametrize("word", ["failed", "killing"])
-def test_kubernetes_tags(desk: Desk, azure: Azure, word: str) -> None:
-    run = desk.submit("-c", "itp", "-n", "4", "sleep", "600")
+def test_kubernetes_tags(home: AzureHome, azure: Azure, word: str) -> None:
+    run = home.submit("-c", "itp", "-n", "4", "sleep", "600")
     azure.wait(run, "Running")
     azure.arm("POST", f"/jobs/{run}/cancel")
     azure.wait(run, "Canceled")
     azure.admin("POST", f"/jobs/{run}/become", {"tags": {"amlk8s status": word}})
-    seen = desk.python(f"say(session.backend('itp').observe([RunRef('{run}')])['{run}'].state)")
+    seen = home.python(f"say(session.backend('itp').observe([RunRef('{run}')])['{run}'].state)")
     assert seen == "failed"
 
 
-def _with_key(desk: Desk) -> None:
-    key = desk.root / "id_test"
+def _with_key(home: AzureHome) -> None:
+    key = home.root / "id_test"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, timeout=60)
-    text = (desk.folder / "gofer.yaml").read_text()
+    text = (home.folder / "gofer.yaml").read_text()
     more = f'interactive: true, ssh_public_key: "{key}.pub", compute: '
-    (desk.folder / "gofer.yaml").write_text(text.replace("compute: ", more))
+    (home.folder / "gofer.yaml").write_text(text.replace("compute: ", more))
 
 
-def test_a_real_shell_by_the_tag_of_kubernetes(desk: Desk, azure: Azure) -> None:
-    _with_key(desk)
-    run = desk.submit("-c", "itp", "-n", "4", "sleep", "600")
+def test_a_real_shell_by_the_tag_of_kubernetes(home: AzureHome, azure: Azure) -> None:
+    _with_key(home)
+    run = home.submit("-c", "itp", "-n", "4", "sleep", "600")
     azure.wait(run, "Running")
     until(lambda: "ssh://" in json.dumps(azure.arm("GET", f"/jobs/{run}")), "the job has a shell")
-    done = desk.gofer("ssh", run, "echo", "in the run's place; $HOME")
+    done = home.gofer("ssh", run, "echo", "in the run's place; $HOME")
     assert done.out == "in the run's place; $HOME\n"
-    desk.gofer("abort", run)
+    home.gofer("abort", run)
 
 
-def test_a_shell_on_each_node_of_a_job(desk: Desk, azure: Azure) -> None:
+def test_a_shell_on_each_node_of_a_job(home: AzureHome, azure: Azure) -> None:
     """Each node has an sshd of its own, which knows whose node it is by the service's variables."""
-    _with_key(desk)
-    run = desk.submit("-c", "gpu", "-n", "8", "sleep", "600")
+    _with_key(home)
+    run = home.submit("-c", "gpu", "-n", "8", "sleep", "600")
     azure.wait(run, "Running")
     until(lambda: len(azure.job(run)["shells"]) == 2, "both nodes have a shell")
     ask = (run, "printenv", "AZ_BATCH_NODE_ID")
-    seen = [desk.gofer("ssh", "--node", str(node), *ask).out for node in (0, 1)]
+    seen = [home.gofer("ssh", "--node", str(node), *ask).out for node in (0, 1)]
     assert seen == ["tvmps_0\n", "tvmps_1\n"]
-    assert "has no node 2" in desk.gofer("ssh", "--node", "2", run, "true", status=2).err
-    desk.gofer("abort", run)
+    assert "has no node 2" in home.gofer("ssh", "--node", "2", run, "true", status=2).err
+    home.gofer("abort", run)
 
 
-def test_a_real_shell_over_a_websocket(desk: Desk, azure: Azure) -> None:
-    _with_key(desk)
-    run = desk.submit("sleep", "600")
+def test_a_real_shell_over_a_websocket(home: AzureHome, azure: Azure) -> None:
+    _with_key(home)
+    run = home.submit("sleep", "600")
     azure.wait(run, "Running")
     until(lambda: "wss://" in json.dumps(azure.arm("GET", f"/jobs/{run}")), "the job has a shell")
-    argv = desk.python(f"say(session.backend('aml').shell(RunRef('{run}'), ['cat'], terminal=False))")
+    argv = home.python(f"say(session.backend('aml').shell(RunRef('{run}'), ['cat'], terminal=False))")
     assert f"{getpass.getuser()}@127.0.0.1" in argv and azure.token() not in " ".join(argv)
     sent = bytes(range(256)) * 2000
-    done = subprocess.run(argv, input=sent, env=desk.environ, capture_output=True, timeout=100, check=False)
+    done = subprocess.run(argv, input=sent, env=home.environ, capture_output=True, timeout=100, check=False)
     assert done.stdout == sent, done.stderr
-    desk.gofer("abort", run)
+    home.gofer("abort", run)

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from azureml.backend.desk import Desk
+from azureml.backend.azure_home import AzureHome
 from azureml.backend.records import PLACES, STORE
 from services.azure import Azure
 
@@ -42,28 +42,28 @@ def ensured(days, **how):
 """
 
 
-def test_what_is_lent_is_renewed_and_never_shortened(desk: Desk, azure: Azure) -> None:
+def test_what_is_lent_is_renewed_and_never_shortened(home: AzureHome, azure: Azure) -> None:
     steps = """
 say([ensured(4, forgetful=True), ensured(1, forgetful=True), ensured(4, forgetful=False),
      ensured(7, forgetful=True), ensured(2, forgetful=False), ensured(1, forgetful=True, by_identity=True)])
 """
-    found = desk.python(_CODE + steps)
+    found = home.python(_CODE + steps)
     assert found == [[4, "Sas"], [4, "Sas"], [4, "Sas"], [7, "Sas"], [7, "Sas"], [None, "None"]]
 
 
-def test_what_is_opened_by_another_key_is_made_anew(desk: Desk) -> None:
+def test_what_is_opened_by_another_key_is_made_anew(home: AzureHome) -> None:
     """Also when it ends sooner: the old key may be revoked. Who never asked before takes what is there."""
     steps = """
 say([ensured(5, forgetful=False), ensured(3, forgetful=False, opener="two"),
      ensured(1, forgetful=True, opener="three")])
 """
-    assert desk.python(_CODE.replace("mine", "of_keys") + steps) == [[5, "Sas"], [3, "Sas"], [3, "Sas"]]
+    assert home.python(_CODE.replace("mine", "of_keys") + steps) == [[5, "Sas"], [3, "Sas"], [3, "Sas"]]
 
 
-def test_a_fresh_one_is_not_even_asked_about(desk: Desk, azure: Azure) -> None:
-    desk.python(_CODE + "say(ensure(4, forgetful=False))")
+def test_a_fresh_one_is_not_even_asked_about(home: AzureHome, azure: Azure) -> None:
+    home.python(_CODE + "say(ensure(4, forgetful=False))")
     azure.admin("DELETE", "/counters")
-    desk.python(_CODE + "say(ensure(4, forgetful=False))")
+    home.python(_CODE + "say(ensure(4, forgetful=False))")
     assert not [name for name in azure.admin("GET", "/counters")["requests"] if "datastores" in name]
 
 
@@ -108,67 +108,67 @@ def test_names_tell_places_apart() -> None:
     assert len({*ways, datastore_name(store._replace(terms="rl"))}) == 4
 
 
-def _own(desk: Desk, azure: Azure, *, container: str = "", days: float | None = None) -> None:
+def _own(home: AzureHome, azure: Azure, *, container: str = "", days: float | None = None) -> None:
     """A datastore `mine` of the workspace, opened by a key or a SAS, and a target that names it."""
     account = azure.account()
     secrets: dict[str, object] = {"secretsType": "AccountKey", "key": account.key}
     if days is not None:
-        token = account.container_sas(desk.container, hours=days * 24)
+        token = account.container_sas(home.container, hours=days * 24)
         secrets = {"secretsType": "Sas", "sasToken": token}
     kind = {"credentialsType": secrets["secretsType"], "secrets": secrets}
-    place = {"accountName": account.name, "containerName": container or desk.container}
+    place = {"accountName": account.name, "containerName": container or home.container}
     body = {"properties": {"datastoreType": "AzureBlob", **place, "credentials": kind}}
     assert azure.arm("PUT", "/datastores/mine", body)[0] in (200, 201)
-    text = (desk.folder / "gofer.yaml").read_text()
+    text = (home.folder / "gofer.yaml").read_text()
     named = text if "datastore" in text else text.replace("cpu-cluster,", "cpu-cluster, datastore: mine,")
-    (desk.folder / "gofer.yaml").write_text(named)
+    (home.folder / "gofer.yaml").write_text(named)
 
 
-def test_a_run_by_a_datastore_of_ones_own(desk: Desk, azure: Azure) -> None:
-    _own(desk, azure)
-    run = desk.finish("sh", "-c", "echo by my own")
+def test_a_run_by_a_datastore_of_ones_own(home: AzureHome, azure: Azure) -> None:
+    _own(home, azure)
+    run = home.finish("sh", "-c", "echo by my own")
     assert run["state"] == "succeeded"
-    assert desk.log(run["id"]) == "by my own\n"
+    assert home.log(run["id"]) == "by my own\n"
     inputs = azure.arm("GET", f"/jobs/{run['id']}")[1]["properties"]["inputs"].values()
     assert {one["uri"].split("/")[3] for one in inputs} == {"mine"}
 
 
-def test_a_datastore_that_opens_something_else(desk: Desk, azure: Azure) -> None:
-    _own(desk, azure, container="elsewhere")
-    done = desk.gofer("submit", "--no-code", "true", status=1)
+def test_a_datastore_that_opens_something_else(home: AzureHome, azure: Azure) -> None:
+    _own(home, azure, container="elsewhere")
+    done = home.gofer("submit", "--no-code", "true", status=1)
     assert "the datastore `mine` opens the container `elsewhere` of the account" in done.err
-    assert f"the target's store is `{desk.container}`" in done.err
-    assert desk.view("last")["state"] == "failed"
+    assert f"the target's store is `{home.container}`" in done.err
+    assert home.view("last")["state"] == "failed"
 
 
-def test_a_datastore_that_is_not_there(desk: Desk, azure: Azure) -> None:
-    _own(desk, azure)
-    text = (desk.folder / "gofer.yaml").read_text()
-    (desk.folder / "gofer.yaml").write_text(text.replace("datastore: mine", "datastore: gone"))
-    assert "has no datastore `gone`" in desk.gofer("submit", "--no-code", "true", status=1).err
+def test_a_datastore_that_is_not_there(home: AzureHome, azure: Azure) -> None:
+    _own(home, azure)
+    text = (home.folder / "gofer.yaml").read_text()
+    (home.folder / "gofer.yaml").write_text(text.replace("datastore: mine", "datastore: gone"))
+    assert "has no datastore `gone`" in home.gofer("submit", "--no-code", "true", status=1).err
 
 
-def test_the_end_of_a_datastore_of_ones_own_is_said_before(desk: Desk, azure: Azure) -> None:
-    _own(desk, azure, days=1)
-    said = desk.gofer("submit", "--no-code", "true").err
+def test_the_end_of_a_datastore_of_ones_own_is_said_before(home: AzureHome, azure: Azure) -> None:
+    _own(home, azure, days=1)
+    said = home.gofer("submit", "--no-code", "true").err
     assert "warning: the SAS of the datastore `mine` ends at " in said
     assert "leave `datastore` out of the target" in said
-    checks = json.loads(desk.gofer("doctor", "azure", "aml", "--json", status=None).out)
+    checks = json.loads(home.gofer("doctor", "azure", "aml", "--json", status=None).out)
     (check,) = [one for one in checks if one["name"] == "target aml datastore"]
     assert check["status"] == "warn" and "the SAS in it ends at" in check["detail"], check
-    _own(desk, azure, days=-1)
-    assert "the SAS of the datastore `mine` expired at" in desk.gofer("submit", "true", status=1).err
-    desk.wait("last")
+    _own(home, azure, days=-1)
+    assert "the SAS of the datastore `mine` expired at" in home.gofer("submit", "true", status=1).err
+    home.wait("last")
 
 
 @pytest.mark.parametrize(("status", "verdict"), [(403, "ok"), (400, "fail")])
 def test_a_doctor_that_may_not_see_what_opens_a_datastore(
-    desk: Desk, azure: Azure, status: int, verdict: str
+    home: AzureHome, azure: Azure, status: int, verdict: str
 ) -> None:
     """Who may run jobs need not be allowed to; any other refusal is told."""
-    _own(desk, azure, days=30)
+    _own(home, azure, days=30)
     azure.fault("status", "/listSecrets", status=status, count=20)
-    checks = json.loads(desk.gofer("doctor", "azure", "aml", "--json", status=None).out)
+    checks = json.loads(home.gofer("doctor", "azure", "aml", "--json", status=None).out)
     azure.admin("DELETE", "/faults")
     found = [one for one in checks if one["name"].startswith("target aml") and "datastore" in str(one)]
     assert [one["status"] for one in found] == [verdict], checks

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from azureml.backend.desk import Desk
+from azureml.backend.azure_home import AzureHome
 from azureml.backend.test_outlive import basic as basic
 from home import until
 from services.azure import Azure
@@ -24,32 +24,32 @@ def files_of(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def test_the_newest_come_home_and_every_view_names_the_others(desk: Desk) -> None:
-    desk.environ |= {"GOFER_KEEP": "1500", "GOFER_KEEP_MOST": "2500", "GOFER_OUTPUTS": "*.pt"}
-    done = desk.gofer("submit", "--wait", "sh", "-c", f"{WRITES}; head -c 400 /dev/zero > m.pt")
-    name = desk.view("last")["short_id"]
+def test_the_newest_come_home_and_every_view_names_the_others(home: AzureHome) -> None:
+    home.environ |= {"GOFER_KEEP": "1500", "GOFER_KEEP_MOST": "2500", "GOFER_OUTPUTS": "*.pt"}
+    done = home.gofer("submit", "--wait", "sh", "-c", f"{WRITES}; head -c 400 /dev/zero > m.pt")
+    name = home.view("last")["short_id"]
     assert done.err.splitlines()[-1] == (
         f"{name} succeeded; 3 files, 2.3 KiB: `gofer extract {name} DIR`; not kept, as it is more than "
         "`keep` allows: 1"
     )
-    shown = desk.gofer("query", name).out
+    shown = home.gofer("query", name).out
     assert "left out   1 (more than may be kept)\n" in shown and "durable" not in shown
-    desk.gofer("extract", name, str(desk.root / "out"))
-    assert files_of(desk.root / "out" / "files") == ["2", "3", "m.pt"]
+    home.gofer("extract", name, str(home.root / "out"))
+    assert files_of(home.root / "out" / "files") == ["2", "3", "m.pt"]
 
 
-def test_the_rows_of_a_group_keep_so_much_together(desk: Desk) -> None:
+def test_the_rows_of_a_group_keep_so_much_together(home: AzureHome) -> None:
     """Rows that end at the same moment count one after the other."""
-    desk.environ |= {"GOFER_KEEP": "3k", "GOFER_KEEP_GROUP": "7k"}
-    group = desk.gofer("submit", "-Q", "--wait", "--each", "x=1..4", "sh", "-c", WRITES).out.strip()
-    desk.gofer("extract", group, str(desk.root / "out"))
-    found = [files_of(desk.root / "out" / str(row) / "files") for row in range(4)]
+    home.environ |= {"GOFER_KEEP": "3k", "GOFER_KEEP_GROUP": "7k"}
+    group = home.gofer("submit", "-Q", "--wait", "--each", "x=1..4", "sh", "-c", WRITES).out.strip()
+    home.gofer("extract", group, str(home.root / "out"))
+    found = [files_of(home.root / "out" / str(row) / "files") for row in range(4)]
     assert sorted(len(files) for files in found) == [0, 1, 3, 3], found
     assert ["3"] in found  # the newest
-    assert len(desk.blobs(f"runs/{group}-")) and desk.blobs(f"told/{group}/kept-bytes")
+    assert len(home.blobs(f"runs/{group}-")) and home.blobs(f"told/{group}/kept-bytes")
 
 
-def test_what_was_last_durable_is_said_of_a_node_that_died(basic: Desk, azure: Azure) -> None:
+def test_what_was_last_durable_is_said_of_a_node_that_died(basic: AzureHome, azure: Azure) -> None:
     words = ["submit", "-c", "basic", "-n", "1", "--wait", "sh", "-c", "echo 1 > step; sleep 600"]
     with subprocess.Popen(
         basic.argv(*words), cwd=basic.folder, env=basic.environ, stderr=subprocess.PIPE, text=True

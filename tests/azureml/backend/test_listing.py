@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from azure.ai.ml._restclient.runhistory.models import PaginatedRunList, QueryParams
-from azureml.backend.desk import Desk
+from azureml.backend.azure_home import AzureHome
 from services.azure import Azure
 
 from gofer.backends.azureml.run_query import filter_of
@@ -38,15 +38,15 @@ def jobs(azure: Azure) -> None:
 
 
 @pytest.fixture
-def clerk(desk: Desk) -> Desk:
-    """A desk that has asked before, so that only what is asked now is counted."""
-    desk.gofer("list", "jobs", "--server", "--last", "1", "--experiment", "many")
-    desk.azure.admin("DELETE", "/counters")
-    return desk
+def clerk(home: AzureHome) -> AzureHome:
+    """A home that has asked before, so that only what is asked now is counted."""
+    home.gofer("list", "jobs", "--server", "--last", "1", "--experiment", "many")
+    home.azure.admin("DELETE", "/counters")
+    return home
 
 
-def listed(desk: Desk, *words: str) -> list[str]:
-    return [job["name"] for job in json.loads(desk.gofer("list", "jobs", "--server", "--json", *words).out)]
+def listed(home: AzureHome, *words: str) -> list[str]:
+    return [job["name"] for job in json.loads(home.gofer("list", "jobs", "--server", "--json", *words).out)]
 
 
 def asked(azure: Azure) -> Counter[str]:
@@ -55,13 +55,13 @@ def asked(azure: Azure) -> Counter[str]:
     return Counter({name.rpartition("/")[2]: count for name, count in found.items() if "/_sim/" not in name})
 
 
-def test_one_question_for_three_of_three_hundred(clerk: Desk, azure: Azure) -> None:
+def test_one_question_for_three_of_three_hundred(clerk: AzureHome, azure: Azure) -> None:
     found = listed(clerk, "--experiment", "many", "--status", "failed")
     assert found == ["many-030", "many-020", "many-010"]
     assert asked(azure) == {"runs:query": 1, "{name}": 3}
 
 
-def test_every_experiment_is_asked_when_none_is_named(clerk: Desk, azure: Azure) -> None:
+def test_every_experiment_is_asked_when_none_is_named(clerk: AzureHome, azure: Azure) -> None:
     found = listed(clerk, "--status", "failed")
     assert sorted(found) == ["few-0", "few-1", "few-2", "many-010", "many-020", "many-030"]
     experiments = asked(azure)["runs:query"]
@@ -69,7 +69,7 @@ def test_every_experiment_is_asked_when_none_is_named(clerk: Desk, azure: Azure)
     assert experiments < 10
 
 
-def test_states_of_several_words(clerk: Desk, azure: Azure) -> None:
+def test_states_of_several_words(clerk: AzureHome, azure: Azure) -> None:
     assert listed(clerk, "--experiment", "many", "--status", "queued,running") == ["many-060", "many-050"]
     assert listed(clerk, "--experiment", "many", "--status", "running") == ["many-060", "many-050"]
     assert listed(clerk, "--experiment", "many", "--status", "queued") == []
@@ -77,25 +77,25 @@ def test_states_of_several_words(clerk: Desk, azure: Azure) -> None:
     assert asked(azure)["jobs"] == 0
 
 
-def test_a_person(clerk: Desk, azure: Azure) -> None:
+def test_a_person(clerk: AzureHome, azure: Azure) -> None:
     assert listed(clerk, "--user", "Zoe O'Brien") == ["many-020"]
     assert asked(azure)["jobs"] == 0
     assert listed(clerk, "--user", "o'brien") == ["many-020"], "a part of the name does"
 
 
-def test_an_experiment_of_an_odd_name_and_one_there_is_not(clerk: Desk) -> None:
+def test_an_experiment_of_an_odd_name_and_one_there_is_not(clerk: AzureHome) -> None:
     assert sorted(listed(clerk, "--experiment", "few é/x")) == ["few-0", "few-1", "few-2"]
     done = clerk.gofer("list", "jobs", "--server", "--experiment", "none")
     assert done.out.count("\n") <= 1 and "lists no such command job" in done.err
 
 
-def test_the_newest_come_first_over_pages(clerk: Desk) -> None:
+def test_the_newest_come_first_over_pages(clerk: AzureHome) -> None:
     found = listed(clerk, "--experiment", "many", "--last", "150", "--status", "succeeded")
     assert found == sorted(found, reverse=True)
     assert len(found) == 150 and found[0] == "many-296"
 
 
-def test_a_service_that_takes_no_such_filter(clerk: Desk, azure: Azure) -> None:
+def test_a_service_that_takes_no_such_filter(clerk: AzureHome, azure: Azure) -> None:
     azure.fault("status", "runs:query", method="POST", count=9, status=400, code="UserError")
     found = listed(clerk, "--experiment", "many", "--status", "failed")
     # Only the history knows that a time limit was behind a cancel.
@@ -103,7 +103,7 @@ def test_a_service_that_takes_no_such_filter(clerk: Desk, azure: Azure) -> None:
     assert asked(azure)["jobs"] >= 3
 
 
-def test_what_an_answer_tells(clerk: Desk) -> None:
+def test_what_an_answer_tells(clerk: AzureHome) -> None:
     words = ("list", "jobs", "--server", "--json", "--experiment", "many", "--status", "failed,running")
     found = {job["name"]: job for job in json.loads(clerk.gofer(*words).out)}
     assert found["many-010"]["error"] == "it broke (UserError)"
@@ -111,7 +111,7 @@ def test_what_an_answer_tells(clerk: Desk) -> None:
     assert found["many-050"]["experiment"] == "many" and not found["many-050"]["is_ours"]
 
 
-def test_the_gpus_of_other_computes_are_not_guessed(clerk: Desk, azure: Azure) -> None:
+def test_the_gpus_of_other_computes_are_not_guessed(clerk: AzureHome, azure: Azure) -> None:
     azure.admin("POST", "/jobs", {"name": "elsewhere-1", "experiment": "elsewhere", "compute": "other"})
     words = ("list", "jobs", "--server", "--experiment", "elsewhere")
     (job,) = json.loads(clerk.gofer(*words, "--json").out)
@@ -119,19 +119,19 @@ def test_the_gpus_of_other_computes_are_not_guessed(clerk: Desk, azure: Azure) -
     assert "COMPUTE" in clerk.gofer(*words).out
 
 
-def test_of_gofers_own_jobs_the_persons_command_is_shown(desk: Desk, azure: Azure) -> None:
-    run = desk.submit("sh", "-c", "echo 'a  b'; true")
+def test_of_gofers_own_jobs_the_persons_command_is_shown(home: AzureHome, azure: Azure) -> None:
+    run = home.submit("sh", "-c", "echo 'a  b'; true")
     azure.wait(run)
     _, job = azure.arm("GET", f"/jobs/{run}")
     experiment = job["properties"]["experimentName"]
     for words in ([], ["--experiment", experiment]):
-        text = desk.gofer("list", "jobs", "--server", "--json", *words).out
+        text = home.gofer("list", "jobs", "--server", "--json", *words).out
         (found,) = [one for one in json.loads(text) if one["name"] == run]
         assert found["command"] == job["properties"]["description"]
         assert found["is_ours"] and "gofer_agent" not in found["command"] and "echo" in found["command"]
 
 
-def test_a_tag_is_arms_to_narrow_by(clerk: Desk, azure: Azure) -> None:
+def test_a_tag_is_arms_to_narrow_by(clerk: AzureHome, azure: Azure) -> None:
     assert listed(clerk, "--tag", "amlk8s status", "--experiment", "many") == ["many-060"]
     assert asked(azure) == {"jobs": 1}
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 from azure.storage.blob import BlobClient
-from azureml.backend.desk import Desk
+from azureml.backend.azure_home import AzureHome
 from services.azure import Azure, azure_sim
 from services.relay import Relay, relayed
 
@@ -24,7 +24,7 @@ MIB = 1 << 20
 class Scene(NamedTuple):
     """A person whose every byte from the store's server is counted."""
 
-    desk: Desk
+    home: AzureHome
     azure: Azure
     relay: Relay
 
@@ -67,14 +67,14 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Azure, R
 
 @pytest.fixture
 def scene(tmp_path: Path, counted: tuple[Azure, Relay]) -> Iterator[Scene]:
-    desk = Desk(tmp_path, counted[0])
-    yield Scene(desk, *counted)
-    desk.close()
+    home = AzureHome(tmp_path, counted[0])
+    yield Scene(home, *counted)
+    home.close()
 
 
 def test_pieces(scene: Scene) -> None:
     scene.leave("pieces", LONG)
-    found = scene.desk.python(f"""
+    found = scene.home.python(f"""
 b = session.backend("aml")
 say([b.native_size("pieces", "{LOG}"), b.native_size("pieces", "none"), b.native_size("none", "{LOG}"),
      *(len(b.read_native("pieces", "{LOG}", at)) for at in (0, 4 << 20, {len(LONG)} - 5, {len(LONG)}))])
@@ -85,24 +85,24 @@ say([b.native_size("pieces", "{LOG}"), b.native_size("pieces", "none"), b.native
 
 def test_the_whole_in_pieces_is_the_whole(scene: Scene) -> None:
     scene.leave("whole", LONG)
-    assert scene.desk.gofer("logs", "whole").out.encode() == LONG
-    assert scene.desk.gofer("logs", "-f", "whole", "--tail", "2").out.encode() == LONG[-2 * len(LINE % 0) :]
-    scene.desk.gofer("q", "whole")
-    assert (scene.desk.folder / "assets/whole" / LOG).read_bytes() == LONG
+    assert scene.home.gofer("logs", "whole").out.encode() == LONG
+    assert scene.home.gofer("logs", "-f", "whole", "--tail", "2").out.encode() == LONG[-2 * len(LINE % 0) :]
+    scene.home.gofer("q", "whole")
+    assert (scene.home.folder / "assets/whole" / LOG).read_bytes() == LONG
 
 
 def test_the_end_of_a_long_log_is_all_that_is_read(scene: Scene) -> None:
     scene.leave("end", LONG)
-    scene.desk.gofer("q", "--no-logs", "end")
+    scene.home.gofer("q", "--no-logs", "end")
     scene.forget()
-    assert scene.desk.gofer("logs", "end", "--tail", "3").out.encode() == LONG[-3 * len(LINE % 0) :]
+    assert scene.home.gofer("logs", "end", "--tail", "3").out.encode() == LONG[-3 * len(LINE % 0) :]
     assert 0 < scene.relay.bytes_down < 2 * MIB
 
 
 def test_nobody_sleeps_between_full_pieces(scene: Scene) -> None:
     scene.leave("followed", LONG, "Running")
-    scene.desk.gofer("q", "--no-logs", "followed")
-    found = scene.desk.python("""
+    scene.home.gofer("q", "--no-logs", "followed")
+    found = scene.home.python("""
 import hashlib
 from gofer.ops.logs import service_logs as native_logs
 slept, got = [], hashlib.sha256()
@@ -118,13 +118,13 @@ say([got.hexdigest(), slept])
 
 def test_all_of_an_ended_job_is_brought_once(scene: Scene) -> None:
     scene.leave("brought", b"first\n", "Running")
-    assert "first" in scene.desk.gofer("q", "brought").out
+    assert "first" in scene.home.gofer("q", "brought").out
     scene.grow("brought", b"second\n")
     scene.azure.admin("POST", "/jobs/brought/become", {"status": "Completed"})
-    scene.desk.gofer("wait", "brought")
-    assert "first\nsecond\n" in scene.desk.gofer("q", "brought").out
+    scene.home.gofer("wait", "brought")
+    assert "first\nsecond\n" in scene.home.gofer("q", "brought").out
     scene.forget()
-    done = scene.desk.gofer("q", "brought")
+    done = scene.home.gofer("q", "brought")
     assert "first\nsecond\n" in done.out and LOG in done.out
     assert scene.asked() == {}
     assert scene.relay.bytes_down == 0
@@ -132,29 +132,29 @@ def test_all_of_an_ended_job_is_brought_once(scene: Scene) -> None:
 
 def test_a_copy_that_went_away_is_brought_again(scene: Scene) -> None:
     scene.leave("again", b"kept\n")
-    scene.desk.gofer("q", "again")
-    copy = scene.desk.folder / "assets/again" / LOG
+    scene.home.gofer("q", "again")
+    copy = scene.home.folder / "assets/again" / LOG
     copy.unlink()
-    assert "kept" in scene.desk.gofer("q", "again").out
+    assert "kept" in scene.home.gofer("q", "again").out
     assert copy.read_bytes() == b"kept\n"
 
 
 def test_a_run_of_gofers_is_not_asked_about_again(scene: Scene) -> None:
-    run = scene.desk.submit("echo", "hello")
-    scene.desk.gofer("wait", run)
-    assert "hello" in scene.desk.gofer("q", run).out
-    copy = scene.desk.folder / "assets" / run / LOG
+    run = scene.home.submit("echo", "hello")
+    scene.home.gofer("wait", run)
+    assert "hello" in scene.home.gofer("q", run).out
+    copy = scene.home.folder / "assets" / run / LOG
     assert "hello" in copy.read_text()
     scene.forget()
-    assert str(copy.relative_to(scene.desk.folder)) in scene.desk.gofer("q", run).out
+    assert str(copy.relative_to(scene.home.folder)) in scene.home.gofer("q", run).out
     assert scene.asked() == {}
 
 
 def test_a_copy_longer_than_the_log_is_of_another(scene: Scene) -> None:
     """A service that starts a job again may begin its log again."""
     scene.leave("begun", b"a long first word\n", "Running")
-    scene.desk.gofer("q", "begun")
+    scene.home.gofer("q", "begun")
     scene.log_blob("begun").create_append_blob()
     scene.grow("begun", b"short\n")
-    scene.desk.gofer("q", "begun")
-    assert (scene.desk.folder / "assets/begun" / LOG).read_bytes() == b"short\n"
+    scene.home.gofer("q", "begun")
+    assert (scene.home.folder / "assets/begun" / LOG).read_bytes() == b"short\n"

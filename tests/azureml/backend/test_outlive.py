@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from azureml.backend.desk import Desk
+from azureml.backend.azure_home import AzureHome
 from home import until
 from services.azure import Azure
 
@@ -33,25 +33,25 @@ open(os.path.join(folder, f"result-{rank}"), "w").write("done")
 
 
 @pytest.fixture
-def basic(tmp_path: Path, azure: Azure) -> Iterator[Desk]:
+def basic(tmp_path: Path, azure: Azure) -> Iterator[AzureHome]:
     """A person with a target whose nodes may be taken back."""
     azure.admin("DELETE", "/faults")
-    one = Desk(tmp_path, azure, more=BASIC)
+    one = AzureHome(tmp_path, azure, more=BASIC)
     (one.folder / "train.py").write_text(TRAIN)
     yield one
     one.close()
 
 
-def output(desk: Desk, run: str, name: str) -> str:
+def output(home: AzureHome, run: str, name: str) -> str:
     """An output of the run in the store; empty when it is not there."""
     path = f"runs/{run}/outputs/{name}"
-    if f"me/gofer/{path}" not in desk.blobs(path):
+    if f"me/gofer/{path}" not in home.blobs(path):
         return ""
-    client = desk.azure.blob_client().get_container_client(desk.container)
+    client = home.azure.blob_client().get_container_client(home.container)
     return bytes(client.download_blob(f"me/gofer/{path}").readall()).decode()
 
 
-def test_preempted_then_killed_and_it_goes_on_each_time(basic: Desk, azure: Azure) -> None:
+def test_preempted_then_killed_and_it_goes_on_each_time(basic: AzureHome, azure: Azure) -> None:
     """Of the second it hears nothing: what is in the store then is what it sent while it ran."""
     run = basic.submit("-c", "basic", "-n", "1", "python3", "train.py")
     until(lambda: output(basic, run, "last-0.ckpt") == "3", "the first checkpoint")
@@ -75,7 +75,7 @@ def test_preempted_then_killed_and_it_goes_on_each_time(basic: Desk, azure: Azur
     assert any("restored 1 file of the outputs, 1 byte," in path.read_text() for path in kept)
 
 
-def test_two_nodes_that_are_killed(basic: Desk, azure: Azure) -> None:
+def test_two_nodes_that_are_killed(basic: AzureHome, azure: Azure) -> None:
     run = basic.submit("-c", "basic", "-n", "2", "python3", "train.py")
 
     def at(step: str) -> bool:
@@ -93,7 +93,7 @@ def test_two_nodes_that_are_killed(basic: Desk, azure: Azure) -> None:
         assert log == "begins at 6 with ['last-0.ckpt', 'last-1.ckpt']\n"
 
 
-def test_who_does_not_want_it_turns_it_off(basic: Desk, azure: Azure) -> None:
+def test_who_does_not_want_it_turns_it_off(basic: AzureHome, azure: Azure) -> None:
     run = basic.submit("-c", "basic", "-n", "1", "--sync", "", "python3", "train.py")
     until(lambda: "begins at 0" in basic.log(run), "it runs")
     until(lambda: basic.blobs(f"runs/{run}/attempts/1/node-0/heartbeat.json"), "ten seconds")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from azureml.backend.desk import Desk
+from azureml.backend.azure_home import AzureHome
 from services.azure import Azure
 
 from simulators.azure.tokens import SECRET
@@ -13,32 +13,32 @@ from simulators.azure.tokens import SECRET
 pytestmark = [pytest.mark.net, pytest.mark.slow, pytest.mark.xdist_group("azure-request-log")]
 
 
-def secrets_of(desk: Desk) -> list[str]:
+def secrets_of(home: AzureHome) -> list[str]:
     """What the person and the node were given: tokens that are kept, the account's key, signatures."""
-    kept = [json.loads(path.read_text()) for path in desk.path.rglob("tokens/*.json")]
+    kept = [json.loads(path.read_text()) for path in home.path.rglob("tokens/*.json")]
     tokens = [str(value) for one in kept for value in one.values() if len(str(value)) > 40]
     assert tokens, "no token was kept"
-    return [*tokens, desk.environ["DUMMY_KEY"], SECRET, "sig=", "Bearer e"]
+    return [*tokens, home.environ["DUMMY_KEY"], SECRET, "sig=", "Bearer e"]
 
 
-def test_requests_are_told_without_what_is_private(desk: Desk, azure: Azure) -> None:
-    run = json.loads(desk.gofer("submit", "--json", "echo", "hello").out)["id"]
-    said = desk.gofer("--debug", "submit", "echo", "again").err
+def test_requests_are_told_without_what_is_private(home: AzureHome, azure: Azure) -> None:
+    run = json.loads(home.gofer("submit", "--json", "echo", "hello").out)["id"]
+    said = home.gofer("--debug", "submit", "echo", "again").err
     assert "Request method: 'PUT'" in said and f"{azure.base}/subscriptions/" in said
     azure.wait(run)
     for words in (["--debug", "q", run], ["q", run, "--debug"], ["list", "jobs", "--server", "--debug"]):
-        told = desk.gofer(*words).err
+        told = home.gofer(*words).err
         said += told
     assert "/details" in said and "REDACTED" in said
-    for secret in secrets_of(desk):
+    for secret in secrets_of(home):
         assert secret not in said
 
 
-def test_each_request_is_told_once(desk: Desk) -> None:
-    once = desk.gofer("--debug", "list", "jobs", "--server").err
-    again = desk.gofer("--debug", "list", "jobs", "--server", env={"GOFER_DEBUG": "1"}).err
+def test_each_request_is_told_once(home: AzureHome) -> None:
+    once = home.gofer("--debug", "list", "jobs", "--server").err
+    again = home.gofer("--debug", "list", "jobs", "--server", env={"GOFER_DEBUG": "1"}).err
     assert again.count("Request URL") == once.count("Request URL") > 0
 
 
-def test_nobody_is_told_unasked(desk: Desk) -> None:
-    assert "Request URL" not in desk.gofer("list", "jobs", "--server").err
+def test_nobody_is_told_unasked(home: AzureHome) -> None:
+    assert "Request URL" not in home.gofer("list", "jobs", "--server").err

@@ -8,18 +8,18 @@ import subprocess
 import sys
 
 import pytest
-from azureml.backend.desk import Desk
+from azureml.backend.azure_home import AzureHome
 from services.azure import Azure
 
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-startup")]
 
 
-def loaded(desk: Desk, *words: str) -> set[str]:
+def loaded(home: AzureHome, *words: str) -> set[str]:
     """The modules that a command imports; it is told how much of the processor it took."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     argv = [sys.executable, "-X", "importtime", "-m", "gofer", *words]
     done = subprocess.run(
-        argv, cwd=desk.folder, env=desk.environ, capture_output=True, text=True, timeout=100, check=False
+        argv, cwd=home.folder, env=home.environ, capture_output=True, text=True, timeout=100, check=False
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -28,16 +28,16 @@ def loaded(desk: Desk, *words: str) -> set[str]:
     return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "import time:" in line}
 
 
-def test_what_is_loaded(desk: Desk, azure: Azure) -> None:
-    runs = {login: desk.submit("true") for login in ("kept", "new")}
+def test_what_is_loaded(home: AzureHome, azure: Azure) -> None:
+    runs = {login: home.submit("true") for login in ("kept", "new")}
     for login, run in runs.items():
         azure.wait(run)
         if login == "new":
-            shutil.rmtree(desk.engine / "azure" / "tokens")
-        asked = loaded(desk, "query", run)
+            shutil.rmtree(home.engine / "azure" / "tokens")
+        asked = loaded(home, "query", run)
         assert "azure.core.pipeline" in asked
         assert not {"azure.identity", "azure.ai.ml", "requests", "msal"} & asked, login
-    ended = loaded(desk, "list", "runs")
+    ended = loaded(home, "list", "runs")
     assert not [name for name in ended if name.partition(".")[0] == "azure" or "azureml" in name]
-    planned = loaded(desk, "submit", "--dry-run", "true")
+    planned = loaded(home, "submit", "--dry-run", "true")
     assert not [name for name in planned if name.startswith("azure.core")]

@@ -12,7 +12,7 @@ import pytest
 from azure.ai.ml._restclient.arm_ml_service import models
 from azure.ai.ml._restclient.arm_ml_service._utils.model_base import _deserialize
 from azure.ai.ml._restclient.runhistory import models as history
-from azureml.backend.desk import Desk
+from azureml.backend.azure_home import AzureHome
 from azureml.sdk_fields import KNOWN, unknown
 from services.azure import Azure
 
@@ -49,31 +49,31 @@ VERSIONS = {
 }
 
 
-def work(desk: Desk) -> None:
+def work(home: AzureHome) -> None:
     """One of everything that a person does with the service."""
-    runs = [desk.submit(*words, "true") for words in ([], ["-c", "gpu", "-n", "8"], ["-c", "vc", "-n", "1"])]
-    runs += [desk.submit("-c", name, "true") for name in ("labelled", "mine")]
-    desk.submit("-c", "itp", "-n", "4", "--each", "lr=1,2", "echo", "{lr}")
+    runs = [home.submit(*words, "true") for words in ([], ["-c", "gpu", "-n", "8"], ["-c", "vc", "-n", "1"])]
+    runs += [home.submit("-c", name, "true") for name in ("labelled", "mine")]
+    home.submit("-c", "itp", "-n", "4", "--each", "lr=1,2", "echo", "{lr}")
     for run in runs:
-        desk.gofer("wait", run)
-        desk.gofer("q", run)
-    desk.gofer("abort", desk.submit("sleep", "600"))
+        home.gofer("wait", run)
+        home.gofer("q", run)
+    home.gofer("abort", home.submit("sleep", "600"))
     for words in ([], ["--status", "failed"], ["--experiment", "x"], ["--user", "me"], ["--tag", "gofer"]):
-        desk.gofer("list", "jobs", "--server", *words)
+        home.gofer("list", "jobs", "--server", *words)
     for target in ("aml", "itp", "vc"):
-        desk.gofer("target", "show", target)
-    desk.gofer("list", "nodes")
-    desk.gofer("doctor", "azure", status=None)
-    desk.gofer("view", "portal", runs[0])
+        home.gofer("target", "show", target)
+    home.gofer("list", "nodes")
+    home.gofer("doctor", "azure", status=None)
+    home.gofer("view", "portal", runs[0])
 
 
 @pytest.fixture(scope="module")
 def heard(tmp_path_factory: pytest.TempPathFactory, azure: Azure) -> list[dict[str, Any]]:
-    desk = Desk(tmp_path_factory.mktemp("wire"), azure, more=MORE)
+    home = AzureHome(tmp_path_factory.mktemp("wire"), azure, more=MORE)
     azure.admin("POST", "/heard")
-    work(desk)
+    work(home)
     found: list[dict[str, Any]] = azure.admin("GET", "/heard")["requests"]
-    desk.close()
+    home.close()
     return [one for one in found if "/oauth2/" not in one["path"]]
 
 

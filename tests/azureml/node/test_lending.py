@@ -101,9 +101,9 @@ def session(tmp_path: Path, more: str = "") -> Session:
 
 
 def test_a_target_without_an_identity_gives_a_signature(tmp_path: Path) -> None:
-    desk = session(tmp_path)
-    draft = make_draft(desk, SubmitRequest(command=("true",), target="cloud", code=False))
-    private = _private(desk, draft)
+    own_session = session(tmp_path)
+    draft = make_draft(own_session, SubmitRequest(command=("true",), target="cloud", code=False))
+    private = _private(own_session, draft)
     assert private.store is not None
     ends = datetime.fromisoformat(sas_fields(private.store["sas"])["se"])
     left = ends - datetime.now(UTC)
@@ -112,18 +112,18 @@ def test_a_target_without_an_identity_gives_a_signature(tmp_path: Path) -> None:
 
 
 def test_a_folder_to_be_read_only_is_lent_for_reading(tmp_path: Path) -> None:
-    desk = session(tmp_path)
+    own_session = session(tmp_path)
     path = tmp_path / "project/gofer.yaml"
     path.write_text(path.read_text().replace("mode: mount", "mode: mount, read_only: true"))
-    draft = make_draft(desk, SubmitRequest(command=("true",), target="cloud", code=False))
+    draft = make_draft(own_session, SubmitRequest(command=("true",), target="cloud", code=False))
     assert draft.job.folders["data"].read_only
-    assert sas_fields(_private(desk, draft).folders["data"]["sas"])["sp"] == "rl"
+    assert sas_fields(_private(own_session, draft).folders["data"]["sas"])["sp"] == "rl"
 
 
 def test_a_target_with_an_identity_gives_that(tmp_path: Path) -> None:
-    desk = session(tmp_path, ", identity: dummy-client")
-    draft = make_draft(desk, SubmitRequest(command=("true",), target="cloud", code=False))
-    private = _private(desk, draft)
+    own_session = session(tmp_path, ", identity: dummy-client")
+    draft = make_draft(own_session, SubmitRequest(command=("true",), target="cloud", code=False))
+    private = _private(own_session, draft)
     assert private.store is not None
     assert private.store["identity"] == private.folders["data"]["identity"] == {"client_id": "dummy-client"}
     assert "sas" not in private.store

@@ -1,13 +1,13 @@
-"""The desk every test of the settings works at."""
+"""The project every test of the settings works at."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from unit.config.desk import Desk
+from unit.config.project import ConfigProject
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def project(tmp_path: Path) -> ConfigProject:
+    return ConfigProject(tmp_path)

@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import msgspec
 import pytest
-from unit.config.desk import Desk
+from unit.config.project import ConfigProject
 
 from gofer.config.array_files import Grid
 from gofer.config.arrays import Axes
@@ -29,15 +29,15 @@ def job_file(path: Path, text: str) -> JobFile:
     return read_job_file(path)
 
 
-def build(desk: Desk, flags: JobFlags | None = None, **variables: str) -> Job:
-    return build_job(["x"], flags or JobFlags(), None, desk.load(**variables), "local")
+def build(project: ConfigProject, flags: JobFlags | None = None, **variables: str) -> Job:
+    return build_job(["x"], flags or JobFlags(), None, project.load(**variables), "local")
 
 
-def test_nothing_set_is_the_model_s_own_default(desk: Desk) -> None:
-    assert build(desk) == Job(command=("x",))
+def test_nothing_set_is_the_model_s_own_default(project: ConfigProject) -> None:
+    assert build(project) == Job(command=("x",))
 
 
-def test_every_field_can_be_set_by_flags(desk: Desk) -> None:
+def test_every_field_can_be_set_by_flags(project: ConfigProject) -> None:
     flags = JobFlags(
         name="a name",
         gpus=8,
@@ -55,7 +55,7 @@ def test_every_field_can_be_set_by_flags(desk: Desk) -> None:
         multi_process=False,
         launcher="torchrun",
     )
-    assert build(desk, flags) == Job(
+    assert build(project, flags) == Job(
         command=("x",),
         name="a name",
         resources=Resources(gpus=8, nodes=2, procs=4, cpus=3),
@@ -72,8 +72,8 @@ def test_every_field_can_be_set_by_flags(desk: Desk) -> None:
     )
 
 
-def test_every_field_can_be_set_in_a_file(desk: Desk) -> None:
-    desk.project("""
+def test_every_field_can_be_set_in_a_file(project: ConfigProject) -> None:
+    project.configure("""
         job:
           name: no
           gpus: 8
@@ -93,7 +93,7 @@ def test_every_field_can_be_set_in_a_file(desk: Desk) -> None:
           multi_process: off
           launcher: mpi
         """)
-    assert build(desk) == Job(
+    assert build(project) == Job(
         command=("x",),
         name="no",
         resources=Resources(gpus=8, nodes=2, procs=4, cpus=3),
@@ -110,7 +110,7 @@ def test_every_field_can_be_set_in_a_file(desk: Desk) -> None:
     )
 
 
-def test_every_single_value_can_be_set_by_a_variable(desk: Desk) -> None:
+def test_every_single_value_can_be_set_by_a_variable(project: ConfigProject) -> None:
     variables = {
         "GOFER_NAME": "n",
         "GOFER_GPUS": "8",
@@ -127,7 +127,7 @@ def test_every_single_value_can_be_set_by_a_variable(desk: Desk) -> None:
         "GOFER_LAUNCHER": "mpi",
         "GOFER_TAGS": "told=the run",
     }
-    assert build(desk, None, **variables) == Job(
+    assert build(project, None, **variables) == Job(
         command=("x",),
         name="n",
         resources=Resources(gpus=8, nodes=2, procs=4, cpus=3),
@@ -142,27 +142,27 @@ def test_every_single_value_can_be_set_by_a_variable(desk: Desk) -> None:
     )
 
 
-def test_the_nearest_layer_wins_each_in_turn(desk: Desk, path: Path) -> None:
+def test_the_nearest_layer_wins_each_in_turn(project: ConfigProject, path: Path) -> None:
     """Layers are taken away from the nearest on; each time the next one speaks."""
     seen = []
 
     def note(flags: JobFlags | None = None, file: JobFile | None = None, **variables: str) -> None:
-        settings = desk.load(**variables)
+        settings = project.load(**variables)
         gpus = job_values(flags or JobFlags(), file, settings, "local")["gpus"]
         seen.append((gpus.value, gpus.origin))
 
-    desk.user("job: {gpus: 2}")
-    desk.project("\njob: {gpus: 3}\ntargets: {local: {job: {gpus: 4}}}")
+    project.configure_user("job: {gpus: 2}")
+    project.configure("\njob: {gpus: 3}\ntargets: {local: {job: {gpus: 4}}}")
     file = job_file(path, "\n\ngpus: 5")
     note(JobFlags(gpus=7), file, GOFER_GPUS="6")
     note(None, file, GOFER_GPUS="6")
     note(None, file)
     note()
-    desk.project("\njob: {gpus: 3}")
+    project.configure("\njob: {gpus: 3}")
     note()
-    desk.project("")
+    project.configure("")
     note()
-    desk.user("")
+    project.configure_user("")
     note()
     assert seen == [
         (7, "flag --gpus"),
@@ -175,11 +175,11 @@ def test_the_nearest_layer_wins_each_in_turn(desk: Desk, path: Path) -> None:
     ]
 
 
-def test_maps_join_over_all_layers_and_nothing_removes_a_name(desk: Desk, path: Path) -> None:
-    desk.user("job: {env: {A: user, B: user, C: user, GONE: user}, tags: {t: user}}")
-    desk.project("job: {env: {B: project, GONE: null}}\ntargets: {local: {job: {env: {T: target}}}}")
+def test_maps_join_over_all_layers_and_nothing_removes_a_name(project: ConfigProject, path: Path) -> None:
+    project.configure_user("job: {env: {A: user, B: user, C: user, GONE: user}, tags: {t: user}}")
+    project.configure("job: {env: {B: project, GONE: null}}\ntargets: {local: {job: {env: {T: target}}}}")
     file = job_file(path, "env: {C: file}")
-    settings = desk.load()
+    settings = project.load()
     flags = JobFlags(env={"D": "flag"}, tags={"u": "flag"})
     assert build_job(["x"], flags, file, settings, "local").env == {
         "A": "user",
@@ -193,10 +193,10 @@ def test_maps_join_over_all_layers_and_nothing_removes_a_name(desk: Desk, path: 
     assert values["tags"].value == {"t": "user", "u": "flag"}
 
 
-def test_null_puts_the_built_in_value_back(desk: Desk) -> None:
-    desk.user("job: {time_limit: 1h, gpus: 4, retry_on: [signal], env: {A: b}}")
-    desk.project("job: {time_limit: null, gpus: ~, retry_on: , env: }")
-    job = build(desk)
+def test_null_puts_the_built_in_value_back(project: ConfigProject) -> None:
+    project.configure_user("job: {time_limit: 1h, gpus: 4, retry_on: [signal], env: {A: b}}")
+    project.configure("job: {time_limit: null, gpus: ~, retry_on: , env: }")
+    job = build(project)
     assert (job.time_limit_s, job.resources.gpus, job.retry_on, job.env) == (None, 0, RETRIED_BY_DEFAULT, {})
 
 
@@ -211,23 +211,23 @@ def test_null_puts_the_built_in_value_back(desk: Desk) -> None:
     ],
 )
 def test_the_nearer_of_two_words_for_processes_counts(
-    desk: Desk, text: str, flags: JobFlags, procs: int
+    project: ConfigProject, text: str, flags: JobFlags, procs: int
 ) -> None:
-    desk.project(text)
-    assert lay_out(build(desk, flags), gpus_per_node=0, target="here").procs_per_node == procs
+    project.configure(text)
+    assert lay_out(build(project, flags), gpus_per_node=0, target="here").procs_per_node == procs
 
 
-def test_references_in_env_stay_references(desk: Desk) -> None:
-    desk.project("job: {env: {KEY: '${secret:absent}', N: '${env:ABSENT}'}}")
-    assert build(desk).env == {"KEY": "${secret:absent}", "N": "${env:ABSENT}"}
+def test_references_in_env_stay_references(project: ConfigProject) -> None:
+    project.configure("job: {env: {KEY: '${secret:absent}', N: '${env:ABSENT}'}}")
+    assert build(project).env == {"KEY": "${secret:absent}", "N": "${env:ABSENT}"}
 
 
-def test_references_elsewhere_in_a_job_are_looked_up(desk: Desk) -> None:
-    desk.project("job: {gpus: '${env:N:-2}', time_limit: '${env:T}', launcher: '${env:L:-mpi}'}")
-    job = build(desk, N="4", T="1h")
+def test_references_elsewhere_in_a_job_are_looked_up(project: ConfigProject) -> None:
+    project.configure("job: {gpus: '${env:N:-2}', time_limit: '${env:T}', launcher: '${env:L:-mpi}'}")
+    job = build(project, N="4", T="1h")
     assert (job.resources.gpus, job.time_limit_s, job.launcher) == (4, 3600.0, "mpi")
     with pytest.raises(ConfigError, match=r"gofer\.yaml:1: `time_limit`: .*`T` is not set"):
-        build(desk)
+        build(project)
 
 
 @pytest.mark.parametrize(
@@ -256,49 +256,51 @@ def test_references_elsewhere_in_a_job_are_looked_up(desk: Desk) -> None:
         (JobFlags(retry_on=("signals",)), "flag --retry-on: `retry_on[0]` must be one of"),
     ],
 )
-def test_wrong_flags_are_refused_in_the_words_of_files(desk: Desk, flags: JobFlags, message: str) -> None:
+def test_wrong_flags_are_refused_in_the_words_of_files(
+    project: ConfigProject, flags: JobFlags, message: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
-        build(desk, flags)
+        build(project, flags)
     assert caught.value.message.startswith(message)
     assert caught.value.message.isprintable()
 
 
-def test_wrong_variables_are_refused(desk: Desk) -> None:
+def test_wrong_variables_are_refused(project: ConfigProject) -> None:
     with pytest.raises(ConfigError, match="env GOFER_GPUS: `gpus` must be a whole number, not `many`"):
-        build(desk, GOFER_GPUS="many")
+        build(project, GOFER_GPUS="many")
 
 
-def test_words_like_null_are_text_when_a_flag_says_them(desk: Desk) -> None:
-    job = build(desk, JobFlags(name="null", env={"A": "", "B": "~"}))
+def test_words_like_null_are_text_when_a_flag_says_them(project: ConfigProject) -> None:
+    job = build(project, JobFlags(name="null", env={"A": "", "B": "~"}))
     assert (job.name, job.env) == ("null", {"A": "", "B": "~"})
 
 
 # -- the command
 
 
-def test_the_command_is_kept_word_for_word(desk: Desk) -> None:
+def test_the_command_is_kept_word_for_word(project: ConfigProject) -> None:
     command = ["sh", "-c", 'echo "$RANK a  b" ${env:X}', "", "né\nw"]
-    assert build_job(command, JobFlags(), None, desk.load(), "local").command == tuple(command)
+    assert build_job(command, JobFlags(), None, project.load(), "local").command == tuple(command)
 
 
-def test_the_command_line_replaces_the_command_of_the_file(desk: Desk, path: Path) -> None:
+def test_the_command_line_replaces_the_command_of_the_file(project: ConfigProject, path: Path) -> None:
     file = job_file(path, "command: [python, train.py]\ngpus: 1")
-    job = build_job([], JobFlags(), file, desk.load(), "local")
+    job = build_job([], JobFlags(), file, project.load(), "local")
     assert (job.command, job.resources.gpus) == (("python", "train.py"), 1)
-    job = build_job(["python", "eval.py"], JobFlags(), file, desk.load(), "local")
+    job = build_job(["python", "eval.py"], JobFlags(), file, project.load(), "local")
     assert (job.command, job.resources.gpus) == (("python", "eval.py"), 1)
 
 
 @pytest.mark.parametrize("command", [[], [""], ["a", "\udcff"], ["a", "b\0"]])
-def test_no_command_or_one_that_cannot_be_run_is_refused(desk: Desk, command: list[str]) -> None:
+def test_no_command_or_one_that_cannot_be_run_is_refused(project: ConfigProject, command: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
-        build_job(command, JobFlags(), None, desk.load(), "local")
+        build_job(command, JobFlags(), None, project.load(), "local")
     assert caught.value.message.isprintable()
     assert caught.value.exit_status == 2
 
 
-def test_a_built_job_survives_its_record(desk: Desk) -> None:
-    job = build(desk, JobFlags(env={"A": "ä${secret:x}"}, retry_on=("signal",)))
+def test_a_built_job_survives_its_record(project: ConfigProject) -> None:
+    job = build(project, JobFlags(env={"A": "ä${secret:x}"}, retry_on=("signal",)))
     assert msgspec.json.decode(msgspec.json.encode(job), type=Job) == job
 
 
@@ -367,17 +369,19 @@ def test_an_absent_job_file_is_named(path: Path) -> None:
         read_job_file(path)
 
 
-def test_outputs_that_are_sent_while_a_run_runs_are_some_or_none_or_the_targets_to_say(desk: Desk) -> None:
+def test_outputs_that_are_sent_while_a_run_runs_are_some_or_none_or_the_targets_to_say(
+    project: ConfigProject,
+) -> None:
     """`sync` has three values: patterns, none, and not set."""
-    assert build(desk, JobFlags()).sync is None
-    assert build(desk, JobFlags(sync=())).sync == ()
-    desk.project("job: {sync: ['*.ckpt']}")
-    assert build(desk, JobFlags()).sync == ("*.ckpt",)
-    assert build(desk, JobFlags(sync=())).sync == ()
-    desk.project("job: {sync: ['*.ckpt']}\ntargets: {local: {job: {sync: []}}}")
-    assert build(desk, JobFlags()).sync == ()
-    desk.project("job: {sync: ['*.ckpt']}\ntargets: {local: {job: {sync: null}}}")
-    assert build(desk, JobFlags()).sync is None
+    assert build(project, JobFlags()).sync is None
+    assert build(project, JobFlags(sync=())).sync == ()
+    project.configure("job: {sync: ['*.ckpt']}")
+    assert build(project, JobFlags()).sync == ("*.ckpt",)
+    assert build(project, JobFlags(sync=())).sync == ()
+    project.configure("job: {sync: ['*.ckpt']}\ntargets: {local: {job: {sync: []}}}")
+    assert build(project, JobFlags()).sync == ()
+    project.configure("job: {sync: ['*.ckpt']}\ntargets: {local: {job: {sync: null}}}")
+    assert build(project, JobFlags()).sync is None
     none = msgspec.json.encode(Job(command=("x",), sync=()))
     assert msgspec.json.decode(none, type=Job).sync == ()
     unset = msgspec.json.encode(Job(command=("x",)))
@@ -385,7 +389,7 @@ def test_outputs_that_are_sent_while_a_run_runs_are_some_or_none_or_the_targets_
 
 
 @pytest.mark.parametrize("text", ["\udcff", "a\0b"])
-def test_patterns_that_no_record_can_hold_are_refused(desk: Desk, text: str) -> None:
+def test_patterns_that_no_record_can_hold_are_refused(project: ConfigProject, text: str) -> None:
     for flags in (JobFlags(sync=("*.pt", text)), JobFlags(outputs=(text,)), JobFlags(env={"A": text})):
         with pytest.raises(ConfigError, match=r"is not UTF-8 text|holds a NUL"):
-            build(desk, flags)
+            build(project, flags)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.config.desk import Desk
+from unit.config.project import ConfigProject
 
 from gofer.config import redact
 from gofer.config.redact import MASK, Redactor, is_sensitive
@@ -119,9 +119,9 @@ def test_any_text_resolves_or_is_refused(text: str) -> None:
 # -- through the settings
 
 
-def test_revealed_values_are_masked_from_then_on(desk: Desk, tmp_path: Path) -> None:
+def test_revealed_values_are_masked_from_then_on(project: ConfigProject, tmp_path: Path) -> None:
     (tmp_path / "key").write_text("dummy-file-value-1\n")
-    settings = desk.load(TOKEN="dummy-env-value-2", PLACE=str(tmp_path), REGION="north-region")
+    settings = project.load(TOKEN="dummy-env-value-2", PLACE=str(tmp_path), REGION="north-region")
     settings.secrets.set("wandb", "dummy-secret-value-3")
     revealed = settings.reveal(
         {
@@ -147,8 +147,8 @@ def test_revealed_values_are_masked_from_then_on(desk: Desk, tmp_path: Path) -> 
     )
 
 
-def test_an_unknown_secret_says_how_to_set_it(desk: Desk) -> None:
-    settings = desk.load()
+def test_an_unknown_secret_says_how_to_set_it(project: ConfigProject) -> None:
+    settings = project.load()
     with pytest.raises(CredentialError, match="there is no secret `wandb`") as caught:
         settings.resolve("${secret:wandb}")
     assert caught.value.hint == "`gofer secret set wandb`"

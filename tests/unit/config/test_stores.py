@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from unit.config.desk import Desk
+from unit.config.project import ConfigProject
 
 from gofer.config.stores import StoreOptions, whole_address
 from gofer.errors import ConfigError, UsageError
 
 
-def test_options_keep_their_references_until_asked(desk: Desk) -> None:
-    desk.project("""
+def test_options_keep_their_references_until_asked(project: ConfigProject) -> None:
+    project.configure("""
         stores:
           blob: {url: az://data/me, account: acct, sas: "${secret:blob}", endpoint: "http://h:1/acct"}
         """)
-    entry = desk.load().store("blob")
+    entry = project.load().store("blob")
     assert entry.url == "az://data@acct/me"
     assert entry.options == StoreOptions("acct", sas="${secret:blob}", endpoint="http://h:1/acct")
-    desk.load().secrets.set("blob", "dummy-sas-value")
-    resolved = entry.options.resolved(desk.load().resolve)
+    project.load().secrets.set("blob", "dummy-sas-value")
+    resolved = entry.options.resolved(project.load().resolve)
     assert resolved.sas == "dummy-sas-value"
     assert repr(resolved) == "StoreOptions(account='acct', sas='***', endpoint='http://h:1/acct')"
 
@@ -40,18 +40,18 @@ def test_options_keep_their_references_until_asked(desk: Desk) -> None:
         ("{url: az://data, acount: x}", "unknown key `acount`"),
     ],
 )
-def test_entries_that_are_refused(desk: Desk, entry: str, words: str) -> None:
-    desk.project(f"stores: {{s: {entry}}}")
+def test_entries_that_are_refused(project: ConfigProject, entry: str, words: str) -> None:
+    project.configure(f"stores: {{s: {entry}}}")
     with pytest.raises(ConfigError) as caught:
-        desk.load()
+        project.load()
     assert words in caught.value.message
     assert "dummy-literal" not in f"{caught.value.message} {caught.value.hint}"
 
 
-def test_two_files_make_one_entry(desk: Desk) -> None:
-    desk.user('stores: {blob: {sas: "${secret:mine}"}}')
-    desk.project("stores: {blob: {url: az://data, account: acct}}")
-    assert desk.load().store("blob").options == StoreOptions("acct", sas="${secret:mine}")
+def test_two_files_make_one_entry(project: ConfigProject) -> None:
+    project.configure_user('stores: {blob: {sas: "${secret:mine}"}}')
+    project.configure("stores: {blob: {url: az://data, account: acct}}")
+    assert project.load().store("blob").options == StoreOptions("acct", sas="${secret:mine}")
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ TWO = """
     """
 
 
-def test_an_address_finds_what_opens_it(desk: Desk) -> None:
-    desk.project(TWO)
-    settings = desk.load()
+def test_an_address_finds_what_opens_it(project: ConfigProject) -> None:
+    project.configure(TWO)
+    settings = project.load()
     found = {
         "az://data@acctone/me": ("one", "az://data@acctone/me"),
         "az://data@acctone/else": ("one", "az://data@acctone/else"),

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from unit.ops.desk import Desk
+from unit.ops.project import OpsProject
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    made = Desk(tmp_path)
+def project(tmp_path: Path) -> Iterator[OpsProject]:
+    made = OpsProject(tmp_path)
     with made.session:
         yield made

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from unit.ops.desk import Desk
+from unit.ops.project import OpsProject
 from unit.ops.run_folders import make_group, make_record
 
 from gofer.errors import SnapshotError, UsageError
@@ -28,26 +28,26 @@ def tree(folder: Path) -> dict[str, bytes | str]:
     return found
 
 
-def write_code(desk: Desk) -> str:
-    (desk.project / "train.py").write_text("print('hi')\n")
-    (desk.project / "run me.sh").write_text("#!/bin/sh\n")
-    (desk.project / "run me.sh").chmod(0o755)
-    (desk.project / "lib").mkdir()
-    (desk.project / "lib" / "latest").symlink_to("../train.py")
-    return take(desk.project, desk.store, cache_dir=desk.session.paths.cache_dir).id
+def write_code(project: OpsProject) -> str:
+    (project.folder / "train.py").write_text("print('hi')\n")
+    (project.folder / "run me.sh").write_text("#!/bin/sh\n")
+    (project.folder / "run me.sh").chmod(0o755)
+    (project.folder / "lib").mkdir()
+    (project.folder / "lib" / "latest").symlink_to("../train.py")
+    return take(project.folder, project.store, cache_dir=project.session.paths.cache_dir).id
 
 
-def test_a_run(desk: Desk, tmp_path: Path) -> None:
-    row = desk.add(make_record(RUN, snapshot=write_code(desk)))
-    folder = desk.folder(RUN)
+def test_a_run(project: OpsProject, tmp_path: Path) -> None:
+    row = project.add(make_record(RUN, snapshot=write_code(project)))
+    folder = project.run_folder(RUN)
     folder.log(b"line\n")
     folder.exit("succeeded")
     folder.heartbeat(1.0, [])
     folder.output("model.json", b"{}")
     folder.output("deep/er/metrics.log", b"mine\n")
     out = tmp_path / "out"
-    assert extract(desk.session, row, out) == Extracted(3, 2, 2)
-    assert tree(out / "code") == tree(desk.project)
+    assert extract(project.session, row, out) == Extracted(3, 2, 2)
+    assert tree(out / "code") == tree(project.folder)
     assert os.access(out / "code" / "run me.sh", os.X_OK)
     assert tree(out / "outputs") == {"model.json": b"{}", "deep/er/metrics.log": b"mine\n"}
     assert set(tree(out / "logs")) == {"1/node-0/rank-0.log", "1/node-0/exit.json"}
@@ -55,66 +55,68 @@ def test_a_run(desk: Desk, tmp_path: Path) -> None:
     assert sorted(os.listdir(out)) == ["code", "logs", "outputs", "run.json"]
 
 
-def test_a_folder_in_use_is_refused_and_left_alone(desk: Desk, tmp_path: Path) -> None:
-    row = desk.add(make_record(RUN))
+def test_a_folder_in_use_is_refused_and_left_alone(project: OpsProject, tmp_path: Path) -> None:
+    row = project.add(make_record(RUN))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine")
     with pytest.raises(UsageError, match="not an empty folder"):
-        extract(desk.session, row, tmp_path / "out")
+        extract(project.session, row, tmp_path / "out")
     assert tree(tmp_path / "out") == {"mine.txt": b"mine"}
     with pytest.raises(UsageError, match="not an empty folder"):
-        extract(desk.session, row, tmp_path / "out" / "mine.txt", force=True)
+        extract(project.session, row, tmp_path / "out" / "mine.txt", force=True)
 
 
-def test_force_brings_up_to_date(desk: Desk, tmp_path: Path) -> None:
-    row = desk.add(make_record(RUN, snapshot=write_code(desk)))
-    log = desk.folder(RUN).log(b"x" * 50_000)
-    desk.folder(RUN).output("model", b"first")
-    extract(desk.session, row, tmp_path / "out")
+def test_force_brings_up_to_date(project: OpsProject, tmp_path: Path) -> None:
+    row = project.add(make_record(RUN, snapshot=write_code(project)))
+    log = project.run_folder(RUN).log(b"x" * 50_000)
+    project.run_folder(RUN).output("model", b"first")
+    extract(project.session, row, tmp_path / "out")
     (tmp_path / "out" / "mine.txt").write_text("mine")
-    desk.folder(RUN).log(b"more\n")
-    desk.folder(RUN).output("model", b"later")
-    desk.folder(RUN).output("late.txt", b"late")
+    project.run_folder(RUN).log(b"more\n")
+    project.run_folder(RUN).output("model", b"later")
+    project.run_folder(RUN).output("late.txt", b"late")
     with pytest.raises(UsageError, match="holds the run") as caught:
-        extract(desk.session, row, tmp_path / "out")
+        extract(project.session, row, tmp_path / "out")
     assert caught.value.hint == "add `--force` to bring it up to date"
-    assert extract(desk.session, row, tmp_path / "out", force=True) == Extracted(3, 1, 2)
-    assert (tmp_path / "out" / "logs/1/node-0/rank-0.log").read_bytes() == desk.store.get(log)
+    assert extract(project.session, row, tmp_path / "out", force=True) == Extracted(3, 1, 2)
+    assert (tmp_path / "out" / "logs/1/node-0/rank-0.log").read_bytes() == project.store.get(log)
     assert (tmp_path / "out" / "outputs/model").read_bytes() == b"later"
     assert (tmp_path / "out" / "outputs/late.txt").read_bytes() == b"late"
     assert (tmp_path / "out" / "mine.txt").read_text() == "mine"
 
 
-def test_two_runs_never_share_a_folder(desk: Desk, tmp_path: Path) -> None:
+def test_two_runs_never_share_a_folder(project: OpsProject, tmp_path: Path) -> None:
     other = "r261116-101500-bbbbbb"
-    extract(desk.session, desk.add(make_record(RUN)), tmp_path / "out")
+    extract(project.session, project.add(make_record(RUN)), tmp_path / "out")
     with pytest.raises(UsageError, match=f"holds the run {RUN}"):
-        extract(desk.session, desk.add(make_record(other)), tmp_path / "out", force=True)
+        extract(project.session, project.add(make_record(other)), tmp_path / "out", force=True)
 
 
-def test_a_group_has_its_code_once_and_a_folder_for_each_row_that_started(desk: Desk, tmp_path: Path) -> None:
-    group = desk.add(make_group(RUN, 5, snapshot=write_code(desk)))
+def test_a_group_has_its_code_once_and_a_folder_for_each_row_that_started(
+    project: OpsProject, tmp_path: Path
+) -> None:
+    group = project.add(make_group(RUN, 5, snapshot=write_code(project)))
     for index in (1, 4):
-        folder = desk.folder(f"{RUN}-{index}")
+        folder = project.run_folder(f"{RUN}-{index}")
         folder.log(b"row %d\n" % index)
         folder.output("result", b"%d" % index)
     out = tmp_path / "out"
-    assert extract(desk.session, group, out) == Extracted(3, 2, 2)
+    assert extract(project.session, group, out) == Extracted(3, 2, 2)
     assert sorted(os.listdir(out)) == ["1", "4", "code", "run.json"]
     assert tree(out / "4") == {"logs/1/node-0/rank-0.log": b"row 4\n", "outputs/result": b"4"}
 
 
-def test_a_row_of_a_group(desk: Desk, tmp_path: Path) -> None:
-    desk.add(make_group(RUN, 2, snapshot=write_code(desk)))
-    desk.folder(f"{RUN}-1").output("result", b"1")
-    assert extract(desk.session, desk.get(f"{RUN}-1"), tmp_path / "out") == Extracted(3, 0, 1)
+def test_a_row_of_a_group(project: OpsProject, tmp_path: Path) -> None:
+    project.add(make_group(RUN, 2, snapshot=write_code(project)))
+    project.run_folder(f"{RUN}-1").output("result", b"1")
+    assert extract(project.session, project.get(f"{RUN}-1"), tmp_path / "out") == Extracted(3, 0, 1)
     assert (tmp_path / "out" / "code" / "train.py").exists()
     with pytest.raises(UsageError, match="holds the run"):
-        extract(desk.session, desk.get(f"{RUN}-0"), tmp_path / "out", force=True)
+        extract(project.session, project.get(f"{RUN}-0"), tmp_path / "out", force=True)
 
 
-def test_a_snapshot_that_is_gone(desk: Desk, tmp_path: Path) -> None:
-    row = desk.add(make_record(RUN, snapshot="ab" * 32))
+def test_a_snapshot_that_is_gone(project: OpsProject, tmp_path: Path) -> None:
+    row = project.add(make_record(RUN, snapshot="ab" * 32))
     with pytest.raises(SnapshotError):
-        extract(desk.session, row, tmp_path / "out")
+        extract(project.session, row, tmp_path / "out")
     assert not (tmp_path / "out" / "code").exists()

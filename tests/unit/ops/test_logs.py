@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from unit.ops.desk import Desk
+from unit.ops.project import OpsProject
 from unit.ops.run_folders import make_group, make_record
 
 from gofer.errors import UnknownName, UsageError
@@ -17,9 +17,9 @@ from gofer.tracking.ledger import RunRow
 RUN = "r261116-091233-k9qd4x"
 
 
-def many_logs(desk: Desk) -> None:
+def many_logs(project: OpsProject) -> None:
     """Two attempts on two nodes of two ranks; the second attempt has set-up logs too."""
-    folder = desk.folder(RUN)
+    folder = project.run_folder(RUN)
     for attempt in (1, 2):
         for node in (0, 1):
             for rank in (2 * node, 2 * node + 1):
@@ -29,10 +29,10 @@ def many_logs(desk: Desk) -> None:
     folder.heartbeat(1.0, [], attempt=1)
 
 
-def test_logs_are_listed_in_order(desk: Desk) -> None:
-    row = desk.add()
-    many_logs(desk)
-    found = logs.log_files(desk.session, row)
+def test_logs_are_listed_in_order(project: OpsProject) -> None:
+    row = project.add()
+    many_logs(project)
+    found = logs.log_files(project.session, row)
     assert [(log.attempt, log.node, log.rank, log.kind) for log in found] == [
         (1, 0, 0, "rank"),
         (1, 0, 1, "rank"),
@@ -48,19 +48,19 @@ def test_logs_are_listed_in_order(desk: Desk) -> None:
     assert found[0].size == len(b"attempt 1 rank 0\n")
 
 
-def test_a_set_up_that_says_nothing_has_no_log(desk: Desk) -> None:
-    row = desk.add()
-    desk.folder(RUN).setup_log(b"")
-    assert logs.log_files(desk.session, row) == []
-    desk.folder(RUN).log(b"")
-    assert [log.rank for log in logs.log_files(desk.session, row)] == [0]
+def test_a_set_up_that_says_nothing_has_no_log(project: OpsProject) -> None:
+    row = project.add()
+    project.run_folder(RUN).setup_log(b"")
+    assert logs.log_files(project.session, row) == []
+    project.run_folder(RUN).log(b"")
+    assert [log.rank for log in logs.log_files(project.session, row)] == [0]
 
 
-def test_ten_ranks_and_more_are_in_the_order_of_numbers(desk: Desk) -> None:
-    row = desk.add()
+def test_ten_ranks_and_more_are_in_the_order_of_numbers(project: OpsProject) -> None:
+    row = project.add()
     for rank in range(12):
-        desk.folder(RUN).log(b"x", rank=rank)
-    assert [log.rank for log in logs.log_files(desk.session, row)] == list(range(12))
+        project.run_folder(RUN).log(b"x", rank=rank)
+    assert [log.rank for log in logs.log_files(project.session, row)] == list(range(12))
 
 
 @pytest.mark.parametrize(
@@ -74,54 +74,54 @@ def test_ten_ranks_and_more_are_in_the_order_of_numbers(desk: Desk) -> None:
         ({"node": 1, "rank": 3}, b"attempt 2 rank 3\n"),
     ],
 )
-def test_the_log_that_was_asked_for(desk: Desk, wanted: dict[str, int], text: bytes) -> None:
-    row = desk.add()
-    many_logs(desk)
-    assert logs.tail(desk.session, row, lines=10, **wanted) == text
-    assert b"".join(logs.read(desk.session, row, **wanted)) == text
+def test_the_log_that_was_asked_for(project: OpsProject, wanted: dict[str, int], text: bytes) -> None:
+    row = project.add()
+    many_logs(project)
+    assert logs.tail(project.session, row, lines=10, **wanted) == text
+    assert b"".join(logs.read(project.session, row, **wanted)) == text
 
 
 @pytest.mark.parametrize("wanted", [{"rank": 4}, {"attempt": 3}, {"node": 2}, {"node": 0, "rank": 3}])
-def test_a_log_that_is_not_there(desk: Desk, wanted: dict[str, int]) -> None:
-    row = desk.add()
-    many_logs(desk)
+def test_a_log_that_is_not_there(project: OpsProject, wanted: dict[str, int]) -> None:
+    row = project.add()
+    many_logs(project)
     with pytest.raises(UnknownName, match="`k9qd4x` has no log of rank") as caught:
-        logs.read(desk.session, row, **wanted)
+        logs.read(project.session, row, **wanted)
     assert "1/0/0, 1/0/1" in (caught.value.hint or "")
 
 
-def test_only_set_up_logged(desk: Desk) -> None:
-    row = desk.add()
-    desk.folder(RUN).setup_log(b"no such package\n")
-    assert logs.tail(desk.session, row, lines=5) == b"no such package\n"
+def test_only_set_up_logged(project: OpsProject) -> None:
+    row = project.add()
+    project.run_folder(RUN).setup_log(b"no such package\n")
+    assert logs.tail(project.session, row, lines=5) == b"no such package\n"
 
 
-def test_nothing_logged_yet(desk: Desk) -> None:
-    row = desk.add()
-    assert logs.log_files(desk.session, row) == []
-    assert logs.tail(desk.session, row, lines=5) == b""
-    assert list(logs.read(desk.session, row)) == []
+def test_nothing_logged_yet(project: OpsProject) -> None:
+    row = project.add()
+    assert logs.log_files(project.session, row) == []
+    assert logs.tail(project.session, row, lines=5) == b""
+    assert list(logs.read(project.session, row)) == []
 
 
-def test_a_group_has_no_log_of_its_own(desk: Desk) -> None:
-    group = desk.add(make_group(RUN, 3))
-    assert logs.log_files(desk.session, group) == []
+def test_a_group_has_no_log_of_its_own(project: OpsProject) -> None:
+    group = project.add(make_group(RUN, 3))
+    assert logs.log_files(project.session, group) == []
     for ask in (logs.read, logs.follow):
         with pytest.raises(UsageError, match="group of 3 runs") as caught:
-            ask(desk.session, group)
+            ask(project.session, group)
         assert "`gofer logs k9qd4x-0`" in (caught.value.hint or "")
 
 
-def test_outputs_that_look_like_logs_are_not_logs(desk: Desk) -> None:
-    row = desk.add()
-    desk.folder(RUN).output("attempts/1/node-0/rank-0.log", b"mine\n")
-    assert logs.log_files(desk.session, row) == []
+def test_outputs_that_look_like_logs_are_not_logs(project: OpsProject) -> None:
+    row = project.add()
+    project.run_folder(RUN).output("attempts/1/node-0/rank-0.log", b"mine\n")
+    assert logs.log_files(project.session, row) == []
 
 
-def test_follow_until_the_run_is_over(desk: Desk) -> None:
+def test_follow_until_the_run_is_over(project: OpsProject) -> None:
     """The end comes from the run's folder, as for a run that another machine submitted."""
-    row = desk.add(make_record(RUN, job={"retries": 1}), state="running")
-    folder = desk.folder(RUN)
+    row = project.add(make_record(RUN, job={"retries": 1}), state="running")
+    folder = project.run_folder(RUN)
     folder.log(b"".join(b"early %d\n" % n for n in range(20)))
 
     def work() -> None:
@@ -134,75 +134,77 @@ def test_follow_until_the_run_is_over(desk: Desk) -> None:
         folder.end("succeeded", exit_code=0)
 
     thread = threading.Thread(target=work)
-    pieces = logs.follow(desk.session, row, lines=3)
+    pieces = logs.follow(project.session, row, lines=3)
     got = next(pieces)
     thread.start()
     got += b"".join(pieces)
     thread.join()
     late = b"".join(b"late %d\n" % n for n in range(50))
     assert got == b"early 17\nearly 18\nearly 19\n" + late + b"again\n"
-    assert desk.said == ["attempt 1 is over; following attempt 2"]
-    assert desk.get(RUN).state == "succeeded"
+    assert project.said == ["attempt 1 is over; following attempt 2"]
+    assert project.get(RUN).state == "succeeded"
 
 
-def test_follow_all_from_the_first_attempt(desk: Desk) -> None:
-    row = desk.add(state="succeeded")
-    many_logs(desk)
-    assert b"".join(logs.follow(desk.session, row, lines=None)) == b"attempt 1 rank 0\nattempt 2 rank 0\n"
-    assert b"".join(logs.follow(desk.session, row, node=1, attempt=1)) == b"attempt 1 rank 2\n"
+def test_follow_all_from_the_first_attempt(project: OpsProject) -> None:
+    row = project.add(state="succeeded")
+    many_logs(project)
+    assert b"".join(logs.follow(project.session, row, lines=None)) == b"attempt 1 rank 0\nattempt 2 rank 0\n"
+    assert b"".join(logs.follow(project.session, row, node=1, attempt=1)) == b"attempt 1 rank 2\n"
 
 
-def test_follow_a_rank_that_never_was(desk: Desk) -> None:
-    row = desk.add(state="succeeded")
-    many_logs(desk)
+def test_follow_a_rank_that_never_was(project: OpsProject) -> None:
+    row = project.add(state="succeeded")
+    many_logs(project)
     with pytest.raises(UnknownName, match="no log of rank 9 in attempt 2"):
-        list(logs.follow(desk.session, row, rank=9))
+        list(logs.follow(project.session, row, rank=9))
 
 
 SECRET = b"dummy-token-1234"
 
 
-def run_with_secret(desk: Desk) -> RunRow:
-    desk.environ["MY_TOKEN"] = SECRET.decode()
-    return desk.add(make_record(job={"env": {"TOKEN": "${env:MY_TOKEN}"}}))
+def run_with_secret(project: OpsProject) -> RunRow:
+    project.environ["MY_TOKEN"] = SECRET.decode()
+    return project.add(make_record(job={"env": {"TOKEN": "${env:MY_TOKEN}"}}))
 
 
-def test_a_secret_in_which_the_end_of_a_log_begins_is_masked(desk: Desk) -> None:
-    row = run_with_secret(desk)
+def test_a_secret_in_which_the_end_of_a_log_begins_is_masked(project: OpsProject) -> None:
+    row = run_with_secret(project)
     bar = b"=" * (log_bytes.TAIL_LIMIT - 5)
-    desk.folder(RUN).log(SECRET + bar)
-    assert logs.tail(desk.session, row, lines=1) == b"*" * 5 + bar
+    project.run_folder(RUN).log(SECRET + bar)
+    assert logs.tail(project.session, row, lines=1) == b"*" * 5 + bar
 
 
-def test_a_secret_is_masked_in_a_copy_of_the_services_log(desk: Desk, tmp_path: Path) -> None:
-    row = run_with_secret(desk)
+def test_a_secret_is_masked_in_a_copy_of_the_services_log(project: OpsProject, tmp_path: Path) -> None:
+    row = run_with_secret(project)
     copy = tmp_path / "std_log.txt"
     copy.write_bytes(b"got " + SECRET + b"\n")
-    shown = log_choice.tail(desk.session, row, log_choice.LogChoice(), lines=5, native=[copy])
+    shown = log_choice.tail(project.session, row, log_choice.LogChoice(), lines=5, native=[copy])
     assert shown == b"got ****************\n"
 
 
-def test_fetch_brings_logs_events_and_ends_and_returns_the_logs(desk: Desk, tmp_path: Path) -> None:
-    row = desk.add()
-    many_logs(desk)
-    desk.folder(RUN).event("started", 5.0)
+def test_fetch_brings_logs_events_and_ends_and_returns_the_logs(project: OpsProject, tmp_path: Path) -> None:
+    row = project.add()
+    many_logs(project)
+    project.run_folder(RUN).event("started", 5.0)
     folder = tmp_path / "assets" / RUN
-    paths = logs.fetch(desk.session, row, folder)
+    paths = logs.fetch(project.session, row, folder)
     assert len(paths) == 9 and all(path.suffix == ".log" for path in paths)
     assert (folder / "attempts/2/node-1/rank-3.log").read_bytes() == b"attempt 2 rank 3\n"
     names = {path.name for path in folder.rglob("*") if path.is_file() and path.suffix != ".log"}
     assert names == {"exit.json", "events.jsonl"}
 
 
-def test_fetch_of_a_group_takes_the_first_failed_rows(desk: Desk, tmp_path: Path) -> None:
-    group = desk.add(make_group(RUN, 30))
+def test_fetch_of_a_group_takes_the_first_failed_rows(project: OpsProject, tmp_path: Path) -> None:
+    group = project.add(make_group(RUN, 30))
     for index in range(0, 30, 2):
-        desk.folder(f"{RUN}-{index}").log(b"row %d\n" % index)
-        desk.folder(RUN).end("failed", run_id=f"{RUN}-{index}", row=index, reason="exit-code", exit_code=1)
+        project.run_folder(f"{RUN}-{index}").log(b"row %d\n" % index)
+        project.run_folder(RUN).end(
+            "failed", run_id=f"{RUN}-{index}", row=index, reason="exit-code", exit_code=1
+        )
     from gofer.ops.runs.observe import refresh
 
-    refresh(desk.session)
-    paths = logs.fetch(desk.session, group, tmp_path / "assets")
+    refresh(project.session)
+    paths = logs.fetch(project.session, group, tmp_path / "assets")
     assert [path.relative_to(tmp_path).as_posix() for path in paths] == [
         f"assets/{index}/attempts/1/node-0/rank-0.log" for index in range(0, 20, 2)
     ]

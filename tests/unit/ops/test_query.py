@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.ops.desk import Desk
+from unit.ops.project import OpsProject
 from unit.ops.run_folders import T0, failure, make_group, make_record
 
 from gofer.model.run import RunRecord
@@ -109,36 +109,36 @@ def test_a_signal_without_a_name() -> None:
     assert name_signal(63) == "signal 63"
 
 
-def test_the_first_failing_rank_by_time_over_all_nodes_of_the_last_attempt(desk: Desk) -> None:
-    row = desk.add(make_record(RUN, nodes=2, procs=2), state="failed", reason="exit-code", exit_code=1)
-    folder = desk.folder(RUN)
+def test_the_first_failing_rank_by_time_over_all_nodes_of_the_last_attempt(project: OpsProject) -> None:
+    row = project.add(make_record(RUN, nodes=2, procs=2), state="failed", reason="exit-code", exit_code=1)
+    folder = project.run_folder(RUN)
     folder.exit("failed", attempt=1, node=0, first_failure=failure(0, T0 + 1))
     folder.exit("failed", attempt=2, node=0, first_failure=failure(1, T0 + 31))
     folder.exit("failed", attempt=2, node=1, first_failure=failure(3, T0 + 30, signal=11, exit_code=None))
-    found = facts(desk.session, row)
+    found = facts(project.session, row)
     assert found.first_failure == FirstFailure(2, 1, 3, None, 11, T0 + 30, ("rank 3 broke",))
     assert found.why == "rank 3 was killed by signal 11 (SIGSEGV)"
 
 
-def test_broken_and_foreign_files_are_no_crash(desk: Desk) -> None:
-    row = desk.add(state="failed", reason="exit-code", exit_code=1)
+def test_broken_and_foreign_files_are_no_crash(project: OpsProject) -> None:
+    row = project.add(state="failed", reason="exit-code", exit_code=1)
     node = f"runs/{RUN}/attempts/1/node-0"
-    desk.store.put(f"{node}/exit.json", b'{"state": "fai')
-    desk.store.put(f"{node}/heartbeat.json", b"[1, 2]")
-    desk.store.put(f"runs/{RUN}/attempts/notes/hello.txt", b"mine")
-    desk.store.put(f"runs/{RUN}/attempts/1/node-x/exit.json", b"{}")
-    found = facts(desk.session, row)
+    project.store.put(f"{node}/exit.json", b'{"state": "fai')
+    project.store.put(f"{node}/heartbeat.json", b"[1, 2]")
+    project.store.put(f"runs/{RUN}/attempts/notes/hello.txt", b"mine")
+    project.store.put(f"runs/{RUN}/attempts/1/node-x/exit.json", b"{}")
+    found = facts(project.session, row)
     assert (found.first_failure, found.usage, found.why) == (None, [], "exited with 1")
 
 
-def test_gpus_in_use_with_their_age(desk: Desk) -> None:
-    row = desk.add(make_record(RUN, nodes=2), state="running", started_at=time.time() - 60)
+def test_gpus_in_use_with_their_age(project: OpsProject) -> None:
+    row = project.add(make_record(RUN, nodes=2), state="running", started_at=time.time() - 60)
     gpu = {"index": 4, "name": "Tesla", "memory_used_mib": 1024, "memory_total_mib": 16384, "utilisation": 97}
-    folder = desk.folder(RUN)
+    folder = project.run_folder(RUN)
     folder.log(b"x")
     folder.heartbeat(time.time() - 7, [gpu], node=0)
     folder.heartbeat(time.time() + 99, [{"index": 5}], node=1)
-    first_node, second_node = facts(desk.session, row).usage
+    first_node, second_node = facts(project.session, row).usage
     assert (first_node.node, second_node.node) == (0, 1)
     assert 7 <= first_node.age_s < 600
     assert second_node.age_s == 0.0  # a clock ahead of ours
@@ -147,25 +147,25 @@ def test_gpus_in_use_with_their_age(desk: Desk) -> None:
     assert first_node.rss_mib == 512
 
 
-def test_facts_of_a_run(desk: Desk, tmp_path: Path) -> None:
-    row = desk.add(state="running", started_at=time.time() - 60)
-    desk.folder(RUN).log(b"hello\n", attempt=2)
-    found = facts(desk.session, row)
+def test_facts_of_a_run(project: OpsProject, tmp_path: Path) -> None:
+    row = project.add(state="running", started_at=time.time() - 60)
+    project.run_folder(RUN).log(b"hello\n", attempt=2)
+    found = facts(project.session, row)
     assert found.command == "python train.py 'a  b'"
     assert (found.attempts, found.row.short_id) == (2, "k9qd4x")
     assert found.elapsed_s is not None and 60 <= found.elapsed_s < 600
     assert [path.read_bytes() for path in found.log_paths] == [b"hello\n"]
-    assert facts(desk.session, row, fetched=[tmp_path / "x.log"]).log_paths == [tmp_path / "x.log"]
+    assert facts(project.session, row, fetched=[tmp_path / "x.log"]).log_paths == [tmp_path / "x.log"]
 
 
-def test_a_group_names_its_first_failed_rows(desk: Desk) -> None:
-    desk.add(make_group(RUN, 40))
+def test_a_group_names_its_first_failed_rows(project: OpsProject) -> None:
+    project.add(make_group(RUN, 40))
     for index in range(0, 40, 2):
         state = "lost" if index == 4 else "failed"
         word = {"reason": "exit-code", "exit_code": 3} if state == "failed" else {"reason": "node-failure"}
-        desk.folder(RUN).end(state, run_id=f"{RUN}-{index}", row=index, **word)
-    refresh(desk.session)
-    found = facts(desk.session, desk.get(RUN))
+        project.run_folder(RUN).end(state, run_id=f"{RUN}-{index}", row=index, **word)
+    refresh(project.session)
+    found = facts(project.session, project.get(RUN))
     assert found.row.counts == {"failed": 19, "lost": 1, "pending": 20}
     assert [row.short_id for row in found.failed_rows] == [f"k9qd4x-{index}" for index in range(0, 20, 2)]
     assert found.failed_rows[0].why == "exited with 3"

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from unit.ops.desk import Desk
+from unit.ops.project import OpsProject
 from unit.ops.run_folders import make_record
 
 from gofer.backends.registry import Kinds
@@ -32,18 +32,18 @@ def configure(folder: Path, text: str) -> Path:
     return folder
 
 
-def at(desk: Desk, folder: Path) -> Session:
+def at(project: OpsProject, folder: Path) -> Session:
     folder.mkdir(parents=True, exist_ok=True)
-    return Session(folder=folder, environ=desk.environ, say=desk.said.append)
+    return Session(folder=folder, environ=project.environ, say=project.said.append)
 
 
-def sent(desk: Desk, text: str = LAB + STORES) -> RunRow:
-    """A run on `lab`, as a submission from the project of the desk records it."""
-    configure(desk.project, text)
-    session = at(desk, desk.project)
+def sent(project: OpsProject, text: str = LAB + STORES) -> RunRow:
+    """A run on `lab`, as a submission from the project of the project records it."""
+    configure(project.folder, text)
+    session = at(project, project.folder)
     definition = run_origin.define(session, "lab", "file:///nowhere/shared")
     record = make_record(RUN, target="lab", backend="slurm")
-    return desk.add(record, definition=definition, project=run_origin.project_of(session))
+    return project.add(record, definition=definition, project=run_origin.project_of(session))
 
 
 def folder_option(session: Session, row: RunRow) -> str:
@@ -52,48 +52,48 @@ def folder_option(session: Session, row: RunRow) -> str:
     return options.folder
 
 
-def test_the_project_as_it_is_now_wins_then_the_ledger(desk: Desk, tmp_path: Path) -> None:
-    row = sent(desk)
+def test_the_project_as_it_is_now_wins_then_the_ledger(project: OpsProject, tmp_path: Path) -> None:
+    row = sent(project)
     same_name = configure(tmp_path / "b", LAB.replace("/far/one", "/far/another") + STORES)
-    assert folder_option(at(desk, same_name), row) == "/far/one"
-    configure(desk.project, LAB.replace("/far/one", "/far/moved") + STORES)
-    assert folder_option(at(desk, same_name), row) == "/far/moved"
-    configure(desk.project, "targets: {lab: {kind: local}}\n")  # another kind is another target
-    assert folder_option(at(desk, same_name), row) == "/far/one"
-    configure(desk.project, "targets: {lab: [\n")
-    assert folder_option(at(desk, same_name), row) == "/far/one"
-    os.unlink(desk.project / "gofer.yaml")
-    desk.project.rmdir()
-    assert folder_option(at(desk, same_name), row) == "/far/one"
-    assert folder_option(at(desk, tmp_path / "c"), row) == "/far/one"
+    assert folder_option(at(project, same_name), row) == "/far/one"
+    configure(project.folder, LAB.replace("/far/one", "/far/moved") + STORES)
+    assert folder_option(at(project, same_name), row) == "/far/moved"
+    configure(project.folder, "targets: {lab: {kind: local}}\n")  # another kind is another target
+    assert folder_option(at(project, same_name), row) == "/far/one"
+    configure(project.folder, "targets: {lab: [\n")
+    assert folder_option(at(project, same_name), row) == "/far/one"
+    os.unlink(project.folder / "gofer.yaml")
+    project.folder.rmdir()
+    assert folder_option(at(project, same_name), row) == "/far/one"
+    assert folder_option(at(project, tmp_path / "c"), row) == "/far/one"
 
 
-def test_a_folder_of_somebody_else_is_not_believed(desk: Desk, tmp_path: Path) -> None:
-    row = sent(desk)
-    configure(desk.project, LAB.replace("/far/one", "/far/stolen") + STORES)
-    os.chown(desk.project, 12345, 12345)
-    assert folder_option(at(desk, tmp_path / "c"), row) == "/far/one"
+def test_a_folder_of_somebody_else_is_not_believed(project: OpsProject, tmp_path: Path) -> None:
+    row = sent(project)
+    configure(project.folder, LAB.replace("/far/one", "/far/stolen") + STORES)
+    os.chown(project.folder, 12345, 12345)
+    assert folder_option(at(project, tmp_path / "c"), row) == "/far/one"
 
 
-def test_a_record_of_a_store_gives_a_name_and_no_more(desk: Desk, tmp_path: Path) -> None:
+def test_a_record_of_a_store_gives_a_name_and_no_more(project: OpsProject, tmp_path: Path) -> None:
     theirs = configure(tmp_path / "theirs", LAB.replace("/far/one", "/far/evil") + STORES)
-    row = desk.add(make_record(RUN, target="lab", backend="slurm", code=CodeOrigin(folder=str(theirs))))
+    row = project.add(make_record(RUN, target="lab", backend="slurm", code=CodeOrigin(folder=str(theirs))))
     with pytest.raises(TargetGone, match=r"the target `lab` of k9qd4x .*ann@bench in `.*/theirs`"):
-        at(desk, tmp_path / "c").backend_of(row)
+        at(project, tmp_path / "c").backend_of(row)
     mine = configure(tmp_path / "mine", LAB.replace("/far/one", "/far/mine") + STORES)
-    assert folder_option(at(desk, mine), row) == "/far/mine"
+    assert folder_option(at(project, mine), row) == "/far/mine"
 
 
-def test_one_target_that_is_gone_does_not_keep_the_others_from_being_asked(desk: Desk) -> None:
-    desk.add(make_record(RUN, target="lab", backend="slurm"))
-    other = desk.add(make_record("r261116-091234-bbbbbb"))
-    desk.folder(other.id).exit("succeeded")
+def test_one_target_that_is_gone_does_not_keep_the_others_from_being_asked(project: OpsProject) -> None:
+    project.add(make_record(RUN, target="lab", backend="slurm"))
+    other = project.add(make_record("r261116-091234-bbbbbb"))
+    project.run_folder(other.id).exit("succeeded")
     with pytest.raises(TargetGone):
-        refresh(desk.session)
-    assert desk.get(other.id).state == "succeeded"
+        refresh(project.session)
+    assert project.get(other.id).state == "succeeded"
 
 
-def test_no_secret_is_kept_and_nothing_is_sent_without_it(desk: Desk, tmp_path: Path) -> None:
+def test_no_secret_is_kept_and_nothing_is_sent_without_it(project: OpsProject, tmp_path: Path) -> None:
     text = (
         "targets:\n"
         "  lab: {kind: slurm, folder: /far/one, store: blob, partition: '${env:PART:-gpu}',\n"
@@ -101,16 +101,16 @@ def test_no_secret_is_kept_and_nothing_is_sent_without_it(desk: Desk, tmp_path: 
         "stores:\n"
         "  blob: {url: 'az://box/pre', account: acct, sas: '${secret:acct-sas}', endpoint: 'http://127.0.0.1:1'}\n"
     )
-    row = sent(desk, text)
-    kept = desk.session.ledger.definition(row.definition) or ""
+    row = sent(project, text)
+    kept = project.session.ledger.definition(row.definition) or ""
     assert "canary" not in kept
     assert "${secret:acct-sas}" in kept and "${env:PART:-gpu}" in kept
     definition = TargetDefinition.from_json(kept)
     assert definition.withheld == ("prelude",)
     assert definition == TargetDefinition.from_json(definition.to_json())
-    elsewhere = at(desk, tmp_path / "c")
+    elsewhere = at(project, tmp_path / "c")
     run_origin.check_whole(elsewhere, row)  # the project still has it
-    os.unlink(desk.project / "gofer.yaml")
+    os.unlink(project.folder / "gofer.yaml")
     with pytest.raises(CheckFailed, match="`prelude`, which may hold a secret"):
         run_origin.check_whole(elsewhere, row)
     settings = elsewhere.of_run(row).settings
@@ -118,21 +118,21 @@ def test_no_secret_is_kept_and_nothing_is_sent_without_it(desk: Desk, tmp_path: 
     assert settings.store("blob").url == "az://box@acct/pre"
 
 
-def test_values_are_read_again_as_they_were_written(desk: Desk) -> None:
+def test_values_are_read_again_as_they_were_written(project: OpsProject) -> None:
     odd = "{kind: slurm, account: '007', gpus_per_node: 8, requeue: no, extra: ['--x=1', y]}"
-    configure(desk.project, f"targets: {{lab: {odd}}}\n")
-    settings = at(desk, desk.project).settings
+    configure(project.folder, f"targets: {{lab: {odd}}}\n")
+    settings = at(project, project.folder).settings
     definition = TargetDefinition.from_json(define(settings, "lab").to_json())
     again = defined_settings(definition, settings.paths, settings.environ, Kinds())
     assert again.target("lab").options == settings.target("lab").options
 
 
-def test_a_rebuilt_ledger_knows_where_runs_came_from(desk: Desk) -> None:
-    row = sent(desk)
-    rebuild(desk.session)
-    found = desk.get(RUN)
+def test_a_rebuilt_ledger_knows_where_runs_came_from(project: OpsProject) -> None:
+    row = sent(project)
+    rebuild(project.session)
+    found = project.get(RUN)
     assert (found.project, found.definition) == (row.project, row.definition)
-    assert desk.session.ledger.definition(row.definition)
+    assert project.session.ledger.definition(row.definition)
 
 
 PARTS = {"target": "a", "kind": "b", "project": "c", "store": "d", "store_entries": {"map": {}}}

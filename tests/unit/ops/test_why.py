@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from unit.ops.desk import Desk
+from unit.ops.project import OpsProject
 from unit.ops.run_folders import T0, make_group, make_record
 
 from gofer.core.states import State
@@ -13,35 +13,35 @@ from gofer.ops.runs.why import why
 ID = "r261116-091233-k9qd4x"
 
 
-def test_a_run_that_waits_elsewhere_says_where(desk: Desk) -> None:
-    row = desk.add(state="queued")
-    found = why(desk.session, row)
+def test_a_run_that_waits_elsewhere_says_where(project: OpsProject) -> None:
+    row = project.add(state="queued")
+    found = why(project.session, row)
     assert found.words == "it waits in the queue of bench, which can be asked only on that machine"
     assert found.next == ("gofer target show local", "gofer abort k9qd4x")
 
 
-def test_a_run_that_failed_elsewhere_is_explained_from_its_folder(desk: Desk) -> None:
-    folder = desk.folder(ID)
+def test_a_run_that_failed_elsewhere_is_explained_from_its_folder(project: OpsProject) -> None:
+    folder = project.run_folder(ID)
     failure = {"rank": 5, "exit_code": None, "signal": 11, "at": T0 + 4, "tail": ["last words"]}
     folder.exit("failed", node=1, reason="signal", exit_code=139, first_failure=failure)
     folder.exit("cancelled", node=0, reason="user")
     record = make_record(nodes=2, procs=4)
-    row = desk.add(record, state="failed", reason="signal", exit_code=139, ended_at=T0 + 5)
-    found = why(desk.session, row)
+    row = project.add(record, state="failed", reason="signal", exit_code=139, ended_at=T0 + 5)
+    found = why(project.session, row)
     assert found.words == "rank 5 was killed by signal 11 (SIGSEGV)"
     assert found.failure is not None
     assert (found.failure.node, found.failure.tail) == (1, ("last words",))
     assert found.next == ("gofer logs k9qd4x --rank 5", "gofer resubmit k9qd4x")
 
 
-def test_a_run_that_runs_elsewhere_shows_its_signs_of_life(desk: Desk) -> None:
+def test_a_run_that_runs_elsewhere_shows_its_signs_of_life(project: OpsProject) -> None:
     now = time.time()
-    folder = desk.folder(ID)
+    folder = project.run_folder(ID)
     folder.log(b"step 1\n")
     folder.log(b"", rank=1)
     folder.heartbeat(now - 60, [{"index": 0, "utilisation": 97.0, "memory_used_mib": 1000}])
-    row = desk.add(make_record(procs=2), state="running", started_at=now - 100)
-    found = why(desk.session, row)
+    row = project.add(make_record(procs=2), state="running", started_at=now - 100)
+    found = why(project.session, row)
     assert found.life is not None
     assert found.life.beat_age_s is not None
     assert 59 <= found.life.beat_age_s < 120
@@ -49,22 +49,22 @@ def test_a_run_that_runs_elsewhere_shows_its_signs_of_life(desk: Desk) -> None:
     assert [gpu.utilisation for gpu in found.life.beats[0].gpus] == [97.0]
 
 
-def test_a_store_that_is_gone_is_named_and_the_rest_told(desk: Desk) -> None:
-    row = desk.add(state="failed", reason="exit-code", exit_code=3, store="file:///nowhere/at/all")
-    found = why(desk.session, row)
+def test_a_store_that_is_gone_is_named_and_the_rest_told(project: OpsProject) -> None:
+    row = project.add(state="failed", reason="exit-code", exit_code=3, store="file:///nowhere/at/all")
+    found = why(project.session, row)
     assert found.words is not None
     assert found.words.startswith("exited with 3")
 
 
-def test_every_state_has_an_answer(desk: Desk) -> None:
+def test_every_state_has_an_answer(project: OpsProject) -> None:
     for number, state in enumerate(State):
-        row = desk.add(make_record(f"r261116-09123{number % 10}-bcd{number:03d}"), state=state.value)
-        document = why(desk.session, row).to_json()
+        row = project.add(make_record(f"r261116-09123{number % 10}-bcd{number:03d}"), state=state.value)
+        document = why(project.session, row).to_json()
         assert (document["state"], document["id"]) == (state.value, row.id)
 
 
-def test_rows_of_a_group_repeat_their_group(desk: Desk) -> None:
-    group = desk.add(make_group("r261116-091233-grpgrp", 3))
-    row = desk.get("r261116-091233-grpgrp-1")._replace(state="failed", reason="exit-code", exit_code=1)
-    assert why(desk.session, row).next == ("gofer resubmit --failed grpgrp",)
+def test_rows_of_a_group_repeat_their_group(project: OpsProject) -> None:
+    group = project.add(make_group("r261116-091233-grpgrp", 3))
+    row = project.get("r261116-091233-grpgrp-1")._replace(state="failed", reason="exit-code", exit_code=1)
+    assert why(project.session, row).next == ("gofer resubmit --failed grpgrp",)
     assert group.kind == "group"

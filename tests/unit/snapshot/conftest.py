@@ -1,3 +1,3 @@
 """The fixtures of tests/snapshot."""
 
-from snapshot.conftest import desk as desk
+from snapshot.conftest import project as project

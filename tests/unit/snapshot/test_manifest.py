@@ -9,7 +9,7 @@ import os
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from snapshot.desk import Desk
+from snapshot.project import SnapshotProject
 
 from gofer.core.manifest import differences, list_files
 from gofer.core.packs import parse_index
@@ -47,16 +47,16 @@ def test_the_id_tells_paths_and_listings_apart() -> None:
     assert len(ids) == 5
 
 
-def test_what_was_added_removed_and_changed(desk: Desk) -> None:
-    desk.write({"same": "1", "edited": "1", "gone": "1", "sub/gone": "1", "mode": "1"})
-    os.symlink("same", desk.project / "link")
-    old = load(desk.store, desk.take().id)
-    desk.write({"edited": "2", "sub/new é": "1"})
+def test_what_was_added_removed_and_changed(project: SnapshotProject) -> None:
+    project.write({"same": "1", "edited": "1", "gone": "1", "sub/gone": "1", "mode": "1"})
+    os.symlink("same", project.folder / "link")
+    old = load(project.store, project.take().id)
+    project.write({"edited": "2", "sub/new é": "1"})
     for name in ("gone", "sub/gone", "link"):
-        (desk.project / name).unlink()
-    os.symlink("edited", desk.project / "link")
-    (desk.project / "mode").chmod(0o755)
-    new = load(desk.store, desk.take().id)
+        (project.folder / name).unlink()
+    os.symlink("edited", project.folder / "link")
+    (project.folder / "mode").chmod(0o755)
+    new = load(project.store, project.take().id)
     assert differences(old, new) == (("sub/new é",), ("gone", "sub/gone"), ("edited", "link", "mode"))
     assert differences(new, new) == ((), (), ())
     assert [(entry.path, entry.kind, entry.size) for entry in list_files(new)] == [

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from snapshot.desk import Desk
+from snapshot.project import SnapshotProject
 
 from gofer.storage.file import FileStore
 
@@ -30,22 +30,22 @@ def age(folder: Path) -> None:
         os.utime(path, (time.time() - 2 * 86400,) * 2)
 
 
-def test_packs_that_went_before_the_manifest_came_are_sent_again(desk: Desk) -> None:
-    desk.write({"a/train.py": "print(1)", "notes.txt": "one"})
-    desk.take()
-    age(desk.place / "store")
-    desk.write({"notes.txt": "another"}, old=False)
-    desk.store = Pruned(desk.place / "store")
-    taken = desk.take()
-    folder = desk.restore(taken.id)
+def test_packs_that_went_before_the_manifest_came_are_sent_again(project: SnapshotProject) -> None:
+    project.write({"a/train.py": "print(1)", "notes.txt": "one"})
+    project.take()
+    age(project.root / "store")
+    project.write({"notes.txt": "another"}, old=False)
+    project.store = Pruned(project.root / "store")
+    taken = project.take()
+    folder = project.restore(taken.id)
     assert (folder / "a/train.py").read_text() == "print(1)"
     assert (folder / "notes.txt").read_text() == "another"
 
 
-def test_a_manifest_that_is_taken_up_again_is_young_again(desk: Desk) -> None:
-    desk.write({"train.py": "print(1)"})
-    taken = desk.take()
-    age(desk.place / "store")
-    assert desk.take().id == taken.id
-    info = desk.store.head(f"snapshots/{taken.id}")
+def test_a_manifest_that_is_taken_up_again_is_young_again(project: SnapshotProject) -> None:
+    project.write({"train.py": "print(1)"})
+    taken = project.take()
+    age(project.root / "store")
+    assert project.take().id == taken.id
+    info = project.store.head(f"snapshots/{taken.id}")
     assert info is not None and time.time() - info.modified < 3600

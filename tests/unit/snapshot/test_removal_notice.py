@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from snapshot.desk import Desk
+from snapshot.project import SnapshotProject
 
 from gofer.backends.base import PruneBounds
 from gofer.core import processes
@@ -52,14 +52,14 @@ class Stopped(FileStore):
         return super().__getattribute__(name)
 
 
-def old_code(desk: Desk) -> None:
+def old_code(project: SnapshotProject) -> None:
     """A store with code that nobody has used for two days, and nothing else."""
-    shutil.rmtree(desk.place / "store")
-    shutil.rmtree(desk.cache, ignore_errors=True)
-    desk.store = FileStore(desk.place / "store", create=True)
-    desk.write({"a/train.py": "print(1)", "notes.txt": "one"})
-    desk.take()
-    for path in (desk.place / "store").rglob("*"):
+    shutil.rmtree(project.root / "store")
+    shutil.rmtree(project.cache, ignore_errors=True)
+    project.store = FileStore(project.root / "store", create=True)
+    project.write({"a/train.py": "print(1)", "notes.txt": "one"})
+    project.take()
+    for path in (project.root / "store").rglob("*"):
         os.utime(path, (time.time() - 2 * 86400,) * 2)
 
 
@@ -69,11 +69,13 @@ def remove_code(store: FileStore) -> None:
     place.prune(place.prunable(bounds), bounds)
 
 
-def interleavings(desk: Desk, run: Callable[[Stopped], None], other: Callable[[], None]) -> Iterator[int]:
+def interleavings(
+    project: SnapshotProject, run: Callable[[Stopped], None], other: Callable[[], None]
+) -> Iterator[int]:
     """Run both, the first stopped before its first request, its second, and so on to its last."""
     for number in range(1, _MOST_REQUESTS):
-        old_code(desk)
-        store = Stopped(desk.place / "store", number)
+        old_code(project)
+        store = Stopped(project.root / "store", number)
         errors: list[BaseException] = []
 
         def first(store: Stopped = store, errors: list[BaseException] = errors) -> None:
@@ -99,64 +101,66 @@ def interleavings(desk: Desk, run: Callable[[Stopped], None], other: Callable[[]
 
 
 @pytest.mark.parametrize("notes", ["one", "another"])
-def test_a_removal_stopped_anywhere_takes_no_code_of_a_submission(desk: Desk, notes: str) -> None:
+def test_a_removal_stopped_anywhere_takes_no_code_of_a_submission(
+    project: SnapshotProject, notes: str
+) -> None:
     taken: list[str] = []
 
     def submit() -> None:
-        desk.write({"notes.txt": notes})
-        taken.append(desk.take().id)
+        project.write({"notes.txt": notes})
+        taken.append(project.take().id)
 
-    for _ in interleavings(desk, remove_code, submit):
-        assert (desk.restore(taken[-1]) / "notes.txt").read_text() == notes
-    assert not list(desk.store.list(removal_notice.NOTICES))
+    for _ in interleavings(project, remove_code, submit):
+        assert (project.restore(taken[-1]) / "notes.txt").read_text() == notes
+    assert not list(project.store.list(removal_notice.NOTICES))
 
 
 @pytest.mark.parametrize("notes", ["one", "another"])
-def test_a_submission_stopped_anywhere_keeps_its_code(desk: Desk, notes: str) -> None:
+def test_a_submission_stopped_anywhere_keeps_its_code(project: SnapshotProject, notes: str) -> None:
     taken: list[str] = []
 
     def submit(store: Stopped) -> None:
-        desk.write({"notes.txt": notes})
-        taken.append(take(desk.project, store, cache_dir=desk.cache).id)
+        project.write({"notes.txt": notes})
+        taken.append(take(project.folder, store, cache_dir=project.cache).id)
 
-    for _ in interleavings(desk, submit, lambda: remove_code(desk.store)):
-        assert (desk.restore(taken[-1]) / "notes.txt").read_text() == notes
+    for _ in interleavings(project, submit, lambda: remove_code(project.store)):
+        assert (project.restore(taken[-1]) / "notes.txt").read_text() == notes
 
 
-def write_notice(desk: Desk, **changes: object) -> None:
-    keys = [info.key for info in desk.store.list("packs")]
+def write_notice(project: SnapshotProject, **changes: object) -> None:
+    keys = [info.key for info in project.store.list("packs")]
     notice = {"process": processes.name_of_this(), "host": os.uname().nodename, "keys": keys, **changes}
-    desk.store.put("removals/1", json.dumps(notice).encode())
+    project.store.put("removals/1", json.dumps(notice).encode())
 
 
 def test_the_notice_of_a_removal_elsewhere_that_does_not_end_is_named(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    project: SnapshotProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old_code(desk)
+    old_code(project)
     monkeypatch.setattr(removal_notice, "_WAIT_S", 0.1)
-    write_notice(desk, host="login-7")
+    write_notice(project, host="login-7")
     with pytest.raises(SnapshotError, match="prune --code` on login-7"):
-        desk.take()
+        project.take()
 
 
-def test_the_notice_of_a_killed_removal_here_is_ignored_and_goes(desk: Desk) -> None:
-    old_code(desk)
-    write_notice(desk, process="1:999999999:gone")
-    assert desk.take().sent_files == 0
-    remove_code(desk.store)
-    assert not list(desk.store.list(removal_notice.NOTICES))
+def test_the_notice_of_a_killed_removal_here_is_ignored_and_goes(project: SnapshotProject) -> None:
+    old_code(project)
+    write_notice(project, process="1:999999999:gone")
+    assert project.take().sent_files == 0
+    remove_code(project.store)
+    assert not list(project.store.list(removal_notice.NOTICES))
 
 
-def test_a_removal_of_other_code_is_not_waited_for(desk: Desk) -> None:
-    old_code(desk)
-    write_notice(desk, keys=["packs/of-somebody-else"])
-    assert desk.take().sent_files == 0
+def test_a_removal_of_other_code_is_not_waited_for(project: SnapshotProject) -> None:
+    old_code(project)
+    write_notice(project, keys=["packs/of-somebody-else"])
+    assert project.take().sent_files == 0
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"\xff", b"[]", b"7", b'{"keys": 1}', b'{"process": 1, "host": 2, "keys": [3]}']
 )
-def test_what_is_not_a_notice_is_ignored(desk: Desk, content: bytes) -> None:
-    old_code(desk)
-    desk.store.put("removals/odd", content)
-    assert desk.take().sent_files == 0
+def test_what_is_not_a_notice_is_ignored(project: SnapshotProject, content: bytes) -> None:
+    old_code(project)
+    project.store.put("removals/odd", content)
+    assert project.take().sent_files == 0

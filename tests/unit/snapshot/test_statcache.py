@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from snapshot.desk import Desk, describe
+from snapshot.project import SnapshotProject, describe
 
 from gofer.snapshot import Snapshot, statcache
 from gofer.snapshot.statcache import guard, pack_signatures, unpack_values
@@ -23,38 +23,38 @@ def bytes_read() -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("rchar"))
 
 
-def take_and_count(desk: Desk) -> tuple[Snapshot, int]:
+def take_and_count(project: SnapshotProject) -> tuple[Snapshot, int]:
     before = bytes_read()
-    taken = desk.take()
+    taken = project.take()
     return taken, bytes_read() - before
 
 
 @pytest.fixture
-def settled(desk: Desk) -> Desk:
+def settled(project: SnapshotProject) -> SnapshotProject:
     """A project whose files have been left alone long enough, with a first snapshot taken."""
-    desk.write({f"pkg{i % 6}/mod/f{i}.py": os.urandom(40_000) for i in range(60)})
-    desk.write(
+    project.write({f"pkg{i % 6}/mod/f{i}.py": os.urandom(40_000) for i in range(60)})
+    project.write(
         {".gitignore": "*.log\nbuild/\n", "pkg1/x.log": "log", "build/out": "o", "pkg2/.gitignore": "y"}
     )
-    os.symlink("pkg1", desk.project / "link")
+    os.symlink("pkg1", project.folder / "link")
     time.sleep(SETTLED_S)
-    desk.take()
-    return desk
+    project.take()
+    return project
 
 
-def test_an_unchanged_tree_is_not_read(settled: Desk) -> None:
+def test_an_unchanged_tree_is_not_read(settled: SnapshotProject) -> None:
     first, read = take_and_count(settled)
     assert first.bytes > 2_400_000
     assert read < 200_000
-    (settled.project / "pkg3/mod/f3.py").write_bytes(b"new")
+    (settled.folder / "pkg3/mod/f3.py").write_bytes(b"new")
     changed, read = take_and_count(settled)
     assert changed.sent_files == 1
     assert read < 300_000
-    os.unlink(settled.project / "pkg3/mod/f3.py")
+    os.unlink(settled.folder / "pkg3/mod/f3.py")
     settled.take()
 
 
-def test_a_store_that_lost_everything_gets_it_from_an_unchanged_tree(settled: Desk) -> None:
+def test_a_store_that_lost_everything_gets_it_from_an_unchanged_tree(settled: SnapshotProject) -> None:
     first = settled.take()
     settled.store.delete([info.key for info in settled.store.list()])
     again = settled.take()
@@ -62,7 +62,7 @@ def test_a_store_that_lost_everything_gets_it_from_an_unchanged_tree(settled: De
     assert again.has("pkg1/mod/f1.py") and not again.has("pkg1/x.log")
     restored = describe(settled.restore(again.id))
     assert restored == {
-        k: v for k, v in describe(settled.project).items() if not k.startswith(b"build") and k[-4:] != b".log"
+        k: v for k, v in describe(settled.folder).items() if not k.startswith(b"build") and k[-4:] != b".log"
     }
 
 
@@ -148,13 +148,13 @@ CHANGES: list[Callable[[Path], None]] = [
 ]
 
 
-def test_every_change_to_a_settled_tree_is_seen(settled: Desk) -> None:
+def test_every_change_to_a_settled_tree_is_seen(settled: SnapshotProject) -> None:
     """After each change the quick way must say what a fresh look without any cache says."""
     seen = {settled.take().id}
     for number, change in enumerate(CHANGES):
-        change(settled.project)
+        change(settled.folder)
         quick = settled.take()
-        settled.cache, kept = settled.place / f"empty-{number}", settled.cache
+        settled.cache, kept = settled.root / f"empty-{number}", settled.cache
         fresh = settled.take()
         settled.cache = kept
         assert quick.id == fresh.id, change.__name__
@@ -177,10 +177,10 @@ def test_a_signature_is_kept_only_when_its_times_are_old_enough() -> None:
         assert guard(young, began) == (-1, *young[1:])
 
 
-def test_two_folders_have_caches_of_their_own(desk: Desk) -> None:
-    other = desk.place / "other"
-    shutil.copytree(desk.project, other)
-    desk.take()
-    desk.take(folder=other)
-    assert len(list((desk.cache / "snapshots/folders").iterdir())) == 2
-    assert statcache.load(str(desk.cache), "/nowhere").records == {}
+def test_two_folders_have_caches_of_their_own(project: SnapshotProject) -> None:
+    other = project.root / "other"
+    shutil.copytree(project.folder, other)
+    project.take()
+    project.take(folder=other)
+    assert len(list((project.cache / "snapshots/folders").iterdir())) == 2
+    assert statcache.load(str(project.cache), "/nowhere").records == {}

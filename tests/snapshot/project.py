@@ -1,4 +1,4 @@
-"""A project with its store and cache, and ways to look at trees."""
+"""A project folder with its store and cache, and functions that describe trees of files."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from gofer.snapshot import Snapshot, load, restore, take
 from gofer.snapshot.rules import SnapshotChoice
 from gofer.storage.file import FileStore
 
-# Long enough ago that the cache may trust it: see statcache.
+# Long enough ago that the cache trusts the time: see gofer.snapshot.statcache.
 LONG_AGO_S = 1_600_000_000
 
 
-class Desk:
-    """What a person has in front of them. Everything lies under `place`."""
+class SnapshotProject:
+    """A project folder, a store and a cache, all below `root`."""
 
     def __init__(self, place: Path) -> None:
-        self.place = place
-        self.project = place / "project"
+        self.root = place
+        self.folder = place / "project"
         self.cache = place / "cache"
-        self.project.mkdir()
+        self.folder.mkdir()
         self.store = FileStore(place / "store", create=True)
         self._restored = 0
 
     def write(self, files: dict[str, str | bytes], *, old: bool = True) -> None:
         """Write files into the project, by default as if that had been long ago."""
         for name, content in files.items():
-            path = self.project / name
+            path = self.folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content.encode() if isinstance(content, str) else content)
             if old:
@@ -37,7 +37,7 @@ class Desk:
 
     def take(self, *ignore: str, folder: Path | None = None) -> Snapshot:
         return take(
-            folder or self.project,
+            folder or self.folder,
             self.store,
             cache_dir=self.cache,
             choice=SnapshotChoice(ignore=tuple(ignore)),
@@ -46,7 +46,7 @@ class Desk:
     def restore(self, snapshot_id: str) -> Path:
         """The snapshot in a new folder."""
         self._restored += 1
-        folder = self.place / f"restored-{self._restored}"
+        folder = self.root / f"restored-{self._restored}"
         restore(self.store, snapshot_id, folder)
         return folder
 
@@ -57,7 +57,7 @@ class Desk:
 
     def git(self, *words: str, folder: Path | None = None) -> bytes:
         return subprocess.run(
-            ["git", *words], cwd=folder or self.project, check=True, capture_output=True, timeout=60
+            ["git", *words], cwd=folder or self.folder, check=True, capture_output=True, timeout=60
         ).stdout
 
     def commit(self) -> str:

@@ -1,4 +1,4 @@
-"""A person's session with a home of its own: real settings, ledger and store, all under one folder."""
+"""A project folder with a session of its own: real settings, ledger and store, all below one folder."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from gofer.ops.submission.ledger_rows import rows_of_record
 from gofer.storage.base import Store
 from gofer.tracking.ledger import RunRow
 
-# Another machine's: no test may start the commands of its runs here.
+# The submitter is another machine: no test may start the commands of these runs here.
 ELSEWHERE = "1:1:boot@elsewhere"
 
 
-class Desk:
-    """A session, the default store, and what the session said."""
+class OpsProject:
+    """A project folder, a session on it, its default store, and the messages of the session in `said`."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.project = root / "project"
-        self.project.mkdir()
+        self.folder = root / "project"
+        self.folder.mkdir()
         self.said: list[str] = []
         self.environ = {
             "HOME": str(root / "home"),
@@ -33,7 +33,7 @@ class Desk:
         self.session = self.open()
 
     def open(self) -> Session:
-        return Session(folder=self.project, environ=self.environ, say=self.said.append)
+        return Session(folder=self.folder, environ=self.environ, say=self.said.append)
 
     @property
     def store(self) -> Store:
@@ -45,7 +45,7 @@ class Desk:
         rows = rows_of_record(record, store=self.store.url, submitter=ELSEWHERE)
         rows[0] = rows[0]._replace(**changes)
         self.session.ledger.insert(rows)
-        self.folder(record.id).store.put(f"runs/{record.id}/run.json", rows[0].record)
+        self.run_folder(record.id).store.put(f"runs/{record.id}/run.json", rows[0].record)
         return self.get(record.id)
 
     def get(self, run_id: str) -> RunRow:
@@ -53,5 +53,5 @@ class Desk:
         assert row is not None
         return row
 
-    def folder(self, run_id: str) -> RunFolder:
+    def run_folder(self, run_id: str) -> RunFolder:
         return RunFolder(self.store, run_id)

@@ -1,4 +1,4 @@
-"""A person with a project, a login and three targets on the simulator: the command line as real processes."""
+"""`AzureHome`: a `Home` with a login and four targets on the Azure simulator."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def say(value):
 """
 
 
-class Desk(Home):
-    """`container` is the store's, empty at first."""
+class AzureHome(Home):
+    """`container` is the container of the store; it is empty at first."""
 
     def __init__(self, root: Path, azure: Azure, *, more: str = "") -> None:
         super().__init__(root)

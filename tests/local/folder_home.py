@@ -1,4 +1,4 @@
-"""A home whose runs have mapped folders in a store of any kind, and what such runs told of them."""
+"""`FolderHome`: a `Home` whose runs have mapped folders in a store of any kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gofer.storage.base import Store
 PROGRAMS = Path(__file__).resolve().parents[2] / ".test-services/programs/bin"
 
 
-class FolderDesk(Home):
+class FolderHome(Home):
     """The store `blob` holds the folders, below `me/<name>`; runs and code are in the built-in one.
 
     No mount program is on its PATH unless `add_programs` puts it there.

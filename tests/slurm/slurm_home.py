@@ -1,4 +1,4 @@
-"""A gofer of a test's own on the login node of a Slurm cluster."""
+"""`SlurmHome`: a `Home` on the login node of a Slurm cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from home import Home, until
 from gofer.ops.session import Session
 
 
-class Desk(Home):
+class SlurmHome(Home):
     """A home with the target `lab`; `options` are more of its options, `store` another store's entry."""
 
     def __init__(self, root: Path, slurm: Slurm, *, options: str = "", store: str = "") -> None:

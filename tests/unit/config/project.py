@@ -1,4 +1,4 @@
-"""A project and a user in a folder of the test's own, and two kinds of target that stand for any."""
+"""A project folder and a user's home for tests of settings, and two kinds of target as examples."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class LabKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 KINDS: Mapping[str, type[msgspec.Struct]] = {"local": LocalKind, "lab": LabKind}
 
 
-class Desk:
-    """A user's home and a project's folder."""
+class ConfigProject:
+    """A user's home and a project folder, each with its settings file."""
 
     kinds = KINDS
 
@@ -56,10 +56,10 @@ class Desk:
         self.environ = {"HOME": str(self.home), "GOFER_HOME": str(self.home / "gofer")}
         self.paths = Paths.from_environment(self.environ)
 
-    def project(self, text: str) -> None:
+    def configure(self, text: str) -> None:
         (self.folder / "gofer.yaml").write_text(dedent(text))
 
-    def user(self, text: str) -> None:
+    def configure_user(self, text: str) -> None:
         self.paths.config_file.parent.mkdir(parents=True, exist_ok=True)
         self.paths.config_file.write_text(dedent(text))
 
@@ -70,7 +70,7 @@ class Desk:
     def refusal(self, text: str | None = None) -> ConfigError:
         """The error that loading ends with, its place cut to the file's name."""
         if text is not None:
-            self.project(text)
+            self.configure(text)
         with pytest.raises(ConfigError) as caught:
             self.load()
         error = caught.value
