@@ -148,7 +148,7 @@ class Home:
     # -- what lies under it
 
     @property
-    def engine(self) -> Path:
+    def queue_home(self) -> Path:
         return self.path / "engine" / socket.gethostname()
 
     @property
@@ -189,11 +189,11 @@ class Home:
     def supervisor(self) -> int | None:
         """The pid of this home's supervisor; None when there is none."""
         try:
-            pid = int((self.engine / "supervisor.lock").read_text() or 0)
+            pid = int((self.queue_home / "supervisor.lock").read_text() or 0)
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
         except (OSError, ValueError):
             return None
-        return pid if os.fsencode(self.engine) in command else None
+        return pid if os.fsencode(self.queue_home) in command else None
 
     def agent(self, run_id: str, *, attempt: int = 1, node: int = 0) -> int:
         """The pid of the agent of one node, once its ranks run."""
@@ -216,14 +216,14 @@ class Home:
         return {
             pid: words
             for pid, words in self.processes().items()
-            if not words.rstrip().endswith(f" {self.engine}")  # the last argument of a supervisor
+            if not words.rstrip().endswith(f" {self.queue_home}")  # the last argument of a supervisor
         }
 
     def open_runs(self) -> list[tuple[str, str]]:
         """Id and state of the runs in the queue that have not ended."""
-        if not (self.engine / "queue.db").exists():
+        if not (self.queue_home / "queue.db").exists():
             return []
-        with closing(sqlite3.connect(self.engine / "queue.db", timeout=60)) as queue:
+        with closing(sqlite3.connect(self.queue_home / "queue.db", timeout=60)) as queue:
             return queue.execute(
                 "SELECT id, state FROM runs WHERE state IN ('queued', 'starting', 'running')"
             ).fetchall()

@@ -93,8 +93,8 @@ def test_a_run_at_umask_002_leaves_no_folder_that_the_group_can_write(home: Home
         home.gofer("submit", "--wait", "true")
     finally:
         os.umask(old)
-    engine = home.path / "engine"
-    folders = [home.path, engine, *(path for path in engine.iterdir() if path.is_dir())]
+    queue_home = home.path / "engine"
+    folders = [home.path, queue_home, *(path for path in queue_home.iterdir() if path.is_dir())]
     assert {str(path): oct(mode(path)) for path in folders if mode(path) != 0o700} == {}
 
 

@@ -15,16 +15,16 @@ VALUES = run_secrets.Private(
 
 
 def test_values_are_there_until_the_run_has_ended(tmp_path: Path) -> None:
-    engine = str(tmp_path / "engine")
-    assert run_secrets.read(engine, "r1") == run_secrets.NOTHING
-    run_secrets.write(engine, "r1", VALUES)
-    run_secrets.write(engine, "r10", VALUES._replace(store=None))
-    run_secrets.confirm(engine, "r1")
-    run_secrets.confirm(engine, "r1")
-    assert run_secrets.read(engine, "r1") == VALUES
+    queue_home = str(tmp_path / "engine")
+    assert run_secrets.read(queue_home, "r1") == run_secrets.NOTHING
+    run_secrets.write(queue_home, "r1", VALUES)
+    run_secrets.write(queue_home, "r10", VALUES._replace(store=None))
+    run_secrets.confirm(queue_home, "r1")
+    run_secrets.confirm(queue_home, "r1")
+    assert run_secrets.read(queue_home, "r1") == VALUES
     for run in ("r1", "r1", "r10"):
-        run_secrets.remove(engine, run)
-    assert run_secrets.read(engine, "r1") == run_secrets.NOTHING
+        run_secrets.remove(queue_home, run)
+    assert run_secrets.read(queue_home, "r1") == run_secrets.NOTHING
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 

@@ -26,7 +26,7 @@ def leftovers(home: Home, listing: evidence.Listing | None) -> Iterator[str]:
     for line in found:
         yield f"LEFT running: {line}"
     try:
-        log = (home.engine / "supervisor.log").read_text(errors="replace")
+        log = (home.queue_home / "supervisor.log").read_text(errors="replace")
     except FileNotFoundError:
         log = ""
     if "Traceback" in log:
@@ -71,10 +71,10 @@ def rebuilt(home: Home, before: evidence.Listing, *, keys: Sequence[str] = ()) -
 
 def stray_files(home: Home) -> Iterator[str]:
     """Half-written files, private values and working folders of runs that have ended."""
-    paths = {path for folder in (home.gofer_home, home.engine, home.store) for path in folder.rglob("*")}
+    paths = {path for folder in (home.gofer_home, home.queue_home, home.store) for path in folder.rglob("*")}
     for path in sorted(paths):
         if path.suffix in (".tmp", ".part") or path.parent.name == ".gofer-tmp":
             yield f"LEFT: {path}"
-    for folder in (home.engine / "sealed", home.engine / "work", home.gofer_home / "w"):
+    for folder in (home.queue_home / "sealed", home.queue_home / "work", home.gofer_home / "w"):
         if folder.is_dir():
             yield from (f"LEFT: {folder.name}/{path.name}" for path in folder.iterdir())

@@ -45,6 +45,6 @@ def alone(course: Course, kills: int) -> Iterator[Round]:
 
 
 def _open_runs(home: Home) -> int:
-    with closing(sqlite3.connect(f"file:{home.engine / 'queue.db'}?mode=ro", uri=True)) as queue:
+    with closing(sqlite3.connect(f"file:{home.queue_home / 'queue.db'}?mode=ro", uri=True)) as queue:
         found = queue.execute("SELECT count(*) FROM runs WHERE state IN ('queued', 'starting', 'running')")
         return int(found.fetchone()[0])

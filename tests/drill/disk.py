@@ -60,7 +60,7 @@ def filled(disk: Path) -> Iterator[None]:
 
 
 def disk_full(course: Course, kills: int) -> Iterable[Round]:
-    """The store, the engine, or all of gofer's folders on a disk that fills up: states stay true.
+    """The store, the queue home, or all of gofer's folders on a disk that fills up: states stay true.
 
     Rounds are closed here, while their disk is there.
     """
@@ -81,7 +81,7 @@ def _home(what: str, place: Path, disk: Path) -> Home:
     if what == "store":
         return Home(place, store=disk / "store")
     if what == "engine":
-        return Home(place, engine=disk / "engine")
+        return Home(place, queue_home=disk / "engine")
     return Home(place, gofer_home=disk / "home")
 
 

@@ -19,7 +19,7 @@ _COMMAND_TIMEOUT_S = 360.0
 class Home:
     """A fresh home under `root`. `prefix` goes before every gofer command, `extra` into its environment.
 
-    The folders may lie elsewhere, on a disk of their own; `engine` is where a link then points.
+    The folders may lie elsewhere, on a disk of their own; `queue_home` is where a link then points.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class Home:
         *,
         gofer_home: Path | None = None,
         store: Path | None = None,
-        engine: Path | None = None,
+        queue_home: Path | None = None,
         extra: Mapping[str, str] | None = None,
     ) -> None:
         self.root = root
@@ -37,16 +37,16 @@ class Home:
         self.marks = root / "marks"
         self.script = root / "command.sh"
         self.store = store or self.gofer_home / "store"
-        self.engine = self.gofer_home / "engine" / socket.gethostname()
+        self.queue_home = self.gofer_home / "engine" / socket.gethostname()
         self.ledger = self.gofer_home / "ledger.db"
         self.prefix: tuple[str, ...] = ()
         self.extra = dict(extra or {})
         self.began = time.monotonic()
         for folder in (self.gofer_home, self.project, self.marks, self.store):
             folder.mkdir(parents=True, exist_ok=True)
-        if engine is not None:
-            engine.mkdir(parents=True, exist_ok=True)
-            self.engine.parent.symlink_to(engine)
+        if queue_home is not None:
+            queue_home.mkdir(parents=True, exist_ok=True)
+            self.queue_home.parent.symlink_to(queue_home)
         shutil.copy(Path(__file__).with_name("command.sh"), self.script)
         (self.project / "train.py").write_text("print('the code of the drill')\n")
         (self.project / "gofer.yaml").write_text(

@@ -149,7 +149,7 @@ class Hunter:
         until(look, timeout_s=0.6)
         if state == "running":
             time.sleep(delay_s(self.rng, 0.3))
-        found = [who for who in sorted(busy) if prey.runs_engine(who.pid, self.home)]
+        found = [who for who in sorted(busy) if prey.serves_queue(who.pid, self.home)]
         if not found:
             seen = set(evidence.agents_seen(self.home))
             found = prey.agents(self.home, prey.supervisor(self.home), seen)

@@ -34,12 +34,12 @@ def select(path: Path, sql: str, *values: str) -> list[tuple[object, ...]]:
 def busy_agents(home: Home, *states: str) -> set[Process]:
     """The agents that the queue says are at work on runs in these states."""
     marks = ", ".join("?" * len(states))
-    rows = select(home.engine / "queue.db", f"SELECT agents FROM runs WHERE state IN ({marks})", *states)
+    rows = select(home.queue_home / "queue.db", f"SELECT agents FROM runs WHERE state IN ({marks})", *states)
     return {Process(*who) for (text,) in rows for who in json.loads(str(text))}
 
 
 def of_supervisor(home: Home) -> str:
-    rows = select(home.engine / "queue.db", "SELECT DISTINCT state FROM runs")
+    rows = select(home.queue_home / "queue.db", "SELECT DISTINCT state FROM runs")
     states = {str(state) for (state,) in rows}
     words = {"starting": "a run starting", "running": "a run running", "queued": "runs waiting"}
     return next((told for state, told in words.items() if state in states), "idle")
@@ -68,13 +68,13 @@ def has_come_to(home: Home, command: Command, point: str) -> bool:
     if point == "id printed":
         return bool(command.printed())
     if point == "private values sealed":
-        return any((home.engine / "sealed").glob(f"*@{command.process.pid}:*"))
+        return any((home.queue_home / "sealed").glob(f"*@{command.process.pid}:*"))
     run_id = _recorded_id(home, command)
     if run_id is None or point == "in the ledger":
         return run_id is not None
     if point == "in the store":
         return (home.store / "runs" / run_id / "run.json").exists()
-    return bool(select(home.engine / "queue.db", "SELECT 1 FROM requests WHERE id = ?", run_id))
+    return bool(select(home.queue_home / "queue.db", "SELECT 1 FROM requests WHERE id = ?", run_id))
 
 
 def _recorded_id(home: Home, command: Command) -> str | None:

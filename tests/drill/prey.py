@@ -53,20 +53,20 @@ def all_pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def runs_engine(pid: int, home: Home) -> bool:
+def serves_queue(pid: int, home: Home) -> bool:
     """Whether its command line is that of a supervisor (or an agent, its fork) of this home."""
     words = read_proc(pid, "cmdline").rstrip(b"\0").split(b"\0")
-    return words[-1] == os.fsencode(home.engine) and b"gofer.queue" in b" ".join(words)
+    return words[-1] == os.fsencode(home.queue_home) and b"gofer.queue" in b" ".join(words)
 
 
 def supervisor(home: Home) -> Process | None:
     """The supervisor that holds the lock; None while there is none."""
     try:
-        pid = int((home.engine / "supervisor.lock").read_bytes())
+        pid = int((home.queue_home / "supervisor.lock").read_bytes())
     except (OSError, ValueError):
         return None
     found = look(pid)
-    return found.who if found is not None and runs_engine(pid, home) else None
+    return found.who if found is not None and serves_queue(pid, home) else None
 
 
 def agents(home: Home, boss: Process | None, known: set[Process]) -> list[Process]:
@@ -77,7 +77,7 @@ def agents(home: Home, boss: Process | None, known: set[Process]) -> list[Proces
     found = []
     for pid in all_pids():
         facts = look(pid)
-        if facts is None or facts.who == boss or not runs_engine(pid, home):
+        if facts is None or facts.who == boss or not serves_queue(pid, home):
             continue
         if facts.who in known or (boss is not None and facts.parent == boss.pid and look(boss.pid)):
             found.append(facts.who)
@@ -105,13 +105,13 @@ def hit(who: Process, number: int = signal.SIGKILL) -> bool:
 def left_over(home: Home, run_ids: set[str]) -> list[str]:
     """Every process that belongs to this home: by its command line, or by a run id in its environment."""
     found = []
-    engine = os.fsencode(home.gofer_home)
+    queue_home = os.fsencode(home.gofer_home)
     for pid in all_pids():
         if pid == os.getpid() or look(pid) is None:
             continue
         line, environ = read_proc(pid, "cmdline"), read_proc(pid, "environ").split(b"\0")
         ours = {os.fsdecode(one[13:]) for one in environ if one.startswith(b"GOFER_RUN_ID=")} & run_ids
-        if engine in line or ours:
+        if queue_home in line or ours:
             words = os.fsdecode(line.replace(b"\0", b" "))[:200]
             found.append(f"{pid} {words} {' '.join(ours)}")
     return found

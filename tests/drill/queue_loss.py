@@ -64,7 +64,7 @@ def _lose(course: Course, name: str, damage: Callable[[Round], None], with_super
 
 def _delete(game: Round) -> None:
     for name in _FILES:
-        (game.home.engine / name).unlink(missing_ok=True)
+        (game.home.queue_home / name).unlink(missing_ok=True)
 
 
 def _garble_head(game: Round) -> None:
@@ -78,7 +78,7 @@ def _garble_body(game: Round) -> None:
 def _overwrite(game: Round, start: int) -> None:
     """Rubbish from `start` to the end, in the file and in what is to be merged into it."""
     for name in _FILES[:2]:
-        path = game.home.engine / name
+        path = game.home.queue_home / name
         if path.exists():
             with path.open("r+b") as file:
                 size = os.fstat(file.fileno()).st_size

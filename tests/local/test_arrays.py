@@ -124,7 +124,7 @@ def test_ten_thousand_rows_wait_without_files_or_processes(home: Home) -> None:
     assert home.view(group)["counts"] == {"queued": 10_000}
     assert sorted(path.name for path in home.store.glob("runs/*")) == sorted([first, group])
     assert [path.name for path in home.run_folder(group).iterdir()] == ["run.json"]
-    assert len(list((home.engine / "work").iterdir())) <= 1
+    assert len(list((home.queue_home / "work").iterdir())) <= 1
     assert home.gofer("abort", group).out == f"{group} cancelled\n"
     assert home.view(group)["counts"] == {"cancelled": 10_000}
     gate.touch()

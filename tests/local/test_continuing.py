@@ -70,7 +70,7 @@ def test_what_was_too_much_to_keep_is_in_place(home: Home) -> None:
     second, said = again(home, first, "--continue")
     assert home.log(second).startswith("step\nmine\ngofer: ")
     assert "the code has its own note" in said
-    (old,) = (home.engine / "kept").glob(f"{first}.*")
+    (old,) = (home.queue_home / "kept").glob(f"{first}.*")
     assert (old / "ck/step").read_text() == "step\n"
     old.rename(old.with_name("elsewhere"))
     third, _ = again(home, first, "--continue")

@@ -108,7 +108,7 @@ def test_the_plan_and_the_record_show_the_folders_and_no_secret(azure_home: Fold
     assert planned(azure_home) == wanted
     done = azure_home.run("true")
     assert recorded(azure_home, done["id"]) == wanted
-    until(lambda: not os.listdir(azure_home.engine / "sealed"), "nothing sealed")
+    until(lambda: not os.listdir(azure_home.queue_home / "sealed"), "nothing sealed")
     key = azure_home.environ["DUMMY_KEY"].encode()
     kept = [path for path in azure_home.path.rglob("*") if path.is_file()]
     assert [path for path in kept if key in path.read_bytes() or b"sig=" in path.read_bytes()] == []

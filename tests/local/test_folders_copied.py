@@ -154,9 +154,9 @@ def test_after_a_power_cut_finished_files_are_not_fetched_again(slow: tuple[Fold
     proxy.faults = lambda request: Fault("hold") if len(reads(proxy)) > 30 else None
     run_id = home.begin("python", "-c", SHOW)
     until(lambda: len(reads(proxy)) > 30, "half of the files")
-    until(lambda: list(home.engine.glob("folders/*/tree/*")), "the first of them is here")
+    until(lambda: list(home.queue_home.glob("folders/*/tree/*")), "the first of them is here")
     home.kill_all()
-    here = {path.name for path in home.engine.glob("folders/*/tree/*")}
+    here = {path.name for path in home.queue_home.glob("folders/*/tree/*")}
     assert 0 < len(here) < 60
     proxy.faults = lambda request: None
     proxy.forget()

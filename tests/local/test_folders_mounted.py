@@ -84,7 +84,7 @@ def test_a_mounted_folder_is_read_and_written(mounting_home: FolderHome) -> None
         "unmounted",
     ]
     assert mounts(mounting_home.root) == []
-    assert not (mounting_home.engine / "mounts" / done["id"]).exists()
+    assert not (mounting_home.queue_home / "mounts" / done["id"]).exists()
 
 
 @pytest.mark.root
@@ -140,7 +140,7 @@ def test_after_the_agent_was_killed_no_mount_is_left_and_nothing_in_the_store_is
     os.kill(mounting_home.agent(run_id), signal.SIGKILL)
     assert mounting_home.wait(run_id)[0]["state"] == "lost"
     until(lambda: not mounts(mounting_home.root), "no mount")
-    until(lambda: not os.listdir(mounting_home.engine / "work"), "no work folder")
+    until(lambda: not os.listdir(mounting_home.queue_home / "work"), "no work folder")
     assert mounting_home.stored("data") == files
 
 
@@ -167,8 +167,8 @@ def test_what_a_killed_agent_had_not_sent_is_kept(watched: tuple[FolderHome, Pro
     home.until_logged(run_id, "up")
     os.kill(home.agent(run_id), signal.SIGKILL)
     assert home.wait(run_id)[0]["state"] == "lost"
-    until(lambda: not os.listdir(home.engine / "work"), "no work folder")
-    kept = home.engine / "unsent" / f"{run_id}.1-0.data"
+    until(lambda: not os.listdir(home.queue_home / "work"), "no work folder")
+    kept = home.queue_home / "unsent" / f"{run_id}.1-0.data"
     assert [path.read_text() for path in kept.glob("vfs/**/result")] == ["precious\n"]
 
 
@@ -192,7 +192,7 @@ def test_no_credential_is_in_the_words_of_a_process_or_in_what_a_run_leaves(
     assert "sig=" not in words
     mounting_home.gofer("abort", run_id)
     mounting_home.wait(run_id)
-    until(lambda: not os.listdir(mounting_home.engine / "sealed"), "nothing sealed")
+    until(lambda: not os.listdir(mounting_home.queue_home / "sealed"), "nothing sealed")
     until(lambda: not mounting_home.processes(), "every process to leave")
     left = [path for path in mounting_home.path.rglob("*") if path.is_file()]
     holding = [path for path in left if key.encode() in path.read_bytes() or b"sig=" in path.read_bytes()]
@@ -217,7 +217,7 @@ def test_what_was_written_and_cannot_be_sent_is_kept(watched: tuple[FolderHome, 
     until(lambda: any(one.method == "PUT" for one in proxy.requests), "the first try")
     home.gofer("abort", "--grace", "0s", run_id)
     done = home.wait(run_id)[0]
-    kept = home.engine / "unsent" / f"{run_id}.1.0.data"
+    kept = home.queue_home / "unsent" / f"{run_id}.1.0.data"
     assert done["detail"].endswith(
         f"1 of the files written there are not in the store; the unsent files are in {kept}"
     )

@@ -90,10 +90,10 @@ def test_a_write_reaches_no_other_run(home: FolderHome) -> None:
         assert "v1\nPOISON\n" in home.log(writer["id"])
         assert home.log(writer["id"]).endswith("big\ndeep\nnew\nx\nc\n")
     assert (read["state"], writer["state"]) == ("succeeded", "succeeded")
-    (about,) = home.engine.glob("folders/*/about.json")
+    (about,) = home.queue_home.glob("folders/*/about.json")
     os.utime(about, (1, 1))
     home.gofer("prune", "--yes")
-    assert not list(home.engine.glob("folders/*")), "a copy could not be removed"
+    assert not list(home.queue_home.glob("folders/*")), "a copy could not be removed"
 
 
 @pytest.mark.root

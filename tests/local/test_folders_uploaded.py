@@ -128,7 +128,7 @@ def test_what_cannot_be_sent_fails_the_run_and_is_kept(watched: tuple[FolderHome
     proxy.faults = lambda request: Fault("status", 403) if "/me/out/" in request.path else None
     done = home.run("python", "-c", LEAVE, "result")
     assert (done["state"], done["reason"]) == ("failed", "staging")
-    kept = home.engine / "unsent" / f"{done['id']}.1.0.out"
+    kept = home.queue_home / "unsent" / f"{done['id']}.1.0.out"
     where = f"{home.blob.url}/me/out"
     assert done["detail"].startswith(f"the files in `out` were not sent to {where}: `result`: ")
     assert done["detail"].endswith(f"; it is kept in {kept}")
@@ -154,8 +154,8 @@ def test_who_wants_the_end_at_once_does_not_wait_for_the_store(watched: tuple[Fo
     home.gofer("abort", "--grace", "0s", run_id)
     done = home.wait(run_id)[0]
     assert (done["state"], done["reason"]) == ("failed", "staging")
-    assert done["detail"].endswith(f"is kept in {home.engine}/unsent/{run_id}.1.0.out")
-    assert (home.engine / "unsent" / f"{run_id}.1.0.out" / "result").read_text() == "result"
+    assert done["detail"].endswith(f"is kept in {home.queue_home}/unsent/{run_id}.1.0.out")
+    assert (home.queue_home / "unsent" / f"{run_id}.1.0.out" / "result").read_text() == "result"
 
 
 def test_every_node_sends_its_own(azure_home: FolderHome) -> None:
@@ -177,5 +177,5 @@ def test_rows_of_an_array_have_each_a_folder_of_their_own(file_home: FolderHome)
 def test_the_copy_of_the_code_is_removed_with_what_was_sent(file_home: FolderHome) -> None:
     file_home.map(out="upload")
     file_home.run("python", "-c", LEAVE, "a")
-    until(lambda: not os.listdir(file_home.engine / "work"), "an empty work folder")
+    until(lambda: not os.listdir(file_home.queue_home / "work"), "an empty work folder")
     assert file_home.stored("out") == {"a": b"a"}

@@ -62,7 +62,7 @@ class Machine(NamedTuple):
         return [path for path in top.iterdir() if path.lstat().st_uid == ANN]
 
     def warnings(self) -> str:
-        return (self.ann.engine / "supervisor.log").read_text()
+        return (self.ann.queue_home / "supervisor.log").read_text()
 
 
 def _as_user(pid: int, uid: int) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ def precious(machine: Machine) -> Path:
 
 def lease_names(home: Home, uid: int) -> str:
     """Where the names of a user's leases begin; everybody can work it out."""
-    digest = hashlib.sha256(os.fsencode(home.engine)).hexdigest()[:16]
+    digest = hashlib.sha256(os.fsencode(home.queue_home)).hexdigest()[:16]
     space = os.stat("/proc/self/ns/pid").st_ino
     return f"/dev/shm/gofer-gpus-{os.uname().nodename}-{space}-u{uid}-{digest}"
 

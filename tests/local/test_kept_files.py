@@ -90,7 +90,7 @@ def test_new_and_changed_files_are_kept_with_what_they_were(home: Home) -> None:
     assert found["files/empty"].kind == "d"
     assert found["files/sparse"].size == 10 * 2**30 and found["files/sparse"].allocated is not None
     assert found["outputs/given"].size == 2
-    assert not os.path.exists(home.engine / "work" / run["id"])
+    assert not os.path.exists(home.queue_home / "work" / run["id"])
 
 
 def test_what_is_written_again_with_the_same_bytes_is_not_kept(home: Home) -> None:
@@ -162,7 +162,7 @@ def test_every_row_has_a_folder_of_its_own(home: Home) -> None:
         assert home.log(f"{group}-{row}") == f"as sent\ncode\n{found}{row + 1}\n"
         wanted = {"cfg.txt": f"{row + 1}\n", f"mark{row + 1}": ""}
         assert files_of(home, f"{group}-{row}") == wanted
-    until(lambda: not os.path.exists(home.engine / "work" / group), "the copies to be removed")
+    until(lambda: not os.path.exists(home.queue_home / "work" / group), "the copies to be removed")
 
 
 def test_each_node_keeps_its_own_and_gets_it_back(home: Home) -> None:
@@ -191,7 +191,7 @@ def test_a_copy_that_nobody_may_write_is_removed(tmp_path: Path) -> None:
         script = "mkdir -p a/b c; echo x > a/b/x; echo y > c/y; chmod 000 a/b; chmod 555 a .; chmod 000 c"
         run = home.finish("sh", "-c", script)
         assert files_of(home, run["id"]) == {"a/b/x": "x\n", "c/y": "y\n"}
-        until(lambda: not os.path.exists(home.engine / "work" / run["id"]), "the copy to be removed")
+        until(lambda: not os.path.exists(home.queue_home / "work" / run["id"]), "the copy to be removed")
     finally:
         home.close()
 
@@ -285,4 +285,4 @@ def test_a_command_that_removes_its_own_run_folder_keeps_its_exit_code(home: Hom
     group = home.submit("--each", "x=1,2", "sh", "-c", 'rm -rf "$GOFER_RUN_DIR"/attempts; exit {x}')
     home.gofer("wait", "-Q", group, status=2)
     assert [home.view(f"{group}-{row}")["exit_code"] for row in (0, 1)] == [1, 2]
-    assert "Traceback" not in (home.engine / "supervisor.log").read_text()
+    assert "Traceback" not in (home.queue_home / "supervisor.log").read_text()

@@ -41,8 +41,10 @@ def check_kept(home: Home, run: str) -> None:
 
 
 def check_nothing_left(home: Home) -> None:
-    until(lambda: not any(path.is_file() for path in (home.engine / "copies").iterdir()), "the record to go")
-    until(lambda: not any((home.engine / "work").iterdir()), "the working copies to go")
+    until(
+        lambda: not any(path.is_file() for path in (home.queue_home / "copies").iterdir()), "the record to go"
+    )
+    until(lambda: not any((home.queue_home / "work").iterdir()), "the working copies to go")
 
 
 def test_files_of_a_run_that_is_lost_come_home(home: Home, tmp_path: Path) -> None:
@@ -117,7 +119,7 @@ def test_a_second_process_finishes_what_a_killed_one_began(home: Home) -> None:
     """As if the agent had been killed while it moved the files: one of them lies in `files/` already."""
     run = submit(home)
     home.until_logged(run, "written")
-    (record,) = (home.engine / "copies").iterdir()
+    (record,) = (home.queue_home / "copies").iterdir()
     copy = Path(json.loads(record.read_text())["code"])
     top = home.run_folder(run) / "files"
     (top / "out").mkdir(parents=True)

@@ -205,7 +205,7 @@ def test_what_is_left_in_the_output_folder_stays(home: Home) -> None:
     assert (home.run_folder(run["id"]) / "outputs" / "answer.txt").read_text() == "result\n"
     # Without code the command runs in an empty folder, which is gone afterwards.
     (folder,) = home.log(run["id"]).splitlines()
-    assert folder.startswith(str(home.engine.parents[1]))
+    assert folder.startswith(str(home.queue_home.parents[1]))
     assert not os.path.exists(folder)
 
 

@@ -107,7 +107,7 @@ def test_code_logs_and_outputs_go_through_the_store(home: ObjectStoreHome, store
     assert home.log(run["id"]) == "from the code\n"
     assert home.text(f"runs/{run['id']}/outputs/d/x") == "7\n"
     assert not [key for key in home.keys(run["id"]) if ".parts/" in key]
-    assert not (home.engine / "spool" / run["id"]).exists()
+    assert not (home.queue_home / "spool" / run["id"]).exists()
     there = home.root / "there"
     home.gofer("extract", run["id"], str(there))
     assert (there / "outputs/d/x").read_text() == "7\n"
@@ -146,7 +146,7 @@ def test_a_running_run_is_seen_from_another_home(home: ObjectStoreHome, stores: 
     assert other.log(run_id).endswith("300\nthe end\n")
     assert run_id[-6:] in other.gofer("list", "runs").out
     # It was only looked at: nothing of it was started over there.
-    assert not other.engine.exists() or not list(other.engine.glob("spool/*"))
+    assert not other.queue_home.exists() or not list(other.queue_home.glob("spool/*"))
 
 
 def test_all_runs_are_found_everywhere(home: ObjectStoreHome, stores: str) -> None:
@@ -198,7 +198,7 @@ def test_everything_may_be_killed_and_arrives_all_the_same(home: ObjectStoreHome
 def agent_of(home: ObjectStoreHome, run_id: str) -> int:
     from gofer.core import attempts
 
-    who = attempts.agent_of(str(home.engine / "spool" / run_id), run_id, 1, 0)
+    who = attempts.agent_of(str(home.queue_home / "spool" / run_id), run_id, 1, 0)
     assert who is not None
     return who.pid
 
@@ -239,7 +239,7 @@ def test_what_a_store_does_not_take_is_kept_here(tmp_path: Path, azurite: Azurit
     run = home.wait(run_id)[0]
     assert run["state"] == "succeeded"
     assert "could not be sent to the store" in run["detail"]
-    kept = home.engine / "unsent" / run_id
+    kept = home.queue_home / "unsent" / run_id
     assert str(kept) in run["detail"]
     assert (kept / "attempts/1/node-0/rank-0.log").read_text() == "one\ntwo\n"
 
@@ -291,7 +291,7 @@ def test_nothing_stays_behind(home: ObjectStoreHome) -> None:
     home.finish("true")
     until(lambda: not home.processes(), "no process of this home")
     for name in ("spool", "sealed", "work"):
-        assert not list((home.engine / name).glob("*")), name
+        assert not list((home.queue_home / name).glob("*")), name
 
 
 def test_no_credential_is_written_down(home: ObjectStoreHome) -> None:
@@ -300,7 +300,7 @@ def test_no_credential_is_written_down(home: ObjectStoreHome) -> None:
     until(lambda: not home.processes(), "no process that could write")
     secret = home.environ["DUMMY_KEY"]
     assert secret not in run_id
-    log = (home.engine / "supervisor.log").read_text()
+    log = (home.queue_home / "supervisor.log").read_text()
     assert secret not in log and "sig=" not in log
 
 

@@ -65,7 +65,7 @@ def copied(file_home: FolderHome) -> Iterator[tuple[FolderHome, Path]]:
     """A home that has run with a copy of `data`, and that copy."""
     file_home.put({"a": b"x" * 5000})
     assert file_home.run("cat", "data/a")["state"] == "succeeded"
-    (copy,) = (file_home.engine / "folders").iterdir()
+    (copy,) = (file_home.queue_home / "folders").iterdir()
     yield file_home, copy
 
 
@@ -120,13 +120,16 @@ def test_a_removal_that_was_killed_is_completed_by_the_next(copied: tuple[Folder
     (home.root / "sitecustomize.py").write_text(SLOW)
     home.environ["PYTHONPATH"] = str(home.root)
     process = home.start("prune", "--yes")
-    until(lambda: (home.engine / "gone").exists() and any((home.engine / "gone").iterdir()), "it removes")
+    until(
+        lambda: (home.queue_home / "gone").exists() and any((home.queue_home / "gone").iterdir()),
+        "it removes",
+    )
     process.send_signal(signal.SIGKILL)
     process.communicate()
     del home.environ["PYTHONPATH"]
-    assert any((home.engine / "gone").iterdir())
+    assert any((home.queue_home / "gone").iterdir())
     assert kinds(pruned(home)) == ["remains"]
-    assert not any((home.engine / "gone").iterdir()) and pruned(home)["items"] == []
+    assert not any((home.queue_home / "gone").iterdir()) and pruned(home)["items"] == []
 
 
 # -- copies of logs
@@ -267,13 +270,13 @@ def test_whole_runs_go_with_what_they_could_not_send(home: Home) -> None:
     failed = json.loads(home.gofer("submit", "--wait", "--json", "false", status=1).out)["id"]
     good = ended(home)
     for run in (failed, good):
-        (home.engine / "unsent" / run).mkdir(parents=True)
-        (home.engine / "unsent" / run / "x").write_text("somebody's")
+        (home.queue_home / "unsent" / run).mkdir(parents=True)
+        (home.queue_home / "unsent" / run / "x").write_text("somebody's")
     assert pruned(home, *NOW)["items"] == []
     answer = pruned(home, *NOW, "--runs", "--filter", "state=failed")
     assert kinds(answer) == ["run", "unsent"]
-    assert not home.run_folder(failed).exists() and not (home.engine / "unsent" / failed).exists()
-    assert home.run_folder(good).exists() and (home.engine / "unsent" / good).exists()
+    assert not home.run_folder(failed).exists() and not (home.queue_home / "unsent" / failed).exists()
+    assert home.run_folder(good).exists() and (home.queue_home / "unsent" / good).exists()
     assert [one["id"] for one in json.loads(home.gofer("list", "runs", "--json").out)] == [good]
     home.gofer("ledger", "rebuild")
     assert [one["id"] for one in json.loads(home.gofer("list", "runs", "--json").out)] == [good]
@@ -289,7 +292,7 @@ def test_an_array_goes_with_its_rows(home: Home) -> None:
 
 def test_runs_of_another_machine_are_left_to_it(home: Home) -> None:
     run = ended(home)
-    (home.engine / "id").write_text("another")
+    (home.queue_home / "id").write_text("another")
     done = home.gofer("prune", "--yes", *NOW, "--runs")
     assert "1 more run" in done.err and home.run_folder(run).exists()
 
@@ -392,7 +395,7 @@ def test_old_code_that_is_taken_up_again_while_it_is_removed(home: Home) -> None
 def test_ended_tokens_and_those_of_profiles_that_are_gone_go(home: Home) -> None:
     from gofer.transport.azure.tokens import Token, TokenFiles
 
-    files = TokenFiles(str(home.engine / "azure"))
+    files = TokenFiles(str(home.queue_home / "azure"))
     later = time.time() + 3600
     files.write(f"az in {home.folder}\0", "scope", Token("not-a-real-token", later))
     files.write(f"az in {home.root}/nowhere\0", "scope", Token("not-a-real-token", later))

@@ -28,4 +28,4 @@ def test_runs_that_ran_or_waited_are_taken_up(home: RecordedHome) -> None:
     assert attempts == [once, [(1, "lost", "node-failure"), (2, "succeeded", None)], once]
     assert [home.log(run) for run in (ended, ran, waited)] == ["up\n13 letters\n"] * 3
     assert home.log(ran, "--attempt", "1") == "up\n"
-    assert not list((home.engine / "sealed").iterdir())
+    assert not list((home.queue_home / "sealed").iterdir())

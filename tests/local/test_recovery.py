@@ -17,7 +17,7 @@ from memory_group import small_group as small_group
 
 
 def rewrite_boot(home: Home) -> None:
-    with closing(sqlite3.connect(home.engine / "queue.db")) as queue, queue:
+    with closing(sqlite3.connect(home.queue_home / "queue.db")) as queue, queue:
         queue.execute("UPDATE runs SET boot = 'the boot before this one'")
 
 
@@ -52,7 +52,7 @@ def test_a_restart_of_the_machine(home: Home, bystander: subprocess.Popen[bytes]
 
 
 def damage_queue(home: Home) -> None:
-    for path in home.engine.glob("queue.db*"):
+    for path in home.queue_home.glob("queue.db*"):
         path.write_bytes(b"no database" * 1000)
 
 
@@ -63,7 +63,7 @@ def test_a_run_that_ended_before_the_queue_was_lost_keeps_its_end(home: Home) ->
     second = home.finish("true")
     assert second["state"] == "succeeded"
     assert home.view(run)["exit_code"] == 3
-    assert [path for path in home.engine.iterdir() if ".damaged-" in path.name]
+    assert [path for path in home.queue_home.iterdir() if ".damaged-" in path.name]
 
 
 def test_a_run_that_runs_when_the_queue_is_lost_is_not_started_again(home: Home) -> None:

@@ -72,26 +72,26 @@ def test_junk_in_private_folders_stops_nothing(home: Home) -> None:
     home.wait(home.submit("true"))
     junk = ("x@None", "x@1", "x@1:2:3", "x@a:b.tmp", "@", "x@1:2\n", "r1@9" + "9" * 30 + ":1")
     for name in junk:
-        (home.engine / "sealed" / name).touch()
-    (home.engine / "sealed" / "a@folder").mkdir()
+        (home.queue_home / "sealed" / name).touch()
+    (home.queue_home / "sealed" / "a@folder").mkdir()
     for folder in ("work", "spool", "."):
-        (home.engine / folder).mkdir(exist_ok=True)
-        (home.engine / folder / "x@None").touch()
+        (home.queue_home / folder).mkdir(exist_ok=True)
+        (home.queue_home / folder / "x@None").touch()
     for _ in range(2):
         done = home.gofer("submit", "--no-code", "--wait", "true")
         assert "warning" not in done.err
-    assert all((home.engine / "sealed" / name).exists() for name in junk)
+    assert all((home.queue_home / "sealed" / name).exists() for name in junk)
 
 
 def test_what_fails_after_the_queue_has_the_run_is_a_warning(home: Home) -> None:
     home.wait(home.submit("true"))
-    (home.engine / "sealed").rename(home.engine / "sealed-before")
-    (home.engine / "sealed").symlink_to("sealed-before")
+    (home.queue_home / "sealed").rename(home.queue_home / "sealed-before")
+    (home.queue_home / "sealed").symlink_to("sealed-before")
     done = home.gofer("submit", "--no-code", "true", status=None)
     # Refused before it is recorded, or sent: never both.
     assert (done.status == 0) == (len(recorded(home)) == 2), done
-    (home.engine / "sealed").unlink()
-    (home.engine / "sealed-before").rename(home.engine / "sealed")
+    (home.queue_home / "sealed").unlink()
+    (home.queue_home / "sealed-before").rename(home.queue_home / "sealed")
     home.wait(*recorded(home))
 
 

@@ -268,7 +268,7 @@ def test_leaving_a_followed_run_with_ctrl_c_leaves_it_running(home: Home) -> Non
 
 def test_a_supervisor_that_cannot_stay_is_named(home: Home) -> None:
     home.finish("true")
-    lock = home.engine / "supervisor.lock"
+    lock = home.queue_home / "supervisor.lock"
     until(lambda: not home.processes(), "the first supervisor to leave")
     lock.unlink()
     lock.mkdir()

@@ -48,7 +48,7 @@ def copies_in(place: Path) -> list[Path]:
 
 def until_removed(home: Home, place: Path) -> None:
     def left() -> list[Path]:
-        return [*copies_in(place), *(home.path / "w").glob("*"), *(home.engine / "work").glob("*")]
+        return [*copies_in(place), *(home.path / "w").glob("*"), *(home.queue_home / "work").glob("*")]
 
     until(lambda: not left(), f"no copies: {left()}")
 
@@ -105,7 +105,7 @@ def check_that_files_come_home(home: Home, place: Path) -> None:
     record = json.loads((home.run_folder(large) / "attempts/1/node-0/exit.json").read_text())
     kept = records.decode_kept(record)
     assert kept is not None and kept.copy is not None
-    assert Path(kept.copy).is_relative_to(home.engine / "kept")
+    assert Path(kept.copy).is_relative_to(home.queue_home / "kept")
     home.gofer("extract", large, "there")
     assert (home.folder / "there/files/big").stat().st_size == 9999
     until_removed(home, place)
@@ -124,7 +124,7 @@ def test_a_copied_folder_stays_on_the_disk_of_the_queue(long_home: Home, place: 
     ).out.strip()
     text, view, copy = long_home.log(run_id).splitlines()
     assert text == "shared" and (data / "a").read_text() == "shared\n"
-    assert view.startswith(str(long_home.engine / "work")) and copy.startswith(str(place))
+    assert view.startswith(str(long_home.queue_home / "work")) and copy.startswith(str(place))
     until_removed(long_home, place)
 
 
@@ -191,7 +191,7 @@ def test_two_homes_do_not_meet_and_a_killed_supervisors_copies_are_removed(
 def test_what_an_older_version_left_is_removed(home: Home) -> None:
     """Its copies were in the folder of the queue; a run may be at work in one when gofer is updated."""
     ended = home.finish("true")["id"]
-    old = home.engine / "work" / ended / "code-1-0"
+    old = home.queue_home / "work" / ended / "code-1-0"
     until(lambda: not old.parent.exists(), "the run's own folder to be removed")
     old.mkdir(parents=True)
     (old / "train.py").touch()
@@ -204,8 +204,8 @@ def test_prune_removes_copies_that_stayed_on_the_disk_of_the_short_folder(
     long_home: Home, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As they do where the disk of the queue has no space left for them."""
-    long_home.engine.mkdir(parents=True, mode=0o700)
-    (long_home.engine / "kept").touch()  # in the way of the folder that copies are moved to
+    long_home.queue_home.mkdir(parents=True, mode=0o700)
+    (long_home.queue_home / "kept").touch()  # in the way of the folder that copies are moved to
     script = "head -c 9999 /dev/zero > big"
     run_id = long_home.gofer("submit", "-Q", "--wait", "--keep", "1k", "sh", "-c", script).out.strip()
     (copy,) = place.glob("gofer-*/w/*/kept/*")
@@ -213,8 +213,8 @@ def test_prune_removes_copies_that_stayed_on_the_disk_of_the_short_folder(
     assert "working copy" not in long_home.gofer("prune", "--dry-run").out
     # In this process, since the clock of a file system cannot be set.
     monkeypatch.setenv("GOFER_WORK_DIR", str(place))
-    engine, later = str(long_home.engine), time.time() + 60
-    (found,) = prune_verbs.look(b"", later, engine).value
+    queue_home, later = str(long_home.queue_home), time.time() + 60
+    (found,) = prune_verbs.look(b"", later, queue_home).value
     assert found[:3] == [prune.WORKING_COPY, copy.name, prune.size_of(str(copy))]
-    prune_verbs.remove(b"", [found[:2]], later, engine)
-    assert not copy.exists() and prune_verbs.look(b"", later, engine).value == []
+    prune_verbs.remove(b"", [found[:2]], later, queue_home)
+    assert not copy.exists() and prune_verbs.look(b"", later, queue_home).value == []

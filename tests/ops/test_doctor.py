@@ -113,8 +113,8 @@ def test_more_gpus_than_the_machine_has_or_a_target_that_is_not_there(project: O
 
 
 def test_open_runs_and_nobody_to_work_them_off(project: OpsProject) -> None:
-    engine = str(project.session.paths.engine_dir)
-    queue = Queue(engine)
+    queue_home = str(project.session.paths.queue_home)
+    queue = Queue(queue_home)
     queue.add({"id": "r1-1-a", "priority": 0}, [("r1-1-a", None, None)])
     queue.close()
     found = look(project.session)["engine"]
@@ -123,8 +123,8 @@ def test_open_runs_and_nobody_to_work_them_off(project: OpsProject) -> None:
 
 def test_a_process_that_outlived_its_run(project: OpsProject) -> None:
     """Only of runs that this queue knows to have ended; other people's queues are not ours to judge."""
-    engine = str(project.session.paths.engine_dir)
-    queue = Queue(engine)
+    queue_home = str(project.session.paths.queue_home)
+    queue = Queue(queue_home)
     queue.add({"id": "r1-1-a", "priority": 0}, [("r1-1-a", None, None)])
     entries = queue.load_open()
     for entry in entries:

@@ -34,7 +34,7 @@ def ended(project: OpsProject) -> Iterator[OpsProject]:
     wait(project.session, ids, timeout_s=200)
     yield project
     deadline = time.monotonic() + 60
-    while wake.poke(str(project.session.paths.engine_dir)) and time.monotonic() < deadline:
+    while wake.poke(str(project.session.paths.queue_home)) and time.monotonic() < deadline:
         time.sleep(0.2)
 
 

@@ -73,7 +73,7 @@ def setup_log(home: Home, run_id: str) -> str:
 
 
 def environments(home: Home) -> list[Path]:
-    return sorted((home.engine / "packages").glob("*/*/env"))
+    return sorted((home.queue_home / "packages").glob("*/*/env"))
 
 
 def test_the_packages_of_a_project_are_built_once_and_the_project_is_the_runs_own(home: Home) -> None:
@@ -253,7 +253,7 @@ def test_without_a_list_and_by_default_nothing_is_built(home: Home) -> None:
     (home.folder / "requirements.txt").write_text("nosuchpackage\n")
     plain = run(home, "true")
     assert "packages" not in plain["said"]
-    assert not (home.engine / "packages").exists()
+    assert not (home.queue_home / "packages").exists()
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_the_oldest_python_of_a_node(home: Home, python: Path) -> None:
 def test_a_full_disk_is_named_and_nothing_half_stays(home: Home) -> None:
     write_wheel(home.folder / "wheels", "alpha")
     (home.folder / "requirements.txt").write_text("alpha\n")
-    small = home.engine / "packages"
+    small = home.queue_home / "packages"
     small.mkdir(parents=True, mode=0o700)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m,mode=0700", "tmpfs", small], check=True)
     try:

@@ -65,4 +65,4 @@ def test_without_uv_on_the_node_pip_installs_it_into_gofers_folder(home: Home) -
     write_wheel(home.folder / "wheels", "uv", "9.0", scripts={"uv": f'#!/bin/sh\nexec {UV} "$@"\n'})
     run_id = run(home, "--wheels", "wheels", "python", "-c", SHOW)
     assert json.loads(home.log(run_id))[1:] == ["1.0", "part", "demo"]
-    assert (home.engine / "packages/tools/uv/env/bin/uv").exists()
+    assert (home.queue_home / "packages/tools/uv/env/bin/uv").exists()

@@ -52,9 +52,9 @@ class Polling:
     the last answer did not have; otherwise it names all runs that a process asked about recently.
     """
 
-    def __init__(self, engine: str, site: str, kind: str, *, is_whole: bool = True) -> None:
+    def __init__(self, queue_home: str, site: str, kind: str, *, is_whole: bool = True) -> None:
         name = hashlib.sha256(site.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-        self._path = os.path.join(engine, kind, f"{name}.json")
+        self._path = os.path.join(queue_home, kind, f"{name}.json")
         self._is_whole = is_whole
 
     def ask(

@@ -23,17 +23,17 @@ _MOST_STARTS = 20
 _START_S = 0.2
 
 
-class EngineQueue:
-    """The queue in the folder `engine` of a machine. With `inherit`, runs get the environment of a login
+class QueueClient:
+    """The queue in the folder `queue_home` of a machine. With `inherit`, runs get the environment of a login
     there.
 
     Every method blocks and may be called again. Errors: BackendError when the queue cannot be used,
     Unreachable when the machine does not answer.
     """
 
-    def __init__(self, machine: Machine, engine: str, *, inherit: bool) -> None:
+    def __init__(self, machine: Machine, queue_home: str, *, inherit: bool) -> None:
         self.machine = machine
-        self.engine = engine
+        self.queue_home = queue_home
         self._inherit = inherit
         self._started = 0
         self._counts_at = 0.0
@@ -115,10 +115,10 @@ class EngineQueue:
 
     def _call(self, verb: str, **arguments: Any) -> Any:
         try:
-            return self.machine.call(f"queue.{verb}", engine=self.engine, **arguments).value
+            return self.machine.call(f"queue.{verb}", queue_home=self.queue_home, **arguments).value
         except RemoteFailure as error:
             raise BackendError(
-                f"the queue of {self.machine.name} in `{self.engine}` cannot be used: {error.words}",
+                f"the queue of {self.machine.name} in `{self.queue_home}` cannot be used: {error.words}",
                 hint="make the folder writable, or set `GOFER_HOME` to a writable folder",
             ) from error
 

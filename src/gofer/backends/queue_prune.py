@@ -28,15 +28,17 @@ WHY = {
 }
 
 
-class EnginePlace:
+class MachinePlace:
     """One machine. `folder` is gofer's folder there, which holds the agents; None on this machine, which
     needs no installed agent. `name` is the name of the place for people.
     """
 
-    def __init__(self, name: str, machine: Machine, *, engine: str | None, folder: str | None = None) -> None:
+    def __init__(
+        self, name: str, machine: Machine, *, queue_home: str | None, folder: str | None = None
+    ) -> None:
         self.name = name
         self._machine = machine
-        self._where: dict[str, Any] = {"engine": engine, "folder": folder, "own": ""}
+        self._where: dict[str, Any] = {"queue_home": queue_home, "folder": folder, "own": ""}
 
     def prunable(self, bounds: PruneBounds) -> list[Prunable]:
         found = self._call("look", LOOK_S, bounds)

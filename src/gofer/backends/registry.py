@@ -47,16 +47,16 @@ def _nowhere(url: str) -> BlobPlace | None:
 class BackendContext(NamedTuple):
     """What a backend gets in addition to its options.
 
-    `engine` is the folder of this machine's queue. `store_path` is the store as a folder on the nodes, None
-    where it is not one; `is_lent` says that the nodes can get a credential for the store. `machine` runs the
-    cluster's commands; a session always sets it. `place_of` returns the place of a store's URL in Azure Blob
-    Storage, or None. `environ` is the environment of the login for the service (default: that of the
-    process). `placement` names the machines of one run, separated by commas, where a target has several; ""
-    means all.
+    `queue_home` is the folder of this machine's queue. `store_path` is the store as a folder on the
+    nodes, None where it is not one; `is_lent` says that the nodes can get a credential for the store.
+    `machine` runs the cluster's commands; a session always sets it. `place_of` returns the place of a
+    store's URL in Azure Blob Storage, or None. `environ` is the environment of the login for the service
+    (default: that of the process). `placement` names the machines of one run, separated by commas, where
+    a target has several; "" means all.
     """
 
     target: str
-    engine: str
+    queue_home: str
     store_url: str
     store_path: str | None
     is_lent: bool = False

@@ -13,13 +13,13 @@ from gofer.errors import UsageError
 class Paths(NamedTuple):
     """One machine's and one user's places; all absolute.
 
-    `engine_dir` belongs to this host alone, so that two machines sharing a home never share a queue.
+    `queue_home` belongs to this host alone, so that two machines sharing a home never share a queue.
     """
 
     config_file: Path
     secrets_file: Path
     ledger_file: Path
-    engine_dir: Path
+    queue_home: Path
     cache_dir: Path
     store_dir: Path
 
@@ -44,7 +44,7 @@ class Paths(NamedTuple):
             config_file=config / "config.yaml",
             secrets_file=config / "secrets.json",
             ledger_file=state / "ledger.db",
-            engine_dir=state / "engine" / (os.uname().nodename or "localhost"),
+            queue_home=state / "engine" / (os.uname().nodename or "localhost"),
             cache_dir=cache,
             store_dir=data / "store",
         )

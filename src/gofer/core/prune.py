@@ -115,11 +115,11 @@ def remove_remains(root: str, name: str) -> bool:
 # -- copies of mapped folders: see gofer.node.folders.copy
 
 
-def copies(engine: str, unused_since: float) -> Iterator[KeptItem]:
+def copies(queue_home: str, unused_since: float) -> Iterator[KeptItem]:
     """Copies that no run has used since `unused_since`. A copy in use may be listed: `remove_copy` checks
     that.
     """
-    top = os.path.join(engine, "folders")
+    top = os.path.join(queue_home, "folders")
     for name in names_in(top):
         path = os.path.join(top, name)
         at = _last_copied(path)
@@ -130,16 +130,16 @@ def copies(engine: str, unused_since: float) -> Iterator[KeptItem]:
             )
 
 
-def remove_copy(engine: str, name: str, unused_since: float) -> bool:
+def remove_copy(queue_home: str, name: str, unused_since: float) -> bool:
     """Remove one copy. Idempotent. False when a run uses the copy, or has used it since `unused_since`."""
-    path = os.path.join(engine, "folders", os.path.basename(name))
+    path = os.path.join(queue_home, "folders", os.path.basename(name))
     held: List[int] = []
     try:
         for lock in ("copying", "users"):
             held.append(_lock(os.path.join(path, lock)))
         if _last_copied(path) >= unused_since:
             return False
-        aside = set_aside(engine, path)
+        aside = set_aside(queue_home, path)
     except (BlockingIOError, FileNotFoundError):
         return not os.path.lexists(path)
     finally:
@@ -304,8 +304,8 @@ def _has_open_runs(folder: str) -> bool:
     The machines that share a home folder have a queue each. A queue that cannot be read counts as having such
     a run.
     """
-    engines = os.path.join(folder, "engine")
-    return any(_is_open(os.path.join(engines, host, "queue.db")) for host in names_in(engines))
+    homes = os.path.join(folder, "engine")
+    return any(_is_open(os.path.join(homes, host, "queue.db")) for host in names_in(homes))
 
 
 def _is_open(path: str) -> bool:

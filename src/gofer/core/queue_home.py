@@ -10,24 +10,24 @@ from gofer.core import files, private_folder
 WORK_DIR_VARIABLE = "GOFER_WORK_DIR"
 
 
-def make_folder(engine: str) -> None:
+def make_folder(queue_home: str) -> None:
     """Make the queue's folder. The folder and the two folders above it become private to the user.
     Idempotent.
     """
-    private_folder.make(engine, owned=3)
+    private_folder.make(queue_home, owned=3)
 
 
-def identity(engine: str) -> str:
+def identity(queue_home: str) -> str:
     """A random word, made when the folder is first used. A run is sent again only to the queue whose identity
     was recorded for it.
     """
-    path = os.path.join(engine, "id")
+    path = os.path.join(queue_home, "id")
     while True:
         try:
             with open(path, encoding="ascii") as file:
                 return file.read().strip()
         except FileNotFoundError:
-            make_folder(engine)
+            make_folder(queue_home)
         temporary = f"{path}.{os.getpid()}.tmp"
         try:
             with open(temporary, "w", encoding="ascii") as file:

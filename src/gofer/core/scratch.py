@@ -8,7 +8,7 @@ from typing import Iterable
 from gofer.core import private_folder
 
 
-def engine(places: Iterable[str]) -> str:
+def own_folder(places: Iterable[str]) -> str:
     """Make `gofer-<uid>` in the first of the places that is a folder, else in /tmp; its path. PermissionError
     when the name is taken by a link or by another user.
     """

@@ -47,11 +47,11 @@ _ID_BYTES = 21
 _NEW_S = 3600.0
 
 
-def work_folder(engine: str, request_id: str) -> str:
+def work_folder(queue_home: str, request_id: str) -> str:
     """The folder for files that the runs of a request need on the disk of the queue. It is removed after the
     last run.
     """
-    return os.path.join(engine, "work", request_id)
+    return os.path.join(queue_home, "work", request_id)
 
 
 def copy_name(origin: Optional[Mapping[str, Any]]) -> str:
@@ -64,30 +64,30 @@ def copy_name(origin: Optional[Mapping[str, Any]]) -> str:
     return name if _SHORT_NAME.fullmatch(name) else _OTHER_NAME
 
 
-def copies_folder(engine: str, request_id: str, request: Mapping[str, Any], *, is_row: bool) -> str:
+def copies_folder(queue_home: str, request_id: str, request: Mapping[str, Any], *, is_row: bool) -> str:
     """The folder for working copies of a request; created if absent. Idempotent.
 
     When no short folder can be used, this is a longer one. Never raises: an agent that writes there reports
     what is wrong with the disk. Other machines need not see the folder: see gofer.node.shared_copy.
     """
-    found = _linked(engine, request_id)
+    found = _linked(queue_home, request_id)
     try:
-        if found is not None and _is_usable(engine, found):
+        if found is not None and _is_usable(queue_home, found):
             private_folder.make_missing(found)
             return found
-        return _make_copies(engine, request_id, request, is_row)
+        return _make_copies(queue_home, request_id, request, is_row)
     except OSError:
-        return work_folder(engine, request_id)
+        return work_folder(queue_home, request_id)
 
 
-def _make_copies(engine: str, request_id: str, request: Mapping[str, Any], is_row: bool) -> str:
+def _make_copies(queue_home: str, request_id: str, request: Mapping[str, Any], is_row: bool) -> str:
     span = request.get("span")
     # Machines that share a home have one folder each for their nodes of a run.
     name = request_id if span is None else f"{request_id}.{span[0]}"
     copy = _NAME_OF_ROW if is_row else f"99-{request['layout']['nodes'] - 1}"
     below = f"{name}/{copy}/{copy_name(request.get('code'))}"
-    path = os.path.join(_choose(engine, away_root(engine), below), name)
-    work = work_folder(engine, request_id)
+    path = os.path.join(_choose(queue_home, away_root(queue_home), below), name)
+    work = work_folder(queue_home, request_id)
     private_folder.make_missing(work)
     link = os.path.join(work, _COPIES)
     files.remove(link)
@@ -97,7 +97,7 @@ def _make_copies(engine: str, request_id: str, request: Mapping[str, Any], is_ro
     return path
 
 
-def node_folder(engine: str, name: str, copy: str) -> str:
+def node_folder(queue_home: str, name: str, copy: str) -> str:
     """The folder for working copies of one node of a run, on a machine without a queue. The folder need not
     exist.
 
@@ -106,7 +106,7 @@ def node_folder(engine: str, name: str, copy: str) -> str:
     be made.
     """
     away = _away_root(f"node {os.uname().nodename}")
-    root = _choose(engine, away, f"{name}/{copy}")
+    root = _choose(queue_home, away, f"{name}/{copy}")
     if root == away:
         _remove_unlocked(root)
     return os.path.join(root, name)
@@ -130,12 +130,12 @@ def _remove_unlocked(root: str) -> None:
             os.close(fd)
 
 
-def _choose(engine: str, away: Optional[str], below: str) -> str:
+def _choose(queue_home: str, away: Optional[str], below: str) -> str:
     """Make a folder for working copies, mode 0700, in which the path `below` is short enough if possible."""
-    near = near_root(engine)
+    near = near_root(queue_home)
     if away is not None and not fits(near, below) and fits(away, below):
         try:
-            _check_disk(engine, os.path.dirname(_top(away)))
+            _check_disk(queue_home, os.path.dirname(_top(away)))
             _own(away)
             return away
         except OSError:
@@ -144,12 +144,12 @@ def _choose(engine: str, away: Optional[str], below: str) -> str:
     return near
 
 
-def long_root(engine: str) -> Optional[str]:
+def long_root(queue_home: str) -> Optional[str]:
     """The folder for working copies if its path is too long for Unix sockets in them; else None."""
     below = f"{'r' * _ID_BYTES}/99-0/{_OTHER_NAME}"
-    root = near_root(engine)
+    root = near_root(queue_home)
     if not fits(root, below):
-        root = _choose(engine, away_root(engine), below)
+        root = _choose(queue_home, away_root(queue_home), below)
         with contextlib.suppress(OSError):
             os.rmdir(root)  # restore the state before this check; fails if runs have copies there
     return None if fits(root, below) else root
@@ -163,15 +163,15 @@ def fits(root: str, below: str) -> bool:
     return longest + 1 + len(os.fsencode(below)) <= LONGEST_COPY
 
 
-def near_root(engine: str) -> str:
+def near_root(queue_home: str) -> str:
     """The folder for copies in gofer's own folder, on the disk of the queue."""
-    above, name = os.path.split(os.path.dirname(engine))
-    return os.path.join(above if name == "engine" else engine, "w")
+    above, name = os.path.split(os.path.dirname(queue_home))
+    return os.path.join(above if name == "engine" else queue_home, "w")
 
 
-def away_root(engine: str) -> Optional[str]:
+def away_root(queue_home: str) -> Optional[str]:
     """The folder for copies of this queue below /var/tmp, which need not exist. None when switched off."""
-    return _away_root(os.path.realpath(engine))
+    return _away_root(os.path.realpath(queue_home))
 
 
 def _away_root(owner: str) -> Optional[str]:
@@ -182,8 +182,8 @@ def _away_root(owner: str) -> Optional[str]:
 
 
 @functools.lru_cache(maxsize=8)
-def _mark_of_queue(engine: str) -> str:
-    return _mark(os.path.realpath(engine))
+def _mark_of_queue(queue_home: str) -> str:
+    return _mark(os.path.realpath(queue_home))
 
 
 def _mark(owner: str) -> str:
@@ -194,7 +194,7 @@ def _top(away: str) -> str:
     return os.path.dirname(os.path.dirname(away))
 
 
-def _check_disk(engine: str, base: str) -> None:
+def _check_disk(queue_home: str, base: str) -> None:
     """OSError when programs cannot be run in the folder, when others may rename files in it, or when its disk
     is small.
     """
@@ -203,8 +203,8 @@ def _check_disk(engine: str, base: str) -> None:
         raise ForeignFolder(f"every user may rename files in {base}")
     if space.f_flag & os.ST_NOEXEC:
         raise PermissionError(f"no program can be run in {base}")
-    if status.st_dev != os.stat(engine).st_dev:
-        wanted = min(_free_bytes(os.statvfs(engine)), _ENOUGH_BYTES)
+    if status.st_dev != os.stat(queue_home).st_dev:
+        wanted = min(_free_bytes(os.statvfs(queue_home)), _ENOUGH_BYTES)
         if _free_bytes(space) < wanted:
             raise OSError(f"the disk of {base} has less than {wanted} bytes left")
 
@@ -231,25 +231,25 @@ def _check_own(away: str) -> None:
             raise ForeignFolder(f"{path} is not this user's own folder")
 
 
-def _linked(engine: str, request_id: str) -> Optional[str]:
+def _linked(queue_home: str, request_id: str) -> Optional[str]:
     """The folder with the copies of a request; None for a request of an older gofer, which made no link."""
     try:
-        return os.readlink(os.path.join(work_folder(engine, request_id), _COPIES))
+        return os.readlink(os.path.join(work_folder(queue_home, request_id), _COPIES))
     except OSError:
         return None
 
 
-def is_away(engine: str, folder: str) -> bool:
+def is_away(queue_home: str, folder: str) -> bool:
     """Whether a folder of copies is this queue's folder below /var/tmp or the folder that replaces it."""
-    return os.path.basename(os.path.dirname(folder)) == _mark_of_queue(engine)
+    return os.path.basename(os.path.dirname(folder)) == _mark_of_queue(queue_home)
 
 
-def _is_usable(engine: str, folder: str) -> bool:
+def _is_usable(queue_home: str, folder: str) -> bool:
     """Whether a folder of copies can be used. One below /var/tmp is checked each time: a clean-up program may
     have removed it, and another user may have made it again.
     """
-    if not is_away(engine, folder):
-        return os.path.dirname(folder) == near_root(engine)
+    if not is_away(queue_home, folder):
+        return os.path.dirname(folder) == near_root(queue_home)
     try:
         _own(os.path.dirname(folder))
     except OSError:
@@ -257,18 +257,18 @@ def _is_usable(engine: str, folder: str) -> bool:
     return True
 
 
-def remove_in_steps(engine: str, request_id: str) -> Iterator[None]:
+def remove_in_steps(queue_home: str, request_id: str) -> Iterator[None]:
     """Remove the copies of a request that is over, and its other files on the disk of the queue. Idempotent.
 
     A link that another queue made is not followed; a copied home folder has such links. Yields between the
     steps, so that the caller can do other work.
     """
-    found = _linked(engine, request_id)
+    found = _linked(queue_home, request_id)
     if found is not None:
-        yield from trees.remove_in_steps(os.path.join(near_root(engine), os.path.basename(found)))
-        if is_away(engine, found):
+        yield from trees.remove_in_steps(os.path.join(near_root(queue_home), os.path.basename(found)))
+        if is_away(queue_home, found):
             yield from _remove_away(found)
-    yield from trees.remove_in_steps(work_folder(engine, request_id))
+    yield from trees.remove_in_steps(work_folder(queue_home, request_id))
 
 
 def _remove_away(folder: str) -> Iterator[None]:
@@ -280,17 +280,17 @@ def _remove_away(folder: str) -> Iterator[None]:
         pass  # the folder is another user's or gone, or other runs of the queue have copies in it
 
 
-def kept_folders(engine: str, copy: Optional[str] = None) -> List[str]:
+def kept_folders(queue_home: str, copy: Optional[str] = None) -> List[str]:
     """Folders for working copies whose files exceed the limit, the best first. `gofer prune` removes the
     copies.
 
     The second folder is on the disk of the working copy `copy`; without `copy`, on the disk of /var/tmp.
     """
-    kept = [os.path.join(engine, "kept")]
+    kept = [os.path.join(queue_home, "kept")]
     if copy is not None:
         folder = os.path.dirname(os.path.dirname(copy))
-        return [*kept, os.path.join(os.path.dirname(folder), "kept")] if is_away(engine, folder) else kept
-    other = away_root(engine)
+        return [*kept, os.path.join(os.path.dirname(folder), "kept")] if is_away(queue_home, folder) else kept
+    other = away_root(queue_home)
     try:
         if other is not None:
             _check_own(other)

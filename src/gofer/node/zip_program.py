@@ -20,7 +20,7 @@ def main() -> NoReturn:
     """Run the agent; never returns. Started from the zip, it unpacks the zip and restarts from the folder."""
     place = sys.path[0]
     if os.path.isfile(place):
-        folder = unpack(place, scratch.engine([os.environ.get("TMPDIR", "")]))
+        folder = unpack(place, scratch.own_folder([os.environ.get("TMPDIR", "")]))
         sys.stdout.flush()
         os.execv(sys.executable, [sys.executable, "-E", "-s", folder, *sys.argv[1:]])
     from gofer.node.azure.program import main as node
@@ -28,12 +28,12 @@ def main() -> NoReturn:
     sys.exit(node(sys.argv[1:]))
 
 
-def unpack(archive: str, engine: str) -> str:
+def unpack(archive: str, queue_home: str) -> str:
     """Unpack the archive into a folder that is named by its mark; the folder. Idempotent."""
     import zipfile
 
     with zipfile.ZipFile(archive) as packed:
-        folder = os.path.join(engine, "agent", packed.read("mark").decode("ascii"))
+        folder = os.path.join(queue_home, "agent", packed.read("mark").decode("ascii"))
         if not os.path.isdir(folder):
             private_folder.make_missing(os.path.dirname(folder))
             part = tempfile.mkdtemp(dir=os.path.dirname(folder))

@@ -82,11 +82,11 @@ class Session:
         return found
 
     @cached_property
-    def engine_id(self) -> str:
+    def queue_id(self) -> str:
         """The identity of this machine's queue, which is recorded with every run."""
         from gofer.core.queue_home import identity
 
-        return identity(str(self.paths.engine_dir))
+        return identity(str(self.paths.queue_home))
 
     @cached_property
     def settings(self) -> Settings:
@@ -338,7 +338,7 @@ class Session:
             environ = self.azure_environ(f"the target `{target}`", getattr(options, "profile", None))
         return registry.BackendContext(
             target,
-            str(self.paths.engine_dir),
+            str(self.paths.queue_home),
             store_url,
             path,
             isinstance(store, Delegates),

@@ -85,7 +85,7 @@ class Active:
         while True:
             yield signal.SIGKILL, _STUCK_S
 
-    def message(self, share: Share, *, engine: str, port: int) -> dict[str, Any]:
+    def message(self, share: Share, *, queue_home: str, port: int) -> dict[str, Any]:
         """What the agent of one node receives in addition to the request: its place, arguments and code
         folder.
         """
@@ -102,7 +102,7 @@ class Active:
             first_node_only=layout.get("first_node_only", False),
         )
         is_row = entry.row is not None
-        copies = work_folders.copies_folder(engine, entry.request, self.request, is_row=is_row)
+        copies = work_folders.copies_folder(queue_home, entry.request, self.request, is_row=is_row)
         code = os.path.join(copies, self._copy_name(share))
         return {"place": place._asdict(), "args": entry.args, "code": code}
 
@@ -114,16 +114,16 @@ class Active:
         return os.path.join(copy, work_folders.copy_name(self.request.get("code")))
 
 
-def spool_folder(engine: str, request_id: str) -> str:
+def spool_folder(queue_home: str, request_id: str) -> str:
     """The folder where the runs of a request write their files when their store is not a folder. The uploader
     sends the files on. The layout is that of a store.
     """
-    return os.path.join(engine, "spool", request_id)
+    return os.path.join(queue_home, "spool", request_id)
 
 
-def unsent_folder(engine: str, run_id: str) -> str:
+def unsent_folder(queue_home: str, run_id: str) -> str:
     """Where the folder of a run is kept when its files could not be sent to the store."""
-    return os.path.join(engine, "unsent", run_id)
+    return os.path.join(queue_home, "unsent", run_id)
 
 
 def demand_of(request: dict[str, Any], *, cores: int) -> Demand:

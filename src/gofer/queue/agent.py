@@ -36,8 +36,8 @@ from gofer.queue.database import Queue
 class Worker:
     """The forked child's side of one connection."""
 
-    def __init__(self, engine: str, connection: socket.socket, cgroup_parent: str | None) -> None:
-        self.engine = engine
+    def __init__(self, queue_home: str, connection: socket.socket, cgroup_parent: str | None) -> None:
+        self.queue_home = queue_home
         self._spared: set[int] = set()
         self._connection = connection
         self._incoming = connection.makefile("rb")
@@ -68,7 +68,7 @@ class Worker:
             cgroups.remove(self._cgroup)
         if self._has_open_runs():
             pause(_RESTART_PAUSE_S)
-            wake.ensure(self.engine)  # runs still wait, so the supervisor was killed
+            wake.ensure(self.queue_home)  # runs still wait, so the supervisor was killed
 
     def _node(self, task: Task) -> Node:
         rows = self._rows if task.args else None
@@ -85,16 +85,16 @@ class Worker:
             spared=self._spared,
         )
         node.rows = rows
-        node.package_cache = folder_in(self.engine)
+        node.package_cache = folder_in(self.queue_home)
         tally = None if rows is None else FileTally(os.path.join(self._work_folder(task), KEPT_BYTES))
-        record = copy_record.path_of(self.engine, *task.place[:3])
-        copies = tuple(work_folders.kept_folders(self.engine, task.code))
+        record = copy_record.path_of(self.queue_home, *task.place[:3])
+        copies = tuple(work_folders.kept_folders(self.queue_home, task.code))
         node.keeping = Keeping(copies, tally, record)
         return node
 
     def _has_open_runs(self) -> bool:
         try:
-            queue = Queue(self.engine)
+            queue = Queue(self.queue_home)
         except (OSError, sqlite3.Error):
             return False
         try:
@@ -124,17 +124,17 @@ class Worker:
         return Task(self._request, place, message["args"], message["code"], self._private)
 
     def _folders(self, task: Task) -> MappedFolders:
-        around = FolderContext(self.engine, self._watch, self._spared, task.private.environment)
+        around = FolderContext(self.queue_home, self._watch, self._spared, task.private.environment)
         folders = MappedFolders(task.request, task.private.folders, task.place, task.code, around)
         folders.views_folder = self._work_folder(task)
         return folders
 
     def _work_folder(self, task: Task) -> str:
-        return work_folders.work_folder(self.engine, str(task.request["id"]))
+        return work_folders.work_folder(self.queue_home, str(task.request["id"]))
 
     def _copies_in_use(self, task: Task) -> ContextManager[None]:
         copies = os.path.dirname(os.path.dirname(task.code))
-        is_away = work_folders.is_away(self.engine, copies)
+        is_away = work_folders.is_away(self.queue_home, copies)
         return work_folders.held(copies) if is_away else contextlib.nullcontext()
 
     def _report(self, words: str) -> None:
@@ -144,7 +144,7 @@ class Worker:
             pass  # the supervisor is gone; the next one reads the run folder
 
     def _on_orphaned(self) -> None:
-        pid = wake.replace(self.engine)
+        pid = wake.replace(self.queue_home)
         if pid is not None:
             self._spared.add(pid)  # the new supervisor starts inside this agent's cgroup and then leaves it
 

@@ -41,7 +41,7 @@ class News(NamedTuple):
     at: float = 0.0
 
 
-class Member:
+class PooledAgent:
     """One agent, a child of this process."""
 
     def __init__(self, who: ProcessIdentity, connection: socket.socket) -> None:
@@ -49,9 +49,9 @@ class Member:
         self.connection = connection
         self.share: Share | None = None
         self.request_id: str | None = None
-        self._heard = b""
+        self._received = b""
 
-    def hear(self) -> list[str] | None:
+    def receive(self) -> list[str] | None:
         """The lines received since the last call; None when the agent is gone and every line was received."""
         try:
             data = self.connection.recv(65536)
@@ -61,16 +61,16 @@ class Member:
             return None
         if not data:
             return None
-        *lines, self._heard = (self._heard + data).split(b"\n")
+        *lines, self._received = (self._received + data).split(b"\n")
         return [line.decode() for line in lines]
 
 
 class AgentPool:
     """Forks agents and reuses each for the next share. Single-threaded; one pool per supervisor."""
 
-    def __init__(self, engine: str) -> None:
-        self.engine = engine
-        self._members: dict[int, Member] = {}
+    def __init__(self, queue_home: str) -> None:
+        self.queue_home = queue_home
+        self._agents: dict[int, PooledAgent] = {}
         self._cgroups = cgroups.find_parent()
         if self._cgroups is not None:
             for name in os.listdir(self._cgroups):
@@ -80,61 +80,63 @@ class AgentPool:
     @property
     def connections(self) -> list[int]:
         """The file descriptors that become readable when `news` has something to return."""
-        return list(self._members)
+        return list(self._agents)
 
-    def hire(self, count: int) -> list[Member]:
+    def hire(self, count: int) -> list[PooledAgent]:
         """`count` agents with nothing to do. Forks new agents when there are too few."""
-        idle = [one for one in self._members.values() if one.share is None][:count]
+        idle = [one for one in self._agents.values() if one.share is None][:count]
         return idle + [self._fork() for _ in range(count - len(idle))]
 
-    def assign(self, member: Member, share: Share, message: dict[str, Any], request: dict[str, Any]) -> None:
+    def assign(
+        self, agent: PooledAgent, share: Share, message: dict[str, Any], request: dict[str, Any]
+    ) -> None:
         """Give an idle agent a share.
 
         `request` is the large part of the message. It is sent only when the agent does not have it yet.
         """
-        member.share = share
-        if member.request_id != request["request"]["id"]:
+        agent.share = share
+        if agent.request_id != request["request"]["id"]:
             message = {**message, **request}
-            member.request_id = request["request"]["id"]
-        member.connection.setblocking(True)
+            agent.request_id = request["request"]["id"]
+        agent.connection.setblocking(True)
         try:
-            member.connection.sendall(json.dumps(message).encode() + b"\n")
+            agent.connection.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
             pass  # the agent is gone; `news` finds this out from the connection
         finally:
-            member.connection.setblocking(False)
+            agent.connection.setblocking(False)
 
     def news(self) -> list[News]:
         """What agents reported since the last call, and which agents died. Does not block."""
         found = []
-        for member in list(self._members.values()):
-            lines = member.hear()
+        for agent in list(self._agents.values()):
+            lines = agent.receive()
             for line in lines or ():
                 what, value = line.split()
-                if member.share is not None:
-                    found.append(News(member.share, what, float(value)))
+                if agent.share is not None:
+                    found.append(News(agent.share, what, float(value)))
                 if what == "done":
-                    member.share = None
+                    agent.share = None
             if lines is None:
-                found += self._bury(member)
+                found += self._bury(agent)
         return found
 
     def dismiss(self, keep: int) -> None:
         """End idle agents beyond `keep`."""
-        idle = [one for one in self._members.values() if one.share is None]
-        for member in idle[keep:]:
-            self._bury(member)
+        idle = [one for one in self._agents.values() if one.share is None]
+        for agent in idle[keep:]:
+            self._bury(agent)
 
-    def _bury(self, member: Member) -> list[News]:
-        del self._members[member.connection.fileno()]
-        member.connection.close()
-        if member.share is not None or not _ends_within(member.who.pid, _PATIENCE_S):
+    def _bury(self, agent: PooledAgent) -> list[News]:
+        del self._agents[agent.connection.fileno()]
+        agent.connection.close()
+        if agent.share is not None or not _ends_within(agent.who.pid, _PATIENCE_S):
             # The agent closed its connection with a share unfinished, or does not end by itself. Do not
             # wait for it.
-            processes.send(member.who, signal.SIGKILL)
-            _ends_within(member.who.pid, _PATIENCE_S)
-        self._end_cgroup(member.who)
-        return [] if member.share is None else [News(member.share, "gone")]
+            processes.send(agent.who, signal.SIGKILL)
+            _ends_within(agent.who.pid, _PATIENCE_S)
+        self._end_cgroup(agent.who)
+        return [] if agent.share is None else [News(agent.share, "gone")]
 
     def sweep(
         self, store: str, share: Share, who: ProcessIdentity | None, *, spared: Collection[int]
@@ -168,27 +170,27 @@ class AgentPool:
         """Processes that the kernel gave to this process when their agent died. They are its only children
         that are not agents.
         """
-        members = {member.who.pid for member in self._members.values()}
-        return processes.descendants(os.getpid(), table, spared=members.union(spared))
+        agents = {agent.who.pid for agent in self._agents.values()}
+        return processes.descendants(os.getpid(), table, spared=agents.union(spared))
 
     def _end_cgroup(self, who: ProcessIdentity) -> None:
         if self._cgroups is not None:
             cgroups.kill(os.path.join(self._cgroups, cgroup_name(who)))
 
-    def _fork(self) -> Member:
+    def _fork(self) -> PooledAgent:
         ours, theirs = socket.socketpair()
         # The signals are blocked around the fork, so that a request to stop waits until the agent can
         # handle it.
         signal.pthread_sigmask(signal.SIG_BLOCK, REQUESTS)
         pid = os.fork()
         if pid == 0:
-            _be_agent(self.engine, theirs, self._cgroups)
+            _be_agent(self.queue_home, theirs, self._cgroups)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, REQUESTS)
         theirs.close()
         ours.setblocking(False)
         who = processes.identify(pid) or ProcessIdentity(pid, 0)
-        member = self._members[ours.fileno()] = Member(who, ours)
-        return member
+        agent = self._agents[ours.fileno()] = PooledAgent(who, ours)
+        return agent
 
 
 def _ends_within(pid: int, timeout_s: float) -> bool:
@@ -205,7 +207,7 @@ def _ends_within(pid: int, timeout_s: float) -> bool:
         pause(0.001)
 
 
-def _be_agent(engine: str, connection: socket.socket, cgroup_parent: str | None) -> NoReturn:
+def _be_agent(queue_home: str, connection: socket.socket, cgroup_parent: str | None) -> NoReturn:
     """In the forked child. Nothing may return into the supervisor's code."""
     status = 1
     try:
@@ -213,7 +215,7 @@ def _be_agent(engine: str, connection: socket.socket, cgroup_parent: str | None)
         os.setsid()
         # Above all the supervisor's lock: an open copy here would keep the next supervisor from taking it.
         close_all_but({0, 1, 2, connection.fileno()})
-        Worker(engine, connection, cgroup_parent).serve()
+        Worker(queue_home, connection, cgroup_parent).serve()
         status = 0
     except BaseException:
         traceback.print_exc()

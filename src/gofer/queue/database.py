@@ -98,10 +98,10 @@ class Queue:
     was started is not started again: its run folder prevents this.
     """
 
-    def __init__(self, engine: str) -> None:
-        self.engine = engine
-        make_folder(engine)
-        self.path = os.path.join(engine, "queue.db")
+    def __init__(self, queue_home: str) -> None:
+        self.queue_home = queue_home
+        make_folder(queue_home)
+        self.path = os.path.join(queue_home, "queue.db")
         self.file = QueueFile(self.path)
         self._db = self.file.open()
 

@@ -31,8 +31,8 @@ from gofer.queue.agent_pool import Share
 class Recovery:
     """The recovery processes of one supervisor."""
 
-    def __init__(self, engine: str) -> None:
-        self._engine = engine
+    def __init__(self, queue_home: str) -> None:
+        self._queue_home = queue_home
         self._begun: Dict[Share, int] = {}
 
     def start(
@@ -70,7 +70,7 @@ class Recovery:
             pass
 
     def _path(self, share: Share) -> str:
-        return copy_record.path_of(self._engine, *share)
+        return copy_record.path_of(self._queue_home, *share)
 
 
 def _was_started(store: str, share: Share) -> bool:

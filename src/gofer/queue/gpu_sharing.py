@@ -7,7 +7,7 @@ from typing import Callable, Dict, Iterable, Optional, Sequence, Set, TypeVar
 
 from gofer.core.processes import ProcessIdentity
 from gofer.queue.active import Active
-from gofer.queue.agent_pool import Member
+from gofer.queue.agent_pool import PooledAgent
 from gofer.queue.database import QueuedRun
 from gofer.queue.journal import Journal
 from gofer.queue.leases import LeaseFolderError, Leases, usual_folder
@@ -22,10 +22,10 @@ _CHECKED_RUNS = 64
 class Sharing:
     """A pool whose GPUs other queues may hold. Runs whose GPUs are not shared never touch the leases."""
 
-    def __init__(self, engine: str, pool: Pool, journal: Journal) -> None:
+    def __init__(self, queue_home: str, pool: Pool, journal: Journal) -> None:
         self._pool = pool
         self._journal = journal
-        self._engine = engine
+        self._queue_home = queue_home
         self._leases: Optional[Leases] = None
         self._problem = ""
         self._named: Set[int] = set()
@@ -37,7 +37,7 @@ class Sharing:
         self._pool.foreign = self._ask(Leases.taken_by_others, nothing) if wants else nothing
 
     def take(
-        self, starts: Iterable[tuple[QueuedRun, Grant]], teams: dict[str, list[Member]]
+        self, starts: Iterable[tuple[QueuedRun, Grant]], teams: dict[str, list[PooledAgent]]
     ) -> list[tuple[QueuedRun, Grant]]:
         """The starts whose GPUs could be leased. Another queue took the GPUs of the others in the meantime;
         their grants go back to the pool.
@@ -72,7 +72,7 @@ class Sharing:
         """
         try:
             if self._leases is None:
-                self._leases = Leases(usual_folder(), self._engine)
+                self._leases = Leases(usual_folder(), self._queue_home)
             answer = question(self._leases)
         except (LeaseFolderError, OSError) as error:
             if str(error) != self._problem:

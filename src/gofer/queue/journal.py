@@ -25,7 +25,7 @@ from gofer.core.states import State
 from gofer.node import shared_copy, work_folders
 from gofer.queue.active import spool_folder, unsent_folder
 from gofer.queue.database import Queue, QueuedRun
-from gofer.queue.uploader import Carried, Carrier
+from gofer.queue.uploader import Carried, Uploader
 
 _STORE_PATIENCE_S = 60.0
 _END_FIELDS = (
@@ -50,7 +50,7 @@ class Journal:
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
-        self.carrier = Carrier(queue.engine)
+        self.uploader = Uploader(queue.queue_home)
         self._changed: dict[int, QueuedRun] = {}
         self._endings: list[_Ending] = []
         self._carried: dict[str, QueuedRun] = {}
@@ -68,13 +68,13 @@ class Journal:
 
     def _clear_left(self) -> None:
         """Remove what a supervisor left behind that was killed between the end of a request and `_forget`."""
-        engine = self._queue.engine
+        queue_home = self._queue.queue_home
         for folder_name in ("sealed", "work", "spool"):
-            path = os.path.join(engine, folder_name)
+            path = os.path.join(queue_home, folder_name)
             for name in os.listdir(path) if os.path.isdir(path) else ():
                 request_id = name[: -len(".json")] if name.endswith(".json") else name
                 if self._queue.is_over(request_id):
-                    self._removals.append(remove_traces(engine, request_id))
+                    self._removals.append(remove_traces(queue_home, request_id))
 
     @property
     def is_written(self) -> bool:
@@ -105,7 +105,7 @@ class Journal:
         name.
         """
         if entry.request not in self._private:
-            known = run_secrets.read(self._queue.engine, entry.request)
+            known = run_secrets.read(self._queue.queue_home, entry.request)
             environment = {**known.environment, **self.request(entry)["env"]}
             self._private[entry.request] = known._replace(environment=environment)
         return self._private[entry.request]
@@ -116,7 +116,7 @@ class Journal:
         """
         request = self.request(entry)
         if request["remote"]:
-            self.carrier.watch(entry.id, request)
+            self.uploader.watch(entry.id, request)
 
     def note(self, entry: QueuedRun) -> None:
         """Save the changed entry with the next `write` or `save`."""
@@ -134,7 +134,7 @@ class Journal:
         """Write what can be written now; False when something could not be written and waits for the next
         call.
         """
-        for news in self.carrier.news():
+        for news in self.uploader.news():
             self._arrived(news)
         self._write_ends()
         return self.save() and self.is_written
@@ -171,7 +171,7 @@ class Journal:
             self.note(entry)
             return
         self._carried[entry.id] = entry
-        self.carrier.finish(entry.id, request, is_over=not self._unended[entry.request])
+        self.uploader.finish(entry.id, request, is_over=not self._unended[entry.request])
 
     def _arrived(self, news: Carried) -> None:
         entry = self._carried.pop(news.run_id, None)
@@ -185,8 +185,8 @@ class Journal:
 
     def _keep(self, entry: QueuedRun) -> str:
         """Move a run folder that could not be sent to a place where gofer never removes it; its path."""
-        run = os.path.join(spool_folder(self._queue.engine, entry.request), run_layout.run_key(entry.id))
-        kept = unsent_folder(self._queue.engine, entry.id)
+        run = os.path.join(spool_folder(self._queue.queue_home, entry.request), run_layout.run_key(entry.id))
+        kept = unsent_folder(self._queue.queue_home, entry.id)
         os.makedirs(os.path.dirname(kept), mode=0o700, exist_ok=True)
         try:
             os.rename(run, kept)
@@ -219,7 +219,7 @@ class Journal:
         del self._open_runs[entry.request], self._unended[entry.request]
         self.requests.pop(entry.request, None)
         self._private.pop(entry.request, None)
-        self._removals.append(remove_traces(self._queue.engine, entry.request))
+        self._removals.append(remove_traces(self._queue.queue_home, entry.request))
 
     def remove_left(self, seconds: float) -> None:
         """Remove files of finished requests for about this long. A large working copy takes many calls, so
@@ -233,20 +233,20 @@ class Journal:
             self._removals.popleft()
 
 
-def remove_traces(engine: str, request_id: str) -> Iterator[None]:
+def remove_traces(queue_home: str, request_id: str) -> Iterator[None]:
     """Remove what a finished request leaves in the queue's folder, and its working copies. Idempotent.
 
     The private values are removed at once. The rest is removed by the returned steps.
     """
-    run_secrets.remove(engine, request_id)
-    if os.path.isdir(os.path.join(engine, "mounts", request_id)):
+    run_secrets.remove(queue_home, request_id)
+    if os.path.isdir(os.path.join(queue_home, "mounts", request_id)):
         from gofer.node.folders.unmount import clear
 
-        clear(engine, request_id)  # mounts that a killed agent left
+        clear(queue_home, request_id)  # mounts that a killed agent left
     return itertools.chain(
-        shared_copy.remove_in_steps(work_folders.work_folder(engine, request_id)),
-        work_folders.remove_in_steps(engine, request_id),
-        trees.remove_in_steps(spool_folder(engine, request_id)),
+        shared_copy.remove_in_steps(work_folders.work_folder(queue_home, request_id)),
+        work_folders.remove_in_steps(queue_home, request_id),
+        trees.remove_in_steps(spool_folder(queue_home, request_id)),
     )
 
 

@@ -45,7 +45,7 @@ class LeaseFolderError(Exception):
     """There is no folder in which leases are safe from other users."""
 
 
-class Holding(NamedTuple):
+class Lease(NamedTuple):
     """The contents of one queue's file. `who` begins with the number of the user who owns the file."""
 
     who: str
@@ -132,7 +132,7 @@ class Leases:
         """Record that this queue has a run that waits only for GPUs."""
         self._write(self._own().gpus, waits=True)
 
-    def _must_yield(self, mine: Holding, others: Sequence[Holding]) -> bool:
+    def _must_yield(self, mine: Lease, others: Sequence[Lease]) -> bool:
         """Whether another user's queue waits that holds fewer GPUs than this one. A user is given way for a
         limited time. The limit counts per user, not per queue, since a user can create any number of queues.
         """
@@ -143,14 +143,14 @@ class Leases:
 
     # -- files
 
-    def _own(self) -> Holding:
+    def _own(self) -> Lease:
         found = _read(self._own_path())
-        return found if found and found.who == self._who else Holding(self._who, {}, False)
+        return found if found and found.who == self._who else Lease(self._who, {}, False)
 
-    def _others(self) -> List[Holding]:
+    def _others(self) -> List[Lease]:
         return [one for one in self._all() if one.who != self._who]
 
-    def _all(self) -> Iterator[Holding]:
+    def _all(self) -> Iterator[Lease]:
         """Files beyond the first 64 of an owner are not opened: nobody can hide the files of others behind
         many of their own.
         """
@@ -163,9 +163,9 @@ class Leases:
             except OSError:
                 continue  # removed meanwhile
             seen[owner] = seen.get(owner, 0) + 1
-            holding = _read(entry.path) if seen[owner] <= _MAX_FILES_OF_ONE else None
-            if holding is not None:
-                yield holding
+            lease = _read(entry.path) if seen[owner] <= _MAX_FILES_OF_ONE else None
+            if lease is not None:
+                yield lease
             elif os.path.lexists(entry.path):
                 words = f"{entry.path} of user {owner} is not a lease that counts, and is ignored"
                 self.ignored.setdefault(owner, words)
@@ -210,11 +210,11 @@ def _is_ours(path: str) -> bool:
     return found.st_uid == os.getuid() and stat.S_ISREG(found.st_mode)
 
 
-def _user_of(holding: Holding) -> int:
-    return int(holding.who.partition(":")[0])
+def _user_of(lease: Lease) -> int:
+    return int(lease.who.partition(":")[0])
 
 
-def _read(path: str) -> Optional[Holding]:
+def _read(path: str) -> Optional[Lease]:
     """What the file says, without leases of dead agents; None for a file that is absent or malformed."""
     try:
         fd = os.open(path, _READ)
@@ -230,7 +230,7 @@ def _read(path: str) -> Optional[Holding]:
         os.close(fd)
 
 
-def _parsed(data: bytes, owner: int, name: str, *, may_be_nameless: bool) -> Optional[Holding]:
+def _parsed(data: bytes, owner: int, name: str, *, may_be_nameless: bool) -> Optional[Lease]:
     """Earlier versions of gofer write no name into the file."""
     try:
         content: Dict[str, Any] = parse_json(data)
@@ -243,7 +243,7 @@ def _parsed(data: bytes, owner: int, name: str, *, may_be_nameless: bool) -> Opt
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
     held = {gpu: agent for gpu, agent in agents.items() if 0 <= gpu <= _MAX_GPU and _is_of(agent, owner)}
-    return Holding(who, held, waits)
+    return Lease(who, held, waits)
 
 
 def _is_of(agent: ProcessIdentity, owner: int) -> bool:

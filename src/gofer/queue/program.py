@@ -27,8 +27,8 @@ from gofer.queue.supervisor import Supervisor
 _TAKEOVER_S = 10.0
 
 
-def main(engine: str) -> NoReturn:
-    """Supervise the queue in the folder `engine`, or end at once when another supervisor does."""
+def main(queue_home: str) -> NoReturn:
+    """Supervise the queue in the folder `queue_home`, or end at once when another supervisor does."""
     status = 0
     try:
         for sig in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
@@ -37,10 +37,10 @@ def main(engine: str) -> NoReturn:
         widen_affinity()  # the shell that started this program may be pinned to a few CPUs
         # The agent that started this supervisor ends every process of its cgroup.
         cgroups.leave(CGROUP_PREFIX)
-        if _become_only(engine):
+        if _become_only(queue_home):
             processes.adopt_orphans()  # of agents that are killed
             gc.freeze()
-            _supervise(engine)
+            _supervise(queue_home)
     except BaseException:  # nobody waits for this process, so its error goes into its log
         traceback.print_exc()
         status = 1
@@ -48,26 +48,26 @@ def main(engine: str) -> NoReturn:
     os._exit(status)
 
 
-def _supervise(engine: str) -> None:
-    supervisor = Supervisor(engine)
+def _supervise(queue_home: str) -> None:
+    supervisor = Supervisor(queue_home)
     try:
         supervisor.run()
     except Replaced:
         # A new supervisor process works off the new file. It finds the agents that are at work by their run
         # folders, and expects them not to be its own children.
         supervisor.close()
-        wake.spawn(engine)
+        wake.spawn(queue_home)
     except sqlite3.DatabaseError as error:
         if not supervisor.queue.file.set_aside_if(error):
             raise
 
 
-def _become_only(engine: str) -> bool:
+def _become_only(queue_home: str) -> bool:
     """Take the supervisor's lock until the process ends; False when another supervisor holds it and
     listens.
     """
-    make_folder(engine)
-    fd = os.open(os.path.join(engine, "supervisor.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    make_folder(queue_home)
+    fd = os.open(os.path.join(queue_home, "supervisor.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + _TAKEOVER_S
     while True:
         try:
@@ -75,7 +75,7 @@ def _become_only(engine: str) -> bool:
         except BlockingIOError:
             # The holder may be about to end: it no longer listens, and it may not see a run that was just
             # added. So wait for the lock as long as nobody listens.
-            if wake.poke(engine) or time.monotonic() > deadline:
+            if wake.poke(queue_home) or time.monotonic() > deadline:
                 return False
             pause(0.02)
             continue

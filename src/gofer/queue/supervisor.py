@@ -21,7 +21,7 @@ from gofer.node.rendezvous import machines
 from gofer.node.watch import STOP_FOR_PEER
 from gofer.queue import scheduler, wake
 from gofer.queue.active import Active, demand_of
-from gofer.queue.agent_pool import AgentPool, Member, Share
+from gofer.queue.agent_pool import AgentPool, PooledAgent, Share
 from gofer.queue.database import Queue, QueuedRun
 from gofer.queue.file_recovery import Recovery
 from gofer.queue.gpu_sharing import Sharing
@@ -40,14 +40,14 @@ _LONGEST_DELAY_S = 60.0
 class Supervisor:
     """One loop: read what changed, settle what ended, start what fits, write it down. Single-threaded."""
 
-    def __init__(self, engine: str) -> None:
-        self.engine = engine
-        self.queue = Queue(engine)
-        self.crew = AgentPool(engine)
-        self.recovery = Recovery(engine)
+    def __init__(self, queue_home: str) -> None:
+        self.queue_home = queue_home
+        self.queue = Queue(queue_home)
+        self.agents = AgentPool(queue_home)
+        self.recovery = Recovery(queue_home)
         self.journal = Journal(self.queue)
         self.pool = scheduler.Pool(len(os.sched_getaffinity(0)))
-        self.sharing = Sharing(engine, self.pool, self.journal)
+        self.sharing = Sharing(queue_home, self.pool, self.journal)
         self.waiting: list[QueuedRun] = []
         self.active: dict[str, Active] = {}
         self.boot = processes.boot_id()
@@ -67,20 +67,20 @@ class Supervisor:
             self._receive()
             self._stop_asked()
             self._start_fitting()
-            self.crew.dismiss(keep=self.pool.cpus)
+            self.agents.dismiss(keep=self.pool.cpus)
             if not self.journal.write():
                 self._put_off_until = time.monotonic() + _AGAIN_S
             self.journal.remove_left(_REMOVAL_S)
             if self._may_leave():
-                self.crew.dismiss(keep=0)
-                self.journal.carrier.close()
+                self.agents.dismiss(keep=0)
+                self.journal.uploader.close()
                 return
             self._sleep()
 
     # -- sleeping and leaving
 
     def _listen(self) -> None:
-        path = wake.fifo(self.engine)
+        path = wake.fifo(self.queue_home)
         if not os.path.exists(path):
             os.mkfifo(path, 0o600)
         self._fifo = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -103,7 +103,7 @@ class Supervisor:
         if self._idle_since is not None:
             until.append(self._idle_since + LINGER_S)
         until += [now + one.not_before - wall for one in self.waiting[:64] if one.not_before > wall]
-        watched = [self._fifo, *self.crew.connections, *self.journal.carrier.connections]
+        watched = [self._fifo, *self.agents.connections, *self.journal.uploader.connections]
         ready, _, _ = select.select(watched, [], [], max(0.0, min(until) - now))
         if self._fifo in ready:
             _drain(self._fifo)
@@ -130,7 +130,7 @@ class Supervisor:
     # -- what changed
 
     def _receive(self) -> None:
-        for share, what, at in self.crew.news():
+        for share, what, at in self.agents.news():
             one = self.active.get(share.run_id)
             if one is None or share not in one.left:
                 continue
@@ -204,8 +204,8 @@ class Supervisor:
             # Only when the machine has not restarted since: no process outlives a restart, and the old pids
             # belong to other processes now.
             busy = {agent.pid for other in self.active.values() for agent in other.left.values()}
-            carrier = self.journal.carrier.pid
-            self.crew.sweep(one.store, share, who, spared=busy if carrier is None else busy | {carrier})
+            uploader = self.journal.uploader.pid
+            self.agents.sweep(one.store, share, who, spared=busy if uploader is None else busy | {uploader})
         if record is None or record["state"] != State.SUCCEEDED:
             for peer in one.left.values():
                 processes.send(peer, STOP_FOR_PEER)
@@ -219,7 +219,7 @@ class Supervisor:
         """Start a process that keeps the files of a dead agent's command; False when there is nothing to
         keep. The process holds the share until it ends.
         """
-        message = one.message(share, engine=self.engine, port=0)
+        message = one.message(share, queue_home=self.queue_home, port=0)
         who = self.recovery.start(share, message, one.request, self.journal.private(one.entry))
         if who is None:
             return False
@@ -350,12 +350,12 @@ class Supervisor:
         """Start runs. The starts are committed to the queue before any agent receives its share, so that a
         supervisor that takes over knows of every start.
         """
-        hired = self.crew.hire(sum(len(grant.gpus) for _, grant in starts))
+        hired = self.agents.hire(sum(len(grant.gpus) for _, grant in starts))
         agents_of = {entry.id: [hired.pop() for _ in grant.gpus] for entry, grant in starts}
         starts = self.sharing.take(starts, agents_of)
         for entry, grant in starts:
             entry.state, entry.boot, entry.gpus = State.STARTING.value, self.boot, grant.gpus
-            entry.agents = [list(member.who) for member in agents_of[entry.id]]
+            entry.agents = [list(agent.who) for agent in agents_of[entry.id]]
             entry.attempt += 1
             self.journal.note(entry)
         if not self.journal.save():
@@ -378,11 +378,11 @@ class Supervisor:
         else:
             self.waiting = [one for one in self.waiting if one.state == State.QUEUED]
 
-    def _assign(self, one: Active, agents: list[Member]) -> None:
+    def _assign(self, one: Active, agents: list[PooledAgent]) -> None:
         known = {"request": one.request, "private": self.journal.private(one.entry)._asdict()}
         port = _free_port()
-        for share, member in zip(sorted(one.left), agents):
-            self.crew.assign(member, share, one.message(share, engine=self.engine, port=port), known)
+        for share, agent in zip(sorted(one.left), agents):
+            self.agents.assign(agent, share, one.message(share, queue_home=self.queue_home, port=port), known)
 
 
 def _free_port() -> int:

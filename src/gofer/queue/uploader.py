@@ -27,13 +27,13 @@ class Carried(NamedTuple):
     problem: str | None
 
 
-class Carrier:
+class Uploader:
     """One process for all runs whose store is not a folder. The process starts with the first such run."""
 
-    def __init__(self, engine: str) -> None:
-        self._engine = engine
+    def __init__(self, queue_home: str) -> None:
+        self._queue_home = queue_home
         self._connection: socket.socket | None = None
-        self._heard = b""
+        self._received = b""
         self._messages: dict[str, dict[str, Any]] = {}
         self.pid: int | None = None
 
@@ -65,7 +65,7 @@ class Carrier:
         if not data:
             self._start_again()
             return []
-        *lines, self._heard = (self._heard + data).split(b"\n")
+        *lines, self._received = (self._received + data).split(b"\n")
         found = [Carried(**json.loads(line)) for line in lines]
         for one in found:
             self._messages.pop(one.run_id, None)
@@ -89,9 +89,9 @@ class Carrier:
         ours, theirs = socket.socketpair()
         pid = os.fork()
         if pid == 0:
-            _run_uploader(self._engine, theirs)
+            _run_uploader(self._queue_home, theirs)
         theirs.close()
-        self._connection, self.pid, self._heard = ours, pid, b""
+        self._connection, self.pid, self._received = ours, pid, b""
         for message in self._messages.values():
             self._send(ours, message)
         ours.setblocking(False)
@@ -118,7 +118,7 @@ def _message(
     return {**words, "ended": ended, "over": over}
 
 
-def _run_uploader(engine: str, connection: socket.socket) -> NoReturn:
+def _run_uploader(queue_home: str, connection: socket.socket) -> NoReturn:
     """In the forked child. Nothing may return into the supervisor's code."""
     status = 1
     try:
@@ -127,8 +127,8 @@ def _run_uploader(engine: str, connection: socket.socket) -> NoReturn:
         close_all_but({0, 1, 2, connection.fileno()})
         from gofer.queue.uploader_process import carry  # it imports much that the supervisor does not need
 
-        if carry(engine, connection):
-            wake.ensure(engine)  # work was left, so the supervisor was killed
+        if carry(queue_home, connection):
+            wake.ensure(queue_home)  # work was left, so the supervisor was killed
         status = 0
     except BaseException:
         traceback.print_exc()

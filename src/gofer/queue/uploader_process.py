@@ -30,9 +30,9 @@ _REFUSALS = (401, 403, 404)
 _SENDERS = 4
 
 
-def carry(engine: str, connection: socket.socket) -> bool:
+def carry(queue_home: str, connection: socket.socket) -> bool:
     """Send run folders until the supervisor is gone; True when runs were left unsent. Blocks."""
-    return _Process(engine, connection).serve()
+    return _Process(queue_home, connection).serve()
 
 
 class _Done(NamedTuple):
@@ -54,8 +54,8 @@ class _Watched:
 class _Process:
     """Receives messages about runs, checks each run every few seconds, finishes those that ended."""
 
-    def __init__(self, engine: str, connection: socket.socket) -> None:
-        self._engine = engine
+    def __init__(self, queue_home: str, connection: socket.socket) -> None:
+        self._queue_home = queue_home
         self._connection = connection
         self._runs: dict[str, _Watched] = {}
         self._outboxes: dict[str, Outbox] = {}
@@ -63,7 +63,7 @@ class _Process:
         self._ends_lock = threading.Lock()
         self._pool = ThreadPoolExecutor(_SENDERS)
         self._done_read, self._done_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._heard = b""
+        self._received = b""
 
     def serve(self) -> bool:
         """Until the supervisor is gone; whether work was left."""
@@ -78,7 +78,7 @@ class _Process:
 
     def _receive(self) -> bool:
         data = self._connection.recv(65536)
-        *lines, self._heard = (self._heard + data).split(b"\n")
+        *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
             message = json.loads(line)
             known = self._runs.setdefault(message["run"], _Watched(message))
@@ -111,10 +111,10 @@ class _Process:
     def _outbox(self, request_id: str, sync: list[str]) -> Outbox:
         with self._making:
             if request_id not in self._outboxes:
-                private = run_secrets.read(self._engine, request_id)
+                private = run_secrets.read(self._queue_home, request_id)
                 if private.store is None:
                     raise ObjectsError(403, "", "the credentials of the store are no longer on this machine")
-                spool = spool_folder(self._engine, request_id)
+                spool = spool_folder(self._queue_home, request_id)
                 self._outboxes[request_id] = Outbox(
                     spool, open_objects(private.store), sync=sync, mask=private.mask()
                 )

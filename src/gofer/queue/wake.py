@@ -22,14 +22,14 @@ _PROGRAM = (
 _started: list[int] = []
 
 
-def fifo(engine: str) -> str:
-    return os.path.join(engine, "wake")
+def fifo(queue_home: str) -> str:
+    return os.path.join(queue_home, "wake")
 
 
-def poke(engine: str) -> bool:
+def poke(queue_home: str) -> bool:
     """Wake the supervisor; False when there is none."""
     try:
-        fd = os.open(fifo(engine), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(fifo(queue_home), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ENXIO, errno.ENOENT):
             return False
@@ -45,19 +45,19 @@ def poke(engine: str) -> bool:
     return True
 
 
-def ensure(engine: str) -> int | None:
+def ensure(queue_home: str) -> int | None:
     """Make sure that a supervisor checks the queue soon. Does not wait. When two callers start one each, the
     second supervisor ends by itself.
 
     Inside a run nothing is started, since a supervisor would end with the run; the run's own agent makes sure
     that there is one. Returns the pid of the supervisor, if one was started.
     """
-    if poke(engine) or "GOFER_RUN_ID" in os.environ:
+    if poke(queue_home) or "GOFER_RUN_ID" in os.environ:
         return None
-    return spawn(engine)
+    return spawn(queue_home)
 
 
-def replace(engine: str) -> int | None:
+def replace(queue_home: str) -> int | None:
     """Start a supervisor in place of the agent's own, which has just gone; its pid, or None when that failed.
 
     Always start a new supervisor: one that is shutting down can still look alive for a moment. The new
@@ -70,7 +70,7 @@ def replace(engine: str) -> int | None:
     try:
         intermediate = os.fork()
         if intermediate == 0:
-            _start_and_exit(engine, writing)
+            _start_and_exit(queue_home, writing)
         os.waitpid(intermediate, 0)
         os.set_blocking(reading, False)
         return int(os.read(reading, 32))
@@ -82,12 +82,12 @@ def replace(engine: str) -> int | None:
         os.close(writing)
 
 
-def _start_and_exit(engine: str, writing: int) -> NoReturn:
+def _start_and_exit(queue_home: str, writing: int) -> NoReturn:
     """In the forked child: start the supervisor, write its pid to the pipe, and end. So the supervisor loses
     its parent and is no descendant of the agent.
     """
     try:
-        os.write(writing, str(spawn(engine)).encode())
+        os.write(writing, str(spawn(queue_home)).encode())
     except BaseException:
         import traceback  # slow to load, and every submission loads this module
 
@@ -96,16 +96,16 @@ def _start_and_exit(engine: str, writing: int) -> NoReturn:
     os._exit(0)
 
 
-def spawn(engine: str) -> int:
+def spawn(queue_home: str) -> int:
     """Start a supervisor that outlives the caller, its terminal and its session."""
     _collect()
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    log = os.path.join(engine, "supervisor.log")
+    log = os.path.join(queue_home, "supervisor.log")
     null = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     pid = os.posix_spawn(
         sys.executable,
-        [sys.executable, "-I", "-S", "-c", _PROGRAM, root, engine],
+        [sys.executable, "-I", "-S", "-c", _PROGRAM, root, queue_home],
         _environment(),
         file_actions=[null, (os.POSIX_SPAWN_OPEN, 1, log, append, 0o600), (os.POSIX_SPAWN_DUP2, 1, 2)],
         setsid=True,

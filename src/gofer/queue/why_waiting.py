@@ -41,7 +41,7 @@ class _View(NamedTuple):
         return demand_of(self.requests[entry.request], cores=self.pool.cpus)
 
 
-def waiting(engine: str, run_id: str, *, leases: Optional[str] = None) -> Optional[Dict[str, Any]]:
+def waiting(queue_home: str, run_id: str, *, leases: Optional[str] = None) -> Optional[Dict[str, Any]]:
     """What a run waits for; for a group, what its first waiting run waits for. None when no run waits.
 
     `leases` is the folder where queues share GPUs (default: the machine's usual folder).
@@ -50,13 +50,13 @@ def waiting(engine: str, run_id: str, *, leases: Optional[str] = None) -> Option
     of it. `head` is the run that this one must not delay. `estimate` is when the run starts if every other
     run uses its whole time limit.
     """
-    view = _read_queue(engine)
+    view = _read_queue(queue_home)
     queue = sorted((one for one in view.entries if one.state == _QUEUED), key=lambda one: one.order)
     mine = next((one for one in queue if run_id in (one.id, one.request)), None)
     if mine is None:
         return None
     if view.requests[mine.request].get("leased"):
-        view = view.shared(_foreign(engine, leases))
+        view = view.shared(_foreign(queue_home, leases))
     demand, before = view.demand(mine), queue[: queue.index(mine)]
     fits = view.pool.fit(demand) is not None
     lacks = [] if fits else _lacks(view.pool, demand)
@@ -80,9 +80,9 @@ def waiting(engine: str, run_id: str, *, leases: Optional[str] = None) -> Option
     }
 
 
-def _read_queue(engine: str) -> _View:
+def _read_queue(queue_home: str) -> _View:
     pool, held = Pool(len(os.sched_getaffinity(0))), {}
-    with closing(Queue(engine)) as queue:
+    with closing(Queue(queue_home)) as queue:
         entries = queue.load_open()
         requests = {name: queue.load_request(name) for name in {one.request for one in entries}}
     for one in entries:
@@ -93,10 +93,10 @@ def _read_queue(engine: str) -> _View:
     return _View(entries, requests, held, pool, {})
 
 
-def _foreign(engine: str, leases: Optional[str]) -> Dict[str, List[int]]:
+def _foreign(queue_home: str, leases: Optional[str]) -> Dict[str, List[int]]:
     found: Dict[str, List[int]] = {}
     try:
-        others = Leases(leases or usual_folder(), engine).others()
+        others = Leases(leases or usual_folder(), queue_home).others()
     except (LeaseFolderError, OSError):
         return found
     for who, gpus in others.items():

@@ -19,18 +19,18 @@ from gofer.remote.queue_verbs import in_full
 def look(
     data: bytes,
     unused_since: float,
-    engine: Optional[str] = None,
+    queue_home: Optional[str] = None,
     folder: Optional[str] = None,
     own: str = "",
 ) -> Answer:
     """What `gofer prune` may remove.
 
-    From the queue's folder `engine`: old copies of folders, output that could not be uploaded, working
+    From the queue's folder `queue_home`: old copies of folders, output that could not be uploaded, working
     copies. From gofer's own `folder`: agents other than `own`. From both: built packages.
     """
     found: List[prune.KeptItem] = []
-    if engine is not None:
-        whole = in_full(engine)
+    if queue_home is not None:
+        whole = in_full(queue_home)
         found += prune.copies(whole, unused_since)
         found += prune.unsent(os.path.join(whole, "unsent"))
         for kept in work_folders.kept_folders(whole):
@@ -48,7 +48,7 @@ def remove(
     data: bytes,
     doomed: List[List[str]],
     unused_since: float,
-    engine: Optional[str] = None,
+    queue_home: Optional[str] = None,
     folder: Optional[str] = None,
     own: str = "",
 ) -> Answer:
@@ -61,7 +61,7 @@ def remove(
     # basename below: names come from the caller, and must not lead out of the folder.
     for kind, name in doomed:
         try:
-            if _remove(kind, os.path.basename(name), unused_since, engine, folder, own):
+            if _remove(kind, os.path.basename(name), unused_since, queue_home, folder, own):
                 done.append([kind, name])
         except OSError as error:
             problem = problem or error
@@ -71,26 +71,26 @@ def remove(
 
 
 def _remove(
-    kind: str, name: str, unused_since: float, engine: Optional[str], folder: Optional[str], own: str
+    kind: str, name: str, unused_since: float, queue_home: Optional[str], folder: Optional[str], own: str
 ) -> bool:
     if kind == prune.AGENT and folder is not None:
         return prune.remove_agent(in_full(folder), own, name, unused_since)
     if kind == prune.REMAINS:
-        places = [in_full(path) for path in (engine, folder) if path is not None]
+        places = [in_full(path) for path in (queue_home, folder) if path is not None]
         # A list, not a generator: every place must be tried, even after a failure in another.
         return all([prune.remove_remains(place, name) for place in places])
     if kind == prune.PACKAGES:
-        places = [in_full(path) for path in (engine, folder) if path is not None]
+        places = [in_full(path) for path in (queue_home, folder) if path is not None]
         found = [packages.remove_unused(top, packages.folder_in(top), name, unused_since) for top in places]
         return all(found)
-    if engine is None:
+    if queue_home is None:
         return False
     if kind == prune.COPY:
-        return prune.remove_copy(in_full(engine), name, unused_since)
+        return prune.remove_copy(in_full(queue_home), name, unused_since)
     if kind == prune.WORKING_COPY:
-        tops = [top for top in work_folders.kept_folders(in_full(engine)) if name in prune.names_in(top)]
+        tops = [top for top in work_folders.kept_folders(in_full(queue_home)) if name in prune.names_in(top)]
         return all([prune.remove_working_copy(os.path.dirname(top), top, name) for top in tops])
-    aside = prune.set_aside(in_full(engine), os.path.join(in_full(engine), "unsent", name))
+    aside = prune.set_aside(in_full(queue_home), os.path.join(in_full(queue_home), "unsent", name))
     if aside is not None:
         prune.delete(aside)
     return True

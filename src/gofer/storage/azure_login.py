@@ -32,7 +32,7 @@ def default_endpoint(account: str, environ: Mapping[str, str]) -> str:
 
 
 def _folder(environ: Mapping[str, str]) -> str:
-    return str(Paths.from_environment(environ).engine_dir / "azure")
+    return str(Paths.from_environment(environ).queue_home / "azure")
 
 
 def token_source(entry: OpenedStore, environ: Mapping[str, str]) -> Callable[[], Token]:

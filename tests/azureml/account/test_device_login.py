@@ -38,9 +38,9 @@ def sign_in(home: Home, azure: Azure) -> Done:
 
 def lose_tokens(home: Home) -> None:
     """As an hour later: all that is left is what renews them."""
-    for path in (home.engine / "azure" / "tokens").glob("*.json"):
+    for path in (home.queue_home / "azure" / "tokens").glob("*.json"):
         path.unlink()
-    for path in (home.engine / "azure" / "device").glob("*.json"):
+    for path in (home.queue_home / "azure" / "device").glob("*.json"):
         path.write_text(json.dumps({**json.loads(path.read_text()), "AccessToken": {}}))
 
 
@@ -69,7 +69,9 @@ def test_a_code_and_then_commands_without_one(home: Home, azure: Azure) -> None:
         azure.admin("POST", "/identity", {"signed_out": False})
     assert login["detail"] == "the login by device code of the profile `work` has expired"
     assert login["hint"] == "`gofer login --profile work --device-code`"
-    kept = [path for path in (home.engine / "azure").rglob("*.json") if "RefreshToken" in path.read_text()]
+    kept = [
+        path for path in (home.queue_home / "azure").rglob("*.json") if "RefreshToken" in path.read_text()
+    ]
     assert [stat.S_IMODE(path.stat().st_mode) for path in kept] == [0o600]
     home.gofer("logout")
     assert not [path for path in kept if path.exists()]

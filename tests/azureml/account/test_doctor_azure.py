@@ -250,7 +250,7 @@ def test_a_service_that_does_not_answer(room: Room) -> None:
         }
     ]
     # What was kept of the cloud's description is used without asking.
-    folder = room.home.engine / "azure"
+    folder = room.home.queue_home / "azure"
     folder.mkdir(parents=True, exist_ok=True)
     url = room.azure.env()["ARM_CLOUD_METADATA_URL"]
     kept = {"url": url, "at": time.time(), "etag": "", "text": json.dumps(cloud)}

@@ -88,7 +88,7 @@ class Room:
 
     def lose_tokens(self) -> None:
         """As an hour later."""
-        for path in (self.home.engine / "azure" / "tokens").glob("*.json"):
+        for path in (self.home.queue_home / "azure" / "tokens").glob("*.json"):
             path.unlink()
 
     def folders(self) -> set[tuple[str, str]]:

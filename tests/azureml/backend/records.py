@@ -23,12 +23,12 @@ WHERE = {"subscription_id": "s", "resource_group": "g", "workspace": "w"}
 WORKSPACE = "/subscriptions/s/resourceGroups/g/providers/Microsoft.MachineLearningServices/workspaces/w"
 
 
-def target(engine: str = "/nonexistent", **options: Any) -> AzureBackend:
+def target(queue_home: str = "/nonexistent", **options: Any) -> AzureBackend:
     """A target `eus`; what it is not told is a plain compute."""
     known: dict[str, Any] = {**WHERE, "compute": "cpu", "image": "ubuntu:22.04"}
     if options.get("platform") == "singularity":
         known |= {"compute": None, "virtual_cluster": "vc", "instance_type": "ND40_v2g1"}
-    around = BackendContext("eus", engine, STORE, None, True, None, PLACES.get)
+    around = BackendContext("eus", queue_home, STORE, None, True, None, PLACES.get)
     return make(AzureOptions(**{**known, **options}), around)
 
 

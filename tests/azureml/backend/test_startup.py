@@ -33,7 +33,7 @@ def test_what_is_loaded(home: AzureHome, azure: Azure) -> None:
     for login, run in runs.items():
         azure.wait(run)
         if login == "new":
-            shutil.rmtree(home.engine / "azure" / "tokens")
+            shutil.rmtree(home.queue_home / "azure" / "tokens")
         asked = loaded(home, "query", run)
         assert "azure.core.pipeline" in asked
         assert not {"azure.identity", "azure.ai.ml", "requests", "msal"} & asked, login

@@ -53,7 +53,7 @@ def test_a_request_is_added_whole_or_not_at_all(queue: Queue) -> None:
 
 
 def test_only_one_of_two_connections_adds(queue: Queue) -> None:
-    other = Queue(queue.engine)
+    other = Queue(queue.queue_home)
     assert [one.add(body("r1"), [("r1", None, None)]) for one in (queue, other)] == [True, False]
     other.close()
 
@@ -61,7 +61,7 @@ def test_only_one_of_two_connections_adds(queue: Queue) -> None:
 def test_a_change_by_another_is_noticed(queue: Queue) -> None:
     before = queue.version()
     assert queue.version() == before
-    other = Queue(queue.engine)
+    other = Queue(queue.queue_home)
     other.add(body("r1"), [("r1", None, None)])
     assert queue.version() != before
     other.close()
@@ -114,7 +114,7 @@ def test_a_damaged_file_is_set_aside_and_a_new_one_begun(queue: Queue, tmp_path:
     queue.close()
     path = Path(queue.path)
     path.write_bytes(b"this is not a database, nor was it ever one" * 100)
-    again = Queue(queue.engine)
+    again = Queue(queue.queue_home)
     assert ids(again) == []
     again.close()
     kept = [one.name for one in path.parent.iterdir() if ".damaged-" in one.name]
@@ -123,4 +123,4 @@ def test_a_damaged_file_is_set_aside_and_a_new_one_begun(queue: Queue, tmp_path:
 
 def test_the_file_is_private(queue: Queue) -> None:
     assert Path(queue.path).stat().st_mode & 0o777 == 0o600
-    assert Path(queue.engine).stat().st_mode & 0o777 == 0o700
+    assert Path(queue.queue_home).stat().st_mode & 0o777 == 0o700

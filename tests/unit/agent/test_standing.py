@@ -40,82 +40,82 @@ def add(queue: Queue, name: str, gpus: int, *, held: list[list[int]] | None = No
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> str:
+def queue_home(tmp_path: Path) -> str:
     return str(tmp_path / "engine")
 
 
-def waiting(engine: str, name: str) -> dict[str, Any]:
-    found = why_waiting.waiting(engine, f"r261116-000000-{name}")
+def waiting(queue_home: str, name: str) -> dict[str, Any]:
+    found = why_waiting.waiting(queue_home, f"r261116-000000-{name}")
     assert found is not None
     return found
 
 
-def test_gpus_that_are_free_but_not_on_one_node(engine: str) -> None:
-    with closing(Queue(engine)) as queue:
+def test_gpus_that_are_free_but_not_on_one_node(queue_home: str) -> None:
+    with closing(Queue(queue_home)) as queue:
         add(queue, "aaaaaa", 1, held=[[0]])
         add(queue, "bbbbbb", 1, held=[[3]])
         add(queue, "cccccc", 2)
-    found = waiting(engine, "cccccc")
+    found = waiting(queue_home, "cccccc")
     assert found["lacks"] == ["gpus"]
     words = "it needs 2 GPUs (2 of 4 free, not 2 on one node); held by aaaaaa (1 GPU), bbbbbb (1 GPU)"
     assert explain(found) == (words, 0, None)
 
 
-def test_an_estimate_needs_every_limit_that_it_depends_on(engine: str) -> None:
-    with closing(Queue(engine)) as queue:
+def test_an_estimate_needs_every_limit_that_it_depends_on(queue_home: str) -> None:
+    with closing(Queue(queue_home)) as queue:
         add(queue, "aaaaaa", 2, held=[[0, 1]], time_limit_s=100.0)
         add(queue, "bbbbbb", 2, held=[[2, 3]])
         add(queue, "cccccc", 2)
         add(queue, "dddddd", 2)
-    estimate = waiting(engine, "cccccc")["estimate"]
+    estimate = waiting(queue_home, "cccccc")["estimate"]
     assert estimate == pytest.approx(time.time() + 100.0, abs=50.0)
-    assert waiting(engine, "dddddd")["estimate"] is None
+    assert waiting(queue_home, "dddddd")["estimate"] is None
 
 
-def test_a_run_that_does_not_wait_has_nothing_to_explain(engine: str) -> None:
-    with closing(Queue(engine)) as queue:
+def test_a_run_that_does_not_wait_has_nothing_to_explain(queue_home: str) -> None:
+    with closing(Queue(queue_home)) as queue:
         add(queue, "aaaaaa", 1, held=[[0]])
-    assert why_waiting.waiting(engine, "r261116-000000-aaaaaa") is None
-    assert why_waiting.waiting(engine, "r261116-000000-zzzzzz") is None
+    assert why_waiting.waiting(queue_home, "r261116-000000-aaaaaa") is None
+    assert why_waiting.waiting(queue_home, "r261116-000000-zzzzzz") is None
 
 
-def test_only_the_largest_holders_are_named(engine: str) -> None:
-    with closing(Queue(engine)) as queue:
+def test_only_the_largest_holders_are_named(queue_home: str) -> None:
+    with closing(Queue(queue_home)) as queue:
         for index in range(4):
             add(queue, f"run{index}", 1, held=[[index]])
         for index in range(4, 6):
             add(queue, f"run{index}", 1, held=[[]], layout=_cpus(CORES))
         add(queue, "wait00", 1, layout={**_cpus(1), "gpus_per_node": 1})
-    words = explain(waiting(engine, "wait00")).why
+    words = explain(waiting(queue_home, "wait00")).why
     assert words.startswith(
         f"it needs 1 GPU (0 of 4 free) and 1 CPU (0 of {CORES} free); held by run0 (1 GPU), "
     )
     assert words.endswith(" and 2 more")
 
 
-def test_a_run_that_is_next_says_so(engine: str) -> None:
-    with closing(Queue(engine)) as queue:
+def test_a_run_that_is_next_says_so(queue_home: str) -> None:
+    with closing(Queue(queue_home)) as queue:
         add(queue, "aaaaaa", 1)
-    assert explain(waiting(engine, "aaaaaa")).why == "no reason: it starts next"
+    assert explain(waiting(queue_home, "aaaaaa")).why == "no reason: it starts next"
 
 
-def test_a_run_that_is_being_stopped_says_so(engine: str) -> None:
-    with closing(Queue(engine)) as queue:
+def test_a_run_that_is_being_stopped_says_so(queue_home: str) -> None:
+    with closing(Queue(queue_home)) as queue:
         add(queue, "aaaaaa", 1)
         queue.ask_cancel(["r261116-000000-aaaaaa"], None)
-    assert explain(waiting(engine, "aaaaaa")).why == "it is about to be stopped, as requested"
+    assert explain(waiting(queue_home, "aaaaaa")).why == "it is about to be stopped, as requested"
 
 
-def test_gpus_of_another_queue_are_somebody_elses(engine: str, tmp_path: Path) -> None:
+def test_gpus_of_another_queue_are_somebody_elses(queue_home: str, tmp_path: Path) -> None:
     me = processes.identify(os.getpid())
     assert me is not None
     leases = str(tmp_path)
     assert Leases(leases, "/another/queue").take({3: me})
-    with closing(Queue(engine)) as queue:
+    with closing(Queue(queue_home)) as queue:
         add(queue, "aaaaaa", 4, leased=True, block=4)
         add(queue, "bbbbbb", 4, leased=False, block=4)
-    shared = why_waiting.waiting(engine, "r261116-000000-aaaaaa", leases=leases)
-    own = why_waiting.waiting(engine, "r261116-000000-bbbbbb", leases=leases)
+    shared = why_waiting.waiting(queue_home, "r261116-000000-aaaaaa", leases=leases)
+    own = why_waiting.waiting(queue_home, "r261116-000000-bbbbbb", leases=leases)
     assert shared is not None
     assert own is not None
     assert explain(shared).why == "it needs 4 GPUs (3 of 4 free); held by another queue of yours (1 GPU)"

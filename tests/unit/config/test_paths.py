@@ -16,7 +16,7 @@ def test_the_home_folder_holds_everything_by_default() -> None:
         config_file=Path("/home/ada/.config/gofer/config.yaml"),
         secrets_file=Path("/home/ada/.config/gofer/secrets.json"),
         ledger_file=Path("/home/ada/.local/state/gofer/ledger.db"),
-        engine_dir=Path("/home/ada/.local/state/gofer/engine") / HOST,
+        queue_home=Path("/home/ada/.local/state/gofer/engine") / HOST,
         cache_dir=Path("/home/ada/.cache/gofer"),
         store_dir=Path("/home/ada/.local/share/gofer/store"),
     )
@@ -49,7 +49,7 @@ def test_gofer_home_holds_everything_and_wins_over_xdg() -> None:
         config_file=Path("/g/config.yaml"),
         secrets_file=Path("/g/secrets.json"),
         ledger_file=Path("/g/ledger.db"),
-        engine_dir=Path("/g/engine") / HOST,
+        queue_home=Path("/g/engine") / HOST,
         cache_dir=Path("/g/cache"),
         store_dir=Path("/g/store"),
     )

@@ -101,7 +101,7 @@ def test_the_same_answer_into_a_new_ledger(project: OpsProject) -> None:
 def test_a_run_of_another_machine_is_not_ours_to_send_again(project: OpsProject) -> None:
     from gofer.ops.submission.send import is_here
 
-    project.add(make_record(RUN, recorder=project.session.engine_id))
+    project.add(make_record(RUN, recorder=project.session.queue_id))
     project.add(make_record(SECOND, recorder="his-laptop"))
     project.session.close()
     os.unlink(project.session.paths.ledger_file)

@@ -31,7 +31,7 @@ class AzureConnection:
         self.target = context.target
         self.options = options
         self.context = context
-        self.secrets_folder = os.path.join(context.engine, "azureml")
+        self.secrets_folder = os.path.join(context.queue_home, "azureml")
         self.workspace = Workspace(
             options.subscription_id or "", options.resource_group or "", options.workspace or ""
         )
@@ -41,7 +41,7 @@ class AzureConnection:
             self.environ = in_cloud(options.cloud, self.environ)
         self.notes = RunNotes(self.secrets_folder)
         # Each question names its jobs, so an answer never covers the whole workspace.
-        self.polling = Polling(context.engine, self.service_name, "azureml", is_whole=False)
+        self.polling = Polling(context.queue_home, self.service_name, "azureml", is_whole=False)
 
     @cached_property
     def store(self) -> BlobPlace:
@@ -69,7 +69,7 @@ class AzureConnection:
     @property
     def azure_folder(self) -> str:
         """The folder for tokens and cloud addresses, shared by all commands of gofer."""
-        return os.path.join(self.context.engine, "azure")
+        return os.path.join(self.context.queue_home, "azure")
 
     @cached_property
     def service(self) -> Service:

@@ -12,7 +12,7 @@ from gofer.backends.base import KeptPlace, NodeFacts, Plan, RunRef, Waiting
 from gofer.backends.local import launchers, nodes
 from gofer.backends.local.options import LocalOptions
 from gofer.backends.local.request import LocalPlan, make_plan
-from gofer.backends.queue_client import EngineQueue, no_process
+from gofer.backends.queue_client import QueueClient, no_process
 from gofer.backends.registry import BackendContext
 from gofer.core import gpus as driver
 from gofer.core.secrets.run_secrets import Private
@@ -33,12 +33,12 @@ class LocalBackend:
 
     def __init__(self, options: LocalOptions, context: BackendContext) -> None:
         self.target = context.target
-        self.engine = context.engine
+        self.queue_home = context.queue_home
         self._store = context.store_path
         self._store_url = context.store_url
         self._options = options
         self._gpus: int | None = None
-        self._queue = EngineQueue(LocalMachine(), context.engine, inherit=False)
+        self._queue = QueueClient(LocalMachine(), context.queue_home, inherit=False)
 
     @property
     def gpus(self) -> int:
@@ -83,7 +83,7 @@ class LocalBackend:
         """The plan of a run. When the store is not a local folder, the run writes into a spool folder, which
         the uploader sends to the store.
         """
-        store = self._store or spool_folder(self.engine, record.id)
+        store = self._store or spool_folder(self.queue_home, record.id)
         remote = None if self._store else self._store_url
         # Without GPUs in the driver the number is only a promise of the target, and there is nothing to
         # lease.
@@ -137,6 +137,6 @@ class LocalBackend:
         return words
 
     def kept_places(self) -> list[KeptPlace]:
-        from gofer.backends.queue_prune import EnginePlace
+        from gofer.backends.queue_prune import MachinePlace
 
-        return [EnginePlace(LocalMachine.name, LocalMachine(), engine=self.engine)]
+        return [MachinePlace(LocalMachine.name, LocalMachine(), queue_home=self.queue_home)]

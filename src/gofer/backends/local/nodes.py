@@ -9,7 +9,7 @@ from gofer.backends.base import NodeFacts
 
 
 def this_machine(facts: Mapping[str, Any], gpus: int) -> NodeFacts:
-    """The machine from the facts of `EngineQueue.facts`; `gpus` is the number that the target may use."""
+    """The machine from the facts of `QueueClient.facts`; `gpus` is the number that the target may use."""
     gpus_free = max(gpus - facts["gpus_busy"], 0)
     cpus_free = max(facts["cpus"] - facts["cpus_busy"], 0)
     is_full = not cpus_free or (gpus > 0 and not gpus_free)

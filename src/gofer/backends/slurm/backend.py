@@ -45,10 +45,10 @@ class SlurmBackend(KeepsSecretsHere):
         self.machine: Machine = context.machine or LocalMachine()
         self._options = options
         self._store = context.store_path
-        self._secrets_folder = os.path.join(context.engine, "slurm")
+        self._secrets_folder = os.path.join(context.queue_home, "slurm")
         # On a login node, SLURM_CONF tells clusters apart that share a home.
         site = "\n".join([options.login or os.environ.get("SLURM_CONF", ""), options.folder])
-        self._polling = Polling(context.engine, site, "slurm")
+        self._polling = Polling(context.queue_home, site, "slurm")
 
     @property
     def sees_environment(self) -> bool:

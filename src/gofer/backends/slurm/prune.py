@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gofer.backends.base import Prunable, PruneBounds, RunEnd
-from gofer.backends.queue_prune import LOOK_S, REMOVE_S, EnginePlace, ask, goes, may_go, why_of
+from gofer.backends.queue_prune import LOOK_S, REMOVE_S, MachinePlace, ask, goes, may_go, why_of
 from gofer.core import prune
 from gofer.remote.slurm.prune import ROOM
 from gofer.transport.machine import Machine
@@ -21,7 +21,7 @@ class SlurmPlace:
         self._machine = machine
         self._folder = folder
         # A target of kind `ssh` may use the same folder, so its agents are listed here too.
-        self._agents = EnginePlace(f"{machine.name}:{folder}", machine, engine=None, folder=folder)
+        self._agents = MachinePlace(f"{machine.name}:{folder}", machine, queue_home=None, folder=folder)
         self.name = f"Slurm on {self._agents.name}"
 
     def prunable(self, bounds: PruneBounds) -> list[Prunable]:

@@ -9,7 +9,7 @@ import msgspec
 
 from gofer.backends.base import KeptPlace, NodeFacts, Plan, RunRef, Waiting
 from gofer.backends.local.request import LocalPlan, make_plan
-from gofer.backends.queue_client import EngineQueue, no_process
+from gofer.backends.queue_client import QueueClient, no_process
 from gofer.backends.registry import BackendContext
 from gofer.backends.ssh.options import SshOptions, login_to
 from gofer.core.secrets.run_secrets import Private
@@ -46,18 +46,18 @@ class SshBackend:
         self._chosen: tuple[str, ...] = tuple(context.placement.split(",")) if context.placement else ()
         self._queues = {host: self._queue(host) for host in self._hosts}
 
-    def _queue(self, host: str) -> EngineQueue:
+    def _queue(self, host: str) -> QueueClient:
         machine = reach(login_to(self._options, host))
-        return EngineQueue(machine, self._engine, inherit=True)
+        return QueueClient(machine, self._queue_home, inherit=True)
 
     @property
-    def _engine(self) -> str:
+    def _queue_home(self) -> str:
         # `{host}` is expanded on the machine: machines may share a home, and each needs its own queue.
         return f"{self._options.folder}/engine/{{host}}"
 
     def select_machines(self, layout: Layout) -> str:
         """The least busy machines among those that answer and have enough GPUs."""
-        facts = self._ask_all(EngineQueue.facts)
+        facts = self._ask_all(QueueClient.facts)
         able = [host for host, found in facts.items() if self._gpus_of(found) >= layout.gpus_per_node]
         if len(able) < layout.nodes:
             raise CheckFailed(
@@ -91,7 +91,7 @@ class SshBackend:
         if self._options.gpus_per_node is not None:
             return self._options.gpus_per_node
         if not self._facts:
-            self._facts = self._ask_all(EngineQueue.facts)
+            self._facts = self._ask_all(QueueClient.facts)
         return max(self._gpus_of(host_facts) for host_facts in self._facts.values())
 
     def _gpus_of(self, facts: Mapping[str, Any]) -> int:
@@ -102,7 +102,7 @@ class SshBackend:
         """The plan of a run. When the store is not a folder on the machine, the run writes into a spool
         folder there, which the uploader sends to the store.
         """
-        store = self._store or spool_folder(self._engine, record.id)
+        store = self._store or spool_folder(self._queue_home, record.id)
         remote = None if self._store else self._store_url
         gpus = AS_SHOWN if self._options.gpus_per_node is None else self._options.gpus_per_node
         # Leased: other users' queues on the machine may want the same GPUs.
@@ -159,7 +159,7 @@ class SshBackend:
                 raise problem
 
     def describe(self) -> dict[str, object]:
-        facts = self._ask_all(EngineQueue.facts)
+        facts = self._ask_all(QueueClient.facts)
         return {
             "machines": {
                 host: {
@@ -175,7 +175,7 @@ class SshBackend:
         }
 
     def nodes(self) -> list[NodeFacts]:
-        facts = self._ask_all(EngineQueue.facts, none_is_fine=True)
+        facts = self._ask_all(QueueClient.facts, none_is_fine=True)
         return [self._node(host, facts.get(host)) for host in sorted(self._hosts)]
 
     def _node(self, host: str, facts: Mapping[str, Any] | None) -> NodeFacts:
@@ -196,7 +196,7 @@ class SshBackend:
         )
 
     def stalled(self) -> str | None:
-        found = self._ask_all(EngineQueue.stalled, none_is_fine=True)
+        found = self._ask_all(QueueClient.stalled, none_is_fine=True)
         return next((words for words in found.values() if words and len(self._queues) == 1), None)
 
     def waiting(self, run: RunRef) -> Waiting | None:
@@ -229,19 +229,19 @@ class SshBackend:
         raise problem or no_process(run, node)
 
     def kept_places(self) -> list[KeptPlace]:
-        from gofer.backends.queue_prune import EnginePlace
+        from gofer.backends.queue_prune import MachinePlace
 
         folder = self._options.folder
         return [
-            EnginePlace(f"{host}:{folder}", queue.machine, engine=self._engine, folder=folder)
+            MachinePlace(f"{host}:{folder}", queue.machine, queue_home=self._queue_home, folder=folder)
             for host, queue in self._queues.items()
         ]
 
-    def _ask_all(self, ask: Callable[[EngineQueue], T], *, none_is_fine: bool = False) -> dict[str, T]:
+    def _ask_all(self, ask: Callable[[QueueClient], T], *, none_is_fine: bool = False) -> dict[str, T]:
         """The answers of all machines, from parallel questions. Unreachable when none answers."""
         from concurrent.futures import ThreadPoolExecutor
 
-        def ask_one(queue: EngineQueue) -> T | Unreachable:
+        def ask_one(queue: QueueClient) -> T | Unreachable:
             try:
                 return ask(queue)
             except Unreachable as error:

@@ -54,81 +54,81 @@ NOTHING = Private({}, None, {})
 _NAME = re.compile(r"([^@]+)@([0-9]{1,19}):([0-9]{1,19})(?:\..*)?\Z", re.ASCII)
 
 
-def _folder(engine: str) -> str:
-    return os.path.join(engine, "sealed")
+def _folder(queue_home: str) -> str:
+    return os.path.join(queue_home, "sealed")
 
 
-def _path(engine: str, request_id: str) -> str:
-    return os.path.join(_folder(engine), f"{request_id}.json")
+def _path(queue_home: str, request_id: str) -> str:
+    return os.path.join(_folder(queue_home), f"{request_id}.json")
 
 
-def write(engine: str, request_id: str, values: Private) -> None:
+def write(queue_home: str, request_id: str, values: Private) -> None:
     """Store private values for a request. Until `confirm`, they count only while the calling process lives:
     see `abandoned`.
     """
-    private_folder.make(_folder(engine))
+    private_folder.make(_folder(queue_home))
     me = processes.identify(os.getpid())
     if me is None:
         raise OSError(
             "/proc does not list this process, so other processes could not check whether it is alive"
         )
-    path = os.path.join(_folder(engine), f"{request_id}@{me}")
+    path = os.path.join(_folder(queue_home), f"{request_id}@{me}")
     files.write_whole(path, files.encode(values._asdict()), mode=0o600)
 
 
-def confirm(engine: str, request_id: str) -> None:
+def confirm(queue_home: str, request_id: str) -> None:
     """Mark the values of a request as belonging to a recorded run. Idempotent; does nothing when there are
     none.
     """
-    if os.path.exists(_path(engine, request_id)):
+    if os.path.exists(_path(queue_home, request_id)):
         return
-    for path in _unconfirmed(engine, request_id):
-        os.replace(path, _path(engine, request_id))
+    for path in _unconfirmed(queue_home, request_id):
+        os.replace(path, _path(queue_home, request_id))
 
 
-def abandoned(engine: str) -> dict[str, str]:
+def abandoned(queue_home: str) -> dict[str, str]:
     """Path → request id of unconfirmed values whose process is dead.
 
     Files whose names gofer would not write are left out.
     """
     found = {}
-    for path in _unconfirmed(engine):
+    for path in _unconfirmed(queue_home):
         parts = _NAME.match(os.path.basename(path))
         if parts and not processes.is_alive(processes.ProcessIdentity(int(parts[2]), int(parts[3]))):
             found[path] = parts[1]
     return found
 
 
-def _unconfirmed(engine: str, request_id: str = "") -> list[str]:
+def _unconfirmed(queue_home: str, request_id: str = "") -> list[str]:
     """Paths of unconfirmed values. With a request id, only its own and no incomplete files."""
     try:
-        names = os.listdir(_folder(engine))
+        names = os.listdir(_folder(queue_home))
     except FileNotFoundError:
         return []
     if request_id:
         names = [name for name in names if name.startswith(f"{request_id}@") and not name.endswith(".tmp")]
-    return [os.path.join(_folder(engine), name) for name in names if "@" in name]
+    return [os.path.join(_folder(queue_home), name) for name in names if "@" in name]
 
 
-def kept(engine: str) -> list[str]:
+def kept(queue_home: str) -> list[str]:
     """The ids of requests whose confirmed private values are still on this machine."""
     try:
-        names = os.listdir(_folder(engine))
+        names = os.listdir(_folder(queue_home))
     except FileNotFoundError:
         return []
     return [name[: -len(".json")] for name in names if name.endswith(".json") and "@" not in name]
 
 
-def read(engine: str, request_id: str) -> Private:
+def read(queue_home: str, request_id: str) -> Private:
     """The private values of a request; NOTHING when there are none."""
-    confirm(engine, request_id)
+    confirm(queue_home, request_id)
     try:
-        with open(_path(engine, request_id), "rb") as file:
+        with open(_path(queue_home, request_id), "rb") as file:
             return Private(**json.load(file))
     except FileNotFoundError:
         return NOTHING
 
 
-def remove(engine: str, request_id: str) -> None:
-    confirm(engine, request_id)
-    files.remove(_path(engine, request_id))
+def remove(queue_home: str, request_id: str) -> None:
+    confirm(queue_home, request_id)
+    files.remove(_path(queue_home, request_id))

@@ -34,7 +34,7 @@ from gofer.objects.facts import ObjectsError
 class NodeContext(NamedTuple):
     """gofer's folder on the node, and the paths of folders that the service mounted for the run, by name."""
 
-    engine: str
+    queue_home: str
     folders: Dict[str, str]
 
 
@@ -129,9 +129,9 @@ class Trials:
     def _begin(self, plan: AttemptPlan) -> None:
         share = self._share
         name = f"{share.run_id}.{plan.attempt}.{share.node}"
-        self._work = os.path.join(self._setting.at.engine, "work", name)
+        self._work = os.path.join(self._setting.at.queue_home, "work", name)
         copy = f"99/{work_folders.copy_name(self._setting.request.get('code'))}"
-        self._copies = work_folders.node_folder(self._setting.at.engine, name, copy)
+        self._copies = work_folders.node_folder(self._setting.at.queue_home, name, copy)
         for path in (self._work, self._copies):
             trees.remove_tree(path)
             os.makedirs(path, mode=0o700)
@@ -164,7 +164,7 @@ class Trials:
         setting, place = self._setting, self._place(plan)
         request = {**setting.request, "store": self._spool}
         task = Task(request, place, row_values(request, self._share.row), code, setting.private)
-        around = FolderContext(setting.at.engine, self._watch, children, setting.private.environment)
+        around = FolderContext(setting.at.queue_home, self._watch, children, setting.private.environment)
         folders = MappedFolders(
             request, setting.private.folders, place, code, around, given=setting.at.folders
         )
@@ -181,7 +181,7 @@ class Trials:
         node.orders = self._orders
         node.told = self._told
         node.past = self._past
-        node.package_cache = folder_in(setting.at.engine)
+        node.package_cache = folder_in(setting.at.queue_home)
         node.package_store = setting.private.store
         node.service_mpirun = self._mpirun
         node.keeping = Keeping(tally=self._tally())

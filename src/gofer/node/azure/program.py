@@ -74,9 +74,9 @@ def _run_attempts(words: Words, request: Dict[str, Any], share: AzureShare) -> i
     if private.store is None:
         print("gofer: the credentials of the run's store were not sent with it", file=sys.stderr)
         return 1
-    engine = scratch.engine([os.environ.get("TMPDIR", "")])
+    queue_home = scratch.own_folder([os.environ.get("TMPDIR", "")])
     _sweep(share)
-    return AttemptLoop(request, private, share, NodeContext(engine, words.folders)).run()
+    return AttemptLoop(request, private, share, NodeContext(queue_home, words.folders)).run()
 
 
 def _private(room: str, request: Dict[str, Any]) -> Private:

@@ -36,10 +36,10 @@ class _Differs(Exception):
     """The bytes that arrived do not fit the listing."""
 
 
-def place_of(engine: str, store: str, path: str) -> str:
+def place_of(queue_home: str, store: str, path: str) -> str:
     """The folder that holds the copy of a path in a store."""
     name = hashlib.sha256(f"{store}\n{path}".encode("utf-8", "surrogateescape")).hexdigest()[:24]
-    return os.path.join(engine, "folders", name)
+    return os.path.join(queue_home, "folders", name)
 
 
 def tree_of(copy: str) -> str:

@@ -36,7 +36,7 @@ class FolderContext(NamedTuple):
     `environment` is that of the run's commands.
     """
 
-    engine: str
+    queue_home: str
     watch: Watch
     spared: Set[int]
     environment: Mapping[str, str]
@@ -146,7 +146,7 @@ class MappedFolders:
         from gofer.node.folders import copy
 
         spec = self._spec(name)
-        where = copy.place_of(self._context.engine, folder["store"], folder["path"])
+        where = copy.place_of(self._context.queue_home, folder["store"], folder["path"])
         facts = {"store": str(folder["store"]), "path": str(folder["path"])}
         progress.tell("copying")
 
@@ -225,7 +225,7 @@ class MappedFolders:
         own = f"{os.path.basename(os.path.dirname(self._code))}.{name}"
         mount = rclone_mount.mount(
             spec,
-            unmount.state_of(self._context.engine, self._request_id, own),
+            unmount.state_of(self._context.queue_home, self._request_id, own),
             {**self._context.environment, "GOFER_RUN_ID": self._place.run_id},
             lambda: keep_on(-1),
             read_only=read_only,
@@ -356,7 +356,7 @@ class MappedFolders:
     def _kept(self, name: str) -> str:
         """A place for unsent files, where gofer never removes them."""
         share = f"{self._place.run_id}.{self._place.attempt}.{self._place.node}"
-        return os.path.join(self._context.engine, "unsent", f"{share}.{name}")
+        return os.path.join(self._context.queue_home, "unsent", f"{share}.{name}")
 
 
 def _listed(names: List[str]) -> str:

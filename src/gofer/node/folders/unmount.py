@@ -1,8 +1,8 @@
 """Clean up what is left of mounts, so that nothing is ever deleted through a mount.
 
-    <engine>/mounts/<request>/<name>/at       the mount point
-    <engine>/mounts/<request>/<name>/cache    the cache of rclone: written files, and which were not sent
-    <engine>/mounts/<request>/<name>/lock     locked by an agent while it lives and needs the mount
+    <queue_home>/mounts/<request>/<name>/at       the mount point
+    <queue_home>/mounts/<request>/<name>/cache    the cache of rclone: written files, and which were not sent
+    <queue_home>/mounts/<request>/<name>/lock     locked by an agent while it lives and needs the mount
 
 A mount point is removed only as an empty folder.
 """
@@ -22,17 +22,17 @@ _UNMOUNTERS = ("fusermount3", "fusermount")
 _PATIENCE_S = 10.0
 
 
-def state_of(engine: str, request_id: str, name: str) -> str:
+def state_of(queue_home: str, request_id: str, name: str) -> str:
     """The folder with everything that belongs to one mount."""
-    return os.path.join(engine, "mounts", request_id, name)
+    return os.path.join(queue_home, "mounts", request_id, name)
 
 
-def clear(engine: str, request_id: str) -> None:
+def clear(queue_home: str, request_id: str) -> None:
     """Unmount and remove the mounts of a request that no living agent holds. Idempotent.
 
-    Files that were written there and not sent are moved to `<engine>/unsent`.
+    Files that were written there and not sent are moved to `<queue_home>/unsent`.
     """
-    top = os.path.join(engine, "mounts", request_id)
+    top = os.path.join(queue_home, "mounts", request_id)
     try:
         names = os.listdir(top)
     except FileNotFoundError:

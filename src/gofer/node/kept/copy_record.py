@@ -34,8 +34,8 @@ class CopyRecord(NamedTuple):
     tally: Optional[str]
 
 
-def path_of(engine: str, run_id: str, attempt: int, node: int) -> str:
-    return os.path.join(engine, _FOLDER, f"{run_id}.{attempt}.{node}.json")
+def path_of(queue_home: str, run_id: str, attempt: int, node: int) -> str:
+    return os.path.join(queue_home, _FOLDER, f"{run_id}.{attempt}.{node}.json")
 
 
 def write(path: str, record: CopyRecord, contents: Optional[str] = None) -> None:

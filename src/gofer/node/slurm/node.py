@@ -112,9 +112,9 @@ class _Agent:
         self.room = place
         self.request = request
         self.share = share
-        self.engine = _scratch_folder(request["scratch"])
+        self.queue_home = _scratch_folder(request["scratch"])
         name = f"{share.run_id}.{share.attempt}.{share.node}"
-        self.work = os.path.join(self.engine, "work", name)
+        self.work = os.path.join(self.queue_home, "work", name)
         code_name = work_folders.copy_name(request["code"])
         self.copy = self._copy(code_name)
         self.code = os.path.join(self.copy, code_name)
@@ -127,7 +127,7 @@ class _Agent:
         which all nodes see.
         """
         if self.share.node > 0 or not self.request["layout"].get("first_node_only"):
-            return work_folders.node_folder(self.engine, os.path.basename(self.work), code_name)
+            return work_folders.node_folder(self.queue_home, os.path.basename(self.work), code_name)
         row = "" if self.share.row is None else f"{self.share.row}."
         return self.room.at(f"c{row}{self.share.attempt}")
 
@@ -181,7 +181,7 @@ class _Agent:
         at = self.share.place(self.request)
         request = {**self.request, "store": self.store}
         task = Task(request, at, row_values(self.request, self.share.row), self.code, self.private)
-        around = FolderContext(self.engine, watch, spared, self.private.environment)
+        around = FolderContext(self.queue_home, watch, spared, self.private.environment)
         folders = MappedFolders(request, self.private.folders, at, self.code, around)
         folders.views_folder = self.work
         node = SlurmNode(
@@ -190,7 +190,7 @@ class _Agent:
         node.room, node.share = self.room, self.share
         shared = os.path.join(os.path.dirname(self.room.path), KEPT)
         tally = None if self.share.row is None else FileTally(self.room.at(KEPT_BYTES))
-        node.keeping = Keeping((shared, *work_folders.kept_folders(self.engine, self.code)), tally)
+        node.keeping = Keeping((shared, *work_folders.kept_folders(self.queue_home, self.code)), tally)
         # The cache is in the folder that the nodes share, so packages are built once for the site.
         node.package_cache = folder_in(os.path.dirname(os.path.dirname(self.room.path)))
         if self.private.store is not None and self.share.attempt > 1:
@@ -236,7 +236,7 @@ class _Agent:
 def _scratch_folder(wanted: str | None) -> str:
     """gofer's folder on this node, for working copies and copies of folders."""
     places = [os.path.expandvars(wanted)] if wanted else []
-    return scratch.engine([*places, *(os.environ.get(name, "") for name in ("SLURM_TMPDIR", "TMPDIR"))])
+    return scratch.own_folder([*places, *(os.environ.get(name, "") for name in ("SLURM_TMPDIR", "TMPDIR"))])
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ class LoginRequest(NamedTuple):
 
 def token_folder(paths: Paths) -> str:
     """The folder with this user's tokens on this machine."""
-    return str(paths.engine_dir / "azure")
+    return str(paths.queue_home / "azure")
 
 
 def find_az(environ: Mapping[str, str]) -> str | None:

@@ -45,7 +45,7 @@ def checks(session: Session) -> list[Check]:
         for name in session.settings.store_names:
             found += guarded(f"store {name}", functools.partial(_check_store, session, name))
         found += guarded("target", lambda: _check_target(session))
-    found += guarded("engine", lambda: machine.check_engine(str(session.paths.engine_dir)))
+    found += guarded("engine", lambda: machine.check_queue(str(session.paths.queue_home)))
     return found
 
 

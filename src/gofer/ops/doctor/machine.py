@@ -81,7 +81,7 @@ def check_endings() -> Iterator[Check]:
         yield Check("ending runs", Status.OK, words)
 
 
-def check_engine(engine: str) -> Iterator[Check]:
+def check_queue(queue_home: str) -> Iterator[Check]:
     """Check this machine's queue: whether a supervisor works it off, and whether ended runs left
     processes.
     """
@@ -89,13 +89,13 @@ def check_engine(engine: str) -> Iterator[Check]:
     from gofer.queue import wake
     from gofer.queue.database import Queue
 
-    if not os.path.exists(os.path.join(engine, "queue.db")):
+    if not os.path.exists(os.path.join(queue_home, "queue.db")):
         yield Check("engine", Status.OK, "no run was queued on this machine yet")
         return
-    queue = Queue(engine)
+    queue = Queue(queue_home)
     try:
         count = sum(queue.counts().values())
-        if wake.poke(engine):
+        if wake.poke(queue_home):
             yield Check("engine", Status.OK, f"a supervisor is at work; open runs: {count}")
         elif count:
             words = f"no supervisor is at work; open runs: {count}"
@@ -105,7 +105,7 @@ def check_engine(engine: str) -> Iterator[Check]:
         yield from _check_strays(queue)
     finally:
         queue.close()
-    root = long_root(engine)
+    root = long_root(queue_home)
     if root is not None:
         words = f"the path of working copies in {root} is too long for Unix sockets in them"
         hint = "set `GOFER_HOME` or `GOFER_WORK_DIR` to a folder with a shorter path that only you can write"

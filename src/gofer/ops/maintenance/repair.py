@@ -114,7 +114,7 @@ def _forget(session: Session, owner_id: str) -> None:
 
     owner = session.ledger.get(owner_id)
     if owner is not None and owner.is_final:
-        for _ in remove_traces(str(session.paths.engine_dir), owner_id):
+        for _ in remove_traces(str(session.paths.queue_home), owner_id):
             pass
 
 

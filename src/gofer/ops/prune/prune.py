@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gofer.backends.base import KeptPlace, Prunable, PruneBounds, Prunes
-from gofer.backends.queue_prune import EnginePlace
+from gofer.backends.queue_prune import MachinePlace
 from gofer.errors import GoferError, UsageError
 from gofer.ops.prune.ended_runs import Ends, ended_at
 from gofer.ops.submission.ledger_rows import ADOPTED
@@ -173,11 +173,11 @@ class _Drawing:
 
         session = self._session
         bounds = self._bounds(session.paths.store_dir.as_uri())
-        engine = str(session.paths.engine_dir)
-        self._add(EnginePlace(LocalMachine.name, LocalMachine(), engine=engine), bounds)
+        queue_home = str(session.paths.queue_home)
+        self._add(MachinePlace(LocalMachine.name, LocalMachine(), queue_home=queue_home), bounds)
         self._add(AssetsPlace(session), bounds)
         profiles = str(session.paths.config_file.parent / "azure")
-        self._add(TokensPlace(os.path.join(engine, "azure"), profiles), bounds)
+        self._add(TokensPlace(os.path.join(queue_home, "azure"), profiles), bounds)
 
     def _add_target(self, target: str, placement: str) -> None:
         session = self._session

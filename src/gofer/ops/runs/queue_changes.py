@@ -25,7 +25,7 @@ class QueueChanges:
 
     def __init__(self, session: Session, rows: Iterable[RunRow]) -> None:
         is_local = any(row.backend == "local" and is_here(session, row.submitter) for row in rows)
-        self._paths = [session.paths.engine_dir / name for name in _FILES] if is_local else []
+        self._paths = [session.paths.queue_home / name for name in _FILES] if is_local else []
         self.are_seen = is_local
         self.mark()
 

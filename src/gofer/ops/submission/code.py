@@ -107,7 +107,7 @@ def _own_files(paths: Paths, folder: Path) -> list[str]:
     """Patterns for gofer's own files, in case they are in the code folder: above all, secrets must never be
     sent.
     """
-    owned = (*paths, paths.engine_dir.parent)  # the engines of all machines that share this home
+    owned = (*paths, paths.queue_home.parent)  # the queue homes of all machines that share this home
     return [f"{one}*" for one in _patterns(owned, folder)]
 
 

@@ -26,7 +26,7 @@ def of_this_shell(session: Session) -> dict[str, Any]:
 def _supervisor(session: Session) -> int:
     """The pid of the supervisor that works off the queue; 0 when there is none."""
     try:
-        pid = int((session.paths.engine_dir / "supervisor.lock").read_text() or 0)
+        pid = int((session.paths.queue_home / "supervisor.lock").read_text() or 0)
         words = Path(f"/proc/{pid}/cmdline").read_bytes()
     except (OSError, ValueError):
         return 0

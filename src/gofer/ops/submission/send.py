@@ -53,12 +53,12 @@ def _note_sent(session: Session, record: RunRecord, backend: Backend) -> None:
 
 def this_process(session: Session) -> str:
     """A unique name of this process on this machine, for `is_sending` and `is_here`."""
-    return f"{processes.name_of_this()}@{session.engine_id}"
+    return f"{processes.name_of_this()}@{session.queue_id}"
 
 
 def is_here(session: Session, submitter: str) -> bool:
     """Whether a run was recorded on this machine, with the same queue."""
-    return submitter.rpartition("@")[2] == session.engine_id
+    return submitter.rpartition("@")[2] == session.queue_id
 
 
 def is_sending(submitter: str) -> bool:

@@ -387,7 +387,7 @@ def _record(
         submitted_at=time.time(),
         submitted_by=f"{_user()}@{os.uname().nodename}",
         gofer=__version__,
-        recorder=session.engine_id,
+        recorder=session.queue_id,
         placement=draft.placement,
         snapshot=snapshot,
         code=origin,
