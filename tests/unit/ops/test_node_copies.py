@@ -18,7 +18,7 @@ from gofer.snapshot import restore
 def test_what_is_new_comes_and_the_code_stays(project: OpsProject, tmp_path: Path) -> None:
     snapshot = write_code(project)
     row = project.add(
-        make_record(RUN, nodes=2, snapshot=snapshot), submitter=f"1:1:boot@{project.session.engine_id}"
+        make_record(RUN, nodes=2, snapshot=snapshot), submitter=f"1:1:boot@{project.session.queue_id}"
     )
     copies = [tmp_path / "kept" / str(node) for node in (0, 1)]
     for copy in copies:
@@ -54,7 +54,7 @@ def test_a_copy_that_was_removed_is_named(project: OpsProject, tmp_path: Path) -
         (RUN, ELSEWHERE, "it is on the machine that submitted the run"),
         (
             "r261116-091234-k9qd4y",
-            f"1:1:boot@{project.session.engine_id}",
+            f"1:1:boot@{project.session.queue_id}",
             "it was removed, by hand or by `gofer prune`, which does so after 14 days",
         ),
     ):
