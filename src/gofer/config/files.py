@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from gofer.config.nodes import Node, Table, is_null
+from gofer.config.nodes import Items, Node, Scalar, Table, is_null
 from gofer.errors import ConfigError
 
 PROJECT_FILE = "gofer.yaml"
@@ -42,6 +42,34 @@ def is_common_ground(folder: Path, home: Path) -> bool:
         return bool(folder.stat().st_mode & stat.S_IWOTH)
     except OSError:
         return True
+
+
+def read_files(path: Path) -> dict[Path, Table]:
+    """The checked keys of a file and of the files that it extends, by their paths: the weakest file first.
+
+    ConfigError for a file that is wrong, absent, or extends itself.
+    """
+    found: dict[Path, Table] = {}
+    _read_extended(path, (), found)
+    return found
+
+
+def _read_extended(path: Path, above: tuple[Path, ...], found: dict[Path, Table]) -> None:
+    entries = read_file(path)
+    node = entries.entries.get("extends")
+    for name in node.items if isinstance(node, Items) else [node] if node is not None else []:
+        if not isinstance(name, Scalar):
+            continue  # `read_file` has refused anything else
+        other = Path(os.path.normpath(path.parent / os.path.expanduser(name.text)))
+        if other in (*above, path):
+            circle = " extends ".join(f"`{one.name}`" for one in (*above, path, other))
+            raise ConfigError(f"a file extends itself: {circle}", where=name.place.where)
+        if not os.path.isfile(other):
+            hint = "a relative path starts in the folder of the file that names it"
+            raise ConfigError(f"`extends`: there is no file `{other}`", where=name.place.where, hint=hint)
+        if other not in found:
+            _read_extended(other, (*above, path), found)
+    found[path] = entries
 
 
 def read_file(path: Path) -> Table:

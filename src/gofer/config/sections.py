@@ -244,6 +244,10 @@ class FileSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     `targets` is not here: its keys depend on the kinds there are.
     """
 
+    extends: Annotated[
+        Words | Verbatim | None,
+        Meta(description="Files with settings that this file adds to or replaces, relative to its folder"),
+    ] = None
     target: Annotated[str | None, Meta(description="The target used when none is named")] = None
     stores: Annotated[dict[EntryName, StoreSection] | None, Meta(description="Stores by name")] = None
     folders: Annotated[dict[EntryName, FolderSection] | None, Meta(description="Shared folders by name")] = (

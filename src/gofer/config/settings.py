@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.config.code_folder import CodeFolder, FindRepository, find_code_folder
-from gofer.config.files import PROJECT_FILE, find_project_file, read_file
+from gofer.config.files import PROJECT_FILE, find_project_file, read_files
 from gofer.config.layers import DEFAULT_STORE, DEFAULT_TARGET, built_in, join_targets
 from gofer.config.nodes import BUILT_IN, Items, Node, Scalar, Table, ValueOrigin, merged, table
 from gofer.config.paths import Paths, home_folder
@@ -39,6 +39,7 @@ class Settings:
         self.environ = sources.environ
         self.project_file = sources.project_file
         self.user_file = sources.user_file
+        self.files = sources.files
         self._kinds = kinds
         self._layers = sources.layers
         self._repository = sources.repository
@@ -253,7 +254,9 @@ class Settings:
 
 
 class Sources(NamedTuple):
-    """Where settings are read from; `layers` from the furthest, built-in, to the nearest."""
+    """Where settings are read from; `layers` from the weakest, built-in, to the strongest. `files` are those
+    of the layers, with the files that others extend.
+    """
 
     paths: Paths
     folder: Path
@@ -261,6 +264,7 @@ class Sources(NamedTuple):
     project_file: Path | None
     user_file: Path | None
     layers: tuple[Table, ...]
+    files: tuple[Path, ...] = ()
     repository: FindRepository | None = None
     find_targets: FindTargets | None = None
 
@@ -285,10 +289,11 @@ def load(
     project = find_project_file(folder, home_folder(environ))
     if project == user:
         project = None
-    files = [read_file(path) for path in (user, project) if path]
-    sources = Sources(
-        paths, folder, environ, project, user, (built_in(paths), *files), repository, find_targets
-    )
+    files: dict[Path, Table] = {}
+    for path in (user, project):
+        files.update(read_files(path) if path else {})
+    layers = (built_in(paths), *files.values())
+    sources = Sources(paths, folder, environ, project, user, layers, tuple(files), repository, find_targets)
     settings = Settings(sources, kinds)
     if files:
         from gofer.config.layers import check_joined

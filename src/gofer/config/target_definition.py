@@ -110,7 +110,7 @@ def defined_settings(
     find_targets: FindTargets | None = None,
 ) -> Settings:
     """Settings with this target and its store, and the user's own file below them; nothing of a project."""
-    from gofer.config.files import read_file
+    from gofer.config.files import read_files
     from gofer.config.layers import built_in
     from gofer.config.settings import Settings, Sources
 
@@ -123,7 +123,7 @@ def defined_settings(
         _PLACE,
     )
     user = paths.config_file if paths.config_file.exists() else None
-    lower = [built_in(paths), *([read_file(user)] if user else [])]
+    lower = [built_in(paths), *(read_files(user).values() if user else ())]
     layers = (*(_without(layer, definition) for layer in lower), nearest)
     sources = Sources(paths, Path(definition.project), environ, None, user, layers, find_targets=find_targets)
     return Settings(sources, kinds)

@@ -64,7 +64,7 @@ def guarded(name: str, look: Callable[[], Iterator[Check]]) -> list[Check]:
 
 def _check_settings(session: Session) -> Iterator[Check]:
     settings = session.settings
-    files = [str(path) for path in (settings.project_file, settings.user_file) if path]
+    files = [str(path) for path in reversed(settings.files)]
     yield Check("settings", Status.OK, ", ".join(files) or "no file; the built-in ones are used")
     for warning in settings.warnings:
         yield Check("settings", Status.WARN, warning)
