@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from gofer.node import working_copy
-from gofer.node.events import Diary
+from gofer.node.events import EventLog
 from gofer.node.kept import records
 from gofer.node.kept.carrier import CarriedCopy, FileCarrier, Rounds, carried_paths
 from gofer.node.kept.rules import KeepRules
@@ -37,7 +37,7 @@ def copy_of(tmp_path: Path, warnings: list[str], *, limit: int, node: int = 0) -
         str(tmp_path / "node" / "files.jsonl"),
         True,
         warnings.append,
-        Diary(str(tmp_path / "node")),
+        EventLog(str(tmp_path / "node")),
     )
 
 

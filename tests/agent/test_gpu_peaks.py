@@ -13,13 +13,13 @@ import pytest
 FAKE_DRIVER = Path(__file__).parents[1] / "local" / "fake_nvml.c"
 TWO_READINGS = """
 import json, os, sys
-from gofer.node.events import Diary
+from gofer.node.events import EventLog
 
-diary = Diary(sys.argv[1])
+event_log = EventLog(sys.argv[1])
 for use in ("700 90", "300 10"):
     with open(os.environ["FAKE_NVML_USE"], "w") as file:
         file.write(use)
-    diary.beat([0, 5], [])
+    event_log.beat([0, 5], [])
 """
 # The driver is looked for by its device file.
 MACHINE = [

@@ -25,7 +25,7 @@ from gofer.node.kept import records
 from gofer.node.kept.records import KeptFile
 from gofer.node.uploader import restore
 from gofer.node.uploader.outputs import Outputs
-from gofer.node.uploader.run_folder import Outbox
+from gofer.node.uploader.run_folder import RunFolderUploader
 from gofer.objects import open_objects
 from gofer.objects.files import FileObjects
 
@@ -46,14 +46,14 @@ for number in range(8):
 _BRING = """
 import json, select, sys
 from gofer.node.folders.mapped import FolderFailed, FolderStopped
-from gofer.node.uploader.restore import Past
+from gofer.node.uploader.restore import EarlierOutputs
 spec, spool, run = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3]
 keep_on, alone = sys.argv[4] == "1", sys.argv[5] == "1"
 def wait(fd):
     select.select([fd], [], [], 0.1)
     return keep_on
 try:
-    Past(spec, spool, run, alone, 0, 2).bring(spool + "/log", lambda *_, **__: None, wait)
+    EarlierOutputs(spec, spool, run, alone, 0, 2).bring(spool + "/log", lambda *_, **__: None, wait)
     print(open(spool + "/log").read(), end="")
 except (FolderFailed, FolderStopped) as error:
     print(type(error).__name__, error)
@@ -166,7 +166,7 @@ def test_a_file_that_never_holds_still_is_named_at_the_end_and_all_else_is_sent(
     log = tmp_path / "spool" / run_layout.node_key(RUN, 1, 0) / "rank-0.log"
     log.parent.mkdir(parents=True)
     log.write_text("words\n")
-    box = Outbox(str(tmp_path / "spool"), Touching(str(tmp_path / "store"), path))
+    box = RunFolderUploader(str(tmp_path / "spool"), Touching(str(tmp_path / "store"), path))
     assert box.finish(RUN) == "written to after the end of the command: `d/restless`"
     found = {info.key.removeprefix(f"runs/{RUN}/") for info in FileObjects(str(tmp_path / "store")).list()}
     assert found == {"outputs/calm", "attempts/1/node-0/rank-0.log"}
@@ -334,7 +334,7 @@ def test_kept_files_come_with_their_list_and_without_links(azurite: Azurite, tmp
     listed.parent.mkdir(parents=True)
     listed.write_bytes(records.encode_list([KeptFile("files", "ck/step", "f", 7, 1, 0o600)]))
     objects = open_objects(spec)
-    assert Outbox(str(one), objects).finish(RUN) is None
+    assert RunFolderUploader(str(one), objects).finish(RUN) is None
     top = run_layout.run_key(RUN)
     assert {info.key.removeprefix(f"{top}/") for info in objects.list(top)} == {
         *("files/ck/step", "files/train.log", "files/x.tmp", "files/node-1/own"),

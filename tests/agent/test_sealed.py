@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gofer.core.secrets import run_secrets
 
-VALUES = run_secrets.Private(
+VALUES = run_secrets.RunSecrets(
     {"TOKEN": "not-a-real-token", "ODD": "a\udcff\n'\""}, {"kind": "file", "root": "/nowhere"}, {}, ["TOKEN"]
 )
 

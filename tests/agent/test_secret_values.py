@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gofer.core.secrets import secret_files
 from gofer.core.secrets.mask import SecretMask
-from gofer.core.secrets.run_secrets import Private
+from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.secrets.search import SecretSearch
 from gofer.core.secrets.values import MOST_VALUES, values_in, values_of
 
@@ -57,7 +57,7 @@ def test_a_mask_of_a_run_has_the_values_of_its_files_and_not_more_than_a_thousan
     files = secret_files.encode({".env": lines, "late.pem": PEM})
     values = values_of(files)
     assert len(values) == MOST_VALUES
-    shown = Private({}, None, {}, (), files).mask().clean(lines)
+    shown = RunSecrets({}, None, {}, (), files).mask().clean(lines)
     assert shown.startswith(b"K0=************\nK1=")
     assert len(shown) == len(lines)
     assert shown.count(b"dummy-") == 5

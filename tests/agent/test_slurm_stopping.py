@@ -30,7 +30,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_job_that_ends_meanwhile_is_passed_over(site: Path, status: int) -> None:
     (site / "status").write_text(str(status))
     cancel(str(site), {"r1": None}, None)
-    assert handoff.Room(handoff.path_of(str(site), "r1")).stop_order(None) == {"grace_s": None}
+    assert handoff.Handoff(handoff.path_of(str(site), "r1")).stop_order(None) == {"grace_s": None}
 
 
 def test_any_other_silence_is_an_error(site: Path) -> None:

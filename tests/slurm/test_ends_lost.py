@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gofer.node.slurm.handoff import Room
+from gofer.node.slurm.handoff import Handoff
 
 REQUEST: dict[str, Any] = {
     "id": "r261116-091233-k9qd4x",
@@ -22,14 +22,14 @@ REQUEST: dict[str, Any] = {
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Room:
-    (tmp_path / "room").mkdir()
+def handoff(tmp_path: Path) -> Handoff:
+    (tmp_path / "handoff").mkdir()
     (tmp_path / "store").mkdir()
-    made = Room(str(tmp_path / "room"))
+    made = Handoff(str(tmp_path / "handoff"))
     # All that is asked of Slurm here is whether it is ending the job.
-    (tmp_path / "room" / "bin").mkdir()
-    (tmp_path / "room" / "bin" / "squeue").write_text("#!/bin/sh\necho RUNNING\n")
-    (tmp_path / "room" / "bin" / "squeue").chmod(0o755)
+    (tmp_path / "handoff" / "bin").mkdir()
+    (tmp_path / "handoff" / "bin" / "squeue").write_text("#!/bin/sh\necho RUNNING\n")
+    (tmp_path / "handoff" / "bin" / "squeue").chmod(0o755)
     made.write("request.json", json.dumps({**REQUEST, "store": str(tmp_path / "store")}).encode())
     return made
 
@@ -40,71 +40,71 @@ def record(state: str, reason: str | None = None, code: int | None = 0) -> dict[
 
 
 def end(
-    room: Room, *, status: int = 0, told: int = 0, restarts: int = 0
+    handoff: Handoff, *, status: int = 0, told: int = 0, restarts: int = 0
 ) -> tuple[int, dict[str, Any] | None]:
     """The program's own status, and the line that it wrote."""
-    argv = [sys.executable, "-m", "gofer.node.slurm.end", room.path, str(status), str(told)]
+    argv = [sys.executable, "-m", "gofer.node.slurm.end", handoff.path, str(status), str(told)]
     environ = {
         "SLURM_JOB_ID": "7",
         "SLURM_RESTART_COUNT": str(restarts),
-        "PATH": str(Path(room.path) / "bin"),
+        "PATH": str(Path(handoff.path) / "bin"),
     }
     done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert not done.stderr, done.stderr
-    path = Path(room.path).parent / "store" / "runs" / REQUEST["id"] / "ends.jsonl"
+    path = Path(handoff.path).parent / "store" / "runs" / REQUEST["id"] / "ends.jsonl"
     lines = path.read_text().splitlines() if path.exists() else []
     return done.returncode, json.loads(lines[-1]) if lines else None
 
 
-def tell(room: Room, attempt: int, *records: dict[str, Any] | None) -> None:
-    room.tell(None, attempt, "begun", {"at": 90.0 + attempt})
+def publish(handoff: Handoff, attempt: int, *records: dict[str, Any] | None) -> None:
+    handoff.publish(None, attempt, "begun", {"at": 90.0 + attempt})
     for node, one in enumerate(records):
         if one is not None:
-            room.tell(None, attempt, f"exit-{node}", one)
+            handoff.publish(None, attempt, f"exit-{node}", one)
 
 
-def test_all_succeeded(room: Room) -> None:
-    tell(room, 1, record("succeeded"), record("succeeded"))
-    status, line = end(room)
+def test_all_succeeded(handoff: Handoff) -> None:
+    publish(handoff, 1, record("succeeded"), record("succeeded"))
+    status, line = end(handoff)
     assert line is not None and (status, line["state"], len(line["attempts"])) == (0, "succeeded", 1)
 
 
-def test_one_failed(room: Room) -> None:
-    tell(room, 1, record("succeeded"), record("failed", "exit-code", 7))
-    status, line = end(room)
+def test_one_failed(handoff: Handoff) -> None:
+    publish(handoff, 1, record("succeeded"), record("failed", "exit-code", 7))
+    status, line = end(handoff)
     assert line is not None and (status, line["state"], line["exit_code"]) == (7, "failed", 7)
 
 
-def test_one_said_nothing(room: Room) -> None:
-    tell(room, 1, record("succeeded"), None)
-    _, line = end(room, status=137)
+def test_one_said_nothing(handoff: Handoff) -> None:
+    publish(handoff, 1, record("succeeded"), None)
+    _, line = end(handoff, status=137)
     assert line is not None and (line["state"], line["reason"]) == ("lost", "node-failure")
     assert line["detail"] == "node 1 left no record of its end, and srun exited with 137"
 
 
-def test_what_slurm_ends_is_slurms_to_say(room: Room) -> None:
-    tell(room, 1, record("lost", "preempted", None), None)
-    assert end(room, status=143, told=1) == (143, None)
+def test_what_slurm_ends_is_slurms_to_say(handoff: Handoff) -> None:
+    publish(handoff, 1, record("lost", "preempted", None), None)
+    assert end(handoff, status=143, told=1) == (143, None)
 
 
-def test_an_abort_that_killed_the_agents_is_an_abort(room: Room) -> None:
-    room.ask_to_stop(None, 0.0)
-    tell(room, 1, None, None)
-    _, line = end(room, status=137, told=1)
+def test_an_abort_that_killed_the_agents_is_an_abort(handoff: Handoff) -> None:
+    handoff.ask_to_stop(None, 0.0)
+    publish(handoff, 1, None, None)
+    _, line = end(handoff, status=137, told=1)
     assert line is not None and (line["state"], line["reason"]) == ("cancelled", "user")
 
 
-def test_success_whose_last_word_was_lost_with_the_node_is_not_run_again(room: Room) -> None:
-    tell(room, 1, record("succeeded"), record("succeeded"))
-    status, line = end(room, restarts=1)
+def test_success_whose_last_word_was_lost_with_the_node_is_not_run_again(handoff: Handoff) -> None:
+    publish(handoff, 1, record("succeeded"), record("succeeded"))
+    status, line = end(handoff, restarts=1)
     assert line is not None and (status, line["state"], len(line["attempts"])) == (0, "succeeded", 1)
 
 
-def test_earlier_attempts_are_told_too(room: Room) -> None:
-    tell(room, 1, record("lost", "preempted", None), record("lost", "preempted", None))
-    tell(room, 2, None, None)
-    tell(room, 4, record("succeeded"), record("succeeded"))
-    _, line = end(room, restarts=3)
+def test_earlier_attempts_are_told_too(handoff: Handoff) -> None:
+    publish(handoff, 1, record("lost", "preempted", None), record("lost", "preempted", None))
+    publish(handoff, 2, None, None)
+    publish(handoff, 4, record("succeeded"), record("succeeded"))
+    _, line = end(handoff, restarts=3)
     assert line is not None
     assert [(one["number"], one["state"], one["reason"]) for one in line["attempts"]] == [
         (1, "lost", "preempted"),
@@ -113,16 +113,16 @@ def test_earlier_attempts_are_told_too(room: Room) -> None:
     ]
 
 
-def test_a_retry_that_cannot_be_had_is_told(room: Room) -> None:
+def test_a_retry_that_cannot_be_had_is_told(handoff: Handoff) -> None:
     """There is no `scontrol` here."""
-    request = {**room.request(), "retries": 1}
-    room.write("request.json", json.dumps(request).encode())
-    tell(room, 1, record("failed", "exit-code", 7), record("succeeded"))
-    _, line = end(room)
+    request = {**handoff.request(), "retries": 1}
+    handoff.write("request.json", json.dumps(request).encode())
+    publish(handoff, 1, record("failed", "exit-code", 7), record("succeeded"))
+    _, line = end(handoff)
     assert line is not None and "could not be started again" in line["detail"]
 
 
-def test_a_double_writes_nothing(room: Room) -> None:
-    assert room.claim("6") and not room.claim("7")
-    tell(room, 1, record("succeeded"), record("succeeded"))
-    assert end(room) == (0, None)
+def test_a_double_writes_nothing(handoff: Handoff) -> None:
+    assert handoff.claim("6") and not handoff.claim("7")
+    publish(handoff, 1, record("succeeded"), record("succeeded"))
+    assert end(handoff) == (0, None)

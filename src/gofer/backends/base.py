@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from gofer.core.secrets.run_secrets import Private
+from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.states import State
 from gofer.model.job import Job
 from gofer.model.layout import Layout
@@ -90,7 +90,7 @@ class SelectsMachines(Protocol):
 class KeepsSecrets(Protocol):
     """A backend that can keep the secrets of a run until the run ends."""
 
-    def keep_secrets(self, run_id: str, values: Private) -> None:
+    def keep_secrets(self, run_id: str, values: RunSecrets) -> None:
         """Store `values` where the run can read them and no other user can.
 
         Called before the run is recorded.

@@ -10,7 +10,7 @@ import msgspec
 
 from gofer.backends.base import RunRef, Waiting
 from gofer.backends.queue_waiting_reason import explain
-from gofer.core.secrets.run_secrets import Private
+from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.errors import BackendError, CheckFailed
 from gofer.model.ids import short_id
 from gofer.model.run import Attempt, Observation
@@ -45,7 +45,7 @@ class QueueClient:
         found: dict[str, Any] = self._call("facts")
         return found
 
-    def keep_secrets(self, run_id: str, values: Private) -> None:
+    def keep_secrets(self, run_id: str, values: RunSecrets) -> None:
         self._call("seal", run_id=run_id, values=values._asdict(), inherit=self._inherit)
 
     def drop_abandoned_secrets(self, is_recorded: Callable[[str], bool]) -> None:

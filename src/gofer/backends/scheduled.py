@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from gofer.core import files
 from gofer.core.secrets import run_secrets
-from gofer.core.secrets.run_secrets import Private
+from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.states import Reason, State
 from gofer.errors import CheckFailed
 from gofer.model.job import Job
@@ -38,7 +38,7 @@ class KeepsSecretsHere:
 
     _secrets_folder: str
 
-    def keep_secrets(self, run_id: str, values: Private) -> None:
+    def keep_secrets(self, run_id: str, values: RunSecrets) -> None:
         run_secrets.write(self._secrets_folder, run_id, values)
 
     def drop_abandoned_secrets(self, is_recorded: Callable[[str], bool]) -> None:

@@ -10,7 +10,7 @@ from gofer.core import files, gpus, run_layout
 from gofer.node import memory
 
 
-class Diary:
+class EventLog:
     """Writes the events and the heartbeat of one node. They are for people: nothing decides by them."""
 
     def __init__(self, path: str) -> None:

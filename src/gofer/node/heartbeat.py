@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import List, Optional
 
-from gofer.node.events import Diary
+from gofer.node.events import EventLog
 from gofer.node.out_of_memory import Kills
 
 HEARTBEAT_S = 10.0
@@ -15,8 +15,8 @@ _FIRST_S = 2.0
 class HeartbeatWriter:
     """Main thread only. `kills` are counted since the last heartbeat at which no rank had failed."""
 
-    def __init__(self, diary: Diary, gpus: Optional[List[int]], *, is_alone: bool) -> None:
-        self._diary = diary
+    def __init__(self, event_log: EventLog, gpus: Optional[List[int]], *, is_alone: bool) -> None:
+        self._event_log = event_log
         self._gpus = gpus or []
         self._due_at: Optional[float] = None
         self.kills = Kills(is_alone=is_alone)
@@ -34,5 +34,5 @@ class HeartbeatWriter:
             if not has_failed:
                 # After a failure the mark stays, so that the kills since then can explain the failure.
                 self.kills.mark()
-            self._diary.beat(self._gpus, pids)
+            self._event_log.beat(self._gpus, pids)
         return self._due_at - now

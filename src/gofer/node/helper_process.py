@@ -20,7 +20,7 @@ from gofer.node.watch import REQUESTS
 _FORWARDED = (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)
 
 
-class Child:
+class HelperProcess:
     """Runs `work` in a child process. `work` gets the reading end of the pipe, and returns whether it
     succeeded.
     """

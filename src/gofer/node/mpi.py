@@ -169,13 +169,13 @@ class Mpirun:
             stand_in, _ = listener.accept()
         except (BlockingIOError, InterruptedError):
             return {}
-        told = _read(stand_in) if _is_ours(stand_in) else None
-        if told is None:
+        sent = _read(stand_in) if _is_ours(stand_in) else None
+        if sent is None:
             stand_in.close()
             return {}
-        rank = int(told["OMPI_COMM_WORLD_RANK"])
+        rank = int(sent["OMPI_COMM_WORLD_RANK"])
         self._stand_ins[rank] = stand_in
-        return {rank: {name: value for name, value in told.items() if self._environment.get(name) != value}}
+        return {rank: {name: value for name, value in sent.items() if self._environment.get(name) != value}}
 
 
 def _for_slurm(environ: Mapping[str, str]) -> Dict[str, str]:
@@ -204,10 +204,10 @@ def _read(stand_in: socket.socket) -> Optional[Dict[str, str]]:
     stand_in.settimeout(_READ_S)
     try:
         with stand_in.makefile("rb") as incoming:
-            told: Dict[str, Any] = parse_json(incoming.readline())
+            sent: Dict[str, Any] = parse_json(incoming.readline())
     except (OSError, ValueError):
         return None
-    return told
+    return sent
 
 
 def _complaint(log: str) -> str:

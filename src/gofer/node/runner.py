@@ -15,7 +15,7 @@ from gofer.core.launcher_options import Launched, write_hostfiles
 from gofer.core.secrets import secret_files
 from gofer.core.states import Reason, State
 from gofer.node import background, cancellable_task, continued_files, process_cleanup, spawn, verdict
-from gofer.node.events import Diary
+from gofer.node.events import EventLog
 from gofer.node.folders.mapped import FolderFailed, FolderStopped, MappedFolders
 from gofer.node.heartbeat import HeartbeatWriter
 from gofer.node.kept.keeper import FileKeeper
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gofer.node.mpi import Mpirun
     from gofer.node.packages.provide import Provided
     from gofer.node.row_folders import RowFolders
-    from gofer.node.uploader.restore import Past
+    from gofer.node.uploader.restore import EarlierOutputs
 
 ALREADY_STARTED = 3
 ABANDONED = 4
@@ -47,11 +47,11 @@ class Node:
 
     `stage` copies the code into the folder of a task. `folders` are the mapped folders of this share. `tell`
     sends a line to the supervisor. `spared` are child processes of the agent that do not belong to the run.
-    `past` are the outputs of earlier attempts, which this machine may not have. `rows` has the working copy
-    of an array's row. `keeping` says where files of the working copy are kept.
+    `earlier_outputs` are the outputs of earlier attempts, which this machine may not have. `rows` has the
+    working copy of an array's row. `keeping` says where files of the working copy are kept.
     """
 
-    past: Past | None = None
+    earlier_outputs: EarlierOutputs | None = None
     rows: RowFolders | None = None
     keeping = Keeping()
     # Set by `run`: whether no process of the share is left, and how the working copy changed, if it was
@@ -89,9 +89,9 @@ class Node:
         self._began = time.monotonic()
         self._running: RunningSince | None = None
         self._pids: list[int] = []
-        self._diary = Diary(self.folder)
-        self._heartbeat = HeartbeatWriter(self._diary, self.place.gpus, is_alone=self.is_alone)
-        self._limits = (task.private.limits, self._diary.note_limits)
+        self._event_log = EventLog(self.folder)
+        self._heartbeat = HeartbeatWriter(self._event_log, self.place.gpus, is_alone=self.is_alone)
+        self._limits = (task.private.limits, self._event_log.note_limits)
         self._mpirun: Mpirun | None = None
         self._services: set[processes.ProcessIdentity] = set()
         self._keeper: FileKeeper | None = None
@@ -111,7 +111,7 @@ class Node:
             if self._keeper is not None:
                 self._keeper.close()
                 self.changes = self._keeper.changes
-            self._diary.close()
+            self._event_log.close()
 
     def _was_taken_up(self) -> bool:
         """Whether another agent started ranks of this share, or is alive and may be about to."""
@@ -122,7 +122,7 @@ class Node:
 
     def _run(self) -> int:
         me = processes.identify(os.getpid())
-        self._diary.note("agent", pid=os.getpid(), start=me.start if me else 0)
+        self._event_log.note("agent", pid=os.getpid(), start=me.start if me else 0)
         outcome = None
         try:
             self._prepare()
@@ -130,14 +130,14 @@ class Node:
             found = self._judge(outcome)
             if outcome.cause is None:
                 left = background.left_running(self._services, spared=self._spared)
-                found = background.name_in(found, left, self.task.argv, self._diary.note)
+                found = background.name_in(found, left, self.task.argv, self._event_log.note)
         except AttemptFailed as failure:
             found = failure.verdict
         except spawn.AlreadyStarted:
             return ALREADY_STARTED
         except Abandoned:
             self.is_clear = process_cleanup.end(self.cgroup, spared=self._spared)
-            self._diary.note("abandoned")
+            self._event_log.note("abandoned")
             return ABANDONED
         self.is_clear = process_cleanup.end(self.cgroup, spared=self._spared)
         self._write_end(self._finished(found), outcome)
@@ -149,7 +149,7 @@ class Node:
         if self._mpirun is not None:
             self._mpirun.close()
         for one in outcome.ended:
-            self._diary.note("rank-ended", rank=one.rank, exit_code=one.exit_code, signal=one.signal)
+            self._event_log.note("rank-ended", rank=one.rank, exit_code=one.exit_code, signal=one.signal)
         return outcome
 
     def _watched(self, pids: dict[int, int], failed: ProcessEnd | None) -> ProcessesOutcome:
@@ -182,9 +182,9 @@ class Node:
         keeper = self._keeper = FileKeeper(self.task, self.place, self.keeping)
         rows = self.rows
         if rows is None:
-            keeper.prepare(None, self._diary.note)
+            keeper.prepare(None, self._event_log.note)
         else:
-            keeper.prepare(rows.contents, self._diary.note, lambda: rows.contents_file)
+            keeper.prepare(rows.contents, self._event_log.note, lambda: rows.contents_file)
         os.chdir(self.task.workdir)
         if self.task.request.get("packages", "none") != "none" and self.package_cache:
             self._provide_packages()
@@ -202,7 +202,7 @@ class Node:
 
     def _meet_peers(self) -> None:
         if self.task.spans:
-            met = machines.Gathering(self.task.store, self.place, self._watch).meet()
+            met = machines.FolderRendezvous(self.task.store, self.place, self._watch).meet()
             self.place = met or self.place
             is_alone = met is None
         else:
@@ -236,11 +236,11 @@ class Node:
 
     def _bring_folders(self) -> None:
         try:
-            if self.past is not None:
+            if self.earlier_outputs is not None:
                 log = os.path.join(self.folder, run_layout.SETUP_LOG)
-                self.past.bring(log, self._diary.note, self._keep_on)
+                self.earlier_outputs.bring(log, self._event_log.note, self._keep_on)
             continued_files.bring(self.task, self._keep_on)
-            self._folders.bring(self._diary.note, self._keep_on)
+            self._folders.bring(self._event_log.note, self._keep_on)
         except FolderStopped as stopped:
             self._check_stopped()
             raise self._late(str(stopped)) from None
@@ -268,7 +268,7 @@ class Node:
         log = os.path.join(self.folder, run_layout.SETUP_LOG)
         wanted = provide.wanted_by(self.task, self.place, self.package_cache, self.package_store, log)
         try:
-            self._packages = provide.provide(wanted, self._diary.note, self._keep_on)
+            self._packages = provide.provide(wanted, self._event_log.note, self._keep_on)
         except cancellable_task.ChoreStopped:
             self._check_stopped()
             raise self._late("while the packages were built") from None
@@ -278,7 +278,7 @@ class Node:
             self.task = self._packages.added_to(self.task)
 
     def _set_up(self) -> None:
-        self._diary.note("set-up")
+        self._event_log.note("set-up")
         log = os.path.join(self.folder, run_layout.SETUP_LOG)
         argv = ["bash", "-euo", "pipefail", "-c", self.task.request["setup"]]
         environment = self.task.environment(self.place, self.place.first_rank, {})
@@ -326,7 +326,7 @@ class Node:
                 break
         self._pids = list(pids)
         self._running = RunningSince(time.time(), time.monotonic())
-        self._diary.note("started", pids={str(rank): pid for pid, rank in pids.items()})
+        self._event_log.note("started", pids={str(rank): pid for pid, rank in pids.items()})
         self._tell(f"started {self._running.at!r}")
         return pids, failed
 
@@ -378,7 +378,7 @@ class Node:
         """Finish the mapped folders, and add the result to the verdict. Files that could not be sent make the
         run fail.
         """
-        problem = self._folders.finish(self._diary.note, started=self._running is not None)
+        problem = self._folders.finish(self._event_log.note, started=self._running is not None)
         found = found.with_detail("; ".join(self._folders.notes))
         if problem is None:
             return found
@@ -392,10 +392,10 @@ class Node:
             self.place.node, found, outcome=outcome, tail=self._tail, running=self._running
         )
         keeper = self._keeper if self._running is not None else None
-        record["kept"] = (keeper.finish(self._diary.note) if keeper else KeptFiles()).encode()
+        record["kept"] = (keeper.finish(self._event_log.note) if keeper else KeptFiles()).encode()
         os.makedirs(os.path.dirname(path), exist_ok=True)  # the command may have removed it
         files.patiently(lambda: files.write_whole(path, files.encode(record)))
-        self._diary.note("ended", state=record["state"])
+        self._event_log.note("ended", state=record["state"])
 
     # -- heartbeats
 

@@ -7,7 +7,7 @@ from typing import Any, Mapping, NamedTuple
 
 from gofer.core import launch, launcher_options, output_word, run_layout
 from gofer.core.code_variables import commit_variables, default_variables
-from gofer.core.secrets.run_secrets import Private
+from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.node.project_paths import lead_to_copy
 
 
@@ -20,7 +20,7 @@ class Task(NamedTuple):
     place: launch.NodePlace
     args: dict[str, str]
     code: str
-    private: Private
+    private: RunSecrets
 
     @property
     def store(self) -> str:

@@ -1,4 +1,4 @@
-"""The agent as one zip file that Python runs: `python3 agent.zip ROOM …`.
+"""The agent as one zip file that Python runs: `python3 agent.zip FOLDER …`.
 
 The zip is unpacked once on each node, because every process would otherwise decompress its modules again. The
 program then restarts from the folder with the same arguments. Several processes may do this at once.

@@ -15,7 +15,7 @@ from typing import Any, ContextManager
 
 from gofer.core import processes
 from gofer.core.launch import NodePlace
-from gofer.core.secrets.run_secrets import NOTHING, Private
+from gofer.core.secrets.run_secrets import NOTHING, RunSecrets
 from gofer.core.sleep import pause
 from gofer.node import cgroups, shared_copy, work_folders
 from gofer.node.folders.mapped import FolderContext, MappedFolders
@@ -119,7 +119,7 @@ class Worker:
         all rows of an array, so the supervisor sends them only once.
         """
         if "request" in message:
-            self._request, self._private = message["request"], Private(**message["private"])
+            self._request, self._private = message["request"], RunSecrets(**message["private"])
         place = NodePlace(**message["place"])
         return Task(self._request, place, message["args"], message["code"], self._private)
 

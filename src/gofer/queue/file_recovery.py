@@ -17,8 +17,8 @@ from typing import Any, Dict, NoReturn, Optional
 from gofer.core import files, processes, run_layout
 from gofer.core.launch import NodePlace
 from gofer.core.processes import ProcessIdentity, close_all_but
-from gofer.core.secrets.run_secrets import Private
-from gofer.node.events import Diary
+from gofer.core.secrets.run_secrets import RunSecrets
+from gofer.node.events import EventLog
 from gofer.node.kept import copy_record
 from gofer.node.kept.keeper import FileKeeper
 from gofer.node.kept.limit import Keeping
@@ -36,7 +36,7 @@ class Recovery:
         self._begun: Dict[Share, int] = {}
 
     def start(
-        self, share: Share, message: Dict[str, Any], request: Dict[str, Any], private: Private
+        self, share: Share, message: Dict[str, Any], request: Dict[str, Any], private: RunSecrets
     ) -> Optional[ProcessIdentity]:
         """Start a process that keeps the files of a share. The agent and all processes of the share must be
         dead.
@@ -100,7 +100,7 @@ def keep(task: Task, record: copy_record.CopyRecord) -> None:
     keeping = Keeping(record.copies, None if record.tally is None else FileTally(record.tally))
     keeper = FileKeeper(task, task.place, keeping)
     keeper.resume(record)
-    events = Diary(os.path.join(task.store, run_layout.node_key(*task.place[:3])))
+    events = EventLog(os.path.join(task.store, run_layout.node_key(*task.place[:3])))
     try:
         keeper.finish(events.note)
     finally:

@@ -59,7 +59,7 @@ class Journal:
         self._open_runs: dict[str, int] = {}
         self._unended: dict[str, int] = {}
         self.requests: dict[str, dict[str, Any]] = {}
-        self._private: dict[str, run_secrets.Private] = {}
+        self._private: dict[str, run_secrets.RunSecrets] = {}
         self._removals: deque[Iterator[None]] = deque()
         try:
             self._clear_left()
@@ -100,7 +100,7 @@ class Journal:
             self.requests[entry.request] = self._queue.load_request(entry.request)
         return self.requests[entry.request]
 
-    def private(self, entry: QueuedRun) -> run_secrets.Private:
+    def private(self, entry: QueuedRun) -> run_secrets.RunSecrets:
         """The private values of the run. The job's own variables replace private variables of the same
         name.
         """

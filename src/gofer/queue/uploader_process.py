@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from gofer.core.secrets import run_secrets
-from gofer.node.uploader.run_folder import Outbox
+from gofer.node.uploader.run_folder import RunFolderUploader
 from gofer.objects import open_objects
 from gofer.objects.facts import ObjectsError
 from gofer.queue.active import spool_folder
@@ -58,7 +58,7 @@ class _Process:
         self._queue_home = queue_home
         self._connection = connection
         self._runs: dict[str, _Watched] = {}
-        self._outboxes: dict[str, Outbox] = {}
+        self._uploaders: dict[str, RunFolderUploader] = {}
         self._making = threading.Lock()
         self._ends_lock = threading.Lock()
         self._pool = ThreadPoolExecutor(_SENDERS)
@@ -98,27 +98,27 @@ class _Process:
 
     def _work(self, message: dict[str, Any]) -> _Done | None:
         """Runs in a thread of the pool, at most one per run at a time. None while the run has not ended."""
-        outbox = self._outbox(message["request"], message["sync"])
+        uploader = self._uploader(message["request"], message["sync"])
         if not message["ended"]:
-            outbox.look(message["run"])
-            outbox.outputs.look(message["run"])
+            uploader.look(message["run"])
+            uploader.outputs.look(message["run"])
             return None
-        problem = outbox.finish(message["run"])
+        problem = uploader.finish(message["run"])
         with self._ends_lock:  # the rows of an array share one list
-            outbox.send_ends(message["request"], is_over=message["over"])
+            uploader.send_ends(message["request"], is_over=message["over"])
         return _Done(problem)
 
-    def _outbox(self, request_id: str, sync: list[str]) -> Outbox:
+    def _uploader(self, request_id: str, sync: list[str]) -> RunFolderUploader:
         with self._making:
-            if request_id not in self._outboxes:
+            if request_id not in self._uploaders:
                 private = run_secrets.read(self._queue_home, request_id)
                 if private.store is None:
                     raise ObjectsError(403, "", "the credentials of the store are no longer on this machine")
                 spool = spool_folder(self._queue_home, request_id)
-                self._outboxes[request_id] = Outbox(
+                self._uploaders[request_id] = RunFolderUploader(
                     spool, open_objects(private.store), sync=sync, mask=private.mask()
                 )
-            return self._outboxes[request_id]
+            return self._uploaders[request_id]
 
     def _settle(self, run_id: str, one: _Watched, work: Future[_Done | None]) -> None:
         error = work.exception()
@@ -137,7 +137,7 @@ class _Process:
     def _report(self, run_id: str, problem: str | None) -> None:
         message = self._runs.pop(run_id).message
         if message["over"]:
-            self._outboxes.pop(message["request"], None)
+            self._uploaders.pop(message["request"], None)
         line = json.dumps({"run_id": run_id, "problem": problem}).encode() + b"\n"
         self._connection.sendall(line)
 

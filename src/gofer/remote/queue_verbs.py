@@ -52,7 +52,7 @@ def seal(data: bytes, queue_home: str, run_id: str, values: Dict[str, Any], inhe
 
     With `inherit`, the run's variables are added to those of a login on this machine.
     """
-    private = run_secrets.Private(**values)
+    private = run_secrets.RunSecrets(**values)
     if inherit:
         # GOFER_ and SSH_ variables describe this connection and have no meaning in a run.
         own = {name: value for name, value in os.environ.items() if not name.startswith(("GOFER_", "SSH_"))}

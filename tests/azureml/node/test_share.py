@@ -84,7 +84,7 @@ def test_the_environment_of_the_command_has_nothing_of_the_services_process() ->
 
 def test_the_words_of_the_visible_command() -> None:
     words = read_words(["/room", "--row", "3", "data=/a b=c", "x.y=/z"])
-    assert (words.room, words.row, words.folders) == ("/room", 3, {"data": "/a b=c", "x.y": "/z"})
+    assert (words.handoff, words.row, words.folders) == ("/room", 3, {"data": "/a b=c", "x.y": "/z"})
     assert read_words(["/room"]).row is None
     with pytest.raises(ValueError, match="name=path"):
         read_words(["/room", "data"])

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gofer.core import files, run_layout
 from gofer.core.secrets.mask import NO_SECRETS, SecretMask
-from gofer.core.secrets.run_secrets import Private
-from gofer.node.uploader.run_folder import Outbox
+from gofer.core.secrets.run_secrets import RunSecrets
+from gofer.node.uploader.run_folder import RunFolderUploader
 from gofer.objects.files import FileObjects
 from gofer.ops.logs.joined_parts import JoinedStore
 from gofer.storage.file import FileStore
@@ -79,22 +79,24 @@ def test_what_goes_to_a_store_while_a_log_grows_never_holds_a_secret(tmp_path: P
     store.mkdir()
     path = spool / LOG
     path.parent.mkdir(parents=True)
-    mask = Private({"TOKEN": SECRET}, {"kind": "s3", "secret_key": "dummy-secret-key"}, {}, ["TOKEN"]).mask()
-    outbox = Outbox(str(spool), FileObjects(str(store)), part_bytes=10, mask=mask)
+    mask = RunSecrets(
+        {"TOKEN": SECRET}, {"kind": "s3", "secret_key": "dummy-secret-key"}, {}, ["TOKEN"]
+    ).mask()
+    uploader = RunFolderUploader(str(spool), FileObjects(str(store)), part_bytes=10, mask=mask)
     text = LINE + b"and dummy-secret-key\n" + b"dummy-tok"
     shown = MASKED + b"and ****************\n" + b"dummy-tok"
     for size in range(1, len(text) + 1):
         path.write_bytes(text[:size])
-        outbox.look(RUN)
+        uploader.look(RUN)
         sent = JoinedStore(FileStore(store)).get(LOG) if any(store.rglob("*.log*")) else b""
         assert shown.startswith(sent)
         assert len(text[:size]) - len(sent) < len(SECRET)
-    outbox.finish(RUN)
+    uploader.finish(RUN)
     assert FileStore(store).get(LOG) == shown
 
 
 def test_all_that_opens_a_store_is_masked() -> None:
-    private = Private(
+    private = RunSecrets(
         {"A": "not-a-secret-value"}, {"sas": "sv=dummy&sig=dummy"}, {"data": {"auth": {"key": "dummy-key-0"}}}
     )
     mask = private.mask()

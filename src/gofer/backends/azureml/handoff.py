@@ -10,7 +10,7 @@ import msgspec
 
 from gofer.backends.azureml import names
 from gofer.backends.azureml.request import AzureRequest
-from gofer.core.secrets.run_secrets import Private
+from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.errors import CredentialError, GoferError, Unreachable
 from gofer.objects import open_objects
 from gofer.objects.facts import Exists, ObjectsError
@@ -47,7 +47,7 @@ class HandoffStore:
         key = names.agent_key(mark())
         _explained(lambda: _put_agent(objects, key, lambda: bundle().data))
 
-    def put_room(self, objects: Objects, request: AzureRequest, private: Private) -> None:
+    def put_room(self, objects: Objects, request: AzureRequest, private: RunSecrets) -> None:
         """Write the secrets, then the request. Blocking; idempotent.
 
         The request comes last: a node that finds the request also finds the secrets. The request names the

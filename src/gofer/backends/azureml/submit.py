@@ -17,7 +17,7 @@ from gofer.backends.azureml.notes import RunNotes
 from gofer.backends.azureml.plan import AzurePlan
 from gofer.backends.azureml.service import Service, each
 from gofer.backends.registry import BlobPlace
-from gofer.core.secrets.run_secrets import NOTHING, Private
+from gofer.core.secrets.run_secrets import NOTHING, RunSecrets
 from gofer.errors import BackendError, CheckFailed, GoferError
 from gofer.transport.azure.problems import Answered, RequestRejected, ResourceNotFound
 
@@ -45,7 +45,7 @@ class AzureSubmitter:
         self._datastore = datastore
         self._is_own = own  # the user made the datastore and renews it
 
-    def send(self, plan: AzurePlan, private: Private, *, by_identity: bool) -> None:
+    def send(self, plan: AzurePlan, private: RunSecrets, *, by_identity: bool) -> None:
         """Send the plan. Blocking; idempotent: jobs that the service has already are not sent again.
 
         Raises CheckFailed when the service refuses the job, BackendError when the run's secrets are gone.
@@ -76,7 +76,7 @@ class AzureSubmitter:
         self._notes.update(plan.record.id, is_sent=True)
 
     def _send(
-        self, plan: AzurePlan, private: Private, rows: Sequence[int | None], *, by_identity: bool
+        self, plan: AzurePlan, private: RunSecrets, rows: Sequence[int | None], *, by_identity: bool
     ) -> None:
         try:
             environment = self._prepare(plan, private, by_identity=by_identity)
@@ -87,7 +87,7 @@ class AzureSubmitter:
             environment = self._prepare(plan, private, by_identity=by_identity)
             self._put(plan, environment, rows)
 
-    def _prepare(self, plan: AzurePlan, private: Private, *, by_identity: bool) -> str:
+    def _prepare(self, plan: AzurePlan, private: RunSecrets, *, by_identity: bool) -> str:
         """The id of the environment. Independent steps run at the same time."""
         brought = {folder.name for folder in plan.given.folders}
         # The service brings these folders, so the nodes need no credentials for them.
@@ -109,7 +109,9 @@ class AzureSubmitter:
         _raise_first(done)
         return str(done[0])
 
-    def _datastores(self, plan: AzurePlan, private: Private) -> dict[str, tuple[BlobPlace, dict[str, Any]]]:
+    def _datastores(
+        self, plan: AzurePlan, private: RunSecrets
+    ) -> dict[str, tuple[BlobPlace, dict[str, Any]]]:
         """Each datastore once, with a credential that can write where one of its folders is written."""
         assert private.store is not None
         found = {self._datastore: (self._store, private.store)}

@@ -15,7 +15,7 @@ from gofer.backends.local.request import LocalPlan, make_plan
 from gofer.backends.queue_client import QueueClient, no_process
 from gofer.backends.registry import BackendContext
 from gofer.core import gpus as driver
-from gofer.core.secrets.run_secrets import Private
+from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.errors import CheckFailed
 from gofer.model.job import Job
 from gofer.model.layout import Layout, lay_out
@@ -98,7 +98,7 @@ class LocalBackend:
             packages=NONE,
         )
 
-    def keep_secrets(self, run_id: str, values: Private) -> None:
+    def keep_secrets(self, run_id: str, values: RunSecrets) -> None:
         self._queue.keep_secrets(run_id, values)
 
     def drop_abandoned_secrets(self, is_recorded: Callable[[str], bool]) -> None:

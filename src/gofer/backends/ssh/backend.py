@@ -12,7 +12,7 @@ from gofer.backends.local.request import LocalPlan, make_plan
 from gofer.backends.queue_client import QueueClient, no_process
 from gofer.backends.registry import BackendContext
 from gofer.backends.ssh.options import SshOptions, login_to
-from gofer.core.secrets.run_secrets import Private
+from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.errors import CheckFailed, Unreachable
 from gofer.model.job import Job
 from gofer.model.layout import Layout, lay_out
@@ -109,7 +109,7 @@ class SshBackend:
         plan = make_plan(record, store=store, remote=remote, gpus=gpus, block=max(gpus, 1), leased=True)
         return SshPlan(record=record, parts=_parts(plan, record.placement.split(",")))
 
-    def keep_secrets(self, run_id: str, values: Private) -> None:
+    def keep_secrets(self, run_id: str, values: RunSecrets) -> None:
         for host in self._chosen or self._hosts:
             self._queues[host].keep_secrets(run_id, values)
 

@@ -18,7 +18,7 @@ from gofer.core.secrets.mask import SecretMask, credentials
 from gofer.core.secrets.values import values_of
 
 
-class Private(NamedTuple):
+class RunSecrets(NamedTuple):
     """Values for one run that nobody else may see.
 
     `environment` is added to the environment of the run's commands. `store` are the settings of the run's
@@ -48,7 +48,7 @@ class Private(NamedTuple):
         return SecretMask(values)
 
 
-NOTHING = Private({}, None, {})
+NOTHING = RunSecrets({}, None, {})
 # Request id, then pid and start time of the process that wrote the file. A name with a dot after these is an
 # incomplete file.
 _NAME = re.compile(r"([^@]+)@([0-9]{1,19}):([0-9]{1,19})(?:\..*)?\Z", re.ASCII)
@@ -62,7 +62,7 @@ def _path(queue_home: str, request_id: str) -> str:
     return os.path.join(_folder(queue_home), f"{request_id}.json")
 
 
-def write(queue_home: str, request_id: str, values: Private) -> None:
+def write(queue_home: str, request_id: str, values: RunSecrets) -> None:
     """Store private values for a request. Until `confirm`, they count only while the calling process lives:
     see `abandoned`.
     """
@@ -119,12 +119,12 @@ def kept(queue_home: str) -> list[str]:
     return [name[: -len(".json")] for name in names if name.endswith(".json") and "@" not in name]
 
 
-def read(queue_home: str, request_id: str) -> Private:
+def read(queue_home: str, request_id: str) -> RunSecrets:
     """The private values of a request; NOTHING when there are none."""
     confirm(queue_home, request_id)
     try:
         with open(_path(queue_home, request_id), "rb") as file:
-            return Private(**json.load(file))
+            return RunSecrets(**json.load(file))
     except FileNotFoundError:
         return NOTHING
 

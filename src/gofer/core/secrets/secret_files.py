@@ -12,7 +12,7 @@ from gofer.core import files
 
 
 def encode(contents: Mapping[str, bytes]) -> dict[str, str]:
-    """Path → contents, as `gofer.core.secrets.run_secrets.Private` keeps them."""
+    """Path → contents, as `gofer.core.secrets.run_secrets.RunSecrets` keeps them."""
     return {path: base64.b64encode(data).decode("ascii") for path, data in contents.items()}
 
 

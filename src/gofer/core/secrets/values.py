@@ -20,7 +20,7 @@ _LOGIN = re.compile(r"\b(?:password|account)\s+(\S+)")
 
 
 def values_of(files: Mapping[str, str]) -> List[str]:
-    """The values in the `files` of `gofer.core.secrets.run_secrets.Private`: at most 1,000, each once, in
+    """The values in the `files` of `gofer.core.secrets.run_secrets.RunSecrets`: at most 1,000, each once, in
     order.
     """
     found: dict[str, None] = {}

@@ -14,12 +14,12 @@ from typing import Any, Dict, List, Optional
 
 from gofer.core import attempts, retries
 from gofer.core.attempts import AttemptRecords, Outcome
-from gofer.core.secrets.run_secrets import Private
+from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.states import Reason, State
-from gofer.node.azure.attempt_runner import AttemptContext, NodeContext, Trials
-from gofer.node.azure.peer_messages import Told
-from gofer.node.azure.rendezvous import Alone, AttemptPlan, Meeting, ToldToEnd, patiently
-from gofer.node.azure.runner import TOLD
+from gofer.node.azure.attempt_runner import AttemptContext, AttemptRunner, NodeContext
+from gofer.node.azure.peer_messages import PeerMessages
+from gofer.node.azure.rendezvous import Alone, AttemptPlan, ObjectRendezvous, Terminated, patiently
+from gofer.node.azure.runner import TERMINATED
 from gofer.node.azure.share import AzureShare
 from gofer.node.azure.termination import AzureTermination
 from gofer.node.watch import Watch
@@ -33,17 +33,19 @@ _UNSENT = "its node was taken away before its files were in the store"
 class AttemptLoop:
     """The agent of one node. Call `run` once, in the main thread."""
 
-    def __init__(self, request: Dict[str, Any], private: Private, share: AzureShare, at: NodeContext) -> None:
+    def __init__(
+        self, request: Dict[str, Any], private: RunSecrets, share: AzureShare, at: NodeContext
+    ) -> None:
         self.share = share
         self.request = request
         self._watch = Watch(-1, lambda: None, at_work=True)
         self._orders = AzureTermination(float(request["grace_s"]), self._watch)
-        self._told = Told(private.store or {}, share.request_id, share.run_id, share.row)
-        self._trials = Trials(
-            AttemptContext(request, private, share, at), self._watch, self._orders, self._told
+        self._messages = PeerMessages(private.store or {}, share.request_id, share.run_id, share.row)
+        self._runner = AttemptRunner(
+            AttemptContext(request, private, share, at), self._watch, self._orders, self._messages
         )
-        self._orders.on_told = self._trials.on_told
-        self._meeting = Meeting(self._told, share, self._wait)
+        self._orders.on_termination = self._runner.on_termination
+        self._rendezvous = ObjectRendezvous(self._messages, share, self._wait)
         self._tries = 0
 
     def run(self) -> int:
@@ -52,26 +54,26 @@ class AttemptLoop:
         """
         status = 1
         try:
-            over = patiently(self._told.end, self._wait)
+            over = patiently(self._messages.end, self._wait)
             if over is not None:
                 _say(f"{self.share.run_id} has already ended: {over['state']}; nothing is started")
                 status = retries.status(over["state"], over.get("exit_code"))
                 self._clear(status)
             else:
                 status = self._lead() if self.share.node == 0 else self._follow()
-        except ToldToEnd:
-            _say(str(TOLD.detail))
+        except Terminated:
+            _say(str(TERMINATED.detail))
         except Alone as words:
             _say(str(words))
         except ObjectsError as error:
             _say(f"the store of the run cannot be used: {error}")
         finally:
-            self._trials.finish(status)
+            self._runner.finish(status)
         return status
 
     def _wait(self, seconds: float) -> bool:
         self._watch.wait(-1, seconds)
-        return not self._orders.is_told
+        return not self._orders.is_terminated
 
     # -- node 0
 
@@ -84,21 +86,21 @@ class AttemptLoop:
             attempt = self._claim_attempt(max((one["number"] for one in history), default=0) + 1)
             begun = time.time()
             try:
-                plan = self._meeting.call(attempt, self._port())
+                plan = self._rendezvous.call(attempt, self._port())
             except Alone as words:
                 result = Outcome(State.LOST, Reason.NODE_FAILURE, str(words), None, None, time.time(), None)
                 return self._close(
                     None, result, [*history, attempts.describe(attempt, result, [], begun)], []
                 )
-            own = self._trials.make(plan)
+            own = self._runner.make(plan)
             exits: List[Optional[Dict[str, Any]]] = [own]
             if not _is_preempted(own):
-                exits = self._meeting.collect(plan, own)
+                exits = self._rendezvous.collect(plan, own)
             result = _judged(exits)
             history.append(attempts.describe(attempt, result, [], begun))
             _say(_attempt_words(attempt, result.state, result.detail))
             is_last = not _is_retried(self.request, history)
-            if result.reason == Reason.PREEMPTED or (self._orders.is_told and not is_last):
+            if result.reason == Reason.PREEMPTED or (self._orders.is_terminated and not is_last):
                 # the service decides whether to start the job again
                 return retries.status(result.state, result.exit_code)
             if is_last:
@@ -112,11 +114,15 @@ class AttemptLoop:
         lost.
         """
         found: List[Dict[str, Any]] = []
-        for number, begun in sorted(self._told.attempts().items()):
-            exits = [self._told.exit_record(number, node) for node in range(self.share.nodes)]
+        for number, begun in sorted(self._messages.attempts().items()):
+            exits = [self._messages.exit_record(number, node) for node in range(self.share.nodes)]
             facts = AttemptRecords(_preempted_or_all(exits), True)
             found.append(retries.earlier(number, facts, begun or time.time(), "the service started it again"))
-        if found and found[-1]["state"] == State.SUCCEEDED and not self._meeting.is_sent(found[-1]["number"]):
+        if (
+            found
+            and found[-1]["state"] == State.SUCCEEDED
+            and not self._rendezvous.is_sent(found[-1]["number"])
+        ):
             lost = {"state": State.LOST.value, "reason": Reason.NODE_FAILURE.value, "exit_code": None}
             found[-1].update(lost, detail=_UNSENT)
         return found
@@ -126,7 +132,7 @@ class AttemptLoop:
         again.
         """
         for one in range(number, number + _MOST_CLAIMS):
-            if patiently(lambda: self._told.claim(f"begun.{one}", {"at": time.time()}), self._wait):  # noqa: B023
+            if patiently(lambda: self._messages.claim(f"begun.{one}", {"at": time.time()}), self._wait):  # noqa: B023
                 return one
         raise Alone(f"other processes have claimed all attempts from {number} to {number + _MOST_CLAIMS - 1}")
 
@@ -150,11 +156,11 @@ class AttemptLoop:
             if not self._send(plan, status, reached):
                 words = "its files could not be sent to the store"
                 result = result._replace(detail="; ".join(one for one in (result.detail, words) if one))
-        except ToldToEnd:
+        except Terminated:
             if result.state == State.SUCCEEDED and reached:
                 return status
         line = retries.line(self.share.run_id, self.share.row, result, history)
-        patiently(lambda: self._told.write_end(line), self._wait_always)
+        patiently(lambda: self._messages.write_end(line), self._wait_always)
         self._clear(status)
         return status
 
@@ -165,19 +171,19 @@ class AttemptLoop:
         if self.share.node != 0:
             return
         try:
-            patiently(lambda: self._told.clear(status, is_last=self.share.row is None), self._wait)
-        except (ObjectsError, ToldToEnd) as error:
-            _say(f"the messages of the run's nodes could not be removed: {str(error) or TOLD.detail}")
+            patiently(lambda: self._messages.clear(status, is_last=self.share.row is None), self._wait)
+        except (ObjectsError, Terminated) as error:
+            _say(f"the messages of the run's nodes could not be removed: {str(error) or TERMINATED.detail}")
 
     def _send(self, plan: Optional[AttemptPlan], status: int, reached: List[int]) -> bool:
         """Send the files of this node, and wait for the other nodes; False when the store did not take this
         node's.
         """
-        over = None if plan is None else self._meeting.announce_end(plan, status)
-        is_sent = self._trials.send()
+        over = None if plan is None else self._rendezvous.announce_end(plan, status)
+        is_sent = self._runner.send()
         if over is not None:
-            self._meeting.tell_sent(over, is_sent)
-            self._meeting.await_sent(over, reached)
+            self._rendezvous.publish_sent(over, is_sent)
+            self._rendezvous.await_sent(over, reached)
         return is_sent
 
     def _wait_always(self, seconds: float) -> bool:
@@ -189,21 +195,21 @@ class AttemptLoop:
     def _follow(self) -> int:
         done: Optional[AttemptPlan] = None
         while True:
-            plan = self._meeting.join(done)
+            plan = self._rendezvous.join(done)
             if plan.over is not None:
                 break
-            own = self._trials.make(plan)
+            own = self._runner.make(plan)
             _say(_attempt_words(plan.attempt, own["state"], own["detail"]))
             if _is_preempted(own):
                 return retries.status(own["state"], own["exit_code"])
             done = plan
-        is_sent = self._trials.send()
+        is_sent = self._runner.send()
         try:
             if plan.life:
-                self._meeting.leave(plan, is_sent)
+                self._rendezvous.leave(plan, is_sent)
             else:
-                self._meeting.forget()
-        except ToldToEnd:
+                self._rendezvous.forget()
+        except Terminated:
             pass  # this node is about to end anyway
         return plan.over
 

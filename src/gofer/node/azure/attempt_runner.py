@@ -8,12 +8,12 @@ from typing import Any, Dict, NamedTuple, Optional, Set
 
 from gofer.core import run_layout, trees
 from gofer.core.launch import NodePlace
-from gofer.core.secrets.run_secrets import Private
+from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.node import work_folders
-from gofer.node.azure.log_forwarder import Echo
-from gofer.node.azure.peer_messages import TOLD, Told
-from gofer.node.azure.peer_monitor import Herald
-from gofer.node.azure.rendezvous import AttemptPlan, ToldToEnd, patiently
+from gofer.node.azure.log_forwarder import LogForwarder
+from gofer.node.azure.peer_messages import MESSAGES_FOLDER, PeerMessages
+from gofer.node.azure.peer_monitor import PeerMonitor
+from gofer.node.azure.rendezvous import AttemptPlan, Terminated, patiently
 from gofer.node.azure.runner import AzureNode
 from gofer.node.azure.service_mpi import ServiceMpirun
 from gofer.node.azure.share import AzureShare, row_values
@@ -25,8 +25,8 @@ from gofer.node.kept.limit import Keeping
 from gofer.node.packages.cache import folder_in
 from gofer.node.stage import stage
 from gofer.node.task import Task
-from gofer.node.uploader.node_uploader import Ferry
-from gofer.node.uploader.restore import Past
+from gofer.node.uploader.node_uploader import NodeUploader
+from gofer.node.uploader.restore import EarlierOutputs
 from gofer.node.watch import Watch
 from gofer.objects.facts import ObjectsError
 
@@ -42,26 +42,28 @@ class AttemptContext(NamedTuple):
     """What all attempts of a node share."""
 
     request: Dict[str, Any]
-    private: Private
+    private: RunSecrets
     share: AzureShare
     at: NodeContext
 
 
-class Trials:
+class AttemptRunner:
     """Runs the attempts of one node. Call `make` for each attempt, `send` after the last, then `finish`. Main
     thread only.
     """
 
-    def __init__(self, setting: AttemptContext, watch: Watch, orders: AzureTermination, told: Told) -> None:
+    def __init__(
+        self, setting: AttemptContext, watch: Watch, orders: AzureTermination, messages: PeerMessages
+    ) -> None:
         self._setting = setting
         self._share = setting.share
         self._watch = watch
         self._orders = orders
-        self._told = told
+        self._messages = messages
         self._work = self._copies = ""
         self._node: Optional[AzureNode] = None
-        self._ferry: Optional[Ferry] = None
-        self._past: Optional[Past] = None
+        self._uploader: Optional[NodeUploader] = None
+        self._earlier_outputs: Optional[EarlierOutputs] = None
         self._is_sent = True
         self._mpirun: Optional[ServiceMpirun] = None
         if self._share.local is not None:
@@ -72,15 +74,15 @@ class Trials:
         """Run this node's share of the attempt. Blocks. Its exit record, which is also sent to the other
         nodes.
         """
-        if self._ferry is None:
+        if self._uploader is None:
             self._begin(plan)
         code_name = work_folders.copy_name(self._setting.request.get("code"))
         code = os.path.join(self._copies, str(plan.attempt), code_name)
         self._watch.begin()
-        children: Set[int] = {self._ferry.pid} if self._ferry else set()
+        children: Set[int] = {self._uploader.pid} if self._uploader else set()
         node = self._node = self._make_node(plan, code, children)
-        if self._orders.is_told:
-            node.note_told()
+        if self._orders.is_terminated:
+            node.note_termination()
         else:
             self._run(node, plan, children)
         record = node.record()
@@ -89,23 +91,27 @@ class Trials:
         trees.remove_tree(code)
         return record
 
-    def on_told(self) -> None:
+    def on_termination(self) -> None:
         """Write down at once that the service ends this node: it may be killed soon. Called in a signal
         handler.
         """
         if self._node is not None:
-            self._node.note_told()
-        if self._ferry is not None:
-            self._ferry.hurry()
+            self._node.note_termination()
+        if self._uploader is not None:
+            self._uploader.hurry()
 
     def send(self) -> bool:
         """Send everything that was written to the store. Blocks. False when the store did not take all of it.
         Idempotent.
         """
-        if self._ferry is not None:
-            ferry, self._ferry = self._ferry, None
-            beat = Herald(self._told, None, self._share.node, self._share.nodes) if self._has_peers else None
-            self._is_sent = ferry.finish()
+        if self._uploader is not None:
+            uploader, self._uploader = self._uploader, None
+            beat = (
+                PeerMonitor(self._messages, None, self._share.node, self._share.nodes)
+                if self._has_peers
+                else None
+            )
+            self._is_sent = uploader.finish()
             if beat is not None:
                 beat.end()
         return self._is_sent
@@ -136,10 +142,12 @@ class Trials:
             trees.remove_tree(path)
             os.makedirs(path, mode=0o700)
         store, sync = self._setting.private.store or {}, self._setting.request["sync"]
-        self._ferry = Ferry(self._spool, self._setting.private, share.run_id, sync)
+        self._uploader = NodeUploader(self._spool, self._setting.private, share.run_id, sync)
         if plan.attempt > 1:  # earlier attempts ran in other processes, so their files are only in the store
             is_ours = share.nodes == 1
-            self._past = Past(store, self._spool, share.run_id, is_ours, share.node, plan.attempt)
+            self._earlier_outputs = EarlierOutputs(
+                store, self._spool, share.run_id, is_ours, share.node, plan.attempt
+            )
 
     @property
     def _spool(self) -> str:
@@ -148,17 +156,21 @@ class Trials:
     def _run(self, node: AzureNode, plan: AttemptPlan, children: Set[int]) -> None:
         logs = [run_layout.SETUP_LOG, run_layout.rank_log(node.place.first_rank)]
         _introduce(node.place)
-        echo = Echo([os.path.join(node.folder, name) for name in logs])
-        herald = Herald(self._told, plan, self._share.node, self._share.nodes) if self._has_peers else None
-        children.update(one.pid for one in (echo, herald) if one is not None)
+        forwarder = LogForwarder([os.path.join(node.folder, name) for name in logs])
+        monitor = (
+            PeerMonitor(self._messages, plan, self._share.node, self._share.nodes)
+            if self._has_peers
+            else None
+        )
+        children.update(one.pid for one in (forwarder, monitor) if one is not None)
         try:
             with work_folders.held(self._copies):
                 node.run()
         finally:
             os.chdir("/")
-            echo.end()
-            if herald is not None:
-                herald.end()
+            forwarder.end()
+            if monitor is not None:
+                monitor.end()
 
     def _make_node(self, plan: AttemptPlan, code: str, children: Set[int]) -> AzureNode:
         setting, place = self._setting, self._place(plan)
@@ -179,8 +191,8 @@ class Trials:
             spared=children,
         )
         node.orders = self._orders
-        node.told = self._told
-        node.past = self._past
+        node.messages = self._messages
+        node.earlier_outputs = self._earlier_outputs
         node.package_cache = folder_in(setting.at.queue_home)
         node.package_store = setting.private.store
         node.service_mpirun = self._mpirun
@@ -194,7 +206,9 @@ class Trials:
         if self._share.row is None:
             return None
         rows = len(self._setting.request["rows"])
-        return StoreTally(self._told.objects, f"{TOLD}/{self._share.request_id}/{KEPT_BYTES}", rows)
+        return StoreTally(
+            self._messages.objects, f"{MESSAGES_FOLDER}/{self._share.request_id}/{KEPT_BYTES}", rows
+        )
 
     def _place(self, plan: AttemptPlan) -> NodePlace:
         share = self._share
@@ -215,11 +229,11 @@ class Trials:
 
         def wait(seconds: float) -> bool:
             self._watch.wait(-1, seconds)
-            return not self._orders.is_told
+            return not self._orders.is_terminated
 
         try:
-            patiently(lambda: self._told.tell(name, record), wait)
-        except (ObjectsError, ToldToEnd) as error:
+            patiently(lambda: self._messages.publish(name, record), wait)
+        except (ObjectsError, Terminated) as error:
             print(
                 f"gofer: the record of its end could not be sent to the other nodes: {error}",
                 file=sys.stderr,

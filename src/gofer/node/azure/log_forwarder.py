@@ -7,7 +7,7 @@ import select
 from typing import Dict, List
 
 from gofer.core import files
-from gofer.node.helper_process import Child
+from gofer.node.helper_process import HelperProcess
 
 _LOOK_S = 0.3
 _PIECE = 256 * 1024
@@ -15,13 +15,13 @@ _PIECE = 256 * 1024
 _FAREWELL_S = 10.0
 
 
-class Echo:
+class LogForwarder:
     """Copies everything that is written to these files to this process's output, until `end`. The files need
     not exist yet.
     """
 
     def __init__(self, paths: List[str]) -> None:
-        self._child = Child(lambda reader: _follow(reader, paths))
+        self._child = HelperProcess(lambda reader: _follow(reader, paths))
         self.pid = self._child.pid
 
     def end(self) -> None:

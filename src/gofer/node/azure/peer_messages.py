@@ -21,15 +21,15 @@ from gofer.objects.base import ObjectService
 from gofer.objects.facts import Exists, ObjectNotFound
 from gofer.objects.patience import Policy
 
-ROOMS = "rooms"
-TOLD = "told"
+HANDOFFS = "rooms"
+MESSAGES_FOLDER = "told"
 PRIVATE = "private.json"
 OVER = "over.json"
 # Reads are repeated soon anyway, and callers repeat writes that must arrive: see rendezvous.patiently.
 _POLICY = Policy(tries=3, first_s=0.2, most_s=1.0, patience_s=5.0)
 
 
-class Told:
+class PeerMessages:
     """The messages of one run. Every method calls the store and may raise ObjectsError. Blocks."""
 
     def __init__(self, spec: Dict[str, Any], request_id: str, run_id: str, row: Optional[int]) -> None:
@@ -40,11 +40,11 @@ class Told:
             )
         self.objects: ObjectService = opened
         self._run_id = run_id
-        self._handoff = f"{ROOMS}/{request_id}"
-        self._place = f"{TOLD}/{request_id}/{'run' if row is None else row}"
+        self._handoff = f"{HANDOFFS}/{request_id}"
+        self._place = f"{MESSAGES_FOLDER}/{request_id}/{'run' if row is None else row}"
         self._known: Dict[str, Tuple[Optional[str], Dict[str, Any]]] = {}
 
-    def tell(self, name: str, value: Dict[str, Any]) -> None:
+    def publish(self, name: str, value: Dict[str, Any]) -> None:
         self.objects.put(f"{self._place}/{name}", files.encode(value))
 
     def claim(self, name: str, value: Dict[str, Any]) -> bool:
@@ -55,11 +55,11 @@ class Told:
             return False
         return True
 
-    def heard(self, name: str) -> Optional[Dict[str, Any]]:
+    def read(self, name: str) -> Optional[Dict[str, Any]]:
         """One message; None when it does not exist."""
         return self._read(f"{self._place}/{name}")
 
-    def look(self) -> Dict[str, Dict[str, Any]]:
+    def read_all(self) -> Dict[str, Dict[str, Any]]:
         """All messages, by name. Costs one listing, and one read for each new message."""
         found: Dict[str, Tuple[Optional[str], Dict[str, Any]]] = {}
         for info in self.objects.list_beginning(f"{self._place}/"):
@@ -68,7 +68,7 @@ class Told:
             if known is not None and known[0] == info.etag and info.etag is not None:
                 found[name] = known
                 continue
-            value = self.heard(name)
+            value = self.read(name)
             if value is not None:
                 found[name] = (info.etag, value)
         self._known = found
@@ -78,14 +78,14 @@ class Told:
         """The exit record of a node, from its message or from its folder in the store; None when there is
         none.
         """
-        told = self.heard(f"exit.{attempt}.{node}")
-        return told or self._read(f"{run_layout.node_key(self._run_id, attempt, node)}/{run_layout.EXIT}")
+        message = self.read(f"exit.{attempt}.{node}")
+        return message or self._read(f"{run_layout.node_key(self._run_id, attempt, node)}/{run_layout.EXIT}")
 
     def attempts(self) -> Dict[int, float]:
         """The attempts that were made, with the time when each was claimed (0 when unknown)."""
         numbers = map(parse_count, self._attempt_folders())
         found = {number: 0.0 for number in numbers if number is not None}
-        for name, value in self.look().items():
+        for name, value in self.read_all().items():
             kind, _, text = name.partition(".")
             number = parse_count(text)
             if kind == "begun" and number is not None:

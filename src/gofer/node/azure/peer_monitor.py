@@ -11,38 +11,42 @@ import sys
 from typing import Dict, List, Optional
 
 from gofer.core.states import State
-from gofer.node.azure.peer_messages import Told
+from gofer.node.azure.peer_messages import PeerMessages
 from gofer.node.azure.rendezvous import LOOK_S, AttemptPlan, Pulse
-from gofer.node.helper_process import Child
+from gofer.node.helper_process import HelperProcess
 from gofer.node.watch import STOP_FOR_PEER
 from gofer.objects.facts import ObjectsError
 
 _FAREWELL_S = 0.5
 
 
-class Herald:
+class PeerMonitor:
     """Sends this node's heartbeats. Sends STOP_FOR_PEER to this process, once, when another node of the
     attempt fails or is gone. Without a plan it only sends heartbeats.
     """
 
-    def __init__(self, told: Told, plan: Optional[AttemptPlan], node: int, nodes: int) -> None:
+    def __init__(self, messages: PeerMessages, plan: Optional[AttemptPlan], node: int, nodes: int) -> None:
         agent = os.getpid()
-        self._child = Child(lambda reader: _watch(reader, told, plan, (node, nodes, agent)))
+        self._child = HelperProcess(lambda reader: _watch(reader, messages, plan, (node, nodes, agent)))
         self.pid = self._child.pid
 
     def end(self) -> None:
         self._child.finish(within_s=_FAREWELL_S)
 
 
-def _watch(reader: int, told: Told, plan: Optional[AttemptPlan], who: tuple[int, int, int]) -> bool:
+def _watch(
+    reader: int, messages: PeerMessages, plan: Optional[AttemptPlan], who: tuple[int, int, int]
+) -> bool:
     node, nodes, agent = who
     others = [one for one in range(nodes) if one != node]
-    pulse = Pulse(told, node)
+    pulse = Pulse(messages, node)
     is_told = plan is None
     while not select.select([reader], [], [], LOOK_S)[0]:
         try:
             pulse.beat()
-            words = None if is_told or plan is None else _failed_peer(told.look(), plan, others, pulse)
+            words = (
+                None if is_told or plan is None else _failed_peer(messages.read_all(), plan, others, pulse)
+            )
         except ObjectsError:
             continue  # the store may answer again; if it does not, the agent reports that
         if words is not None and os.getppid() == agent:
@@ -53,15 +57,15 @@ def _watch(reader: int, told: Told, plan: Optional[AttemptPlan], who: tuple[int,
 
 
 def _failed_peer(
-    told: Dict[str, Dict[str, object]], plan: AttemptPlan, others: List[int], pulse: Pulse
+    messages: Dict[str, Dict[str, object]], plan: AttemptPlan, others: List[int], pulse: Pulse
 ) -> Optional[str]:
     """Why the ranks of this node cannot continue, as a phrase; None while they can."""
     at_work = []
     for one in others:
-        record = told.get(f"exit.{plan.attempt}.{one}")
+        record = messages.get(f"exit.{plan.attempt}.{one}")
         if record is None:
             at_work.append(one)
         elif record["state"] != State.SUCCEEDED:
             return f"node {one} is {record['state']}: {record['detail']}"
-    missed = pulse.missed(told, at_work)
-    return plan.changed(told) or (f"node {missed[0]} is silent" if missed else None)
+    missed = pulse.missed(messages, at_work)
+    return plan.changed(messages) or (f"node {missed[0]} is silent" if missed else None)

@@ -1,7 +1,7 @@
-"""The program of one node of an Azure ML job: `python3 agent.zip ROOM [--row N] [name=path …]`.
+"""The program of one node of an Azure ML job: `python3 agent.zip FOLDER [--row N] [name=path …]`.
 
-ROOM is a folder with request.json and private.json, which the service downloaded. `name=path` says where the
-service mounted the folder of that name. The program has no supervisor: it makes the attempts of the run
+FOLDER is the folder with request.json and private.json, which the service downloaded. `name=path` says where
+the service mounted the folder of that name. The program has no supervisor: it makes the attempts of the run
 itself, writes the outcome into the run's folder in the store, and exits as the command did.
 """
 
@@ -13,7 +13,7 @@ import sys
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from gofer.core import files, processes, scratch
-from gofer.core.secrets.run_secrets import Private
+from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.node.azure.attempt_loop import AttemptLoop
 from gofer.node.azure.attempt_runner import NodeContext
 from gofer.node.azure.peer_messages import OVER, PRIVATE
@@ -27,7 +27,7 @@ REQUEST = "request.json"
 class Words(NamedTuple):
     """The arguments of the program."""
 
-    room: str
+    handoff: str
     row: Optional[int]
     folders: Dict[str, str]
 
@@ -36,14 +36,14 @@ def read_words(argv: List[str]) -> Words:
     """Parse the arguments; ValueError when they are malformed. The name of a folder has no `=`, but its path
     may.
     """
-    room, rest = argv[0], argv[1:]
+    handoff, rest = argv[0], argv[1:]
     row = None
     if rest[:1] == ["--row"]:
         row, rest = int(rest[1]), rest[2:]
     pairs = [word.partition("=") for word in rest]
     if not all(mark for _, mark, _ in pairs):
         raise ValueError("a folder is given as `name=path`")
-    return Words(room, row, {name: path for name, _, path in pairs})
+    return Words(handoff, row, {name: path for name, _, path in pairs})
 
 
 def main(argv: List[str]) -> int:
@@ -53,9 +53,9 @@ def main(argv: List[str]) -> int:
     # A request to stop waits until its handlers are installed.
     signal.pthread_sigmask(signal.SIG_BLOCK, REQUESTS)
     words = read_words(argv)
-    request = files.read_json(os.path.join(words.room, REQUEST))
+    request = files.read_json(os.path.join(words.handoff, REQUEST))
     if request is None:
-        print(f"gofer: the service downloaded no {REQUEST} to {words.room}", file=sys.stderr)
+        print(f"gofer: the service downloaded no {REQUEST} to {words.handoff}", file=sys.stderr)
         return 1
     share = read_share(os.environ, request, words.row)
     if share.local is not None:
@@ -65,8 +65,8 @@ def main(argv: List[str]) -> int:
 
 
 def _run_attempts(words: Words, request: Dict[str, Any], share: AzureShare) -> int:
-    private = _private(words.room, request)
-    over = files.read_json(os.path.join(words.room, OVER))
+    private = _private(words.handoff, request)
+    over = files.read_json(os.path.join(words.handoff, OVER))
     if private.store is None and over is not None:
         # The service took the node away while the agent was ending, and starts the job once more.
         print(f"gofer: {share.run_id} has already ended; nothing is started", flush=True)
@@ -79,15 +79,17 @@ def _run_attempts(words: Words, request: Dict[str, Any], share: AzureShare) -> i
     return AttemptLoop(request, private, share, NodeContext(queue_home, words.folders)).run()
 
 
-def _private(room: str, request: Dict[str, Any]) -> Private:
+def _private(handoff: str, request: Dict[str, Any]) -> RunSecrets:
     """The private values of the run. Their environment is that of the service, then the job's, then the
     private one.
     """
-    known = files.read_json(os.path.join(room, PRIVATE)) or {}
+    known = files.read_json(os.path.join(handoff, PRIVATE)) or {}
     own = own_environment(os.environ)
     environment = {**own, **request["env"], **known.get("environment", {})}
     secrets = known.get("secrets") or ()
-    return Private(environment, known.get("store"), known.get("folders") or {}, secrets, known.get("files"))
+    return RunSecrets(
+        environment, known.get("store"), known.get("folders") or {}, secrets, known.get("files")
+    )
 
 
 def _sweep(share: AzureShare) -> None:

@@ -17,7 +17,7 @@ import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar
 
 from gofer.core import retries
-from gofer.node.azure.peer_messages import Told
+from gofer.node.azure.peer_messages import PeerMessages
 from gofer.node.azure.share import AzureShare
 from gofer.node.rendezvous.machines import own_address
 from gofer.node.uploader.node_uploader import PATIENCE_S, REFUSALS, REFUSED_PATIENCE_S
@@ -38,7 +38,7 @@ _GATHER_AGAIN_S = 600.0
 Wait = Callable[[float], bool]
 
 
-class ToldToEnd(Exception):
+class Terminated(Exception):
     """The service wants this node to end."""
 
 
@@ -58,13 +58,13 @@ class AttemptPlan(NamedTuple):
     seen: Dict[str, str]
     over: Optional[int] = None
 
-    def changed(self, told: Dict[str, Dict[str, Any]]) -> Optional[str]:
+    def changed(self, messages: Dict[str, Dict[str, Any]]) -> Optional[str]:
         """Why this attempt cannot continue, according to the messages; None while it can."""
-        meet = told.get("meet")
+        meet = messages.get("meet")
         if meet is not None and meet["life"] != self.life:
             return "node 0 was restarted"
         for node, word in self.seen.items():
-            here = told.get(f"here.{node}")
+            here = messages.get(f"here.{node}")
             if here is not None and here["word"] != word:
                 return f"node {node} was restarted"
         return None
@@ -73,8 +73,8 @@ class AttemptPlan(NamedTuple):
 class Pulse:
     """Sends the heartbeats of this node, and follows those of the other nodes."""
 
-    def __init__(self, told: Told, node: int) -> None:
-        self._told = told
+    def __init__(self, messages: PeerMessages, node: int) -> None:
+        self._messages = messages
         self._node = node
         self._beats = 0
         self._beat_at = 0.0
@@ -88,16 +88,18 @@ class Pulse:
         """
         if time.monotonic() >= self._beat_at:
             self._beats += 1
-            self._told.tell(f"beat.{self._node}", {"by": os.getpid(), "beat": self._beats, "at": time.time()})
+            self._messages.publish(
+                f"beat.{self._node}", {"by": os.getpid(), "beat": self._beats, "at": time.time()}
+            )
             self._beat_at = time.monotonic() + _BEAT_S
 
-    def missed(self, told: Dict[str, Dict[str, Any]], nodes: List[int]) -> List[int]:
+    def missed(self, messages: Dict[str, Dict[str, Any]], nodes: List[int]) -> List[int]:
         """The nodes that have sent no heartbeat for _LOST_S. Only time between successful reads counts."""
         now = time.monotonic()
         passed_s = 0.0 if self._looked_at is None else min(now - self._looked_at, 2 * LOOK_S)
         self._looked_at = now
         for node in nodes:
-            beat = told.get(f"beat.{node}")
+            beat = messages.get(f"beat.{node}")
             is_new = beat != self._last.get(node)
             self._last[node] = beat
             self._silent_s[node] = 0.0 if is_new else self._silent_s.get(node, 0.0) + passed_s
@@ -105,8 +107,8 @@ class Pulse:
 
 
 def patiently(act: Callable[[], T], wait: Wait) -> T:
-    """Call `act`, and repeat it while the store does not answer. Blocks. ToldToEnd when the service ends this
-    node; the last ObjectsError when the store stays away too long.
+    """Call `act`, and repeat it while the store does not answer. Blocks. Terminated when the service ends
+    this node; the last ObjectsError when the store stays away too long.
     """
     began = time.monotonic()
     complained = False
@@ -122,20 +124,20 @@ def patiently(act: Callable[[], T], wait: Wait) -> T:
                 sys.stderr.flush()
             complained = True
         if not wait(LOOK_S):
-            raise ToldToEnd
+            raise Terminated
 
 
-class Meeting:
+class ObjectRendezvous:
     """One node's part in the rendezvous of its run. Main thread only. All methods block; they raise
-    ObjectsError when the store stays away, and ToldToEnd.
+    ObjectsError when the store stays away, and Terminated.
     """
 
-    def __init__(self, told: Told, share: AzureShare, wait: Wait) -> None:
-        self._told = told
+    def __init__(self, messages: PeerMessages, share: AzureShare, wait: Wait) -> None:
+        self._messages = messages
         self._share = share
         self._wait = wait
         self._word = os.urandom(8).hex()
-        self._pulse = Pulse(told, share.node)
+        self._pulse = Pulse(messages, share.node)
         self._others = [node for node in range(share.nodes) if node != share.node]
         self._delay_s = _FIRST_LOOK_S
         self._patience_s = _GATHER_S
@@ -151,8 +153,8 @@ class Meeting:
         patience_s, self._patience_s = self._patience_s, _GATHER_AGAIN_S
         deadline = time.monotonic() + patience_s
         while self._others:
-            told = self._look()
-            here = {node: told[f"here.{node}"] for node in self._others if f"here.{node}" in told}
+            messages = self._look()
+            here = {node: messages[f"here.{node}"] for node in self._others if f"here.{node}" in messages}
             if len(here) == len(self._others):
                 seen = {str(node): str(one["word"]) for node, one in here.items()}
                 if seen != plan.seen:
@@ -174,16 +176,16 @@ class Meeting:
         if not self._others:
             return [own]
         while True:
-            told = self._look()
-            exits = [told.get(f"exit.{plan.attempt}.{node}") for node in range(self._share.nodes)]
+            messages = self._look()
+            exits = [messages.get(f"exit.{plan.attempt}.{node}") for node in range(self._share.nodes)]
             exits[self._share.node] = own
             open_nodes = [node for node, record in enumerate(exits) if record is None]
             restarted = [
                 node
                 for node in open_nodes
-                if told.get(f"here.{node}", {}).get("word") != plan.seen[str(node)]
+                if messages.get(f"here.{node}", {}).get("word") != plan.seen[str(node)]
             ]
-            missed = self._pulse.missed(told, open_nodes)
+            missed = self._pulse.missed(messages, open_nodes)
             if not set(open_nodes) - {*missed, *restarted}:
                 return exits
             self._rest()
@@ -199,14 +201,14 @@ class Meeting:
         """Wait until these nodes have sent their files to the store, or are gone."""
         self._delay_s = _FIRST_LOOK_S
         while nodes:
-            told = self._look()
-            left = [node for node in nodes if told.get(f"sent.{node}", {}).get("life") != over.life]
-            if not set(left) - set(self._pulse.missed(told, left)):
+            messages = self._look()
+            left = [node for node in nodes if messages.get(f"sent.{node}", {}).get("life") != over.life]
+            if not set(left) - set(self._pulse.missed(messages, left)):
                 return
             self._rest()
 
     def _announce(self, plan: AttemptPlan) -> None:
-        patiently(lambda: self._told.tell("meet", plan._asdict()), self._wait)
+        patiently(lambda: self._messages.publish("meet", plan._asdict()), self._wait)
 
     def _hosts(self, here: Dict[int, Dict[str, Any]]) -> List[str]:
         """The host names of all nodes: those that the service gives, else those that the nodes report. The
@@ -227,18 +229,18 @@ class Meeting:
         deadline = time.monotonic() + _GATHER_S
         while True:
             facts = {"word": self._word, "ack": ack, "host": own_address()}
-            patiently(lambda: self._told.tell(f"here.{self._share.node}", facts), self._wait)  # noqa: B023
+            patiently(lambda: self._messages.publish(f"here.{self._share.node}", facts), self._wait)  # noqa: B023
             while True:
-                told = self._look()
-                plan = self._announced(told, done)
+                messages = self._look()
+                plan = self._announced(messages, done)
                 if plan is not None:
                     break
-                end = patiently(self._told.end, self._wait)
+                end = patiently(self._messages.end, self._wait)
                 if end is not None:  # the run ended without this node, which has no files to send
                     return AttemptPlan("", 0, [], 0, {}, retries.status(end["state"], end.get("exit_code")))
                 # Between attempts the leader may run long, so only its heartbeat counts. Before the first
                 # attempt its heartbeat may be an old one, so only time counts.
-                is_gone = time.monotonic() > deadline if done is None else self._pulse.missed(told, [0])
+                is_gone = time.monotonic() > deadline if done is None else self._pulse.missed(messages, [0])
                 if is_gone:
                     raise Alone("node 0 announced no attempt")
                 self._rest()
@@ -247,10 +249,10 @@ class Meeting:
             ack = plan.life
 
     def _announced(
-        self, told: Dict[str, Dict[str, Any]], done: Optional[AttemptPlan]
+        self, messages: Dict[str, Dict[str, Any]], done: Optional[AttemptPlan]
     ) -> Optional[AttemptPlan]:
         """The announced plan, if it names this process and is not `done`; else None."""
-        meet = told.get("meet")
+        meet = messages.get("meet")
         if meet is None or meet["seen"].get(str(self._share.node)) != self._word:
             return None
         plan = AttemptPlan(**meet)
@@ -261,8 +263,8 @@ class Meeting:
         node must not exit early: the service ends all nodes when one of them fails.
         """
         self._delay_s = _FIRST_LOOK_S
-        self.tell_sent(plan, is_sent)
-        while patiently(self._told.end, self._wait) is None:
+        self.publish_sent(plan, is_sent)
+        while patiently(self._messages.end, self._wait) is None:
             if self._pulse.missed(self._look(), [0]):
                 return  # keep the messages: the job may be started again and needs them
             self._rest()
@@ -275,30 +277,30 @@ class Meeting:
         node = self._share.node
         own = [f"{word}.{node}" for word in ("here", "beat", "sent")]
         try:
-            patiently(lambda: self._told.forget(*own), self._wait)
+            patiently(lambda: self._messages.forget(*own), self._wait)
         except ObjectsError:
             pass  # only a few small objects are left, and the end of the run is recorded
 
     # -- all
 
-    def tell_sent(self, plan: AttemptPlan, is_sent: bool) -> None:
+    def publish_sent(self, plan: AttemptPlan, is_sent: bool) -> None:
         """Report that this node is done with sending, and whether all its files are in the store."""
         facts = {"life": plan.life, "attempt": plan.attempt if is_sent else None}
-        patiently(lambda: self._told.tell(f"sent.{self._share.node}", facts), self._wait)
+        patiently(lambda: self._messages.publish(f"sent.{self._share.node}", facts), self._wait)
 
     def is_sent(self, attempt: int) -> bool:
         """Whether every node has reported that its files of this attempt are in the store."""
-        sent = [self._told.heard(f"sent.{node}") for node in range(self._share.nodes)]
+        sent = [self._messages.read(f"sent.{node}") for node in range(self._share.nodes)]
         return all(one is not None and one.get("attempt") == attempt for one in sent)
 
     def _look(self) -> Dict[str, Dict[str, Any]]:
-        def look() -> Dict[str, Dict[str, Any]]:
+        def read_all() -> Dict[str, Dict[str, Any]]:
             self._pulse.beat()
-            return self._told.look()
+            return self._messages.read_all()
 
-        return patiently(look, self._wait)
+        return patiently(read_all, self._wait)
 
     def _rest(self) -> None:
         delay_s, self._delay_s = self._delay_s, min(self._delay_s * 1.4, LOOK_S)
         if not self._wait(delay_s):
-            raise ToldToEnd
+            raise Terminated

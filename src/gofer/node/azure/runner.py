@@ -11,7 +11,7 @@ from typing import Any, Dict, Optional
 from gofer.core import files, run_layout
 from gofer.core.states import Reason, State
 from gofer.node import mpi, verdict
-from gofer.node.azure.peer_messages import Told
+from gofer.node.azure.peer_messages import PeerMessages
 from gofer.node.azure.rendezvous import LOOK_S
 from gofer.node.azure.service_mpi import ServiceMpirun
 from gofer.node.azure.termination import AzureTermination
@@ -20,7 +20,7 @@ from gofer.node.verdict import AttemptFailed, Verdict
 from gofer.node.watch import ProcessesOutcome
 from gofer.objects.facts import ObjectsError
 
-TOLD = Verdict(State.LOST, Reason.PREEMPTED, "the service ended this node")
+TERMINATED = Verdict(State.LOST, Reason.PREEMPTED, "the service ended this node")
 _FOR_PEER = Verdict(State.CANCELLED, Reason.USER, "stopped because another node failed")
 
 
@@ -31,7 +31,7 @@ class AzureNode(Node):
     orders: AzureTermination
     service_mpirun: Optional[ServiceMpirun] = None
     _is_ending = False
-    told: Told
+    messages: PeerMessages
     _look_at = 0.0
 
     @property
@@ -45,13 +45,13 @@ class AzureNode(Node):
             Verdict(State.FAILED, Reason.STAGING, "the node left no record of its end")
         )
 
-    def note_told(self) -> None:
+    def note_termination(self) -> None:
         """Write the exit record that is right if this process is killed now. Called in a signal handler."""
         if self._is_ending:
             return
         try:
             os.makedirs(self.folder, exist_ok=True)
-            files.write_whole(self.exit_path, files.encode(self._made_up(TOLD)))
+            files.write_whole(self.exit_path, files.encode(self._made_up(TERMINATED)))
         except OSError:
             pass  # the disk is full or gone
 
@@ -64,8 +64,8 @@ class AzureNode(Node):
         super()._write_end(found, outcome)
 
     def _check_stopped(self) -> None:
-        if self.orders.is_told:
-            raise AttemptFailed(TOLD)
+        if self.orders.is_terminated:
+            raise AttemptFailed(TERMINATED)
         if self._watch.cause == "peer":
             raise AttemptFailed(_FOR_PEER)
         super()._check_stopped()
@@ -79,13 +79,13 @@ class AzureNode(Node):
             return False
         self._look_at = now + LOOK_S
         try:
-            return self.told.heard(f"exit.{self.place.attempt}.0") is not None
+            return self.messages.read(f"exit.{self.place.attempt}.0") is not None
         except ObjectsError:
             return False
 
     def _judge(self, outcome: ProcessesOutcome) -> Verdict:
         self.orders.be_patient()
-        return TOLD if outcome.cause == "shutdown" else super()._judge(outcome)
+        return TERMINATED if outcome.cause == "shutdown" else super()._judge(outcome)
 
     def _ask_mpirun(self) -> Dict[int, Dict[str, str]]:
         if self.service_mpirun is None:
@@ -96,5 +96,5 @@ class AzureNode(Node):
         except mpi.MpiStopped:
             self._check_stopped()
             raise self._late("while it waited for the service's mpirun") from None
-        self._diary.note("stand-ins", count=len(found), waited_s=round(time.monotonic() - began, 3))
+        self._event_log.note("stand-ins", count=len(found), waited_s=round(time.monotonic() - began, 3))
         return found

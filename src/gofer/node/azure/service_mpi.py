@@ -72,8 +72,8 @@ class ServiceMpirun(Mpirun):
 
     def gather(self, keep_on: Callable[[int], bool]) -> Dict[int, Dict[str, str]]:
         if not self._found:
-            told = super().gather(keep_on)
-            self._found = {rank: _of_mpirun(values) for rank, values in told.items()}
+            variables = super().gather(keep_on)
+            self._found = {rank: _of_mpirun(values) for rank, values in variables.items()}
         return self._found
 
     def close(self) -> None:

@@ -18,26 +18,26 @@ _MOST_GRACE_S = 20.0
 class AzureTermination:
     """Handles SIGTERM before the watch does. Main thread, one per process.
 
-    `on_told` is called in the signal handler, once: this process may be killed soon.
+    `on_termination` is called in the signal handler, once: this process may be killed soon.
     """
 
     def __init__(self, grace_s: float, watch: Watch) -> None:
-        self.is_told = False
-        self.on_told: Callable[[], None] = lambda: None
+        self.is_terminated = False
+        self.on_termination: Callable[[], None] = lambda: None
         self._grace_s = min(grace_s, _MOST_GRACE_S)
         self._as_shutdown: Any = signal.getsignal(signal.SIGTERM)
         signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), STOP_NOW))
         signal.signal(signal.SIGTERM, self._on_term)
         # SIGTERM came before this handler was installed
-        self.is_told = self.is_told or watch.cause is not None
+        self.is_terminated = self.is_terminated or watch.cause is not None
 
     def be_patient(self) -> None:
         """No rank is left: cancel the timer, so that the rest can be sent without hurry."""
         signal.setitimer(signal.ITIMER_REAL, 0.0)
 
     def _on_term(self, number: int, frame: object) -> None:
-        if not self.is_told:
-            self.is_told = True
+        if not self.is_terminated:
+            self.is_terminated = True
             signal.setitimer(signal.ITIMER_REAL, max(0.05, self._grace_s))
-            self.on_told()
+            self.on_termination()
         self._as_shutdown(number, frame)

@@ -15,8 +15,8 @@ from typing import Callable, Dict, List, NamedTuple, Set
 
 from gofer.core import files, run_layout, trees
 from gofer.node import working_copy
-from gofer.node.events import Diary
-from gofer.node.helper_process import Child
+from gofer.node.events import EventLog
+from gofer.node.helper_process import HelperProcess
 from gofer.node.kept import records, rules
 from gofer.node.kept.records import KeptFile
 from gofer.node.kept.rules import Candidate, KeepRules, KeptSelection, size_text
@@ -37,8 +37,8 @@ class CarriedCopy(NamedTuple):
     """A working copy at `code` with its contents `before` the command, and `top`, the folder `files/`.
 
     `prefix` is how names of this node begin in `files/`; `listing` is the node's list of files. Files are
-    copied only with `carries`. `warn` is called once, when more is written than will be kept. `diary` belongs
-    to the child.
+    copied only with `carries`. `warn` is called once, when more is written than will be kept. `event_log`
+    belongs to the child.
     """
 
     code: str
@@ -49,14 +49,14 @@ class CarriedCopy(NamedTuple):
     listing: str
     carries: bool
     warn: Callable[[str], None]
-    diary: Diary
+    event_log: EventLog
 
 
 class FileCarrier:
     """The child process of one attempt. The agent must have no threads when it creates this object."""
 
     def __init__(self, copy: CarriedCopy, spared: Set[int]) -> None:
-        self._child = Child(lambda reader: _carry(reader, copy))
+        self._child = HelperProcess(lambda reader: _carry(reader, copy))
         self._spared = spared
         spared.add(self._child.pid)
 
@@ -118,7 +118,7 @@ class Rounds:
         self._remove_old({one.path for one in wanted}, now)
         files.write_whole(self._copy.listing, records.encode_list(self._listed()))
         if count:
-            self._copy.diary.note("carried", files=count)
+            self._copy.event_log.note("carried", files=count)
 
     def _remove_old(self, wanted: Set[str], now: Contents) -> None:
         """Remove copies of files that the command has removed. Also remove copies that exceed the limit

@@ -17,7 +17,7 @@ from gofer.core.launch import NodePlace
 from gofer.core.secrets.file_names import looks_like_secret
 from gofer.core.states import Reason, State
 from gofer.node import continued_files, spawn, working_copy
-from gofer.node.events import Diary
+from gofer.node.events import EventLog
 from gofer.node.folders.progress import Event
 from gofer.node.kept import copy_record, records, rules, stayed
 from gofer.node.kept.carrier import CarriedCopy, FileCarrier, carried_paths, prefix_of
@@ -180,10 +180,10 @@ class FileKeeper:
 
     def _carried_copy(self, carries: bool) -> CarriedCopy:
         listing = self._in_node_folder(run_layout.FILE_LIST)
-        diary = Diary(os.path.dirname(listing))
+        event_log = EventLog(os.path.dirname(listing))
 
         def warn(words: str) -> None:
-            diary.note("keep-limit", words=words)
+            event_log.note("keep-limit", words=words)
             self._say_in_log(words)
 
         return CarriedCopy(
@@ -195,7 +195,7 @@ class FileKeeper:
             listing,
             carries,
             warn,
-            diary,
+            event_log,
         )
 
     def close(self) -> None:

@@ -37,7 +37,7 @@ def own_nodes(request: dict[str, Any]) -> list[int]:
     return list(range(request["layout"]["nodes"])) if nodes is None else nodes
 
 
-class Gathering:
+class FolderRendezvous:
     """One node's part in the rendezvous of an attempt."""
 
     def __init__(self, store: str, place: NodePlace, watch: Watch) -> None:

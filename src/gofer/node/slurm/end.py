@@ -1,6 +1,7 @@
-"""The last line of a job's script: `python -m gofer.node.slurm.end ROOM STATUS TOLD`.
+"""The last line of a job's script: `python -m gofer.node.slurm.end FOLDER STATUS TERMINATED`.
 
-STATUS is the exit status of `srun`. TOLD is 1 when Slurm told the script to end. The program decides what
+STATUS is the exit status of `srun`. TERMINATED is 1 when Slurm sent SIGTERM to the script. The program
+decides what
 follows the attempt: another attempt, the end of the run, or nothing, when Slurm itself decides.
 """
 
@@ -15,7 +16,7 @@ from gofer.core.attempts import AttemptRecords, Outcome
 from gofer.core.sleep import pause
 from gofer.core.states import Reason, State
 from gofer.node.slurm.calls import SlurmError, call
-from gofer.node.slurm.handoff import CLAIM, PRIVATE, Room
+from gofer.node.slurm.handoff import CLAIM, PRIVATE, Handoff
 from gofer.node.slurm.share import SlurmShare, read_share
 
 _STORE_TRIES = 8
@@ -23,28 +24,28 @@ _STOPPED = {"PENDING", "COMPLETING", "CANCELLED", "PREEMPTED", "TIMEOUT", "REQUE
 
 
 def main() -> int:
-    place = Room(sys.argv[1])
-    request = place.request()
+    handoff = Handoff(sys.argv[1])
+    request = handoff.request()
     share = read_share({**os.environ, "SLURM_PROCID": "0"}, request)
-    if place.read_text(CLAIM) not in (None, share.job):
+    if handoff.read_text(CLAIM) not in (None, share.job):
         return 0
-    if share.attempt > 1 and place.has_succeeded(share.row, share.attempt - 1, share.nodes):
+    if share.attempt > 1 and handoff.has_succeeded(share.row, share.attempt - 1, share.nodes):
         share = share._replace(attempt=share.attempt - 1)
-    return _End(place, request, share).settle(int(sys.argv[2]), is_told=sys.argv[3] == "1")
+    return _End(handoff, request, share).settle(int(sys.argv[2]), is_terminated=sys.argv[3] == "1")
 
 
 class _End:
-    def __init__(self, place: Room, request: dict[str, Any], share: SlurmShare) -> None:
-        self.room = place
+    def __init__(self, handoff: Handoff, request: dict[str, Any], share: SlurmShare) -> None:
+        self.handoff = handoff
         self.request = request
         self.share = share
 
-    def settle(self, status: int, *, is_told: bool) -> int:
+    def settle(self, status: int, *, is_terminated: bool) -> int:
         """Record the outcome, and requeue the job if another attempt is due. Blocks. The exit status of the
         whole job, for Slurm's accounting.
         """
         history = self._history()
-        result = self._result(status, is_told=is_told)
+        result = self._result(status, is_terminated=is_terminated)
         if result is None:
             return status or 1
         history.append(attempts.describe(self.share.attempt, result, [], self._begun(self.share.attempt)))
@@ -54,23 +55,23 @@ class _End:
                 return 1
             result = result._replace(detail=_joined(result.detail, problem))
         self._write_down(result, history)
-        self.room.end_row(self.share.row, len(self.request["rows"]))
+        self.handoff.end_row(self.share.row, len(self.request["rows"]))
         if result.state == State.SUCCEEDED:
             return 0
         return result.exit_code if result.exit_code and result.exit_code < 128 else 1
 
-    def _result(self, status: int, *, is_told: bool) -> Outcome | None:
+    def _result(self, status: int, *, is_terminated: bool) -> Outcome | None:
         """The outcome of the attempt; None when Slurm ended the job and may start it again."""
         facts = self._facts(self.share.attempt)
         is_whole = all(record is not None for record in facts.exits)
         result = retries.judge(facts)
-        if self.room.stop_order(self.share.row) is not None and result.state != State.SUCCEEDED:
+        if self.handoff.stop_order(self.share.row) is not None and result.state != State.SUCCEEDED:
             return result._replace(state=State.CANCELLED, reason=Reason.USER, detail="aborted")
         if result.state == State.FAILED:
             return result
         if is_whole and result.reason != Reason.PREEMPTED:
             return result
-        if is_told or self._is_being_ended():
+        if is_terminated or self._is_being_ended():
             return None
         if is_whole:
             return result._replace(state=State.CANCELLED, reason=Reason.USER, detail="stopped by a signal")
@@ -89,11 +90,11 @@ class _End:
 
     def _facts(self, attempt: int) -> AttemptRecords:
         row, nodes = self.share.row, range(self.share.nodes)
-        exits = [self.room.heard(row, attempt, f"exit-{node}") for node in nodes]
+        exits = [self.handoff.read(row, attempt, f"exit-{node}") for node in nodes]
         return AttemptRecords(exits, self._begun(attempt) is not None)
 
     def _begun(self, attempt: int) -> float | None:
-        begun = self.room.heard(self.share.row, attempt, "begun")
+        begun = self.handoff.read(self.share.row, attempt, "begun")
         return None if begun is None else float(begun["at"])
 
     def _history(self) -> list[dict[str, Any]]:
@@ -110,7 +111,7 @@ class _End:
             history,
             retries=self.request["retries"],
             retry_on=self.request["retry_on"],
-            is_cancelled=self.room.stop_order(self.share.row) is not None,
+            is_cancelled=self.handoff.stop_order(self.share.row) is not None,
         )
 
     def _requeue(self) -> str | None:
@@ -138,7 +139,7 @@ class _End:
             return
         from gofer.objects import open_objects
 
-        private = files.read_json(self.room.at(PRIVATE)) or {}
+        private = files.read_json(self.handoff.at(PRIVATE)) or {}
         open_objects(private["store"]).put(key, data)
 
 

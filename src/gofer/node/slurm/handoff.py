@@ -4,7 +4,7 @@
 <folder>/slurm/<id>/sending, job, rejected     the progress of its submission
 <folder>/slurm/<id>/claim                      the job that may run it
 <folder>/slurm/<id>/cancel, cancel-<row>       requests to stop
-<folder>/slurm/<id>/told/…                     messages of its nodes, see `tell`
+<folder>/slurm/<id>/told/…                     messages of its nodes, see `publish`
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def every(rows: list[int] | None) -> list[int | None]:
     return [None] if rows is None else list(rows)
 
 
-class Room:
+class Handoff:
     """One handoff folder. Every file is replaced in one step, so readers never see half of it."""
 
     def __init__(self, path: str) -> None:
@@ -96,17 +96,17 @@ class Room:
 
     # -- messages of nodes
 
-    def tell(self, row: int | None, attempt: int, what: str, value: object) -> None:
+    def publish(self, row: int | None, attempt: int, what: str, value: object) -> None:
         """Write a message about an attempt: `begun`, `failed`, `ready-<node>` or `exit-<node>`."""
         os.makedirs(self.at("told"), exist_ok=True)
         self.write(os.path.join("told", _message_name(row, attempt, what)), files.encode(value))
 
-    def heard(self, row: int | None, attempt: int, what: str) -> dict[str, Any] | None:
+    def read(self, row: int | None, attempt: int, what: str) -> dict[str, Any] | None:
         return files.read_json(self.at(os.path.join("told", _message_name(row, attempt, what))))
 
     def has_succeeded(self, row: int | None, attempt: int, nodes: int) -> bool:
         """Whether every node of the attempt reported success."""
-        records = [self.heard(row, attempt, f"exit-{node}") for node in range(nodes)]
+        records = [self.read(row, attempt, f"exit-{node}") for node in range(nodes)]
         return all(record is not None and record["state"] == State.SUCCEEDED for record in records)
 
     def end_row(self, row: int | None, rows: int) -> None:

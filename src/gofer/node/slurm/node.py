@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 from gofer.core import files, processes, run_layout, scratch, trees
-from gofer.core.secrets.run_secrets import Private
+from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.states import Reason, State
 from gofer.node import work_folders
 from gofer.node.folders.mapped import FolderContext, MappedFolders
@@ -24,13 +24,13 @@ from gofer.node.kept.limit import Keeping
 from gofer.node.kept.tally import FileTally
 from gofer.node.packages.cache import folder_in
 from gofer.node.runner import Node
-from gofer.node.slurm.handoff import PRIVATE, Room
+from gofer.node.slurm.handoff import PRIVATE, Handoff
 from gofer.node.slurm.share import SlurmShare, own_environment, read_share, row_values
 from gofer.node.slurm.termination import SlurmTermination
 from gofer.node.stage import stage
 from gofer.node.task import Task
-from gofer.node.uploader.node_uploader import Ferry
-from gofer.node.uploader.restore import Past
+from gofer.node.uploader.node_uploader import NodeUploader
+from gofer.node.uploader.restore import EarlierOutputs
 from gofer.node.verdict import Verdict
 from gofer.node.watch import REQUESTS, ProcessEnd, ProcessesOutcome, Watch
 
@@ -40,7 +40,7 @@ from gofer.node.watch import REQUESTS, ProcessEnd, ProcessesOutcome, Watch
 class SlurmNode(Node):
     """A node in a Slurm job. When Slurm ends it, another attempt follows, or Slurm says why the job ended."""
 
-    room: Room
+    handoff: Handoff
     share: SlurmShare
 
     def _judge(self, outcome: ProcessesOutcome) -> Verdict:
@@ -73,16 +73,16 @@ class SlurmNode(Node):
     def _wait_for_nodes(self) -> None:
         """Report that this node is prepared. On the first node, wait until all are."""
         row, attempt = self.share.row, self.share.attempt
-        self.room.tell(row, attempt, f"ready-{self.share.node}", {"at": time.time()})
+        self.handoff.publish(row, attempt, f"ready-{self.share.node}", {"at": time.time()})
         left = set(range(1, self.share.nodes)) if self.share.node == 0 else set()
         while left:
-            left = {node for node in left if self.room.heard(row, attempt, f"ready-{node}") is None}
+            left = {node for node in left if self.handoff.read(row, attempt, f"ready-{node}") is None}
             if left and not self._keep_on(-1):
                 self._check_stopped()
                 raise self._late("while the other nodes were prepared")
 
     def _first_node_has_ended(self) -> bool:
-        return self.room.heard(self.share.row, self.share.attempt, "exit-0") is not None
+        return self.handoff.read(self.share.row, self.share.attempt, "exit-0") is not None
 
 
 def _send(pid: int, number: int) -> None:
@@ -95,21 +95,21 @@ def _send(pid: int, number: int) -> None:
 def main() -> int:
     # A request to stop waits until its handlers are installed.
     signal.pthread_sigmask(signal.SIG_BLOCK, REQUESTS)
-    place = Room(sys.argv[1])
-    request = place.request()
+    handoff = Handoff(sys.argv[1])
+    request = handoff.request()
     share = read_share(os.environ, request)
-    if not place.claim(share.job):
+    if not handoff.claim(share.job):
         print(f"gofer: job {share.job} is a duplicate for {share.run_id} and starts nothing", file=sys.stderr)
         return 0
-    if share.attempt > 1 and place.has_succeeded(share.row, share.attempt - 1, share.nodes):
+    if share.attempt > 1 and handoff.has_succeeded(share.row, share.attempt - 1, share.nodes):
         return 0  # the run succeeded; only its last line was lost, with the node that should have written it
     processes.adopt_orphans()
-    return _Agent(place, request, share).run()
+    return _Agent(handoff, request, share).run()
 
 
 class _Agent:
-    def __init__(self, place: Room, request: dict[str, Any], share: SlurmShare) -> None:
-        self.room = place
+    def __init__(self, handoff: Handoff, request: dict[str, Any], share: SlurmShare) -> None:
+        self.handoff = handoff
         self.request = request
         self.share = share
         self.queue_home = _scratch_folder(request["scratch"])
@@ -129,14 +129,14 @@ class _Agent:
         if self.share.node > 0 or not self.request["layout"].get("first_node_only"):
             return work_folders.node_folder(self.queue_home, os.path.basename(self.work), code_name)
         row = "" if self.share.row is None else f"{self.share.row}."
-        return self.room.at(f"c{row}{self.share.attempt}")
+        return self.handoff.at(f"c{row}{self.share.attempt}")
 
-    def _private(self) -> Private:
+    def _private(self) -> RunSecrets:
         """The private values. Their environment is that of the site, then the job's, then the private one.
 
         SLURM_SUBMIT_DIR is the copy of the folder that `gofer submit` was typed in, as batch scripts expect.
         """
-        known = files.read_json(self.room.at(PRIVATE)) or {"environment": {}, "store": None, "folders": {}}
+        known = files.read_json(self.handoff.at(PRIVATE)) or {"environment": {}, "store": None, "folders": {}}
         submit_dir = os.path.normpath(os.path.join(self.code, self.request["workdir"]))
         has_steps = self.request["sbatch"] is not None or self.request["command_launcher"] == "srun"
         site = {**own_environment(os.environ, is_batch=has_steps), "SLURM_SUBMIT_DIR": submit_dir}
@@ -144,26 +144,26 @@ class _Agent:
             site["SLURM_JOB_NAME"] = self.request["name"]
         environment = {**site, **self.request["env"], **known["environment"]}
         secrets = known.get("secrets") or ()
-        return Private(environment, known["store"], known["folders"], secrets, known.get("files"))
+        return RunSecrets(environment, known["store"], known["folders"], secrets, known.get("files"))
 
     def run(self) -> int:
         """Run this node's share. Blocks. 0 when the exit record is written and the store has all files."""
         for path in {self.work, self.copy}:
             trees.remove_tree(path)
             os.makedirs(path, mode=0o700)
-        ferry = None if self.request["store"] else self._start_uploader()
+        uploader = None if self.request["store"] else self._start_uploader()
         watch = Watch(-1, lambda: None)
         watch.begin()
-        SlurmTermination(self.room, self.share, float(self.request["kill_wait_s"])).check()
-        self.room.tell(self.share.row, self.share.attempt, "begun", {"at": time.time()})
+        SlurmTermination(self.handoff, self.share, float(self.request["kill_wait_s"])).check()
+        self.handoff.publish(self.share.row, self.share.attempt, "begun", {"at": time.time()})
         with work_folders.held(self.copy):
-            self._node(watch, set() if ferry is None else {ferry.pid}).run()
+            self._node(watch, set() if uploader is None else {uploader.pid}).run()
         os.chdir("/")
         record = self._exit_record()
         is_success = record is not None and record["state"] == State.SUCCEEDED
         if not is_success:
             self._tell_end(record)
-        is_sent = ferry is None or ferry.finish()
+        is_sent = uploader is None or uploader.finish()
         if not is_sent:
             self._keep_unsent()
         if is_success:  # a success counts only after its files are in the store
@@ -172,10 +172,10 @@ class _Agent:
             trees.remove_tree(path)
         return 0 if is_sent else 1
 
-    def _start_uploader(self) -> Ferry:
+    def _start_uploader(self) -> NodeUploader:
         if self.private.store is None:
             raise ValueError("the credentials of the store are missing")
-        return Ferry(self.store, self.private, self.share.run_id, self.request["sync"])
+        return NodeUploader(self.store, self.private, self.share.run_id, self.request["sync"])
 
     def _node(self, watch: Watch, spared: set[int]) -> Node:
         at = self.share.place(self.request)
@@ -187,16 +187,18 @@ class _Agent:
         node = SlurmNode(
             task, watch=watch, cgroup=None, stage=stage, folders=folders, tell=lambda _: None, spared=spared
         )
-        node.room, node.share = self.room, self.share
-        shared = os.path.join(os.path.dirname(self.room.path), KEPT)
-        tally = None if self.share.row is None else FileTally(self.room.at(KEPT_BYTES))
+        node.handoff, node.share = self.handoff, self.share
+        shared = os.path.join(os.path.dirname(self.handoff.path), KEPT)
+        tally = None if self.share.row is None else FileTally(self.handoff.at(KEPT_BYTES))
         node.keeping = Keeping((shared, *work_folders.kept_folders(self.queue_home, self.code)), tally)
         # The cache is in the folder that the nodes share, so packages are built once for the site.
-        node.package_cache = folder_in(os.path.dirname(os.path.dirname(self.room.path)))
+        node.package_cache = folder_in(os.path.dirname(os.path.dirname(self.handoff.path)))
         if self.private.store is not None and self.share.attempt > 1:
             is_ours = self.share.nodes == 1
             run_id, attempt = self.share.run_id, self.share.attempt
-            node.past = Past(self.private.store, self.store, run_id, is_ours, self.share.node, attempt)
+            node.earlier_outputs = EarlierOutputs(
+                self.private.store, self.store, run_id, is_ours, self.share.node, attempt
+            )
         return node
 
     def _exit_record(self) -> dict[str, Any] | None:
@@ -211,11 +213,11 @@ class _Agent:
         share = self.share
         if record is None:
             return
-        self.room.tell(share.row, share.attempt, f"exit-{share.node}", record)
+        self.handoff.publish(share.row, share.attempt, f"exit-{share.node}", record)
         if share.nodes > 1 and record["state"] == State.FAILED:
             from gofer.node.slurm.calls import SlurmError, call
 
-            self.room.tell(share.row, share.attempt, "failed", {"node": share.node})
+            self.handoff.publish(share.row, share.attempt, "failed", {"node": share.node})
             try:
                 call(["scancel", "--signal=TERM", f"{share.raw}.{share.step}"])
             except (SlurmError, OSError) as error:
@@ -225,7 +227,7 @@ class _Agent:
         """Copy files that the store did not take to the shared file system, so that they are not lost with
         the node.
         """
-        kept = os.path.join(os.path.dirname(self.room.path), "unsent", os.path.basename(self.work))
+        kept = os.path.join(os.path.dirname(self.handoff.path), "unsent", os.path.basename(self.work))
         try:
             shutil.copytree(os.path.join(self.store, run_layout.run_key(self.share.run_id)), kept)
             print(f"gofer: files that the store did not take are in {kept}", file=sys.stderr, flush=True)

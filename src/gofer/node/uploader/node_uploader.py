@@ -10,11 +10,11 @@ import time
 from typing import TYPE_CHECKING, Callable, Sequence
 
 from gofer.core.sleep import pause
-from gofer.node.helper_process import Child
+from gofer.node.helper_process import HelperProcess
 
 if TYPE_CHECKING:
-    from gofer.core.secrets.run_secrets import Private
-    from gofer.node.uploader.run_folder import Outbox
+    from gofer.core.secrets.run_secrets import RunSecrets
+    from gofer.node.uploader.run_folder import RunFolderUploader
 
 LOOK_S = 2.0
 # How long failed uploads are tried again. A store that cannot be reached may come back; a store that refuses
@@ -25,14 +25,14 @@ REFUSALS = (401, 403, 404)
 _HURRY = b"h"
 
 
-class Ferry:
+class NodeUploader:
     """The upload process of one node. Create it before the first rank is started, while the agent has no
     threads.
     """
 
-    def __init__(self, spool: str, private: Private, run_id: str, sync: Sequence[str]) -> None:
+    def __init__(self, spool: str, private: RunSecrets, run_id: str, sync: Sequence[str]) -> None:
         """`private` has the store's credentials, and the secrets that must be masked."""
-        self._child = Child(lambda reader: _carry(reader, spool, private, run_id, sync))
+        self._child = HelperProcess(lambda reader: _carry(reader, spool, private, run_id, sync))
         self.pid = self._child.pid
 
     def hurry(self) -> None:
@@ -46,26 +46,26 @@ class Ferry:
         return self._child.finish()
 
 
-def _carry(reader: int, spool: str, private: Private, run_id: str, sync: Sequence[str]) -> bool:
+def _carry(reader: int, spool: str, private: RunSecrets, run_id: str, sync: Sequence[str]) -> bool:
     """Upload until the agent closes the pipe or is gone; whether everything is in the store then."""
-    from gofer.node.uploader.run_folder import Outbox
+    from gofer.node.uploader.run_folder import RunFolderUploader
     from gofer.objects import open_objects
 
-    outbox = Outbox(spool, open_objects(private.store or {}), sync=sync, mask=private.mask())
-    outputs = _BackgroundWork(lambda: _try(outbox.outputs.look, run_id))
+    uploader = RunFolderUploader(spool, open_objects(private.store or {}), sync=sync, mask=private.mask())
+    outputs = _BackgroundWork(lambda: _try(uploader.outputs.look, run_id))
     is_hurried = False
     while True:
         if select.select([reader], [], [], LOOK_S)[0]:
             if not os.read(reader, 64):
                 break
             is_hurried = True
-        _try(outbox.look, run_id)
+        _try(uploader.look, run_id)
         if sync:
             outputs.begin()
     if is_hurried:  # send records and logs before outputs, which may be large
-        _try(outbox.look, run_id)
+        _try(uploader.look, run_id)
     outputs.wait()
-    return _finish(outbox, run_id)
+    return _finish(uploader, run_id)
 
 
 class _BackgroundWork:
@@ -95,13 +95,13 @@ def _try(look: Callable[[str], None], run_id: str) -> None:
         _warn(run_id, str(error))
 
 
-def _finish(outbox: Outbox, run_id: str) -> bool:
+def _finish(uploader: RunFolderUploader, run_id: str) -> bool:
     from gofer.objects.facts import ObjectsError
 
     deadline: float | None = None
     while True:
         try:
-            problem = outbox.finish(run_id)
+            problem = uploader.finish(run_id)
             if problem is not None:
                 _warn(run_id, problem)
             return problem is None

@@ -59,7 +59,7 @@ def read(spool: str) -> Optional[RestoredOutputs]:
     return RestoredOutputs(bool(first["ours"]), {str(key): (int(size), int(at)) for key, size, at in lines})
 
 
-class Past(NamedTuple):
+class EarlierOutputs(NamedTuple):
     """The outputs of earlier attempts of one run: the store (`spec`), and the spool to restore them to.
     `is_ours`: the run has no other node. `node` is this node; `attempt` is the one that begins.
     """
@@ -110,17 +110,20 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
-def _bring(past: Past, say: SendMessage) -> None:
+def _bring(earlier: EarlierOutputs, say: SendMessage) -> None:
     """Runs in a child process. After a failure, files that have arrived are used by the next try."""
-    keys = {_BESIDE: run_layout.outputs_key(past.run_id), _FILES_BESIDE: run_layout.files_key(past.run_id)}
-    trees = {name: _fetch(past, key, name, say) for name, key in keys.items()}
-    _patiently(lambda: _fetch_list(past))
-    lines = [files.encode({"ours": past.is_ours}) + b"\n"]
+    keys = {
+        _BESIDE: run_layout.outputs_key(earlier.run_id),
+        _FILES_BESIDE: run_layout.files_key(earlier.run_id),
+    }
+    trees = {name: _fetch(earlier, key, name, say) for name, key in keys.items()}
+    _patiently(lambda: _fetch_list(earlier))
+    lines = [files.encode({"ours": earlier.is_ours}) + b"\n"]
     for name, tree in trees.items():
         lines += _written(tree, keys[name])
-    files.write_whole(os.path.join(past.spool, _RECORD), b"".join(lines))
+    files.write_whole(os.path.join(earlier.spool, _RECORD), b"".join(lines))
     for name, tree in trees.items():
-        place = os.path.join(past.spool, keys[name])
+        place = os.path.join(earlier.spool, keys[name])
         os.makedirs(place, exist_ok=True)
         if os.listdir(place):  # an earlier, interrupted restore has already moved these files
             remove_tree(tree)
@@ -129,32 +132,32 @@ def _bring(past: Past, say: SendMessage) -> None:
         os.rename(tree, place)
 
 
-def _fetch(past: Past, key: str, name: str, say: SendMessage) -> str:
+def _fetch(earlier: EarlierOutputs, key: str, name: str, say: SendMessage) -> str:
     """Copy everything below a key into a folder beside the run's folder; the path of the copy."""
     from gofer.node.folders import copy
 
-    prefix = past.spec.get("prefix", "")
-    spec = {**past.spec, "prefix": f"{prefix}/{key}" if prefix else key}
-    beside = os.path.join(past.spool, name)
-    _patiently(lambda: copy.copy(spec, beside, {"run": past.run_id}, say))
+    prefix = earlier.spec.get("prefix", "")
+    spec = {**earlier.spec, "prefix": f"{prefix}/{key}" if prefix else key}
+    beside = os.path.join(earlier.spool, name)
+    _patiently(lambda: copy.copy(spec, beside, {"run": earlier.run_id}, say))
     tree = copy.tree_of(beside)
     _patiently(lambda: _restore(spec, tree))
     return tree
 
 
-def _fetch_list(past: Past) -> None:
+def _fetch_list(earlier: EarlierOutputs) -> None:
     """Fetch the newest list of kept files that this node left in an earlier attempt."""
     from gofer.objects import open_objects
     from gofer.objects.facts import ObjectNotFound
 
-    objects = open_objects(past.spec)
-    for attempt in range(past.attempt - 1, 0, -1):
-        key = f"{run_layout.node_key(past.run_id, attempt, past.node)}/{run_layout.FILE_LIST}"
+    objects = open_objects(earlier.spec)
+    for attempt in range(earlier.attempt - 1, 0, -1):
+        key = f"{run_layout.node_key(earlier.run_id, attempt, earlier.node)}/{run_layout.FILE_LIST}"
         try:
             data = objects.get(key)
         except ObjectNotFound:
             continue
-        files.write_whole(os.path.join(past.spool, run_layout.FILE_LIST), data)
+        files.write_whole(os.path.join(earlier.spool, run_layout.FILE_LIST), data)
         return
 
 

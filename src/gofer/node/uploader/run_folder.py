@@ -25,7 +25,7 @@ _MOST_NAMES = 3
 
 
 class UploadObjects(Sink, Protocol):
-    """The methods of an object store that Outbox needs."""
+    """The methods of an object store that RunFolderUploader needs."""
 
     def put(self, key: str, data: bytes) -> None: ...
 
@@ -46,7 +46,7 @@ class _Growing:
         return max((start + size for start, size in self.parts.items()), default=0)
 
 
-class Outbox:
+class RunFolderUploader:
     """Uploads `spool`, a folder with the layout of a store, to an object store.
 
     At most one thread per run at a time, and one more for its `outputs`. Errors of the store pass through,

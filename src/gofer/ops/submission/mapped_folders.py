@@ -53,7 +53,7 @@ def specs(
     expires_s: float,
     identity: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The store settings, with credentials, of each folder that is in a store, for `Private`.
+    """The store settings, with credentials, of each folder that is in a store, for `RunSecrets`.
 
     `identity` is the identity of the nodes: see `gofer.storage.base.Delegates`.
     """

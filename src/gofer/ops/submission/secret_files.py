@@ -22,8 +22,8 @@ _PATTERN = re.compile(r"[*?\[\\!#]")
 
 
 def collect(session: Session, source: Source) -> dict[str, str]:
-    """The contents of the named files by their paths in the code, in the form of `Private`. Tells the person
-    which files are sent.
+    """The contents of the named files by their paths in the code, in the form of `RunSecrets`. Tells the
+    person which files are sent.
 
     CheckFailed for a file that cannot be read, and for more than 1 MiB in total.
     """

@@ -21,7 +21,7 @@ from gofer.config.jobs import JobFlags, build_job, job_nodes
 from gofer.config.references import holds_reference, is_secret
 from gofer.core import launch, output_word
 from gofer.core import run_layout as names
-from gofer.core.secrets.run_secrets import Private
+from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.errors import LedgerError
 from gofer.model.ids import new_run_id
 from gofer.model.job import Array, Job
@@ -273,7 +273,7 @@ def _repository(session: Session, draft: Draft, folder: Path, origin: CodeOrigin
     return None if reason is None else code.pack_repository_unasked(session, folder, reason)
 
 
-def _name_secret_files(sent: SentCode, private: Private) -> SentCode:
+def _name_secret_files(sent: SentCode, private: RunSecrets) -> SentCode:
     """Add the paths of secret files to the record, so that gofer can mask their values when it prints a
     log.
     """
@@ -288,7 +288,7 @@ def _source(draft: Draft, folder: Path) -> code.Source:
 
 
 def _recorded(
-    session: Session, draft: Draft, sent: SentCode, backend: Backend, private: Private
+    session: Session, draft: Draft, sent: SentCode, backend: Backend, private: RunSecrets
 ) -> RunRecord:
     """Store private values and record the run under a new id. If the id is taken, which is very rare, try
     another.
@@ -335,7 +335,7 @@ def _check_lifetimes(session: Session, draft: Draft) -> None:
     credential_lifetimes.check(session, draft, lent_s=_lent_s(session, draft))
 
 
-def _private(session: Session, draft: Draft) -> Private:
+def _private(session: Session, draft: Draft) -> RunSecrets:
     """The private values of the run: the caller's environment, the job's resolved references, the credentials
     of stores, and the named secret files.
     """
@@ -351,7 +351,7 @@ def _private(session: Session, draft: Draft) -> Private:
     files = _secret_files(session, draft)
     limits = run_limits.of_this_shell(session) if draft.backend == "local" else None
     secrets = [name for name, value in kept.items() if is_secret(name, value)]
-    return Private({**own, **session.settings.reveal(kept)}, lent, folders, secrets, files, limits)
+    return RunSecrets({**own, **session.settings.reveal(kept)}, lent, folders, secrets, files, limits)
 
 
 def _secret_files(session: Session, draft: Draft) -> dict[str, str]:

@@ -12,7 +12,7 @@ from gofer.core import run_layout as names
 from gofer.core.numerals import parse_count
 from gofer.node.slurm import calls, handoff
 from gofer.node.slurm.calls import SlurmError
-from gofer.node.slurm.handoff import Room, every, path_of
+from gofer.node.slurm.handoff import Handoff, every, path_of
 
 # The form of gofer's job names, which are run ids; see gofer.model.ids.
 _OURS = re.compile(r"r\d{6}-\d{6}-[a-z0-9]+")
@@ -44,22 +44,22 @@ def look(folder: str, runs: dict[str, list[int] | None], store: str | None) -> d
     for job in jobs:
         known.setdefault(job["name"], set()).add(job["row"])
     for name in runs.keys() & known.keys():
-        _adopt(Room(path_of(folder, name)), [job["job"] for job in jobs if job["name"] == name])
+        _adopt(Handoff(path_of(folder, name)), [job["job"] for job in jobs if job["name"] == name])
     for name, rows in runs.items():
         missing = [row for row in every(rows) if row not in known.get(name, ())]
         if missing:
-            gone[name] = _submission_facts(Room(path_of(folder, name)), missing)
+            gone[name] = _submission_facts(Handoff(path_of(folder, name)), missing)
     _look_up(folder, gone)
     for job in jobs:
         if job["name"] in runs and job["state"] == "CANCELLED":
-            job["stopped"] = Room(path_of(folder, job["name"])).stop_order(job["row"]) is not None
+            job["stopped"] = Handoff(path_of(folder, job["name"])).stop_order(job["row"]) is not None
     waiting = {(job["name"], job["row"]) for job in jobs if job["state"] == "PENDING"}
     wanted = [(name, row) for name, rows in runs.items() for row in every(rows) if (name, row) not in waiting]
     ends = _recorded_ends(store, wanted) if store else {}
     living = {job["name"] for job in jobs if job["state"] not in _OVER}
     for name in runs.keys() - living:
         if name not in gone or _is_over(name, gone[name], ends):
-            Room(path_of(folder, name)).close()
+            Handoff(path_of(folder, name)).close()
     return {"jobs": jobs, "gone": gone, "ends": ends}
 
 
@@ -100,14 +100,14 @@ def _queue() -> Iterator[Job]:
             }
 
 
-def _adopt(place: Room, numbers: list[str]) -> None:
+def _adopt(place: Handoff, numbers: list[str]) -> None:
     """Record the job's number for a submitter that was killed before it could do so."""
     if not place.has(handoff.JOB) and os.path.isdir(place.path):
         place.write(handoff.JOB, min(numbers, key=int).encode(), durable=True)
         place.remove(handoff.SENDING)
 
 
-def _submission_facts(place: Room, rows: list[int | None]) -> dict[str, Any]:
+def _submission_facts(place: Handoff, rows: list[int | None]) -> dict[str, Any]:
     """What a run's handoff folder records of its submission, and which rows were asked to stop."""
     return {
         "job": place.read_text(handoff.JOB),

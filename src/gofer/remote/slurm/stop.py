@@ -6,7 +6,7 @@ import re
 
 from gofer.node.slurm import calls, handoff
 from gofer.node.slurm.calls import SlurmError
-from gofer.node.slurm.handoff import Room, every, path_of
+from gofer.node.slurm.handoff import Handoff, every, path_of
 
 _AT_ONCE = 200
 # What `scancel` prints for jobs that have ended. It may also print nothing and exit with the low byte of
@@ -26,7 +26,7 @@ def cancel(folder: str, runs: dict[str, list[int] | None], grace_s: float | None
     """
     jobs: list[str] = []
     for request_id, rows in runs.items():
-        place = Room(path_of(folder, request_id))
+        place = Handoff(path_of(folder, request_id))
         job = place.read_text(handoff.JOB)
         if job is None:
             continue

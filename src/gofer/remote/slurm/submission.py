@@ -14,7 +14,7 @@ from gofer.core import files, private_folder
 from gofer.core.sleep import pause
 from gofer.node.slurm import calls, handoff
 from gofer.node.slurm.calls import SlurmError, SlurmSilent
-from gofer.node.slurm.handoff import Room, path_of
+from gofer.node.slurm.handoff import Handoff, path_of
 
 # Pauses between searches for a job after a lost answer: a new job can take seconds to appear.
 _LOOKS_S = (0.0, 0.5, 1.0, 1.5, 2.0)
@@ -31,7 +31,7 @@ def submit(folder: str, request: dict[str, Any], script: str, private: bytes, ti
     Raises JobRejected when Slurm refused the job, now or earlier. Raises SlurmSilent when Slurm does not
     answer and no job is found: the next call finds the job, or submits it if there is none.
     """
-    place = Room(path_of(folder, request["id"]))
+    place = Handoff(path_of(folder, request["id"]))
     private_folder.make(os.path.dirname(place.path), owned=2)
     private_folder.make_missing(place.path)
     with _locked(place):
@@ -54,13 +54,13 @@ def submit(folder: str, request: dict[str, Any], script: str, private: bytes, ti
         return job
 
 
-def _check_rows(place: Room, request: dict[str, Any], site: calls.SlurmSite) -> None:
+def _check_rows(place: Handoff, request: dict[str, Any], site: calls.SlurmSite) -> None:
     rows = len(request["rows"])
     if rows > site.most_rows:
         _reject(place, f"the array has {rows} rows, but this site accepts {site.most_rows} (MaxArraySize)")
 
 
-def _write(place: Room, request: dict[str, Any], script: str, private: bytes) -> None:
+def _write(place: Handoff, request: dict[str, Any], script: str, private: bytes) -> None:
     if request["store"]:
         request = {**request, "store": os.path.expanduser(request["store"])}
     place.write(handoff.SCRIPT, script.encode())
@@ -68,7 +68,7 @@ def _write(place: Room, request: dict[str, Any], script: str, private: bytes) ->
     place.write(handoff.PRIVATE, private)
 
 
-def _send(place: Room, request_id: str, timeout_s: float, site: calls.SlurmSite) -> str:
+def _send(place: Handoff, request_id: str, timeout_s: float, site: calls.SlurmSite) -> str:
     # Recorded before the job is sent: if this process dies, the next submitter searches for the job first.
     place.write(handoff.SENDING, str(time.time()).encode(), durable=True)
     try:
@@ -84,7 +84,7 @@ def _send(place: Room, request_id: str, timeout_s: float, site: calls.SlurmSite)
         return job
 
 
-def _reject(place: Room, words: str) -> None:
+def _reject(place: Handoff, words: str) -> None:
     place.write(handoff.REJECTED, words.encode())
     # A refused run never starts, so its secrets must not stay on the site.
     place.remove(handoff.PRIVATE)
@@ -108,7 +108,7 @@ def find(request_id: str, *, in_accounting: bool, is_patient: bool) -> str | Non
 
 
 @contextmanager
-def _locked(place: Room) -> Iterator[None]:
+def _locked(place: Handoff) -> Iterator[None]:
     """Admit one submitter of a run at a time; on a file system without locks, one of this machine."""
     with open(place.at(handoff.LOCK), "w") as file:
         try:

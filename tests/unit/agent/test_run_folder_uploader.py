@@ -11,7 +11,7 @@ import pytest
 
 from gofer.core import run_layout
 from gofer.node.uploader.outputs import matches
-from gofer.node.uploader.run_folder import PART_BYTES, Outbox
+from gofer.node.uploader.run_folder import PART_BYTES, RunFolderUploader
 from gofer.objects.facts import ObjectsError
 from gofer.objects.files import FileObjects
 from gofer.ops.logs.joined_parts import JoinedStore
@@ -67,8 +67,10 @@ class Place:
         self.there.mkdir()
         self.store = JoinedStore(FileStore(self.there))
 
-    def outbox(self, *, sync: tuple[str, ...] = (), part_bytes: int = PART_BYTES) -> Outbox:
-        return Outbox(str(self.spool), FileObjects(str(self.there)), sync=sync, part_bytes=part_bytes)
+    def uploader(self, *, sync: tuple[str, ...] = (), part_bytes: int = PART_BYTES) -> RunFolderUploader:
+        return RunFolderUploader(
+            str(self.spool), FileObjects(str(self.there)), sync=sync, part_bytes=part_bytes
+        )
 
     def write(self, key: str, data: bytes, *, age_s: float = 0.0) -> None:
         path = self.spool / key
@@ -89,13 +91,13 @@ def place(tmp_path: Path) -> Place:
 
 
 def test_a_growing_log_is_readable_at_every_moment(place: Place) -> None:
-    rng, box, written = Random(1), place.outbox(part_bytes=1000), b""
+    rng, box, written = Random(1), place.uploader(part_bytes=1000), b""
     for _ in range(200):
         piece = rng.randbytes(rng.randrange(1, 300))
         written += piece
         place.write(LOG, piece)
         if rng.random() < 0.1:
-            box = place.outbox(part_bytes=1000)  # another process took over
+            box = place.uploader(part_bytes=1000)  # another process took over
         box.look(RUN)
         assert place.store.get(LOG) == written
         info = place.store.head(LOG)
@@ -112,7 +114,7 @@ def test_a_growing_log_is_readable_at_every_moment(place: Place) -> None:
 
 def test_nothing_is_lost_where_the_store_fails_now_and_then(place: Place) -> None:
     rng, written = Random(2), b""
-    box = Outbox(str(place.spool), Flaky(str(place.there), rng), part_bytes=500)
+    box = RunFolderUploader(str(place.spool), Flaky(str(place.there), rng), part_bytes=500)
     for _ in range(300):
         piece = rng.randbytes(rng.randrange(1, 200))
         written += piece
@@ -134,7 +136,7 @@ def test_nothing_is_lost_where_the_store_fails_now_and_then(place: Place) -> Non
 
 
 def test_outputs_wait_for_the_end_unless_a_pattern_wants_them(place: Place) -> None:
-    outputs, box = run_layout.outputs_key(RUN), place.outbox(sync=("*.ckpt", "deep/*.bin"))
+    outputs, box = run_layout.outputs_key(RUN), place.uploader(sync=("*.ckpt", "deep/*.bin"))
     for name in ("a.ckpt", "deep/b.ckpt", "deep/c.bin", "c.bin", "x.log", "young.ckpt"):
         place.write(f"{outputs}/{name}", name.encode(), age_s=-60.0 if name.startswith("young") else 60.0)
     box.outputs.look(RUN)
@@ -153,19 +155,19 @@ def test_word_of_a_success_comes_after_what_came_of_it(place: Place) -> None:
     place.write(failed, b'{"state": "failed"}')
     place.write(exit_key, b'{"state": "succeeded"}')
     place.write(output, b"weights")
-    box = place.outbox()
+    box = place.uploader()
     box.look(RUN)
     assert place.held() == [failed]
     store = Refusing(str(place.there), output)
     with pytest.raises(ObjectsError):
-        Outbox(str(place.spool), store).finish(RUN)
+        RunFolderUploader(str(place.spool), store).finish(RUN)
     assert place.held() == [failed]
     box.finish(RUN)
     assert sorted(place.held()) == sorted([failed, output, exit_key])
 
 
 def test_ends_come_last_and_whole(place: Place) -> None:
-    box, ends = place.outbox(), run_layout.ends_key(RUN)
+    box, ends = place.uploader(), run_layout.ends_key(RUN)
     place.write(ends, b'{"id":"a"}\n')
     place.write(LOG, b"x")
     box.look(RUN)
@@ -174,7 +176,7 @@ def test_ends_come_last_and_whole(place: Place) -> None:
     box.send_ends(RUN, is_over=False)
     assert place.store.get(ends) == b'{"id":"a"}\n'
     place.write(ends, b'{"id":"b"}\n')
-    place.outbox().send_ends(RUN, is_over=True)
+    place.uploader().send_ends(RUN, is_over=True)
     box.send_ends(RUN, is_over=False)  # one that was late
     assert place.store.get(ends) == b'{"id":"a"}\n{"id":"b"}\n'
 
@@ -182,7 +184,7 @@ def test_ends_come_last_and_whole(place: Place) -> None:
 def test_halves_of_records_stay_here(place: Place) -> None:
     place.write(f"{run_layout.node_key(RUN, 1, 0)}/exit.json.17.tmp", b"{")
     place.write(f"{run_layout.outputs_key(RUN)}/mine.tmp", b"kept")
-    place.outbox().finish(RUN)
+    place.uploader().finish(RUN)
     assert place.held() == [f"{run_layout.outputs_key(RUN)}/mine.tmp"]
 
 

@@ -6,16 +6,16 @@ import json
 import os
 from pathlib import Path
 
-from gofer.node.events import Diary
+from gofer.node.events import EventLog
 
 
 def test_a_heartbeat_keeps_the_peak(tmp_path: Path) -> None:
-    diary = Diary(str(tmp_path))
+    event_log = EventLog(str(tmp_path))
     held = bytearray(80 << 20)
-    diary.beat([], [os.getpid()])
+    event_log.beat([], [os.getpid()])
     first = json.loads((tmp_path / "heartbeat.json").read_text())
     del held
-    diary.beat([], [])
+    event_log.beat([], [])
     second = json.loads((tmp_path / "heartbeat.json").read_text())
     assert first["rss_peak_mib"] == first["rss_mib"] > 80
     assert second["rss_mib"] < first["rss_mib"] and second["rss_peak_mib"] == first["rss_peak_mib"]
