@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from typing import Any, Callable, Iterable, NamedTuple, Sequence, TypeVar
 
 from gofer.core import files, run_layout
 from gofer.core.queue_home import make_folder
-from gofer.queue.database_file import QueueFile
+from gofer.queue.database_file import DAMAGE, QueueFile
 
 T = TypeVar("T")
 
@@ -121,7 +120,7 @@ class Queue:
         """
         try:
             return act()
-        except sqlite3.DatabaseError as error:
+        except DAMAGE as error:
             if not self.file.set_aside_if(error):
                 raise
         self._db.close()

@@ -35,6 +35,11 @@ CREATE INDEX IF NOT EXISTS runs_cancelled ON runs (seq) WHERE cancel_grace_s IS 
 """
 
 
+# What a damaged file raises. SQLite quotes bytes of the file in its message; when these are not UTF-8, the
+# module sqlite3 raises UnicodeDecodeError.
+DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
+
+
 class Replaced(Exception):
     """The queue's path names another file now. Changes to the old file reach nobody."""
 
@@ -52,7 +57,7 @@ class QueueFile:
         """
         try:
             connection = _connect(self.path)
-        except sqlite3.DatabaseError as error:
+        except DAMAGE as error:
             self._file = _inode(self.path)
             if not self.set_aside_if(error):
                 raise
@@ -71,8 +76,8 @@ class QueueFile:
         """Whether the error means that the file is damaged. If so, the file is renamed, and kept for
         inspection.
         """
-        # A corrupt file raises exactly this class; its subclasses are other errors.
-        if type(error) is not sqlite3.DatabaseError:
+        # A corrupt file raises exactly these classes; their subclasses are other errors.
+        if type(error) not in DAMAGE:
             return False
         with open(f"{self.path}.aside", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -108,7 +113,7 @@ def _connect(path: str) -> sqlite3.Connection:
                     db.execute(statement)
                 db.execute(f"PRAGMA user_version = {_VERSION}")
         os.chmod(path, 0o600)
-    except sqlite3.Error:
+    except BaseException:
         db.close()
         raise
     return db

@@ -25,6 +25,7 @@ from gofer.core.states import State
 from gofer.node import shared_copy, work_folders
 from gofer.queue.active import spool_folder, unsent_folder
 from gofer.queue.database import Queue, QueuedRun
+from gofer.queue.database_file import DAMAGE
 from gofer.queue.uploader import Carried, Uploader
 
 _STORE_PATIENCE_S = 60.0
@@ -63,7 +64,7 @@ class Journal:
         self._removals: deque[Iterator[None]] = deque()
         try:
             self._clear_left()
-        except sqlite3.DatabaseError:
+        except DAMAGE:
             pass  # the supervisor meets the same error when it reads the queue, and handles it there
 
     def _clear_left(self) -> None:

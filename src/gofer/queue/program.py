@@ -8,7 +8,6 @@ import fcntl
 import gc
 import os
 import signal
-import sqlite3
 import sys
 import time
 import traceback
@@ -21,7 +20,7 @@ from gofer.core.sleep import pause
 from gofer.node import cgroups
 from gofer.queue import wake
 from gofer.queue.agent import CGROUP_PREFIX
-from gofer.queue.database_file import Replaced
+from gofer.queue.database_file import DAMAGE, Replaced
 from gofer.queue.supervisor import Supervisor
 
 _TAKEOVER_S = 10.0
@@ -57,7 +56,7 @@ def _supervise(queue_home: str) -> None:
         # folders, and expects them not to be its own children.
         supervisor.close()
         wake.spawn(queue_home)
-    except sqlite3.DatabaseError as error:
+    except DAMAGE as error:
         if not supervisor.queue.file.set_aside_if(error):
             raise
 

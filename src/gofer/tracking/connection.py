@@ -54,7 +54,8 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _explain(path, error) from error
-    except DamagedLine as error:
+    except (DamagedLine, UnicodeDecodeError) as error:
+        # SQLite quotes bytes of a damaged schema in its message, and sqlite3 fails to decode that message.
         raise _damaged(path, error) from error
     except OSError as error:
         raise LedgerError(

@@ -121,6 +121,19 @@ def test_a_damaged_file_is_set_aside_and_a_new_one_begun(queue: Queue, tmp_path:
     assert any(name.startswith("queue.db.damaged-") for name in kept)
 
 
+def test_a_schema_with_bytes_that_are_no_text_is_damage(queue: Queue) -> None:
+    queue.add(body("r1"), [("r1", None, None)])
+    queue.close()
+    connection = sqlite3.connect(queue.path)
+    connection.execute("PRAGMA journal_mode = DELETE")
+    connection.close()
+    path = Path(queue.path)
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE runs", b"CREATE \xd9\xd9BLE runs"))
+    again = Queue(queue.queue_home)
+    assert ids(again) == []
+    again.close()
+
+
 def test_the_file_is_private(queue: Queue) -> None:
     assert Path(queue.path).stat().st_mode & 0o777 == 0o600
     assert Path(queue.queue_home).stat().st_mode & 0o777 == 0o700

@@ -80,6 +80,17 @@ def test_garbage_is_corrupt(path: Path) -> None:
     assert path.read_bytes().startswith(b"this is not")
 
 
+def test_a_schema_with_bytes_that_are_no_text_is_corrupt(path: Path) -> None:
+    Ledger.open(path).close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode = DELETE")
+    connection.close()
+    damaged = path.read_bytes().replace(b"CREATE TABLE runs", b"CREATE \xd9\xd9BLE runs")
+    path.write_bytes(damaged)
+    with pytest.raises(LedgerCorrupt, match="damaged"):
+        Ledger.open(path).select(Query())
+
+
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.9])
 def test_a_file_cut_in_the_middle_is_corrupt(path: Path, part: float) -> None:
     with Ledger.open(path) as ledger:
