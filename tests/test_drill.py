@@ -11,29 +11,29 @@ from pathlib import Path
 
 import pytest
 
-from drill.course import NEEDS_ROOT, SCENARIOS, Course
+from drill.runner import NEEDS_ROOT, SCENARIOS, DrillRunner
 
 
-def drilled(folder: Path, *names: str, kills: int = 0) -> Course:
-    course = Course(folder, seed=int.from_bytes(os.urandom(2), "big"), brief=True)
-    course.run(names, kills=kills)
-    assert not course.tally.violations, course.tally.render()
-    return course
+def drilled(folder: Path, *names: str, kills: int = 0) -> DrillRunner:
+    runner = DrillRunner(folder, seed=int.from_bytes(os.urandom(2), "big"), brief=True)
+    runner.run(names, kills=kills)
+    assert not runner.tally.violations, runner.tally.render()
+    return runner
 
 
 @pytest.mark.drill
 @pytest.mark.slow
 def test_kills_at_random_points_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
-    course = drilled(tmp_path, "hunt", kills=20)
-    assert course.tally.killed >= 20
-    assert course.tally.states.total() > 0
+    runner = drilled(tmp_path, "random-kills", kills=20)
+    assert runner.tally.killed >= 20
+    assert runner.tally.states.total() > 0
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.drill
 @pytest.mark.slow
 def test_a_crowd_and_dying_supervisors_lose_nothing(tmp_path: Path) -> None:
-    assert drilled(tmp_path, "submitters", "alone").tally.states.total() > 20
+    assert drilled(tmp_path, "submitters", "unattended").tally.states.total() > 20
 
 
 @pytest.mark.drill

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from services.azure import azure_sim
 
-from simulators.azure.world import GROUP, SUBSCRIPTION, WORKSPACE
+from simulators.azure.resources import GROUP, SUBSCRIPTION, WORKSPACE
 
 
 def main(folder: str) -> None:

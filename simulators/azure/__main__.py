@@ -37,8 +37,8 @@ def main() -> int:
         signal.signal(number, lambda *_: ended.set())
     simulator = Simulator(options)
     simulator.start()
-    told = describe(simulator.base, simulator.plain, options.blobs, simulator.admin_token)
-    _write(folder / "sim.json", told)
+    is_told = describe(simulator.base, simulator.plain, options.blobs, simulator.admin_token)
+    _write(folder / "sim.json", is_told)
     print(simulator.base, flush=True)
     # A thread that forks as the signal comes may take it: this one runs the handler when it wakes next.
     while not ended.wait(_LOOK_S):

@@ -11,21 +11,21 @@ from simulators.azure.assets import Assets
 from simulators.azure.attempt import SimulatedAttemptContext
 from simulators.azure.clock import Clock
 from simulators.azure.faults import Faults, read_fault
-from simulators.azure.heard import Heard
+from simulators.azure.foreign_jobs import leave
 from simulators.azure.identity import LoginService
 from simulators.azure.jobs import ACTIVE, ENDED, SimulatedJob
-from simulators.azure.left import leave
 from simulators.azure.messages import Json, Refused, SimulatedRequest, SimulatedResponse, not_found
-from simulators.azure.routes import Route
-from simulators.azure.scheduler import Scheduler
-from simulators.azure.tokens import Tokens
-from simulators.azure.world import (
+from simulators.azure.request_log import RequestLog
+from simulators.azure.resources import (
     WorkspaceSpec,
     add_compute,
     add_virtual_cluster,
     add_workspace,
     workspace_id,
 )
+from simulators.azure.routes import Route
+from simulators.azure.scheduler import Scheduler
+from simulators.azure.tokens import Tokens
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Admin:
     identity: LoginService
     tokens: Tokens
     faults: Faults
-    heard: Heard
+    request_log: RequestLog
     clock: Clock
     token: str
 
@@ -48,8 +48,8 @@ class Admin:
             "DELETE /_sim/faults": lambda request: self.faults.clear(),
             "GET /_sim/counters": lambda request: self.faults.report(),
             "DELETE /_sim/counters": lambda request: self.faults.reset_counters(),
-            "POST /_sim/heard": lambda request: self.heard.listen(),
-            "GET /_sim/heard": lambda request: self.heard.report(),
+            "POST /_sim/request-log": lambda request: self.request_log.listen(),
+            "GET /_sim/request-log": lambda request: self.request_log.report(),
             "POST /_sim/clock": self._set_clock,
             "POST /_sim/tokens/expire": lambda request: self.tokens.expire(),
             "POST /_sim/device/approve": self._approve,
@@ -112,25 +112,25 @@ class Admin:
         body = request.json()
         known = {name: str(body[name]) for name in WorkspaceSpec._fields if name in body}
         setting = self.setting
-        at = add_workspace(setting.shelf, setting.storage, WorkspaceSpec(**known), self.clock.now())
-        self.assets.furnish(at)
+        at = add_workspace(setting.documents, setting.storage, WorkspaceSpec(**known), self.clock.now())
+        self.assets.add_default_resources(at)
         for wanted in body.get("computes", []):
-            add_compute(setting.shelf, at, wanted)
+            add_compute(setting.documents, at, wanted)
         return {"id": at}
 
     def _compute(self, request: SimulatedRequest) -> Json:
         """Makes a compute, or changes the number of nodes of one: `nodes`, `unusable` (names)."""
         body = request.json()
         at = str(body.get("workspace") or workspace_id(*WorkspaceSpec()[:3]))
-        jobs, shelf = self.setting.jobs, self.setting.shelf
+        jobs, documents = self.setting.jobs, self.setting.documents
         with jobs.changed:
-            kept = shelf.get("compute", f"{at}/computes/{body['name']}")
+            kept = documents.get("compute", f"{at}/computes/{body['name']}")
             if kept is None or "kind" in body or "vm_size" in body:
-                kept = add_compute(shelf, at, body)
+                kept = add_compute(documents, at, body)
             for name in ("nodes", "unusable", "gpus"):
                 if name in body:
                     kept["sim"][name] = body[name]
-            shelf.put("compute", kept["id"], kept)
+            documents.put("compute", kept["id"], kept)
             jobs.changed.notify_all()
         return {"id": kept["id"]}
 
@@ -145,7 +145,7 @@ class Admin:
     def _cluster(self, request: SimulatedRequest) -> Json:
         jobs = self.setting.jobs
         with jobs.changed:
-            made = add_virtual_cluster(self.setting.shelf, request.json())
+            made = add_virtual_cluster(self.setting.documents, request.json())
             jobs.changed.notify_all()
         return {"id": made["id"]}
 

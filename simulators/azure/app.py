@@ -18,23 +18,23 @@ from simulators.azure.attempt import Habits, SimulatedAttemptContext
 from simulators.azure.certificates import Certificates
 from simulators.azure.clock import Clock
 from simulators.azure.cloud import SimulatedCloud
-from simulators.azure.crew import end_all
+from simulators.azure.compute_routes import ComputeRoutes
+from simulators.azure.documents import Documents
 from simulators.azure.faults import Faults
-from simulators.azure.heard import Heard
 from simulators.azure.history import History
 from simulators.azure.identity import LoginService
 from simulators.azure.job_routes import JobRoutes
 from simulators.azure.jobs import JobTable
 from simulators.azure.messages import Refused, SimulatedRequest, SimulatedResponse
-from simulators.azure.places import Places
+from simulators.azure.node_processes import end_all
+from simulators.azure.request_log import RequestLog
+from simulators.azure.resources import add_default_resources
 from simulators.azure.routes import Route, Routes
 from simulators.azure.scheduler import Scheduler
 from simulators.azure.server import SimulatorServer
-from simulators.azure.shelf import Shelf
 from simulators.azure.storage import Storage, trusting
 from simulators.azure.tokens import ARM_AUDIENCES, Tokens
 from simulators.azure.websocket import bridge
-from simulators.azure.world import furnish
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Simulator:
     """Serves from `start` to the end of the process."""
 
     def __init__(self, options: SimulatorOptions) -> None:
-        self.clock, self.faults, self.heard = Clock(), Faults(), Heard()
+        self.clock, self.faults, self.request_log = Clock(), Faults(), RequestLog()
         self.tokens = Tokens(self.clock)
         self.admin_token = _word(options.folder / "admin.token")
         self._server = SimulatorServer(self, options.port, _context(options.certificates))
@@ -63,7 +63,7 @@ class Simulator:
         self.base, self.plain = self._server.base, self._plain.base
         setting = self._setting(options)
         self.jobs = setting.jobs
-        self._shelf = setting.shelf
+        self._documents = setting.documents
         self._secret, self._gate = setting.identity_secret, setting.gate
         self.scheduler = Scheduler(setting)
         self._routes = Routes(self._table(setting, options.page, options.blobs))
@@ -74,30 +74,30 @@ class Simulator:
         storage = Storage(
             options.blobs, options.accounts, authority, self.tokens, self.clock, trusting(authority)
         )
-        shelf = Shelf(options.folder / "state.db")
-        furnish(shelf, storage, self.clock.now())
-        jobs = JobTable(shelf, self.clock)
+        documents = Documents(options.folder / "state.db")
+        add_default_resources(documents, storage, self.clock.now())
+        jobs = JobTable(documents, self.clock)
         jobs.base = self.base
         secret = _word(options.folder / "node.token")
         return SimulatedAttemptContext(
-            options.folder, shelf, storage, jobs, options.habits, self.plain, secret
+            options.folder, documents, storage, jobs, options.habits, self.plain, secret
         )
 
     def _table(self, setting: SimulatedAttemptContext, page: int, blobs: str) -> list[Route]:
-        shelf, storage = setting.shelf, setting.storage
+        documents, storage = setting.documents, setting.storage
         identity = LoginService(self.tokens, setting.identity_secret)
-        assets = Assets(shelf, storage, self.clock)
-        for workspace in shelf.all("workspace"):
-            assets.furnish(workspace["id"])
-        jobs = JobRoutes(self.jobs, shelf, self.scheduler, self.clock, page)
-        turned = (self.tokens, self.faults, self.heard, self.clock, self.admin_token)
+        assets = Assets(documents, storage, self.clock)
+        for workspace in documents.all("workspace"):
+            assets.add_default_resources(workspace["id"])
+        jobs = JobRoutes(self.jobs, documents, self.scheduler, self.clock, page)
+        turned = (self.tokens, self.faults, self.request_log, self.clock, self.admin_token)
         parts = [
             identity.routes(),
-            SimulatedCloud(shelf, blobs).routes(),
+            SimulatedCloud(documents, blobs).routes(),
             jobs.routes(),
-            Places(shelf, self.jobs).routes(),
+            ComputeRoutes(documents, self.jobs).routes(),
             assets.routes(),
-            History(self.jobs, shelf, storage, jobs.find, page).routes(),
+            History(self.jobs, documents, storage, jobs.find, page).routes(),
             Admin(setting, self.scheduler, assets, identity, *turned).routes(),
         ]
         return [route for part in parts for route in part]
@@ -125,11 +125,11 @@ class Simulator:
                 self.faults.count(request.method, "unknown")
                 raise Refused(404, "InvalidResourceType", f"Nothing answers {request.method} {request.path}.")
             self.faults.count(request.method, route.path)
-            self.heard.keep(request, route.path)
+            self.request_log.keep(request, route.path)
             versions.check(route.path, request.query.get("api-version"))
             if not route.open:
                 claims = self.tokens.check(request.headers.get("authorization"), self._audiences)
-                tenants.check(self._shelf, request.path, claims)
+                tenants.check(self._documents, request.path, claims)
             answer = route.handler(request)
         except Refused as refused:
             answer = refused.answer

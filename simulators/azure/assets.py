@@ -6,9 +6,9 @@ import re
 import uuid
 
 from simulators.azure.clock import Clock, stamp
+from simulators.azure.documents import Documents
 from simulators.azure.messages import Json, SimulatedRequest, SimulatedResponse, not_found, user_error
 from simulators.azure.routes import WORKSPACE, Route
-from simulators.azure.shelf import Shelf
 from simulators.azure.storage import Storage
 
 CURATED = ("AzureML-ACPT-pytorch-1.13-py38-cuda11.7-gpu", "sklearn-1.5", "acpt-pytorch-2.2-cuda12.1")
@@ -26,8 +26,8 @@ _REGISTRY = "/registries/azureml/environments/{name}/versions/{version}"
 class Assets:
     """Assets keep the body they were given; one that exists keeps its content."""
 
-    def __init__(self, shelf: Shelf, storage: Storage, clock: Clock) -> None:
-        self._shelf = shelf
+    def __init__(self, documents: Documents, storage: Storage, clock: Clock) -> None:
+        self._documents = documents
         self._storage = storage
         self._clock = clock
 
@@ -49,12 +49,12 @@ class Assets:
             Route("GET", _REGISTRY, self._registry),
         ]
 
-    def furnish(self, workspace: str) -> None:
+    def add_default_resources(self, workspace: str) -> None:
         """The curated environments, as a workspace and the public registry show them."""
         for name in CURATED:
             for base in (f"{workspace}/environments", "/registries/azureml/environments"):
                 path = f"{base}/{name}/versions/1"
-                if self._shelf.get("environment", path) is None:
+                if self._documents.get("environment", path) is None:
                     image = f"mcr.microsoft.com/azureml/curated/{name.lower()}:1"
                     made = {
                         "image": image,
@@ -62,7 +62,7 @@ class Assets:
                         "environmentType": "Curated",
                         "isArchived": False,
                     }
-                    self._shelf.put(
+                    self._documents.put(
                         "environment", path, self._resource(path, {**made, "tags": {}, "properties": {}})
                     )
 
@@ -75,10 +75,10 @@ class Assets:
     def _put(self, request: SimulatedRequest) -> SimulatedResponse:
         kind, path = self._kind(request), self._path(request)
         given = request.json().get("properties") or {}
-        kept = self._shelf.get(kind, path)
+        kept = self._documents.get(kind, path)
         if kept is None:
-            self._shelf.put(kind, path, self._resource(path, given))
-            return SimulatedResponse(201, self._shelf.get(kind, path))
+            self._documents.put(kind, path, self._resource(path, given))
+            return SimulatedResponse(201, self._documents.get(kind, path))
         for name in ("image", "condaFile", "codeUri", "dataUri"):
             if given.get(name) and kept["properties"].get(name) != given[name]:
                 raise user_error(
@@ -94,13 +94,13 @@ class Assets:
         return {**shown, "properties": {"provisioningState": "Succeeded", **properties}}
 
     def _get(self, request: SimulatedRequest) -> SimulatedResponse:
-        found = self._shelf.get(self._kind(request), self._path(request))
+        found = self._documents.get(self._kind(request), self._path(request))
         if found is None:
             raise not_found(self._kind(request), f"{request.parts['name']}:{request.parts['version']}")
         return SimulatedResponse(body=found)
 
     def _versions(self, request: SimulatedRequest) -> SimulatedResponse:
-        found = self._shelf.all(self._kind(request), self._path(request) + "/")
+        found = self._documents.all(self._kind(request), self._path(request) + "/")
         wanted = request.query.get("hash")
         if wanted:
             found = [
@@ -115,39 +115,39 @@ class Assets:
 
     def _label(self, request: SimulatedRequest) -> SimulatedResponse:
         base = self._path(request).rsplit("/labels/", 1)[0]
-        found = self._shelf.all(self._kind(request), f"{base}/versions/")
+        found = self._documents.all(self._kind(request), f"{base}/versions/")
         if not found or request.parts["label"] != "latest":
             raise not_found("label", f"{request.parts['name']}@{request.parts['label']}")
         return SimulatedResponse(body=found[-1])
 
     def _registry(self, request: SimulatedRequest) -> SimulatedResponse:
-        found = self._shelf.get("environment", request.path)
+        found = self._documents.get("environment", request.path)
         if found is None:
             raise not_found("environment", request.parts["name"])
         return SimulatedResponse(body=found)
 
     def _containers(self, request: SimulatedRequest) -> SimulatedResponse:
         names = [
-            one["id"].split("/")[-3] for one in self._shelf.all("environment", self._path(request) + "/")
+            one["id"].split("/")[-3] for one in self._documents.all("environment", self._path(request) + "/")
         ]
         return SimulatedResponse(
             body={"value": [self._shown_container(request, name) for name in dict.fromkeys(names)]}
         )
 
     def _container(self, request: SimulatedRequest) -> SimulatedResponse:
-        if not self._shelf.all("environment", self._path(request) + "/"):
+        if not self._documents.all("environment", self._path(request) + "/"):
             raise not_found("environment", request.parts["name"])
         return SimulatedResponse(body=self._shown_container(request, request.parts["name"]))
 
     def _shown_container(self, request: SimulatedRequest, name: str) -> Json:
         base = re.sub(r"/environments.*", "/environments", self._path(request), flags=re.IGNORECASE)
-        versions = [one["name"] for one in self._shelf.all("environment", f"{base}/{name}/")]
+        versions = [one["name"] for one in self._documents.all("environment", f"{base}/{name}/")]
         properties = {"latestVersion": versions[-1], "isArchived": False, "tags": {}, "properties": {}}
         return {"id": f"{base}/{name}", "name": name, "properties": properties}
 
     def _upload(self, request: SimulatedRequest) -> SimulatedResponse:
         """A new place in the workspace's own container for the files of an asset."""
-        store = self._shelf.get("datastore", f"{self._workspace(request)}/datastores/workspaceblobstore")
+        store = self._documents.get("datastore", f"{self._workspace(request)}/datastores/workspaceblobstore")
         if store is None:
             raise not_found("workspace", request.parts["ws"])
         account = store["properties"]["accountName"]
@@ -170,10 +170,10 @@ class Assets:
         if not given.get("accountName") or not (given.get("containerName") or given.get("filesystem")):
             raise user_error("A datastore needs 'accountName' and 'containerName'.")
         given.setdefault("containerName", given.get("filesystem"))
-        kept = self._shelf.get("datastore", path)
+        kept = self._documents.get("datastore", path)
         made = {"id": path, "name": request.parts["name"], "properties": {"isDefault": False, **given}}
         made["type"] = "Microsoft.MachineLearningServices/workspaces/datastores"
-        self._shelf.put("datastore", path, made)
+        self._documents.put("datastore", path, made)
         return SimulatedResponse(200 if kept else 201, _without_secrets(made))
 
     def _get_store(self, request: SimulatedRequest) -> SimulatedResponse:
@@ -181,17 +181,17 @@ class Assets:
 
     def _store(self, request: SimulatedRequest) -> Json:
         path = f"{self._workspace(request)}/datastores/{request.parts['name']}"
-        found = self._shelf.get("datastore", path)
+        found = self._documents.get("datastore", path)
         if found is None:
             raise not_found("datastore", request.parts["name"])
         return found
 
     def _delete_store(self, request: SimulatedRequest) -> SimulatedResponse:
-        self._shelf.delete("datastore", self._store(request)["id"])
+        self._documents.delete("datastore", self._store(request)["id"])
         return SimulatedResponse(200)
 
     def _stores(self, request: SimulatedRequest) -> SimulatedResponse:
-        found = self._shelf.all("datastore", self._path(request) + "/")
+        found = self._documents.all("datastore", self._path(request) + "/")
         if request.query.get("isDefault", "").lower() == "true":
             found = [one for one in found if one["properties"].get("isDefault")]
         return SimulatedResponse(body={"value": [_without_secrets(one) for one in found]})
@@ -211,7 +211,7 @@ class Assets:
         path = re.sub(r"^.*?(?=/subscriptions/)", "", request.path, flags=re.IGNORECASE).rstrip("/")
         path = path.removesuffix("/startPendingUpload")
         found = re.match(r".*?/workspaces/[^/]+", path, flags=re.IGNORECASE)
-        workspace = self._shelf.get("workspace", found[0]) if found else None
+        workspace = self._documents.get("workspace", found[0]) if found else None
         if workspace is None or found is None:
             raise not_found("workspace", request.parts.get("ws", ""))
         return str(workspace["id"]) + path[len(found[0]) :]

@@ -12,17 +12,17 @@ import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from simulators.azure import crew
+from simulators.azure import node_processes
 from simulators.azure.clock import duration_s, stamp
 from simulators.azure.data import Data, DataError, Mounted
+from simulators.azure.documents import Documents
 from simulators.azure.jobs import JobTable, SimulatedJob
 from simulators.azure.launch import Process, fill, log_names, processes, service_variables, side_logs
+from simulators.azure.log_uploader import LogUploader
 from simulators.azure.messages import Json
 from simulators.azure.outcomes import error, judged, wished
-from simulators.azure.sealed import command_line
-from simulators.azure.shelf import Shelf
+from simulators.azure.read_only_inputs import command_line
 from simulators.azure.shell import Shell, nodes_with_shells, open_shell
-from simulators.azure.shipping import Shipping
 from simulators.azure.storage import Storage
 
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONDONTWRITEBYTECODE")
@@ -41,14 +41,14 @@ class SimulatedAttemptContext:
     """What every attempt shares."""
 
     folder: Path
-    shelf: Shelf
+    documents: Documents
     storage: Storage
     jobs: JobTable
     habits: Habits
     # Address of the managed identity endpoint, and the word a node proves itself by.
     identity: str
     identity_secret: str
-    gate: crew.Gate = field(default_factory=crew.Gate)
+    gate: node_processes.Gate = field(default_factory=node_processes.Gate)
 
 
 class SimulatedAttempt:
@@ -60,15 +60,15 @@ class SimulatedAttempt:
         self._job = job
         self._folder = setting.folder / "jobs" / job.name / f"attempt-{job.attempt}"
         who = str((job.properties.get("identity") or {}).get("clientId") or "compute-identity")
-        self._data = Data(setting.shelf, setting.storage, job, who)
-        artifacts = setting.shelf.get("datastore", f"{job.workspace}/datastores/workspaceartifactstore")
+        self._data = Data(setting.documents, setting.storage, job, who)
+        artifacts = setting.documents.get("datastore", f"{job.workspace}/datastores/workspaceartifactstore")
         assert artifacts is not None
         place = artifacts["properties"]
         container = setting.storage.own(place["accountName"], place["containerName"])
-        self._shipping = Shipping(self._jobs, job, container)
+        self._shipping = LogUploader(self._jobs, job, container)
         self._lifecycle = self._folder / "lifecycler.log"
         self._old = "sim.old-logs" in job.notes
-        self._started: list[crew.Started] = []
+        self._started: list[node_processes.Started] = []
         self._shells: dict[int, Shell] = {}
 
     def run(self) -> None:
@@ -77,7 +77,7 @@ class SimulatedAttempt:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._run()
-        except crew.Stopped:
+        except node_processes.Stopped:
             return
         except DataError as failure:
             self._note(str(failure))
@@ -85,11 +85,11 @@ class SimulatedAttempt:
             self._end("Failed", error("UserError", str(failure), failure.code))
         except Exception as failure:
             traceback.print_exc()
-            crew.bury(self._started)
+            node_processes.end_processes(self._started)
             self._shipping.finish()
             self._end("Failed", error("ServiceError", str(failure), "InternalError"))
         finally:
-            for one in self._data.sealed:
+            for one in self._data.read_only_inputs:
                 one.open()
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -125,13 +125,13 @@ class SimulatedAttempt:
         for folder in (node / "wd", node / "tmp", node / "home"):
             folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / f"std_log_{plan.rank}.txt"
-        sealed = [one.path for one in self._data.sealed if node in one.path.parents]
-        argv = command_line(fill(str(job.properties["command"]), inputs, outputs), sealed)
+        read_only_inputs = [one.path for one in self._data.read_only_inputs if node in one.path.parents]
+        argv = command_line(fill(str(job.properties["command"]), inputs, outputs), read_only_inputs)
         env = {**self._environment(node, inputs, outputs), **plan.variables}
         names = log_names(plan.rank, count, old=self._old)
         with self._setting.gate.passage():
-            child = crew.start(argv, env, node / "wd", path)
-        self._started.append(crew.Started(plan, child, names[0], crew.marks(env)))
+            child = node_processes.start(argv, env, node / "wd", path)
+        self._started.append(node_processes.Started(plan, child, names[0], node_processes.marks(env)))
         for name in names:
             self._shipping.add(name, path)
         self._note(f"process {plan.rank} on node {plan.node} started as {child.pid}")
@@ -161,19 +161,19 @@ class SimulatedAttempt:
             ports = {node: shell.port for node, shell in self._shells.items()}
             self._jobs.tell_shells(self._job, getpass.getuser(), ports)
 
-    def _watch(self, started: list[crew.Started]) -> None:
+    def _watch(self, started: list[node_processes.Started]) -> None:
         job, habits = self._job, self._setting.habits
         limit = (job.properties.get("limits") or {}).get("timeout")
         deadline = time.monotonic() + duration_s(str(limit)) if limit else None
 
-        def told() -> bool:
+        def is_told() -> bool:
             if deadline is not None and time.monotonic() > deadline:
                 job.wish = job.wish or "timeout"
             return bool(job.wish)
 
-        if not crew.watch(started, habits.peer_grace_s, told):
+        if not node_processes.watch(started, habits.peer_grace_s, is_told):
             self._note(f"ending the processes: {job.wish or 'another process failed'}")
-            crew.stop(started, habits.grace_s, hard=job.wish in ("fail-node", "lose-node"))
+            node_processes.stop(started, habits.grace_s, hard=job.wish in ("fail-node", "lose-node"))
 
     def _settle(self, mounted: list[Mounted]) -> None:
         """What the ends of the processes and the wish of the service make of the job.
@@ -185,7 +185,7 @@ class SimulatedAttempt:
             shell.close()
         if self._shells:
             self._jobs.tell_shells(job, "", {})
-        codes = crew.bury(self._started)
+        codes = node_processes.end_processes(self._started)
         with self._setting.gate.passage():
             wish = job.wish
         if not wish:

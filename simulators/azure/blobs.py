@@ -105,11 +105,11 @@ class Container:
         sent = {"x-ms-version": _VERSION, "Content-Length": str(len(body)), **(headers or {})}
         if self._bearer:
             sent["Authorization"] = f"Bearer {self._bearer}"
-        status, data, told = self._patiently(method, f"{path}?{words}", body, sent)
+        status, data, is_told = self._patiently(method, f"{path}?{words}", body, sent)
         if status not in allowed:
-            code = told.get("x-ms-error-code") or _code(data)
+            code = is_told.get("x-ms-error-code") or _code(data)
             raise BlobError(status, code, f"{method} {self.name}/{blob}")
-        return status, data, told
+        return status, data, is_told
 
     def _patiently(
         self, method: str, target: str, body: bytes, headers: dict[str, str]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from simulators.azure.documents import Documents
 from simulators.azure.jobs import ACTIVE, SimulatedJob
 from simulators.azure.messages import Json, user_error
-from simulators.azure.shelf import Shelf
-from simulators.azure.world import INSTANCE_TYPES
+from simulators.azure.resources import INSTANCE_TYPES
 
 
 @dataclass(frozen=True)
@@ -23,16 +23,16 @@ class CapacityRequest:
     locations: tuple[str, ...] = ()
 
 
-def need_of(job: SimulatedJob, shelf: Shelf) -> CapacityRequest:
+def need_of(job: SimulatedJob, documents: Documents) -> CapacityRequest:
     """Refused when the compute does not exist or can never hold the job."""
     compute_id = str(job.properties.get("computeId") or "")
     if not compute_id or compute_id.lower() in ("serverless", "azureml:serverless"):
         return CapacityRequest("serverless", nodes_of(job))
     if "/virtualclusters/" in compute_id.lower():
-        return _quota_need(job, shelf, compute_id)
+        return _quota_need(job, documents, compute_id)
     if "/" not in compute_id:
         compute_id = f"{job.workspace}/computes/{compute_id.removeprefix('azureml:')}"
-    compute = shelf.get("compute", compute_id)
+    compute = documents.get("compute", compute_id)
     if compute is None:
         raise user_error(f"The compute target '{compute_id.rsplit('/', 1)[-1]}' was not found.", 404)
     nodes = nodes_of(job)
@@ -69,8 +69,8 @@ def super_computer(job: SimulatedJob) -> Json:
     return {}
 
 
-def _quota_need(job: SimulatedJob, shelf: Shelf, compute_id: str) -> CapacityRequest:
-    cluster = shelf.get("virtualcluster", compute_id)
+def _quota_need(job: SimulatedJob, documents: Documents, compute_id: str) -> CapacityRequest:
+    cluster = documents.get("virtualcluster", compute_id)
     if cluster is None:
         raise user_error(f"The virtual cluster '{compute_id.rsplit('/', 1)[-1]}' was not found.", 404)
     words = super_computer(job)
@@ -102,16 +102,16 @@ def _limit(cluster: Json, location: str, need: CapacityRequest) -> int:
 
 
 def place_for(
-    job: SimulatedJob, need: CapacityRequest, shelf: Shelf, others: Iterable[SimulatedJob]
+    job: SimulatedJob, need: CapacityRequest, documents: Documents, others: Iterable[SimulatedJob]
 ) -> tuple[list[str], str] | None:
     """The nodes and the location the job gets, or None when it must wait."""
     active = [other for other in others if other.status in ACTIVE and other is not job]
     if need.series:
-        return _room_in_cluster(need, shelf, active)
+        return _room_in_cluster(need, documents, active)
     names = [f"node-{index}" for index in range(need.nodes)]
     if need.pool == "serverless":
         return names, ""
-    compute = shelf.get("compute", need.pool)
+    compute = documents.get("compute", need.pool)
     if compute is None:
         return None
     held = {node for other in active if _pool(other) == need.pool for node in other.nodes}
@@ -125,27 +125,27 @@ def node_names(compute: Json) -> list[str]:
 
 
 def used_by(
-    cluster: Json, location: str, series: str, tier: str, jobs: Iterable[SimulatedJob], shelf: Shelf
+    cluster: Json, location: str, series: str, tier: str, jobs: Iterable[SimulatedJob], documents: Documents
 ) -> int:
     """GPUs that active jobs hold; an empty location or tier counts them all."""
     total = 0
     for job in jobs:
         if job.status not in ACTIVE or _pool(job) != cluster["id"].lower():
             continue
-        need = _quota_need(job, shelf, cluster["id"])
+        need = _quota_need(job, documents, cluster["id"])
         fits = (not location or job.location == location) and (not tier or need.tier == tier)
         total += need.gpus if fits and need.series == series else 0
     return total
 
 
 def _room_in_cluster(
-    need: CapacityRequest, shelf: Shelf, active: list[SimulatedJob]
+    need: CapacityRequest, documents: Documents, active: list[SimulatedJob]
 ) -> tuple[list[str], str] | None:
-    cluster = shelf.get("virtualcluster", need.pool)
+    cluster = documents.get("virtualcluster", need.pool)
     if cluster is None:
         return None
     for location in need.locations:
-        used = used_by(cluster, location, need.series, need.tier, active, shelf)
+        used = used_by(cluster, location, need.series, need.tier, active, documents)
         if used + need.gpus <= _limit(cluster, location, need):
             return [f"singularity-{index}" for index in range(need.nodes)], location
     return None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+from simulators.azure.documents import Documents
 from simulators.azure.messages import SimulatedRequest, SimulatedResponse, not_found
 from simulators.azure.routes import SUBSCRIPTION, WORKSPACE, Route
-from simulators.azure.shelf import Shelf
 from simulators.azure.tokens import TENANT
 
 _SERVICES = ("api", "history", "artifacts", "experimentation", "metric", "mlflow")
@@ -15,8 +15,8 @@ _SERVICES = ("api", "history", "artifacts", "experimentation", "metric", "mlflow
 class SimulatedCloud:
     """Answers that do not change while the simulator runs."""
 
-    def __init__(self, shelf: Shelf, blobs: str) -> None:
-        self._shelf = shelf
+    def __init__(self, documents: Documents, blobs: str) -> None:
+        self._documents = documents
         self._blobs = urlsplit(blobs)
 
     def routes(self) -> list[Route]:
@@ -69,13 +69,13 @@ class SimulatedCloud:
     def _known(self) -> list[str]:
         found = [
             one["id"].split("/")[2]
-            for one in self._shelf.all("workspace") + self._shelf.all("virtualcluster")
+            for one in self._documents.all("workspace") + self._documents.all("virtualcluster")
         ]
         return list(dict.fromkeys(found))
 
     def _groups(self, request: SimulatedRequest) -> SimulatedResponse:
         start = f"/subscriptions/{request.parts['sub']}/"
-        names = [one["id"].split("/")[4] for one in self._shelf.all("workspace", start)]
+        names = [one["id"].split("/")[4] for one in self._documents.all("workspace", start)]
         made = [
             {"id": f"{start}resourceGroups/{name}", "name": name, "location": "eastus"}
             for name in dict.fromkeys(names)
@@ -84,7 +84,7 @@ class SimulatedCloud:
 
     def _group(self, request: SimulatedRequest) -> SimulatedResponse:
         path = f"/subscriptions/{request.parts['sub']}/resourceGroups/{request.parts['group']}"
-        if not self._shelf.all("workspace", path + "/"):
+        if not self._documents.all("workspace", path + "/"):
             raise not_found("resource group", request.parts["group"])
         return SimulatedResponse(body={"id": path, "name": request.parts["group"], "location": "eastus"})
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from simulators.azure.blobs import BlobError, Container
+from simulators.azure.documents import Documents
 from simulators.azure.jobs import SimulatedJob
 from simulators.azure.messages import Json
-from simulators.azure.sealed import Sealed, seal
-from simulators.azure.shelf import Shelf
+from simulators.azure.read_only_inputs import ReadOnlyInput, make_read_only
 from simulators.azure.storage import Storage
 
 _DATASTORE = re.compile(r"azureml:/?/?(?:subscriptions/.*?/)?datastores/([^/]+)(?:/paths)?/?(.*)", re.DOTALL)
@@ -40,16 +40,16 @@ class Mounted:
 class Data:
     """The data of one attempt. Not for several threads at once."""
 
-    shelf: Shelf
+    documents: Documents
     storage: Storage
     job: SimulatedJob
     who: str
     # Inputs that the job must leave as they are.
-    sealed: list[Sealed] = field(default_factory=list)
+    read_only_inputs: list[ReadOnlyInput] = field(default_factory=list)
 
     def pull_image(self) -> None:
         """DataError for an image with the words `no-such-image` in its name; every other one is there."""
-        environment = self.shelf.get("environment", str(self.job.properties.get("environmentId") or ""))
+        environment = self.documents.get("environment", str(self.job.properties.get("environmentId") or ""))
         image = str((environment or {}).get("properties", {}).get("image") or "")
         if "no-such-image" in image:
             reason = f"Error response from daemon: manifest for {image} not found: manifest unknown"
@@ -67,12 +67,12 @@ class Data:
             else:
                 values[name] = str(self._bring(name, given, folder / name, one=kind == "uri_file"))
                 if str(given.get("mode") or "ReadOnlyMount") == "ReadOnlyMount":
-                    self.sealed.append(seal(name, folder / name))
+                    self.read_only_inputs.append(make_read_only(name, folder / name))
         return values
 
     def check_inputs(self) -> None:
         """DataError when the job changed what it was to read only. On the service it could not have."""
-        for one in self.sealed:
+        for one in self.read_only_inputs:
             if changed := one.changed():
                 message = f"The input '{one.name}' is mounted read-only, and the job changed it: {changed}"
                 raise DataError(message, "ReadOnlyInputChanged")
@@ -82,7 +82,7 @@ class Data:
         code_id = self.job.properties.get("codeId")
         if not code_id:
             return
-        code = self.shelf.get("code", str(code_id))
+        code = self.documents.get("code", str(code_id))
         if code is None:
             raise DataError(f"The code asset '{code_id}' was not found", "NotFound")
         uri = code["properties"].get("codeUri") or ""
@@ -147,7 +147,7 @@ class Data:
         try:
             found = _DATASTORE.fullmatch(uri)
             if found:
-                datastore = self.shelf.get("datastore", f"{self.job.workspace}/datastores/{found[1]}")
+                datastore = self.documents.get("datastore", f"{self.job.workspace}/datastores/{found[1]}")
                 if datastore is None:
                     raise DataError(
                         f"The datastore '{found[1]}' of '{name}' was not found", "DatastoreNotFound"
@@ -157,7 +157,7 @@ class Data:
                 return self.storage.by_url(uri, self.who)
         except BlobError as error:
             raise _denied("reach", name, error) from None
-        asset = self.shelf.get("data", uri.removeprefix("azureml:"))
+        asset = self.documents.get("data", uri.removeprefix("azureml:"))
         if asset is None:
             raise DataError(f"The path of '{name}' is not understood: {uri}", "InvalidUri")
         return self._place(str(asset["properties"].get("dataUri")), name)

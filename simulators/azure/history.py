@@ -9,11 +9,11 @@ from collections.abc import Callable
 from simulators.azure.capacity import nodes_of
 from simulators.azure.clock import stamp
 from simulators.azure.data import output_uri
+from simulators.azure.documents import Documents
 from simulators.azure.filters import read_filter
 from simulators.azure.jobs import JobTable, SimulatedJob
 from simulators.azure.messages import Json, SimulatedRequest, SimulatedResponse, not_found
 from simulators.azure.routes import WORKSPACE, Route
-from simulators.azure.shelf import Shelf
 from simulators.azure.storage import Storage
 
 _RUNS = "/history/v1.0" + WORKSPACE
@@ -36,13 +36,13 @@ class History:
     def __init__(
         self,
         jobs: JobTable,
-        shelf: Shelf,
+        documents: Documents,
         storage: Storage,
         find: Callable[[SimulatedRequest], SimulatedJob],
         page: int,
     ) -> None:
         self._jobs = jobs
-        self._shelf = shelf
+        self._documents = documents
         self._storage = storage
         self._find = find
         self._page = page
@@ -173,10 +173,10 @@ class History:
         for name, one in job.services.items():
             is_shell = one.get("jobServiceType") == "SSH"
             now = {**one, **self._jobs.shell_service(job, node)} if is_shell else one
-            told = {key: now.get(key) for key in ("port", "status", "endpoint")}
+            is_told = {key: now.get(key) for key in ("port", "status", "endpoint")}
             made[name] = {
                 "type": one.get("jobServiceType"),
-                **told,
+                **is_told,
                 "properties": now.get("properties") or {},
             }
         return SimulatedResponse(body={"instances": made})
@@ -196,7 +196,7 @@ class History:
         return self._find(request)
 
     def _place(self, job: SimulatedJob) -> tuple[str, str]:
-        store = self._shelf.get("datastore", f"{job.workspace}/datastores/workspaceartifactstore")
+        store = self._documents.get("datastore", f"{job.workspace}/datastores/workspaceartifactstore")
         assert store is not None
         return store["properties"]["accountName"], store["properties"]["containerName"]
 

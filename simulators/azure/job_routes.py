@@ -7,14 +7,14 @@ from urllib.parse import urlencode
 
 from simulators.azure.capacity import need_of
 from simulators.azure.clock import Clock, duration_s
+from simulators.azure.documents import Documents
 from simulators.azure.jobs import ENDED, MUTABLE, JobTable, SimulatedJob
 from simulators.azure.launch import check_command
 from simulators.azure.messages import Json, SimulatedRequest, SimulatedResponse, not_found, user_error
+from simulators.azure.resources import workspace_id
 from simulators.azure.routes import WORKSPACE, Route
 from simulators.azure.scheduler import Scheduler
-from simulators.azure.shelf import Shelf
 from simulators.azure.shell import public_keys
-from simulators.azure.world import workspace_id
 
 # Of a job, and of an experiment.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}")
@@ -24,9 +24,11 @@ _JOB = WORKSPACE + "/jobs/{name}"
 class JobRoutes:
     """`page` is how many jobs one page of a list has."""
 
-    def __init__(self, jobs: JobTable, shelf: Shelf, scheduler: Scheduler, clock: Clock, page: int) -> None:
+    def __init__(
+        self, jobs: JobTable, documents: Documents, scheduler: Scheduler, clock: Clock, page: int
+    ) -> None:
         self._jobs = jobs
-        self._shelf = shelf
+        self._documents = documents
         self._scheduler = scheduler
         self._clock = clock
         self._page = page
@@ -49,7 +51,7 @@ class JobRoutes:
 
     def _workspace(self, request: SimulatedRequest) -> str:
         parts = request.parts
-        found = self._shelf.get("workspace", workspace_id(parts["sub"], parts["group"], parts["ws"]))
+        found = self._documents.get("workspace", workspace_id(parts["sub"], parts["group"], parts["ws"]))
         if found is None:
             what = f"Microsoft.MachineLearningServices/workspaces/{parts['ws']}"
             raise not_found("Resource", f"{what}' under resource group '{parts['group']}")
@@ -79,7 +81,7 @@ class JobRoutes:
         job.notes = _words(properties.get("properties"), "properties")
         self._check(job)
         job.services = _services(job)
-        pool = self._shelf.get("compute", need_of(job, self._shelf).pool)
+        pool = self._documents.get("compute", need_of(job, self._documents).pool)
         job.kubernetes = bool(pool and pool["properties"]["computeType"] == "Kubernetes")
         self._jobs.add(job)
         return job
@@ -100,7 +102,7 @@ class JobRoutes:
         check_command(properties)
         self._check_environment(str(properties.get("environmentId") or ""), job.workspace)
         code = properties.get("codeId")
-        if code and self._shelf.get("code", str(code)) is None:
+        if code and self._documents.get("code", str(code)) is None:
             raise user_error(f"The code asset '{code}' was not found.", 404)
         timeout = (properties.get("limits") or {}).get("timeout")
         try:
@@ -125,7 +127,9 @@ class JobRoutes:
             path = f"{workspace}/environments/{name}/versions/{version}"
         found = re.fullmatch(r"(.*)/labels/latest", path)
         known = (
-            self._shelf.all("environment", f"{found[1]}/") if found else self._shelf.get("environment", path)
+            self._documents.all("environment", f"{found[1]}/")
+            if found
+            else self._documents.get("environment", path)
         )
         if not known:
             raise user_error(f"The environment '{environment}' was not found.", 404)
@@ -151,7 +155,7 @@ class JobRoutes:
 
     def _list(self, request: SimulatedRequest) -> SimulatedResponse:
         workspace, query = self._workspace(request), request.query
-        found = [job for job in reversed(self._jobs.all(workspace)) if _wanted(job, query)]
+        found = [job for job in reversed(self._jobs.all(workspace)) if _is_listed(job, query)]
         try:
             start = int(query.get("$skip") or 0)
         except ValueError:
@@ -200,7 +204,7 @@ def _services(job: SimulatedJob) -> Json:
     }
 
 
-def _wanted(job: SimulatedJob, query: dict[str, str]) -> bool:
+def _is_listed(job: SimulatedJob, query: dict[str, str]) -> bool:
     view = query.get("listViewType") or "ActiveOnly"
     if view != "All" and job.archived != (view == "ArchivedOnly"):
         return False

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from simulators.azure.clock import Clock, stamp
+from simulators.azure.documents import Documents
 from simulators.azure.messages import Json
-from simulators.azure.shelf import Shelf
-from simulators.azure.world import PROVIDER
+from simulators.azure.resources import PROVIDER
 
 ENDED = ("Completed", "Failed", "Canceled")
 ACTIVE = ("Preparing", "Running", "Finalizing", "CancelRequested")
@@ -101,13 +101,13 @@ _FIELDS = frozenset(one.name for one in fields(SimulatedJob))
 class JobTable:
     """Every job. Any thread; `changed` is told of each change, and its lock guards them all."""
 
-    def __init__(self, shelf: Shelf, clock: Clock) -> None:
-        self._shelf = shelf
+    def __init__(self, documents: Documents, clock: Clock) -> None:
+        self._documents = documents
         self._clock = clock
         self.changed = threading.Condition(threading.RLock())
         self.base = ""
         self._jobs: dict[str, SimulatedJob] = {}
-        for kept in shelf.all("job"):
+        for kept in documents.all("job"):
             job = SimulatedJob(**{name: value for name, value in kept.items() if name in _FIELDS})
             self._jobs[job.id.lower()] = job
         self._seq = max((job.seq for job in self._jobs.values()), default=0)
@@ -134,7 +134,7 @@ class JobTable:
     def remove(self, job: SimulatedJob) -> None:
         with self.changed:
             self._jobs.pop(job.id.lower(), None)
-            self._shelf.delete("job", job.id)
+            self._documents.delete("job", job.id)
             self.changed.notify_all()
 
     def all(self, workspace: str = "") -> list[SimulatedJob]:
@@ -167,10 +167,10 @@ class JobTable:
             job.shells = {str(node): port for node, port in ports.items()}
             for service in job.services.values():
                 if service.get("jobServiceType") == "SSH":
-                    told = self.shell_service(job, 0)
+                    is_told = self.shell_service(job, 0)
                     service |= {
-                        **told,
-                        "properties": {**(service.get("properties") or {}), **told["properties"]},
+                        **is_told,
+                        "properties": {**(service.get("properties") or {}), **is_told["properties"]},
                     }
             if job.kubernetes and 0 in ports:
                 job.tags["ssh"] = f"ssh://{user}@127.0.0.1:{ports[0]}"
@@ -191,7 +191,7 @@ class JobTable:
     def save(self, job: SimulatedJob) -> None:
         with self.changed:
             job.rendered = None
-            self._shelf.put("job", job.id, job.document())
+            self._documents.put("job", job.id, job.document())
             self.changed.notify_all()
 
     def render(self, job: SimulatedJob) -> bytes:

@@ -48,7 +48,7 @@ class _Place:
     per_node: int
 
     @property
-    def world(self) -> int:
+    def resources(self) -> int:
         return self.nodes * self.per_node
 
 
@@ -66,11 +66,11 @@ def _launcher(kind: str, place: _Place, master: str, port: int) -> dict[str, str
     if kind == "mpi":
         return {
             "OMPI_COMM_WORLD_RANK": str(place.rank),
-            "OMPI_COMM_WORLD_SIZE": str(place.world),
+            "OMPI_COMM_WORLD_SIZE": str(place.resources),
             "OMPI_COMM_WORLD_LOCAL_RANK": str(place.local),
             "OMPI_COMM_WORLD_LOCAL_SIZE": str(place.per_node),
             "OMPI_COMM_WORLD_NODE_RANK": str(place.local),
-            "OMPI_UNIVERSE_SIZE": str(place.world),
+            "OMPI_UNIVERSE_SIZE": str(place.resources),
             "AZ_BATCH_MASTER_NODE": f"{master}:{port}",
             "AZ_BATCHAI_MPI_MASTER_NODE": master,
         }
@@ -79,7 +79,7 @@ def _launcher(kind: str, place: _Place, master: str, port: int) -> dict[str, str
             "MASTER_ADDR": master,
             "MASTER_PORT": str(port),
             "RANK": str(place.rank),
-            "WORLD_SIZE": str(place.world),
+            "WORLD_SIZE": str(place.resources),
             "LOCAL_RANK": str(place.local),
             "NODE_RANK": str(place.node),
         }

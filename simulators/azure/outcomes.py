@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from simulators.azure.crew import Started
 from simulators.azure.messages import Json
+from simulators.azure.node_processes import Started
 
 
 def error(code: str, message: str, inner: str) -> Json:
@@ -17,9 +17,9 @@ def error(code: str, message: str, inner: str) -> Json:
     }
 
 
-def judged(crew: list[Started]) -> tuple[str, Json | None]:
+def judged(processes: list[Started]) -> tuple[str, Json | None]:
     """The status and the error, from the exit codes."""
-    bad = [one for one in crew if one.child.returncode]
+    bad = [one for one in processes if one.child.returncode]
     if not bad:
         return "Completed", None
     # The one that failed by itself says more than those that were told to end.

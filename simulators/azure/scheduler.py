@@ -6,9 +6,9 @@ import threading
 
 from simulators.azure.attempt import SimulatedAttemptContext, run_attempt
 from simulators.azure.capacity import need_of, place_for
-from simulators.azure.crew import end_all
 from simulators.azure.jobs import ACTIVE, ENDED, SimulatedJob
 from simulators.azure.messages import Refused
+from simulators.azure.node_processes import end_all
 
 _AGAIN_S = 1.0
 
@@ -74,14 +74,14 @@ class Scheduler:
     def _begin(self, job: SimulatedJob, jobs: list[SimulatedJob], blocked: set[str]) -> bool:
         """First come, first served in each pool: one that waits holds up those behind it."""
         try:
-            need = need_of(job, self._setting.shelf)
+            need = need_of(job, self._setting.documents)
         except Refused as error:
             self._jobs.become(job, "Failed", error=error.answer.body["error"])
             return True
         queue = f"{need.pool} {need.series} {need.tier}"
         if queue in blocked:
             return False
-        found = place_for(job, need, self._setting.shelf, jobs)
+        found = place_for(job, need, self._setting.documents, jobs)
         if found is None:
             blocked.add(queue)
             return False

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from simulators.azure.capacity import super_computer
-from simulators.azure.crew import Gate
 from simulators.azure.jobs import SimulatedJob
+from simulators.azure.node_processes import Gate
 
 _PROGRAM = "/usr/sbin/sshd"
 _CONFIG = """Port {port}

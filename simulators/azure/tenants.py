@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
+from simulators.azure.documents import Documents
 from simulators.azure.messages import Json, Refused
-from simulators.azure.shelf import Shelf
 from simulators.azure.tokens import TENANT
 
 # Words in the place of a tenant that leave it to whoever signs in.
@@ -19,10 +19,10 @@ def named(word: str) -> str:
     return TENANT if word in _ANY else word
 
 
-def check(shelf: Shelf, path: str, claims: Json) -> None:
+def check(documents: Documents, path: str, claims: Json) -> None:
     """Refused with 401, as ARM says it, for a token of another tenant than the path's subscription."""
     found = _SUBSCRIPTION.search(unquote(path))
-    owner = _tenant_of(shelf, found[1]) if found else None
+    owner = _tenant_of(documents, found[1]) if found else None
     shown = str(claims.get("tid"))
     if owner is None or owner == shown:
         return
@@ -35,7 +35,7 @@ def check(shelf: Shelf, path: str, claims: Json) -> None:
     raise Refused(401, "InvalidAuthenticationTokenTenant", message, {"WWW-Authenticate": words})
 
 
-def _tenant_of(shelf: Shelf, subscription: str) -> str | None:
+def _tenant_of(documents: Documents, subscription: str) -> str | None:
     """That of its first workspace; None for one that nobody made."""
     under = f"/subscriptions/{subscription}/"
-    return next((str(one["properties"]["tenantId"]) for one in shelf.all("workspace", under)), None)
+    return next((str(one["properties"]["tenantId"]) for one in documents.all("workspace", under)), None)

@@ -9,8 +9,8 @@ import sys
 import urllib.request
 from pathlib import Path
 
+from simulators.azure.resources import GROUP, SUBSCRIPTION, WORKSPACE
 from simulators.azure.tokens import CLIENT, SECRET, TENANT
-from simulators.azure.world import GROUP, SUBSCRIPTION, WORKSPACE
 
 _CONTAINER = "gofer"
 _TARGETS = """target: aml
@@ -52,17 +52,17 @@ def targets(account: str, endpoint: str) -> str:
 
 def main() -> int:
     folder = Path(sys.argv[1]).resolve()
-    told = json.loads((folder / "sim.json").read_text())
+    is_told = json.loads((folder / "sim.json").read_text())
     keys = json.loads((folder / "accounts.json").read_text())
     account = next(iter(keys))
     authority = folder / "ca.pem"
     body = json.dumps({"account": account, "name": _CONTAINER}).encode()
-    headers = {"Authorization": f"Bearer {told['admin_token']}"}
-    request = urllib.request.Request(f"{told['base']}/_sim/containers", body, headers)
+    headers = {"Authorization": f"Bearer {is_told['admin_token']}"}
+    request = urllib.request.Request(f"{is_told['base']}/_sim/containers", body, headers)
     context = ssl.create_default_context(cafile=str(authority))
     urllib.request.urlopen(request, context=context, timeout=30).close()
-    variables = {**environment(told["base"], str(authority)), "SIM_KEY": keys[account]}
-    write(folder, variables, targets(account, f"{told['blobs']}/{account}"))
+    variables = {**environment(is_told["base"], str(authority)), "SIM_KEY": keys[account]}
+    write(folder, variables, targets(account, f"{is_told['blobs']}/{account}"))
     print(_NEXT.format(folder=shlex.quote(sys.argv[1])), end="")
     return 0
 

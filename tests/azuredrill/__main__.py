@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from azuredrill.site import on_azure
+from azuredrill.azure_drill import azure_drill
 
 
 def main() -> int:
@@ -17,11 +17,11 @@ def main() -> int:
         "--faults",
         type=int,
         default=1000,
-        help="how often the service is to fail; delays and blobs come besides",
+        help="how many failures of the service; delays and failures of blobs are extra",
     )
-    parser.add_argument("--submitters", type=int, default=3, help="how many submit side by side")
+    parser.add_argument("--submitters", type=int, default=3, help="number of processes that submit")
     parser.add_argument("--seed", type=int, help="repeat the drill with this seed")
-    parser.add_argument("--keep", type=Path, help="hold it in this empty folder, and leave what it wrote")
+    parser.add_argument("--keep", type=Path, help="run in this empty folder and keep its files")
     given = parser.parse_args()
     seed = secrets.randbelow(1_000_000) if given.seed is None else given.seed
     if given.keep is not None:
@@ -31,7 +31,7 @@ def main() -> int:
 
 
 def drill(folder: Path, seed: int, faults: int, submitters: int) -> int:
-    with on_azure(folder, seed) as site:
+    with azure_drill(folder, seed) as site:
         tally = site.run(faults, submitters=submitters)
         print(f"azure, seed {seed}\n{site.render(tally)}", flush=True)
     return 1 if tally.wrong else 0

@@ -72,7 +72,7 @@ class CommandLines:
         self._canary = canary
         self._mark = os.fsencode(folder)
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look_on, daemon=True)
+        self._thread = threading.Thread(target=self._look_repeatedly, daemon=True)
         self.seen = 0
         self.wrong: set[str] = set()
 
@@ -84,7 +84,7 @@ class CommandLines:
         self._ended.set()
         self._thread.join()
 
-    def _look_on(self) -> None:
+    def _look_repeatedly(self) -> None:
         while not self._ended.wait(_SAMPLE_S):
             for words in self._words():
                 self.seen += 1

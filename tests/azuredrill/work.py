@@ -17,16 +17,16 @@ _SEVERAL_BLOCKS = 9 << 20
 
 
 class Work:
-    """The truth about what runs did is in the folder `truth`, which the nodes of the simulator reach."""
+    """The commands of runs write what they did to `printed_folder`, which the simulated nodes reach."""
 
     def __init__(self, home: Home, canary: str) -> None:
-        self.truth = home.root / "truth"
-        self.truth.mkdir(parents=True)
+        self.printed_folder = home.root / "truth"
+        self.printed_folder.mkdir(parents=True)
         # It is the code of the runs that take code along.
         self._code = home.folder / _SCRIPT.name
         shutil.copy(_SCRIPT, self._code)
         digest = hashlib.sha256(canary.encode()).hexdigest()
-        words = {"WORK_TRUTH": str(self.truth), "WORK_DIGEST": digest}
+        words = {"WORK_TRUTH": str(self.printed_folder), "WORK_DIGEST": digest}
         given = "; ".join(f"{name}={shlex.quote(value)}" for name, value in words.items())
         self.tail = f"{given}; . {shlex.quote(str(_SCRIPT))}"
 

@@ -8,12 +8,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from drill.course import SCENARIOS, Course
+from drill.runner import SCENARIOS, DrillRunner
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="drill", description=__doc__)
-    parser.add_argument("--kills", type=int, default=1000, help="how many kills the hunt makes in all")
+    parser.add_argument(
+        "--kills", type=int, default=1000, help="how many kills the random-kills makes in all"
+    )
     parser.add_argument("--seed", type=int, help="repeat the drill with this seed")
     parser.add_argument("--minutes", type=float, help="begin no new round after this long")
     parser.add_argument(
@@ -26,10 +28,10 @@ def main() -> int:
     if folder.exists() and any(folder.iterdir()):
         parser.error(f"{folder} is not empty")
     folder.mkdir(parents=True, exist_ok=True)
-    course = Course(folder, seed=seed, minutes=given.minutes, say=lambda line: print(line, flush=True))
-    course.run(given.scenario or list(SCENARIOS), kills=given.kills)
-    print(course.tally.render())
-    if course.tally.violations:
+    runner = DrillRunner(folder, seed=seed, minutes=given.minutes, say=lambda line: print(line, flush=True))
+    runner.run(given.scenario or list(SCENARIOS), kills=given.kills)
+    print(runner.tally.render())
+    if runner.tally.violations:
         print(f"evidence in {folder}; repeat with --seed {seed}")
         return 1
     folder.rmdir()

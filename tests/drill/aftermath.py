@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from drill import evidence, prey
+from drill import evidence, processes
 from drill.home import Home
-from drill.prey import Process
+from drill.processes import Process
 
 # The supervisor leaves after three seconds without work; the rest is for a busy machine.
 _PATIENCE_S = 60.0
@@ -21,7 +21,7 @@ def leftovers(home: Home, listing: evidence.Listing | None) -> Iterator[str]:
     """Processes of this home that are still there when all runs have ended, and complaints of supervisors."""
     ids = {run.id for run in listing.runs} if listing is not None else set()
     deadline = time.monotonic() + _PATIENCE_S
-    while (found := prey.left_over(home, ids)) and time.monotonic() < deadline:
+    while (found := processes.left_over(home, ids)) and time.monotonic() < deadline:
         time.sleep(0.1)
     for line in found:
         yield f"LEFT running: {line}"

@@ -18,7 +18,7 @@ from drill.round import Round
 from drill.workload import Spec
 
 if TYPE_CHECKING:
-    from drill.course import Course
+    from drill.runner import DrillRunner
 
 _COMPILERS = ("cc", "gcc", "clang", "tcc")
 # Retries wait one and two seconds; an hour would show.
@@ -50,38 +50,38 @@ class Clock:
         return {"LD_PRELOAD": str(self._library), "DRILL_CLOCK": str(self._file)}
 
 
-def clock(course: Course, kills: int) -> Iterator[Round]:
+def clock(runner: DrillRunner, kills: int) -> Iterator[Round]:
     """No elapsed time is negative, no retry waits for the hour to pass, every state is true."""
     del kills
     compiler = find_compiler()
     if compiler is None:
-        course.say(f"  left out: none of {', '.join(_COMPILERS)} is installed")
+        runner.say(f"  left out: none of {', '.join(_COMPILERS)} is installed")
         return
-    place = course.place()
+    place = runner.place()
     hands = Clock(place, compiler)
-    game = course.begin("clock", Home(place, extra=hands.variables()))
-    _use(game, hands, brief=course.brief)
-    yield game
+    drill_round = runner.begin("clock", Home(place, extra=hands.variables()))
+    _use(drill_round, hands, brief=runner.brief)
+    yield drill_round
 
 
-def _use(game: Round, hands: Clock, *, brief: bool) -> None:
+def _use(drill_round: Round, hands: Clock, *, brief: bool) -> None:
     began = time.monotonic()
     offsets = ("+86400", "-3600") if brief else ("+86400", "-3600", "+0", "-3600")
     for number, offset in enumerate(offsets, start=1):
         for kind, end in enumerate(("0", "7", "once:3", "SIGTERM")):
-            game.submit(Spec(10 * number + kind, nap="0.3", end=end, retries=kind % 3))
-        game.submit(Spec(10 * number + 9, nap="0.05", rows=5))
+            drill_round.submit(Spec(10 * number + kind, nap="0.3", end=end, retries=kind % 3))
+        drill_round.submit(Spec(10 * number + 9, nap="0.05", rows=5))
         hands.set(offset)
-        _check_listing(game)
-    game.settle()
-    times = sorted(str(one["submitted_at"]) for one in evidence.ask(game.home).plain.values())
+        _check_listing(drill_round)
+    drill_round.settle()
+    times = sorted(str(one["submitted_at"]) for one in evidence.ask(drill_round.home).plain.values())
     if times[0][:13] == times[-1][:13]:
-        game.violate(f"the clock was not set: all was submitted between {times[0]} and {times[-1]}")
+        drill_round.violate(f"the clock was not set: all was submitted between {times[0]} and {times[-1]}")
     if time.monotonic() - began > _LONGEST_S:
-        game.violate(f"took {time.monotonic() - began:.0f} s: something waited for the clock")
+        drill_round.violate(f"took {time.monotonic() - began:.0f} s: something waited for the clock")
 
 
-def _check_listing(game: Round) -> None:
-    answer = game.home.run("list", "runs", "--columns", "id,age,elapsed")
+def _check_listing(drill_round: Round) -> None:
+    answer = drill_round.home.run("list", "runs", "--columns", "id,age,elapsed")
     if answer.returncode != 0 or " -" in answer.stdout:
-        game.violate(f"`gofer list runs` after the clock was set: {answer.stdout} {answer.stderr}")
+        drill_round.violate(f"`gofer list runs` after the clock was set: {answer.stdout} {answer.stderr}")

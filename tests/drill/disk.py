@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from drill import evidence
 from drill.home import Home
-from drill.hunt import until
+from drill.random_kills import until
 from drill.round import Round
 from drill.workload import Spec
 
 if TYPE_CHECKING:
-    from drill.course import Course
+    from drill.runner import DrillRunner
 
 _MIB = 6
 _FULL_S = 4.0
@@ -59,20 +59,20 @@ def filled(disk: Path) -> Iterator[None]:
         ballast.unlink()
 
 
-def disk_full(course: Course, kills: int) -> Iterable[Round]:
+def disk_full(runner: DrillRunner, kills: int) -> Iterable[Round]:
     """The store, the queue home, or all of gofer's folders on a disk that fills up: states stay true.
 
     Rounds are closed here, while their disk is there.
     """
     del kills
     places = [("store", "ext4"), ("home", "tmpfs"), ("engine", "ext4"), ("home", "ext4"), ("store", "tmpfs")]
-    for what, kind in places[: 1 if course.brief else None]:
-        place = course.place()
+    for what, kind in places[: 1 if runner.brief else None]:
+        place = runner.place()
         with small_disk(place / "disk", kind) as disk:
-            game = course.begin("disk-full", _home(what, place, disk))
-            _use(game, disk)
-            course.close(game)
-        if not game.violations:
+            drill_round = runner.begin("disk-full", _home(what, place, disk))
+            _use(drill_round, disk)
+            runner.close(drill_round)
+        if not drill_round.violations:
             shutil.rmtree(place)
     return ()
 
@@ -85,37 +85,37 @@ def _home(what: str, place: Path, disk: Path) -> Home:
     return Home(place, gofer_home=disk / "home")
 
 
-def _use(game: Round, disk: Path) -> None:
+def _use(drill_round: Round, disk: Path) -> None:
     """Runs that end while the disk is full, that are to be started then, or come meanwhile."""
-    holding = [game.submit(Spec(1, nap="hold", end="7"))]
+    holding = [drill_round.submit(Spec(1, nap="hold", end="7"))]
     retried = [Spec(2, end="once:3", retries=2), Spec(3, end="7", retries=2)]
     for spec in retried:
-        game.submit(spec)
-    if not until(lambda: _done(game) >= len(retried), timeout_s=180.0):
-        game.violate(f"the first runs did not start: {holding}")
+        drill_round.submit(spec)
+    if not until(lambda: _done(drill_round) >= len(retried), timeout_s=180.0):
+        drill_round.violate(f"the first runs did not start: {holding}")
     with filled(disk):
-        game.home.release()
-        _meanwhile(game, 10)
+        drill_round.home.release()
+        _meanwhile(drill_round, 10)
     for number, spec in enumerate((Spec(20, nap="1.5", end="7"), Spec(21, nap="0.1", rows=5))):
-        game.submit(spec._replace(gpus=2 * number))
-    game.submit(Spec(22, nap="1", end="SIGKILL", retries=1))
+        drill_round.submit(spec._replace(gpus=2 * number))
+    drill_round.submit(Spec(22, nap="1", end="SIGKILL", retries=1))
     with filled(disk):
-        _meanwhile(game, 30)
-    game.settle()
+        _meanwhile(drill_round, 30)
+    drill_round.settle()
 
 
-def _meanwhile(game: Round, number: int) -> None:
+def _meanwhile(drill_round: Round, number: int) -> None:
     """Submissions may be refused; those that are not must run."""
-    game.may_refuse = True
+    drill_round.may_refuse = True
     began = time.monotonic()
     for offset, end in enumerate(("0", "9", "SIGTERM")):
-        game.submit(Spec(number + offset, nap="0.2", end=end))
+        drill_round.submit(Spec(number + offset, nap="0.2", end=end))
     time.sleep(max(0.0, began + _FULL_S - time.monotonic()))
-    game.may_refuse = False
+    drill_round.may_refuse = False
 
 
-def _done(game: Round) -> int:
-    marks = evidence.read_marks(game.home)
+def _done(drill_round: Round) -> int:
+    marks = evidence.read_marks(drill_round.home)
     return sum(
         "done" in lines for run in marks.values() for ranks in run.values() for lines in ranks.values()
     )

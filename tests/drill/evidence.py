@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from drill.home import Home
-from drill.prey import Process
+from drill.processes import Process
 
 _LOG = re.compile(r"rank-(\d+)\.log")
 # What `list runs` looks up in the store, or the time of asking: no part of what a rebuild must give again.

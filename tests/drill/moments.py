@@ -10,7 +10,7 @@ from pathlib import Path
 from drill import evidence
 from drill.command import Command
 from drill.home import Home
-from drill.prey import Process
+from drill.processes import Process
 
 # How far a submission has come, in order.
 SUBMIT = (

@@ -1,4 +1,4 @@
-"""One round: a home, what was asked of it, whom the drill hit, and the reckoning at the end."""
+"""One round of the drill: a home, its commands, the killed processes, and the checks at the end."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import subprocess
 from collections import Counter, defaultdict
 from random import Random
 
-from drill import aftermath, evidence, moments, prey, verdict
+from drill import aftermath, evidence, moments, processes, verdict
 from drill.command import Command
 from drill.home import Home
-from drill.prey import Process
+from drill.processes import Process
 from drill.tally import Tally, Violation
 from drill.workload import Spec, row_end
 
@@ -18,7 +18,7 @@ _LAST = 1_000_000
 
 
 class Round:
-    """Everything that one home went through. `settle` and then `close` must be called once each."""
+    """The history of one home. Call `settle` once, and then `close` once."""
 
     def __init__(self, scenario: str, seed: int, tally: Tally, home: Home) -> None:
         self.scenario = scenario
@@ -45,16 +45,16 @@ class Round:
 
     def kill_supervisor(self, words: str = "") -> bool:
         """False when there is none; `words` go with the moment in the summary."""
-        boss, moment = prey.supervisor(self.home), moments.of_supervisor(self.home)
-        if boss is None or not prey.hit(boss):
+        supervisor_process, moment = processes.supervisor(self.home), moments.of_supervisor(self.home)
+        if supervisor_process is None or not processes.send_signal(supervisor_process):
             return False
-        self.killed.add(boss)
+        self.killed.add(supervisor_process)
         self.tally.kill("supervisor", moment + words)
         return True
 
     def kill_agent(self, who: Process) -> bool:
         """False when it was gone already."""
-        if not prey.hit(who):
+        if not processes.send_signal(who):
             return False
         self.killed.add(who)
         self.tally.kill("agent", moments.of_agent(self.home, who))
@@ -63,7 +63,7 @@ class Round:
     # -- commands
 
     def start(self, words: list[str], spec: Spec | None = None) -> Command:
-        """Start a gofer command; `collect` hears of its end."""
+        """Start a gofer command; call `collect` when it has ended."""
         self._started += 1
         output = self.home.root / f"command-{self._started}.out"
         command = Command(self.home.start(words, output), output, words[0], spec)
@@ -81,7 +81,7 @@ class Round:
         return lines[0] if lines else None
 
     def collect(self, command: Command) -> None:
-        """Take note of what an ended command printed; one that failed by itself is a violation."""
+        """Read what an ended command printed. A command that failed by itself is a violation."""
         self.commands.remove(command)
         if command.verb in ("submit", "resubmit"):
             self.printed.update(command.printed())
@@ -90,12 +90,12 @@ class Round:
         self._check_answer(command.verb, code, command.output.with_suffix(".err").read_text(), bad=refused)
 
     def _check_answer(self, verb: str, code: int, errors: str, *, bad: bool = False) -> None:
-        """Whatever happens, gofer knows what to say about it."""
+        """An unexpected error or a traceback is a violation."""
         if bad or "Traceback" in errors or "unexpected" in errors:
             self.violate(f"`gofer {verb}` exited with {code}: {errors.strip()[-400:]}")
 
     def finish_commands(self) -> None:
-        """Let every command that is under way come to its end."""
+        """Wait until every running command has ended."""
         for command in list(self.commands):
             try:
                 command.process.wait(WAIT_S)
@@ -105,12 +105,12 @@ class Round:
                 command.process.wait()
             self.collect(command)
 
-    # -- the reckoning
+    # -- the checks at the end
 
     def settle(self) -> None:
-        """Let everything end, then hold what gofer says against what happened.
+        """Wait until everything has ended, then compare what gofer says with what happened.
 
-        One submission in peace comes last: it must work, and it is what cleans up behind the killed ones.
+        The last submission is not disturbed: it must work, and it cleans up after the killed ones.
         """
         self.finish_commands()
         self.may_refuse = False
@@ -150,7 +150,7 @@ class Round:
         for run in listing.runs:
             spec = self.specs.get(run.tag)
             if spec is None:
-                self.violate(f"{run.id} has the tag {run.tag!r}, which nobody gave")
+                self.violate(f"{run.id} has the tag {run.tag!r}, which no submission has")
                 continue
             case = verdict.Case(
                 run,
@@ -172,7 +172,7 @@ class Round:
         row = int(run.id.rsplit("-", 1)[1]) if spec.rows else 0
         wanted = spec.command(self.home.script, spec.nap, row_end(row) if spec.rows else spec.end)
         if run.command != wanted:
-            self.violate(f"{run.id} is recorded as {run.command} and was asked for as {wanted}")
+            self.violate(f"{run.id} is recorded as {run.command} and was submitted as {wanted}")
 
     def _count(self, case: verdict.Case) -> None:
         facts = self.tally.facts
@@ -186,7 +186,7 @@ class Round:
         )
 
     def close(self) -> list[Violation]:
-        """When the processes had time to leave: nothing may be left. Gives the round's violations."""
+        """Check that nothing is left, once the processes had time to end. Returns the round's violations."""
         for words in (*aftermath.leftovers(self.home, self.listing), *aftermath.cgroups(self.killed)):
             self.violate(words)
         if self.listing is not None:

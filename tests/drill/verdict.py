@@ -1,4 +1,4 @@
-"""Whether a run's final state is true and it ran exactly once: pure rules over the evidence."""
+"""Checks that a run's final state is correct and that it ran exactly once: pure rules over the evidence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _RETRIED = ("exit-code", "signal", "node-failure")
 
 
 class Case(NamedTuple):
-    """One run with everything that may excuse it.
+    """One run with every disturbance that explains its outcome.
 
     `struck` are the attempts whose agents were killed from outside, `fences` the ranks of each attempt that
     have a log, `aborted` says that somebody asked for its end, `restarted` that the machine did.
@@ -70,7 +70,7 @@ def _attempt(case: Case, attempt: Attempt) -> Iterator[str]:
         if not case.aborted:
             yield f"{name} is cancelled and nobody asked for it"
     else:
-        yield from (f"{name} {words}" for words in _told(case, attempt, marks))
+        yield from (f"{name} {words}" for words in _ended_by_itself(case, attempt, marks))
 
 
 def _lost(case: Case, attempt: Attempt, marks: RankMarks) -> Iterator[str]:
@@ -84,13 +84,13 @@ def _lost(case: Case, attempt: Attempt, marks: RankMarks) -> Iterator[str]:
         yield "is lost before anything of it was started"
 
 
-def _told(case: Case, attempt: Attempt, marks: RankMarks) -> Iterator[str]:
-    """It ended by itself: then exactly as its command was told to."""
-    truth = undisturbed(case.run.command[3], attempt.number)
-    if (attempt.state, attempt.reason, attempt.exit_code) != truth:
-        yield f"is {attempt.state}, {attempt.reason}, {attempt.exit_code} instead of {tuple(truth)}"
+def _ended_by_itself(case: Case, attempt: Attempt, marks: RankMarks) -> Iterator[str]:
+    """An attempt that ended by itself must have ended exactly as its command asked for."""
+    expected = undisturbed(case.run.command[3], attempt.number)
+    if (attempt.state, attempt.reason, attempt.exit_code) != expected:
+        yield f"is {attempt.state}, {attempt.reason}, {attempt.exit_code} instead of {tuple(expected)}"
     ended = [rank for rank, lines in marks.items() if "done" in lines]
-    needed = case.run.ranks if truth.state == "succeeded" else 1
+    needed = case.run.ranks if expected.state == "succeeded" else 1
     if len(ended) < needed:
         yield f"is {attempt.state} and {len(ended)} of {case.run.ranks} ranks came to their end"
 

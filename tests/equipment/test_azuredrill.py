@@ -17,12 +17,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from azuredrill.azure_drill import azure_drill, before_blobs
+from azuredrill.blob_faults import BLOB_KINDS, BlobFaults
 from azuredrill.canary import Canary, CommandLines
-from azuredrill.line import BLOB_KINDS, BlobTrouble
-from azuredrill.site import before_blobs, on_azure
-from azuredrill.trouble import KINDS, PUT_LOST, ServiceTrouble, Troubles
+from azuredrill.service_faults import KINDS, PUT_LOST, CombinedFaults, ServiceFaults
 from home import Home, until
-from linedrill.course import Course, Ground
+from linedrill.line_drill import DrillSetup, LineDrill
 from services.azure import Azure
 from services.azure import azure as azure
 from services.proxy import Fault
@@ -48,13 +48,13 @@ def canary() -> Canary:
 def test_nothing_is_lost_nothing_runs_twice_and_no_secret_shows(tmp_path: Path) -> None:
     # A silent service is waited for by gofer longer than by a test.
     kinds = {name: kind for name, kind in KINDS.items() if name != "silence"}
-    with on_azure(tmp_path, 7, kinds) as site:
+    with azure_drill(tmp_path, 7, kinds) as site:
         tally = site.run(16, submitters=2)
     assert tally.wrong == [], site.render(tally)
     assert tally.recorded > 0
     assert tally.faults.total() >= 16
     assert site.lines.seen > 0
-    assert site.blobs.suffered().total() > 0
+    assert site.blobs.met_by_clients().total() > 0
 
 
 class Idle(Home):
@@ -70,7 +70,7 @@ class Broken:
     def make(self, rng: Random) -> None:
         raise RuntimeError("the drill itself broke")
 
-    def suffered(self) -> Counter[str]:
+    def met_by_clients(self) -> Counter[str]:
         return Counter()
 
     def clear(self) -> None: ...
@@ -78,24 +78,24 @@ class Broken:
 
 def test_nobody_submits_when_the_drill_itself_broke(tmp_path: Path) -> None:
     before = threading.active_count()
-    course = Course(Ground(Idle(tmp_path), Broken(), lambda rng: [], looks=[("q",)]), seed=1)
+    line_drill = LineDrill(DrillSetup(Idle(tmp_path), Broken(), lambda rng: [], questions=[("q",)]), seed=1)
     with pytest.raises(RuntimeError, match="itself broke"):
-        course.run(5)
+        line_drill.run(5)
     assert threading.active_count() == before
 
 
 def test_what_is_told_has_failures_delays_and_blobs_apart(tmp_path: Path) -> None:
-    with on_azure(tmp_path, 1) as site:
+    with azure_drill(tmp_path, 1) as site:
         site.service._met.update({PUT_LOST: 2, "503": 1, "slow": 3})
         site.blobs._met.update({"blob: 500": 4, "blob: slow": 5, "blob: slow answer": 6})
-        tally = replace(site.course.tally, faults=site.course.ground.trouble.suffered())
+        tally = replace(site.line_drill.tally, faults=site.line_drill.setup.faults.met_by_clients())
         lines = site.render(tally).splitlines()
     assert lines[0] == f"faults 3 (503 1, {PUT_LOST} 2), gofer killed 0"
     assert [line for line in lines if line.startswith("jobs' PUTs")] == [
         "jobs' PUTs that lost their answer, by rules for PUTs alone: 2 "
         "(answer to a job's PUT cut short 0, answer to a job's PUT lost 2)"
     ]
-    assert "besides, not counted above: late answers of the service 3 (slow 3)" in lines
+    assert "also, not counted above: late answers of the service 3 (slow 3)" in lines
     assert (
         "requests for blobs 0, failed 4 (blob: 500 4), late 11 (blob: slow 5, blob: slow answer 6), of both "
         "with a SAS, as nodes have it, 0"
@@ -106,18 +106,18 @@ def test_what_is_told_has_failures_delays_and_blobs_apart(tmp_path: Path) -> Non
 
 
 def test_only_what_a_request_met_is_counted(azure: Azure) -> None:
-    trouble = ServiceTrouble(azure)
+    faults = ServiceFaults(azure)
     assert azure.arm("GET", "/jobs")[0] == 200
-    trouble._spoil("503", KINDS["503"], 1)
-    assert trouble.suffered() == Counter()
+    faults._inject("503", KINDS["503"], 1)
+    assert faults.met_by_clients() == Counter()
     asking = threading.Thread(target=ask_when_spoiled, args=[azure])
     asking.start()
-    trouble._spoil("503", replace(KINDS["503"], wait_s=20.0), 2)
+    faults._inject("503", replace(KINDS["503"], wait_s=20.0), 2)
     asking.join()
-    assert trouble.suffered() == Counter({"503": 1})
+    assert faults.met_by_clients() == Counter({"503": 1})
     azure.fault("status", "^/subscriptions/", status=500)
     assert azure.arm("GET", "/jobs")[0] == 500
-    trouble.clear()
+    faults.clear()
     assert azure.arm("GET", "/jobs")[0] == 200
 
 
@@ -129,13 +129,13 @@ def ask_when_spoiled(azure: Azure) -> None:
 
 def test_a_mere_delay_is_no_failure(azure: Azure) -> None:
     slow = replace(KINDS["slow"], rule={**KINDS["slow"].rule, "seconds": 0.1}, wait_s=120.0)
-    trouble = ServiceTrouble(azure, {"slow": slow})
+    faults = ServiceFaults(azure, {"slow": slow})
     asking = threading.Thread(target=ask_when_spoiled, args=[azure])
     asking.start()
-    trouble._spoil("slow", slow, 1)
+    faults._inject("slow", slow, 1)
     asking.join()
-    assert trouble.suffered() == Counter()
-    assert trouble.delays() == Counter({"slow": 1})
+    assert faults.met_by_clients() == Counter()
+    assert faults.delays() == Counter({"slow": 1})
 
 
 class Watched(Clock):
@@ -164,27 +164,27 @@ def test_a_persons_clock_is_wrong_for_a_while_and_then_right(
     compiler = find_compiler()
     assert compiler is not None, "the clock is made by a C compiler: `apt-get install gcc`"
     clock = Watched(tmp_path, compiler, azure)
-    trouble = ServiceTrouble(azure, clock=clock)
-    trouble._turn(name, Random(1))
+    faults = ServiceFaults(azure, clock=clock)
+    faults._set_clocks(name, Random(1))
     first, wrong, last = clock.ahead_s
     # What `date` prints has no fraction, and it takes a moment to be started.
     assert least_s - 30 <= wrong <= most_s
     assert max(abs(first), abs(last)) < 30
-    assert trouble.suffered() == Counter({name: 1})
+    assert faults.met_by_clients() == Counter({name: 1})
 
 
 def test_trouble_that_meets_nobody_leaves_nothing(azure: Azure) -> None:
-    trouble, rng = ServiceTrouble(azure, {"409": replace(KINDS["409"], wait_s=0.1)}), Random(1)
+    faults, rng = ServiceFaults(azure, {"409": replace(KINDS["409"], wait_s=0.1)}), Random(1)
     for _ in range(6):
-        trouble.make(rng)
-    trouble.clear()
+        faults.make(rng)
+    faults.clear()
     # Tokens of before may have been ended; a new one is taken.
     assert azure.ask("GET", azure.workspace, token=azure.token())[0] == 200
-    assert "409" not in trouble.suffered()
+    assert "409" not in faults.met_by_clients()
 
 
 @pytest.fixture
-def line(azure: Azure, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[BlobTrouble, ObjectService]]:
+def line(azure: Azure, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[BlobFaults, ObjectService]]:
     """Trouble on the way to a container, and who goes it without patience."""
     monkeypatch.setenv("SSL_CERT_FILE", str(azure.ca))
     with before_blobs(azure) as proxy:
@@ -193,79 +193,79 @@ def line(azure: Azure, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[BlobTr
         spec = {"kind": "azure", **place, "account": one.name, "key": one.key}
         opened = open_objects(spec, policy=Policy(tries=1))
         assert isinstance(opened, ObjectService)
-        yield BlobTrouble(proxy), opened
+        yield BlobFaults(proxy), opened
 
 
-def test_a_spoiled_request_for_a_blob_is_counted_by_its_kind(line: tuple[BlobTrouble, ObjectService]) -> None:
-    trouble, objects = line
+def test_a_spoiled_request_for_a_blob_is_counted_by_its_kind(line: tuple[BlobFaults, ObjectService]) -> None:
+    faults, objects = line
     objects.put("a", b"1")
-    trouble.spoil("blob: 500", 1)
-    assert trouble.suffered() == Counter()
-    trouble.kinds = {**BLOB_KINDS, "blob: 500": replace(BLOB_KINDS["blob: 500"], stays=True)}
-    trouble.spoil("blob: 500", 1)
+    faults.inject("blob: 500", 1)
+    assert faults.met_by_clients() == Counter()
+    faults.kinds = {**BLOB_KINDS, "blob: 500": replace(BLOB_KINDS["blob: 500"], stays=True)}
+    faults.inject("blob: 500", 1)
     with pytest.raises(ObjectsError, match="500"):
         objects.get("a")
     assert objects.get("a") == b"1"
-    assert trouble.suffered() == Counter({"blob: 500": 1})
-    trouble.spoil("blob: 500", 1)
-    trouble.clear()
+    assert faults.met_by_clients() == Counter({"blob: 500": 1})
+    faults.inject("blob: 500", 1)
+    faults.clear()
     assert objects.get("a") == b"1"
 
 
 def test_a_list_of_blocks_whose_answer_is_lost_was_carried_out(
-    line: tuple[BlobTrouble, ObjectService],
+    line: tuple[BlobFaults, ObjectService],
 ) -> None:
-    trouble, objects = line
-    trouble.spoil("blob: answer to a block list lost", 1)
+    faults, objects = line
+    faults.inject("blob: answer to a block list lost", 1)
     objects.put("small", b"1")
     data = os.urandom(9 << 20)
     with pytest.raises(ObjectsError):
         objects.put_stream("large", [data])
-    assert trouble.suffered() == Counter({"blob: answer to a block list lost": 1})
+    assert faults.met_by_clients() == Counter({"blob: answer to a block list lost": 1})
     assert objects.get("large") == data
 
 
-def test_a_store_that_was_away_counts_once(line: tuple[BlobTrouble, ObjectService]) -> None:
-    trouble, objects = line
-    trouble.kinds = {**BLOB_KINDS, "blob: store away": replace(BLOB_KINDS["blob: store away"], stays=True)}
-    trouble.spoil("blob: store away", 1)
+def test_a_store_that_was_away_counts_once(line: tuple[BlobFaults, ObjectService]) -> None:
+    faults, objects = line
+    faults.kinds = {**BLOB_KINDS, "blob: store away": replace(BLOB_KINDS["blob: store away"], stays=True)}
+    faults.inject("blob: store away", 1)
     for _ in range(3):
         with pytest.raises(ObjectsError):
             objects.head("a")
-    assert trouble.suffered() == Counter({"blob: store away": 1})
+    assert faults.met_by_clients() == Counter({"blob: store away": 1})
 
 
-def test_a_late_blob_is_no_failure(line: tuple[BlobTrouble, ObjectService]) -> None:
-    trouble, objects = line
+def test_a_late_blob_is_no_failure(line: tuple[BlobFaults, ObjectService]) -> None:
+    faults, objects = line
     late = replace(BLOB_KINDS["blob: slow"], fault=Fault("slow", seconds=0.1), stays=True)
-    trouble.kinds = {**BLOB_KINDS, "blob: slow": late}
-    trouble.spoil("blob: slow", 1)
+    faults.kinds = {**BLOB_KINDS, "blob: slow": late}
+    faults.inject("blob: slow", 1)
     assert objects.head("a") is None
-    assert trouble.suffered() == Counter()
-    assert trouble.delays() == Counter({"blob: slow": 1})
+    assert faults.met_by_clients() == Counter()
+    assert faults.delays() == Counter({"blob: slow": 1})
 
 
 def test_troubles_are_made_and_cleared_together_and_the_blobs_counted_apart(
-    azure: Azure, line: tuple[BlobTrouble, ObjectService]
+    azure: Azure, line: tuple[BlobFaults, ObjectService]
 ) -> None:
     blobs, objects = line
     blobs.kinds = {"blob: 500": replace(BLOB_KINDS["blob: 500"], stays=True)}
-    service = ServiceTrouble(azure, {"503": replace(KINDS["503"], weight=1e9, wait_s=0.1)})
-    both = Troubles(service, blobs, share=1.0)
+    service = ServiceFaults(azure, {"503": replace(KINDS["503"], weight=1e9, wait_s=0.1)})
+    both = CombinedFaults(service, blobs, share=1.0)
     both.make(Random(1))
     with pytest.raises(ObjectsError):
         objects.head("a")
-    assert both.suffered() == Counter()
-    assert blobs.suffered() == Counter({"blob: 500": 1})
+    assert both.met_by_clients() == Counter()
+    assert blobs.met_by_clients() == Counter({"blob: 500": 1})
     both.make(Random(1))
     both.clear()
     assert objects.head("a") is None
 
 
 def test_trouble_beside_that_itself_fails_is_not_passed_over(azure: Azure) -> None:
-    service = ServiceTrouble(azure, {"503": replace(KINDS["503"], weight=1e9, wait_s=0.1)})
+    service = ServiceFaults(azure, {"503": replace(KINDS["503"], weight=1e9, wait_s=0.1)})
     with pytest.raises(RuntimeError, match="itself broke"):
-        Troubles(service, Broken(), share=1.0).make(Random(1))
+        CombinedFaults(service, Broken(), share=1.0).make(Random(1))
 
 
 # -- canary

@@ -16,16 +16,16 @@ from drill.workload import Spec, undisturbed
 
 @pytest.mark.drill
 def test_the_drill_sees_a_command_that_ran_twice_or_not_at_all(tmp_path: Path) -> None:
-    game = Round("test", 1, Tally(), Home(tmp_path))
-    twice, never = game.submit(Spec(1, nap="0.1")), game.submit(Spec(2, nap="0.1"))
-    game.printed.add("r261116-000000-bbbbbb")
-    assert game.home.run("wait", str(twice), str(never)).returncode == 0
-    with (game.home.marks / f"{twice}.1.0").open("a") as file:
+    drill_round = Round("test", 1, Tally(), Home(tmp_path))
+    twice, never = drill_round.submit(Spec(1, nap="0.1")), drill_round.submit(Spec(2, nap="0.1"))
+    drill_round.printed.add("r261116-000000-bbbbbb")
+    assert drill_round.home.run("wait", str(twice), str(never)).returncode == 0
+    with (drill_round.home.marks / f"{twice}.1.0").open("a") as file:
         file.write("start\n")
-    (game.home.marks / f"{never}.1.0").unlink()
-    (game.home.store / "runs" / str(twice) / "left.tmp").write_text("half")
-    game.settle()
-    told = "\n".join(one.words for one in game.close())
+    (drill_round.home.marks / f"{never}.1.0").unlink()
+    (drill_round.home.store / "runs" / str(twice) / "left.tmp").write_text("half")
+    drill_round.settle()
+    told = "\n".join(one.words for one in drill_round.close())
     assert f"{twice} DOUBLED: rank 0 of attempt 1 started 2 times" in told
     assert f"{never} attempt 1 is succeeded and 0 of 1 ranks came to their end" in told
     assert "NEVER recorded: the id r261116-000000-bbbbbb was printed" in told

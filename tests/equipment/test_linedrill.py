@@ -13,7 +13,7 @@ pytestmark = ON_SSH_BOXES
 
 @pytest.mark.parametrize("site", sorted(SITES))
 def test_nothing_is_lost_and_nothing_runs_twice(site: str, tmp_path: Path) -> None:
-    with SITES[site](tmp_path, 7) as course:
-        tally = course.run(12, submitters=2)
+    with SITES[site](tmp_path, 7) as line_drill:
+        tally = line_drill.run(12, submitters=2)
     assert tally.wrong == [], tally.render()
     assert tally.recorded > 0

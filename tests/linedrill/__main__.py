@@ -22,9 +22,9 @@ def main() -> int:
     for name in given.on or sorted(SITES):
         with (
             tempfile.TemporaryDirectory(prefix="gofer-lines-") as folder,
-            SITES[name](Path(folder), seed) as course,
+            SITES[name](Path(folder), seed) as line_drill,
         ):
-            tally = course.run(given.faults)
+            tally = line_drill.run(given.faults)
         print(f"{name}, seed {seed}\n{tally.render()}", flush=True)
         wrong += len(tally.wrong)
     return 1 if wrong else 0

@@ -12,7 +12,7 @@ from clusters.line import Fault, Line
 _MOST_BYTES = 24_000
 
 
-class LineTrouble:
+class LineFaults:
     """A line that is cut, refused, truncated, stalled and slowed."""
 
     def __init__(self, line: Line) -> None:
@@ -35,7 +35,7 @@ class LineTrouble:
             self._suffered[kind] += met - self._before
         self._before = met
 
-    def suffered(self) -> Counter[str]:
+    def met_by_clients(self) -> Counter[str]:
         return self._suffered.copy()
 
     def clear(self) -> None:

@@ -10,8 +10,8 @@ from clusters.fixtures import boxed, running
 from clusters.line import Line
 from home import Home
 
-from linedrill.course import Course, Ground
-from linedrill.faults import LineTrouble
+from linedrill.faults import LineFaults
+from linedrill.line_drill import DrillSetup, LineDrill
 
 
 def _home(folder: Path, bin_folder: Path, config: str) -> Home:
@@ -21,12 +21,12 @@ def _home(folder: Path, bin_folder: Path, config: str) -> Home:
     return home
 
 
-def _course(home: Home, line: Line, seed: int) -> Course:
-    return Course(Ground(home, LineTrouble(line), lambda rng: ["--no-code", "-t", "far"]), seed=seed)
+def _course(home: Home, line: Line, seed: int) -> LineDrill:
+    return LineDrill(DrillSetup(home, LineFaults(line), lambda rng: ["--no-code", "-t", "far"]), seed=seed)
 
 
 @contextmanager
-def on_ssh(folder: Path, seed: int) -> Iterator[Course]:
+def on_ssh(folder: Path, seed: int) -> Iterator[LineDrill]:
     """One machine behind another."""
     with boxed(None) as boxes:
         home = _home(folder, boxes.bin, "targets: {far: {kind: ssh, hosts: [boxb]}}\n")
@@ -34,7 +34,7 @@ def on_ssh(folder: Path, seed: int) -> Iterator[Course]:
 
 
 @contextmanager
-def on_slurm(folder: Path, seed: int) -> Iterator[Course]:
+def on_slurm(folder: Path, seed: int) -> Iterator[LineDrill]:
     """A cluster without accounting, asked through its login node."""
     with running() as slurm, boxed(slurm) as boxes:
         shared = folder / "shared"
@@ -47,4 +47,7 @@ def on_slurm(folder: Path, seed: int) -> Iterator[Course]:
         yield _course(_home(folder, boxes.bin, config), boxes.lines["login"], seed)
 
 
-SITES: dict[str, Callable[[Path, int], AbstractContextManager[Course]]] = {"ssh": on_ssh, "slurm": on_slurm}
+SITES: dict[str, Callable[[Path, int], AbstractContextManager[LineDrill]]] = {
+    "ssh": on_ssh,
+    "slurm": on_slurm,
+}

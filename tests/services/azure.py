@@ -26,9 +26,9 @@ from azure.storage.blob import BlobServiceClient
 from services.azurite import API_VERSION, PROGRAM, Account
 from services.process import START_TIMEOUT_S, serving
 from simulators.azure.certificates import Certificates, make_certificates
+from simulators.azure.resources import GROUP, SUBSCRIPTION, WORKSPACE, workspace_id
 from simulators.azure.tokens import CLIENT, SECRET, TENANT
 from simulators.azure.usage import environment
-from simulators.azure.world import GROUP, SUBSCRIPTION, WORKSPACE, workspace_id
 
 ENDED = ("Completed", "Failed", "Canceled")
 # Seconds between SIGTERM and SIGKILL.

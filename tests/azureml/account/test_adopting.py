@@ -10,7 +10,7 @@ from home import Home
 from services.azure import Azure
 from services.azure import azure as azure
 
-from simulators.azure.world import GROUP, SUBSCRIPTION, WORKSPACE, workspace_id
+from simulators.azure.resources import GROUP, SUBSCRIPTION, WORKSPACE, workspace_id
 
 pytestmark = [pytest.mark.xdist_group("azure-adopting"), pytest.mark.timeout(900)]
 

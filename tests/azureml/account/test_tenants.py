@@ -15,8 +15,8 @@ from home import Home, until
 from services.azure import Azure
 from services.azure import azure as azure
 
+from simulators.azure.resources import GROUP, SUBSCRIPTION, WORKSPACE, workspace_id
 from simulators.azure.tokens import TENANT
-from simulators.azure.world import GROUP, SUBSCRIPTION, WORKSPACE, workspace_id
 
 pytestmark = [pytest.mark.xdist_group("azure-tenants"), pytest.mark.timeout(900)]
 

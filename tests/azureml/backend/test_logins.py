@@ -117,9 +117,9 @@ def test_what_is_sent_for_a_principal_is_what_azure_identity_sends(
         person.environ[proof] = str(voucher)
     forms = []
     for code in ("credential.token(cloud.scope)", OFFICIAL):
-        azure.admin("POST", "/heard", {})
+        azure.admin("POST", "/request-log", {})
         assert person.run(code) == ""
-        heard = [one for one in azure.admin("GET", "/heard")["requests"] if one["method"] == "POST"]
+        heard = [one for one in azure.admin("GET", "/request-log")["requests"] if one["method"] == "POST"]
         (asked,) = [one for one in heard if one["path"].endswith("/token")]
         forms.append((asked["path"], dict(parse_qsl(asked["body"]))))
     (ours, theirs) = forms

@@ -70,9 +70,9 @@ def work(home: AzureHome) -> None:
 @pytest.fixture(scope="module")
 def heard(tmp_path_factory: pytest.TempPathFactory, azure: Azure) -> list[dict[str, Any]]:
     home = AzureHome(tmp_path_factory.mktemp("wire"), azure, more=MORE)
-    azure.admin("POST", "/heard")
+    azure.admin("POST", "/request-log")
     work(home)
-    found: list[dict[str, Any]] = azure.admin("GET", "/heard")["requests"]
+    found: list[dict[str, Any]] = azure.admin("GET", "/request-log")["requests"]
     home.close()
     return [one for one in found if "/oauth2/" not in one["path"]]
 
@@ -123,4 +123,4 @@ def test_no_secret_is_in_what_jobs_are_given(heard: list[dict[str, Any]]) -> Non
 
 def test_nothing_is_kept_unless_asked_for(azure: Azure, tmp_path: Path) -> None:
     azure.arm("GET", "/jobs")
-    assert azure.admin("GET", "/heard") == {"requests": []}
+    assert azure.admin("GET", "/request-log") == {"requests": []}

@@ -15,7 +15,7 @@ from home import Home
 from services.azure import Azure
 from unit.importers.printed import CLUSTERS, PHILLY
 
-from simulators.azure.world import GROUP, SUBSCRIPTION, WORKSPACE
+from simulators.azure.resources import GROUP, SUBSCRIPTION, WORKSPACE
 
 OLD_JOB = "jianfw_1563257309_60ce2fc7"
 XT_JOB = "job123456"

@@ -10,7 +10,7 @@ import pytest
 from services.azure import Azure
 from services.azure_jobs import body, said, submit
 
-from simulators.azure.sealed import may_mount
+from simulators.azure.read_only_inputs import may_mount
 
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-sim-data")]
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 from services.azure import Azure, azure_sim
 
-from simulators.azure.world import GROUP, SUBSCRIPTION, WORKSPACE
+from simulators.azure.resources import GROUP, SUBSCRIPTION, WORKSPACE
 
 pytestmark = [
     pytest.mark.net,

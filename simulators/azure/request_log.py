@@ -9,7 +9,7 @@ from simulators.azure.messages import Json, SimulatedRequest
 _MOST = 10_000
 
 
-class Heard:
+class RequestLog:
     """Any thread. Tokens are not kept, only which headers there were."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ _NAMED = 5
 
 
 @dataclass(frozen=True)
-class Sealed:
+class ReadOnlyInput:
     """An input's folder, and its files and folders as they were when it was sealed."""
 
     name: str
@@ -38,10 +38,10 @@ class Sealed:
             _set_modes(self.path, 0o755, 0o644)
 
 
-def seal(name: str, path: Path) -> Sealed:
+def make_read_only(name: str, path: Path) -> ReadOnlyInput:
     """Takes the right to write from everything below."""
     _set_modes(path, 0o555, 0o444)
-    return Sealed(name, path, _listing(path))
+    return ReadOnlyInput(name, path, _listing(path))
 
 
 def command_line(command: str, folders: list[Path]) -> list[str]:

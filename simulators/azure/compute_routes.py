@@ -6,22 +6,22 @@ import copy
 import re
 
 from simulators.azure.capacity import node_names, used_by
+from simulators.azure.documents import Documents
 from simulators.azure.jobs import ACTIVE, JobTable, SimulatedJob
 from simulators.azure.messages import Json, Refused, SimulatedRequest, SimulatedResponse, not_found
+from simulators.azure.resources import INSTANCE_TYPES
 from simulators.azure.routes import SUBSCRIPTION, WORKSPACE, Route
-from simulators.azure.shelf import Shelf
-from simulators.azure.world import INSTANCE_TYPES
 
 _GROUP = SUBSCRIPTION + "/resourceGroups/{group}/providers/Microsoft.MachineLearningServices"
 _ALL = SUBSCRIPTION + "/providers/Microsoft.MachineLearningServices"
 _COMPUTE = WORKSPACE + "/computes/{name}"
 
 
-class Places:
+class ComputeRoutes:
     """What there is to run jobs on, with what of it they hold."""
 
-    def __init__(self, shelf: Shelf, jobs: JobTable) -> None:
-        self._shelf = shelf
+    def __init__(self, documents: Documents, jobs: JobTable) -> None:
+        self._documents = documents
         self._jobs = jobs
 
     def routes(self) -> list[Route]:
@@ -45,7 +45,7 @@ class Places:
 
     def _known_workspace(self, request: SimulatedRequest) -> Json:
         path = re.sub(r"(/workspaces/[^/]+).*", r"\1", _bare(request))
-        found = self._shelf.get("workspace", path)
+        found = self._documents.get("workspace", path)
         if found is None:
             what = f"Microsoft.MachineLearningServices/workspaces/{request.parts['ws']}"
             message = f"The Resource '{what}' under resource group '{request.parts['group']}' was not found."
@@ -55,7 +55,9 @@ class Places:
     def _workspaces(self, request: SimulatedRequest) -> SimulatedResponse:
         under = _bare(request).lower().split("/providers/")[0]
         return SimulatedResponse(
-            body={"value": [self._shown(one, request.base) for one in self._shelf.all("workspace", under)]}
+            body={
+                "value": [self._shown(one, request.base) for one in self._documents.all("workspace", under)]
+            }
         )
 
     def _shown(self, workspace: Json, base: str) -> Json:
@@ -71,14 +73,14 @@ class Places:
 
     def _known_compute(self, request: SimulatedRequest) -> Json:
         workspace = self._known_workspace(request)
-        found = self._shelf.get("compute", f"{workspace['id']}/computes/{request.parts['name']}")
+        found = self._documents.get("compute", f"{workspace['id']}/computes/{request.parts['name']}")
         if found is None:
             raise not_found("compute", request.parts["name"])
         return found
 
     def _computes(self, request: SimulatedRequest) -> SimulatedResponse:
         workspace = self._known_workspace(request)
-        found = self._shelf.all("compute", f"{workspace['id']}/computes/")
+        found = self._documents.all("compute", f"{workspace['id']}/computes/")
         return SimulatedResponse(body={"value": [self._with_nodes(one) for one in found]})
 
     def _with_nodes(self, compute: Json) -> Json:
@@ -124,14 +126,14 @@ class Places:
         return SimulatedResponse(body={"nodes": rows})
 
     def _cluster(self, request: SimulatedRequest) -> SimulatedResponse:
-        found = self._shelf.get("virtualcluster", _bare(request))
+        found = self._documents.get("virtualcluster", _bare(request))
         if found is None:
             raise not_found("virtual cluster", request.parts["name"])
         return SimulatedResponse(body=self._with_quota(found))
 
     def _clusters(self, request: SimulatedRequest) -> SimulatedResponse:
         under = _bare(request).lower().split("/providers/")[0]
-        found = self._shelf.all("virtualcluster", under)
+        found = self._documents.all("virtualcluster", under)
         return SimulatedResponse(body={"value": [self._with_quota(one) for one in found]})
 
     def _with_quota(self, cluster: Json) -> Json:
@@ -140,9 +142,9 @@ class Places:
         jobs = [job for job in self._jobs.all() if job.status in ACTIVE]
         for location, quota in managed["quotas"].items():
             for row in quota["limits"]:
-                row["used"] += used_by(cluster, location, row["id"], row["slaTier"], jobs, self._shelf)
+                row["used"] += used_by(cluster, location, row["id"], row["slaTier"], jobs, self._documents)
         for row in managed["defaultGroupPolicyOverallQuotas"]["limits"]:
-            row["used"] += used_by(cluster, "", row["id"], "", jobs, self._shelf)
+            row["used"] += used_by(cluster, "", row["id"], "", jobs, self._documents)
         return shown
 
     def _series(self, request: SimulatedRequest) -> SimulatedResponse:

@@ -1,7 +1,7 @@
-"""`python -m azuredrill.reading FOLDER`: bring what gofer shows of each run in the ledger to a folder.
+"""`python -m azuredrill.export FOLDER`: write what gofer shows of each run in the ledger to a folder.
 
-FOLDER/<run>.<attempt>.<rank>.log is what `gofer logs` prints of it; FOLDER/<run>.outputs/ what
-`gofer extract` brings. One process for all runs, in a person's own surroundings.
+FOLDER/<run>.<attempt>.<rank>.log is the output of `gofer logs`; FOLDER/<run>.outputs/ has the files of
+`gofer extract`. One process handles all runs, with the settings of the user.
 """
 
 from __future__ import annotations

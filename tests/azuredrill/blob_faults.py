@@ -19,7 +19,7 @@ _BUSY = (
 
 
 @dataclass(frozen=True)
-class BlobKind:
+class BlobFaultKind:
     """What the next requests suffer whose method and address match, and how long they are waited for.
 
     `most` is how many of them one such moment spoils; 0 spoils all until it is over, and counts as one. With
@@ -35,23 +35,23 @@ class BlobKind:
     stays: bool = False
 
 
-BLOB_KINDS: dict[str, BlobKind] = {
-    "blob: request never heard": BlobKind(Fault("reset")),
-    "blob: answer lost": BlobKind(Fault("lost"), method="GET|HEAD"),
-    "blob: answer to a write lost": BlobKind(Fault("lost"), weight=5, method="PUT|DELETE"),
-    "blob: answer to a block list lost": BlobKind(
+BLOB_KINDS: dict[str, BlobFaultKind] = {
+    "blob: request not received": BlobFaultKind(Fault("reset")),
+    "blob: answer lost": BlobFaultKind(Fault("lost"), method="GET|HEAD"),
+    "blob: answer to a write lost": BlobFaultKind(Fault("lost"), weight=5, method="PUT|DELETE"),
+    "blob: answer to a block list lost": BlobFaultKind(
         Fault("lost"), weight=3, most=1, method="PUT", path="comp=blocklist", stays=True
     ),
-    "blob: block of a large object never heard": BlobKind(
+    "blob: block of a large object not received": BlobFaultKind(
         Fault("reset"), weight=1, most=2, method="PUT", path="comp=block&", stays=True
     ),
-    "blob: answer cut short": BlobKind(Fault("truncate"), method="GET"),
-    "blob: 503": BlobKind(Fault("status", 503, body=_BUSY)),
-    "blob: 503 with Retry-After": BlobKind(Fault("status", 503, retry_after="1", body=_BUSY)),
-    "blob: 500": BlobKind(Fault("status", 500)),
-    "blob: slow": BlobKind(Fault("slow", seconds=1.0)),
-    "blob: slow answer": BlobKind(Fault("drip", seconds=1.0), method="GET"),
-    "blob: store away": BlobKind(Fault("reset"), weight=0.3, most=0, wait_s=8.0),
+    "blob: answer cut short": BlobFaultKind(Fault("truncate"), method="GET"),
+    "blob: 503": BlobFaultKind(Fault("status", 503, body=_BUSY)),
+    "blob: 503 with Retry-After": BlobFaultKind(Fault("status", 503, retry_after="1", body=_BUSY)),
+    "blob: 500": BlobFaultKind(Fault("status", 500)),
+    "blob: slow": BlobFaultKind(Fault("slow", seconds=1.0)),
+    "blob: slow answer": BlobFaultKind(Fault("drip", seconds=1.0), method="GET"),
+    "blob: store away": BlobFaultKind(Fault("reset"), weight=0.3, most=0, wait_s=8.0),
 }
 
 
@@ -60,7 +60,7 @@ class _Rule:
     """A kind in force, for `left` more requests."""
 
     name: str
-    kind: BlobKind
+    kind: BlobFaultKind
     left: int
     is_met: bool = False
 
@@ -71,11 +71,11 @@ class _Rule:
 
 
 @dataclass(eq=False)
-class BlobTrouble:
+class BlobFaults:
     """Spoils what passes the proxy. `by_nodes` counts what was met by who opens the store with a SAS."""
 
     proxy: Proxy
-    kinds: Mapping[str, BlobKind] = field(default_factory=lambda: BLOB_KINDS)
+    kinds: Mapping[str, BlobFaultKind] = field(default_factory=lambda: BLOB_KINDS)
     by_nodes: int = 0
     _met: Counter[str] = field(default_factory=Counter)
     _rules: list[_Rule] = field(default_factory=list)
@@ -85,9 +85,9 @@ class BlobTrouble:
 
     def make(self, rng: Random) -> None:
         name = rng.choices(list(self.kinds), [kind.weight for kind in self.kinds.values()])[0]
-        self.spoil(name, rng.randint(1, self.kinds[name].most or 1))
+        self.inject(name, rng.randint(1, self.kinds[name].most or 1))
 
-    def spoil(self, name: str, count: int) -> None:
+    def inject(self, name: str, count: int) -> None:
         kind = self.kinds[name]
         waiting = [one for one in self._rules if one.left]
         if kind.stays and any(one.name == name for one in waiting):
@@ -100,7 +100,7 @@ class BlobTrouble:
         if not kind.stays:
             self._rules = [one for one in self._rules if one is not rule]
 
-    def suffered(self) -> Counter[str]:
+    def met_by_clients(self) -> Counter[str]:
         """Failures alone; see `delays`."""
         return self._met - self.delays()
 

@@ -73,38 +73,38 @@ def start(argv: Sequence[str], env: Mapping[str, str], folder: Path, output: Pat
         )
 
 
-def watch(crew: list[Started], peer_grace_s: float, told: Callable[[], bool]) -> bool:
+def watch(processes: list[Started], peer_grace_s: float, is_told: Callable[[], bool]) -> bool:
     """Waits. False when the service tells them to end, or when one failed and the others stay on too long."""
     failed_at: float | None = None
-    while any(one.child.poll() is None for one in crew):
+    while any(one.child.poll() is None for one in processes):
         now = time.monotonic()
-        if failed_at is None and any(one.child.poll() for one in crew):
+        if failed_at is None and any(one.child.poll() for one in processes):
             failed_at = now
-        if told() or (failed_at is not None and now - failed_at > peer_grace_s):
+        if is_told() or (failed_at is not None and now - failed_at > peer_grace_s):
             return False
         time.sleep(_POLL_S)
     return True
 
 
-def stop(crew: list[Started], grace_s: float, *, hard: bool = False) -> None:
+def stop(processes: list[Started], grace_s: float, *, hard: bool = False) -> None:
     """SIGTERM to each process and what it started, and time to end."""
-    for one in crew:
-        tell(one.child.pid, signal.SIGKILL if hard else signal.SIGTERM)
+    for one in processes:
+        signal_group(one.child.pid, signal.SIGKILL if hard else signal.SIGTERM)
     deadline = time.monotonic() + grace_s
-    while any(one.child.poll() is None for one in crew) and time.monotonic() < deadline:
+    while any(one.child.poll() is None for one in processes) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
 
 
-def bury(crew: list[Started]) -> list[int]:
+def end_processes(processes: list[Started]) -> list[int]:
     """What is left on their nodes is killed, as it would go with its container; the exit codes."""
-    for one in crew:
-        tell(one.child.pid, signal.SIGKILL)
+    for one in processes:
+        signal_group(one.child.pid, signal.SIGKILL)
         one.child.wait()
-    _end([one.marks for one in crew])
-    return [one.child.returncode for one in crew]
+    _end([one.marks for one in processes])
+    return [one.child.returncode for one in processes]
 
 
-def tell(group: int, number: signal.Signals) -> None:
+def signal_group(group: int, number: signal.Signals) -> None:
     """A signal to a process group, if it is there."""
     try:
         os.killpg(group, number)

@@ -1,4 +1,4 @@
-"""Where the drill is held: a workspace with its computes and a virtual cluster, and a person before it."""
+"""`AzureDrill`: the drill on a simulated workspace with computes and a virtual cluster, and a user's home."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from home import Home
-from linedrill.course import Course, Ground, Tally, is_refused
+from linedrill.line_drill import DrillSetup, LineDrill, Tally, is_refused
 from services.azure import Azure, azure_sim
 from services.proxy import Proxy, Tls, proxied
 
+from azuredrill.blob_faults import BlobFaults
 from azuredrill.canary import Canary, CommandLines
-from azuredrill.line import BlobTrouble
-from azuredrill.trouble import KINDS, PUT_CUT, PUT_LOST, Kind, ServiceTrouble, Troubles
-from azuredrill.truth import Run, log_faults, output_faults, shown, store_faults
+from azuredrill.checks import Run, log_errors, output_errors, shown, store_errors
+from azuredrill.service_faults import KINDS, PUT_CUT, PUT_LOST, CombinedFaults, FaultKind, ServiceFaults
 from azuredrill.work import Work
 from drill.clock import Clock, find_compiler
 from simulators.azure.certificates import make_certificates
+from simulators.azure.resources import GROUP, SUBSCRIPTION, WORKSPACE
 from simulators.azure.tokens import SECRET
-from simulators.azure.world import GROUP, SUBSCRIPTION, WORKSPACE
 
 _CONFIG = """\
 targets:
@@ -50,51 +50,51 @@ _LOOKS = (
     ("target", "show", "sing"),
 )
 _PREFIX = "me"
-# A silent service is waited for by gofer for a minute, and asked again.
+# gofer waits a minute for an answer and then asks again.
 _SUBMIT_S = 240.0
 
 
 @dataclass
-class Site:
-    """A drill that is ready: `course` runs it, `service` and `blobs` tell what was done besides."""
+class AzureDrill:
+    """A drill that is set up: `line_drill` runs it; `service` and `blobs` count the other faults."""
 
-    course: Course
-    service: ServiceTrouble
-    blobs: BlobTrouble
+    line_drill: LineDrill
+    service: ServiceFaults
+    blobs: BlobFaults
     lines: CommandLines
 
     def run(self, faults: int, *, submitters: int = 3) -> Tally:
         with self.lines:
-            tally = self.course.run(faults, submitters=submitters)
+            tally = self.line_drill.run(faults, submitters=submitters)
         tally.wrong += sorted(self.lines.wrong)
         return tally
 
     def render(self, tally: Tally) -> str:
         service, blobs = self.service, self.blobs
-        away = {name: service.suffered()[name] for name in (PUT_LOST, PUT_CUT)}
+        away = {name: service.met_by_clients()[name] for name in (PUT_LOST, PUT_CUT)}
         return (
             f"{tally.render()}\n"
             f"jobs' PUTs that lost their answer, by rules for PUTs alone: {sum(away.values())} "
-            f"({_told(away)})\n"
-            f"besides, not counted above: late answers of the service {_counted(service.delays())}\n"
-            f"requests for blobs {len(blobs.proxy.requests)}, failed {_counted(blobs.suffered())}, late "
-            f"{_counted(blobs.delays())}, of both with a SAS, as nodes have it, {blobs.by_nodes}\n"
-            f"jobs disturbed: {_told(service.taken) or 'none'}; command lines looked at {self.lines.seen}"
+            f"({_summary(away)})\n"
+            f"also, not counted above: late answers of the service {_counted(service.delays())}\n"
+            f"requests for blobs {len(blobs.proxy.requests)}, failed {_counted(blobs.met_by_clients())}, "
+            f"late {_counted(blobs.delays())}, of both with a SAS, as nodes have it, {blobs.by_nodes}\n"
+            f"jobs disturbed: {_summary(service.taken) or 'none'}; command lines looked at {self.lines.seen}"
             + ("" if service.clock else "\nthe person's clock was left alone: no C compiler")
         )
 
 
-def _told(counts: Mapping[str, int]) -> str:
+def _summary(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items()))
 
 
 def _counted(counts: Counter[str]) -> str:
-    return f"{counts.total()} ({_told(counts)})" if counts else "0"
+    return f"{counts.total()} ({_summary(counts)})" if counts else "0"
 
 
 @contextmanager
-def on_azure(folder: Path, seed: int, kinds: Mapping[str, Kind] = KINDS) -> Iterator[Site]:
-    """A person's home in `folder/person`, and in `folder/service` what nobody but the service sees."""
+def azure_drill(folder: Path, seed: int, kinds: Mapping[str, FaultKind] = KINDS) -> Iterator[AzureDrill]:
+    """A user's home in `folder/person`, and the service's own files in `folder/service`."""
     clock = _clock(folder)
     with azure_sim(folder / "service", options=("--page", "25")) as azure, before_blobs(azure) as proxy:
         azure.admin("POST", "/virtualclusters", {"limits": {"Dv3": {"Basic": 3}}})
@@ -104,33 +104,33 @@ def on_azure(folder: Path, seed: int, kinds: Mapping[str, Kind] = KINDS) -> Iter
         work = Work(home, canary)
         known = {"the canary": canary, "the store's key": azure.account().key, "the client's secret": SECRET}
         home.environ.update(clock.variables() if clock else {})
-        service, blobs = ServiceTrouble(azure, kinds, clock), BlobTrouble(proxy)
+        service, blobs = ServiceFaults(azure, kinds, clock), BlobFaults(proxy)
         watch = Canary(known)
 
         def checks(runs: dict[str, Run]) -> Iterable[str]:
             yield from _unknown(azure, runs, service)
-            yield from store_faults(azure, container, f"{_PREFIX}/", runs)
+            yield from store_errors(azure, container, f"{_PREFIX}/", runs)
             found = shown(home, folder / "shown")
-            yield from log_faults(runs, work.truth, found)
-            yield from output_faults(runs, work.truth, found)
+            yield from log_errors(runs, work.printed_folder, found)
+            yield from output_errors(runs, work.printed_folder, found)
             yield from _secrets(watch, home, azure)
 
-        ground = Ground(
+        setup = DrillSetup(
             home,
-            Troubles(service, blobs),
+            CombinedFaults(service, blobs),
             work.words,
-            looks=_LOOKS,
+            questions=_LOOKS,
             tail=work.tail,
             submit_s=_SUBMIT_S,
             may_refuse=True,
             checks=checks,
         )
-        yield Site(Course(ground, seed=seed), service, blobs, CommandLines(watch, folder))
+        yield AzureDrill(LineDrill(setup, seed=seed), service, blobs, CommandLines(watch, folder))
 
 
 @contextmanager
 def before_blobs(azure: Azure) -> Iterator[Proxy]:
-    """The way to Azurite of all but the service itself."""
+    """A proxy in front of Azurite. Everybody except the service itself connects through it."""
     made = make_certificates(azure.folder)
     port = int(azure.blobs.rpartition(":")[2])
     with proxied(port, tls=Tls.of(made.chain, made.key, made.authority)) as proxy:
@@ -158,9 +158,9 @@ def _home(root: Path, azure: Azure, blobs: str, container: str, canary: str) -> 
 
 
 def _clock(folder: Path) -> Clock | None:
-    """One for the person's commands, not for the nodes; None where no compiler can make it.
+    """A clock for the user's commands, not for the nodes; None without a C compiler.
 
-    The service's certificates are a day old by then: else one whose clock is behind would not take them yet.
+    The service's certificates are made a day old: a user whose clock is behind would refuse newer ones.
     """
     compiler = find_compiler()
     if compiler is None:
@@ -175,16 +175,16 @@ def _clock(folder: Path) -> Clock | None:
     return clock
 
 
-def _unknown(azure: Azure, runs: Mapping[str, Run], trouble: ServiceTrouble) -> Iterator[str]:
-    """The service has a job for each run, none besides, and says the same of how it ended.
+def _unknown(azure: Azure, runs: Mapping[str, Run], faults: ServiceFaults) -> Iterator[str]:
+    """The service has exactly one job for each run and reports the same outcome.
 
-    It refuses one only by saying 409 twice: gofer asks once more.
+    The service refuses a run only by answering 409 twice, because gofer retries once.
     """
     jobs = {job["name"]: job["status"] for job in azure.admin("GET", "/jobs")["value"]}
     for name in sorted(jobs.keys() - runs.keys()):
         yield f"the service has the job {name}, and no ledger knows it"
     refused = {name for name, run in runs.items() if is_refused(run)}
-    if len(refused) > trouble.suffered()["409"] // 2:
+    if len(refused) > faults.met_by_clients()["409"] // 2:
         yield f"refused, and the service did not say so: {sorted(refused)}"
     for name in sorted(runs.keys() - jobs.keys() - refused):
         yield f"the run {name} is no job of the service"

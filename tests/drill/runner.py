@@ -1,4 +1,4 @@
-"""The order of a drill: which scenarios, in which rounds, with which seeds."""
+"""`DrillRunner` runs the scenarios of a drill in rounds, each with its seed."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from drill.alone import alone
 from drill.clock import clock
-from drill.crowd import submitters
 from drill.disk import disk_full
 from drill.home import Home
-from drill.hunt import Hunter
 from drill.queue_loss import queue_corrupt, queue_lost
+from drill.random_kills import RandomKiller
 from drill.reboot import reboot
 from drill.round import Round
+from drill.submitters import submitters
 from drill.tally import Tally
 from drill.torn import torn
+from drill.unattended import unattended
 
 _KILLS_A_ROUND = 14
 _SHOWN = 8
 
 
-class Course:
-    """Runs scenarios one after the other; the folder of a clean round is removed, that of any other kept.
+class DrillRunner:
+    """Runs scenarios one after the other. The folder of a round without violations is removed.
 
-    With `brief` the scenarios do less of the same.
+    With `brief` each scenario does less.
     """
 
     def __init__(
@@ -48,17 +48,17 @@ class Course:
         self._rounds = 0
 
     def run(self, names: Sequence[str], *, kills: int) -> None:
-        """A round is closed after the next one: its processes had time to leave, and nobody waited."""
+        """Each round is closed after the next one, so that its processes have time to end without a wait."""
         last: Round | None = None
         for name in names:
             if name in NEEDS_ROOT and os.geteuid() != 0:
                 self.say(f"{name} left out: it needs root")
                 continue
             self.say(f"{name} (seed {self.seed})")
-            for game in SCENARIOS[name](self, kills):
+            for drill_round in SCENARIOS[name](self, kills):
                 if last is not None:
                     self.close(last)
-                last = game
+                last = drill_round
         if last is not None:
             self.close(last)
 
@@ -77,37 +77,37 @@ class Course:
     def begin(self, scenario: str, home: Home) -> Round:
         return Round(scenario, self.seed * 10_000 + self._rounds, self.tally, home)
 
-    def close(self, game: Round) -> None:
+    def close(self, drill_round: Round) -> None:
         """The last checks of a round, and its folder with it if all went well."""
-        violations = game.close()
+        violations = drill_round.close()
         self.tally.violations += violations
         if violations:
-            self.say(f"  {len(violations)} VIOLATIONS in {game.home.root}")
+            self.say(f"  {len(violations)} VIOLATIONS in {drill_round.home.root}")
         for broken in violations[:_SHOWN]:
             self.say(f"    {broken.words[:400]}")
         if not violations:
-            shutil.rmtree(game.home.root, ignore_errors=True)
+            shutil.rmtree(drill_round.home.root, ignore_errors=True)
 
 
-def hunt(course: Course, kills: int) -> Iterator[Round]:
+def random_kills(runner: DrillRunner, kills: int) -> Iterator[Round]:
     """Kills at random points until there were `kills` of them in the whole drill."""
-    while course.tally.killed < kills and not course.time_is_up:
-        game = course.begin("hunt", Home(course.place()))
-        Hunter(game, min(_KILLS_A_ROUND, kills - course.tally.killed)).run()
-        game.settle()
-        course.say(f"  {course.tally.killed} kills, {course.tally.elapsed_s:.0f} s")
-        yield game
+    while runner.tally.killed < kills and not runner.time_is_up:
+        drill_round = runner.begin("random-kills", Home(runner.place()))
+        RandomKiller(drill_round, min(_KILLS_A_ROUND, kills - runner.tally.killed)).run()
+        drill_round.settle()
+        runner.say(f"  {runner.tally.killed} kills, {runner.tally.elapsed_s:.0f} s")
+        yield drill_round
 
 
-SCENARIOS: dict[str, Callable[[Course, int], Iterable[Round]]] = {
+SCENARIOS: dict[str, Callable[[DrillRunner, int], Iterable[Round]]] = {
     "submitters": submitters,
-    "alone": alone,
+    "unattended": unattended,
     "disk-full": disk_full,
     "torn": torn,
     "clock": clock,
     "reboot": reboot,
     "queue-lost": queue_lost,
     "queue-corrupt": queue_corrupt,
-    "hunt": hunt,
+    "random-kills": random_kills,
 }
 NEEDS_ROOT = ("disk-full", "reboot")

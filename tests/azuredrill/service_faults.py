@@ -1,4 +1,4 @@
-"""What goes wrong with the service, drawn at random, one thing at a time, so that what was met has a name."""
+"""Random faults of the service, one at a time, so that each fault that a client meets has a name."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from linedrill.course import Trouble
+from linedrill.line_drill import FaultSource
 from services.azure import ENDED, Azure
 
 from drill.clock import Clock
 
-# Requests of the drill itself are never spoiled.
+# Requests of the drill itself get no faults.
 _ANY = "^/(?!_sim/)"
 _LOGIN = "^/[^/]+/oauth2/"
 _POLL_S = 0.05
 _RESUME_S = 60.0
-# Longer than gofer waits for an answer, so that what it gave up on is carried out behind its back.
+# Longer than gofer waits for an answer: the service carries out requests that gofer has given up on.
 _SILENCE_S = 63.0
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A rule for the next requests, and how long it is left for them to come.
+class FaultKind:
+    """A rule for the next requests, and how long the drill waits for such requests.
 
-    `most` is how many requests one such moment spoils; `weight` how often it is drawn. A mere delay, after
-    which the answer comes whole, is no failure: not `fails`.
+    `most` is the largest number of requests that one fault affects, `weight` how often it is drawn. A delay
+    after which the answer comes whole is no failure: `fails` is false.
     """
 
     rule: Mapping[str, Any]
@@ -41,49 +41,49 @@ class Kind:
 
 _PUT: dict[str, Any] = {"method": "PUT", "path": "/jobs/"}
 PUT_LOST, PUT_CUT = "answer to a job's PUT lost", "answer to a job's PUT cut short"
-KINDS: dict[str, Kind] = {
-    PUT_LOST: Kind({"kind": "drop-after", **_PUT}, weight=5, wait_s=3.0),
-    "answer lost": Kind({"kind": "drop-after", "path": _ANY}),
-    "job's PUT never heard": Kind({"kind": "drop-before", **_PUT}, wait_s=3.0),
-    "request never heard": Kind({"kind": "drop-before", "path": _ANY}),
-    "429": Kind({"kind": "status", "status": 429, "retry_after": "1", "path": _ANY}),
-    "503": Kind({"kind": "status", "status": 503, "path": _ANY}),
-    "500": Kind({"kind": "status", "status": 500, "path": _ANY}),
-    "409": Kind({"kind": "status", "status": 409, **_PUT}, weight=0.5, most=1, wait_s=3.0),
-    "401": Kind({"kind": "status", "status": 401, "path": "^/subscriptions/"}, most=1),
-    "401 with claims": Kind(
+KINDS: dict[str, FaultKind] = {
+    PUT_LOST: FaultKind({"kind": "drop-after", **_PUT}, weight=5, wait_s=3.0),
+    "answer lost": FaultKind({"kind": "drop-after", "path": _ANY}),
+    "job's PUT not received": FaultKind({"kind": "drop-before", **_PUT}, wait_s=3.0),
+    "request not received": FaultKind({"kind": "drop-before", "path": _ANY}),
+    "429": FaultKind({"kind": "status", "status": 429, "retry_after": "1", "path": _ANY}),
+    "503": FaultKind({"kind": "status", "status": 503, "path": _ANY}),
+    "500": FaultKind({"kind": "status", "status": 500, "path": _ANY}),
+    "409": FaultKind({"kind": "status", "status": 409, **_PUT}, weight=0.5, most=1, wait_s=3.0),
+    "401": FaultKind({"kind": "status", "status": 401, "path": "^/subscriptions/"}, most=1),
+    "401 with claims": FaultKind(
         {"kind": "status", "status": 401, "path": "^/subscriptions/", "claims": "eyJkdW1teSI6MX0="},
         weight=1,
         most=1,
     ),
-    "login drops": Kind({"kind": "drop-after", "path": _LOGIN}, weight=1, most=2, wait_s=1.0),
-    "login 503": Kind({"kind": "status", "status": 503, "path": _LOGIN}, weight=1, most=2, wait_s=1.0),
-    "list page cut short": Kind({"kind": "truncate", "method": "GET", "path": r"/jobs\?"}),
-    "answer cut short": Kind({"kind": "truncate", "path": _ANY}),
-    PUT_CUT: Kind({"kind": "truncate", **_PUT}, wait_s=3.0),
-    "slow": Kind({"kind": "delay", "seconds": 1.0, "path": _ANY}, weight=1, fails=False),
-    "silence": Kind({"kind": "delay", "seconds": _SILENCE_S, "path": _ANY}, weight=0.06, most=1),
+    "login drops": FaultKind({"kind": "drop-after", "path": _LOGIN}, weight=1, most=2, wait_s=1.0),
+    "login 503": FaultKind({"kind": "status", "status": 503, "path": _LOGIN}, weight=1, most=2, wait_s=1.0),
+    "list page cut short": FaultKind({"kind": "truncate", "method": "GET", "path": r"/jobs\?"}),
+    "answer cut short": FaultKind({"kind": "truncate", "path": _ANY}),
+    PUT_CUT: FaultKind({"kind": "truncate", **_PUT}, wait_s=3.0),
+    "slow": FaultKind({"kind": "delay", "seconds": 1.0, "path": _ANY}, weight=1, fails=False),
+    "silence": FaultKind({"kind": "delay", "seconds": _SILENCE_S, "path": _ANY}, weight=0.06, most=1),
 }
-# What is no rule for requests: how often each is drawn.
+# Faults that are no rules for requests, with their weights.
 _CLOCK = {"tokens expired": 3.0, "tokens end at once": 1.0, "clock ahead": 1.0, "clock behind": 1.0}
 _PERSON = {"person's clock ahead": 1.0, "person's clock behind": 1.0}
 _TAKEN = {"preempted": 3.0, "node lost": 1.0}
-# By how much at the most.
+# The largest error of a clock.
 _WRONG_S = 1200
-# How often something goes wrong on the way to the blobs while the service fails.
+# How often requests for blobs fail while the service fails.
 _BESIDE = 0.4
 
 
 @dataclass(frozen=True)
-class Troubles:
-    """The service fails, and something else beside it, which counts its own and is not suffered here."""
+class CombinedFaults:
+    """Faults of the service, and other faults at the same time, which are counted elsewhere."""
 
-    counted: Trouble
-    beside: Trouble
+    counted: FaultSource
+    beside: FaultSource
     share: float = _BESIDE
 
     def make(self, rng: Random) -> None:
-        """Both at once, where both are drawn: each knows what it was that was met."""
+        """Both at the same time, when both are drawn. Each source counts its own faults."""
         own = Random(rng.random())
         with ThreadPoolExecutor(1) as pool:
             other = pool.submit(self.beside.make, own) if rng.random() < self.share else None
@@ -91,8 +91,8 @@ class Troubles:
         if other:
             other.result()
 
-    def suffered(self) -> Counter[str]:
-        return self.counted.suffered()
+    def met_by_clients(self) -> Counter[str]:
+        return self.counted.met_by_clients()
 
     def clear(self) -> None:
         self.counted.clear()
@@ -100,14 +100,14 @@ class Troubles:
 
 
 @dataclass(eq=False)
-class ServiceTrouble:
-    """The simulator's faults, and the wrong time on the `clock` of those who ask it, where that can be set.
+class ServiceFaults:
+    """The faults of the simulator, and a wrong `clock` of its clients where a clock can be set.
 
-    `taken` counts what it did to jobs that ran, which is nobody's request.
+    `taken` counts jobs that were preempted or lost their node.
     """
 
     azure: Azure
-    kinds: Mapping[str, Kind] = field(default_factory=lambda: KINDS)
+    kinds: Mapping[str, FaultKind] = field(default_factory=lambda: KINDS)
     clock: Clock | None = None
     taken: Counter[str] = field(default_factory=Counter)
     _met: Counter[str] = field(default_factory=Counter)
@@ -121,16 +121,16 @@ class ServiceTrouble:
         if name in _TAKEN:
             self._take(name, rng)
         elif name not in self.kinds:
-            self._turn(name, rng)
+            self._set_clocks(name, rng)
         else:
-            self._spoil(name, self.kinds[name], rng.randint(1, self.kinds[name].most))
+            self._inject(name, self.kinds[name], rng.randint(1, self.kinds[name].most))
 
-    def suffered(self) -> Counter[str]:
-        """Failures alone; see `delays`."""
+    def met_by_clients(self) -> Counter[str]:
+        """Only failures; see `delays`."""
         return self._met - self.delays()
 
     def delays(self) -> Counter[str]:
-        """Answers that came late and whole."""
+        """Answers that came late and complete."""
         mere = {name for name, kind in self.kinds.items() if not kind.fails}
         return Counter({name: count for name, count in self._met.items() if name in mere})
 
@@ -143,31 +143,31 @@ class ServiceTrouble:
             time.sleep(_POLL_S)
 
     def _resume(self) -> None:
-        """Jobs whose node was lost get another, once the service has noticed."""
+        """A job whose node was lost gets another node once the service has noticed."""
         for name in sorted(self._lost):
-            self._order(name, "resume", {})
+            self._tell_simulator(name, "resume", {})
             if self.azure.job(name)["status"] in ("Queued", *ENDED):
                 self._lost.discard(name)
 
-    def _order(self, job: str, deed: str, body: dict[str, Any]) -> bool:
+    def _tell_simulator(self, job: str, action: str, body: dict[str, Any]) -> bool:
         """Whether it was done: a job may have ended just now."""
-        path = f"/_sim/jobs/{job}/{deed}"
+        path = f"/_sim/jobs/{job}/{action}"
         return self.azure.ask("POST", path, body, token=self.azure.admin_token)[0] < 300
 
-    def _spoil(self, name: str, kind: Kind, count: int) -> None:
+    def _inject(self, name: str, kind: FaultKind, count: int) -> None:
         before = self._counters()["faults"]
         self.azure.admin("POST", "/faults", {**kind.rule, "count": count})
         deadline = time.monotonic() + kind.wait_s
         while self._counters()["faults"] - before < count and time.monotonic() < deadline:
             time.sleep(_POLL_S)
         self.azure.admin("DELETE", "/faults")
-        # After that no request can meet it: counted now, nothing is missed and nothing is counted twice.
+        # No request can meet the fault after this line, so that the count is exact.
         self._met[name] += self._counters()["faults"] - before
         self._met += Counter()
 
-    def _turn(self, name: str, rng: Random) -> None:
-        """A moment counts once, and only when somebody asked meanwhile: for tokens, or of a wrong clock."""
-        before = self._asked("oauth2" if name.startswith("tokens") else "")
+    def _set_clocks(self, name: str, rng: Random) -> None:
+        """Counts once, and only if a client sent a request meanwhile: for a token, or with a wrong clock."""
+        before = self._request_count("oauth2" if name.startswith("tokens") else "")
         if name == "tokens expired":
             self.azure.admin("POST", "/tokens/expire")
         elif name == "tokens end at once":
@@ -181,7 +181,7 @@ class ServiceTrouble:
             self.azure.admin("POST", "/clock", {"skew_s": skew_s})
         time.sleep(rng.uniform(0.5, 2.0))
         self._set_right()
-        if self._asked("oauth2" if name.startswith("tokens") else "") > before:
+        if self._request_count("oauth2" if name.startswith("tokens") else "") > before:
             self._met[name] += 1
 
     def _set_right(self) -> None:
@@ -190,7 +190,7 @@ class ServiceTrouble:
             self.clock.set("+0")
 
     def _take(self, name: str, rng: Random) -> None:
-        """A job of the virtual cluster loses its nodes, with a word before or without, and gets others."""
+        """A job of the virtual cluster loses its nodes, with or without notice, and gets others."""
         running = [
             job["name"]
             for job in self.azure.admin("GET", "/jobs")["value"]
@@ -200,14 +200,14 @@ class ServiceTrouble:
             return
         job = rng.choice(running)
         if name == "preempted":
-            self.taken[name] += self._order(job, "preempt", {"resume_s": rng.uniform(0.0, 1.0)})
-        elif self._order(job, "fail-node", {"restart": True}):
+            self.taken[name] += self._tell_simulator(job, "preempt", {"resume_s": rng.uniform(0.0, 1.0)})
+        elif self._tell_simulator(job, "fail-node", {"restart": True}):
             self.taken[name] += 1
             self._lost.add(job)
 
     def _counters(self) -> Any:
         return self.azure.admin("GET", "/counters")
 
-    def _asked(self, part: str) -> int:
+    def _request_count(self, part: str) -> int:
         requests: dict[str, int] = self._counters()["requests"]
         return sum(count for route, count in requests.items() if part in route and "/_sim/" not in route)

@@ -10,7 +10,7 @@ from pathlib import Path
 from simulators.azure.messages import Json
 
 
-class Shelf:
+class Documents:
     """Documents by kind and key, in memory and in an SQLite file. Any thread. Keys ignore case."""
 
     def __init__(self, path: Path) -> None:

@@ -6,8 +6,8 @@ import uuid
 from typing import NamedTuple
 
 from simulators.azure.clock import stamp
+from simulators.azure.documents import Documents
 from simulators.azure.messages import Json
-from simulators.azure.shelf import Shelf
 from simulators.azure.storage import Storage
 from simulators.azure.tokens import TENANT
 
@@ -48,30 +48,32 @@ def workspace_id(subscription: str, group: str, name: str) -> str:
     return f"{group_id(subscription, group)}/providers/{PROVIDER}/workspaces/{name}"
 
 
-def furnish(shelf: Shelf, storage: Storage, now: float) -> None:
+def add_default_resources(documents: Documents, storage: Storage, now: float) -> None:
     """The default world; what is there already stays."""
-    at = add_workspace(shelf, storage, WorkspaceSpec(), now)
+    at = add_workspace(documents, storage, WorkspaceSpec(), now)
     for name, size, gpus in (("cpu-cluster", "STANDARD_D2_V3", 0), ("gpu-cluster", "STANDARD_NC24RS_V3", 4)):
-        if shelf.get("compute", f"{at}/computes/{name}") is None:
-            add_compute(shelf, at, {"name": name, "nodes": 4, "vm_size": size, "gpus": gpus})
-    if shelf.get("compute", f"{at}/computes/itp-cluster") is None:
-        add_compute(shelf, at, {"name": "itp-cluster", "kind": "Kubernetes", "nodes": 4})
-    if not shelf.all("virtualcluster"):
-        add_virtual_cluster(shelf, {})
+        if documents.get("compute", f"{at}/computes/{name}") is None:
+            add_compute(documents, at, {"name": name, "nodes": 4, "vm_size": size, "gpus": gpus})
+    if documents.get("compute", f"{at}/computes/itp-cluster") is None:
+        add_compute(documents, at, {"name": "itp-cluster", "kind": "Kubernetes", "nodes": 4})
+    if not documents.all("virtualcluster"):
+        add_virtual_cluster(documents, {})
 
 
-def add_workspace(shelf: Shelf, storage: Storage, spec: WorkspaceSpec, now: float) -> str:
+def add_workspace(documents: Documents, storage: Storage, spec: WorkspaceSpec, now: float) -> str:
     """The workspace's ARM id; made with its default datastores unless it is there."""
     at = workspace_id(spec.subscription, spec.group, spec.name)
-    if shelf.get("workspace", at):
+    if documents.get("workspace", at):
         return at
     account = spec.account or next(iter(storage.accounts))
     guid = str(uuid.uuid5(uuid.NAMESPACE_URL, at))
-    shelf.put("workspace", at, _workspace(at, spec, account, guid, now))
+    documents.put("workspace", at, _workspace(at, spec, account, guid, now))
     stores = {"workspaceblobstore": f"azureml-blobstore-{guid}", "workspaceartifactstore": "azureml"}
     for name, container in stores.items():
         storage.own(account, container).create()
-        shelf.put("datastore", f"{at}/datastores/{name}", _datastore(at, name, account, container, storage))
+        documents.put(
+            "datastore", f"{at}/datastores/{name}", _datastore(at, name, account, container, storage)
+        )
     return at
 
 
@@ -112,7 +114,7 @@ def _datastore(at: str, name: str, account: str, container: str, storage: Storag
     return {"id": path, "name": name, "type": f"{PROVIDER}/workspaces/datastores", "properties": properties}
 
 
-def add_compute(shelf: Shelf, workspace: str, wanted: Json) -> Json:
+def add_compute(documents: Documents, workspace: str, wanted: Json) -> Json:
     """`wanted`: name, kind (AmlCompute or Kubernetes), nodes, gpus of a node, vm_size, priority, location."""
     name, kind, nodes = wanted["name"], wanted.get("kind", "AmlCompute"), int(wanted.get("nodes", 4))
     path, location = f"{workspace}/computes/{name}", wanted.get("location", "eastus")
@@ -128,7 +130,7 @@ def add_compute(shelf: Shelf, workspace: str, wanted: Json) -> Json:
     }
     made = {"id": path, "name": name, "type": f"{PROVIDER}/workspaces/computes", "location": location}
     made |= {"properties": properties, "sim": {"nodes": nodes, "gpus": int(wanted.get("gpus", 0))}}
-    shelf.put("compute", path, made)
+    documents.put("compute", path, made)
     return made
 
 
@@ -154,7 +156,7 @@ def _kubernetes(wanted: Json) -> Json:
     return {"namespace": "default", "defaultInstanceType": next(iter(types)), "instanceTypes": types, **rest}
 
 
-def add_virtual_cluster(shelf: Shelf, wanted: Json) -> Json:
+def add_virtual_cluster(documents: Documents, wanted: Json) -> Json:
     """`wanted`: subscription, group, name, locations, `limits` {series: {tier: GPUs}} of each location."""
     subscription, group = wanted.get("subscription", SUBSCRIPTION), wanted.get("group", GROUP)
     name = wanted.get("name", "sim-vc")
@@ -178,5 +180,5 @@ def add_virtual_cluster(shelf: Shelf, wanted: Json) -> Json:
     }
     made = {"id": path, "name": name, "type": f"{PROVIDER}/virtualClusters", "location": locations[0]}
     made["properties"] = {"provisioningState": "Succeeded", "managed": managed}
-    shelf.put("virtualcluster", path, made)
+    documents.put("virtualcluster", path, made)
     return made

@@ -1,7 +1,7 @@
-"""The processes of one home: which they are, beyond doubt, and how to hit exactly them.
+"""The processes of one home: how to identify them exactly, and how to send signals to exactly them.
 
-A process is taken for gofer's only with pid, start time and command line together, and is hit through a pidfd
-opened before the last look, so that a pid used again is never hit.
+A process counts as gofer's only if pid, start time and command line fit together. Signals go through a pidfd
+that is opened before the last check, so that a reused pid never gets one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Facts(NamedTuple):
     state: str
 
 
-def look(pid: int) -> Facts | None:
+def read_process(pid: int) -> Facts | None:
     """None when there is no such process, or only its remains."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
@@ -65,33 +65,37 @@ def supervisor(home: Home) -> Process | None:
         pid = int((home.queue_home / "supervisor.lock").read_bytes())
     except (OSError, ValueError):
         return None
-    found = look(pid)
+    found = read_process(pid)
     return found.who if found is not None and serves_queue(pid, home) else None
 
 
-def agents(home: Home, boss: Process | None, known: set[Process]) -> list[Process]:
-    """Agents: children of the supervisor `boss`, and orphans whose identity is among the `known` ones.
+def agents(home: Home, supervisor_process: Process | None, known: set[Process]) -> list[Process]:
+    """Agents: children of `supervisor_process`, and orphans whose identity is among the `known` ones.
 
     A fork of an agent that is about to become a rank has the same command line and another parent: no agent.
     """
     found = []
     for pid in all_pids():
-        facts = look(pid)
-        if facts is None or facts.who == boss or not serves_queue(pid, home):
+        facts = read_process(pid)
+        if facts is None or facts.who == supervisor_process or not serves_queue(pid, home):
             continue
-        if facts.who in known or (boss is not None and facts.parent == boss.pid and look(boss.pid)):
+        if facts.who in known or (
+            supervisor_process is not None
+            and facts.parent == supervisor_process.pid
+            and read_process(supervisor_process.pid)
+        ):
             found.append(facts.who)
     return found
 
 
-def hit(who: Process, number: int = signal.SIGKILL) -> bool:
+def send_signal(who: Process, number: int = signal.SIGKILL) -> bool:
     """Signal exactly this process; False when it is gone."""
     try:
         handle = os.pidfd_open(who.pid)
     except ProcessLookupError:
         return False
     try:
-        facts = look(who.pid)
+        facts = read_process(who.pid)
         if facts is None or facts.who != who:
             return False
         signal.pidfd_send_signal(handle, number)
@@ -107,7 +111,7 @@ def left_over(home: Home, run_ids: set[str]) -> list[str]:
     found = []
     queue_home = os.fsencode(home.gofer_home)
     for pid in all_pids():
-        if pid == os.getpid() or look(pid) is None:
+        if pid == os.getpid() or read_process(pid) is None:
             continue
         line, environ = read_proc(pid, "cmdline"), read_proc(pid, "environ").split(b"\0")
         ours = {os.fsdecode(one[13:]) for one in environ if one.startswith(b"GOFER_RUN_ID=")} & run_ids

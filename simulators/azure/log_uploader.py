@@ -11,7 +11,7 @@ from simulators.azure.jobs import JobTable, SimulatedJob
 _EVERY_S = 0.5
 
 
-class Shipping:
+class LogUploader:
     """A thread from `start` to `finish`; what could not be sent is tried again with the next round."""
 
     def __init__(self, jobs: JobTable, job: SimulatedJob, container: Container) -> None:

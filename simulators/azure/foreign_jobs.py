@@ -7,13 +7,13 @@ import json
 from simulators.azure.attempt import SimulatedAttemptContext
 from simulators.azure.jobs import ENDED, SimulatedJob
 from simulators.azure.messages import Json, not_found
-from simulators.azure.world import WorkspaceSpec, workspace_id
+from simulators.azure.resources import WorkspaceSpec, workspace_id
 
 
 def leave(setting: SimulatedAttemptContext, body: Json, now: float) -> SimulatedJob:
     """By `name`, `experiment`, `command`, `status`, `logs` {file name: text}, `tags`, `run_definition` …"""
     workspace = str(body.get("workspace") or workspace_id(*WorkspaceSpec()[:3]))
-    if setting.shelf.get("workspace", workspace) is None:
+    if setting.documents.get("workspace", workspace) is None:
         raise not_found("workspace", workspace)
     created = float(body.get("created", now))
     path = f"{workspace}/jobs/{body['name']}"
@@ -49,7 +49,7 @@ def _properties(body: Json, workspace: str) -> Json:
 def _write_logs(setting: SimulatedAttemptContext, job: SimulatedJob, logs: Json) -> None:
     if not logs:
         return
-    store = setting.shelf.get("datastore", f"{job.workspace}/datastores/workspaceartifactstore")
+    store = setting.documents.get("datastore", f"{job.workspace}/datastores/workspaceartifactstore")
     assert store is not None
     place = store["properties"]
     container = setting.storage.own(place["accountName"], place["containerName"])

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from azuredrill.truth import log_faults, output_faults, store_faults
-from linedrill.course import astray, is_refused, judged
+from azuredrill.checks import log_errors, output_errors, store_errors
+from linedrill.line_drill import incomplete_arrays, is_refused, start_errors
 from services.azure import Azure
 from services.azure import azure as azure
 
@@ -40,7 +40,7 @@ def run(state: str, *numbers: int, **more: Any) -> dict[str, Any]:
 def test_a_run_that_took_place_once_in_each_attempt(
     state: str, numbers: list[int], starts: dict[tuple[int, int], int]
 ) -> None:
-    assert judged(run(state, *numbers), Counter(starts)) == []
+    assert start_errors(run(state, *numbers), Counter(starts)) == []
 
 
 @pytest.mark.parametrize(
@@ -59,24 +59,24 @@ def test_a_run_that_took_place_once_in_each_attempt(
 def test_a_run_that_was_lost_or_doubled(
     state: str, numbers: list[int], starts: dict[tuple[int, int], int]
 ) -> None:
-    (line,) = judged(run(state, *numbers), Counter(starts))
+    (line,) = start_errors(run(state, *numbers), Counter(starts))
     assert line.startswith(f"r1 is {state}")
 
 
 def test_every_rank_of_the_last_attempt_must_have_started_once() -> None:
     held = run("succeeded", 1, 2, nodes=2, procs=2)
     starts = Counter({(1, 0): 1, **{(2, rank): 1 for rank in range(4)}})
-    assert judged(held, starts) == []
+    assert start_errors(held, starts) == []
     del starts[2, 3]
-    assert judged(held, starts) != []
+    assert start_errors(held, starts) != []
 
 
 def test_an_array_has_each_of_its_rows() -> None:
     group = {**run("succeeded", kind="group", rows=2), "id": "g"}
     rows = {f"g-{row}": {**run("succeeded", 1, group="g"), "id": f"g-{row}"} for row in range(2)}
-    assert astray({"g": group, **rows}) == []
+    assert incomplete_arrays({"g": group, **rows}) == []
     del rows["g-1"]
-    assert astray({"g": group, **rows}) == ["the array g of 2 has the rows ['g-0']"]
+    assert incomplete_arrays({"g": group, **rows}) == ["the array g of 2 has the rows ['g-0']"]
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def told(folder: Path, files: dict[str, str]) -> Path:
     ],
 )
 def test_a_log_is_what_the_command_printed(shown: dict[str, str], wrong: int, tmp_path: Path) -> None:
-    truth = told(tmp_path / "truth", {"r1.1.0.log": "a\nb\n", "r1.2.0.log": "a\nb\n"})
+    printed_folder = told(tmp_path / "truth", {"r1.1.0.log": "a\nb\n", "r1.2.0.log": "a\nb\n"})
     found = told(tmp_path / "shown", shown)
-    assert len([*log_faults({"r1": run("succeeded", 1, 2)}, truth, found)]) == wrong
+    assert len([*log_errors({"r1": run("succeeded", 1, 2)}, printed_folder, found)]) == wrong
 
 
 BURST = "1 in the burst of r1\n2 in the burst of r1\n"
@@ -144,24 +144,26 @@ def test_of_an_attempt_that_failed_the_rank_that_did_has_its_whole_log(
     held = run("succeeded", 1, 2, nodes=2)
     held["attempts"][0].update(state="failed", exit_code=7)
     last = {"r1.2.0.log": "", "r1.2.1.log": ""}
-    truth = told(tmp_path / "truth", {f"r1.1.{rank}.log": text for rank, text in enumerate(printed)} | last)
+    printed_folder = told(
+        tmp_path / "truth", {f"r1.1.{rank}.log": text for rank, text in enumerate(printed)} | last
+    )
     brought = {f"r1.1.{rank}.log": text for rank, text in enumerate(shown) if text is not None}
     found = told(tmp_path / "shown", brought | last)
-    assert len([*log_faults({"r1": held}, truth, found)]) == wrong
+    assert len([*log_errors({"r1": held}, printed_folder, found)]) == wrong
 
 
 def test_outputs_are_those_of_the_last_attempt(tmp_path: Path) -> None:
     held = {"r1": run("succeeded", 1, 2, nodes=2)}
     sums = {rank: f"{hashlib.sha256(b'two').hexdigest()}  ./a b/{rank}.bin\n" for rank in range(2)}
-    truth = told(tmp_path / "truth", {f"r1.2.{rank}.sums": text for rank, text in sums.items()})
+    printed_folder = told(tmp_path / "truth", {f"r1.2.{rank}.sums": text for rank, text in sums.items()})
     found = told(tmp_path / "shown", {f"r1.outputs/a b/{rank}.bin": "two" for rank in range(2)})
-    assert [*output_faults(held, truth, found)] == []
+    assert [*output_errors(held, printed_folder, found)] == []
     (found / "r1.outputs/a b/0.bin").write_text("one")
     (found / "r1.outputs/a b/1.bin").rename(found / "r1.outputs/else")
-    assert [*output_faults(held, truth, found)] == [
+    assert [*output_errors(held, printed_folder, found)] == [
         "the output a b/0.bin of r1, attempt 2, is another",
         "the output a b/1.bin of r1, attempt 2, is missing",
-        "the output else of r1, attempt 2, is besides",
+        "the output else of r1, attempt 2, is unexpected",
     ]
 
 
@@ -173,7 +175,7 @@ def test_what_should_not_be_in_the_store_is_seen(azure: Azure) -> None:
         held.upload_blob(f"me/{name}", b"")
     held.upload_blob("me/runs/r1/ends.jsonl", f"{end}\n")
     runs = {"r1": run("succeeded", 1)}
-    assert [*store_faults(azure, container, "me/", runs)] == []
+    assert [*store_errors(azure, container, "me/", runs)] == []
     left = ("rooms/r1/private.json", "told/r1/run/begun.1", "rooms/r2/request.json")
     for name in (
         *left,
@@ -183,4 +185,4 @@ def test_what_should_not_be_in_the_store_is_seen(azure: Azure) -> None:
     ):
         held.upload_blob(f"me/{name}", b"")
     held.upload_blob("me/runs/r1/ends.jsonl", f"{end}\n{end}\n", overwrite=True)
-    assert len([*store_faults(azure, container, "me/", runs)]) == 7
+    assert len([*store_errors(azure, container, "me/", runs)]) == 7

@@ -1,4 +1,4 @@
-"""The drill itself: submitters side by side, trouble between them and the cluster, and the reckoning."""
+"""`LineDrill`: parallel submitters, faults between them and the cluster, and checks at the end."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ _ENDED = ("succeeded", "failed", "cancelled", "lost")
 Starts = Counter[tuple[int, int]]
 
 
-class Trouble(Protocol):
-    """What lies between gofer and a cluster, and can go wrong."""
+class FaultSource(Protocol):
+    """Something between gofer and a cluster that can cause faults."""
 
     def make(self, rng: Random) -> None:
-        """Spoil it once, and stay until the moment is over: some seconds at the most."""
+        """Cause one fault and block until it is over: some seconds at most."""
 
-    def suffered(self) -> Counter[str]:
-        """What somebody met so far, by kind; what was ordered and met nobody is not in it."""
+    def met_by_clients(self) -> Counter[str]:
+        """The faults that a client met so far, by kind. A fault that no client met does not count."""
 
     def clear(self) -> None:
-        """All is well again. Idempotent."""
+        """Remove all faults. Idempotent."""
 
 
 @dataclass(frozen=True)
-class Ground:
-    """Where a drill is held: a home that is set up already, and what leads from it to its cluster.
+class DrillSetup:
+    """A home that is set up, and the source of faults between it and its cluster.
 
-    `words` stand before the command of a submission, which does `tail` last. `looks` are what somebody asks
-    meanwhile. `checks` finds what else is wrong when all has ended, from the runs of the ledger by id, rows
-    of arrays among them and the arrays themselves not. With `may_refuse` the trouble may make the cluster
-    refuse a run for good.
+    `words` are the options of a submission; its command runs `tail` at the end. `questions` are commands that
+    another thread runs meanwhile. `checks` returns further violations when all runs have ended; it gets the
+    runs of the ledger by id, with the rows of arrays and without the arrays themselves. With `may_refuse` a
+    fault may make the cluster refuse a run for good.
     """
 
     home: Home
-    trouble: Trouble
+    faults: FaultSource
     words: Callable[[Random], Sequence[str]]
-    looks: Sequence[Sequence[str]] = ()
+    questions: Sequence[Sequence[str]] = ()
     tail: str = "true"
     submit_s: float = _SUBMIT_S
     checks: Callable[[dict[str, dict[str, object]]], Iterable[str]] = lambda runs: ()
@@ -60,12 +60,12 @@ class Ground:
 
 @dataclass
 class Tally:
-    """What was done and what was found; a violation is a line of `wrong`."""
+    """What the drill did and found. Each line of `wrong` is a violation."""
 
     faults: Counter[str] = field(default_factory=Counter)
     endings: Counter[str] = field(default_factory=Counter)
     kills: int = 0
-    looks: int = 0
+    questions: int = 0
     recorded: int = 0
     ran: int = 0
     again: int = 0
@@ -73,25 +73,25 @@ class Tally:
     wrong: list[str] = field(default_factory=list)
 
     def render(self) -> str:
-        told = ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items()))
+        summary = ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items()))
         ends = ", ".join(f"{kind} {count}" for kind, count in sorted(self.endings.items()))
         return (
-            f"faults {self.faults.total()} ({told}), gofer killed {self.kills}\n"
-            f"submissions by exit status: {ends}; questions meanwhile {self.looks}\n"
+            f"faults {self.faults.total()} ({summary}), gofer killed {self.kills}\n"
+            f"submissions by exit status: {ends}; questions meanwhile {self.questions}\n"
             f"runs recorded {self.recorded}, ran once in each attempt {self.ran}, attempts after the first "
             f"{self.again}, refused {self.refused}, violations {len(self.wrong)}"
             + "".join(f"\n  {line}" for line in self.wrong)
         )
 
 
-class Course:
-    """One drill on one ground. Every word that a command said is kept in the folder `said`."""
+class LineDrill:
+    """One drill. The folder `outputs` keeps the output of every command."""
 
-    def __init__(self, ground: Ground, *, seed: int) -> None:
-        self.ground, self.home = ground, ground.home
+    def __init__(self, setup: DrillSetup, *, seed: int) -> None:
+        self.setup, self.home = setup, setup.home
         self.tally = Tally()
         self.marks = self.home.root / "marks"
-        self.said = self.home.root / "said"
+        self.outputs = self.home.root / "outputs"
         self._rng = Random(seed)
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -99,30 +99,30 @@ class Course:
         self._asked = 0
 
     def run(self, faults: int, *, submitters: int = 3) -> Tally:
-        """Submit until that many faults were suffered, then let everything end, then count.
+        """Submit until clients met that many faults, wait until every run has ended, then check.
 
-        When it raises, nobody submits any more.
+        When it raises, no thread submits after that.
         """
         self.marks.mkdir()
-        self.said.mkdir()
+        self.outputs.mkdir()
         rngs = [Random(self._rng.random()) for _ in range(submitters)]
-        threads = [threading.Thread(target=self._submit_on, args=[rng]) for rng in rngs]
-        if self.ground.looks:
-            threads.append(threading.Thread(target=self._look_on, args=[Random(self._rng.random())]))
+        threads = [threading.Thread(target=self._submit_repeatedly, args=[rng]) for rng in rngs]
+        if self.setup.questions:
+            threads.append(threading.Thread(target=self._look_repeatedly, args=[Random(self._rng.random())]))
         self._disturb(faults, threads)
-        self.ground.trouble.clear()
+        self.setup.faults.clear()
         self._settle()
-        self._reckon()
+        self._check_runs()
         return self.tally
 
     def _disturb(self, faults: int, threads: Sequence[threading.Thread]) -> None:
-        """Make trouble for the threads; returns, or raises, when each of them has ended."""
+        """Cause faults while the threads run. Returns or raises when each thread has ended."""
         for thread in threads:
             thread.start()
         try:
             while any(thread.is_alive() for thread in threads):
-                self.ground.trouble.make(self._rng)
-                self.tally.faults = self.ground.trouble.suffered()
+                self.setup.faults.make(self._rng)
+                self.tally.faults = self.setup.faults.met_by_clients()
                 if self.tally.faults.total() >= faults:
                     self._over.set()
         finally:
@@ -130,24 +130,24 @@ class Course:
             for thread in threads:
                 thread.join()
         if self.tally.faults.total() < faults:
-            self._wrong(f"all who submit or look broke off after {self.tally.faults.total()} faults")
+            self._wrong(f"all submitters stopped after {self.tally.faults.total()} faults")
 
-    def _submit_on(self, rng: Random) -> None:
+    def _submit_repeatedly(self, rng: Random) -> None:
         while not self._over.is_set():
             self._submit(rng)
 
-    def _look_on(self, rng: Random) -> None:
+    def _look_repeatedly(self, rng: Random) -> None:
         while not self._over.is_set():
-            words = rng.choice(self.ground.looks)
+            words = rng.choice(self.setup.questions)
             self._ask(*words)
-            self.tally.looks += 1
+            self.tally.questions += 1
             time.sleep(rng.uniform(0.1, 1.0))
 
     def _submit(self, rng: Random) -> None:
-        """Each rank makes a file of its own at each start: a second start of an attempt shows."""
+        """Each rank makes a new folder at each start, so that a second start of an attempt is visible."""
         mark = f"f={self.marks}/$GOFER_RUN_ID.$GOFER_ATTEMPT.$GOFER_RANK; n=1"
-        script = f"{mark}; until mkdir $f.$n 2>/dev/null; do n=$((n+1)); done; {self.ground.tail}"
-        words = ["submit", "-Q", *self.ground.words(rng), "sh", "-c", script]
+        script = f"{mark}; until mkdir $f.$n 2>/dev/null; do n=$((n+1)); done; {self.setup.tail}"
+        words = ["submit", "-Q", *self.setup.words(rng), "sh", "-c", script]
         kill_after_s = rng.uniform(0.0, 2.0) if rng.random() < _KILLED else None
         status, out = self._ask(*words, kill_after_s=kill_after_s)
         with self._lock:
@@ -159,7 +159,7 @@ class Course:
         """One command to its end; its exit status and output."""
         with self._lock:
             self._asked += 1
-            stem = self.said / f"{self._asked:05}-{words[0]}"
+            stem = self.outputs / f"{self._asked:05}-{words[0]}"
         with open(f"{stem}.out", "wb") as out, open(f"{stem}.err", "wb") as err:
             process = subprocess.Popen(
                 self.home.argv(*words),
@@ -173,15 +173,15 @@ class Course:
                 if kill_after_s is not None:
                     time.sleep(kill_after_s)
                     os.kill(process.pid, signal.SIGKILL)
-                status = process.wait(self.ground.submit_s)
+                status = process.wait(self.setup.submit_s)
             except subprocess.TimeoutExpired:
                 process.kill()
                 status = process.wait()
-                self._wrong(f"`gofer {' '.join(words)[:80]}` took longer than {self.ground.submit_s:g} s")
-        self._mind(words, Path(f"{stem}.err").read_text(errors="replace"))
+                self._wrong(f"`gofer {' '.join(words)[:80]}` took longer than {self.setup.submit_s:g} s")
+        self._check_errors(words, Path(f"{stem}.err").read_text(errors="replace"))
         return status, Path(f"{stem}.out").read_text(errors="replace")
 
-    def _mind(self, words: Sequence[str], err: str) -> None:
+    def _check_errors(self, words: Sequence[str], err: str) -> None:
         if "Traceback" in err and "--debug" not in words:
             self._wrong(f"a traceback of `gofer {' '.join(words)[:80]}`: {err[-300:]}")
 
@@ -190,7 +190,7 @@ class Course:
             self.tally.wrong.append(line)
 
     def _settle(self) -> None:
-        """Commands of a person who looks now and then; each may complete what was interrupted."""
+        """List the runs every second. Each listing may complete an interrupted submission."""
         deadline = time.monotonic() + _SETTLE_S
         while time.monotonic() < deadline:
             if all(run["state"] in _ENDED for run in self._runs()):
@@ -204,7 +204,7 @@ class Course:
         found: list[dict[str, object]] = json.loads(out or "[]")
         return found
 
-    def _reckon(self) -> None:
+    def _check_runs(self) -> None:
         found = {str(run["id"]): run for run in self._runs()}
         runs = {run_id: run for run_id, run in found.items() if run["kind"] != "group"}
         starts: dict[str, Starts] = {}
@@ -213,36 +213,35 @@ class Course:
             starts.setdefault(run_id, Counter())[int(attempt), int(rank)] += 1
         self.tally.recorded = len(runs)
         for run_id, run in runs.items():
-            if self.ground.may_refuse and is_refused(run) and run_id not in starts:
+            if self.setup.may_refuse and is_refused(run) and run_id not in starts:
                 self.tally.refused += 1
                 continue
-            wrong = judged(run, starts.get(run_id, Counter()))
+            wrong = start_errors(run, starts.get(run_id, Counter()))
             self.tally.ran += not wrong
             self.tally.wrong += wrong
             self.tally.again += len(attempts_of(run)) - 1
-        for deed, names in (("started", starts.keys()), ("printed", set(self._printed))):
+        for event, names in (("started", starts.keys()), ("printed", set(self._printed))):
             self.tally.wrong += [
-                f"{one} was {deed} and is in no ledger" for one in sorted(names - found.keys())
+                f"{one} was {event} and is in no ledger" for one in sorted(names - found.keys())
             ]
-        self.tally.wrong += [*astray(found), *self.ground.checks(runs)]
+        self.tally.wrong += [*incomplete_arrays(found), *self.setup.checks(runs)]
 
 
-def judged(run: dict[str, object], starts: Starts) -> list[str]:
-    """What is wrong with a run whose command was started so often, by attempt and rank.
+def start_errors(run: dict[str, object], starts: Starts) -> list[str]:
+    """Violations of a run; `starts` counts the starts of its command by attempt and rank.
 
-    In the last attempt every rank must have started once, in an earlier one, which failed or which the
-    cluster took back, at most once.
+    Every rank must have started once in the last attempt and at most once in an earlier one.
     """
     numbers = attempts_of(run)
-    told = f"{run['id']} is {run['state']}, its attempts are {numbers}, started {dict(starts)}"
+    summary = f"{run['id']} is {run['state']}, its attempts are {numbers}, started {dict(starts)}"
     ranks = {rank for attempt, rank in starts if attempt == max(numbers)}
     good = run["state"] == "succeeded" and {attempt for attempt, _ in starts} <= set(numbers)
     good = good and ranks == set(range(ranks_of(run))) and max(starts.values()) == 1
-    return [] if good else [told]
+    return [] if good else [summary]
 
 
-def astray(found: Mapping[str, dict[str, object]]) -> list[str]:
-    """Arrays that do not have each of their rows."""
+def incomplete_arrays(found: Mapping[str, dict[str, object]]) -> list[str]:
+    """Arrays without all of their rows."""
     rows: dict[object, set[str]] = {}
     for run_id, run in found.items():
         rows.setdefault(run["group"], set()).add(run_id)
@@ -257,12 +256,12 @@ def astray(found: Mapping[str, dict[str, object]]) -> list[str]:
 
 
 def is_refused(run: dict[str, object]) -> bool:
-    """Whether the cluster would not have it, as its person was told."""
+    """Whether the cluster refused the run, according to its reason."""
     return (run["state"], run["reason"]) == ("failed", "rejected")
 
 
 def attempts_of(run: dict[str, object]) -> list[int]:
-    """Their numbers; a run that never had one has its first before it."""
+    """The numbers of the attempts; a run without an attempt gets [1]."""
     attempts = run["attempts"]
     assert isinstance(attempts, list)
     return [int(one["number"]) for one in attempts] or [1]
