@@ -253,7 +253,7 @@ def test_the_numbers_add_up(store: Store, folder: Path) -> None:
     write(folder, files)
     progress = TransferProgress()
     planned = plan(LocalEnd(folder), StoreEnd(store, "data"), progress=progress)
-    assert progress.read().looked_at == 16
+    assert progress.read().compared == 16
     assert (planned.files, planned.bytes) == (16, sum(map(len, files.values())))
     run(planned, progress=progress)
     end = progress.read()

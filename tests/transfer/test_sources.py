@@ -22,10 +22,10 @@ from gofer.storage.file import FileStore
 from gofer.storage.memory import MemoryStore
 from gofer.transfer import LocalEnd, StoreEnd, plan, run
 from gofer.transfer.budget import Budget
-from gofer.transfer.choice import FileSelection
 from gofer.transfer.entries import FileEntry
-from gofer.transfer.files import TICK_S, FileParts, read_small
 from gofer.transfer.mover import SourceChanged
+from gofer.transfer.upload import TICK_S, FileParts, read_small
+from gofer.transfer.walk import FileSelection
 
 
 class Rewriting:
@@ -148,9 +148,9 @@ def test_a_look_does_not_lose_the_md5_of_the_listing() -> None:
     end = StoreEnd(store)
     (entry,) = end.entries(FileSelection())
     assert entry.md5 is not None
-    assert end.look_again(entry).md5 == entry.md5
+    assert end.current_entry(entry).md5 == entry.md5
     store.put("k", b"other")
-    assert end.look_again(entry).md5 is None
+    assert end.current_entry(entry).md5 is None
 
 
 @pytest.mark.parametrize("how", ["longer", "shorter", "rewritten"])

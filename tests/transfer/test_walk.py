@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from transfer.trees import write
 
 from gofer.testing.storage_conformance import ODD_NAMES
-from gofer.transfer.choice import FileSelection
-from gofer.transfer.notes import Notes
-from gofer.transfer.walk import Walk
+from gofer.transfer.result import Notes
+from gofer.transfer.walk import FileSelection, Walk
 
 
 def walk(root: Path, *, follow: bool = True, **choice: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
@@ -167,5 +166,5 @@ def test_a_listing_is_chosen_from_as_a_walk_is(
     root = write(tmp_path_factory.mktemp("tree"), dict.fromkeys(files, b""))
     choice = FileSelection(include, exclude)
     assert walk(root, include=tuple(include), exclude=tuple(exclude))[0] == [
-        path for path in files if choice.takes(os.fsencode(path))
+        path for path in files if choice.selects(os.fsencode(path))
     ]

@@ -4,11 +4,9 @@
 """
 
 from gofer.transfer.endpoints import End, LocalEnd, StoreEnd
-from gofer.transfer.notes import FileNote, Notes
-from gofer.transfer.options import TransferOptions
-from gofer.transfer.planner import TransferPlan, plan
+from gofer.transfer.planner import TransferOptions, TransferPlan, plan
 from gofer.transfer.progress import Numbers, TransferProgress
-from gofer.transfer.result import TransferResult
+from gofer.transfer.result import FileNote, Notes, TransferResult
 from gofer.transfer.runner import run
 
 __all__ = [

@@ -54,7 +54,7 @@ class DownloadFolder:
         unchanged.
         """
         target = self.target(path)
-        part = self._beside(target)
+        part = self._temporary_name(target)
         file = os.open(part, _WRITE | os.O_EXCL, 0o777 if executable else 0o666)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -81,12 +81,12 @@ class DownloadFolder:
         while True:
             file = os.open(part, _WRITE, 0o666)
             # Between open and lock, another process may have finished the file and renamed it.
-            if _lock(file) and is_still(part, file):
+            if _lock(file) and has_name(part, file):
                 return file, part
             os.close(file)
-            part = self._beside(target)  # another process is fetching the same object
+            part = self._temporary_name(target)  # another process is fetching the same object
 
-    def _beside(self, target: str) -> str:
+    def _temporary_name(self, target: str) -> str:
         return f"{target[: target.rfind('/') + 1]}{self._stem}-{next(self._number):x}"
 
     def _prepare(self, folder: str) -> None:
@@ -143,14 +143,14 @@ def place(part: str, target: str) -> None:
         raise FolderInTheWay(f"`{target}` is a folder, but a file is to be written there") from None
 
 
-def remove_left(part: str) -> bool:
+def remove_leftover(part: str) -> bool:
     """Remove an unfinished file unless a process is writing it."""
     try:
         file = os.open(part, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return False
     try:
-        if not _lock(file) or not is_still(part, file):
+        if not _lock(file) or not has_name(part, file):
             return False
         os.unlink(part)
         return True
@@ -158,7 +158,7 @@ def remove_left(part: str) -> bool:
         os.close(file)
 
 
-def is_still(name: str, file: int) -> bool:
+def has_name(name: str, file: int) -> bool:
     """Whether the open file still has that name."""
     try:
         return os.path.samestat(os.stat(name, follow_symlinks=False), os.fstat(file))

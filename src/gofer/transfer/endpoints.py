@@ -10,10 +10,8 @@ from typing import NamedTuple
 from gofer.errors import StoreError, UsageError
 from gofer.storage.base import ObjectInfo, OnDisk, Store
 from gofer.storage.keys import no_such_key
-from gofer.transfer.attributes import is_executable, read_mtime_ns
-from gofer.transfer.choice import FileSelection
-from gofer.transfer.entries import FileEntry
-from gofer.transfer.walk import Tell, Walk, describe
+from gofer.transfer.entries import FileEntry, is_executable, read_mtime_ns
+from gofer.transfer.walk import FileSelection, NoteFile, Walk, describe
 
 
 class LocalEnd(NamedTuple):
@@ -24,15 +22,15 @@ class LocalEnd(NamedTuple):
     def __str__(self) -> str:
         return str(self.path)
 
-    def look(self) -> FileEntry | None:
+    def entry(self) -> FileEntry | None:
         """The file that this end is; None when it is not a file."""
         try:
             return describe("", os.stat(self.path)) if self.path.is_file() else None
         except FileNotFoundError:
             return None
 
-    def walk(self, choice: FileSelection, tell: Tell, *, follow: bool) -> Walk:
-        return Walk(os.fsencode(self.path), choice, tell, follow)
+    def walk(self, selection: FileSelection, note: NoteFile, *, follow: bool) -> Walk:
+        return Walk(os.fsencode(self.path), selection, note, follow)
 
 
 class StoreEnd(NamedTuple):
@@ -51,12 +49,12 @@ class StoreEnd(NamedTuple):
             return self.prefix
         return f"{self.prefix}/{path}" if self.prefix else path
 
-    def look(self) -> FileEntry | None:
+    def entry(self) -> FileEntry | None:
         """The object that this end is; None when there is none."""
         info = self.store.head(self.prefix) if self.prefix else None
         return to_entry("", info) if info else None
 
-    def look_again(self, entry: FileEntry) -> FileEntry:
+    def current_entry(self, entry: FileEntry) -> FileEntry:
         """The object as it is now; KeyNotFound when it is gone.
 
         The kind of its time stays that of the listing. With another kind, the next comparison would find a
@@ -73,7 +71,7 @@ class StoreEnd(NamedTuple):
             return found._replace(mtime_ns=_arrival_ns(info), recorded=False)
         return found
 
-    def entries(self, choice: FileSelection) -> Iterator[FileEntry]:
+    def entries(self, selection: FileSelection) -> Iterator[FileEntry]:
         """The entries in the order of the store's listing.
 
         An object that is itself `prefix` has an empty path.
@@ -81,7 +79,7 @@ class StoreEnd(NamedTuple):
         skip = len(self.prefix) + 1 if self.prefix else 0
         for info in self.store.list(self.prefix):
             path = info.key[skip:]
-            if choice.takes(os.fsencode(path)):
+            if selection.selects(os.fsencode(path)):
                 yield to_entry(path, info)
 
 
@@ -114,8 +112,8 @@ def _arrival_ns(info: ObjectInfo) -> int:
 
 def check_apart(source: End, destination: End) -> None:
     """UsageError when one end is inside the other, because the transfer would find its own output."""
-    one, other = _place(source), _place(destination)
-    if one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/"):
+    first, second = _place(source), _place(destination)
+    if first == second or first.startswith(f"{second}/") or second.startswith(f"{first}/"):
         raise UsageError(f"`{source}` and `{destination}` overlap", hint="name two separate places")
 
 

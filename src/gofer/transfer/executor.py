@@ -1,19 +1,26 @@
-"""Runs the transfer of a plan's files: gives jobs to threads, notes errors, and decides when to give up."""
+"""Runs the transfer of a plan's files: gives jobs to threads, notes errors, and decides when to give up.
+
+Parts of files in progress go first, then the next file. Files that failed with a temporary error, and files
+that changed during the read, are tried once more at the end.
+"""
 
 from __future__ import annotations
 
 import errno
 import threading
+from collections import deque
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from gofer.errors import CredentialError, GoferError, StoreError
 from gofer.transfer.budget import Budget
 from gofer.transfer.entries import FileEntry
-from gofer.transfer.jobs import FileMove, FilePart, MoveQueue, Underway
-from gofer.transfer.mover import LARGE, MIDDLING, Mover, SourceChanged
-from gofer.transfer.notes import Notes
+from gofer.transfer.mover import LARGE, MIDDLING, LargeTransfer, Mover, SourceChanged
 from gofer.transfer.progress import TransferProgress
+from gofer.transfer.result import Notes
 from gofer.transfer.thread_pool import FEW, ThreadPool
+
+_COMING_AGAIN = 10_000
 
 # Files below this size take no share of the budget: even in all threads together they are small.
 _TINY = 64 << 10
@@ -24,6 +31,113 @@ _IN_A_ROW = 50
 # With small files most time is spent in Python, where one thread runs at a time, so few threads begin.
 _FEW_SMALL = 2
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
+
+class FileMove(NamedTuple):
+    """A file to move; `last` says that a failure is final."""
+
+    entry: FileEntry
+    last: bool
+
+
+class LargeFileProgress:
+    """A large file in progress, whose parts are given to threads in order."""
+
+    def __init__(self, attempt: FileMove, file: LargeTransfer) -> None:
+        self.attempt = attempt
+        self.file = file
+        self.error: Exception | None = None
+        self.given = 0
+        self.done = 0
+
+
+class FilePart(NamedTuple):
+    """One part of a large file."""
+
+    underway: LargeFileProgress
+    number: int
+
+
+class MoveQueue:
+    """Any thread takes jobs; None means the end. The caller reports every FileMove with `ended`; for a large
+    file, it first reports `opened`.
+    """
+
+    def __init__(self, items: Iterator[FileEntry]) -> None:
+        self._items = items
+        self._again: deque[FileEntry] = deque()
+        self._open: deque[LargeFileProgress] = deque()
+        self._unsettled = 0  # files that may still add parts, or be tried again
+        self._change = threading.Condition()
+        self._stopped = False
+
+    def next_job(self) -> FileMove | FilePart | None:
+        """The next job; waits while there may be another. None when there is no more, or after `stop`."""
+        with self._change:
+            while not self._stopped:
+                job = self._part() or self._attempt()
+                if job:
+                    return job
+                if not self._unsettled:
+                    break
+                self._change.wait()
+            return None
+
+    def opened(self, underway: LargeFileProgress) -> None:
+        """Report that a large file has begun: its parts become jobs."""
+        with self._change:
+            self._open.append(underway)
+            self._change.notify_all()
+
+    def done(self, part: FilePart, error: Exception | None) -> bool:
+        """Report the end of a part; an error ends the file. Returns whether the whole file has ended."""
+        underway = part.underway
+        with self._change:
+            underway.done += 1
+            underway.error = underway.error or error
+            given_up = underway.error is not None or self._stopped
+            return underway.done == underway.given and (given_up or underway.given == underway.file.parts)
+
+    def ended(self, attempt: FileMove, *, again: bool = False) -> bool:
+        """Report the end of a file. With `again` it is tried once more; returns False when it cannot be."""
+        with self._change:
+            self._unsettled -= 1
+            # The bound keeps memory small when everything fails.
+            comes = again and not attempt.last and len(self._again) < _COMING_AGAIN
+            if comes:
+                self._again.append(attempt.entry)
+            if comes or not self._unsettled:
+                self._change.notify_all()
+            return comes
+
+    def stop(self) -> None:
+        """Give out no more jobs."""
+        with self._change:
+            self._stopped = True
+            self._change.notify_all()
+
+    @property
+    def stopped(self) -> bool:
+        return self._stopped
+
+    def _part(self) -> FilePart | None:
+        while self._open:
+            first = self._open[0]
+            if first.given < first.file.parts and not first.error:
+                first.given += 1
+                return FilePart(first, first.given - 1)
+            self._open.popleft()
+        return None
+
+    def _attempt(self) -> FileMove | None:
+        entry = next(self._items, None)
+        last = entry is None
+        if last and self._again:
+            entry = self._again.popleft()
+        if entry is None:
+            return None
+        self._unsettled += 1
+        return FileMove(entry, last)
 
 
 class Executor:
@@ -39,7 +153,7 @@ class Executor:
         self._budget = budget
         self._progress = progress
         self._lock = threading.Lock()
-        self._in_parts: set[Underway] = set()
+        self._in_parts: set[LargeFileProgress] = set()
         self._failures_in_a_row = 0
         self._fatal: BaseException | None = None
 
@@ -65,7 +179,7 @@ class Executor:
 
     def _work(self) -> bool:
         try:
-            job = self._jobs.take()
+            job = self._jobs.next_job()
             if isinstance(job, FilePart):
                 self._part(job)
             elif job:
@@ -79,7 +193,7 @@ class Executor:
         entry = attempt.entry
         try:
             if entry.size >= LARGE:
-                underway = Underway(attempt, self._mover.large(entry, self._arrived))
+                underway = LargeFileProgress(attempt, self._mover.begin_large(entry, self._arrived))
                 with self._lock:
                     self._in_parts.add(underway)
                 if underway.file.parts:
@@ -97,21 +211,21 @@ class Executor:
     def _small(self, entry: FileEntry) -> None:
         if _TINY < entry.size < MIDDLING:
             with self._budget.share(entry.size):
-                self._mover.small(entry)
+                self._mover.move_small(entry)
         else:
-            self._mover.small(entry)
+            self._mover.move_small(entry)
 
     def _part(self, part: FilePart) -> None:
         underway = part.underway
         error: Exception | None = None
         try:
-            underway.file.do(part.number)
+            underway.file.move_part(part.number)
         except (OSError, GoferError) as raised:
             error = raised
         if self._jobs.done(part, error):
             self._close(underway)
 
-    def _close(self, underway: Underway) -> None:
+    def _close(self, underway: LargeFileProgress) -> None:
         """End a large file whose last part is done."""
         error = underway.error
         with self._lock:

@@ -67,7 +67,7 @@ def claim(folder: Path | None, place: str) -> TransferJournal | None:
     return None
 
 
-def sweep(folder: Path | None) -> None:
+def remove_stale_notes(folder: Path | None) -> None:
     """Remove notes of uploads that no service has kept."""
     if folder is None:
         return

@@ -21,12 +21,12 @@ class SourceChanged(StoreError):
     """The source changed while it was being read. Nothing was written under its final name."""
 
 
-class InParts(Protocol):
-    """A large file in progress. Many threads call `do`, once for each part; parts begin in order."""
+class LargeTransfer(Protocol):
+    """A large file in progress. Many threads call `move_part`, once for each part; parts begin in order."""
 
     parts: int
 
-    def do(self, part: int) -> None:
+    def move_part(self, part: int) -> None:
         """Move one part. Blocking."""
 
     def finish(self) -> None:
@@ -39,11 +39,11 @@ class InParts(Protocol):
         """Release the file after a failure. Keeps what a later run can use."""
 
 
-def in_one_thread(file: InParts) -> None:
+def in_one_thread(file: LargeTransfer) -> None:
     """Move a large file in the calling thread."""
     try:
         for part in range(file.parts):
-            file.do(part)
+            file.move_part(part)
         file.finish()
     except BaseException:
         file.abandon()
@@ -53,10 +53,10 @@ def in_one_thread(file: InParts) -> None:
 class Mover(Protocol):
     """Moves single files in one direction. Any thread may call; raises OSError and the StoreError family."""
 
-    def small(self, entry: FileEntry) -> None:
+    def move_small(self, entry: FileEntry) -> None:
         """Move a file of less than LARGE bytes. Blocking."""
 
-    def large(self, entry: FileEntry, arrived: Arrived) -> InParts:
+    def begin_large(self, entry: FileEntry, arrived: Arrived) -> LargeTransfer:
         """Begin a larger file, or continue one that an earlier run began."""
 
     def delete(self, entries: list[FileEntry]) -> None:

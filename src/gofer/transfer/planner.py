@@ -8,17 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
+from typing import NamedTuple
 
 from gofer.errors import KeyNotFound, UsageError
-from gofer.transfer.choice import FileSelection
-from gofer.transfer.compare import SAME, UNSURE, OutOfOrder, judge, pair, sort
-from gofer.transfer.content_check import Checker
+from gofer.transfer.compare import SAME, UNSURE, ContentComparer, OutOfOrder, judge, pair, sort
 from gofer.transfer.endpoints import End, StoreEnd, check_apart
 from gofer.transfer.entries import FileEntry, from_record, to_record
-from gofer.transfer.notes import Notes
-from gofer.transfer.options import TransferOptions
 from gofer.transfer.progress import TransferProgress
+from gofer.transfer.result import Notes
 from gofer.transfer.spool import Spool
+from gofer.transfer.walk import FileSelection
+
+
+class TransferOptions(NamedTuple):
+    """With `jobs` 0, gofer finds the best number of requests at a time. `checksum` compares files of equal
+    size by content instead of by time. `delete` removes files that the source does not have.
+    """
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    checksum: bool = False
+    delete: bool = False
+    jobs: int = 0
+
 
 DEFAULTS = TransferOptions()
 
@@ -78,9 +90,9 @@ def plan(
     check_apart(source, destination)
     progress = progress or TransferProgress()
     try:
-        return _Planner(source, destination, options, progress).make(sorting=False)
+        return _Planner(source, destination, options, progress).compare(sorting=False)
     except OutOfOrder:  # accounts with a hierarchical namespace list in another order
-        return _Planner(source, destination, options, progress).make(sorting=True)
+        return _Planner(source, destination, options, progress).compare(sorting=True)
 
 
 class _Planner:
@@ -88,27 +100,29 @@ class _Planner:
         self, source: End, destination: End, options: TransferOptions, progress: TransferProgress
     ) -> None:
         self._plan = TransferPlan(source, destination, options)
-        self._choice = FileSelection(options.include, options.exclude)
+        self._selection = FileSelection(options.include, options.exclude)
         self._progress = progress
 
-    def make(self, *, sorting: bool) -> TransferPlan:
+    def compare(self, *, sorting: bool) -> TransferPlan:
         plan = self._plan
         single, left = self._source()
         if single:
             pairs: Iterator[tuple[FileEntry | None, FileEntry | None]] = iter(
-                [(single, plan.destination.look())]
+                [(single, plan.destination.entry())]
             )
         else:
             right = self._destination()
             pairs = pair(sort(left), sort(right)) if sorting else pair(left, right)
-        with Checker(plan.source, plan.destination, plan.options.jobs) as checker:
+        with ContentComparer(plan.source, plan.destination, plan.options.jobs) as comparer:
             for entry, other in pairs:
-                self._decide(entry, other, checker)
-                self._progress.look()
-            self._settle(checker.answers(ahead=0))
+                self._apply_verdict(entry, other, comparer)
+                self._progress.add_compared()
+            self._apply_results(comparer.results(ahead=0))
         return plan
 
-    def _decide(self, entry: FileEntry | None, other: FileEntry | None, checker: Checker) -> None:
+    def _apply_verdict(
+        self, entry: FileEntry | None, other: FileEntry | None, comparer: ContentComparer
+    ) -> None:
         plan = self._plan
         if entry is None:
             if other and plan.options.delete:
@@ -116,15 +130,15 @@ class _Planner:
             return
         verdict = judge(entry, other, checksum=plan.options.checksum)
         if verdict == UNSURE and other:
-            checker.ask(entry, other)
-            self._settle(checker.answers())
+            comparer.submit(entry, other)
+            self._apply_results(comparer.results())
         elif verdict == SAME:
             plan.skip(entry)
         else:
             plan.send(entry)
 
-    def _settle(self, answers: Iterator[tuple[FileEntry, bool]]) -> None:
-        for entry, equal in answers:
+    def _apply_results(self, results: Iterator[tuple[FileEntry, bool]]) -> None:
+        for entry, equal in results:
             if equal:
                 self._plan.skip(entry)
             else:
@@ -137,14 +151,14 @@ class _Planner:
         end = self._plan.source
         if isinstance(end, StoreEnd):
             return self._stored_source(end)
-        found = end.look()
+        found = end.entry()
         if not found and not end.path.is_dir():
             what = "is neither a file nor a folder" if end.path.exists() else "is not there"
             raise UsageError(f"`{end}` {what}")
-        return found, end.walk(self._choice, self._plan.odd.add, follow=True).entries()
+        return found, end.walk(self._selection, self._plan.odd.add, follow=True).entries()
 
     def _stored_source(self, end: StoreEnd) -> tuple[FileEntry | None, Iterator[FileEntry]]:
-        listed = end.entries(self._choice)
+        listed = end.entries(self._selection)
         # Two entries decide whether the source is one object or a folder.
         first, second = next(listed, None), next(listed, None)
         if first and not first.path and not second:
@@ -160,10 +174,10 @@ class _Planner:
     def _destination(self) -> Iterator[FileEntry]:
         end = self._plan.destination
         if isinstance(end, StoreEnd):
-            return (entry for entry in end.entries(self._choice) if entry.path)
+            return (entry for entry in end.entries(self._selection) if entry.path)
         if not end.path.is_dir():
             return iter(())
-        walk = end.walk(self._choice, lambda path, why: None, follow=False)
+        walk = end.walk(self._selection, lambda path, why: None, follow=False)
         if not self._plan.options.include and not self._plan.options.exclude:
             walk = walk._replace(part=self._plan.parts.append)
         return walk.entries()

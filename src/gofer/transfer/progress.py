@@ -17,7 +17,7 @@ class Numbers(NamedTuple):
     """
 
     phase: str
-    looked_at: int
+    compared: int
     files: int
     bytes: int
     all_files: int
@@ -39,12 +39,12 @@ class TransferProgress:
         self._lock = threading.Lock()
         self._begun = time.monotonic()
         self._phase = "looking"
-        self._looked_at = self._files = self._bytes = self._all_files = self._all_bytes = self._failed = 0
+        self._compared = self._files = self._bytes = self._all_files = self._all_bytes = self._failed = 0
         self._recent: deque[tuple[float, int, int]] = deque()
 
-    def look(self, count: int = 1) -> None:
+    def add_compared(self, count: int = 1) -> None:
         """Count more files as compared."""
-        self._looked_at += count  # only one thread plans, so no lock is needed
+        self._compared += count  # only one thread plans, so no lock is needed
 
     def begin(self, phase: str, *, files: int = 0, size: int = 0) -> None:
         """Begin a phase, with this much to do."""
@@ -81,7 +81,7 @@ class TransferProgress:
             files_rate = (self._files - old_files) / past_s if past_s > 0 else 0.0
             return Numbers(
                 self._phase,
-                self._looked_at,
+                self._compared,
                 self._files,
                 self._bytes,
                 self._all_files,

@@ -6,14 +6,12 @@ import hashlib
 from pathlib import Path
 
 from gofer.storage.base import Blocks, CopiesFrom, Hashes
-from gofer.transfer.attributes import to_metadata
-from gofer.transfer.blocks import BlockDestination, BlockUpload
 from gofer.transfer.budget import Budget
 from gofer.transfer.endpoints import StoreEnd
-from gofer.transfer.entries import FileEntry
-from gofer.transfer.mover import Arrived, InParts
+from gofer.transfer.entries import FileEntry, to_metadata
+from gofer.transfer.mover import Arrived, LargeTransfer
+from gofer.transfer.object_upload import BlockDestination, BlockUpload, StreamUpload
 from gofer.transfer.objects import ObjectParts, damaged
-from gofer.transfer.stream import StreamUpload
 
 
 class Relay:
@@ -29,13 +27,13 @@ class Relay:
         self._budget = budget
         self._state = state
 
-    def small(self, entry: FileEntry) -> None:
+    def move_small(self, entry: FileEntry) -> None:
         if self._by_the_service(entry):
             return
         data = self._source.store.get(self._source.key(entry.path))
         md5 = hashlib.md5(data, usedforsecurity=False).digest()
         if len(data) != entry.size or (entry.md5 or md5) != md5:
-            entry = self._source.look_again(entry)
+            entry = self._source.current_entry(entry)
             if len(data) != entry.size or (entry.md5 or md5) != md5:
                 raise damaged(entry.path)
         key = self._end.key(entry.path)
@@ -44,11 +42,11 @@ class Relay:
         else:
             self._store.put(key, data)
 
-    def large(self, entry: FileEntry, arrived: Arrived) -> InParts:
+    def begin_large(self, entry: FileEntry, arrived: Arrived) -> LargeTransfer:
         if self._by_the_service(entry):
             arrived(entry.size)
             return _Copied()
-        now = _dated(self._source.look_again(entry))
+        now = _dated(self._source.current_entry(entry))
         source = ObjectParts(self._source.store, self._source.key(entry.path), now)
         key = self._end.key(entry.path)
         if not isinstance(self._store, Blocks):
@@ -84,11 +82,11 @@ def _dated(entry: FileEntry) -> FileEntry:
 
 
 class _Copied:
-    """A large object that the service has already copied; implements `mover.InParts`."""
+    """A large object that the service has already copied; implements `mover.LargeTransfer`."""
 
     parts = 0
 
-    def do(self, part: int) -> None: ...
+    def move_part(self, part: int) -> None: ...
 
     def finish(self) -> None: ...
 

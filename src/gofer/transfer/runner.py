@@ -11,7 +11,7 @@ from gofer.transfer.budget import Budget
 from gofer.transfer.download import Download
 from gofer.transfer.endpoints import LocalEnd, StoreEnd
 from gofer.transfer.executor import Executor, explain
-from gofer.transfer.journal import sweep
+from gofer.transfer.journal import remove_stale_notes
 from gofer.transfer.mover import Mover
 from gofer.transfer.planner import TransferPlan
 from gofer.transfer.progress import TransferProgress
@@ -39,7 +39,7 @@ def run(
     begun = time.monotonic()
     progress = progress or TransferProgress()
     budget = Budget()
-    sweep(state)
+    remove_stale_notes(state)
     mover = _mover(plan, budget, state)
     executor = Executor(mover, plan.items(), budget, progress)
     progress.begin("moving", files=plan.files, size=plan.bytes)

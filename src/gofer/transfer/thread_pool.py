@@ -43,7 +43,7 @@ class ThreadPool:
         """Block until no thread has work. An interruption is raised at once; then call `leave`."""
         self._grow(self._jobs or self._few)
         if not self._jobs:
-            self._find_the_number()
+            self._find_thread_count()
         while not self._all_left.wait(60.0):
             pass
 
@@ -51,7 +51,7 @@ class ThreadPool:
         """Wait a few seconds for running requests; return whether all threads have ended."""
         return self._all_left.wait(_FAREWELL_S)
 
-    def _find_the_number(self) -> None:
+    def _find_thread_count(self) -> None:
         best = 0.0
         while not self._all_left.is_set():
             before_s, begun = time.process_time(), time.monotonic()
@@ -98,7 +98,7 @@ class ThreadPool:
         try:
             while self._work():
                 self._finished += 1  # not locked: a lost count does no harm to the estimate
-                if self._surplus and self._may_go():
+                if self._surplus and self._is_surplus():
                     return
         finally:
             self._leave()
@@ -111,7 +111,7 @@ class ThreadPool:
                 self._all_left.set()
             return not self._busy
 
-    def _may_go(self) -> bool:
+    def _is_surplus(self) -> bool:
         with self._lock:
             self._surplus -= 1
             return self._surplus >= 0

@@ -1,4 +1,5 @@
-"""Walks a local folder in the order of its paths' bytes. Reads no contents.
+"""Walks a local folder in the order of its paths' bytes, and selects files by patterns as in a `.gitignore`.
+Reads no contents.
 
 Holds the names of one folder at a time in memory, and fewer for a folder with very many names.
 """
@@ -7,12 +8,15 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.transfer.choice import FileSelection
 from gofer.transfer.entries import FileEntry
 from gofer.transfer.spool import in_order
+
+if TYPE_CHECKING:
+    from gofer.snapshot.patterns import PatternList
 
 # The beginning of the temporary names of unfinished downloads.
 PART_PREFIX = b".gofer-part-"
@@ -25,20 +29,66 @@ _ODD = {
 }
 _EXECUTABLE = stat.S_IXUSR
 
-Tell = Callable[[str, str], None]
+NoteFile = Callable[[str, str], None]
+
+
+class FileSelection:
+    """A file is selected when `include` is empty or names the file or a folder above it, and `exclude` names
+    neither.
+    """
+
+    def __init__(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> None:
+        self._include = _lines(include)
+        self._exclude = _lines(exclude)
+        # Files come folder by folder, so the verdict on a folder is used many times in a row.
+        self._folder_verdict = lru_cache(maxsize=1024)(self._judge_folder)
+
+    def selects(self, path: bytes) -> bool:
+        """Whether the file is selected. An empty path, which is an end that is itself a file, always is."""
+        if not path or (self._include is None and self._exclude is None):
+            return True
+        folder, _, name = path.rpartition(b"/")
+        entered, included = self._folder_verdict(folder) if folder else (True, self._include is None)
+        if not entered or _matches(self._exclude, name, path, is_folder=False):
+            return False
+        return included or _matches(self._include, name, path, is_folder=False)
+
+    def may_contain(self, folder: bytes) -> bool:
+        """Whether a selected file can be below this folder."""
+        return self._exclude is None or self._folder_verdict(folder)[0]
+
+    def _judge_folder(self, folder: bytes) -> tuple[bool, bool]:
+        """Whether no line excludes the folder, and whether a line includes all of it."""
+        above, _, name = folder.rpartition(b"/")
+        entered, included = self._folder_verdict(above) if above else (True, self._include is None)
+        if not entered or _matches(self._exclude, name, folder, is_folder=True):
+            return False, False
+        return True, included or _matches(self._include, name, folder, is_folder=True)
+
+
+def _lines(patterns: Sequence[str]) -> PatternList | None:
+    if not patterns:
+        return None
+    from gofer.snapshot.patterns import PatternList  # slow to load, and few transfers use patterns
+
+    return PatternList("\n".join(patterns).encode("utf-8", "surrogateescape"))
+
+
+def _matches(patterns: PatternList | None, name: bytes, path: bytes, *, is_folder: bool) -> bool:
+    return patterns is not None and bool(patterns.verdict(name, path, is_folder))
 
 
 class Walk(NamedTuple):
     """How to walk the folder `root`.
 
-    `tell` is called with files and folders that are left out, and why. With `follow`, the walk enters folders
+    `note` is called with files and folders that are left out, and why. With `follow`, the walk enters folders
     behind links too, unless a folder would contain itself; links to files always count as files. `part` is
     called with unfinished downloads, which are never entries.
     """
 
     root: bytes
-    choice: FileSelection
-    tell: Tell
+    selection: FileSelection
+    note: NoteFile
     follow: bool
     part: Callable[[str], None] = lambda path: None
 
@@ -71,11 +121,11 @@ class Walk(NamedTuple):
 
     def _try_to_enter(self, folder: bytes, above: tuple[tuple[int, int], ...]) -> _Level | None:
         try:
-            return self._enter(folder, above) if self.choice.enters(folder) else None
+            return self._enter(folder, above) if self.selection.may_contain(folder) else None
         except _Loop:
-            self.tell(os.fsdecode(folder), "is a link to a folder that contains it")
+            self.note(os.fsdecode(folder), "is a link to a folder that contains it")
         except OSError as error:
-            self.tell(os.fsdecode(folder), _reason(error))
+            self.note(os.fsdecode(folder), _reason(error))
         return None
 
     def _names(self, where: bytes) -> Iterator[bytes]:
@@ -91,17 +141,17 @@ class Walk(NamedTuple):
         if name.startswith(PART_PREFIX):
             self.part(os.fsdecode(path))
             return None
-        if not self.choice.takes(path):
+        if not self.selection.selects(path):
             return None
         where = os.path.join(self.root, path)
         try:
             found = os.stat(where)
         except OSError as error:
             gone = isinstance(error, FileNotFoundError) and os.path.islink(where)
-            self.tell(os.fsdecode(path), "is a link to nothing" if gone else _reason(error))
+            self.note(os.fsdecode(path), "is a link to nothing" if gone else _reason(error))
             return None
         if not stat.S_ISREG(found.st_mode):
-            self.tell(os.fsdecode(path), _ODD.get(stat.S_IFMT(found.st_mode), "became a folder"))
+            self.note(os.fsdecode(path), _ODD.get(stat.S_IFMT(found.st_mode), "became a folder"))
             return None
         return describe(os.fsdecode(path), found)
 

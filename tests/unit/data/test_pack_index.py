@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gofer.errors import StoreError
 from gofer.transfer.packs.fill import LocalFile
 from gofer.transfer.packs.index import MAGIC, Index, Pack, Packed
-from gofer.transfer.packs.merge import draft, merge
+from gofer.transfer.packs.write import draft, merge
 
 NAME = "ab" * 32
 

@@ -22,7 +22,7 @@ def test_the_line() -> None:
     assert render(NUMBERS._replace(failed=2, left_s=None)).endswith("51.0 MiB/s, 2 failed")
     assert render(NUMBERS._replace(bytes=163 << 20), bar=True).startswith("[####################]")
     assert render(NUMBERS._replace(phase="looking")) == "looking: 5,000 files compared"
-    assert render(NUMBERS._replace(phase="looking", looked_at=0)) == ""
+    assert render(NUMBERS._replace(phase="looking", compared=0)) == ""
     assert render(NUMBERS._replace(phase="deleting")) == "deleting"
     assert render(NUMBERS._replace(phase="done")) == ""
     assert render(NUMBERS._replace(all_files=0)) == ""

@@ -15,7 +15,7 @@ from gofer.errors import StoreError
 from gofer.storage.base import ObjectInfo
 from gofer.storage.memory import MemoryStore
 from gofer.transfer.atomic_download import DownloadFolder
-from gofer.transfer.partfile import PartFile
+from gofer.transfer.download import PartFile
 
 
 def stored(**objects: bytes) -> MemoryStore:

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gofer.transfer.attributes import is_executable, read_mtime_ns, to_metadata
-from gofer.transfer.entries import FileEntry
+from gofer.transfer.entries import FileEntry, is_executable, read_mtime_ns, to_metadata
 
 YEAR_9999_NS = 253_402_300_799 * 10**9
 

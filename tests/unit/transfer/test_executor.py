@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from gofer.storage.base import BlockRules
-from gofer.transfer.blocks import block_size
 from gofer.transfer.budget import Budget
 from gofer.transfer.entries import FileEntry
-from gofer.transfer.jobs import FileMove, FilePart, MoveQueue, Underway
-from gofer.transfer.journal import claim, sweep
+from gofer.transfer.executor import FileMove, FilePart, LargeFileProgress, MoveQueue
+from gofer.transfer.journal import claim, remove_stale_notes
 from gofer.transfer.mover import LARGE
-from gofer.transfer.notes import Notes
+from gofer.transfer.object_upload import block_size
 from gofer.transfer.progress import TransferProgress
+from gofer.transfer.result import Notes
 from gofer.transfer.thread_pool import ThreadPool
 
 MIB = 1 << 20
@@ -33,7 +33,7 @@ class InThree:
 
     parts = 3
 
-    def do(self, part: int) -> None: ...
+    def move_part(self, part: int) -> None: ...
 
     def finish(self) -> None: ...
 
@@ -41,13 +41,13 @@ class InThree:
 
 
 def take_attempt(jobs: MoveQueue) -> FileMove:
-    job = jobs.take()
+    job = jobs.next_job()
     assert isinstance(job, FileMove)
     return job
 
 
 def take_part(jobs: MoveQueue) -> FilePart:
-    job = jobs.take()
+    job = jobs.next_job()
     assert isinstance(job, FilePart)
     return job
 
@@ -55,7 +55,7 @@ def take_part(jobs: MoveQueue) -> FilePart:
 def test_parts_of_what_is_under_way_come_first() -> None:
     jobs = MoveQueue(iter([entry("a"), entry("b")]))
     first = take_attempt(jobs)
-    underway = Underway(first, InThree())
+    underway = LargeFileProgress(first, InThree())
     jobs.opened(underway)
     parts = [take_part(jobs) for _ in range(3)]
     assert [part.number for part in parts] == [0, 1, 2]
@@ -64,18 +64,18 @@ def test_parts_of_what_is_under_way_come_first() -> None:
     assert [jobs.done(part, None) for part in parts] == [False, False, True]
     jobs.ended(first)
     jobs.ended(second)
-    assert jobs.take() is None
+    assert jobs.next_job() is None
 
 
 def test_after_an_error_no_more_parts_are_given() -> None:
     jobs = MoveQueue(iter([entry("a")]))
     attempt = take_attempt(jobs)
-    jobs.opened(Underway(attempt, InThree()))
+    jobs.opened(LargeFileProgress(attempt, InThree()))
     one, two = take_part(jobs), take_part(jobs)
     assert jobs.done(one, OSError("broken")) is False
     assert jobs.done(two, None) is True
     jobs.ended(attempt)
-    assert jobs.take() is None
+    assert jobs.next_job() is None
 
 
 def test_what_failed_comes_again_once_at_the_end() -> None:
@@ -88,7 +88,7 @@ def test_what_failed_comes_again_once_at_the_end() -> None:
     assert (third.entry.path, third.last) == ("a", True)
     assert not jobs.ended(third, again=True)
     jobs.ended(second)
-    assert jobs.take() is None
+    assert jobs.next_job() is None
 
 
 def in_thread(act: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
@@ -101,7 +101,7 @@ def in_thread(act: Callable[[], object]) -> tuple[threading.Thread, list[object]
 def test_a_thread_waits_while_work_may_still_come_up() -> None:
     jobs = MoveQueue(iter([entry("a")]))
     attempt = take_attempt(jobs)
-    thread, results = in_thread(jobs.take)
+    thread, results = in_thread(jobs.next_job)
     thread.join(0.1)
     assert thread.is_alive()
     jobs.ended(attempt, again=True)
@@ -113,11 +113,11 @@ def test_stopping_wakes_those_who_wait() -> None:
     jobs = MoveQueue(iter([entry("a"), entry("b")]))
     take_attempt(jobs)
     take_attempt(jobs)
-    thread, results = in_thread(jobs.take)
+    thread, results = in_thread(jobs.next_job)
     jobs.stop()
     thread.join(60)
     assert results == [None]
-    assert jobs.take() is None
+    assert jobs.next_job() is None
 
 
 class Errands:
@@ -201,10 +201,10 @@ def test_blocks_are_as_small_as_the_service_allows() -> None:
 
 def test_progress_tells_rate_and_rest() -> None:
     progress = TransferProgress()
-    progress.look(3)
+    progress.add_compared(3)
     progress.begin("moving", files=10, size=1000)
     first = progress.read()
-    assert (first.phase, first.looked_at, first.all_files, first.all_bytes) == ("moving", 3, 10, 1000)
+    assert (first.phase, first.compared, first.all_files, first.all_bytes) == ("moving", 3, 10, 1000)
     assert first.left_s is None
     time.sleep(0.05)
     progress.add(size=500, files=5, failed=1)
@@ -265,11 +265,11 @@ def test_old_notes_are_swept_away(tmp_path: Path) -> None:
     old = sorted(tmp_path.glob("*.json"))[0]
     os.utime(old, (5, 5))
     os.utime(tmp_path / "unrelated", (5, 5))
-    sweep(tmp_path)
+    remove_stale_notes(tmp_path)
     assert not old.exists()
     assert len(list(tmp_path.iterdir())) == 2
-    sweep(tmp_path / "absent")
-    sweep(None)
+    remove_stale_notes(tmp_path / "absent")
+    remove_stale_notes(None)
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ class Display:
 def render(numbers: Numbers, *, bar: bool = False) -> str:
     """The progress as one line; empty while there is nothing to show."""
     if numbers.phase == "looking":
-        return f"looking: {numbers.looked_at:,} files compared" if numbers.looked_at else ""
+        return f"looking: {numbers.compared:,} files compared" if numbers.compared else ""
     if numbers.phase == "deleting":
         return "deleting"
     if numbers.phase != "moving" or not numbers.all_files:

@@ -155,7 +155,7 @@ def _across(origin: StorePath, goal: StorePath, options: TransferOptions) -> lis
             f"`--delete` does not remove files from the packed folder `{goal.name(held.root)}`",
             hint="leave out `--delete`, and remove files with `gofer rm`",
         )
-    if view(origin).around(origin.key):
+    if view(origin).enclosing(origin.key):
         return [_opened(origin, goal, plain)]
     roots = packed_roots(origin.store, origin.key)
     goals = [join(goal.key, root[len(origin.key) :].lstrip("/")) for root in roots]

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from gofer.errors import KeyNotFound
 from gofer.ops.data.list import missing
 from gofer.transfer import LocalEnd, Notes, StoreEnd, plan, run
-from gofer.transfer.choice import FileSelection
 from gofer.transfer.packs.fill import LocalFile
 from gofer.transfer.packs.index import FOLDER, Packed
 from gofer.transfer.packs.store import PackView
 from gofer.transfer.packs.view import join
 from gofer.transfer.packs.write import Prepared, forget, pack, prepare
+from gofer.transfer.walk import FileSelection
 
 if TYPE_CHECKING:
     from gofer.ops.data.places import StorePath
@@ -186,7 +186,7 @@ class Packing:
 
     def look(self, progress: TransferProgress) -> Work:
         files = list(self._scan())
-        progress.look(len(files))
+        progress.add_compared(len(files))
         self._prepared = prepare(self._store, self._root, files, checksum=self._options.checksum)
         sent, gone = self.prepared.drawn.send, self._gone()
         size = sum(file.size for file in gone)
@@ -226,7 +226,7 @@ class Packing:
 
     def _scan(self) -> Iterator[LocalFile]:
         end = LocalEnd(self._local)
-        single = end.look()
+        single = end.entry()
         choice = FileSelection(self._options.include, self._options.exclude)
         walk = [single] if single else end.walk(choice, self._odd.add, follow=True).entries()
         for entry in walk:
@@ -246,7 +246,7 @@ class Packing:
         inside = os.fsencode(self._inside)
         skip = len(inside) + 1 if inside else 0
         held = self.prepared.held.contents.under(inside)
-        return [entry for entry in held if entry.name not in here and choice.takes(entry.name[skip:])]
+        return [entry for entry in held if entry.name not in here and choice.selects(entry.name[skip:])]
 
     def _shown(self, name: bytes) -> str:
         skip = len(os.fsencode(self._inside)) + 1 if self._inside else 0

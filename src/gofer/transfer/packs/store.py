@@ -56,7 +56,7 @@ class PackView:
         if is_inside(prefix):
             return
         listing = PackedListing(self.below, self._note, self._in_front.add)
-        outer = self.around(prefix)
+        outer = self.enclosing(prefix)
         raw = self.below.list(prefix)
         yield from listing.merge(outer, prefix, raw) if outer else listing.expand(raw)
         self._listed.append(f"{prefix}/" if prefix else "")
@@ -72,7 +72,7 @@ class PackView:
         else:
             raw = (info for info in self.below.list(folder) if info.key.startswith(text))
         listing = PackedListing(self.below, self._note, self._in_front.add)
-        outer = self.around(text)
+        outer = self.enclosing(text)
         found = listing.merge_beginning(outer, text, raw) if outer else listing.expand(raw)
         # A text such as `.g` also matches the packs' own objects, but not the files in them.
         return (info for info in found if info.key.startswith(text))
@@ -81,7 +81,7 @@ class PackView:
         """The contents of the folder `prefix`: files, and the names of folders, in no particular order."""
         skip = len(prefix) + 1 if prefix else 0
         names = set()
-        packed = self.around(prefix)
+        packed = self.enclosing(prefix)
         for entry in level(self.below, prefix):
             if entry == FOLDER:
                 packed = self._folder(prefix) or packed
@@ -237,7 +237,7 @@ class PackView:
                 return folder, file
         return None
 
-    def around(self, prefix: str) -> Packs | None:
+    def enclosing(self, prefix: str) -> Packs | None:
         """The packed folder that contains the folder `prefix`; None when there is none, or when it is
         `prefix`.
         """

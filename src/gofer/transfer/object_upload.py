@@ -1,22 +1,25 @@
-"""Uploads a large object in blocks, which the service keeps until all are there.
+"""Uploads a large object in blocks, which the service keeps until all are there; or in one stream, to stores
+that know no blocks.
 
-This machine keeps a note of the upload. After a crash, the service says which blocks it has, and only the
-others are sent.
+For an upload in blocks, this machine keeps a note. After a crash, the service says which blocks it has, and
+only the others are sent. A stream starts again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from gofer.storage.base import Block, BlockRules, Blocks
-from gofer.transfer.attributes import to_metadata
+from gofer.storage.base import Block, BlockRules, Blocks, Store, Streams
 from gofer.transfer.budget import Budget
-from gofer.transfer.entries import FileEntry
+from gofer.transfer.entries import FileEntry, to_metadata
 from gofer.transfer.journal import claim
 from gofer.transfer.mover import LARGE, Arrived, SourceChanged
 
 _MIB = 1 << 20
+
+_PIECE = 1 << 20
 
 
 class Parts(Protocol):
@@ -46,7 +49,7 @@ class BlockDestination(NamedTuple):
 
 
 class BlockUpload:
-    """The upload of one object; implements `mover.InParts`."""
+    """The upload of one object; implements `mover.LargeTransfer`."""
 
     def __init__(self, source: Parts, place: BlockDestination, budget: Budget, arrived: Arrived) -> None:
         self._source = source
@@ -65,7 +68,7 @@ class BlockUpload:
             self._close()
             raise
 
-    def do(self, part: int) -> None:
+    def move_part(self, part: int) -> None:
         size = self._size_of(part)
         buffer = self._source.read(part, part * self._block_size, size, self._budget)
         try:
@@ -137,3 +140,44 @@ def block_size(size: int, rules: BlockRules) -> int:
     """
     needed = -(-size // rules.most_blocks)
     return max(LARGE, rules.least, -(-needed // _MIB) * _MIB)
+
+
+class StreamUpload:
+    """The upload of one object as a single part; implements `mover.LargeTransfer`.
+
+    It cannot be continued later.
+    """
+
+    parts = 1
+
+    def __init__(self, source: Parts, store: Store, key: str, budget: Budget, arrived: Arrived) -> None:
+        self._source = source
+        self._store = store
+        self._key = key
+        self._budget = budget
+        self._arrived = arrived
+        self._moved = 0
+
+    def move_part(self, part: int) -> None:
+        if isinstance(self._store, Streams):
+            self._store.put_stream(self._key, self._pieces(), metadata=to_metadata(self._source.entry))
+        else:
+            self._store.put(self._key, b"".join(self._pieces()))
+
+    def finish(self) -> None:
+        self._source.close()
+
+    def abandon(self) -> None:
+        self._arrived(-self._moved)
+        self._source.close()
+
+    def _pieces(self) -> Iterator[bytes]:
+        for number, start in enumerate(range(0, self._source.size, _PIECE)):
+            size = min(_PIECE, self._source.size - start)
+            buffer = self._source.read(number, start, size, self._budget)
+            piece = bytes(memoryview(buffer)[:size])
+            self._budget.release(buffer)
+            yield piece
+            self._moved += size
+            self._arrived(size)
+        self._source.md5()  # raises when the source changed, so that the store does not complete the object
