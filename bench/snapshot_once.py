@@ -10,10 +10,10 @@ from pathlib import Path
 
 
 def main(folder: Path, store: Path, cache: Path) -> None:
-    from gofer.snapshot import take
+    from gofer.snapshot import take_snapshot
     from gofer.storage.open import open_store
 
-    taken = take(folder, open_store(store.as_uri(), create=True), cache_dir=cache)
+    taken = take_snapshot(folder, open_store(store.as_uri(), create=True), cache_dir=cache)
     print(json.dumps({"files": taken.files, "sent_files": taken.sent_files, "sent_bytes": taken.sent_bytes}))
 
 

@@ -7,7 +7,7 @@ import stat
 import subprocess
 from pathlib import Path
 
-from gofer.snapshot import Snapshot, load, restore, take
+from gofer.snapshot import Snapshot, load, restore, take_snapshot
 from gofer.snapshot.rules import SnapshotChoice
 from gofer.storage.file import FileStore
 
@@ -36,7 +36,7 @@ class SnapshotProject:
                 os.utime(path, (LONG_AGO_S, LONG_AGO_S))
 
     def take(self, *ignore: str, folder: Path | None = None) -> Snapshot:
-        return take(
+        return take_snapshot(
             folder or self.folder,
             self.store,
             cache_dir=self.cache,

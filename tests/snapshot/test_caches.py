@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from snapshot.project import SnapshotProject, describe
 
-from gofer.snapshot import cachefile, take
+from gofer.snapshot import cachefile, take_snapshot
 from gofer.snapshot.inventory import Inventory
 from gofer.storage.file import FileStore
 
@@ -101,9 +101,9 @@ def test_two_stores_each_get_everything(project: SnapshotProject) -> None:
     project.write(FILES)
     first = project.take()
     other = FileStore(project.root / "other-store", create=True)
-    second = take(project.folder, other, cache_dir=project.cache)
+    second = take_snapshot(project.folder, other, cache_dir=project.cache)
     assert (second.id, second.sent_files) == (first.id, 60)
-    assert take(project.folder, other, cache_dir=project.cache).sent_files == 0
+    assert take_snapshot(project.folder, other, cache_dir=project.cache).sent_files == 0
     assert project.take().sent_files == 0
 
 
@@ -113,11 +113,11 @@ def test_another_machine_sends_only_what_the_store_lacks(project: SnapshotProjec
     there = project.root / "there"
     shutil.copytree(project.folder, there)
     (there / "new").write_text("new")
-    second = take(there, project.store, cache_dir=project.root / "cache there")
+    second = take_snapshot(there, project.store, cache_dir=project.root / "cache there")
     assert (second.sent_files, second.sent_bytes) == (1, 3)
     assert describe(project.restore(second.id)) == describe(there)
     (there / "new").unlink()
-    assert take(there, project.store, cache_dir=project.root / "cache there").id == first.id
+    assert take_snapshot(there, project.store, cache_dir=project.root / "cache there").id == first.id
 
 
 def test_many_small_packs_are_joined_again(project: SnapshotProject) -> None:
@@ -137,16 +137,16 @@ def test_a_damaged_index_in_the_store_is_passed_over(project: SnapshotProject) -
         if info.key.endswith(".idx"):
             project.store.put(info.key, b'[["%s",0,1]]' % (b"0" * 64))
     inventory = Inventory(project.store, str(project.root / "fresh"))
-    assert inventory.learn() is False
+    assert inventory.find_new_packs() is False
 
 
 TAKE = """
 import sys
 from pathlib import Path
-from gofer.snapshot import take
+from gofer.snapshot import take_snapshot
 from gofer.storage.file import FileStore
 print("ready", flush=True)
-taken = take(Path(sys.argv[1]), FileStore(Path(sys.argv[2])), cache_dir=Path(sys.argv[3]))
+taken = take_snapshot(Path(sys.argv[1]), FileStore(Path(sys.argv[2])), cache_dir=Path(sys.argv[3]))
 print(taken.id, *taken.changed)
 """
 

@@ -11,7 +11,7 @@ import pytest
 from snapshot.project import SnapshotProject, describe
 
 from gofer.core.packs import CHUNK_BYTES
-from gofer.snapshot import Snapshot, take
+from gofer.snapshot import Snapshot, take_snapshot
 
 WRITER = """
 import sys
@@ -54,7 +54,7 @@ def take_and_meanwhile(project: SnapshotProject, act: Callable[[], None]) -> Sna
             done.append(so_far)
             act()
 
-    return take(project.folder, project.store, cache_dir=project.cache, progress=progress)
+    return take_snapshot(project.folder, project.store, cache_dir=project.cache, progress=progress)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from snapshot.project import LONG_AGO_S, SnapshotProject, describe
 
 from gofer.core.packs import CHUNK_BYTES
 from gofer.errors import SnapshotError, StoreError
-from gofer.snapshot import differences, load, take
+from gofer.snapshot import differences, load, take_snapshot
 from gofer.storage.file import FileStore
 from gofer.storage.memory import MemoryStore
 
@@ -129,7 +129,7 @@ def test_the_id_depends_on_nothing_but_names_and_contents(project: SnapshotProje
     shutil.copytree(project.folder, elsewhere)
     os.utime(elsewhere / "a", (1, 1))
     (elsewhere / "a").chmod(0o600)
-    other = take(elsewhere, MemoryStore(), cache_dir=project.root / "other-cache")
+    other = take_snapshot(elsewhere, MemoryStore(), cache_dir=project.root / "other-cache")
     assert other.id == project.take().id
 
 
@@ -193,7 +193,9 @@ def test_the_biggest_files_are_named(project: SnapshotProject) -> None:
 def test_progress_ends_at_the_total(project: SnapshotProject) -> None:
     project.write({f"f{i}": os.urandom(700_000) for i in range(4)})
     steps: list[tuple[int, int]] = []
-    take(project.folder, project.store, cache_dir=project.cache, progress=lambda *step: steps.append(step))
+    take_snapshot(
+        project.folder, project.store, cache_dir=project.cache, progress=lambda *step: steps.append(step)
+    )
     assert steps[-1] == (2_800_000, 2_800_000)
     assert [done for done, _ in steps] == sorted(done for done, _ in steps) and len(steps) > 2
 
@@ -203,7 +205,9 @@ def test_progress_comes_before_a_large_file_is_read_whole(project: SnapshotProje
     with (project.folder / "large").open("wb") as file:
         file.truncate(size)
     steps: list[int] = []
-    take(project.folder, project.store, cache_dir=project.cache, progress=lambda done, _: steps.append(done))
+    take_snapshot(
+        project.folder, project.store, cache_dir=project.cache, progress=lambda done, _: steps.append(done)
+    )
     assert 0 < steps[0] < size
     assert steps[-1] == size
 
@@ -222,23 +226,23 @@ def test_has_knows_files_links_and_folders(project: SnapshotProject) -> None:
 @pytest.mark.parametrize("folder", ["/", "~", "~/.."])
 def test_the_home_folder_is_refused(project: SnapshotProject, folder: str) -> None:
     with pytest.raises(SnapshotError, match="not a code folder") as caught:
-        take(Path(os.path.expanduser(folder)), project.store, cache_dir=project.cache)
+        take_snapshot(Path(os.path.expanduser(folder)), project.store, cache_dir=project.cache)
     assert caught.value.hint
 
 
 def test_a_missing_folder_is_refused(project: SnapshotProject) -> None:
     with pytest.raises(SnapshotError, match="no folder"):
-        take(project.root / "none", project.store, cache_dir=project.cache)
+        take_snapshot(project.root / "none", project.store, cache_dir=project.cache)
 
 
 UNREADABLE = """
 import sys
 from pathlib import Path
 from gofer.errors import SnapshotError
-from gofer.snapshot import take
+from gofer.snapshot import take_snapshot
 from gofer.storage.memory import MemoryStore
 try:
-    take(Path(sys.argv[1]), MemoryStore(), cache_dir=Path(sys.argv[2]))
+    take_snapshot(Path(sys.argv[1]), MemoryStore(), cache_dir=Path(sys.argv[2]))
 except SnapshotError as error:
     print(error.message, error.hint, sep="\\n")
 """
@@ -277,7 +281,7 @@ def test_a_store_and_a_cache_inside_the_code_are_left_out(project: SnapshotProje
     project.write({"a": "1"})
     store = FileStore(project.folder / "my store", create=True)
     cache = project.folder / "cache"
-    ids = {take(project.folder, store, cache_dir=cache).id for _ in range(3)}
+    ids = {take_snapshot(project.folder, store, cache_dir=cache).id for _ in range(3)}
     assert len(ids) == 1
     assert [entry.path for entry in load(store, ids.pop()).entries] == [b"a"]
 

@@ -14,21 +14,21 @@ from gofer.core.snapshot_names import compute_id
 from gofer.errors import SnapshotError
 from gofer.snapshot import statcache
 from gofer.snapshot.git import Git
+from gofer.snapshot.inventory import RecentSnapshots
 from gofer.snapshot.left_out import SnapshotSurvey, find_left_out, list_files
+from gofer.snapshot.listing import encode_times
 from gofer.snapshot.patterns import escape
-from gofer.snapshot.recent import Recent
 from gofer.snapshot.rules import NO_CHOICE, SnapshotChoice, Tracked, top_rules
 from gofer.snapshot.statcache import BIGGEST, FolderCache, Record
 from gofer.snapshot.summary import Listings, Snapshot
-from gofer.snapshot.times import encode_times
 from gofer.snapshot.walk import WalkedFolder, walk
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from gofer.core.file_times import Stamp
-    from gofer.snapshot.extent import OutsideLimit
     from gofer.snapshot.stores import ObjectStore
+    from gofer.snapshot.walk import OutsideLimit
 
 # Called with (bytes read, bytes to read).
 Progress = Callable[[int, int], None]
@@ -37,7 +37,7 @@ Progress = Callable[[int, int], None]
 _TRIES = 3
 
 
-def take(
+def take_snapshot(
     folder: Path,
     store: ObjectStore,
     *,
@@ -64,9 +64,9 @@ def take(
 
 
 def survey(folder: Path, *, cache_dir: Path, choice: SnapshotChoice = NO_CHOICE) -> SnapshotSurvey:
-    """What `take` would send and what it would leave out.
+    """What `take_snapshot` would send and what it would leave out.
 
-    Blocks, writes nothing; SnapshotError as for `take`.
+    Blocks, writes nothing; SnapshotError as for `take_snapshot`.
     """
     state = _FolderState(_check_folder(folder), os.fspath(cache_dir), None)
     try:
@@ -107,7 +107,7 @@ class _FolderState:
 
 
 class _Capture(_FolderState):
-    """One call of `take`: the caches, and what it has found so far."""
+    """One call of `take_snapshot`: the caches, and what it has found so far."""
 
     def __init__(self, root: str, store: ObjectStore, cache_dir: str, limit: OutsideLimit | None) -> None:
         self.began_ns = time.time_ns()
@@ -115,7 +115,7 @@ class _Capture(_FolderState):
         self.store = store
         self.cache_dir = cache_dir
         self.listings: dict[bytes, bytes] | None = None
-        self.recent = Recent(store, cache_dir)
+        self.recent = RecentSnapshots(store, cache_dir)
         self.sent_files = 0
         self.sent_bytes = 0
         self.changed: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ class _Capture(_FolderState):
         folders = self.walk(choice)
         records = {folder.path: folder.record for folder in folders if folder.unchanged and folder.record}
         snapshot_id = _id_of(records) if len(records) == len(folders) else None
-        if snapshot_id is None or not self.recent.is_there(snapshot_id):
+        if snapshot_id is None or not self.recent.contains(snapshot_id):
             self.git.expect_change()
             snapshot_id, records = self._send(folders, progress)
         dirty = self.git.is_dirty(snapshot_id)
@@ -149,7 +149,7 @@ class _Capture(_FolderState):
         )
 
     def _send(self, folders: list[WalkedFolder], progress: Progress) -> tuple[str, dict[str, Record]]:
-        from gofer.snapshot.sender import PacksGone, SnapshotSender  # not needed when nothing has changed
+        from gofer.snapshot.sender import PacksRemoved, SnapshotSender  # not needed when nothing has changed
 
         gone: set[str] = set()
         for _ in range(_TRIES):
@@ -157,7 +157,7 @@ class _Capture(_FolderState):
                 sending = SnapshotSender(self.root, self.store, self.cache_dir, gone)
                 sent = sending.send(folders, self.began_ns, progress)
                 break
-            except PacksGone as error:
+            except PacksRemoved as error:
                 gone.update(error.packs)
         else:
             raise SnapshotError(

@@ -38,7 +38,7 @@ def sign(status: os.stat_result) -> Signature:
     return status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size, status.st_mode
 
 
-def look(path: str) -> Signature | None:
+def read_signature(path: str) -> Signature | None:
     """The present signature; None when the file does not exist."""
     try:
         return sign(os.lstat(path))
@@ -67,9 +67,9 @@ def read(path: str, signature: Signature, add: Add) -> FileReading:
 
 
 def _read_link(path: str) -> FileReading:
-    before = look(path)
+    before = read_signature(path)
     target = os.fsencode(os.readlink(path))
-    return FileReading(["l", encode_name(target)], before, before == look(path))
+    return FileReading(["l", encode_name(target)], before, before == read_signature(path))
 
 
 def _read_file(path: str, add: Add) -> FileReading:

@@ -36,7 +36,7 @@ _MOST_DIRTY = 16
 _LEADING_ASTRAY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_LITERAL_PATHSPECS")
 
 
-class Memory(NamedTuple):
+class GitMemory(NamedTuple):
     """What git reported last time, and what it depends on. `clean` is the snapshot that equals the commit.
 
     `dirty` are some snapshots that differ from the commit. `rules` is the fingerprint of the rules under
@@ -69,7 +69,7 @@ def find_root(folder: Path, environ: Mapping[str, str]) -> Path | None:
 class Git:
     """Git's answers about one folder. `close` ends running git processes."""
 
-    def __init__(self, folder: bytes, memory: Memory, environ: Mapping[str, str]) -> None:
+    def __init__(self, folder: bytes, memory: GitMemory, environ: Mapping[str, str]) -> None:
         self._folder = folder
         self._environ = _own_environment(environ)
         self._memory = memory
@@ -143,10 +143,10 @@ class Git:
             self._memory = memory._replace(clean=snapshot_id)
         return bool(output)
 
-    def memory(self) -> Memory:
+    def memory(self) -> GitMemory:
         """What to remember for next time."""
         if not self._inside:
-            return Memory()
+            return GitMemory()
         return self._memory._replace(commit=self.head.commit, index_mark=self._index)
 
     def close(self) -> None:

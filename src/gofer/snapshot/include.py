@@ -22,7 +22,7 @@ class Include:
         self._patterns = PatternList(self.text)
         self._ways = [re.compile(way, re.DOTALL) for line in self.text.split(b"\n") for way in _ways(line)]
 
-    def takes(self, name: bytes, path: bytes, is_folder: bool) -> bool:
+    def matches(self, name: bytes, path: bytes, is_folder: bool) -> bool:
         """Whether a pattern names exactly this file or folder; `path` is from the top of the code folder."""
         if not self.text or not path.startswith(self.base):
             return False
@@ -61,8 +61,8 @@ class Includes(NamedTuple):
                 lists[-1][1].append(found.pattern)
         return cls(tuple(Include(patterns, base) for base, patterns in lists))
 
-    def takes(self, name: bytes, path: bytes, is_folder: bool) -> bool:
-        return any(patterns.takes(name, path, is_folder) for patterns in self.lists)
+    def matches(self, name: bytes, path: bytes, is_folder: bool) -> bool:
+        return any(patterns.matches(name, path, is_folder) for patterns in self.lists)
 
     def leads_to(self, folder: bytes) -> bool:
         return any(patterns.leads_to(folder) for patterns in self.lists)

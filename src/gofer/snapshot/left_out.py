@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.core.junk import environment_marks
 from gofer.core.secrets.file_names import looks_like_secret
-from gofer.snapshot.extent import extent_of
 from gofer.snapshot.patterns import PatternList
 from gofer.snapshot.rules import BUILT_IN, IgnoreReason
 from gofer.snapshot.statcache import FIELDS, split_names, unpack_values
+from gofer.snapshot.walk import extent_of
 
 if TYPE_CHECKING:
     from gofer.snapshot.walk import WalkedFolder

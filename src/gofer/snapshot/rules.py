@@ -52,7 +52,7 @@ class Layer(NamedTuple):
     cut: int
     source: str = ""
 
-    def seen(self, prefix: bytes) -> RuleLayer:
+    def for_folder(self, prefix: bytes) -> RuleLayer:
         """The layer for the entries of the folder `prefix` (empty, or ending with `/`)."""
         return RuleLayer(self, self.lead + prefix[self.cut :])
 
@@ -165,7 +165,7 @@ class Rules:
     def for_child(self, folder: bytes, name: bytes, *, only: bool) -> Rules:
         """The rules for the folder `name` in `folder`; `only` says that `name` was judged ONLY_TRACKED."""
         path = folder + b"/" + name if folder else name
-        included = self.included or self.include.takes(name, path, True)
+        included = self.included or self.include.matches(name, path, True)
         if included == self.included and only == self.only_tracked:
             return self
         inside = self._changed(_fingerprint(self.fingerprint, b"%d%d" % (included, only)))
@@ -182,8 +182,8 @@ class Rules:
     def judge(self, folder: bytes) -> Judge:
         """A function of (name, is a folder) for the entries of `folder`: SKIP, KEEP or ONLY_TRACKED."""
         prefix = folder + b"/" if folder else b""
-        private, own = self.private.seen(prefix), [layer.seen(prefix) for layer in self.own]
-        git = [layer.seen(prefix) for layer in (self.git[-1:] if self.included else self.git)]
+        private, own = self.private.for_folder(prefix), [layer.for_folder(prefix) for layer in self.own]
+        git = [layer.for_folder(prefix) for layer in (self.git[-1:] if self.included else self.git)]
 
         def judged(name: bytes, is_folder: bool) -> int:
             if name == b".git" or private.find(name, is_folder):
@@ -193,7 +193,7 @@ class Rules:
                 # A tracked file that looks like a secret counts as code unless a rule ignores it.
                 is_code = path in self.tracked.files and not self._ignores([*own, *git], name, False)
                 return KEEP if is_code else SKIP
-            if self.include.takes(name, path, is_folder):
+            if self.include.matches(name, path, is_folder):
                 return KEEP
             found = None if self.included else _first(own, name, is_folder)
             if found is not None and not found.ignores:
@@ -212,9 +212,9 @@ class Rules:
         None for private files and for files that are never code.
         """
         prefix = folder + b"/" if folder else b""
-        if name == b".git" or self.private.seen(prefix).find(name, is_folder):
+        if name == b".git" or self.private.for_folder(prefix).find(name, is_folder):
             return None
-        layers = [layer.seen(prefix) for layer in (*self.own, *self.git)]
+        layers = [layer.for_folder(prefix) for layer in (*self.own, *self.git)]
         found = next(((seen, line) for seen in layers if (line := seen.find(name, is_folder))), None)
         if found is not None and found[1].ignores:
             source = found[0].layer.source
@@ -226,10 +226,10 @@ class Rules:
     def names(self, folder: bytes) -> bool:
         """Whether a line explicitly includes this folder."""
         above, _, name = folder.rpartition(b"/")
-        if self.include.takes(name, folder, True):
+        if self.include.matches(name, folder, True):
             return True
         found = _first(
-            [layer.seen(above + b"/" if above else b"") for layer in (*self.own, *self.git)], name, True
+            [layer.for_folder(above + b"/" if above else b"") for layer in (*self.own, *self.git)], name, True
         )
         return found is not None and not found.ignores
 

@@ -1,30 +1,133 @@
-"""Sends a folder to a store: reads what must be read, packs what the store lacks, writes the manifest."""
+"""Sends a folder to a store: reads what must be read, packs what the store lacks, writes the manifest.
+
+Many small files go in one object. Few packs are in memory at once.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
+from collections import deque
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.core.file_times import Stamp
 from gofer.core.manifest import read_packs
-from gofer.core.snapshot_names import ManifestError, compute_id, manifest_key, pack_key
+from gofer.core.packs import CHUNK_BYTES
+from gofer.core.snapshot_names import ManifestError, compute_id, index_key, manifest_key, pack_key
 from gofer.errors import KeyExists, StoreError
-from gofer.snapshot.draft import FolderDraft
-from gofer.snapshot.encode import write_manifest
-from gofer.snapshot.inventory import Inventory
-from gofer.snapshot.packing import Packer
-from gofer.snapshot.recent import keep_young
+from gofer.snapshot.inventory import Inventory, refresh_manifest
+from gofer.snapshot.listing import FolderDraft, to_json, write_manifest
 from gofer.snapshot.removal_notice import wait_for_removal
 from gofer.snapshot.stable_read import read_all
 from gofer.snapshot.statcache import Record, load_listings, save_listings
 from gofer.snapshot.walk import WalkedFolder
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
     from gofer.snapshot.stores import ObjectStore
+
+# A blob of this size gets its own pack, so that changes to other files do not send it again.
+ALONE_BYTES = 4 * 1024 * 1024
+_PACK_BYTES = CHUNK_BYTES
+_IN_FLIGHT = 3
 
 # With fewer bytes to send, looking for packs of other machines takes longer than sending.
 _LEARN_BYTES = 1024 * 1024
+
+
+class _Sent(NamedTuple):
+    pack: str
+    size: int
+    blobs: list[str]
+
+
+class Packer:
+    """Takes blobs and sends those that the store lacks. One thread adds; other threads send packs.
+
+    An error of the store is raised by a later `add` or by `close`. Packs that were sent before stay in the
+    store, although no manifest names them.
+    """
+
+    def __init__(self, store: ObjectStore, inventory: Inventory) -> None:
+        self._store = store
+        self._inventory = inventory
+        self._waiting: set[str] = set()
+        self._parts: list[tuple[str, bytes]] = []
+        self._size = 0
+        self._pool: ThreadPoolExecutor | None = None
+        self._flights: deque[Future[_Sent]] = deque()
+
+    def add(self, blob: str, data: bytes) -> bool:
+        """Take the bytes whose sha256 is `blob`; return whether they must be sent."""
+        if blob in self._waiting or self._inventory.has(blob):
+            return False
+        self._waiting.add(blob)
+        if len(data) >= ALONE_BYTES:
+            self._send_in_thread([(blob, data)])
+            return True
+        if self._size + len(data) > _PACK_BYTES:
+            self._send_collected()
+        self._parts.append((blob, data))
+        self._size += len(data)
+        return True
+
+    def close(self) -> None:
+        """Send the rest, and wait until everything is sent."""
+        try:
+            if self._parts and self._pool is None:
+                self._note(self._send(self._parts))
+            elif self._parts:
+                self._send_collected()
+            while self._flights:
+                self._note(self._flights.popleft().result())
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Wait for packs that are being sent, and drop the rest; for use after an error."""
+        if self._pool:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _send_collected(self) -> None:
+        parts, self._parts, self._size = self._parts, [], 0
+        self._send_in_thread(parts)
+
+    def _send_in_thread(self, parts: list[tuple[str, bytes]]) -> None:
+        if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor  # slow to load, and few files need no thread
+
+            self._pool = ThreadPoolExecutor(_IN_FLIGHT, thread_name_prefix="gofer-pack")
+        # Waiting here limits the memory to a few packs.
+        while len(self._flights) >= _IN_FLIGHT:
+            self._note(self._flights.popleft().result())
+        self._flights.append(self._pool.submit(self._send, parts))
+
+    def _send(self, parts: list[tuple[str, bytes]]) -> _Sent:
+        data = parts[0][1] if len(parts) == 1 else b"".join(part for _, part in parts)
+        rows, offset = [], 0
+        for blob, part in parts:
+            rows.append([blob, offset, len(part)])
+            offset += len(part)
+        index = to_json(rows)
+        pack = hashlib.sha256(index).hexdigest()
+        # The pack before its index: an index without its pack would promise missing contents.
+        self._put(pack_key(pack), data)
+        self._put(index_key(pack), index)
+        return _Sent(pack, len(data), [blob for blob, _ in parts])
+
+    def _put(self, key: str, data: bytes) -> None:
+        try:
+            self._store.put(key, data, new=True)
+        except KeyExists:
+            info = self._store.head(key)
+            if info is None or info.size != len(data):  # incomplete, for example after a full disk
+                self._store.put(key, data)
+
+    def _note(self, sent: _Sent) -> None:
+        self._inventory.add_pack(sent.pack, sent.size, sent.blobs)
+        self._waiting.difference_update(sent.blobs)
 
 
 class Sent(NamedTuple):
@@ -44,7 +147,7 @@ class Sent(NamedTuple):
     changed: tuple[str, ...]
 
 
-class PacksGone(Exception):
+class PacksRemoved(Exception):
     """Code in the store has been removed meanwhile, because no run needed it. Some of `packs` may be gone."""
 
     def __init__(self, packs: Collection[str]) -> None:
@@ -67,7 +170,7 @@ class SnapshotSender:
     def send(self, folders: list[WalkedFolder], began_ns: int, progress: Callable[[int, int], None]) -> Sent:
         """Send the folders. The manifest comes last, so that a reader finds everything or nothing. Blocking.
 
-        Raises PacksGone when code was removed before the manifest named it: then begin again. Raises
+        Raises PacksRemoved when code was removed before the manifest named it: then begin again. Raises
         SnapshotError when such a removal does not end.
         """
         inventory = self._inventory
@@ -112,7 +215,7 @@ class SnapshotSender:
         self._inventory.retire_small(self._packs_of(last))
         settled, drafts = self._divide(folders)
         unread = sum(draft.signature(name)[3] for draft in drafts for name in draft.unread)
-        if (self._inventory.is_new or unread >= _LEARN_BYTES) and self._inventory.learn():
+        if (self._inventory.is_new or unread >= _LEARN_BYTES) and self._inventory.find_new_packs():
             settled, drafts = self._divide(folders)
         return settled, drafts
 
@@ -144,7 +247,7 @@ class SnapshotSender:
         """Write the manifest, unless the store has one that needs only these packs. Returns the snapshot's
         id.
 
-        PacksGone as in `send`.
+        PacksRemoved as in `send`.
         """
         pairs = [(os.fsencode(path), record.digest) for path, record in records.items()]
         files = sum(record.entries for record in records.values())
@@ -155,15 +258,15 @@ class SnapshotSender:
         try:
             self._store.put(key, data, new=True)
         except KeyExists:
-            if not keep_young(self._store, snapshot_id) or not self._is_sound(snapshot_id, packs):
+            if not refresh_manifest(self._store, snapshot_id) or not self._is_sound(snapshot_id, packs):
                 self._store.put(key, data)
         named = wait_for_removal(self._store, (key, *map(pack_key, packs)))
         if named:
-            raise PacksGone([pack for pack in packs if pack_key(pack) in named])
+            raise PacksRemoved([pack for pack in packs if pack_key(pack) in named])
         # A removal that ended before the notices were read may have deleted old packs.
         gone = [pack for pack in self._inventory.old(packs) if self._store.head(pack_key(pack)) is None]
         if gone:
-            raise PacksGone(gone)
+            raise PacksRemoved(gone)
         return snapshot_id
 
     def _is_sound(self, snapshot_id: str, packs: dict[str, int]) -> bool:

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gofer.snapshot.draft import FolderDraft
-from gofer.snapshot.file_reader import FileReading, look, read
+from gofer.snapshot.file_reader import FileReading, read, read_signature
+from gofer.snapshot.listing import FolderDraft
 from gofer.snapshot.statcache import Signature
 from gofer.snapshot.walk import unreadable
 
@@ -43,7 +43,7 @@ class _Reader:
         self._root = root
         self._add = add
         self._progress = progress
-        self._told = 0
+        self._reported = 0
         self.done = 0
         self.total = 0
         self.sent_files = 0
@@ -84,8 +84,8 @@ class _Reader:
     def _advance(self, size: int) -> None:
         """Report also within a large file, so that a person hears of it before it is read."""
         self.done += size
-        if self.done - self._told >= _PROGRESS_BYTES:
-            self._told = self.done
+        if self.done - self._reported >= _PROGRESS_BYTES:
+            self._reported = self.done
             self._progress(min(self.done, self.total), self.total)
 
     def check(self, item: _Item, began_ns: int, *, is_same: bool) -> _Item | None:
@@ -96,7 +96,7 @@ class _Reader:
         beginning must be read twice with equal contents.
         """
         path = self.path(item)
-        now = look(os.path.join(self._root, path))
+        now = read_signature(os.path.join(self._root, path))
         if now == item.draft.signature(item.name):
             near_ns = _LONG_WRITE_NS if now[3] >= _LARGE_BYTES else _TICK_NS
             return item if not is_same and max(now[0], now[1]) + near_ns >= began_ns else None

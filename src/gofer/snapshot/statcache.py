@@ -11,7 +11,7 @@ from array import array
 from typing import NamedTuple
 
 from gofer.snapshot import cachefile
-from gofer.snapshot.git import Memory
+from gofer.snapshot.git import GitMemory
 
 # mtime, ctime (both in ns), inode, size, mode
 Signature = tuple[int, int, int, int, int]
@@ -54,7 +54,7 @@ class FolderCache:
 
     __slots__ = ("git", "records")
 
-    def __init__(self, records: dict[str, Record], git: Memory) -> None:
+    def __init__(self, records: dict[str, Record], git: GitMemory) -> None:
         self.records = records
         self.git = git
 
@@ -64,8 +64,8 @@ def load(cache_dir: str, root: str) -> FolderCache:
     saved = cachefile.load(cachefile.path(cache_dir, "folders", root), _KIND)
     # The root is stored too, because the name of the file is only a shortened hash of it.
     if saved is None or saved[0] != root:
-        return FolderCache({}, Memory())
-    return FolderCache({path: Record(*record) for path, record in saved[2].items()}, Memory(*saved[1]))
+        return FolderCache({}, GitMemory())
+    return FolderCache({path: Record(*record) for path, record in saved[2].items()}, GitMemory(*saved[1]))
 
 
 def save(cache_dir: str, root: str, cache: FolderCache) -> None:

@@ -16,7 +16,7 @@ from gofer.errors import SnapshotError
 from gofer.snapshot.ignorefiles import read_rules
 from gofer.snapshot.patterns import escape
 from gofer.snapshot.rules import GIT_FILE, ONLY_TRACKED, OWN_FILE, SKIP, Rules
-from gofer.snapshot.statcache import Record, join_names, pack_signatures, split_names
+from gofer.snapshot.statcache import FIELDS, Record, join_names, pack_signatures, split_names
 
 # A folder with one of these is a Python environment: large, and useless on another machine.
 _ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
@@ -24,6 +24,8 @@ _FETCHED = "assets"
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _REMOVED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # removed or replaced since its parent was read
 _ODD = {stat.S_IFSOCK: "a socket", stat.S_IFIFO: "a pipe", stat.S_IFBLK: "a device", stat.S_IFCHR: "a device"}
+
+_SIZE = 3  # of the fields of a signature
 
 
 class WalkedFolder:
@@ -130,7 +132,7 @@ def _visit(root: str, path: str, incoming: Rules, record: Record | None) -> tupl
         if record and record.incoming == incoming.fingerprint:
             visited = _revisit(where, path, incoming, record)
         is_known = visited is not None
-        folder, inside = visited or _visit_anew(where, path, incoming, record)
+        folder, inside = visited or _visit_changed(where, path, incoming, record)
     finally:
         os.close(where)
     folder.stamp = (status.st_mtime_ns, status.st_mode)
@@ -194,7 +196,9 @@ def _scan_known(
     return None if left else values
 
 
-def _visit_anew(where: int, path: str, incoming: Rules, record: Record | None) -> tuple[WalkedFolder, Rules]:
+def _visit_changed(
+    where: int, path: str, incoming: Rules, record: Record | None
+) -> tuple[WalkedFolder, Rules]:
     """The folder, with every entry judged by the rules."""
     with os.scandir(where) as scanned:
         entries = list(scanned)
@@ -231,3 +235,40 @@ def _enter(where: int, path: str, incoming: Rules, names: str) -> Rules:
     git = read_rules(GIT_FILE, where, shown=os.path.join(path, GIT_FILE)) if GIT_FILE in names else None
     own = read_rules(OWN_FILE, where, shown=os.path.join(path, OWN_FILE)) if OWN_FILE in names else None
     return incoming.enter(os.fsencode(path), git, own)
+
+
+class OutsideLimit:
+    """Calls `exceeded(files, bytes)` once, when more than these are outside of the folder `inside`.
+
+    `inside` is a path from the top of the code folder. An exception of `exceeded` ends the walk.
+    """
+
+    def __init__(self, inside: str, *, files: int, size: int, exceeded: Callable[[int, int], None]) -> None:
+        self._inside = inside
+        self._most_files = files
+        self._most_size = size
+        self._exceeded = exceeded
+        self._is_answered = False
+        self.begin()
+
+    def begin(self) -> None:
+        """Reset the counts for another walk."""
+        self._files = 0
+        self._size = 0
+
+    def add(self, folder: WalkedFolder) -> None:
+        if self._is_answered or f"{folder.path}/".startswith(f"{self._inside}/"):
+            return
+        files, size = extent_of(folder)
+        self._files += files
+        self._size += size
+        if self._files > self._most_files or self._size > self._most_size:
+            self._is_answered = True
+            self._exceeded(self._files, self._size)
+
+
+def extent_of(folder: WalkedFolder) -> tuple[int, int]:
+    """The number of files and bytes directly in a walked folder, without its subfolders."""
+    if folder.unchanged and folder.record:
+        return folder.record.entries, folder.record.size
+    return len(folder.files), sum(folder.values[_SIZE::FIELDS])

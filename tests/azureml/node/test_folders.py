@@ -10,7 +10,7 @@ from azureml.node.service import Service
 from storage.clouds import azure_by_key
 
 from gofer.objects import open_objects
-from gofer.snapshot import take
+from gofer.snapshot import take_snapshot
 from gofer.storage.azure import AzureStore
 
 pytestmark = pytest.mark.xdist_group("azure-folders")
@@ -69,7 +69,7 @@ def test_the_code_comes_from_the_store(service: Service, tmp_path: Path) -> None
     given = tmp_path / "given"
     given.mkdir()
     store = _store(service)
-    snapshot = take(code, store, cache_dir=tmp_path / "cache").id
+    snapshot = take_snapshot(code, store, cache_dir=tmp_path / "cache").id
     job = service.job(["sh", "train.sh"], snapshot=snapshot, folders={"data": told("mount")})
     job.words = [f"data={given}"]
     (done,) = job.run()

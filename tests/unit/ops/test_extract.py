@@ -12,7 +12,7 @@ from unit.ops.run_folders import make_group, make_record
 
 from gofer.errors import SnapshotError, UsageError
 from gofer.ops.files.extract import Extracted, extract
-from gofer.snapshot import take
+from gofer.snapshot import take_snapshot
 
 RUN = "r261116-091233-k9qd4x"
 
@@ -34,7 +34,7 @@ def write_code(project: OpsProject) -> str:
     (project.folder / "run me.sh").chmod(0o755)
     (project.folder / "lib").mkdir()
     (project.folder / "lib" / "latest").symlink_to("../train.py")
-    return take(project.folder, project.store, cache_dir=project.session.paths.cache_dir).id
+    return take_snapshot(project.folder, project.store, cache_dir=project.session.paths.cache_dir).id
 
 
 def test_a_run(project: OpsProject, tmp_path: Path) -> None:

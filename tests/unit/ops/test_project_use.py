@@ -9,7 +9,7 @@ import pytest
 from gofer.model.job import Job
 from gofer.ops.session import Session
 from gofer.ops.submission.project_use import name_left_behind, read_use
-from gofer.snapshot import take
+from gofer.snapshot import take_snapshot
 from gofer.storage.file import FileStore
 
 INSTALLS = {
@@ -36,7 +36,7 @@ def use(
     (folder / "run.sh").write_text(script)
     said: list[str] = []
     environ = {"HOME": str(tmp_path), "GOFER_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}
-    taken = take(folder, FileStore(tmp_path / "store", create=True), cache_dir=tmp_path / "cache")
+    taken = take_snapshot(folder, FileStore(tmp_path / "store", create=True), cache_dir=tmp_path / "cache")
     with Session(folder, environ, say=said.append) as session:
         wanted = Job(command=("bash", "run.sh"), setup=setup)
         found = read_use(session, wanted, folder, taken)
@@ -88,7 +88,7 @@ def said_of(
     (folder / "run.sh").write_text(fill(script))
     said: list[str] = []
     environ = {"HOME": str(tmp_path), "GOFER_HOME": str(tmp_path / "home"), "PATH": "/bin", "PWD": str(link)}
-    taken = take(folder, FileStore(tmp_path / "store", create=True), cache_dir=tmp_path / "cache")
+    taken = take_snapshot(folder, FileStore(tmp_path / "store", create=True), cache_dir=tmp_path / "cache")
     with Session(folder, environ, say=said.append) as session:
         words = tuple(fill(word) for word in command) or ("bash", "run.sh")
         filled = {name: fill(value) for name, value in (env or {}).items()}

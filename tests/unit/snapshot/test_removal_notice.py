@@ -19,7 +19,7 @@ from gofer.core import processes
 from gofer.errors import SnapshotError
 from gofer.ops.prune.code import CodePlace
 from gofer.snapshot import removal_notice
-from gofer.snapshot.capture import take
+from gofer.snapshot.capture import take_snapshot
 from gofer.storage.file import FileStore
 
 _REQUESTS = ("get", "get_range", "put", "head", "list", "delete", "list_folders")
@@ -121,7 +121,7 @@ def test_a_submission_stopped_anywhere_keeps_its_code(project: SnapshotProject, 
 
     def submit(store: Stopped) -> None:
         project.write({"notes.txt": notes})
-        taken.append(take(project.folder, store, cache_dir=project.cache).id)
+        taken.append(take_snapshot(project.folder, store, cache_dir=project.cache).id)
 
     for _ in interleavings(project, submit, lambda: remove_code(project.store)):
         assert (project.restore(taken[-1]) / "notes.txt").read_text() == notes

@@ -51,7 +51,7 @@ def take(
     `without` are names at the top that are never sent: mapped folders reach a run in another way. Account
     files of other tools with a key are never sent either.
     """
-    from gofer.snapshot import take as take_snapshot
+    from gofer.snapshot import take_snapshot
 
     store, folder = session.store(store_url), source.folder
     choice, limit = choose_files(session, source, target, without), outside_limit(session, source)

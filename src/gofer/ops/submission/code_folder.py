@@ -13,7 +13,7 @@ from gofer.text import count_files, format_size
 if TYPE_CHECKING:
     from gofer.ops.session import Session
     from gofer.ops.submission.code import Source
-    from gofer.snapshot.extent import OutsideLimit
+    from gofer.snapshot.walk import OutsideLimit
 
 # More files than this outside the current folder are probably not intended.
 MOST_FILES = 20_000
@@ -67,7 +67,7 @@ def outside_limit(session: Session, source: Source) -> OutsideLimit | None:
     """
     if source.workdir == "." or source.reason not in (GIT, UV_WORKSPACE):
         return None
-    from gofer.snapshot.extent import OutsideLimit
+    from gofer.snapshot.walk import OutsideLimit
 
     def exceeded(files: int, size: int) -> None:
         _agree(session, source, f"at least {count_files(files)}, {format_size(size)}")

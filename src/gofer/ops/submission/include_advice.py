@@ -70,7 +70,7 @@ def name_unmatched(session: Session, job: Job, taken: Snapshot) -> None:
     try:
         for path, is_folder in taken.listings.entries():
             name = path.rpartition(b"/")[2]
-            for one in [one for one, patterns in missing.items() if patterns.takes(name, path, is_folder)]:
+            for one in [one for one, patterns in missing.items() if patterns.matches(name, path, is_folder)]:
                 del missing[one]
             if not missing:
                 return

@@ -299,7 +299,7 @@ def _bring(source: Store, destination: Store, snapshot: str) -> None:
     """
     from gofer.core.manifest import read_packs
     from gofer.core.snapshot_names import index_key, manifest_key, pack_key
-    from gofer.snapshot.recent import keep_young
+    from gofer.snapshot.inventory import refresh_manifest
     from gofer.snapshot.removal_notice import wait_for_removal
 
     packs = read_packs(source.get_range, snapshot)
@@ -308,7 +308,7 @@ def _bring(source: Store, destination: Store, snapshot: str) -> None:
         for key in keys:
             if destination.head(key) is None:
                 destination.put(key, source.get(key))
-        if keep_young(destination, snapshot) and not wait_for_removal(destination, keys):
+        if refresh_manifest(destination, snapshot) and not wait_for_removal(destination, keys):
             return
     raise SnapshotError(
         f"another process keeps removing the code of snapshot {snapshot[:12]} from {destination.url}",

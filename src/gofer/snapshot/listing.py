@@ -1,4 +1,8 @@
-"""One folder of a new snapshot: what is known from last time, what must be read, and its listing."""
+"""One folder of a new snapshot: what is known from last time, what must be read, and its listing. Also the
+other objects that the store gets for a snapshot: its manifest, and the times of its files.
+
+gofer.core.manifest and gofer.core.file_times decode these objects.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,12 @@ import hashlib
 import heapq
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from gofer.core.file_times import Stamp
+from gofer.core.manifest import FORMAT, VERSION
 from gofer.core.snapshot_names import decode_name, encode_name
-from gofer.snapshot.encode import to_json
 from gofer.snapshot.file_reader import FileReading, Row
 from gofer.snapshot.statcache import (
     BIGGEST,
@@ -24,8 +29,68 @@ from gofer.snapshot.statcache import (
     unpack_signatures,
     unpack_values,
 )
-from gofer.snapshot.times import in_listing_order
 from gofer.snapshot.walk import WalkedFolder, odd_kind
+
+if TYPE_CHECKING:
+    from gofer.core.file_times import Stamp
+    from gofer.snapshot.walk import WalkedFolder
+
+_MODE = 4  # the index of the mode in a signature; the modification time is first
+
+
+def encode_times(
+    snapshot_id: str,
+    folders: Sequence[WalkedFolder],
+    records: Mapping[str, Record],
+    read: Mapping[str, Sequence[Stamp]],
+) -> bytes:
+    """The object that a node reads. `read` are the stamps of the folders whose files were read again."""
+    from gofer.core.file_times import FileTimes, encode
+
+    entries: list[Stamp] = []
+    for folder in folders:
+        stamps = read.get(folder.path)
+        entries += _remembered(records[folder.path]) if stamps is None else stamps
+    return encode(snapshot_id, FileTimes([folder.stamp for folder in folders if folder.path], entries))
+
+
+def in_listing_order(stamps: Iterable[tuple[str, Stamp]]) -> list[Stamp]:
+    """Stamps of files by name, in the order of a listing, which is that of the names' bytes."""
+    pairs = list(stamps)
+    if all(name.isascii() for name, _ in pairs):  # then names sort as their bytes do
+        return [stamp for _, stamp in sorted(pairs)]
+    return [stamp for _, stamp in sorted((os.fsencode(name), stamp) for name, stamp in pairs)]
+
+
+def _remembered(record: Record) -> list[Stamp]:
+    """The stamps of an unchanged folder, from its record."""
+    values = unpack_values(record.signatures)
+    stamps = zip(values[::FIELDS], values[_MODE::FIELDS], strict=True)
+    # Sockets, pipes and devices have signatures, but are not in the listing.
+    odd = dict(record.odd)
+    named = zip(split_names(record.files), stamps, strict=True)
+    return in_listing_order(pair for pair in named if pair[0] not in odd)
+
+
+def to_json(value: object) -> bytes:
+    """The only JSON encoder of snapshots, so that equal folders have equal hashes."""
+    return json.dumps(value, separators=(",", ":")).encode("ascii")
+
+
+def write_manifest(
+    folders: Sequence[tuple[bytes, bytes]], packs: Iterable[str], *, files: int, size: int
+) -> bytes:
+    """The manifest of (path, listing's sha256) pairs, in order; `files` and `size` are for people only."""
+    return to_json(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "files": files,
+            "bytes": size,
+            "folders": [[encode_name(path) if path else "", listing.hex()] for path, listing in folders],
+            "packs": sorted(packs),
+        }
+    )
 
 
 class FolderDraft:
