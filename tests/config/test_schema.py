@@ -17,10 +17,10 @@ from jsonschema import Draft202012Validator
 from unit.config.project import KINDS, ConfigProject
 
 from gofer.backends.local.options import LocalOptions
-from gofer.config.job_file import read_job_file
+from gofer.config.jobs import read_job_file
+from gofer.config.layers import JOB_VARIABLES
 from gofer.config.schema import job_schema, project_schema, render
 from gofer.config.settings import load
-from gofer.config.variables import JOB_VARIABLES
 from gofer.errors import ConfigError
 from gofer.ops.session import config_schema
 

@@ -1,7 +1,7 @@
 """A Slurm batch script as a job of gofer: what its options ask for, on Slurm and on every other kind. Pure.
 
-Nodes, GPUs, CPUs, time limit, array, name and variables become fields of the job, where the command line says
-nothing else. All other options stay as they are for `sbatch`. What cannot be followed is named.
+Nodes, GPUs, CPUs, time limit, array, name and variables become fields of the job, unless the command line
+sets them. All other options go to `sbatch` unchanged. Notes name the options that gofer cannot follow.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ _NOT_FOLLOWED = {
 
 
 class BatchJob(NamedTuple):
-    """What a batch script becomes. `sbatch` are its options for Slurm, `notes` name what is not followed."""
+    """The job of a batch script. `sbatch` are its options for Slurm; `notes` name the options that are
+    ignored.
+    """
 
     flags: JobFlags
     tasks: ArrayTasks | None
@@ -124,7 +126,7 @@ class _Reader:
     # -- what becomes part of the job
 
     def _nodes(self) -> int | None:
-        """As the script says, or as many as its tasks need; None leaves it to the GPUs."""
+        """The nodes that the script names, or as many as its tasks need; None when the GPUs decide."""
         text, tasks, per_node = self._text("nodes"), self._number("ntasks"), self._number("ntasks-per-node")
         if text is not None:
             least, dash, most = text.partition("-")
@@ -145,13 +147,13 @@ class _Reader:
         return self._number("ntasks-per-node") or math.ceil((self._number("ntasks") or 1) / nodes)
 
     def _cpus(self, nodes: int) -> int | None:
-        """Of one node, since the script is one process."""
+        """The CPUs of one node, since the script is one process."""
         if not any(name in self._options for name in ("ntasks", "ntasks-per-node", "cpus-per-task")):
             return None
         return self._tasks_per_node(nodes) * (self._number("cpus-per-task") or 1)
 
     def _gpus(self, nodes: int) -> int | None:
-        """Of the whole run; None when the script asks for none."""
+        """The GPUs of the whole run; None when the script asks for none."""
         gpus, on_node = self._text("gpus"), self._text("gpus-per-node")
         for_task, gres = self._text("gpus-per-task"), self._text("gres")
         if gpus is not None:
@@ -180,7 +182,7 @@ class _Reader:
         return tasks
 
     def _array_facts(self, tasks: ArrayTasks | None) -> dict[str, str]:
-        """Slurm's variables of the whole array; that of each task is a column of the array."""
+        """Slurm's variables of the whole array; the variable of each task is a column of the array."""
         if tasks is None:
             return {}
         ids = sorted(tasks.ids)
@@ -205,7 +207,9 @@ class _Reader:
         return f"a target of the kind `{self._kind}` has no such thing"
 
     def _passed_on(self) -> list[str]:
-        """The options for `sbatch`; each that is neither passed on nor part of the job is named."""
+        """The options for `sbatch`. A note names each option that is neither passed on nor part of the
+        job.
+        """
         found = []
         for option in self._options.values():
             if option.name in _NOT_FOLLOWED:
@@ -219,7 +223,7 @@ class _Reader:
         return found
 
     def _is_passed_on(self, option: SbatchOption) -> bool:
-        """Not where a flag says it otherwise."""
+        """Whether the option goes to `sbatch`: not when a flag overrides it."""
         said: dict[str, Callable[[], bool]] = {
             "cpus-per-task": lambda: self._flags.cpus is not None,
             "time": lambda: self._flags.time_limit_s is not None,
@@ -230,7 +234,7 @@ class _Reader:
         return not (option.name in said and said[option.name]())
 
     def _is_followed(self, option: SbatchOption) -> bool:
-        """On other kinds than Slurm."""
+        """Whether kinds of target other than Slurm follow the option."""
         if option.name == "gres":
             parts = (option.value or "").split(",")
             return all(part.removeprefix("gres/").startswith("gpu") for part in parts)
@@ -238,7 +242,9 @@ class _Reader:
         return option.name in (*known, "gpus-per-task")
 
     def _check_signal(self) -> None:
-        """Slurm's own signal goes to all steps, so also to gofer's agent, which must survive it."""
+        """Note a signal that cannot be followed. Slurm sends it to all steps, so also to gofer's agent, which
+        must survive it.
+        """
         option = self._options.get("signal")
         if option is None or option.value is None or not self._on_slurm:
             return
@@ -264,7 +270,9 @@ def parse_signal(text: str) -> tuple[bool, str, int]:
 
 
 def find_option(sbatch: Sequence[str], name: str) -> str | None:
-    """The value of an option among those of a job; "" for one without a value; None when it is not there."""
+    """The value of an option among those of a job; "" for an option without a value; None when it is
+    absent.
+    """
     for word in reversed(sbatch):
         known, _, value = word[2:].partition("=")
         if known == name:

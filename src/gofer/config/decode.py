@@ -1,12 +1,19 @@
-"""Nodes become typed values, or an error that names the file, the line, the key and what was expected.
+"""Decodes nodes into typed values. An error names the file, the line, the key and what was expected.
 
-Driven by `msgspec.inspect`, so any Struct can be read. Text stays as written, which keeps `no`, `0.10` and
-`1e3` what they are where text is wanted. A reference where text is wanted is checked and kept; where a number
-or a word is wanted it is looked up through `resolve`, or, without one, taken on trust.
+Reads any Struct, by `msgspec.inspect`. Text stays as written, so that `no`, `0.10` and `1e3` stay the same
+where text is wanted. Where text is wanted, a reference is checked and kept; where a number or a word is
+wanted, it is looked up through `resolve`, or accepted unchecked when there is no `resolve`. Flags are checked
+by the same functions, so that a flag and a file get the same messages.
+
+`msgspec.convert` does not replace this module. It stops at the first bare `Expected int, got str - at $.a.b`,
+without the choices, the near misses and the value that was written; it cannot leave a reference for later;
+and its lax mode reads other spellings of numbers and Booleans than these files have. All of these would have
+to be built around it, from the same types.
 """
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
@@ -16,13 +23,141 @@ from msgspec import inspect
 
 from gofer.config.nodes import Items, Node, Scalar, Table, ValueOrigin, is_null
 from gofer.config.references import holds_reference, references
-from gofer.config.scalars import bare, excerpt, read_scalar, wrong_type
-from gofer.errors import ConfigError
-from gofer.text import did_you_mean
+from gofer.errors import ConfigError, UsageError
+from gofer.text import did_you_mean, parse_duration_s
+
+_WHOLE = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
+_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?")
+_TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_NAMES: Mapping[type[inspect.Type], str] = {
+    inspect.BoolType: "true or false",
+    inspect.IntType: "a whole number",
+    inspect.FloatType: "a number",
+    inspect.StrType: "text",
+    inspect.VarTupleType: "a list",
+    inspect.ListType: "a list",
+    inspect.DictType: "a map",
+    inspect.StructType: "a map",
+}
+_LIMITS: Mapping[str, tuple[Callable[[Any, Any], object], str]] = {
+    "ge": (operator.ge, "at least {}"),
+    "gt": (operator.gt, "more than {}"),
+    "le": (operator.le, "at most {}"),
+    "lt": (operator.lt, "less than {}"),
+    "min_length": (lambda value, limit: len(value) >= limit, "at least {} characters long"),
+    "max_length": (lambda value, limit: len(value) <= limit, "at most {} characters long"),
+    "pattern": (lambda value, limit: re.search(limit, value), "text that matches `{}`"),
+}
 
 Resolve = Callable[[str], str]
 _MAPS = (inspect.StructType, inspect.DictType)
 _LISTS = (inspect.VarTupleType, inspect.ListType)
+
+
+def excerpt(text: str) -> str:
+    """A value for a one-line message: escaped, shortened, in backticks."""
+    safe = text if text.isprintable() else ascii(text)[1:-1]
+    return f"`{safe[:60]}…`" if len(safe) > 60 else f"`{safe}`"
+
+
+def without_metadata(kind: inspect.Type) -> tuple[inspect.Type, Mapping[str, Any]]:
+    """The type without its annotations, and their `extra` entries."""
+    if isinstance(kind, inspect.Metadata):
+        return kind.type, kind.extra or {}
+    return kind, {}
+
+
+def allowed_words(kind: inspect.Type) -> dict[str, Any]:
+    """The words of an enumeration or Literal, with their values; empty for other types."""
+    if isinstance(kind, inspect.EnumType):
+        return {str(member.value): member for member in kind.cls}
+    if isinstance(kind, inspect.LiteralType):
+        return {str(value): value for value in kind.values}
+    return {}
+
+
+def describe(kind: inspect.Type) -> str:
+    """What a value of the type is called in a message: `a whole number`, `one of …`."""
+    kind, extra = without_metadata(kind)
+    if "duration" in extra:
+        return "a length of time"
+    if isinstance(kind, inspect.UnionType):
+        return " or ".join(
+            dict.fromkeys(describe(one) for one in kind.types if not isinstance(one, inspect.NoneType))
+        )
+    words = allowed_words(kind)
+    if words:
+        return f"one of {', '.join(f'`{word}`' for word in sorted(words))}"
+    return _NAMES.get(type(kind), "a value")
+
+
+def wrong_type(node: Node, kind: inspect.Type, key: str) -> ConfigError:
+    """The error for a value of the wrong type."""
+    if isinstance(node, Scalar):
+        found = "nothing" if is_null(node) else f"{'' if node.plain else 'the text '}{excerpt(node.text)}"
+        hint = did_you_mean(node.text, allowed_words(without_metadata(kind)[0]))
+    else:
+        found, hint = "a list" if isinstance(node, Items) else "a map", None
+    return ConfigError(f"`{key}` must be {describe(kind)}, not {found}", where=node.place.where, hint=hint)
+
+
+def parse_boolean(node: Scalar) -> bool | None:
+    """The meaning of an unquoted word for true or false; None for any other text."""
+    return _TRUTHS.get(node.text.lower()) if node.plain else None
+
+
+def read_scalar(node: Scalar, annotated: inspect.Type, key: str) -> Any:
+    """The text as a value of a single-valued type, within its limits; ConfigError otherwise."""
+    kind, extra = without_metadata(annotated)
+    value: Any = None
+    if "duration" in extra:
+        value = _duration(node, key)
+        kind = inspect.FloatType(gt=0.0) if extra["duration"] == "positive" else inspect.FloatType(ge=0.0)
+    elif isinstance(kind, (inspect.StrType, inspect.AnyType)):
+        value = node.text
+    elif node.plain and isinstance(kind, inspect.BoolType):
+        value = parse_boolean(node)
+    elif node.plain and isinstance(kind, inspect.IntType) and _WHOLE.fullmatch(node.text):
+        value = int(node.text)
+    elif node.plain and isinstance(kind, inspect.FloatType) and _NUMBER.fullmatch(node.text):
+        value = float(node.text)
+    else:
+        value = allowed_words(kind).get(node.text)
+    if value is None:
+        raise wrong_type(node, annotated, key)
+    check_limits(value, kind, key, node.place)
+    return value
+
+
+def check_limits(value: Any, kind: inspect.Type, key: str, place: ValueOrigin) -> None:
+    """ConfigError when `value`, already of the type, is outside the type's limits."""
+    if value == "" and getattr(kind, "min_length", None):
+        raise ConfigError(f"`{key}` must not be empty", where=place.where)
+    for name, (holds, words) in _LIMITS.items():
+        limit = getattr(kind, name, None)
+        if limit is not None and not holds(value, limit):
+            shown = str(int(limit)) if isinstance(limit, float) and limit.is_integer() else str(limit)
+            raise ConfigError(
+                f"`{key}` must be {words.format(shown)}, not {excerpt(str(value))}", where=place.where
+            )
+
+
+def _duration(node: Scalar, key: str) -> float:
+    try:
+        return parse_duration_s(node.text)
+    except UsageError as error:
+        raise ConfigError(f"`{key}`: {error.message}", where=node.place.where, hint=error.hint) from None
+
+
+def check_text(text: str, what: str) -> None:
+    """UsageError for text that no command line or record can contain: a NUL, or bytes that are not UTF-8."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"{what} is not UTF-8 text: {text!a}") from None
+    if "\0" in text:
+        raise UsageError(f"{what} holds a NUL character: {text!a}")
 
 
 def unknown_key(name: str, place: ValueOrigin, *, inside: str, known: Iterable[str]) -> ConfigError:
@@ -43,7 +178,7 @@ def struct_type(struct: type) -> inspect.StructType:
 
 
 class Decoder:
-    """Reads nodes. Without `resolve` it only checks: what hangs on a reference comes out as None.
+    """Decodes nodes. Without `resolve` it only checks: a value that depends on a reference becomes None.
 
     With `partial` a missing key is no error, since another file may have it, and no Struct is made.
     """
@@ -55,7 +190,7 @@ class Decoder:
 
     def value(self, node: Node, annotated: inspect.Type, key: str) -> Any:
         """The node as a value of the type; ConfigError when it is not one."""
-        kind, _ = bare(annotated)
+        kind, _ = without_metadata(annotated)
         if isinstance(kind, inspect.UnionType):
             return self._one_of(node, kind, key)
         if isinstance(node, Table) and isinstance(kind, inspect.StructType):
@@ -99,9 +234,9 @@ class Decoder:
     def _one_of(self, node: Node, kind: inspect.UnionType, key: str) -> Any:
         if is_null(node) and kind.includes_none:
             return None
-        fitting = [one for one in kind.types if _may_be(node, bare(one)[0])]
+        fitting = [one for one in kind.types if _may_be(node, without_metadata(one)[0])]
         # Text accepts anything, so it is tried last.
-        fitting.sort(key=lambda one: isinstance(bare(one)[0], inspect.StrType))
+        fitting.sort(key=lambda one: isinstance(without_metadata(one)[0], inspect.StrType))
         for choice in fitting[:-1]:
             try:
                 return self.value(node, choice, key)
@@ -117,7 +252,7 @@ class Decoder:
         return {name: self.value(node, kind.value_type, f"{key}.{name}") for name, node in entries.items()}
 
     def _scalar(self, node: Scalar, annotated: inspect.Type, key: str) -> Any:
-        kind, extra = bare(annotated)
+        kind, extra = without_metadata(annotated)
         if "verbatim" in extra or not _refers(node, key):
             return read_scalar(node, annotated, key)
         if isinstance(kind, (inspect.StrType, inspect.AnyType)) and "duration" not in extra:
@@ -134,7 +269,7 @@ class Decoder:
 
 def check_name(name: str, kind: inspect.DictType, key: str, place: ValueOrigin) -> None:
     """ConfigError when `name` cannot be a name in that map."""
-    rule, _ = bare(kind.key_type)
+    rule, _ = without_metadata(kind.key_type)
     pattern, longest = getattr(rule, "pattern", None), getattr(rule, "max_length", None)
     # `$` of a regular expression also matches before a last newline, which no name may end with.
     if (pattern and not re.search(pattern.replace("$", r"\Z"), name)) or (longest and len(name) > longest):

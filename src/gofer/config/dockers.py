@@ -1,4 +1,4 @@
-"""`dockers:`: container images by name. Knows no program that builds them and no service that runs them."""
+"""`dockers:`: container images by name. This module neither builds images nor runs them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TRUE = ("true", "yes", "on")
 
 
 class Docker(NamedTuple):
-    """One image. `password` keeps its reference; `Settings.resolve` looks it up when it is needed."""
+    """One image. `password` is still a reference; `Settings.resolve` looks it up when it is needed."""
 
     name: str
     image: str
@@ -29,20 +29,20 @@ class Docker(NamedTuple):
     origin: str = ""
 
     @property
-    def whole(self) -> str:
-        """The name by which any machine can pull it, without the digest."""
+    def full_name(self) -> str:
+        """The name by which any machine can pull the image, without the digest."""
         if self.registry is None or self.image.startswith(f"{self.registry}/"):
             return self.image
         return f"{self.registry}/{self.image}"
 
     @property
     def pinned(self) -> str:
-        """As `whole`, held to exactly one version where a digest says which."""
-        return self.whole if self.sha256 is None else f"{self.whole}@sha256:{self.sha256}"
+        """As `full_name`, with the digest of exactly one version where one is known."""
+        return self.full_name if self.sha256 is None else f"{self.full_name}@sha256:{self.sha256}"
 
 
 def check_docker(name: str, node: Node) -> None:
-    """ConfigError for an entry that cannot be one, and for a password written out."""
+    """ConfigError for an entry that describes no image, and for a password in plain text."""
     from gofer.config.decode import Decoder, struct_type
     from gofer.config.sections import DockerSection
 
@@ -53,7 +53,7 @@ def check_docker(name: str, node: Node) -> None:
 
 
 def docker_names(settings: Settings) -> list[str]:
-    """In order; empty when no file has any."""
+    """The names of all images, sorted; empty when no file has any."""
     return sorted(table(settings.section("dockers")))
 
 

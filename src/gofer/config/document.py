@@ -1,8 +1,8 @@
-"""One YAML file as a tree of nodes that remember their lines.
+"""Reads a YAML file as a tree of nodes with their lines.
 
-Built from PyYAML's event stream rather than its composer: the C composer recurses and crashes the interpreter
-on deep nesting (PyYAML 6.0.3), and values must keep the text as written. Tags, more documents than one and
-duplicate keys are refused; anchors, aliases and merge keys work.
+Uses PyYAML's event stream and not its composer: the C composer recurses and crashes the interpreter on deep
+nesting (PyYAML 6.0.3), and values must keep the text as written. Tags, several documents and duplicate keys
+are errors; anchors, aliases and merge keys work.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Folders that are the same here and in a store: which there are for a target, and where each lies.
+"""Mapped folders: which a target has, and where each is on this machine and in a store.
 
-`data` is the folder `data` of the project and a path in a store. A target may have folders of its own; those
-at the top of the files are for all targets, and lie in the target's store unless they name another.
+`data` is the folder `data` of the project and a path in a store. A target may have folders of its own. The
+folders at the top of the files are for all targets; they are in the target's store unless they name another.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ def _folder(settings: Settings, name: str, node: Node, store: str) -> MappedFold
 
 
 def _is_true(node: Node | None) -> bool:
-    from gofer.config.scalars import truth
+    from gofer.config.decode import parse_boolean
 
-    return isinstance(node, Scalar) and truth(node) is True
+    return isinstance(node, Scalar) and parse_boolean(node) is True
 
 
 def _word(node: Node | None) -> str | None:

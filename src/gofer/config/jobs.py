@@ -1,26 +1,28 @@
-"""Flags, environment, job file, target, project, user and built-in values become one Job.
+"""Combines flags, environment, job file (`--job FILE.yaml`), target, project, user and built-in values into
+one Job.
 
-Every layer becomes the same kind of table, so that a value is read, checked and refused in one way, wherever
-it is written. References in `env` stay references: they are looked up when the run is sealed.
+Every layer becomes the same kind of table, so that a value is read and checked in the same way wherever it is
+written. References in `env` stay references until the run's secrets are encrypted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
-from gofer.config.decode import Decoder, struct_type
+from gofer.config.arrays import Axes, check_columns, grid_of, read_grid, split_values
+from gofer.config.decode import Decoder, check_text, excerpt, struct_type
+from gofer.config.document import read_document
 from gofer.config.nodes import BUILT_IN, Items, Node, Scalar, Table, ValueOrigin, is_null, merged, table
-from gofer.config.scalars import check_text, excerpt
-from gofer.config.sections import JobSection
+from gofer.config.sections import JobFileSection, JobSection
 from gofer.config.settings import Settings
 from gofer.errors import ConfigError, UsageError
 from gofer.model.job import Job, Resources
 
-if TYPE_CHECKING:
-    from gofer.config.job_file import JobFile
+_OPERATORS = frozenset({"|", "||", "&", "&&", ";", ">", ">>", "<", "<<", "2>&1", "2>"})
 
 _MAPS = ("env", "tags")
 _RESOURCES = ("gpus", "nodes", "procs", "cpus")
@@ -28,8 +30,91 @@ _RENAMED = {"time_limit": "time_limit_s", "grace": "grace_s"}
 _FLAGS = {"env": "-e", "tags": "--tag", "multi_process": "--single", "cpus": "--cpus"}
 
 
+class JobFile(NamedTuple):
+    """A job file, checked. `job` holds the keys it shares with the settings, still with their places."""
+
+    path: Path
+    job: Table
+    command: tuple[str, ...] | None
+    script: str | None
+    target: str | None
+    axes: Axes
+
+    @property
+    def argv(self) -> tuple[str, ...] | None:
+        """The command, or the script as a command; None when the file has neither."""
+        if self.script is not None:
+            return ("bash", "-euo", "pipefail", "-c", self.script)
+        return self.command
+
+
+def read_job_file(path: Path) -> JobFile:
+    """The job in the file; ConfigError with file and line. Paths in it are relative to the file's folder."""
+    document = read_document(path)
+    values = Decoder().fields(document.entries, struct_type(JobFileSection), "", document.place)
+    shared = {field.encode_name for field in struct_type(JobSection).fields}
+    job = {name: node for name, node in document.entries.items() if name in shared}
+    if values.get("command") is not None and values.get("script") is not None:
+        place = document.entries["script"].place
+        raise ConfigError("a job has `command` or `script`, not both", where=place.where)
+    return JobFile(
+        path=path,
+        job=Table(job, document.place),
+        command=_command(values.get("command"), document.entries.get("command")),
+        script=values.get("script"),
+        target=values.get("target"),
+        axes=_axes(values, document.entries, path.parent),
+    )
+
+
+def _command(value: tuple[str, ...] | str | None, node: Node | None) -> tuple[str, ...] | None:
+    if value is None or node is None:
+        return None
+    words = _split(value, node) if isinstance(value, str) else value
+    if not words:
+        raise ConfigError("`command` is empty", where=node.place.where)
+    return words
+
+
+def _split(line: str, node: Node) -> tuple[str, ...]:
+    import shlex
+
+    try:
+        words = tuple(shlex.split(line))
+        raw = shlex.split(line, posix=False)
+    except ValueError as error:
+        raise ConfigError(f"`command` cannot be split into words: {error}", where=node.place.where) from None
+    for word in raw:
+        if word in _OPERATORS or (word.endswith(";") and word[0] not in "'\""):
+            raise ConfigError(
+                f"`command` is one command and no shell reads it, so `{word}` would be an argument",
+                where=node.place.where,
+                hint="write it as `script:`, or put the word in quotes",
+            )
+    return words
+
+
+def _axes(values: dict[str, Any], nodes: dict[str, Node], folder: Path) -> Axes:
+    """`each` and `array` of the file; errors get the line of the key they are about."""
+    key = "each"
+    try:
+        columns = {
+            name: split_values(given, name) if isinstance(given, str) else given
+            for name, given in (values.get("each") or {}).items()
+        }
+        check_columns(list(columns))
+        key, array = "array", values.get("array")
+        if array is None:
+            return Axes(columns, None)
+        return Axes(columns, read_grid(folder / array) if isinstance(array, str) else grid_of(array))
+    except UsageError as error:
+        raise ConfigError(
+            f"`{key}`: {error.message}", where=nodes[key].place.where, hint=error.hint
+        ) from None
+
+
 class JobFlags(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the command line, or a caller from Python, says of a job; None and empty say nothing."""
+    """A job as given on the command line or by a caller from Python; None and empty mean not given."""
 
     name: str | None = None
     gpus: int | None = None
@@ -57,7 +142,7 @@ class JobFlags(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class JobValue(NamedTuple):
-    """One field of a job and who set it."""
+    """One field of a job with its origin."""
 
     value: Any
     origin: str
@@ -91,7 +176,7 @@ def build_job(
 def job_values(
     flags: JobFlags, job_file: JobFile | None, settings: Settings, target_name: str | None
 ) -> dict[str, JobValue]:
-    """Every field of a job with its value and origin; None is what nobody set."""
+    """Every field of a job with its value and origin; the value is None where no layer sets it."""
     decoder = Decoder(settings.resolve)
     nodes = job_nodes(flags, job_file, settings, target_name)
     values = {}
@@ -108,7 +193,7 @@ def job_values(
 def job_nodes(
     flags: JobFlags, job_file: JobFile | None, settings: Settings, target_name: str | None
 ) -> dict[str, Node | None]:
-    """Every field of a job as it was written, by the nearest who did; None is what nobody set."""
+    """Every field of a job as the nearest layer writes it; None where no layer sets it."""
     layers = [flag_layer(flags), *settings.job_layers(target_name)]
     if job_file is not None:
         layers.insert(2, job_file.job)  # behind flags and environment
@@ -155,7 +240,7 @@ def _nearest(layers: Sequence[Table], key: str) -> Node | None:
 
 
 def _joined(layers: Sequence[Table], key: str) -> Node | None:
-    """A map joined over all layers; a name set to nothing is gone."""
+    """A map merged over all layers, without the names that a layer sets to nothing."""
     joined: Node | None = None
     for layer in reversed(layers):
         joined = merged(joined, layer.entries.get(key))
@@ -188,7 +273,7 @@ def _texts(value: object) -> list[str]:
 
 
 def _checked(value: Any, key: str, node: Node) -> Any:
-    """What types cannot say: text that no process could be given, names that would break a listing."""
+    """Check what types cannot express: text that no process can receive, names that would break a listing."""
     try:
         for text in _texts(value):
             check_text(text, f"`{key}`")

@@ -1,7 +1,7 @@
-"""What a person wrote, before it has a type: text, lists and tables, each with its place.
+"""Settings as written, before they have a type: text, lists and tables, each with its file and line.
 
-Files, environment variables and built-in values all become these nodes, so one decoder and one set of
-messages serve them all.
+Files, environment variables and built-in values all become these nodes, so that one decoder with one set of
+messages is enough.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def table(node: Node | None) -> dict[str, Node]:
 
 
 def merged(lower: Node | None, upper: Node | None) -> Node | None:
-    """`upper` over `lower`: maps join name by name all the way down, anything else is replaced whole."""
+    """`upper` merged over `lower`: maps are merged by name at every depth, anything else is replaced."""
     if not isinstance(lower, Table) or not isinstance(upper, Table):
         return lower if upper is None else upper
     entries = dict(lower.entries)

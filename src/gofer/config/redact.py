@@ -1,7 +1,8 @@
-"""Keeps values that were revealed out of anything gofer says.
+"""Keeps secret values out of everything that gofer prints.
 
-One registry for the process: what turns an error into text is far from what looked the secret up.
-Values shorter than four characters are not masked, since masking them would garble every message.
+There is one registry for the process, because the code that prints an error does not know the code that
+looked the secret up. Values shorter than four characters are not masked: masking them would make every
+message unreadable.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import re
 
 MASK = "***"
-# Of Azure, Amazon and Google. A person may have typed the address: then no setting knows its secret.
+# Signatures of Azure, Amazon and Google. An address that a person typed has a secret that no setting names.
 _SIGNATURE = re.compile(r"((?:[?&]sig|X-Amz-Signature|X-Goog-Signature)=)[^&\s`'\"]+", re.IGNORECASE)
 _SHORTEST = 4
-# Only a long line of a key file is telling; a short one, such as a brace, stands in many innocent texts.
+# Only long lines of a key file are secret; a short one, such as a brace, occurs in many harmless texts.
 _SHORTEST_LINE = 12
 
 _SENSITIVE = ("secret", "token", "password", "passwd", "passphrase", "credential", "api_key", "apikey")
@@ -20,19 +21,21 @@ _SENSITIVE_ENDS = ("sas", "key", "pat", "pwd")
 
 
 class Redactor:
-    """The forms of the values to be masked. Adding is idempotent; any thread may call either verb."""
+    """The forms of the values to mask. Adding a value is idempotent; any thread may call any method."""
 
     def __init__(self) -> None:
         self._forms: tuple[str, ...] = ()
 
     def remember(self, value: str) -> None:
-        """Mask `value` from now on, also as it looks in JSON, a URL, a Python string, or line by line."""
+        """Mask `value` from now on, also in its form in JSON, in a URL or in a Python string, and each of its
+        lines.
+        """
         forms = {form for form in _forms(value) if len(form) >= _SHORTEST}
-        # The longest first, so that a value that holds another one leaves no tail behind.
+        # The longest first: of two values of which one contains the other, both are masked completely.
         self._forms = tuple(sorted({*self._forms, *forms}, key=lambda form: (-len(form), form)))
 
     def mask(self, text: str) -> str:
-        """`text` with every remembered value replaced by `***`, and whatever stands as a URL's signature."""
+        """`text` with `***` in place of every remembered value and of every signature in a URL."""
         for form in self._forms:
             if form in text:
                 text = text.replace(form, MASK)
@@ -45,7 +48,7 @@ mask = _process.mask
 
 
 def is_sensitive(name: str) -> bool:
-    """Whether a key or a variable is one whose value people keep to themselves, judged by its name."""
+    """Whether the name of a key or variable says that its value is secret."""
     plain = name.lower().replace("-", "_")
     return any(word in plain for word in _SENSITIVE) or plain.rsplit("_", 1)[-1] in _SENSITIVE_ENDS
 

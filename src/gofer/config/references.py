@@ -1,7 +1,7 @@
 """References in a value: `${env:NAME}`, `${env:NAME:-default}`, `${file:PATH}` and `${secret:NAME}`.
 
-`$${` is a plain `${`. Anything else, such as a shell's `${HOME}`, is text like any other. A reference is
-looked up when a consumer asks and never before, so that a missing variable harms only what needs it.
+`$${` means a plain `${`. Anything else, such as a shell's `${HOME}`, is ordinary text. A reference is looked
+up only when its value is needed, so that a missing variable affects only what needs it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Reference(NamedTuple):
 
 
 def references(text: str) -> Iterator[Reference]:
-    """Every reference in `text`, in order; ConfigError for one that cannot be read."""
+    """Every reference in `text`, in order; ConfigError for a malformed reference."""
     near = _NEAR.search(text)
     if near:
         right = next(kind for kind in ("env", "file", "secret") if near[1].lower().startswith(kind))
@@ -94,7 +94,9 @@ class Resolver:
         self._found = found
 
     def resolve(self, text: str) -> str:
-        """`text` with each reference replaced; ConfigError or CredentialError when one leads nowhere."""
+        """`text` with each reference replaced; ConfigError or CredentialError for a value that does not
+        exist.
+        """
         for _ in references(text):
             pass  # a slip anywhere is reported before anything is looked up
         return _TOKEN.sub(lambda match: self._value(_parsed(match)) if match[1] else "${", text)

@@ -1,7 +1,7 @@
 """The options of `sbatch`, from the `#SBATCH` lines of a batch script or from a command line. Pure.
 
-Every spelling is taken that `sbatch` takes: `-N 2`, `-N2`, `--nodes=2`, `--nodes 2`, and the beginning of a
-long name where only one option begins so.
+Accepts every spelling that `sbatch` accepts: `-N 2`, `-N2`, `--nodes=2`, `--nodes 2`, and the beginning of a
+long name where it is unambiguous.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def read_directives(text: str) -> list[SbatchOption]:
 
 
 def _directive_lines(text: str) -> list[tuple[int, str]]:
-    """What follows `#SBATCH`, with line numbers, up to the first line that is no comment."""
+    """The text after `#SBATCH`, with line numbers, up to the first line that is no comment."""
     found = []
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip() and not line.lstrip().startswith("#"):
@@ -92,7 +92,7 @@ def _directive_lines(text: str) -> list[tuple[int, str]]:
 
 
 def split_options(words: Sequence[str], *, line: int = 0) -> tuple[list[SbatchOption], list[str]]:
-    """The options in front, and the words behind them; UsageError for an option without its value."""
+    """The options at the beginning, and the words after them; UsageError for an option without its value."""
     found: list[SbatchOption] = []
     left = list(words)
     while left and left[0].startswith("-") and left[0] != "-":
@@ -121,7 +121,9 @@ def _at(line: int) -> str:
 
 
 def _full_name(name: str) -> str:
-    """A name of which only the beginning was written; one that is not known, as of a plugin, stays."""
+    """The full name of an option that may be abbreviated. An unknown name, such as a plugin's, is
+    unchanged.
+    """
     name = _ALIASES.get(name, name)
     if name in _LONG:
         return name
@@ -130,7 +132,7 @@ def _full_name(name: str) -> str:
 
 
 def _takes_next(name: str, left: Sequence[str]) -> bool:
-    """Of an option that is not known, a word that looks like no option is the value."""
+    """Whether the next word is the value of an unknown option: when the word does not look like an option."""
     return bool(left) and (name in _LONG or not left[0].startswith("-"))
 
 
@@ -151,7 +153,7 @@ def parse_time_s(text: str) -> float | None:
 
 
 class ArrayTasks(NamedTuple):
-    """The numbers of an array's tasks, and how many may run at once (None: all)."""
+    """The numbers of an array's tasks, and how many may run at the same time (None: all)."""
 
     ids: tuple[int, ...]
     at_once: int | None

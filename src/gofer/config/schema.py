@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from gofer.config.decode import struct_type
-from gofer.config.scalars import bare, choices
+from gofer.config.decode import allowed_words, struct_type, without_metadata
 from gofer.config.sections import (
     DEFAULT_GPUS,
     ENTRIES,
@@ -90,8 +89,8 @@ def _of_struct(kind: inspect.StructType) -> Schema:
 
 
 def schema_of(annotated: inspect.Type) -> Schema:
-    """The schema of one type, as the decoder takes it."""
-    kind, extra = bare(annotated)
+    """The schema of one type, as the decoder accepts it."""
+    kind, extra = without_metadata(annotated)
     notes = dict(getattr(annotated, "extra_json_schema", None) or {})
     if isinstance(kind, inspect.UnionType):
         return _of_union(kind) | notes
@@ -130,12 +129,12 @@ def _of_scalar(kind: inspect.Type, extra: Mapping[str, Any]) -> Schema:
             word: getattr(kind, name) for name, word in _LIMITS.items() if getattr(kind, name) is not None
         }
         return _or_reference({"type": "integer" if isinstance(kind, inspect.IntType) else "number", **limits})
-    words = choices(kind)
+    words = allowed_words(kind)
     return _or_reference({"enum": sorted(words)}) if words else {}
 
 
 def _of_name(kind: inspect.DictType) -> Schema:
-    rule, _ = bare(kind.key_type)
+    rule, _ = without_metadata(kind.key_type)
     return {
         word: getattr(rule, name) for name, word in _LENGTHS.items() if getattr(rule, name, None) is not None
     }
@@ -156,7 +155,7 @@ def _or_null(schema: Schema) -> Schema:
 
 
 def render(schema: Schema) -> str:
-    """The schema as it is kept in a file."""
+    """The schema as the text of a file."""
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 

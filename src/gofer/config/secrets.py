@@ -1,6 +1,7 @@
 """The user's secrets: one JSON file that nobody else can read.
 
-Values are never part of a message. Every verb blocks; writers on one machine or a shared home take turns.
+No message contains a value. Every method blocks. A lock lets one writer work at a time, also on machines that
+share a home.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ class Secrets:
         self._lock_timeout_s = lock_timeout_s
 
     def get(self, name: str) -> str:
-        """The value; CredentialError when there is none, or when others could read or replace the file."""
+        """The value; CredentialError when there is none, or when other users could read or replace the
+        file.
+        """
         _check_name(name)
         values = self._load()
         if name not in values:
@@ -39,7 +42,7 @@ class Secrets:
         return values[name]
 
     def names(self) -> list[str]:
-        """In order; empty when nothing was ever set."""
+        """The names, sorted; empty when no secret was ever set."""
         return sorted(self._load())
 
     def set(self, name: str, value: str) -> None:
@@ -141,7 +144,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Replace the file at once: a reader, or a crash, sees the whole old or the whole new one."""
+    """Replace the file atomically: a reader finds either the old file or the new one, also after a crash."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

@@ -1,7 +1,8 @@
-"""All settings of one command: environment over project over user over built-in, each with its origin.
+"""All settings of one command, each with its origin. The environment overrides the project's file, which
+overrides the user's file, which overrides the built-in values.
 
-Reading them writes nothing and starts nothing. Without a file neither the YAML parser nor the typed decoder
-is loaded. Flags are joined in `gofer.config.jobs`.
+Reading settings writes nothing and starts nothing. Without a file, neither the YAML parser nor the typed
+decoder is loaded. `gofer.config.jobs` adds the flags of the command line.
 """
 
 from __future__ import annotations
@@ -12,13 +13,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.config.code_folder import CodeFolder, FindRepository, find_code_folder
-from gofer.config.files import PROJECT_FILE, find_project_file, read_files
 from gofer.config.layers import DEFAULT_STORE, DEFAULT_TARGET, built_in, join_targets
 from gofer.config.nodes import BUILT_IN, Items, Node, Scalar, Table, ValueOrigin, merged, table
 from gofer.config.paths import Paths, home_folder
+from gofer.config.project import (
+    PROJECT_FILE,
+    CodeFolder,
+    FindRepository,
+    find_code_folder,
+    find_project_file,
+    read_files,
+)
 from gofer.config.stores import StoreEntry as StoreEntry
-from gofer.config.stores import nearest_entry, read_options, whole_address
+from gofer.config.stores import full_address, nearest_entry, read_options
 from gofer.config.targets import Target, read_target
 from gofer.errors import UnknownName
 from gofer.text import did_you_mean
@@ -168,7 +175,7 @@ class Settings:
         url, options = entries["url"], read_options(entries)
         text = url.text if isinstance(url, Scalar) else ""
         account = self.resolve(options.account) if options.account else None
-        return StoreEntry(name, whole_address(self.resolve(text), account), url.place.origin, options)
+        return StoreEntry(name, full_address(self.resolve(text), account), url.place.origin, options)
 
     def store_at(self, url: str) -> StoreEntry | None:
         """What the settings say of an address: see `nearest_entry`."""
@@ -201,7 +208,7 @@ class Settings:
 
         The set-up of another tool's file is behind all of them: nobody chose it.
         """
-        from gofer.config.variables import job_variables
+        from gofer.config.layers import job_variables
 
         layers = [job_variables(self.environ)]
         own = [Table(table(layer.entries.get("job")), layer.place) for layer in reversed(self._layers)]
@@ -217,10 +224,10 @@ class Settings:
 
     @property
     def warnings(self) -> list[str]:
-        """Things that look like settings and are not: misspelt variables, a `gofer.yml`."""
-        from gofer.config.variables import misspelt
+        """Things that look like settings and are not: misspelled_variables variables, a `gofer.yml`."""
+        from gofer.config.layers import misspelled_variables
 
-        found = [f"`{name}` is not a setting; {hint}" for name, hint in misspelt(self.environ)]
+        found = [f"`{name}` is not a setting; {hint}" for name, hint in misspelled_variables(self.environ)]
         for folder in {self.folder, self.root}:
             if os.path.lexists(folder / "gofer.yml") and not os.path.lexists(folder / PROJECT_FILE):
                 found.append(f"`{folder / 'gofer.yml'}` is not read; name it `{PROJECT_FILE}`")

@@ -24,7 +24,9 @@ _KEYS_OF = {
 
 
 class StoreOptions(NamedTuple):
-    """What an entry says beside its address. Its repr shows no secret; references stay until `resolved`."""
+    """The options of an entry, without its URL. The repr shows no secret. References stay until
+    `resolved`.
+    """
 
     account: str | None = None
     key: str | None = None
@@ -43,7 +45,7 @@ class StoreOptions(NamedTuple):
         return (self.hierarchical or "").lower() in ("true", "yes", "on")
 
     def resolved(self, resolve: Callable[[str], str]) -> StoreOptions:
-        """With every reference looked up; CredentialError or ConfigError when one leads nowhere."""
+        """The options with every reference looked up; CredentialError or ConfigError for a missing value."""
         return StoreOptions(*(None if text is None else resolve(text) for text in self))
 
     def __repr__(self) -> str:
@@ -70,8 +72,10 @@ def read_options(entries: Mapping[str, Node]) -> StoreOptions:
     return StoreOptions(**{name: texts.get(name) for name in StoreOptions._fields})
 
 
-def whole_address(url: str, account: str | None) -> str:
-    """The address that means this store and no other: two accounts may well have a container of one name."""
+def full_address(url: str, account: str | None) -> str:
+    """The unique address of the store, with its account: two accounts may have containers of the same
+    name.
+    """
     scheme, mark, rest = url.partition("://")
     container, slash, prefix = rest.partition("/")
     if scheme != "az" or not mark or not account or "@" in container:
@@ -106,7 +110,7 @@ def _parts(url: str) -> tuple[str, str]:
 
 
 def check_store_entry(name: str, entries: Mapping[str, Node]) -> None:
-    """ConfigError for an option that the kind does not have, and for a secret written out."""
+    """ConfigError for an option that this kind of store does not have, and for a secret in plain text."""
     url = entries["url"]
     text = url.text if isinstance(url, Scalar) else ""
     if "${secret:" in text:

@@ -1,7 +1,7 @@
 """A target as data, so that its runs can be reached from any folder: kind, options, store, project.
 
 The ledger keeps the text. References such as `${secret:NAME}` stay references. An option that holds a secret
-is left out: it is read from the project's own settings again.
+is left out; it is read again from the settings of the project.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class TargetDefinition(NamedTuple):
 
 
 def define(settings: Settings, target: str) -> TargetDefinition:
-    """The target of these settings as data; UnknownName or ConfigError when there is none such."""
+    """The target of these settings as data; UnknownName or ConfigError when there is no such target."""
     found = settings.target(target)
     store = settings.store(found.store)
     withheld: list[str] = []
@@ -110,8 +110,8 @@ def defined_settings(
     find_targets: FindTargets | None = None,
 ) -> Settings:
     """Settings with this target and its store, and the user's own file below them; nothing of a project."""
-    from gofer.config.files import read_files
     from gofer.config.layers import built_in
+    from gofer.config.project import read_files
     from gofer.config.settings import Settings, Sources
 
     target = {**definition.options.entries, "store": Scalar(definition.store, _PLACE)}
@@ -130,7 +130,9 @@ def defined_settings(
 
 
 def _without(layer: Table, definition: TargetDefinition) -> Table:
-    """Without entries of the same names: those of the definition are complete, and must not be joined."""
+    """`table` without the entries that the definition has: the definition's are complete, so nothing is
+    merged into them.
+    """
     hidden = {"targets": definition.target, "stores": definition.store}
     entries = dict(layer.entries)
     for section, name in hidden.items():
@@ -151,7 +153,7 @@ def _without_secrets(entries: Mapping[str, Node], path: str, withheld: list[str]
 
 
 def _tells_secret(name: str, node: Node) -> bool:
-    """Whether the value is, or may hold, a secret that is written out."""
+    """Whether the value is, or may contain, a secret in plain text."""
     if isinstance(node, Table):
         return any(_tells_secret(inner, value) for inner, value in node.entries.items())
     if isinstance(node, Items):

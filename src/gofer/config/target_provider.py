@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from gofer.config.settings import Settings
 
 
-class Unused(NamedTuple):
-    """A key of a file that gofer makes no use of, and why."""
+class UnusedKey(NamedTuple):
+    """A key of a file that gofer does not use, and why."""
 
     key: str
     node: Node
@@ -37,12 +37,14 @@ class ImportedTarget(NamedTuple):
     root: Path
     problems: Mapping[str, tuple[str, ValueOrigin]]
     accounts: tuple[Path, ...]
-    unused: tuple[Unused, ...]
+    unused: tuple[UnusedKey, ...]
     notes: tuple[str, ...] = ()
 
 
 class TargetProvider(Protocol):
-    """The files of one project. A provider reads a file when its target is asked for, and writes nothing."""
+    """The files of one project. A provider reads the file of a target when the target is needed, and writes
+    nothing.
+    """
 
     @property
     def label(self) -> str:
@@ -58,7 +60,7 @@ class TargetProvider(Protocol):
 
     @property
     def default(self) -> str | None:
-        """The target that is meant when nobody names one; None leaves the choice to the settings."""
+        """The default target of these files; None leaves the choice to the settings."""
 
     @property
     def files(self) -> list[Path]:

@@ -1,6 +1,6 @@
-"""A target out of the joined settings: its kind, its store, its defaults for jobs, the options of its kind.
+"""A target of the settings: its kind, its store, its defaults for jobs, and the options of its kind.
 
-The kinds are handed in by the caller, a map from the word in `kind:` to the Struct of its options.
+The caller passes the kinds: a map from the word in `kind:` to the Struct of the kind's options.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Target(NamedTuple):
 
 
 def read_target(name: str, node: Node, kinds: Kinds, resolve: Callable[[str], str] | None = None) -> Target:
-    """The target, its options complete; ConfigError with file and line.
+    """The target with all its options; ConfigError with file and line.
 
-    Without `resolve` it is only checked, and `options` may be missing.
+    Without `resolve` the target is only checked, and `options` may be missing.
     """
     from gofer.config.decode import Decoder, struct_type
     from gofer.config.sections import DEFAULT_GPUS, FOLDERS, IGNORE, JobSection

@@ -135,7 +135,7 @@ def _place(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
             keys.dropped(key, f"it means nothing on the platform `{platform}`")
     if "preemption_allowed" in keys and platform != "itp":
         keys.dropped("preemption_allowed", f"it means nothing on the platform `{platform}`")
-    elif keys.truth("preemption_allowed"):
+    elif keys.boolean("preemption_allowed"):
         entry["preemptible"] = True
         keys.carried("preemption_allowed", f"targets.{target}.preemptible")
     elif "preemption_allowed" in keys:
@@ -151,7 +151,7 @@ def _carry(keys: SheetKeys, key: str, to: str, why: str) -> None:
 
 
 def _platform(keys: SheetKeys, target: str) -> str:
-    legacy = keys.truth("aks_compute")
+    legacy = keys.boolean("aks_compute")
     platform = keys.text("platform") or ("itp" if legacy else "aml")
     if platform not in PLATFORMS:
         raise ConfigError(
@@ -189,7 +189,7 @@ def _image(draft: ImportDraft, keys: SheetKeys, target: str, platform: str) -> E
         return {}
     to = f"targets.{target}.image"
     docker.carried("image", to)
-    if keys.truth("use_custom_docker") is False:
+    if keys.boolean("use_custom_docker") is False:
         docker.changed("image", to, "it is used now; the service's own images are gone")
     address = (docker.text("address") or "").strip().removeprefix("https://").strip("/")
     if not address or image.startswith(f"{address}/"):
@@ -205,7 +205,7 @@ def _image(draft: ImportDraft, keys: SheetKeys, target: str, platform: str) -> E
 
 def _job(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
     job: Entry = {"rank_variables": MPIRUN}
-    many = keys.truth("multi_process")
+    many = keys.boolean("multi_process")
     if many is not None:
         job["multi_process"] = many
         keys.carried("multi_process", f"targets.{target}.job.multi_process")

@@ -45,7 +45,7 @@ def _params(keys: SheetKeys) -> Iterator[_Param]:
         if params.is_table(key):
             yield _Param(key, params.inner(key), params.inner(key), "path")
         elif params.is_text(key) and (key == _CODE or _folder_name(key)):
-            yield _Param(key, params.besides(key), params, key)
+            yield _Param(key, params.without(key), params, key)
 
 
 def take_folders(draft: ImportDraft, keys: SheetKeys, target: str, root: Path) -> Entry:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from gofer.config.nodes import Items, Node, Scalar, Table, ValueOrigin
-from gofer.config.target_provider import ImportedTarget, Unused
+from gofer.config.target_provider import ImportedTarget, UnusedKey
 from gofer.importers.account import holds_credential, read_account
 from gofer.importers.act import take_act
 from gofer.importers.aml import ACCOUNTS, AmlFiles
@@ -97,13 +97,13 @@ def _node(value: Value, key: str, places: Mapping[str, ValueOrigin], file: Value
     return Scalar(str(value), place, plain=not isinstance(value, str))
 
 
-def _unused(draft: ImportDraft) -> Iterator[Unused]:
+def _unused(draft: ImportDraft) -> Iterator[UnusedKey]:
     for sheet in draft.sheets:
         nodes = {(dotted(path), node.place): node for path, node in leaves(sheet.document)}
         for one in sheet.findings():
             node = nodes.get((one.key, one.place))
             if node is not None and one.outcome in (KeyOutcome.DROPPED, KeyOutcome.UNKNOWN):
-                yield Unused(one.key, node, one.why)
+                yield UnusedKey(one.key, node, one.why)
 
 
 def imported_store(files: AmlFiles, name: str) -> Table | None:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gofer.config.document import display, read_document, read_text
-from gofer.config.files import find_above
 from gofer.config.nodes import Node, Scalar, Table, is_null, merged
+from gofer.config.project import find_above
 from gofer.errors import ConfigError
 
 if TYPE_CHECKING:

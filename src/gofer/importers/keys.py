@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
+from gofer.config.decode import excerpt
 from gofer.config.nodes import Items, Node, Scalar, Table, ValueOrigin, is_null
-from gofer.config.scalars import excerpt
 from gofer.errors import ConfigError
 from gofer.importers.key_paths import KeyPath, deepest, dotted, leaves
 
@@ -184,7 +184,7 @@ class SheetKeys:
             raise self._wrong(key, self._table.entries[key], "a whole number")
         return int(text)
 
-    def truth(self, key: str) -> bool | None:
+    def boolean(self, key: str) -> bool | None:
         """True or false, in any of YAML's words; ConfigError for anything else."""
         text = self.text(key)
         if text is None:
@@ -217,7 +217,7 @@ class SheetKeys:
             self.sheet, node if isinstance(node, Table) else Table({}, self.place), (*self.path, key)
         )
 
-    def besides(self, key: str) -> SheetKeys:
+    def without(self, key: str) -> SheetKeys:
         """An empty table where the key holds a single value: for values that may be either."""
         return SheetKeys(self.sheet, Table({}, self._table.entries[key].place), (*self.path, key))
 

@@ -72,7 +72,7 @@ def take_philly(draft: ImportDraft, path: Path, name: str | None) -> str:
     entry: Entry = {"folders": dict(folders)} if folders else {}
     entry |= _store(draft, keys, target, _code_place(keys, mounts, folders))
     job: Entry = {"rank_variables": MPIRUN}
-    many, gpus = keys.truth("multi_process"), keys.number("num_gpu")
+    many, gpus = keys.boolean("multi_process"), keys.number("num_gpu")
     if many is not None:
         job["multi_process"] = many
         keys.carried("multi_process", f"targets.{target}.job.multi_process")

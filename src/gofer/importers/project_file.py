@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gofer.config.document import read_document
-from gofer.config.files import find_project_file
 from gofer.config.nodes import Node, Scalar, table
 from gofer.config.paths import home_folder
+from gofer.config.project import find_project_file
 from gofer.importers.draft import ImportDraft
 
 

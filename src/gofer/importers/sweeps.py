@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from gofer.config.scalars import excerpt
+from gofer.config.decode import excerpt
 from gofer.errors import UsageError
 from gofer.model.bounds import MOST_ROWS
 

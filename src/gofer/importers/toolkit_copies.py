@@ -41,7 +41,7 @@ def copied_data(keys: SheetKeys) -> list[ToolkitCopy]:
     """What the file has copied; nothing for the second format, which names its data in the script."""
     experiment = keys.inner("experiment")
     base = (experiment.text("data_dir") or "").strip("/")
-    if not keys.is_table("storage") or not experiment.truth("copy_data") or not base:
+    if not keys.is_table("storage") or not experiment.boolean("copy_data") or not base:
         return []
     end = base.rpartition("/")[2]
     parts = [part.strip(" /") for part in (experiment.text("data_subdir") or "").split(";")]

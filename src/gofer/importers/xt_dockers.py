@@ -69,7 +69,7 @@ def _login(draft: ImportDraft, record: SheetKeys, registry: str, to: str, entry:
 
 
 def _wrapping(keys: SheetKeys, name: str, entry: Entry) -> None:
-    digest, steps, wrap = keys.text("sha256"), keys.texts("post_sing_steps"), keys.truth("sing_wrap")
+    digest, steps, wrap = keys.text("sha256"), keys.texts("post_sing_steps"), keys.boolean("sing_wrap")
     if digest is not None and _DIGEST.fullmatch(digest):
         entry["sha256"] = digest.lower()
         keys.carried("sha256", f"dockers.{name}.sha256")

@@ -72,7 +72,7 @@ def _add(
     path = name_user(draft, (table.text(f"{section}-share-path") or "").strip("/"))
     mode = "copy" if table.text(f"{section}-action") == "download" else "mount"
     # XT mounts read-only by default.
-    may_only_read = mode == "mount" and not table.truth(f"{section}-writable")
+    may_only_read = mode == "mount" and not table.boolean(f"{section}-writable")
     read_only: Entry = {"read_only": True} if may_only_read else {}
     for target in targets:
         _inner(target, "folders")[name] = {"store": shared, "path": path, "mode": mode, **read_only}
@@ -102,7 +102,7 @@ def _report(table: SheetKeys, share: _Share, name: str, mode: str) -> None:
     writable = f"{section}-writable"
     if mode == "copy":
         table.dropped(writable, "a copy is the run's own, and nothing of it goes back to the store")
-    elif table.truth(writable):
+    elif table.boolean(writable):
         table.dropped(writable, "true is what gofer does unless told")
     else:
         table.changed(writable, f"{to}.read_only", "`true`: runs may only read it")

@@ -164,7 +164,7 @@ def _where(keys: SheetKeys, entry: Entry, target: str) -> None:
 
 
 def _preemption(keys: SheetKeys, entry: Entry, target: str) -> None:
-    if not keys.truth("low-pri"):
+    if not keys.boolean("low-pri"):
         keys.dropped("low-pri", "false is what gofer does unless told")
     elif entry.get("platform") == "itp":
         entry["preemptible"] = True

@@ -19,7 +19,7 @@ class Policy(NamedTuple):
 
     No try begins after `patience_s`, and a service that asks for a longer pause is not retried. With
     `is_sure`, the address is known to be right. Otherwise a service that has never answered gets fewer tries,
-    because its name may be misspelt.
+    because its name may be misspelled_variables.
     """
 
     tries: int = 10

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gofer.config.array_files import Grid, read_grid
-from gofer.config.arrays import Axes, check_placeholders, expand, parse_each, substitute
+from gofer.config.arrays import Axes, Grid, check_placeholders, expand, parse_each, read_grid, substitute
 from gofer.core import rows
 from gofer.errors import UnknownName, UsageError
 from gofer.model.job import Array

@@ -9,10 +9,8 @@ import msgspec
 import pytest
 from unit.config.project import ConfigProject
 
-from gofer.config.array_files import Grid
-from gofer.config.arrays import Axes
-from gofer.config.job_file import JobFile, read_job_file
-from gofer.config.jobs import JobFlags, build_job, job_values
+from gofer.config.arrays import Axes, Grid
+from gofer.config.jobs import JobFile, JobFlags, build_job, job_values, read_job_file
 from gofer.core.states import RETRIED_BY_DEFAULT, Reason
 from gofer.errors import ConfigError, UsageError
 from gofer.model.job import Job, Resources

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from unit.config.project import ConfigProject
 
-from gofer.config.stores import StoreOptions, whole_address
+from gofer.config.stores import StoreOptions, full_address
 from gofer.errors import ConfigError, UsageError
 
 
@@ -66,7 +66,7 @@ def test_two_files_make_one_entry(project: ConfigProject) -> None:
     ],
 )
 def test_an_address_says_its_account(url: str, account: str | None, whole: str) -> None:
-    assert whole_address(url, account) == whole
+    assert full_address(url, account) == whole
 
 
 TWO = """

@@ -9,7 +9,7 @@ from unit.importers.shop import Shop, fates, text_of, tree
 
 from gofer.backends.azureml.options import AzureOptions, misplaced
 from gofer.config.arrays import expand, substitute
-from gofer.config.job_file import read_job_file
+from gofer.config.jobs import read_job_file
 from gofer.config.targets import OWN_KEYS
 from gofer.errors import ConfigError, UsageError
 from gofer.importers.keys import KeyOutcome

@@ -48,7 +48,7 @@ def test_the_target_of_the_page_on_singularity(xt: Shop) -> None:
 def test_images_go_to_a_section_of_their_own(xt: Shop) -> None:
     settings = xt.bring("xt_config.yaml")
     found = docker(settings, "mine")
-    assert (found.whole, found.sing_wrap, found.post_sing_steps) == (
+    assert (found.full_name, found.sing_wrap, found.post_sing_steps) == (
         "reg.invalid/me/env:1",
         True,
         ("RUN pip install x",),

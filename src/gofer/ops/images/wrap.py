@@ -85,7 +85,7 @@ def wrap(session: Session, request: WrapRequest) -> ImageResult:
     text = dockerfile(wrapping)
     records = ImageRecords.of(session.paths)
     known = records.find(wrapping.mark)
-    image = request.tag or (known.image if known else wrapped_name(found.whole, wrapping.mark))
+    image = request.tag or (known.image if known else wrapped_name(found.full_name, wrapping.mark))
     folder = request.out or session.paths.store_dir.parent / "images" / found.name
     path = _write(folder, text)
     work = _Work(session, found, wrapping, image, str(path))
@@ -190,7 +190,7 @@ def image_facts(session: Session, name: str) -> dict[str, object]:
     kept = wrapped_of(session, found)
     return {
         "name": found.name,
-        "image": found.whole,
+        "image": found.full_name,
         "registry": found.registry,
         "sha256": found.sha256,
         "sing_wrap": found.sing_wrap,

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from gofer.config.document import display, parse_document, read_text
-from gofer.config.files import PROJECT_FILE
 from gofer.config.nodes import Node, Scalar, Table, is_null, merged, table
+from gofer.config.project import PROJECT_FILE
 from gofer.config.targets import OWN_KEYS, read_target
 from gofer.errors import ConfigError, UsageError
 from gofer.importers.aml import find_aml
@@ -251,7 +251,7 @@ def _try(read: Callable[[Path], T], name: str, text: str, shown: str, *, what: s
 
 
 def _job(path: Path, text: str) -> dict[Path, str]:
-    from gofer.config.job_file import read_job_file
+    from gofer.config.jobs import read_job_file
 
     _try(read_job_file, path.name, text, display(path), what=_WRITTEN)
     if not path.exists():

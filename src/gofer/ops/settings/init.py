@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.config.files import PROJECT_FILE
+from gofer.config.project import PROJECT_FILE
 from gofer.errors import CheckFailed
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ _SLOW_BYTES = 1 << 30
 
 
 class Source(NamedTuple):
-    """The folder to send, why it is the project (see `gofer.config.code_folder`), and the folder in it where
+    """The folder to send, why it is the project (see `gofer.config.project`), and the folder in it where
     the command was typed. `include` are patterns, relative to that folder, of ignored files to send.
     """
 

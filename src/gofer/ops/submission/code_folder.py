@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.config.code_folder import CHOSEN, GIT, UV_WORKSPACE
+from gofer.config.project import CHOSEN, GIT, UV_WORKSPACE
 from gofer.errors import CheckFailed, UsageError
 from gofer.text import count_files, format_size
 

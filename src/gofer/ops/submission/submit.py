@@ -53,7 +53,7 @@ from gofer.text import slug
 
 if TYPE_CHECKING:
     from gofer.backends.base import Backend
-    from gofer.config.job_file import JobFile
+    from gofer.config.jobs import JobFile
     from gofer.config.targets import Target
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
@@ -85,7 +85,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """A checked submission; nothing has been written for it yet.
 
     `placement` is the machine, if the target has several. `store` is the URL of the store of the run.
-    `code_reason` says why `code_folder` is the project, as in `gofer.config.code_folder`; empty for code that
+    `code_reason` says why `code_folder` is the project, as in `gofer.config.project`; empty for code that
     was sent before.
     """
 
@@ -198,7 +198,7 @@ def place_job(session: Session, target: Target, job: Job) -> Draft:
 def _job_file(request: SubmitRequest) -> JobFile | None:
     if request.job_file is None:
         return None
-    from gofer.config.job_file import read_job_file
+    from gofer.config.jobs import read_job_file
 
     return read_job_file(request.job_file)
 
