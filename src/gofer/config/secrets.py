@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 from gofer.config.references import SECRET_NAME
 from gofer.core import private_folder
 from gofer.core.json_text import parse_json
+from gofer.core.retry import backoff, retry
 from gofer.errors import CredentialError, UnknownName, UsageError
 from gofer.text import did_you_mean
 
@@ -121,15 +121,15 @@ def _locked(path: Path, timeout_s: float) -> Iterator[None]:
 
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        deadline = time.monotonic() + timeout_s
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise CredentialError(f"another gofer has held `{path}` for {timeout_s:g} s") from None
-                time.sleep(0.02)
+        try:
+            retry(
+                lambda: fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB),
+                errors=BlockingIOError,
+                pause_s=backoff(0.02, factor=1.0),
+                patience_s=timeout_s,
+            )
+        except BlockingIOError:
+            raise CredentialError(f"another gofer has held `{path}` for {timeout_s:g} s") from None
         yield
     finally:
         os.close(descriptor)

@@ -6,12 +6,11 @@ import errno
 import fcntl
 import json
 import os
-import time
 from typing import Any, Callable, Iterator, TypeVar
 
 from gofer.core.json_text import parse_json
 from gofer.core.log_lines import last_states
-from gofer.core.sleep import pause
+from gofer.core.retry import backoff, retry, retry_if
 
 T = TypeVar("T")
 
@@ -151,15 +150,7 @@ def tail_lines(
     return [line.rstrip("\r") for line in (lines if lines[-1] else lines[:-1])[-count:]]
 
 
-def patiently(write: Callable[[], T], *, patience_s: float = FULL_DISK_PATIENCE_S) -> T:
+def retry_while_full(write: Callable[[], T], *, patience_s: float = FULL_DISK_PATIENCE_S) -> T:
     """Call `write`, and repeat it while the disk is full, for at most `patience_s`. Blocks."""
-    deadline = time.monotonic() + patience_s
-    delay = 0.1
-    while True:
-        try:
-            return write()
-        except OSError as error:
-            if error.errno not in FULL or time.monotonic() > deadline:
-                raise
-        pause(delay)
-        delay = min(delay * 1.5, 5.0)
+    pauses = retry_if(lambda error: error.errno in FULL, backoff(0.1, factor=1.5, most_s=5.0))
+    return retry(write, errors=OSError, pause_s=pauses, patience_s=patience_s)

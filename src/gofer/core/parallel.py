@@ -1,4 +1,8 @@
-"""Call a function for many items in a few threads, and report progress."""
+"""Call a function for many items in a few threads, and report progress.
+
+`parallel_map` returns the results for a list of items. `each` takes an iterator of any length, returns
+nothing, and ends at the first error.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from typing import Any, Callable, Dict, Iterable, List, TypeVar
 SendMessage = Callable[[Dict[str, Any]], None]
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 _REPORT_S = 1.0
 
@@ -52,6 +57,21 @@ class ProgressTally:
             self._next_report = now + _REPORT_S
             counts = {"files": self.files, "of_files": self.of_files}
             self._say({**counts, "bytes": self.bytes, "of_bytes": self.of_bytes})
+
+
+def parallel_map(act: Callable[[T], R], items: Iterable[T], *, at_once: int) -> List[R]:
+    """The results of `act` for all items, in order, from at most `at_once` threads.
+
+    Blocks. Raises the error of the first item that has one, when all calls that began have ended; then some
+    calls may never begin.
+    """
+    todo = list(items)
+    if len(todo) < 2:
+        return [act(item) for item in todo]
+    from concurrent.futures import ThreadPoolExecutor  # slow to load, and one item needs no thread
+
+    with ThreadPoolExecutor(min(len(todo), at_once)) as pool:
+        return list(pool.map(act, todo))
 
 
 def each(items: Iterable[T], act: Callable[[T], None], *, at_once: int) -> None:

@@ -101,7 +101,7 @@ class Node:
         """Run the share. Blocks. 0 when the exit record is written; ALREADY_STARTED when an earlier agent
         began this share; ABANDONED when the share was given up before any command was started.
         """
-        files.patiently(lambda: os.makedirs(self.folder, exist_ok=True))
+        files.retry_while_full(lambda: os.makedirs(self.folder, exist_ok=True))
         try:
             return ALREADY_STARTED if self._was_taken_up() else self._run()
         finally:
@@ -175,7 +175,7 @@ class Node:
 
     def _prepare(self) -> None:
         self._meet_peers()
-        files.patiently(lambda: os.makedirs(self.task.output_folder, exist_ok=True))
+        files.retry_while_full(lambda: os.makedirs(self.task.output_folder, exist_ok=True))
         self._stage_code()
         self._check_stopped()
         self._bring_folders()
@@ -394,7 +394,7 @@ class Node:
         keeper = self._keeper if self._running is not None else None
         record["kept"] = (keeper.finish(self._event_log.note) if keeper else KeptFiles()).encode()
         os.makedirs(os.path.dirname(path), exist_ok=True)  # the command may have removed it
-        files.patiently(lambda: files.write_whole(path, files.encode(record)))
+        files.retry_while_full(lambda: files.write_whole(path, files.encode(record)))
         self._event_log.note("ended", state=record["state"])
 
     # -- heartbeats

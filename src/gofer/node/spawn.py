@@ -68,7 +68,7 @@ def start(command: RankCommand) -> int:
     path = _locate(program, command.environment.get("PATH", os.defpath)) or f"/nonexistent/{program}"
     try:
         # If the disk is too full for the log, the log was not created and nothing was started, so try again.
-        return files.patiently(lambda: _execute(command, path))
+        return files.retry_while_full(lambda: _execute(command, path))
     except FileExistsError:
         raise AlreadyStarted from None
     except OSError as error:

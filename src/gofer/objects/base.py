@@ -11,6 +11,7 @@ import os
 from functools import partial
 from typing import Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
+from gofer.core.parallel import parallel_map
 from gofer.objects.client import Client, HttpRequest
 from gofer.objects.facts import Block, BlockRules, Exists, ObjectInfo, ObjectNotFound, ObjectsError
 from gofer.objects.link import Bytes
@@ -162,13 +163,7 @@ class ObjectService(ObjectReader):
 
     def delete(self, keys: Iterable[str]) -> int:
         """Remove objects, several at once; return how many existed. Absent objects are ignored."""
-        todo = [*keys]
-        if len(todo) < 2:
-            return sum(self._delete(key) for key in todo)
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(min(len(todo), _AT_ONCE)) as pool:
-            return sum(pool.map(self._delete, todo))
+        return sum(parallel_map(self._delete, keys, at_once=_AT_ONCE))
 
     # -- requests that differ between services
 

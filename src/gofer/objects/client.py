@@ -12,7 +12,7 @@ from typing import Callable, Dict, Mapping, NamedTuple, NoReturn, Optional, Tupl
 from gofer.objects.facts import Exists, ObjectNotFound, ObjectsError, VersionMismatch
 from gofer.objects.link import Bytes, StaleConnection
 from gofer.objects.names import in_query
-from gofer.objects.patience import Policy, Transient, is_worth_it, persist, retry_after_s
+from gofer.objects.patience import Policy, Transient, is_worth_it, retry_after_s, retry_request
 from gofer.objects.wire import SILENCE_TIMEOUT_S, HttpResponse, Wire
 
 T = TypeVar("T")
@@ -101,7 +101,7 @@ class Client:
 
         Raises ObjectsError, or ObjectNotFound, Exists and VersionMismatch for the answers 404, 409 and 412.
         """
-        return persist(policy or self._policy, lambda tried: self._try(request, read, tried))
+        return retry_request(policy or self._policy, lambda tried: self._try(request, read, tried))
 
     def close(self) -> None:
         self._wire.close()

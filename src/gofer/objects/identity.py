@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 from gofer.core.json_text import parse_json
 from gofer.objects.facts import ObjectsError
-from gofer.objects.patience import Policy, Transient, is_worth_it, persist, retry_after_s
+from gofer.objects.patience import Policy, Transient, is_worth_it, retry_after_s, retry_request
 
 RESOURCE = "https://storage.azure.com/"
 _METADATA = "http://169.254.169.254"
@@ -42,7 +42,7 @@ def token_source(identity: Mapping[str, Any]) -> Callable[[], Tuple[str, float]]
 
     def fetch() -> Tuple[str, float]:
         request = question(os.environ, identity)
-        return persist(_POLICY, lambda tried: _ask(request))
+        return retry_request(_POLICY, lambda tried: _ask(request))
 
     return fetch
 

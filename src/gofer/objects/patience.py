@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from typing import Callable, Mapping, NamedTuple, Optional, TypeVar
 
+from gofer.core.retry import retry
 from gofer.objects.facts import ObjectsError
 
 T = TypeVar("T")
@@ -65,23 +67,23 @@ def retry_after_s(headers: Mapping[str, str]) -> Optional[float]:
         return None
 
 
-def persist(policy: Policy, act: Callable[[int], T]) -> T:
+def retry_request(policy: Policy, act: Callable[[int], T]) -> T:
     """What `act` returns, after retries. Blocking. `act` gets the number of tries before it.
 
     Raises the last ObjectsError when all tries fail.
     """
     began = time.monotonic()
-    tried = 0
-    while True:
-        try:
-            return act(tried)
-        except Transient as failure:
-            tried += 1
-            wait_s = _wait_s(policy, tried, failure)
-            over = time.monotonic() - began + wait_s > policy.patience_s
-            if tried >= policy.tries or over:
-                raise _given_up(failure, tried, time.monotonic() - began) from None
-        time.sleep(wait_s)
+    tries = itertools.count()
+
+    def pause_s(failure: Transient, tried: int) -> Optional[float]:
+        wait_s = _wait_s(policy, tried, failure)
+        is_over = time.monotonic() - began + wait_s > policy.patience_s
+        return None if tried >= policy.tries or is_over else wait_s
+
+    try:
+        return retry(lambda: act(next(tries)), errors=Transient, pause_s=pause_s)
+    except Transient as failure:
+        raise _given_up(failure, next(tries), time.monotonic() - began) from None
 
 
 def _wait_s(policy: Policy, tried: int, failure: Transient) -> float:

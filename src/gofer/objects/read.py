@@ -90,6 +90,7 @@ class ObjectReader:
                     stalled += 1
                     if stalled > _RESUMES:
                         raise ObjectsError(0, "connection", f"the connection broke at byte {at}") from error
+                # Not core.retry: the next try continues after the pieces that arrived, with a new count.
                 time.sleep(0.1 * 2**stalled)
                 answer = self._answer(key, at, end, etag)
         finally:

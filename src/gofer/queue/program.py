@@ -73,7 +73,8 @@ def _become_only(queue_home: str) -> bool:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             # The holder may be about to end: it no longer listens, and it may not see a run that was just
-            # added. So wait for the lock as long as nobody listens.
+            # added. So wait for the lock as long as nobody listens. This is not core.retry,
+            # because each failure needs a look at who listens.
             if wake.poke(queue_home) or time.monotonic() > deadline:
                 return False
             pause(0.02)

@@ -16,17 +16,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from gofer.core.secrets import run_secrets
+from gofer.node.uploader.patience import patience_s
 from gofer.node.uploader.run_folder import RunFolderUploader
 from gofer.objects import open_objects
 from gofer.objects.facts import ObjectsError
 from gofer.queue.active import spool_folder
 
 LOOK_S = 2.0
-# How long sends of an ended run may fail. A store that cannot be reached may come back; a store that
-# refuses the run's credentials will go on refusing.
-PATIENCE_S = 600.0
-REFUSED_PATIENCE_S = 20.0
-_REFUSALS = (401, 403, 404)
 _SENDERS = 4
 
 
@@ -130,8 +126,7 @@ class _Process:
             return
         now = time.monotonic()
         one.failing_since = one.failing_since or now
-        refused = isinstance(error, ObjectsError) and error.status in _REFUSALS
-        if one.message["ended"] and now - one.failing_since > (REFUSED_PATIENCE_S if refused else PATIENCE_S):
+        if one.message["ended"] and now - one.failing_since > patience_s(error):
             self._report(run_id, str(error) if isinstance(error, (ObjectsError, OSError)) else repr(error))
 
     def _report(self, run_id: str, problem: str | None) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from gofer.core import private_folder
+from gofer.core.retry import backoff, retry, retry_if
 from gofer.errors import LedgerCorrupt, LedgerError
 from gofer.tracking.rows import DamagedLine
 from gofer.tracking.schema import is_current, migrate
@@ -93,17 +93,14 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
     The wait is gofer's own, because SQLite's busy timeout does not apply to the change to WAL mode.
     """
-    deadline = time.monotonic() + BUSY_TIMEOUT_S
-    while True:
-        try:
-            if not is_current(connection, path):
-                connection.execute("PRAGMA journal_mode = WAL")
-                migrate(connection, path)
-            return
-        except sqlite3.OperationalError as error:
-            if _code(error) not in _BUSY or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
+
+    def prepare() -> None:
+        if not is_current(connection, path):
+            connection.execute("PRAGMA journal_mode = WAL")
+            migrate(connection, path)
+
+    pauses = retry_if(lambda error: _code(error) in _BUSY, backoff(0.01, factor=1.0))
+    retry(prepare, errors=sqlite3.OperationalError, pause_s=pauses, patience_s=BUSY_TIMEOUT_S)
 
 
 def _explain(path: Path, error: sqlite3.Error) -> LedgerError:

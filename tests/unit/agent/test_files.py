@@ -74,7 +74,7 @@ def test_a_full_disk_is_waited_out() -> None:
             raise OSError(errno.ENOSPC, "no space left on device")
         return "written"
 
-    assert files.patiently(write) == "written"
+    assert files.retry_while_full(write) == "written"
     assert len(tries) == 3
 
 
@@ -83,7 +83,7 @@ def test_patience_ends_and_other_errors_get_none() -> None:
         raise OSError(errno.EDQUOT, "quota exceeded")
 
     with pytest.raises(OSError, match="quota"):
-        files.patiently(full, patience_s=0.0)
+        files.retry_while_full(full, patience_s=0.0)
 
     tries: list[int] = []
 
@@ -92,5 +92,5 @@ def test_patience_ends_and_other_errors_get_none() -> None:
         raise PermissionError(errno.EACCES, "permission denied")
 
     with pytest.raises(PermissionError):
-        files.patiently(broken)
+        files.retry_while_full(broken)
     assert len(tries) == 1

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from gofer.backends.azureml.service import Service
 from gofer.backends.base import NATIVE_PIECE
+from gofer.core.retry import backoff, retry
 from gofer.errors import CredentialError, Unreachable
 from gofer.objects.wire import Wire
 
@@ -82,20 +83,23 @@ class Logs:
         base = f"{parts.scheme}://{parts.netloc}"
         wire = self._wires.setdefault(base, Wire(base))
         headers = {"x-ms-version": _VERSION, **more}
-        problem: Any = None
-        for tried in range(_TRIES):
+
+        def send() -> _Answer:
             try:
                 answer = wire.send(method, f"{parts.path}?{parts.query}", headers)
                 body = answer.read()
             except OSError as error:
-                problem = error
                 wire.close()
-            else:
-                if answer.status not in (429, 500, 502, 503, 504):
-                    return answer.status, answer.headers, body
-                problem = f"it answered {answer.status}"
-            time.sleep(0.3 * 2**tried)
-        raise Unreachable(f"the log cannot be read from {parts.netloc}: {problem}")
+                raise _unread(parts.netloc, error) from None
+            if answer.status in (429, 500, 502, 503, 504):
+                raise _unread(parts.netloc, f"it answered {answer.status}")
+            return answer.status, answer.headers, body
+
+        return retry(send, errors=Unreachable, pause_s=backoff(0.3, tries=_TRIES))
+
+
+def _unread(host: str, problem: object) -> Unreachable:
+    return Unreachable(f"the log cannot be read from {host}: {problem}")
 
 
 def order(name: str) -> tuple[int, int, list[Any]]:

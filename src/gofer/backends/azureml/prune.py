@@ -10,6 +10,7 @@ from gofer.backends.azureml.handoff import REQUEST
 from gofer.backends.base import KeptObjects, Prunable, PruneBounds
 from gofer.backends.queue_prune import goes
 from gofer.core.json_text import parse_json
+from gofer.core.parallel import parallel_map
 from gofer.core.prune import PACKAGES
 from gofer.errors import GoferError
 from gofer.node.packages import archive
@@ -133,8 +134,6 @@ def _needs(store: KeptObjects, living: dict[str, _Handoff]) -> tuple[set[str], f
 
 
 def _agents_of(store: KeptObjects, rooms: Iterable[str]) -> list[str | None]:
-    from concurrent.futures import ThreadPoolExecutor
-
     def read(room: str) -> str | None:
         try:
             found = parse_json(store.get(names.room_key(room, REQUEST)))
@@ -143,5 +142,4 @@ def _agents_of(store: KeptObjects, rooms: Iterable[str]) -> list[str | None]:
         agent = found.get("agent") if isinstance(found, dict) else None
         return agent if isinstance(agent, str) else None
 
-    with ThreadPoolExecutor(8) as pool:
-        return list(pool.map(read, rooms))
+    return parallel_map(read, rooms, at_once=8)

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlsplit
 from gofer.backends.azureml import names
 from gofer.backends.azureml.names import Workspace
 from gofer.backends.azureml.notes import Known
+from gofer.core.parallel import parallel_map
 from gofer.errors import CredentialError, GoferError, Unreachable
 from gofer.transport.azure.arm import Arm, Json
 from gofer.transport.azure.problems import RequestRejected, ResourceNotFound
@@ -151,7 +152,6 @@ def each(act: Callable[[S], T], things: Iterable[S]) -> list[T | GoferError]:
     A GoferError takes the place of the result. After the first connection or login error, the remaining
     things get that error without being tried.
     """
-    todo = list(things)
     away: list[GoferError] = []
 
     # Called from several threads: once one of them finds the service away, the others stop asking.
@@ -166,9 +166,4 @@ def each(act: Callable[[S], T], things: Iterable[S]) -> list[T | GoferError]:
         except GoferError as error:
             return error
 
-    if len(todo) < 2:
-        return [tried(item) for item in todo]
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(min(len(todo), AT_ONCE)) as pool:
-        return list(pool.map(tried, todo))
+    return parallel_map(tried, things, at_once=AT_ONCE)

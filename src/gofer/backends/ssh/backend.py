@@ -12,6 +12,7 @@ from gofer.backends.local.request import LocalPlan, make_plan
 from gofer.backends.queue_client import QueueClient, no_process
 from gofer.backends.registry import BackendContext
 from gofer.backends.ssh.options import SshOptions, login_to
+from gofer.core.parallel import parallel_map
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.errors import CheckFailed, Unreachable
 from gofer.model.job import Job
@@ -239,7 +240,6 @@ class SshBackend:
 
     def _ask_all(self, ask: Callable[[QueueClient], T], *, none_is_fine: bool = False) -> dict[str, T]:
         """The answers of all machines, from parallel questions. Unreachable when none answers."""
-        from concurrent.futures import ThreadPoolExecutor
 
         def ask_one(queue: QueueClient) -> T | Unreachable:
             try:
@@ -247,8 +247,8 @@ class SshBackend:
             except Unreachable as error:
                 return error
 
-        with ThreadPoolExecutor(len(self._queues)) as pool:
-            answers = dict(zip(self._queues, pool.map(ask_one, self._queues.values()), strict=True))
+        found = parallel_map(ask_one, self._queues.values(), at_once=len(self._queues))
+        answers = dict(zip(self._queues, found, strict=True))
         silent = [answer for answer in answers.values() if isinstance(answer, Unreachable)]
         if len(silent) == len(answers) and not none_is_fine:
             raise silent[0]

@@ -12,7 +12,6 @@ during which the store does not answer is not counted.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar
 
@@ -20,7 +19,7 @@ from gofer.core import retries
 from gofer.node.azure.peer_messages import PeerMessages
 from gofer.node.azure.share import AzureShare
 from gofer.node.rendezvous.machines import own_address
-from gofer.node.uploader.node_uploader import PATIENCE_S, REFUSALS, REFUSED_PATIENCE_S
+from gofer.node.uploader.patience import retry_store
 from gofer.objects.facts import ObjectsError
 
 T = TypeVar("T")
@@ -110,21 +109,12 @@ def patiently(act: Callable[[], T], wait: Wait) -> T:
     """Call `act`, and repeat it while the store does not answer. Blocks. Terminated when the service ends
     this node; the last ObjectsError when the store stays away too long.
     """
-    began = time.monotonic()
-    complained = False
-    while True:
-        try:
-            return act()
-        except ObjectsError as error:
-            patience_s = REFUSED_PATIENCE_S if error.status in REFUSALS else PATIENCE_S
-            if time.monotonic() - began > patience_s:
-                raise
-            if not complained:
-                print(f"gofer: the store does not answer; trying again: {error}", file=sys.stderr)
-                sys.stderr.flush()
-            complained = True
-        if not wait(LOOK_S):
+
+    def wait_or_end(seconds: float) -> None:
+        if not wait(seconds):
             raise Terminated
+
+    return retry_store(act, words="the store does not answer", pause_s=LOOK_S, wait=wait_or_end)
 
 
 class ObjectRendezvous:

@@ -7,10 +7,9 @@ little leaves the rest to the others. This costs two reads and one write for eac
 from __future__ import annotations
 
 import random
-import time
 from typing import Optional, Tuple
 
-from gofer.core.sleep import pause
+from gofer.core.retry import retry
 from gofer.node.kept.tally import ByteTally, share_of
 from gofer.objects.base import ObjectService
 from gofer.objects.facts import Exists, ObjectNotFound, ObjectsError, VersionMismatch
@@ -33,20 +32,18 @@ class StoreTally(ByteTally):
         self._rows = max(rows, 1)
 
     def take(self, size: int, most: int, *, whole: bool) -> int:
-        deadline, pause_s = time.monotonic() + _LONGEST_S, 0.05
-        while time.monotonic() < deadline:
-            try:
-                total, version = self._read()
-                added = share_of(size, most - total, whole=whole)
-                if added:
-                    self._objects.put(self._key, b"%d" % (total + added), new=version is None, etag=version)
-                return added
-            except (ObjectNotFound, VersionMismatch, Exists):
-                pause(random.uniform(0, pause_s))
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-            except (ObjectsError, ValueError):
-                break
-        return share_of(size, most // self._rows, whole=whole)
+        def add() -> int:
+            total, version = self._read()
+            added = share_of(size, most - total, whole=whole)
+            if added:
+                self._objects.put(self._key, b"%d" % (total + added), new=version is None, etag=version)
+            return added
+
+        lost_race = (ObjectNotFound, VersionMismatch, Exists)
+        try:
+            return retry(add, errors=lost_race, pause_s=_random_pause_s, patience_s=_LONGEST_S)
+        except (ObjectsError, ValueError):
+            return share_of(size, most // self._rows, whole=whole)
 
     def _read(self) -> Tuple[int, Optional[str]]:
         """The number and its version. The version is read first, so that a change between the two reads makes
@@ -54,3 +51,7 @@ class StoreTally(ByteTally):
         """
         info = self._objects.head(self._key)
         return (0, None) if info is None else (int(self._objects.get(self._key)), info.etag)
+
+
+def _random_pause_s(error: ObjectsError, failures: int) -> float:
+    return random.uniform(0, min(0.05 * 2 ** (failures - 1), _LONGEST_PAUSE_S))

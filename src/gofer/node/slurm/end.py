@@ -13,7 +13,7 @@ from typing import Any
 
 from gofer.core import attempts, files, retries, run_layout
 from gofer.core.attempts import AttemptRecords, Outcome
-from gofer.core.sleep import pause
+from gofer.core.retry import backoff, retry
 from gofer.core.states import Reason, State
 from gofer.node.slurm.calls import SlurmError, call
 from gofer.node.slurm.handoff import CLAIM, PRIVATE, Handoff
@@ -124,23 +124,30 @@ class _End:
 
     def _write_down(self, result: Outcome, history: list[dict[str, Any]]) -> None:
         data = retries.line(self.share.run_id, self.share.row, result, history)
-        for number in range(_STORE_TRIES):
-            try:
-                return self._put(run_layout.ends_key(self.share.run_id), data)
-            except Exception as error:  # for any error, all that can be done is to try again
-                print(f"gofer: the end could not be written: {error}", file=sys.stderr, flush=True)
-            pause(min(2.0**number, 60.0))
+        try:
+            retry(
+                lambda: self._put(run_layout.ends_key(self.share.run_id), data),
+                errors=Exception,  # for any error, all that can be done is to try again
+                pause_s=backoff(1.0, most_s=60.0, tries=_STORE_TRIES),
+                before_pause=_say_unwritten,
+            )
+        except Exception as error:
+            _say_unwritten(error)
 
     def _put(self, key: str, data: bytes) -> None:
         if self.request["store"]:
             path = os.path.join(self.request["store"], key)
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            files.patiently(lambda: files.append(path, data))
+            files.retry_while_full(lambda: files.append(path, data))
             return
         from gofer.objects import open_objects
 
         private = files.read_json(self.handoff.at(PRIVATE)) or {}
         open_objects(private["store"]).put(key, data)
+
+
+def _say_unwritten(error: Exception) -> None:
+    print(f"gofer: the end could not be written: {error}", file=sys.stderr, flush=True)
 
 
 def _joined(*words: str | None) -> str:

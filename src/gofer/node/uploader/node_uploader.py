@@ -6,22 +6,17 @@ import os
 import select
 import sys
 import threading
-import time
 from typing import TYPE_CHECKING, Callable, Sequence
 
-from gofer.core.sleep import pause
+from gofer.core.retry import backoff, retry
 from gofer.node.helper_process import HelperProcess
+from gofer.node.uploader.patience import patience_s
 
 if TYPE_CHECKING:
     from gofer.core.secrets.run_secrets import RunSecrets
     from gofer.node.uploader.run_folder import RunFolderUploader
 
 LOOK_S = 2.0
-# How long failed uploads are tried again. A store that cannot be reached may come back; a store that refuses
-# the run's credentials will go on refusing.
-PATIENCE_S = 600.0
-REFUSED_PATIENCE_S = 20.0
-REFUSALS = (401, 403, 404)
 _HURRY = b"h"
 
 
@@ -98,21 +93,19 @@ def _try(look: Callable[[str], None], run_id: str) -> None:
 def _finish(uploader: RunFolderUploader, run_id: str) -> bool:
     from gofer.objects.facts import ObjectsError
 
-    deadline: float | None = None
-    while True:
-        try:
-            problem = uploader.finish(run_id)
-            if problem is not None:
-                _warn(run_id, problem)
-            return problem is None
-        except (ObjectsError, OSError) as error:
-            _warn(run_id, str(error))
-            refused = isinstance(error, ObjectsError) and error.status in REFUSALS
-            patience_s = REFUSED_PATIENCE_S if refused else PATIENCE_S
-            deadline = deadline or time.monotonic() + patience_s
-            if time.monotonic() > deadline:
-                return False
-            pause(LOOK_S)
+    try:
+        problem = retry(
+            lambda: uploader.finish(run_id),
+            errors=(ObjectsError, OSError),
+            pause_s=backoff(LOOK_S, factor=1.0),
+            patience_s=patience_s,
+            before_pause=lambda error: _warn(run_id, str(error)),
+        )
+    except (ObjectsError, OSError) as error:
+        problem = str(error)
+    if problem is not None:
+        _warn(run_id, problem)
+    return problem is None
 
 
 def _warn(run_id: str, words: str) -> None:

@@ -11,20 +11,18 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from gofer.core import files, run_layout
 from gofer.core.parallel import SendMessage
-from gofer.core.sleep import pause
 from gofer.core.trees import remove_tree
 from gofer.node import cancellable_task
 from gofer.node.cancellable_task import ChoreFailed
 from gofer.node.folders.mapped import FolderFailed, FolderStopped
 from gofer.node.folders.progress import Event, FolderProgress
-from gofer.node.uploader.node_uploader import PATIENCE_S, REFUSALS, REFUSED_PATIENCE_S
-from gofer.objects.facts import ObjectInfo, ObjectsError
+from gofer.node.uploader.patience import retry_store
+from gofer.objects.facts import ObjectInfo
 
 _TRY_S = 2.0
 # In the spool: folders for outputs and files before they are moved into place, and the record of them.
@@ -117,7 +115,7 @@ def _bring(earlier: EarlierOutputs, say: SendMessage) -> None:
         _FILES_BESIDE: run_layout.files_key(earlier.run_id),
     }
     trees = {name: _fetch(earlier, key, name, say) for name, key in keys.items()}
-    _patiently(lambda: _fetch_list(earlier))
+    _retry(lambda: _fetch_list(earlier))
     lines = [files.encode({"ours": earlier.is_ours}) + b"\n"]
     for name, tree in trees.items():
         lines += _written(tree, keys[name])
@@ -139,9 +137,9 @@ def _fetch(earlier: EarlierOutputs, key: str, name: str, say: SendMessage) -> st
     prefix = earlier.spec.get("prefix", "")
     spec = {**earlier.spec, "prefix": f"{prefix}/{key}" if prefix else key}
     beside = os.path.join(earlier.spool, name)
-    _patiently(lambda: copy.copy(spec, beside, {"run": earlier.run_id}, say))
+    _retry(lambda: copy.copy(spec, beside, {"run": earlier.run_id}, say))
     tree = copy.tree_of(beside)
-    _patiently(lambda: _restore(spec, tree))
+    _retry(lambda: _restore(spec, tree))
     return tree
 
 
@@ -197,22 +195,6 @@ def _written(tree: str, key: str) -> List[bytes]:
     return lines
 
 
-def _patiently(act: Callable[[], None]) -> None:
-    began, has_warned = time.monotonic(), False
-    while True:
-        try:
-            return act()
-        except (ObjectsError, ChoreFailed) as error:
-            cause = error if isinstance(error, ObjectsError) else error.__cause__
-            if not isinstance(cause, ObjectsError):
-                raise
-            patience_s = REFUSED_PATIENCE_S if cause.status in REFUSALS else PATIENCE_S
-            if time.monotonic() - began > patience_s:
-                raise
-            if not has_warned:
-                words = (
-                    f"the outputs of earlier attempts cannot be read from the store; trying again: {error}"
-                )
-                print(f"gofer: {words}", file=sys.stderr, flush=True)
-            has_warned = True
-        pause(_TRY_S)
+def _retry(act: Callable[[], None]) -> None:
+    words = "the outputs of earlier attempts cannot be read from the store"
+    retry_store(act, words=words, pause_s=_TRY_S)

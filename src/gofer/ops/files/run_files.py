@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.core import run_layout as names
 from gofer.core import trees
+from gofer.core.parallel import parallel_map
 from gofer.errors import KeyNotFound, StoreError, UsageError
 from gofer.node.folders import remote
 from gofer.node.kept import records
@@ -261,12 +262,13 @@ class _Objects:
         self._writer = _Writer(str(destination))
 
     def bring(self, listed: dict[str, KeptFile]) -> FetchedFiles:
-        from concurrent.futures import ThreadPoolExecutor
-
         objects = [one for one in self._objects() if _kind(listed.get(one[0])) != records.LINK]
-        with ThreadPoolExecutor(run_folder.READERS) as pool:
-            done = pool.map(lambda one: self._object(one[0], one[1], listed), self._ready(objects))
-            self._writer.files += sum(done)
+        done = parallel_map(
+            lambda one: self._object(one[0], one[1], listed),
+            self._ready(objects),
+            at_once=run_folder.READERS,
+        )
+        self._writer.files += sum(done)
         there = {path for path, _ in objects}
         for one in listed.values():  # links last, so that nothing is written through a link
             if one.path not in there and one.kind in (records.LINK, records.FOLDER):

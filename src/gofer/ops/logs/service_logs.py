@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from gofer.backends.base import NATIVE_PIECE, NativeLogs
 from gofer.core.files import encode, read_json, write_whole
+from gofer.core.parallel import parallel_map
 from gofer.errors import BackendError, CredentialError, GoferError, StoreError
 from gofer.ops.files.own_files import make_parent, open_to_extend
 from gofer.ops.runs.observe import refresh
@@ -56,15 +57,10 @@ def fetch(session: Session, row: RunRow, folder: Path, *, remember: bool = False
     held = _remembered(row, folder) if remember else None
     if held is not None:
         return held
-    from concurrent.futures import ThreadPoolExecutor
-
     names = [name for name in service.native_logs(row.id) if is_safe(name)]
-    copies: list[Path] = []
     for name in names:
         make_parent(folder / name, folder)
-    if names:
-        with ThreadPoolExecutor(min(len(names), _AT_ONCE)) as pool:
-            copies = list(pool.map(lambda name: _extend(service, row.id, name, folder / name), names))
+    copies = parallel_map(lambda name: _extend(service, row.id, name, folder / name), names, at_once=_AT_ONCE)
     if remember and row.is_final:
         _remember(row, folder, names)
     return copies

@@ -6,13 +6,13 @@ store what it is about to delete, and then reads again what runs need: see gofer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gofer.backends.base import Prunable, PruneBounds
 from gofer.core import run_layout as names
 from gofer.core.manifest import ManifestError, read_packs
+from gofer.core.parallel import parallel_map
 from gofer.core.snapshot_names import index_key, manifest_key, pack_key
 from gofer.errors import CheckFailed, KeyNotFound
 from gofer.model.ids import split_row
@@ -104,7 +104,7 @@ class CodePlace:
         needed = {one for one in self._needs(bounds.whole).values() if one} | self._wanted
         snapshots = _objects(self._store, names.SNAPSHOTS)
         stays = [one for one in snapshots if one.name in needed or one.at >= bounds.unused_since]
-        used = {pack for found in _each(self._packs_of, stays) for pack in found}
+        used = {pack for found in parallel_map(self._packs_of, stays, at_once=READERS) for pack in found}
         staying = {one.name for one in stays}
         old = [one for one in packs if one.name not in used and one.at < bounds.unused_since]
         return [one for one in snapshots if one.name not in staying], old
@@ -113,7 +113,7 @@ class CodePlace:
         """The snapshot of each run and group in the store that is not to be removed."""
         found = [name for name in self._store.list_folders(names.RUNS) if split_row(name)[1] is None]
         new = [one for one in found if one not in self._snapshots]
-        for run_id, data in zip(new, _each(self._record, new), strict=True):
+        for run_id, data in zip(new, parallel_map(self._record, new, at_once=READERS), strict=True):
             if data is not None:  # else the run is still being submitted, or is being removed
                 self._snapshots[run_id] = self._snapshot_in(run_id, data)
         return {one: self._snapshots[one] for one in found if one in self._snapshots and one not in whole}
@@ -154,8 +154,3 @@ def _objects(store: Store, prefix: str) -> list[_Object]:
         known = found.get(name, _Object(name, 0, 0.0))
         found[name] = _Object(name, known.size + info.size, max(known.at, info.modified))
     return list(found.values())
-
-
-def _each(act: Callable[[A], T], items: Iterable[A]) -> list[T]:
-    with ThreadPoolExecutor(READERS) as pool:
-        return list(pool.map(act, items))

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gofer.backends.base import KeptPlace, Prunable, PruneBounds, Prunes
 from gofer.backends.queue_prune import MachinePlace
+from gofer.core.parallel import parallel_map
 from gofer.errors import GoferError, UsageError
 from gofer.ops.prune.ended_runs import Ends, ended_at
 from gofer.ops.submission.ledger_rows import ADOPTED
@@ -255,5 +255,4 @@ def _each(
         except OSError as error:
             return GoferError(f"{error.filename or place.place.name}: {error.strerror or error}")
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(one, asked))
+    return parallel_map(one, asked, at_once=_AT_ONCE)

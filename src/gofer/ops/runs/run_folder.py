@@ -12,6 +12,7 @@ import msgspec
 
 from gofer.core import run_layout as names
 from gofer.core.numerals import parse_count
+from gofer.core.parallel import parallel_map
 from gofer.core.states import Reason, State
 from gofer.errors import KeyNotFound
 from gofer.model.bounds import Amount, Count, Seconds
@@ -130,13 +131,7 @@ def read(store: Store, key: str) -> bytes | None:
 
 def read_many(store: Store, keys: Sequence[str]) -> Iterator[bytes | None]:
     """The objects of these keys, in order, read in parallel."""
-    if len(keys) <= 1:
-        yield from (read(store, key) for key in keys)
-        return
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(min(READERS, len(keys))) as pool:
-        yield from pool.map(lambda key: read(store, key), keys)
+    yield from parallel_map(lambda key: read(store, key), keys, at_once=READERS)
 
 
 def attempt_numbers(store: Store, run_id: str) -> list[int]:

@@ -193,12 +193,9 @@ def _keep(path: str, what: Mapping[str, Any]) -> None:
 
 def _fetch(url: str, etag: str) -> tuple[str, str]:
     """The text and its ETag; the text is empty when the one with `etag` is still valid. Tries three times."""
-    for number in range(_TRIES - 1):
-        try:
-            return _fetch_once(url, etag)
-        except Unreachable:
-            time.sleep(0.3 * 2**number)
-    return _fetch_once(url, etag)
+    from gofer.core.retry import backoff, retry
+
+    return retry(lambda: _fetch_once(url, etag), errors=Unreachable, pause_s=backoff(0.3, tries=_TRIES))
 
 
 def _fetch_once(url: str, etag: str) -> tuple[str, str]:

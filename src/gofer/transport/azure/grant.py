@@ -79,6 +79,7 @@ def _ask(url: str, body: bytes, whose: str) -> tuple[int, dict[str, Any]]:
             hint="the address of the login service must begin with https://",
         )
     status, pauses_s = 0, [_FIRST_PAUSE_S * 2**number for number in range(_TRIES - 1)]
+    # Not core.retry: the answers decide, not errors.
     for pause_s in (*pauses_s, None):
         status, answer, wanted_s = _ask_once(url, body)
         if 0 < status < 500 and status != 429:
