@@ -168,7 +168,12 @@ class Home:
         """The first event of that name, waited for."""
         return until(
             lambda: next(
-                (one for one in self.events(run_id, attempt=attempt, node=node) if one["event"] == event), {}
+                (
+                    record
+                    for record in self.events(run_id, attempt=attempt, node=node)
+                    if record["event"] == event
+                ),
+                {},
             ),
             f"event {event} of {run_id}",
         )
@@ -176,13 +181,13 @@ class Home:
     def until_logged(self, run_id: str, text: str, *, rank: int = 0) -> str:
         """The last log of a rank, or of set-up before there is one, once it holds this text."""
 
-        def look() -> str:
+        def log_with_text() -> str:
             found = sorted(self.run_folder(run_id).glob(f"attempts/*/node-*/rank-{rank}.log"))
             found = found or sorted(self.run_folder(run_id).glob("attempts/*/node-*/setup.log"))
             words = found[-1].read_text(errors="replace") if found else ""
             return words if text in words else ""
 
-        return until(look, f"{text!r} in the log of rank {rank} of {run_id}")
+        return until(log_with_text, f"{text!r} in the log of rank {rank} of {run_id}")
 
     # -- processes
 

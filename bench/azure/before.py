@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from bench import measure
-from bench.azure.ground import SENT, TIMEOUT_S, Ground
+from bench.azure.workspace import SENT, TIMEOUT_S, BenchWorkspace
 from bench.errors import BenchError
 from bench.figures import Bar, Figure, number
 from bench.places import DRIVERS
@@ -18,15 +18,15 @@ NEW = "`gofer q`, no login kept"
 MOST_S = 0.25
 
 
-def before(ground: Ground, run: str) -> Outcome[float]:
+def before(workspace: BenchWorkspace, run: str) -> Outcome[float]:
     """CPU seconds until the first connection; blocks for all rounds."""
 
     def attempt(*, is_kept: bool) -> float:
-        ground.go_back(SENT, keeps_login=is_kept)
-        report = ground.root / "report"
+        workspace.go_back(SENT, keeps_login=is_kept)
+        report = workspace.root / "report"
         report.unlink(missing_ok=True)
         argv = [sys.executable, str(DRIVERS / "first_connect.py"), str(report), "q", run]
-        measure.run(argv, env=ground.env, cwd=ground.root / "project", timeout_s=TIMEOUT_S)
+        measure.run(argv, env=workspace.env, cwd=workspace.root / "project", timeout_s=TIMEOUT_S)
         return _reported(report)
 
     return interleave(
@@ -34,7 +34,7 @@ def before(ground: Ground, run: str) -> Outcome[float]:
             Competitor(KEPT, lambda: attempt(is_kept=True)),
             Competitor(NEW, lambda: attempt(is_kept=False)),
         ],
-        ground.plan.azure_rounds,
+        workspace.plan.azure_rounds,
         warm_ups=1,
     )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from bench.azure import before, deeds
-from bench.azure.deeds import Deed
-from bench.azure.ground import Ground, workspace
+from bench.azure import before, operations
+from bench.azure.operations import Operation
+from bench.azure.workspace import BenchWorkspace, start_workspace
 from bench.errors import BenchError
 from bench.figures import Bar
 from bench.plan import Plan
@@ -37,8 +37,8 @@ def section(plan: Plan) -> Section:
     failures: dict[str, str] = {}
     notes: list[str] = []
     try:
-        with workspace(plan) as ground:
-            _measure(ground, tables, bars, failures, notes)
+        with start_workspace(plan) as workspace:
+            _measure(workspace, tables, bars, failures, notes)
     except BenchError as error:
         failures["gofer and azure-ai-ml"] = str(error)
     method = _METHOD.format(jobs=plan.azure_jobs, rounds=plan.azure_rounds, lines=plan.azure_lines)
@@ -46,23 +46,29 @@ def section(plan: Plan) -> Section:
 
 
 def _measure(
-    ground: Ground, tables: list[Table], bars: list[Bar], failures: dict[str, str], notes: list[str]
+    workspace: BenchWorkspace,
+    tables: list[Table],
+    bars: list[Bar],
+    failures: dict[str, str],
+    notes: list[str],
 ) -> None:
-    runs = deeds.prepare(ground)
-    parts: list[Callable[[], Deed]] = [
-        lambda: deeds.asking(ground, runs),
-        lambda: deeds.tailing(ground, runs),
-        lambda: deeds.listing(ground),
-        lambda: deeds.submitting(ground),
+    runs = operations.prepare(workspace)
+    parts: list[Callable[[], Operation]] = [
+        lambda: operations.asking(workspace, runs),
+        lambda: operations.tailing(workspace, runs),
+        lambda: operations.listing(workspace),
+        lambda: operations.submitting(workspace),
     ]
-    early = before.before(ground, runs["going"])
+    early = before.before(workspace, runs["going"])
     for part in parts:
-        deed = part()
-        print(f"  {deed.title}", file=sys.stderr, flush=True)
-        tables.append(deed.table())
-        bars.append(deed.bar())
-        notes += deed.notes()
-        failures.update({f"{name}, {deed.title}": why for name, why in deed.outcome.failures.items()})
+        operation = part()
+        print(f"  {operation.title}", file=sys.stderr, flush=True)
+        tables.append(operation.table())
+        bars.append(operation.bar())
+        notes += operation.notes()
+        failures.update(
+            {f"{name}, {operation.title}": why for name, why in operation.outcome.failures.items()}
+        )
     tables.append(before.table(early))
     bars += before.bars(early)
     failures.update(early.failures)

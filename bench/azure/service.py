@@ -19,7 +19,7 @@ from simulators.azure.resources import GROUP, SUBSCRIPTION, WORKSPACE
 def main(folder: str) -> None:
     with azure_sim(Path(folder)) as azure:
         account = azure.account()
-        told = {
+        requests_text = {
             "env": azure.env(),
             "workspace": [SUBSCRIPTION, GROUP, WORKSPACE],
             "container": azure.container("bench"),
@@ -27,7 +27,7 @@ def main(folder: str) -> None:
             "endpoint": account.endpoint,
             "key": account.key,
         }
-        print(json.dumps(told), flush=True)
+        print(json.dumps(requests_text), flush=True)
         for line in sys.stdin:
             print(json.dumps(azure.admin(*json.loads(line))), flush=True)
 

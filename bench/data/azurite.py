@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bench.data.place import Service, make_container
-from bench.data.serving import free_port, serving
+from bench.data.server_process import free_port, server_process
 from bench.peers import AZURITE
 from bench.plan import Plan
 
@@ -24,7 +24,7 @@ def azurite(plan: Plan) -> Iterator[Service]:
     argv += ["--skipApiVersionCheck", "--blobHost", "127.0.0.1", "--blobPort", str(port), "-l", str(folder)]
     service = Service(port, _CONTAINER, _CONTAINER)
     try:
-        with serving(argv, port, log=folder / "azurite.log", env=plan.places.environment()):
+        with server_process(argv, port, log=folder / "azurite.log", env=plan.places.environment()):
             make_container(service, _CONTAINER)
             yield service
     finally:

@@ -11,7 +11,7 @@ from bench.data.azurite import azurite
 from bench.data.clients import AZCOPY_CLIENT, CLIENTS, GOFER
 from bench.data.place import Service
 from bench.data.sink import MANY, sink
-from bench.data.turns import DOWN, RESYNC, UP, Serve, Turn, listers, movers
+from bench.data.transfers import DOWN, RESYNC, UP, Serve, TransferRound, listers, movers
 from bench.data.workload import SMALL, Workload, make_large, make_small
 from bench.errors import BenchError
 from bench.figures import Bar, Figure, at_most, count_at_most
@@ -84,7 +84,7 @@ def _moved(plan: Plan, work: Workload, server: str, serve: Serve, failures: dict
     ]
 
 
-def _of(outcome: Outcome[Turn], deed: str) -> dict[str, list[Sample]]:
+def _of(outcome: Outcome[TransferRound], deed: str) -> dict[str, list[Sample]]:
     found = {
         name: [turn.samples[deed] for turn in turns if deed in turn.samples]
         for name, turns in outcome.samples.items()
@@ -98,7 +98,7 @@ def _listed(plan: Plan, service: Service, failures: dict[str, str]) -> Line:
     return Line(f"sink: {LIST} {plan.data_listed:,} objects", outcome.samples, is_small=False)
 
 
-def _note(failures: dict[str, str], where: str, outcome: Outcome[Turn] | Outcome[Sample]) -> None:
+def _note(failures: dict[str, str], where: str, outcome: Outcome[TransferRound] | Outcome[Sample]) -> None:
     failures.update({f"{name}, {where}": why for name, why in outcome.failures.items()})
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.data.listing_pages import blobs_of, invented, page_text, write_flat, write_listing
 from bench.data.place import ACCOUNT, Service
-from bench.data.serving import free_port, serving
+from bench.data.server_process import free_port, server_process
 from bench.data.workload import Workload
 from bench.peers import NGINX
 from bench.plan import Plan
@@ -93,7 +93,7 @@ def sink(plan: Plan, works: Sequence[Workload]) -> Iterator[Service]:
     )
     (root / "nginx.conf").write_text(text, encoding="ascii")
     argv = [plan.peers.program(NGINX, "nginx"), "-p", str(root), "-c", str(root / "nginx.conf")]
-    with serving(argv, port, log=root / "nginx.log", env=plan.places.environment()):
+    with server_process(argv, port, log=root / "nginx.log", env=plan.places.environment()):
         yield Service(port, EMPTY, FULL)
 
 

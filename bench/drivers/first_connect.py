@@ -15,18 +15,18 @@ from typing import Any
 
 
 def main(report: str, words: list[str]) -> None:
-    is_told = False
+    is_reported = False
 
-    def hear(event: str, details: tuple[Any, ...]) -> None:
-        nonlocal is_told
-        if event != "socket.connect" or is_told or details[0].family == socket.AF_UNIX:
+    def on_audit_event(event: str, details: tuple[Any, ...]) -> None:
+        nonlocal is_reported
+        if event != "socket.connect" or is_reported or details[0].family == socket.AF_UNIX:
             return
-        is_told = True
+        is_reported = True
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         with open(report, "w", encoding="ascii") as file:
             file.write(str(sum(one.ru_utime + one.ru_stime for one in used)))
 
-    sys.addaudithook(hear)
+    sys.addaudithook(on_audit_event)
     sys.argv = ["gofer", *words]
     runpy.run_module("gofer", run_name="__main__", alter_sys=True)
 

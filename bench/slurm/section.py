@@ -10,8 +10,8 @@ from bench.errors import BenchError
 from bench.figures import Bar
 from bench.plan import Plan
 from bench.report import Section, Table
-from bench.slurm import sending, standing, watching
-from bench.slurm.ground import Ground, cluster
+from bench.slurm import idle_clients, listing, submission
+from bench.slurm.cluster import BenchCluster, start_cluster
 
 _METHOD = (
     "On a cluster of {version} with a controller, accounting and three nodes, all on this machine; a new one "
@@ -26,7 +26,7 @@ _METHOD = (
 
 
 @dataclass
-class _Found:
+class _Results:
     """What came of the parts so far. `version` is as Slurm says it: `slurm-wlm 22.05.8`."""
 
     version: str = "Slurm"
@@ -37,13 +37,13 @@ class _Found:
 
 def section(plan: Plan) -> Section:
     """Blocks for seven minutes at full size, most of them watching terminals that wait."""
-    found = _Found()
+    found = _Results()
     for name, part in _PARTS.items():
         print(f"  {name}", file=sys.stderr, flush=True)
         try:
-            with cluster(plan) as ground:
-                found.version = ground.slurm("sbatch", "--version").output.strip()
-                part(ground, found)
+            with start_cluster(plan) as cluster:
+                found.version = cluster.slurm("sbatch", "--version").output.strip()
+                part(cluster, found)
         except BenchError as error:
             found.failures[f"gofer, {name}"] = str(error)
             found.bars.append(Bar(name, "not measured", None))
@@ -54,7 +54,7 @@ def section(plan: Plan) -> Section:
             version=found.version,
             submits=plan.submit_rounds,
             arrays=plan.array_rounds,
-            looks=standing.ROUNDS,
+            pairs=listing.ROUNDS,
             idle=plan.slurm_idle_s,
             settle=plan.slurm_settle_s,
         ),
@@ -64,25 +64,27 @@ def section(plan: Plan) -> Section:
     )
 
 
-def _overhead(ground: Ground, found: _Found) -> None:
-    outcome = sending.overhead(ground)
-    found.tables.append(sending.overhead_table(outcome))
-    ours, theirs = (outcome.figure(name, lambda one: one.cpu_s) for name in (sending.GOFER, sending.SBATCH))
-    found.bars.append(sending.overhead_bar(ours, theirs))
+def _overhead(cluster: BenchCluster, found: _Results) -> None:
+    outcome = submission.overhead(cluster)
+    found.tables.append(submission.overhead_table(outcome))
+    ours, theirs = (
+        outcome.figure(name, lambda one: one.cpu_s) for name in (submission.GOFER, submission.SBATCH)
+    )
+    found.bars.append(submission.overhead_bar(ours, theirs))
     found.failures.update(outcome.failures)
 
 
-def _array(ground: Ground, found: _Found) -> None:
-    array = sending.Array(ground)
+def _array(cluster: BenchCluster, found: _Results) -> None:
+    array = submission.Array(cluster)
     outcome = array.measure()
     found.tables.append(array.table(outcome))
     found.bars.append(array.bar())
     found.failures.update(outcome.failures)
 
 
-def _standing(*, is_array: bool) -> Callable[[Ground, _Found], None]:
-    def part(ground: Ground, found: _Found) -> None:
-        stood = standing.standing(ground, is_array=is_array)
+def _listing(*, is_array: bool) -> Callable[[BenchCluster, _Results], None]:
+    def part(cluster: BenchCluster, found: _Results) -> None:
+        stood = listing.listing(cluster, is_array=is_array)
         found.tables.append(stood.table())
         found.bars.append(stood.bar())
         found.failures.update({f"{name}, {stood.title}": why for name, why in stood.outcome.failures.items()})
@@ -90,16 +92,16 @@ def _standing(*, is_array: bool) -> Callable[[Ground, _Found], None]:
     return part
 
 
-def _watching(ground: Ground, found: _Found) -> None:
-    watched = watching.watch(ground)
-    found.tables.append(watching.table(watched))
-    found.bars.append(watching.bar(watched))
+def _idle_clients(cluster: BenchCluster, found: _Results) -> None:
+    watched = idle_clients.watch(cluster)
+    found.tables.append(idle_clients.table(watched))
+    found.bars.append(idle_clients.bar(watched))
 
 
-_PARTS: dict[str, Callable[[Ground, _Found], None]] = {
+_PARTS: dict[str, Callable[[BenchCluster, _Results], None]] = {
     "one run": _overhead,
     "an array": _array,
-    "how an array stands": _standing(is_array=True),
-    "how single runs stand": _standing(is_array=False),
-    "idle": _watching,
+    "how an array stands": _listing(is_array=True),
+    "how single runs stand": _listing(is_array=False),
+    "idle": _idle_clients,
 }

@@ -64,9 +64,9 @@ class _Reader:
             if not self._take(")"):
                 raise _bad(self._text)
             return inner
-        return self._comparison()
+        return self._operand()
 
-    def _comparison(self) -> Test:
+    def _operand(self) -> Test:
         if len(self.words) < 3 or self.words[1].lower() not in _COMPARE:
             raise _bad(self._text)
         path, word, value = self.words[:3]

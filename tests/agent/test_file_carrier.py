@@ -20,7 +20,7 @@ def write(path: Path, text: str, *, age_s: float = 60.0) -> None:
     os.utime(path, (at, at))
 
 
-def found(top: Path) -> dict[str, str]:
+def contents(top: Path) -> dict[str, str]:
     return {str(one.relative_to(top)): one.read_text() for one in top.rglob("*") if one.is_file()}
 
 
@@ -49,7 +49,7 @@ def test_what_holds_still_is_carried_once_and_removed_with_its_file(tmp_path: Pa
     write(code / "young", "y", age_s=-5)
     write(code / ".env", "secret")
     rounds.carry()
-    assert found(top) == {"node-1/ck/step": "1"}
+    assert contents(top) == {"node-1/ck/step": "1"}
     assert carried_paths(copy.listing) == {"node-1/ck/step"}
     before = (top / "node-1/ck/step").stat().st_ino
     rounds.carry()
@@ -57,10 +57,10 @@ def test_what_holds_still_is_carried_once_and_removed_with_its_file(tmp_path: Pa
     write(code / "ck" / "step", "2")
     write(code / "young", "old")
     rounds.carry()
-    assert found(top) == {"node-1/ck/step": "2", "node-1/young": "old"}
+    assert contents(top) == {"node-1/ck/step": "2", "node-1/young": "old"}
     (code / "young").unlink()
     rounds.carry()
-    assert found(top) == {"node-1/ck/step": "2"}
+    assert contents(top) == {"node-1/ck/step": "2"}
     (listed,) = records.decode_list(Path(copy.listing).read_bytes())
     assert listed.mtime_ns == (code / "ck/step").stat().st_mtime_ns
     assert b'"carried"' in (tmp_path / "node" / "events.jsonl").read_bytes()
@@ -74,7 +74,7 @@ def test_more_than_is_kept_is_said_once_and_outputs_are_carried(tmp_path: Path) 
     rounds = Rounds(copy)
     for _ in range(2):
         rounds.carry()
-    assert found(Path(copy.top)) == {"outputs/o": "o" * 100}
+    assert contents(Path(copy.top)) == {"outputs/o": "o" * 100}
     assert warnings == [
         "the command wrote 100 B beside the code, and `keep` is 10 B: at the end, outputs are kept first, "
         "then the newest files, up to 50.0 GiB (`keep_most`). To keep all of it, submit with `--keep 1KiB`, "
@@ -91,10 +91,10 @@ def test_over_the_limit_the_newest_are_carried_and_older_ones_stay_until_then(tm
     rounds.carry()
     write(code / "step-2", "2" * 8, age_s=-5)  # it is still written to
     rounds.carry()
-    assert found(top) == {"step-1": "1" * 8}
+    assert contents(top) == {"step-1": "1" * 8}
     write(code / "step-2", "2" * 8)
     rounds.carry()
-    assert found(top) == {"step-2": "2" * 8}
+    assert contents(top) == {"step-2": "2" * 8}
     assert carried_paths(copy.listing) == {"step-2"}
 
 

@@ -307,7 +307,7 @@ def test_what_one_node_sent_another_has_as_it_was(spec: dict[str, Any], tmp_path
     words = bring(spec, two)
     assert words.startswith("gofer: restored 5 files of the outputs, 4,900,000 bytes, in ")
 
-    def told(spool: Path) -> dict[str, tuple[bytes, int, bool]]:
+    def records(spool: Path) -> dict[str, tuple[bytes, int, bool]]:
         return {
             str(path.relative_to(spool / OUTPUTS)): (
                 path.read_bytes(),
@@ -318,7 +318,7 @@ def test_what_one_node_sent_another_has_as_it_was(spec: dict[str, Any], tmp_path
             if path.is_file()
         }
 
-    assert told(two) == told(one)
+    assert records(two) == records(one)
     assert bring(spec, two) == words  # a second attempt in place brings nothing
 
 

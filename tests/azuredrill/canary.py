@@ -88,9 +88,11 @@ class CommandLines:
         while not self._ended.wait(_SAMPLE_S):
             for words in self._words():
                 self.seen += 1
-                self.wrong |= {f"a command line shows {name}: {words[:40]!r}…" for name in self._found(words)}
+                self.wrong |= {
+                    f"a command line shows {name}: {words[:40]!r}…" for name in self._matches(words)
+                }
 
-    def _found(self, words: bytes) -> Iterable[str]:
+    def _matches(self, words: bytes) -> Iterable[str]:
         return self._canary.find(words)
 
     def _words(self) -> Iterator[bytes]:

@@ -77,7 +77,7 @@ def _ssh_up(given: argparse.Namespace) -> None:
     running = ssh.up(given.dir, slurm=site, noise=noise)
     print(f"# {', '.join(running.lines)} answer; without `export`: ssh -F {shlex.quote(str(running.config))}")
     _ssh_env(given)
-    print("# try: ssh boxb hostname")
+    print("# try: ssh hostb hostname")
 
 
 def _ssh_env(given: argparse.Namespace) -> None:

@@ -22,7 +22,7 @@ from clusters import ssh as _ssh
 ON_SLURM = [pytest.mark.root, pytest.mark.xdist_group("slurm")]
 ON_SLURM_ACCOUNTING = [pytest.mark.root, pytest.mark.xdist_group("slurm-accounting")]
 ON_SLURM_NAMESPACES = [pytest.mark.root, pytest.mark.xdist_group("slurm-namespaces")]
-ON_SSH_BOXES = [pytest.mark.root, pytest.mark.xdist_group("ssh-boxes")]
+ON_SSH_HOSTS = [pytest.mark.root, pytest.mark.xdist_group("ssh-boxes")]
 
 
 @pytest.fixture(scope="module")
@@ -45,15 +45,15 @@ def slurm_namespaces_site() -> Iterator[_slurm.Slurm]:
 
 
 @pytest.fixture(scope="module")
-def ssh_boxes_site() -> Iterator[_ssh.Boxes]:
-    with boxed(None) as boxes:
-        yield boxes
+def ssh_hosts_site() -> Iterator[_ssh.SshHosts]:
+    with boxed(None) as machines:
+        yield machines
 
 
 @pytest.fixture(scope="module")
-def slurm_login_site(slurm_site: _slurm.Slurm) -> Iterator[_ssh.Boxes]:
-    with boxed(slurm_site) as boxes:
-        yield boxes
+def slurm_login_site(slurm_site: _slurm.Slurm) -> Iterator[_ssh.SshHosts]:
+    with boxed(slurm_site) as machines:
+        yield machines
 
 
 @pytest.fixture
@@ -78,14 +78,14 @@ def slurm_namespaces(slurm_namespaces_site: _slurm.Slurm) -> Iterator[_slurm.Slu
 
 
 @pytest.fixture
-def ssh_boxes(ssh_boxes_site: _ssh.Boxes) -> Iterator[_ssh.Boxes]:
-    """`boxa`, and `boxb` behind it."""
-    yield ssh_boxes_site
-    ssh_boxes_site.heal()
+def ssh_hosts(ssh_hosts_site: _ssh.SshHosts) -> Iterator[_ssh.SshHosts]:
+    """`hosta`, and `hostb` behind it."""
+    yield ssh_hosts_site
+    ssh_hosts_site.heal()
 
 
 @pytest.fixture
-def slurm_login(slurm_login_site: _ssh.Boxes, slurm: _slurm.Slurm) -> Iterator[_ssh.Boxes]:
+def slurm_login(slurm_login_site: _ssh.SshHosts, slurm: _slurm.Slurm) -> Iterator[_ssh.SshHosts]:
     """The boxes, and `login` and `login-jump` in front of the cluster of `slurm`. Mark with ON_SLURM."""
     yield slurm_login_site
     slurm_login_site.heal()
@@ -99,7 +99,7 @@ def running(*, accounting: bool = False, namespaces: bool = False) -> Iterator[_
 
 
 @contextmanager
-def boxed(slurm: _slurm.Slurm | None) -> Iterator[_ssh.Boxes]:
+def boxed(slurm: _slurm.Slurm | None) -> Iterator[_ssh.SshHosts]:
     """Machines that end with the block, or with this process."""
     with _folder("ssh") as folder:
         yield _ssh.up(folder, slurm=slurm, tied=True)

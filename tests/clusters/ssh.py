@@ -1,7 +1,7 @@
 """Machines to reach over SSH, each with its own home folder, processes and network.
 
-`boxa` answers on a loopback port; `boxb` can be reached only from `boxa`. With a Slurm cluster there is
-`login` too, its login node, and `login-jump`, the same machine through `boxa`. All lines can be disturbed.
+`hosta` answers on a loopback port; `hostb` can be reached only from `hosta`. With a Slurm cluster there is
+`login` too, its login node, and `login-jump`, the same machine through `hosta`. All lines can be disturbed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from clusters.ports import free_ports
 from clusters.slurm import Slurm
 from clusters.ssh_conf import SSH_PORT, Host, Noise, client_conf, known_hosts, sshd_conf
 
-BOX_ADDRESSES = {"boxa": "10.99.0.1", "boxb": "10.99.0.2"}
+HOST_ADDRESSES = {"hosta": "10.99.0.1", "hostb": "10.99.0.2"}
 _LOOPBACK = "127.0.0.1"
 _LOGIN = "login"
 _MARK = "ssh-boxes"
@@ -32,7 +32,7 @@ _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 
 
 @dataclass(frozen=True)
-class Box:
+class SshHost:
     """One machine: its `folder` holds what configures it, `home` is `~` to those who log in."""
 
     name: str
@@ -44,26 +44,26 @@ class Box:
     def home(self) -> Path:
         return self.folder / "home"
 
-    def let_in(self, other: Box, key: Path) -> None:
+    def let_in(self, other: SshHost, key: Path) -> None:
         """From now on, processes here log in to the other machine with this key."""
         keys = self.home / ".ssh"
         keys.mkdir(mode=0o700, exist_ok=True)
         shutil.copy(key, keys / "id_ed25519")
         host_key = (other.folder / "host_key.pub").read_text()
-        (keys / "known_hosts").write_text(f"{other.name},{BOX_ADDRESSES[other.name]} {host_key}")
+        (keys / "known_hosts").write_text(f"{other.name},{HOST_ADDRESSES[other.name]} {host_key}")
 
-    def say(self, noise: Noise) -> None:
+    def set_noise(self, noise: Noise) -> None:
         """From the next login on; `Noise()` is silence."""
         (self.folder / "banner").write_text(noise.banner)
         (self.home / ".bashrc").write_text(noise.bashrc())
 
 
 @dataclass(frozen=True)
-class Boxes:
+class SshHosts:
     """The running machines, and the lines to them by the name of the host they lead to."""
 
     folder: Path
-    boxes: dict[str, Box] = field(default_factory=dict)
+    machines: dict[str, SshHost] = field(default_factory=dict)
     lines: dict[str, Line] = field(default_factory=dict)
     tied: bool = False
 
@@ -101,12 +101,12 @@ class Boxes:
 
     def start(self, name: str) -> None:
         """Switch on a machine that was killed; blocks until it answers."""
-        box = self.boxes[name]
+        box = self.machines[name]
         wire = find(self.folder).get(f"{name}-wire")
         binds = {f"/etc/{file}": box.folder / file for file in ("passwd", "shadow", "hosts")}
         # sshd wants /run/sshd; a /run of its own leaves the system's alone.
         # The homes of the other machines are not to be seen.
-        others = [str(other.home) for other in self.boxes.values() if other.name != name]
+        others = [str(other.home) for other in self.machines.values() if other.name != name]
         setup = Setup(hostname=name, binds=binds, empty=["/run", *others])
         cell = open_cell(self.folder, name, setup, wire=wire, tied=self.tied)
         cell.call("mkdir", "/run/sshd")
@@ -119,13 +119,15 @@ class Boxes:
         """All machines on, all lines clear, no noise. Idempotent."""
         for line in self.lines.values():
             line.clear()
-        for name, box in self.boxes.items():
-            box.say(Noise())
+        for name, box in self.machines.items():
+            box.set_noise(Noise())
             if name not in find(self.folder):
                 self.start(name)
 
 
-def up(folder: Path, *, slurm: Slurm | None = None, noise: Noise | None = None, tied: bool = False) -> Boxes:
+def up(
+    folder: Path, *, slurm: Slurm | None = None, noise: Noise | None = None, tied: bool = False
+) -> SshHosts:
     """Start the machines in `folder`, which must not exist or be empty; ClusterError with logs on failure.
 
     Tied, they die with the thread that called this, however that ends.
@@ -133,23 +135,23 @@ def up(folder: Path, *, slurm: Slurm | None = None, noise: Noise | None = None, 
     folder = _checked(folder)
     (folder / "client" / "bin").mkdir(parents=True)
     (folder / _MARK).touch()
-    boxes = Boxes(folder, tied=tied)
+    machines = SshHosts(folder, tied=tied)
     try:
-        _start(boxes, slurm)
-        for box in boxes.boxes.values():
-            box.say(noise or Noise())
+        _start(machines, slurm)
+        for box in machines.machines.values():
+            box.set_noise(noise or Noise())
     except BaseException:
         sweep(folder)
         raise
-    return boxes
+    return machines
 
 
-def attach(folder: Path) -> Boxes:
+def attach(folder: Path) -> SshHosts:
     """The machines that run in `folder`, as far as a client needs them; ClusterError when there are none."""
-    boxes = Boxes(folder.resolve())
-    if not boxes.config.exists() or "boxa" not in find(boxes.folder):
+    machines = SshHosts(folder.resolve())
+    if not machines.config.exists() or "hosta" not in find(machines.folder):
         raise ClusterError(f"no boxes run in {folder}")
-    return boxes
+    return machines
 
 
 def down(folder: Path) -> bool:
@@ -174,46 +176,46 @@ def _checked(folder: Path) -> Path:
     return folder
 
 
-def _start(boxes: Boxes, slurm: Slurm | None) -> None:
-    folder, tied = boxes.folder, boxes.tied
+def _start(machines: SshHosts, slurm: Slurm | None) -> None:
+    folder, tied = machines.folder, machines.tied
     client = folder / "client"
     _make_key(client / "key")
-    wires = {name: open_wire(folder, f"{name}-wire", tied=tied) for name in BOX_ADDRESSES}
-    link(wires["boxa"], BOX_ADDRESSES["boxa"], wires["boxb"], BOX_ADDRESSES["boxb"])
-    for name in BOX_ADDRESSES:
-        boxes.boxes[name] = _write_box(folder, Box(name, folder / name, "0.0.0.0", SSH_PORT), {})
+    wires = {name: open_wire(folder, f"{name}-wire", tied=tied) for name in HOST_ADDRESSES}
+    link(wires["hosta"], HOST_ADDRESSES["hosta"], wires["hostb"], HOST_ADDRESSES["hostb"])
+    for name in HOST_ADDRESSES:
+        machines.machines[name] = _write_host(folder, SshHost(name, folder / name, "0.0.0.0", SSH_PORT), {})
     if slurm:
-        login = Box(_LOGIN, folder / _LOGIN, _LOOPBACK, free_ports(1)[0])
-        boxes.boxes[_LOGIN] = _write_box(folder, login, slurm.exports)
-    for name in boxes.boxes:
-        boxes.start(name)
-    hosts = _open_lines(boxes, wires)
+        login = SshHost(_LOGIN, folder / _LOGIN, _LOOPBACK, free_ports(1)[0])
+        machines.machines[_LOGIN] = _write_host(folder, login, slurm.exports)
+    for name in machines.machines:
+        machines.start(name)
+    hosts = _open_lines(machines, wires)
     (client / "known_hosts").write_text(known_hosts(hosts))
     (client / "config").write_text(client_conf(client, pwd.getpwuid(os.getuid()).pw_name, hosts))
-    wrapper = boxes.bin / "ssh"
-    wrapper.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F "{boxes.config}" "$@"\n')
+    wrapper = machines.bin / "ssh"
+    wrapper.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F "{machines.config}" "$@"\n')
     wrapper.chmod(0o755)
 
 
-def _open_lines(boxes: Boxes, wires: dict[str, Cell]) -> list[Host]:
+def _open_lines(machines: SshHosts, wires: dict[str, Cell]) -> list[Host]:
     """The way to each host: where its line listens, where it ends, and through whom the client comes."""
-    here, jump = Place(None, _LOOPBACK, 0), Place(wires["boxa"], _LOOPBACK, 0)
+    here, jump = Place(None, _LOOPBACK, 0), Place(wires["hosta"], _LOOPBACK, 0)
     ways = [
-        ("boxa", "boxa", here, Place(wires["boxa"], _LOOPBACK, SSH_PORT)),
-        ("boxb", "boxb", jump, Place(wires["boxa"], BOX_ADDRESSES["boxb"], SSH_PORT)),
+        ("hosta", "hosta", here, Place(wires["hosta"], _LOOPBACK, SSH_PORT)),
+        ("hostb", "hostb", jump, Place(wires["hosta"], HOST_ADDRESSES["hostb"], SSH_PORT)),
     ]
-    if _LOGIN in boxes.boxes:
-        end = Place(None, _LOOPBACK, boxes.boxes[_LOGIN].port)
+    if _LOGIN in machines.machines:
+        end = Place(None, _LOOPBACK, machines.machines[_LOGIN].port)
         ways += [(_LOGIN, _LOGIN, here, end), (f"{_LOGIN}-jump", _LOGIN, jump, end)]
     hosts = []
     for name, machine, listen, connect in ways:
-        line = boxes.lines[name] = open_line(boxes.folder, name, listen, connect, tied=boxes.tied)
-        key = (boxes.boxes[machine].folder / "host_key.pub").read_text().strip()
-        hosts.append(Host(name, _LOOPBACK, line.port, key, jump="boxa" if listen is jump else ""))
+        line = machines.lines[name] = open_line(machines.folder, name, listen, connect, tied=machines.tied)
+        key = (machines.machines[machine].folder / "host_key.pub").read_text().strip()
+        hosts.append(Host(name, _LOOPBACK, line.port, key, jump="hosta" if listen is jump else ""))
     return hosts
 
 
-def _write_box(folder: Path, box: Box, environ: dict[str, str]) -> Box:
+def _write_host(folder: Path, box: SshHost, environ: dict[str, str]) -> SshHost:
     """Everybody else in the password database stays as on this machine; the caller's home is the box's."""
     box.home.mkdir(parents=True)
     _make_key(box.folder / "host_key")
@@ -234,7 +236,7 @@ def _write_box(folder: Path, box: Box, environ: dict[str, str]) -> Box:
 
 def _hosts(name: str) -> str:
     """The boxes know each other; the login node, on the network of the caller, knows itself."""
-    known = BOX_ADDRESSES if name in BOX_ADDRESSES else {name: _LOOPBACK}
+    known = HOST_ADDRESSES if name in HOST_ADDRESSES else {name: _LOOPBACK}
     return f"{_LOOPBACK} localhost\n" + "".join(f"{address} {box}\n" for box, address in known.items())
 
 
@@ -242,7 +244,7 @@ def _make_key(path: Path) -> None:
     call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "throw-away", "-f", str(path))
 
 
-def _until_answers(cell: Cell, box: Box, daemon: Daemon) -> None:
+def _until_answers(cell: Cell, box: SshHost, daemon: Daemon) -> None:
     deadline = time.monotonic() + _TIMEOUT_S
     greeting = f"read -t 5 line <>/dev/tcp/127.0.0.1/{box.port} && [[ $line == SSH-* ]]"
     while True:

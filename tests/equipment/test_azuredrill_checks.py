@@ -92,7 +92,7 @@ def test_only_what_the_service_would_not_have_is_refused(
 # -- what is held against the truth
 
 
-def told(folder: Path, files: dict[str, str]) -> Path:
+def write_files(folder: Path, files: dict[str, str]) -> Path:
     folder.mkdir()
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -116,8 +116,8 @@ def told(folder: Path, files: dict[str, str]) -> Path:
     ],
 )
 def test_a_log_is_what_the_command_printed(shown: dict[str, str], wrong: int, tmp_path: Path) -> None:
-    printed_folder = told(tmp_path / "truth", {"r1.1.0.log": "a\nb\n", "r1.2.0.log": "a\nb\n"})
-    found = told(tmp_path / "shown", shown)
+    printed_folder = write_files(tmp_path / "truth", {"r1.1.0.log": "a\nb\n", "r1.2.0.log": "a\nb\n"})
+    found = write_files(tmp_path / "shown", shown)
     assert len([*log_errors({"r1": run("succeeded", 1, 2)}, printed_folder, found)]) == wrong
 
 
@@ -144,19 +144,21 @@ def test_of_an_attempt_that_failed_the_rank_that_did_has_its_whole_log(
     held = run("succeeded", 1, 2, nodes=2)
     held["attempts"][0].update(state="failed", exit_code=7)
     last = {"r1.2.0.log": "", "r1.2.1.log": ""}
-    printed_folder = told(
+    printed_folder = write_files(
         tmp_path / "truth", {f"r1.1.{rank}.log": text for rank, text in enumerate(printed)} | last
     )
     brought = {f"r1.1.{rank}.log": text for rank, text in enumerate(shown) if text is not None}
-    found = told(tmp_path / "shown", brought | last)
+    found = write_files(tmp_path / "shown", brought | last)
     assert len([*log_errors({"r1": held}, printed_folder, found)]) == wrong
 
 
 def test_outputs_are_those_of_the_last_attempt(tmp_path: Path) -> None:
     held = {"r1": run("succeeded", 1, 2, nodes=2)}
     sums = {rank: f"{hashlib.sha256(b'two').hexdigest()}  ./a b/{rank}.bin\n" for rank in range(2)}
-    printed_folder = told(tmp_path / "truth", {f"r1.2.{rank}.sums": text for rank, text in sums.items()})
-    found = told(tmp_path / "shown", {f"r1.outputs/a b/{rank}.bin": "two" for rank in range(2)})
+    printed_folder = write_files(
+        tmp_path / "truth", {f"r1.2.{rank}.sums": text for rank, text in sums.items()}
+    )
+    found = write_files(tmp_path / "shown", {f"r1.outputs/a b/{rank}.bin": "two" for rank in range(2)})
     assert [*output_errors(held, printed_folder, found)] == []
     (found / "r1.outputs/a b/0.bin").write_text("one")
     (found / "r1.outputs/a b/1.bin").rename(found / "r1.outputs/else")

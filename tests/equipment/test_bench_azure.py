@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from bench import idle
-from bench.azure import before, deeds
-from bench.azure.deeds import Deed
-from bench.azure.ground import ENDED, SENT, Ground, Service, workspace
+from bench.azure import before, operations
+from bench.azure.operations import Operation
 from bench.azure.section import section
+from bench.azure.workspace import ENDED, SENT, BenchWorkspace, Service, start_workspace
 from bench.errors import BenchError
 from bench.measure import Sample
 from bench.peers import AZURE_ML, Peers, none
@@ -43,42 +43,42 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plan]:
 
 
 @pytest.fixture(scope="module")
-def ground(plan: Plan) -> Iterator[Ground]:
-    with workspace(plan) as found:
+def workspace(plan: Plan) -> Iterator[BenchWorkspace]:
+    with start_workspace(plan) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def runs(ground: Ground) -> dict[str, str]:
-    return deeds.prepare(ground)
+def runs(workspace: BenchWorkspace) -> dict[str, str]:
+    return operations.prepare(workspace)
 
 
 # -- arithmetic
 
 
-def deed(**cpu_s: float) -> Deed:
+def operation(**cpu_s: float) -> Operation:
     samples = {name: [Sample(1.0, value, 1.0)] for name, value in cpu_s.items()}
     asked = {name: Counter({"GET jobs": 1}) for name in cpu_s}
-    return Deed("list", ("ours", "again"), ("theirs", "best"), ("besides",), Outcome(samples), asked)
+    return Operation("list", ("ours", "again"), ("theirs", "best"), ("besides",), Outcome(samples), asked)
 
 
 @pytest.mark.parametrize(("again", "met"), [(0.2, True), (0.21, False)])
 def test_the_bar_is_of_gofers_costliest_way_and_the_sdks_cheapest(again: float, met: bool) -> None:
-    bar = deed(ours=0.1, again=again, theirs=2.0, best=1.0).bar()
+    bar = operation(ours=0.1, again=again, theirs=2.0, best=1.0).bar()
     assert bar.met is met
     assert bar.value == ("5.00x less (medians 5.00x)" if met else "4.76x less (medians 4.76x)")
 
 
 def test_what_is_not_alike_is_shown_and_not_judged() -> None:
-    done = deed(ours=0.1, again=0.1, theirs=1.0, best=1.0, besides=0.2)
+    done = operation(ours=0.1, again=0.1, theirs=1.0, best=1.0, also_shown=0.2)
     assert done.bar().value == "10.0x less (medians 10.0x)"
     assert {row[0]: row[-1] for row in done.table().rows}["besides"] == ""
     assert [row[-1] for row in done.table().rows].count("yes") == 4
 
 
 def test_a_side_that_is_missing_is_not_judged() -> None:
-    assert deed(ours=0.1, again=0.1).bar().met is None
-    assert deed(ours=0.1, best=1.0).bar().met is None
+    assert operation(ours=0.1, again=0.1).bar().met is None
+    assert operation(ours=0.1, best=1.0).bar().met is None
     assert [bar.met for bar in before.bars(Outcome({before.KEPT: [0.1]}))] == [True, None]
 
 
@@ -97,17 +97,17 @@ def test_a_workspace_that_cannot_be_had_is_an_error_that_says_so(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", ["/nowhere"])
-    with pytest.raises(BenchError, match="make bench-azure"), workspace(plan):
+    with pytest.raises(BenchError, match="make bench-azure"), start_workspace(plan):
         pass
     assert list(section(replace(plan, peers=none(plan.places.peers))).failures) == ["gofer and azure-ai-ml"]
 
 
 def test_requests_are_counted_once_and_those_of_the_benchmark_not(
-    ground: Ground, runs: dict[str, str]
+    workspace: BenchWorkspace, runs: dict[str, str]
 ) -> None:
-    service: Service = ground.service
+    service: Service = workspace.service
     service.requests()
-    ground.gofer("list", "jobs", "--server")
+    workspace.gofer("list", "jobs", "--server")
     assert service.requests() == Counter({"GET jobs": 1})
     assert service.requests() == Counter()
 
@@ -115,73 +115,77 @@ def test_requests_are_counted_once_and_those_of_the_benchmark_not(
 # -- turns
 
 
-def test_how_a_run_stands(ground: Ground, runs: dict[str, str]) -> None:
-    done = deeds.asking(ground, runs)
+def test_how_a_run_stands(workspace: BenchWorkspace, runs: dict[str, str]) -> None:
+    done = operations.asking(workspace, runs)
     assert done.outcome.failures == {}
     assert [len(taken) for taken in done.outcome.samples.values()] == [1] * 6
     # What is judged asks the service how the run stands, and has its login already.
     for name in (*done.ours, *done.theirs):
         assert done.requests[name]["GET jobs/{name}"] >= 1
         assert done.requests[name]["POST token"] == 0
-    assert [done.requests[name]["POST token"] for name in done.besides] == [1, 0, 1]
+    assert [done.requests[name]["POST token"] for name in done.also_shown] == [1, 0, 1]
     assert len(done.table().rows) == len(done.notes()) == 6
 
 
-def test_what_is_judged_begins_when_the_end_is_not_known(ground: Ground, runs: dict[str, str]) -> None:
+def test_what_is_judged_begins_when_the_end_is_not_known(
+    workspace: BenchWorkspace, runs: dict[str, str]
+) -> None:
     states = {}
     for state in (SENT, ENDED):
-        ground.go_back(state)
-        with closing(sqlite3.connect(ground.home / "ledger.db")) as ledger:
+        workspace.go_back(state)
+        with closing(sqlite3.connect(workspace.home / "ledger.db")) as ledger:
             found = ledger.execute("SELECT state FROM runs WHERE id = ?", [runs["ended"]])
             states[state] = found.fetchone()[0]
     assert states == {SENT: "queued", ENDED: "succeeded"}
 
 
-def test_the_end_of_a_log(ground: Ground, runs: dict[str, str]) -> None:
-    done = deeds.tailing(ground, runs)
+def test_the_end_of_a_log(workspace: BenchWorkspace, runs: dict[str, str]) -> None:
+    done = operations.tailing(workspace, runs)
     assert done.outcome.failures == {}
     assert done.requests[done.ours[0]] == Counter()
     assert all(
         f"line {number} of" in done.outcome.samples[name][0].output
-        for name in (*done.ours, *done.theirs, *done.besides)
+        for name in (*done.ours, *done.theirs, *done.also_shown)
         for number in (202, 300)
     )
 
 
-def test_a_list(ground: Ground, runs: dict[str, str]) -> None:
-    done = deeds.listing(ground)
+def test_a_list(workspace: BenchWorkspace, runs: dict[str, str]) -> None:
+    done = operations.listing(workspace)
     assert done.outcome.failures == {}
     assert done.requests[done.ours[0]] == Counter({"GET jobs": 1})
 
 
-def test_a_submission(ground: Ground, runs: dict[str, str]) -> None:
-    done = deeds.submitting(ground)
+def test_a_submission(workspace: BenchWorkspace, runs: dict[str, str]) -> None:
+    done = operations.submitting(workspace)
     assert done.outcome.failures == {}
     assert done.requests[done.ours[0]] == Counter({"PUT jobs/{name}": 1})
-    for name, logins in ((done.theirs[0], 0), (done.besides[0], 1)):
+    for name, logins in ((done.theirs[0], 0), (done.also_shown[0], 1)):
         assert done.requests[name]["PUT jobs/{name}"] == 1
         assert done.requests[name]["POST token"] == logins
 
 
-def test_before_the_network(ground: Ground, runs: dict[str, str]) -> None:
-    outcome = before.before(ground, runs["going"])
+def test_before_the_network(workspace: BenchWorkspace, runs: dict[str, str]) -> None:
+    outcome = before.before(workspace, runs["going"])
     assert outcome.failures == {}
     assert all(0 < one < 60 for taken in outcome.samples.values() for one in taken)
     assert len(before.table(outcome).rows) == 2
 
 
-def test_a_question_that_needs_no_network_is_no_figure(ground: Ground, runs: dict[str, str]) -> None:
-    missing = ground.root / "no report"
+def test_a_question_that_needs_no_network_is_no_figure(
+    workspace: BenchWorkspace, runs: dict[str, str]
+) -> None:
+    missing = workspace.root / "no report"
     with pytest.raises(BenchError, match="did not use the network"):
         before._reported(missing)
 
 
-def test_an_answer_that_is_not_the_logs_end_is_no_figure(ground: Ground) -> None:
+def test_an_answer_that_is_not_the_logs_end_is_no_figure(workspace: BenchWorkspace) -> None:
     with pytest.raises(BenchError, match="the end of the log"):
-        deeds._tailed(ground, Sample(1.0, 1.0, 1.0, "something else"))
+        operations._tailed(workspace, Sample(1.0, 1.0, 1.0, "something else"))
 
 
-def test_a_driver_is_started_where_the_sdk_is(ground: Ground, tmp_path: Path) -> None:
-    alone = replace(ground, plan=replace(ground.plan, peers=none(tmp_path)))
+def test_a_driver_is_started_where_the_sdk_is(workspace: BenchWorkspace, tmp_path: Path) -> None:
+    alone = replace(workspace, plan=replace(workspace.plan, peers=none(tmp_path)))
     with pytest.raises(BenchError, match="azure-ai-ml is not installed"):
         alone.sdk("list", "1")

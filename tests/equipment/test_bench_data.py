@@ -12,11 +12,11 @@ from xml.etree import ElementTree
 import pytest
 
 from bench import packages, peers, results
-from bench.data import azurite, listing_pages, sink, turns, workload
+from bench.data import azurite, listing_pages, sink, transfers, workload
 from bench.data.clients import GOFER, ClientContext
 from bench.data.place import Service
 from bench.data.section import Line, bars, memory_bar
-from bench.data.turns import DOWN, RESYNC, UP
+from bench.data.transfers import DOWN, RESYNC, UP
 from bench.errors import BenchError
 from bench.figures import Bar
 from bench.measure import Sample
@@ -146,7 +146,7 @@ def test_gofer_takes_its_turn_on_the_emulator(places: Places) -> None:
     plan = plan_with(places, {AZURITE: "of the tests"})
     work = workload.make_small(places.fresh("work"), 20)
     gofer = next(
-        one for one in turns.movers(plan, work, lambda: azurite.azurite(plan)) if one.name == "gofer"
+        one for one in transfers.movers(plan, work, lambda: azurite.azurite(plan)) if one.name == "gofer"
     )
     turn = gofer.attempt()
     assert list(turn.samples) == [UP, RESYNC, DOWN]
@@ -167,9 +167,9 @@ def test_gofer_takes_its_turns_on_the_sink(places: Places) -> None:
 
     with sink.sink(plan, works) as service:
         for work in works:
-            (gofer, *_) = turns.movers(plan, work, lambda: same(service))
+            (gofer, *_) = transfers.movers(plan, work, lambda: same(service))
             assert list(gofer.attempt().samples) == [UP, RESYNC, DOWN]
-        (lister, *_) = turns.listers(plan, service, sink.MANY)
+        (lister, *_) = transfers.listers(plan, service, sink.MANY)
         assert lister.attempt().output.count("\n") == 5010
         assert _ranged(service) == works[1].folder.joinpath("one.bin").read_bytes()[5:10]
         # What was sent is not there: the sink lists nothing of it.

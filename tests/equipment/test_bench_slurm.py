@@ -23,11 +23,11 @@ from bench.peers import none
 from bench.places import Places
 from bench.plan import Plan
 from bench.rounds import Outcome
-from bench.slurm import sending, standing, watching
-from bench.slurm.ground import Ground, cluster
-from bench.slurm.standing import Look, Standing
+from bench.slurm import idle_clients, listing, submission
+from bench.slurm.cluster import BenchCluster, start_cluster
+from bench.slurm.idle_clients import IdleCalls
+from bench.slurm.listing import ListingResult, QuestionPair
 from bench.slurm.tally import PROGRAMS, Call, Tally, summary
-from bench.slurm.watching import Watched
 
 pytestmark = ON_SLURM
 
@@ -47,8 +47,8 @@ def plan(tmp_path: Path) -> Iterator[Plan]:
 
 
 @pytest.fixture
-def ground(plan: Plan, slurm: Slurm) -> Ground:
-    return Ground.of(plan, slurm.exports)
+def cluster(plan: Plan, slurm: Slurm) -> BenchCluster:
+    return BenchCluster.of(plan, slurm.exports)
 
 
 def sample(wall_s: float = 1.0) -> Sample:
@@ -60,37 +60,37 @@ def sample(wall_s: float = 1.0) -> Sample:
 
 @pytest.mark.parametrize(("cpu_s", "met"), [(0.16, True), (0.1601, False)])
 def test_the_bar_of_one_run_is_a_difference(cpu_s: float, met: bool) -> None:
-    bar = sending.overhead_bar(Figure(cpu_s, 0.2, 3), Figure(0.01, 0.02, 3))
+    bar = submission.overhead_bar(Figure(cpu_s, 0.2, 3), Figure(0.01, 0.02, 3))
     assert bar.met is met
     assert bar.value == "+ 150 ms (medians + 180 ms)"
 
 
 def test_a_side_that_is_missing_is_not_judged() -> None:
-    assert sending.overhead_bar(Figure(0.1, 0.1, 1), None).met is None
-    assert Standing("2 runs", Outcome()).bar().met is None
-    assert watching.bar(None).met is None
+    assert submission.overhead_bar(Figure(0.1, 0.1, 1), None).met is None
+    assert ListingResult("2 runs", Outcome()).bar().met is None
+    assert idle_clients.bar(None).met is None
 
 
 def test_the_bar_of_a_look_takes_the_worst_round_and_both_questions() -> None:
-    once, twice = Look(sample(), 1, sample(), 0), Look(sample(), 1, sample(), 1)
-    assert Standing("2 runs", Outcome({standing.GOFER: [once, once]})).bar().met is True
-    worst = Standing("2 runs", Outcome({standing.GOFER: [once, twice], standing.SQUEUE: [twice]}))
+    once, twice = QuestionPair(sample(), 1, sample(), 0), QuestionPair(sample(), 1, sample(), 1)
+    assert ListingResult("2 runs", Outcome({listing.GOFER: [once, once]})).bar().met is True
+    worst = ListingResult("2 runs", Outcome({listing.GOFER: [once, twice], listing.SQUEUE: [twice]}))
     assert (worst.bar().met, worst.bar().value) == (False, "2 calls")
     assert [row[1] + row[5] for row in worst.table().rows] == ["11", "11"]
 
 
 def test_the_rate_is_taken_between_calls() -> None:
     every_thirty = [Call(1000.0 + 30 * number, "squeue") for number in range(7)]
-    settled = Watched([], every_thirty, 110.0, 180.0)
-    assert (settled.an_hour, watching.bar(settled).met) == (120.0, True)
+    settled = IdleCalls([], every_thirty, 110.0, 180.0)
+    assert (settled.an_hour, idle_clients.bar(settled).met) == (120.0, True)
     faster = [Call(one.at * 0.99, one.program) for one in every_thirty]
-    assert watching.bar(replace(settled, settled=faster)).met is False
-    assert watching.bar(replace(settled, settled=every_thirty[:1])).met is None
+    assert idle_clients.bar(replace(settled, settled=faster)).met is False
+    assert idle_clients.bar(replace(settled, settled=every_thirty[:1])).met is None
 
 
 def test_a_count_that_began_too_soon_is_not_judged() -> None:
     calls = [Call(0.0, "squeue"), Call(30.0, "squeue")]
-    assert watching.bar(Watched([], calls, 10.0, 20.0)).met is None
+    assert idle_clients.bar(IdleCalls([], calls, 10.0, 20.0)).met is None
 
 
 # -- counting
@@ -118,28 +118,28 @@ def test_a_cluster_that_cannot_be_had_is_an_error_that_says_so(plan: Plan) -> No
     deep = plan.places.scratch / ("x" * 90)
     deep.mkdir()
     far = replace(plan, places=replace(plan.places, scratch=deep))
-    with pytest.raises(BenchError, match=r"no cluster: .* too long a path"), cluster(far):
+    with pytest.raises(BenchError, match=r"no cluster: .* too long a path"), start_cluster(far):
         pass
 
 
 # -- gofer's turns
 
 
-def test_one_run(ground: Ground) -> None:
-    outcome = sending.overhead(ground)
+def test_one_run(cluster: BenchCluster) -> None:
+    outcome = submission.overhead(cluster)
     assert outcome.failures == {}
     assert {name: len(taken) for name, taken in outcome.samples.items()} == {
-        sending.SBATCH: 1,
-        sending.GOFER: 1,
+        submission.SBATCH: 1,
+        submission.GOFER: 1,
     }
-    assert len(sending.overhead_table(outcome).rows) == 2
+    assert len(submission.overhead_table(outcome).rows) == 2
 
 
-def test_an_array(ground: Ground, slurm: Slurm) -> None:
-    array = sending.Array(ground)
+def test_an_array(cluster: BenchCluster, slurm: Slurm) -> None:
+    array = submission.Array(cluster)
     outcome = array.measure()
-    assert list(outcome.failures) == [sending.SUBMITIT_ARRAY]
-    assert sorted(call.program for call in array.calls[sending.GOFER_ARRAY]) == [
+    assert list(outcome.failures) == [submission.SUBMITIT_ARRAY]
+    assert sorted(call.program for call in array.calls[submission.GOFER_ARRAY]) == [
         "sbatch",
         "scontrol",
         "squeue",
@@ -150,19 +150,19 @@ def test_an_array(ground: Ground, slurm: Slurm) -> None:
 
 
 @pytest.mark.parametrize("is_array", [True, False])
-def test_how_runs_stand(ground: Ground, is_array: bool) -> None:
-    stood = standing.standing(ground, is_array=is_array)
-    assert list(stood.outcome.failures) == [standing.SUBMITIT]
-    ours, queue = (stood.outcome.samples[name] for name in (standing.GOFER, standing.SQUEUE))
+def test_how_runs_stand(cluster: BenchCluster, is_array: bool) -> None:
+    stood = listing.listing(cluster, is_array=is_array)
+    assert list(stood.outcome.failures) == [listing.SUBMITIT]
+    ours, queue = (stood.outcome.samples[name] for name in (listing.GOFER, listing.SQUEUE))
     assert [look.fresh_calls for look in ours] == [1, 1, 1]
     assert [(look.fresh_calls, look.again_calls) for look in queue] == [(1, 1)] * 3
 
 
-def test_terminals_that_wait_ask_together(ground: Ground) -> None:
-    watched = watching.watch(ground)
+def test_terminals_that_wait_ask_together(cluster: BenchCluster) -> None:
+    watched = idle_clients.watch(cluster)
     assert {call.program for call in watched.settling + watched.settled} == {"squeue"}
     assert watched.an_hour is not None
     # An answer of Slurm serves all terminals for two seconds at least.
     times = [call.at for call in watched.settled]
     assert min(later - earlier for earlier, later in pairwise(times)) > 1.9, times
-    assert idle.belonging(ground.plan.places.scratch) == []
+    assert idle.belonging(cluster.plan.places.scratch) == []

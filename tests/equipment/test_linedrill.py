@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clusters.fixtures import ON_SSH_BOXES
+from clusters.fixtures import ON_SSH_HOSTS
 from linedrill.sites import SITES
 
-pytestmark = ON_SSH_BOXES
+pytestmark = ON_SSH_HOSTS
 
 
 @pytest.mark.parametrize("site", sorted(SITES))

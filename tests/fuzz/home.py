@@ -21,7 +21,7 @@ class HomeCopy:
     def __init__(self, seed: Path, path: Path) -> None:
         self.path = path
         self._seed = seed
-        self._names = sorted(_look(seed))
+        self._names = sorted(_signatures(seed))
         self._state: dict[str, _Signature] = {}
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(parents=True)
@@ -29,7 +29,7 @@ class HomeCopy:
 
     def restore(self) -> None:
         """Make the copy like the seed again."""
-        found = _look(self.path)
+        found = _signatures(self.path)
         if found == self._state and found:
             return
         for name in sorted(found.keys() - self._state.keys(), reverse=True):
@@ -39,10 +39,10 @@ class HomeCopy:
                 if not _are_folders(self._seed / name, self.path / name):
                     _remove(self.path / name)
                 _copy(self._seed / name, self.path / name)
-        self._state = _look(self.path)
+        self._state = _signatures(self.path)
 
 
-def _look(top: Path) -> dict[str, _Signature]:
+def _signatures(top: Path) -> dict[str, _Signature]:
     """Every file, link and folder below `top` with what shows that it was changed; no pipes and sockets."""
     found: dict[str, _Signature] = {}
     folders = [""]

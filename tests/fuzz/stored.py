@@ -34,7 +34,7 @@ _ODD_KEYS = [
     ),
     *(f"runs/{RUN}/attempts/1/node--1/exit.json", f"runs/{RUN}/attempts/01/node-00/rank-00.log"),
 ]
-_ASKED = [
+_COMMANDS = [
     ["list", "runs", "--everywhere"],
     ["list", "runs", "--everywhere", "--json", "--rows"],
     ["list", "runs", "--everywhere", "--columns", "id,age,elapsed,attempts,exit_code,tag.b,arg.x,command"],
@@ -63,8 +63,8 @@ _ASKED = [
 ]
 
 
-def _asked(rng: Random, run: str) -> tuple[str, ...]:
-    return tuple(one.replace("RUN", run) for one in rng.choice(_ASKED))
+def _words(rng: Random, run: str) -> tuple[str, ...]:
+    return tuple(one.replace("RUN", run) for one in rng.choice(_COMMANDS))
 
 
 def store_contents(rng: Random) -> Case:
@@ -85,7 +85,7 @@ def store_contents(rng: Random) -> Case:
     asked = run if rng.random() < 0.8 or not rows else f"{run}-{rng.choice(['0', '1', '2', '²', '99', '-1'])}"
     # The ledger has the run as it was, unless the records are read again.
     before = ("ledger", "rebuild") if rng.random() < 0.3 else ()
-    return Case(_asked(rng, asked), {}, store, before=before)
+    return Case(_words(rng, asked), {}, store, before=before)
 
 
 def _name(rng: Random) -> str:

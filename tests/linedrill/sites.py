@@ -28,15 +28,15 @@ def _course(home: Home, line: Line, seed: int) -> LineDrill:
 @contextmanager
 def on_ssh(folder: Path, seed: int) -> Iterator[LineDrill]:
     """One machine behind another."""
-    with boxed(None) as boxes:
-        home = _home(folder, boxes.bin, "targets: {far: {kind: ssh, hosts: [boxb]}}\n")
-        yield _course(home, boxes.lines["boxb"], seed)
+    with boxed(None) as machines:
+        home = _home(folder, machines.bin, "targets: {far: {kind: ssh, hosts: [hostb]}}\n")
+        yield _course(home, machines.lines["hostb"], seed)
 
 
 @contextmanager
 def on_slurm(folder: Path, seed: int) -> Iterator[LineDrill]:
     """A cluster without accounting, asked through its login node."""
-    with running() as slurm, boxed(slurm) as boxes:
+    with running() as slurm, boxed(slurm) as machines:
         shared = folder / "shared"
         shared.mkdir()
         config = (
@@ -44,7 +44,7 @@ def on_slurm(folder: Path, seed: int) -> Iterator[LineDrill]:
             f"folder: '{shared}/gofer'}}}}\nstores: {{lab: {{url: 'file://{shared}/store'}}}}\n"
         )
         (shared / "store").mkdir()
-        yield _course(_home(folder, boxes.bin, config), boxes.lines["login"], seed)
+        yield _course(_home(folder, machines.bin, config), machines.lines["login"], seed)
 
 
 SITES: dict[str, Callable[[Path, int], AbstractContextManager[LineDrill]]] = {

@@ -71,7 +71,7 @@ class FolderHome(Home):
         """The id of a run with the project's code."""
         return self.gofer("submit", "-Q", *words).out.strip()
 
-    def told(self, run_id: str, step: str, *, attempt: int = 1, node: int = 0) -> list[dict[str, Any]]:
+    def steps(self, run_id: str, step: str, *, attempt: int = 1, node: int = 0) -> list[dict[str, Any]]:
         """The events of one step of a folder."""
         events = self.events(run_id, attempt=attempt, node=node)
         return [one for one in events if one["event"] == "folder" and one["step"] == step]

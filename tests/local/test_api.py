@@ -19,7 +19,7 @@ from gofer.tracking.ledger import Ledger
 
 
 @pytest.fixture
-def here(home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
+def own_home(home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
     """A home that this very process uses."""
     monkeypatch.setenv("GOFER_HOME", str(home.path))
     monkeypatch.setenv("PATH", home.environ["PATH"])
@@ -28,43 +28,43 @@ def here(home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
     return home
 
 
-def test_submit_wait_and_read(here: Home) -> None:
+def test_submit_wait_and_read(own_home: Home) -> None:
     run = gofer.submit(["python", "train.py", "a  b"], target="local", tags={"lr": "0.1"})
     assert run.wait() is run
     assert (run.state, run.reason, run.exit_code) == ("succeeded", None, 0)
     assert run.logs() == "hello a  b\n"
     assert run.tags == {"lr": "0.1"}
-    assert here.view(run.id)["state"] == "succeeded"
+    assert own_home.view(run.id)["state"] == "succeeded"
     assert run.info()["command"] == ["python", "train.py", "a  b"]
 
 
-def test_gpus_ranks_and_failures(here: Home) -> None:
-    here.configure("targets: {two: {kind: local, gpus: 2}}")
+def test_gpus_ranks_and_failures(own_home: Home) -> None:
+    own_home.configure("targets: {two: {kind: local, gpus: 2}}")
     run = gofer.submit(["sh", "-c", "echo $RANK/$WORLD_SIZE; exit $RANK"], target="two", gpus=2).wait()
     assert (run.state, run.reason, run.exit_code) == ("failed", "exit-code", 1)
     assert run.logs(rank=1) == "1/2\n"
 
 
-def test_abort(here: Home) -> None:
+def test_abort(own_home: Home) -> None:
     run = gofer.submit(["sleep", "1000"], code=False)
     until(lambda: run.state == "running", "the run to start")
     assert run.abort(grace_s=5).state == "cancelled"
     assert run.reason == "user"
 
 
-def test_a_wait_with_a_limit(here: Home) -> None:
+def test_a_wait_with_a_limit(own_home: Home) -> None:
     run = gofer.submit(["sleep", "1000"], code=False)
     with pytest.raises(Interrupted, match="still not ended"):
         run.wait(timeout_s=0.2)
     run.abort()
 
 
-def test_following_a_log(here: Home) -> None:
+def test_following_a_log(own_home: Home) -> None:
     run = gofer.submit(["sh", "-c", "echo one; sleep 0.5; echo two"], code=False)
     assert "".join(run.follow()) == "one\ntwo\n"
 
 
-def test_an_array(here: Home) -> None:
+def test_an_array(own_home: Home) -> None:
     group = gofer.submit(
         ["echo", "{lr}", "{note}"], code=False, each={"lr": [0.1, 0.01], "note": ["a, b", "it's"]}
     )
@@ -75,7 +75,7 @@ def test_an_array(here: Home) -> None:
     assert group.state == "succeeded"
 
 
-def test_finding_runs(here: Home) -> None:
+def test_finding_runs(own_home: Home) -> None:
     good = gofer.submit(["true"], code=False).wait()
     bad = gofer.submit(["false"], code=False).wait()
     assert [run.id for run in gofer.runs()] == [bad.id, good.id]
@@ -85,11 +85,11 @@ def test_finding_runs(here: Home) -> None:
 
 
 def test_runs_of_a_cluster_that_is_away_are_those_last_seen(
-    here: Home, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    own_home: Home, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     ended = gofer.submit(["true"], code=False).wait()
     lost = a_run(id="r360921-150000-qqqqq2", state="running", backend="none-such", target="gone")
-    with Ledger.open(Paths.from_environment({"GOFER_HOME": str(here.path)}).ledger_file) as ledger:
+    with Ledger.open(Paths.from_environment({"GOFER_HOME": str(own_home.path)}).ledger_file) as ledger:
         store, now = ledger.resolve(ended.id).store, time.time()
         ledger.insert([lost._replace(store=store, submitted_at=now, observed_at=now - 7200)])
     assert [run.id for run in gofer.runs()] == [lost.id, ended.id]
@@ -100,7 +100,7 @@ def test_runs_of_a_cluster_that_is_away_are_those_last_seen(
     assert all(record.message.endswith("the answer is 2h00m old") for record in caplog.records)
 
 
-def test_errors_are_raised_and_nothing_is_printed(here: Home, capfd: pytest.CaptureFixture[str]) -> None:
+def test_errors_are_raised_and_nothing_is_printed(own_home: Home, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(CheckFailed, match="no-such-program") as failure:
         gofer.submit(["no-such-program-here"])
     assert failure.value.hint
@@ -112,7 +112,7 @@ def test_errors_are_raised_and_nothing_is_printed(here: Home, capfd: pytest.Capt
     assert capfd.readouterr() == ("", "")
 
 
-def test_another_folder(here: Home, tmp_path: Path) -> None:
+def test_another_folder(own_home: Home, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "say.py").write_text("print('from the other folder')\n")
@@ -120,7 +120,7 @@ def test_another_folder(here: Home, tmp_path: Path) -> None:
     assert run.logs() == "from the other folder\n"
 
 
-def test_runs_may_be_used_from_any_thread(here: Home) -> None:
+def test_runs_may_be_used_from_any_thread(own_home: Home) -> None:
     run = gofer.submit(["sh", "-c", "sleep 0.3; echo done"], code=False)
     seen: list[str] = []
     threads = [threading.Thread(target=lambda: seen.append(run.wait(timeout_s=60).logs())) for _ in range(4)]

@@ -71,11 +71,11 @@ def test_the_run_finds_the_folder_of_the_store_and_a_second_fetches_nothing(home
     home.put({"x": b"not in the folder"}, folder="database")
     first, found = seen(home)
     assert found == digests(files)
-    assert home.told(first, "copied")[0]["files"] == len(files)
-    assert home.told(first, "copied")[0]["bytes"] == sum(map(len, files.values()))
+    assert home.steps(first, "copied")[0]["files"] == len(files)
+    assert home.steps(first, "copied")[0]["bytes"] == sum(map(len, files.values()))
     second, found = seen(home)
     assert found == digests(files)
-    assert home.told(second, "copied")[0]["of_files"] == 0
+    assert home.steps(second, "copied")[0]["of_files"] == 0
 
 
 def test_what_changed_or_went_in_the_store_changes_and_goes_here(home: FolderHome) -> None:
@@ -87,7 +87,7 @@ def test_what_changed_or_went_in_the_store_changes_and_goes_here(home: FolderHom
     assert found == digests(
         {"kept": b"1", "changed": b"new", "was": b"a file now", "was-file/now": b"a folder"}
     )
-    assert home.told(run_id, "copied")[0]["files"] == 3
+    assert home.steps(run_id, "copied")[0]["files"] == 3
 
 
 def test_an_empty_folder_is_there_and_empty(home: FolderHome) -> None:
@@ -120,7 +120,7 @@ def test_a_thousand_small_files(azure_home: FolderHome) -> None:
     azure_home.put(files)
     run_id, found = seen(azure_home)
     assert found == digests(files)
-    assert azure_home.told(run_id, "copied")[0]["files"] == 1000
+    assert azure_home.steps(run_id, "copied")[0]["files"] == 1000
 
 
 @pytest.mark.slow
@@ -178,7 +178,7 @@ def test_an_agent_that_is_killed_while_it_copies_is_replaced(slow: tuple[FolderH
     proxy.let_go()
     assert home.wait(run_id)[0]["state"] == "succeeded"
     assert len(json.loads(home.log(run_id))) == 40
-    assert len(home.told(run_id, "copying")) >= 2
+    assert len(home.steps(run_id, "copying")) >= 2
 
 
 def test_two_runs_at_once_copy_once_and_the_second_says_that_it_waits(
@@ -190,11 +190,14 @@ def test_two_runs_at_once_copy_once_and_the_second_says_that_it_waits(
     proxy.forget()
     proxy.faults = lambda request: Fault("hold") if "/me/data/f" in request.path else None
     runs = [home.begin("python", "-c", SHOW) for _ in range(2)]
-    until(lambda: any(home.told(run_id, "waiting") for run_id in runs), "one of them waits for the other")
+    until(
+        lambda: any(home.steps(run_id, "waiting") for run_id in runs),
+        "one of them waits for the other",
+    )
     proxy.let_go()
     assert [one["state"] for one in home.wait(*runs)] == ["succeeded"] * 2
     assert sorted(reads(proxy)) == sorted(files)
-    assert sum(len(home.told(run_id, "waiting")) for run_id in runs) == 1
+    assert sum(len(home.steps(run_id, "waiting")) for run_id in runs) == 1
     assert [json.loads(home.log(run_id)) for run_id in runs] == [digests(files)] * 2
 
 
@@ -277,5 +280,5 @@ def test_rows_of_an_array_share_the_copy(azure_home: FolderHome) -> None:
     group = azure_home.begin("--each", "n=1..4", "sh", "-c", "cat data/x; echo {n}")
     assert azure_home.wait(group)[0]["counts"] == {"succeeded": 4}
     assert [azure_home.log(f"{group}-{row}") for row in range(4)] == [f"one\n{n}\n" for n in range(1, 5)]
-    told = [azure_home.told(f"{group}-{row}", "copied")[0] for row in range(4)]
-    assert sum(one["files"] for one in told) == 1
+    steps = [azure_home.steps(f"{group}-{row}", "copied")[0] for row in range(4)]
+    assert sum(one["files"] for one in steps) == 1

@@ -53,7 +53,7 @@ def test_what_the_command_left_is_in_the_store(home: FolderHome) -> None:
     assert done["state"] == "succeeded", done["detail"]
     names = ["a", "deep/er/b", *(f"odd/{name}" for name in ODD_NAMES)]
     assert home.stored("out") == {name: name.encode() for name in names}
-    assert home.told(done["id"], "uploaded")[0]["files"] == len(names)
+    assert home.steps(done["id"], "uploaded")[0]["files"] == len(names)
 
 
 def test_large_and_empty_files_programs_and_links(home: FolderHome) -> None:
@@ -74,8 +74,8 @@ os.mkfifo("out/pipe")
     program = b"#!/bin/sh\n"
     large = bytes(range(256)) * (20 << 12)
     assert home.stored("out") == {"large": large, "empty": b"", "run.sh": program, "link": program}
-    told = home.told(done["id"], "left out")[0]
-    assert (sorted(told["names"]), told["count"]) == (["everything", "nothing", "pipe"], 3)
+    steps = home.steps(done["id"], "left out")[0]
+    assert (sorted(steps["names"]), steps["count"]) == (["everything", "nothing", "pipe"], 3)
 
 
 def test_a_failed_and_an_aborted_command_leave_what_they_have(home: FolderHome) -> None:
@@ -150,7 +150,7 @@ def test_who_wants_the_end_at_once_does_not_wait_for_the_store(watched: tuple[Fo
     home, proxy = watched
     proxy.faults = lambda request: Fault("stall") if "/me/out/" in request.path else None
     run_id = home.begin("python", "-c", LEAVE, "result")
-    until(lambda: home.told(run_id, "uploading"), "the upload")
+    until(lambda: home.steps(run_id, "uploading"), "the upload")
     home.gofer("abort", "--grace", "0s", run_id)
     done = home.wait(run_id)[0]
     assert (done["state"], done["reason"]) == ("failed", "staging")

@@ -93,10 +93,10 @@ def until_text(home: ObjectStoreHome, run_id: str, text: str) -> None:
     """Until the run's first log in the store, whole or in parts, holds this."""
     key = f"{run_layout.node_key(run_id, 1, 0)}/{run_layout.rank_log(0)}"
 
-    def look() -> bool:
+    def is_uploaded() -> bool:
         return text in "".join(home.text(one) for one in home.keys(run_id) if one.startswith(key))
 
-    until(look, f"{text!r} in {key}")
+    until(is_uploaded, f"{text!r} in {key}")
 
 
 def test_code_logs_and_outputs_go_through_the_store(home: ObjectStoreHome, stores: str) -> None:

@@ -29,7 +29,7 @@ def big(home: Home) -> Home:
     return home
 
 
-def told(run: dict[str, object]) -> list[tuple[list[str], dict[str, str]]]:
+def rank_reports(run: dict[str, object]) -> list[tuple[list[str], dict[str, str]]]:
     logs = [log for log in run["logs"] if log["rank"] is not None]  # type: ignore[attr-defined]
     return [json.loads(Path(log["path"]).read_text()) for log in logs]
 
@@ -38,7 +38,7 @@ def test_torchrun_starts_once_a_node_and_finds_where_to_meet(big: Home) -> None:
     done = big.gofer("submit", "--no-code", "--wait", "--json", "-t", "big", "-n", "4", "torchrun", "x.py")
     assert "`torchrun` starts processes itself: it starts once on each of 2 nodes" in done.err
     run = json.loads(done.out)
-    (first, environ), (_, second) = told(run)
+    (first, environ), (_, second) = rank_reports(run)
     assert (run["procs"], first) == (1, ["x.py"])
     assert (environ["PET_NNODES"], environ["PET_NODE_RANK"], second["PET_NODE_RANK"]) == ("2", "0", "1")
     assert environ["PET_RDZV_ENDPOINT"] == f"{environ['MASTER_ADDR']}:{environ['MASTER_PORT']}"
@@ -46,7 +46,7 @@ def test_torchrun_starts_once_a_node_and_finds_where_to_meet(big: Home) -> None:
     one = big.finish("-t", "big", "-n", "2", "env", "A=b", "torchrun", "--standalone", "x.py")
     assert one["procs"] == 1
     timed = big.finish("-t", "big", "-n", "4", "timeout", "60", "torchrun", "x.py")
-    assert [environ["PET_NODE_RANK"] for _, environ in told(timed)] == ["0", "1"]
+    assert [environ["PET_NODE_RANK"] for _, environ in rank_reports(timed)] == ["0", "1"]
 
 
 def test_procs_overrides_and_what_cannot_be_filled_is_refused(big: Home) -> None:
@@ -58,22 +58,24 @@ def test_procs_overrides_and_what_cannot_be_filled_is_refused(big: Home) -> None
     refused = big.gofer("submit", "--no-code", "-t", "big", "-n", "4", *meets, status=1)
     assert "`--rdzv-endpoint localhost:0` is another place on every node" in refused.err
     run = big.finish("-t", "big", "-n", "4", "--procs", "2", "torchrun", "--standalone", "x.py")
-    assert (run["procs"], len(told(run))) == (2, 4)
-    assert "PET_NNODES" not in told(run)[0][1]
+    assert (run["procs"], len(rank_reports(run))) == (2, 4)
+    assert "PET_NNODES" not in rank_reports(run)[0][1]
 
 
 def test_accelerate_gets_options_and_deepspeed_a_hostfile(big: Home) -> None:
-    words = [one for one, _ in told(big.finish("-t", "big", "-n", "4", "accelerate", "launch", "x.py"))]
+    words = [
+        one for one, _ in rank_reports(big.finish("-t", "big", "-n", "4", "accelerate", "launch", "x.py"))
+    ]
     assert [one[3] for one in words] == ["--machine_rank=0", "--machine_rank=1"]
     assert words[0][-2:] == ["--num_processes=4", "x.py"]
-    ((argv, environ),) = told(big.finish("-t", "big", "-n", "4", "deepspeed", "x.py"))
+    ((argv, environ),) = rank_reports(big.finish("-t", "big", "-n", "4", "deepspeed", "x.py"))
     assert argv[:2] == ["--no_ssh_check", f"--hostfile={environ['GOFER_HOSTFILE']}"]
     assert "RANK" not in environ and "NNODES" not in environ
 
 
 def test_launcher_torchrun_starts_torchrun_once_a_node(big: Home) -> None:
     run = big.finish("-t", "big", "-n", "4", "--launcher", "torchrun", "python", "-m", "x", "--lr", "1")
-    words = [one for one, _ in told(run)]
+    words = [one for one, _ in rank_reports(run)]
     assert [one[:5] for one in words] == [
         ["-m", "torch.distributed.run", "--nproc-per-node=2", "--nnodes=2", f"--node-rank={node}"]
         for node in (0, 1)
@@ -120,9 +122,9 @@ def test_a_launcher_in_a_script_is_named_and_started_as_the_person_said(big: Hom
     said = big.gofer(*words, "sh", "run.sh", cwd=below)
     assert "`run.sh` has `torchrun` in it, and starts 4 times" in said.err
     assert "`--procs 1` starts it once on each node" in said.err
-    assert len(told(big.view("last"))) == 4
+    assert len(rank_reports(big.view("last"))) == 4
     for options in (["--procs", "1"], ["--single"]):
         assert "has `torchrun` in it" not in big.gofer(*words, *options, "sh", "run.sh", cwd=below).err
-        assert len(told(big.view("last"))) == 2
+        assert len(rank_reports(big.view("last"))) == 2
     alone = big.gofer("submit", "--wait", "sh", "-c", "torchrun x.py")
     assert "has `torchrun` in it" not in alone.err

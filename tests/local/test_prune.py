@@ -106,7 +106,7 @@ def test_a_run_that_waits_for_a_copy_which_is_removed_makes_another(
     with open(copy / "copying") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         run = home.begin("wc", "-c", "data/a")
-        until(lambda: home.told(run, "waiting"), "it waits for the lock")
+        until(lambda: home.steps(run, "waiting"), "it waits for the lock")
         copy.rename(home.root / "away")
     assert home.wait(run)[0]["state"] == "succeeded"
     assert (copy / "tree" / "a").exists()
@@ -200,8 +200,8 @@ def test_on_a_terminal_it_asks(home: Home, answer: str, status: int) -> None:
         (("-t", "nowhere"), "nowhere"),
     ],
 )
-def test_words_that_mean_nothing_are_refused(home: Home, words: tuple[str, ...], told: str) -> None:
-    assert told in home.gofer("prune", *words, status=2).err
+def test_words_that_mean_nothing_are_refused(home: Home, words: tuple[str, ...], steps: str) -> None:
+    assert steps in home.gofer("prune", *words, status=2).err
 
 
 def test_a_place_that_cannot_be_reached_is_named_and_the_others_are_done(home: Home) -> None:

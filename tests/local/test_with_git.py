@@ -21,7 +21,7 @@ def git(home: Home, *words: str) -> str:
     ).stdout
 
 
-def said(home: Home, script: str) -> str:
+def output_of(home: Home, script: str) -> str:
     return subprocess.run(
         ["sh", "-c", script],
         cwd=home.folder,
@@ -47,7 +47,7 @@ def repository(home: Home) -> None:
 
 def test_git_answers_in_the_run_as_in_the_folder(home: Home) -> None:
     repository(home)
-    plain = said(home, ASK.rpartition(";")[0])
+    plain = output_of(home, ASK.rpartition(";")[0])
     assert "v1.0-2-g" in plain
     home.gofer("submit", "--wait", "--with-git", "sh", "-c", ASK + "; cat .git/config; ls .git/hooks || true")
     log = home.log("last")

@@ -18,7 +18,7 @@ from gofer.ops.session import Session
 from gofer.queue.database import Queue
 
 
-def look(session: Session) -> dict[str, Check]:
+def worst_checks(session: Session) -> dict[str, Check]:
     """The checks by name; of several with one name, the worst."""
     found: dict[str, Check] = {}
     order = [Status.OK, Status.WARN, Status.FAIL]
@@ -29,7 +29,7 @@ def look(session: Session) -> dict[str, Check]:
 
 def test_all_is_well_and_nothing_is_left_behind(project: OpsProject) -> None:
     project.add(make_record())
-    found = look(project.session)
+    found = worst_checks(project.session)
     assert [check for check in found.values() if not check.ok] == []
     assert set(found) == {
         "python",
@@ -53,14 +53,14 @@ def test_all_is_well_and_nothing_is_left_behind(project: OpsProject) -> None:
 def test_programs_that_are_missing(project: OpsProject, tmp_path: Path) -> None:
     environ = {**project.environ, "PATH": str(tmp_path)}
     with Session(folder=project.folder, environ=environ) as session:
-        found = look(session)
+        found = worst_checks(session)
     assert (found["bash"].status, found["git"].status) == (Status.FAIL, Status.WARN)
     assert found["git"].hint == "install git"
 
 
 def test_settings_that_cannot_be_read(project: OpsProject) -> None:
     (project.folder / "gofer.yaml").write_text("job:\n  gpu: 1\n")
-    found = look(project.session)
+    found = worst_checks(project.session)
     assert found["settings"].status == Status.FAIL
     assert "gofer.yaml:2" in found["settings"].detail
     assert found["settings"].hint == "did you mean `gpus`?"
@@ -70,14 +70,14 @@ def test_settings_that_cannot_be_read(project: OpsProject) -> None:
 def test_words_in_the_environment_that_are_no_settings(project: OpsProject) -> None:
     environ = {**project.environ, "GOFER_GPU": "1"}
     with Session(folder=project.folder, environ=environ) as session:
-        found = look(session)
+        found = worst_checks(session)
     assert found["settings"].status == Status.WARN
     assert "`GOFER_GPU`" in found["settings"].detail
 
 
 def test_a_store_that_is_not_there(project: OpsProject) -> None:
     (project.folder / "gofer.yaml").write_text("stores: {far: {url: 'file:///nowhere/at/all'}}\n")
-    found = look(project.session)
+    found = worst_checks(project.session)
     assert found["store far"].status == Status.FAIL
     assert "mkdir -p /nowhere/at/all" in (found["store far"].hint or "")
     assert found["store default"].status == Status.OK
@@ -87,7 +87,7 @@ def test_a_damaged_ledger_is_named_and_not_touched(project: OpsProject) -> None:
     path = project.session.paths.ledger_file
     path.parent.mkdir(parents=True)
     path.write_bytes(b"garbage " * 1000)
-    found = look(project.session)
+    found = worst_checks(project.session)
     assert found["ledger"].status == Status.FAIL
     assert "`gofer ledger rebuild`" in (found["ledger"].hint or "")
     assert path.read_bytes() == b"garbage " * 1000
@@ -99,7 +99,7 @@ def test_secrets_that_others_can_read(project: OpsProject, mode: int, status: St
     path.parent.mkdir(parents=True)
     path.write_text('{"TOKEN": "not-a-real-secret"}')
     path.chmod(mode)
-    found = look(project.session)["secrets"]
+    found = worst_checks(project.session)["secrets"]
     assert found.status == status
     assert "not-a-real-secret" not in str(found)
     assert ("chmod 600" in (found.hint or "")) == (status == Status.FAIL)
@@ -107,7 +107,7 @@ def test_secrets_that_others_can_read(project: OpsProject, mode: int, status: St
 
 def test_more_gpus_than_the_machine_has_or_a_target_that_is_not_there(project: OpsProject) -> None:
     with Session(folder=project.folder, environ=project.environ, target="lab") as session:
-        found = look(session)
+        found = worst_checks(session)
     assert found["target"].status == Status.FAIL
     assert "`lab`" in found["target"].detail
 
@@ -117,7 +117,7 @@ def test_open_runs_and_nobody_to_work_them_off(project: OpsProject) -> None:
     queue = Queue(queue_home)
     queue.add({"id": "r1-1-a", "priority": 0}, [("r1-1-a", None, None)])
     queue.close()
-    found = look(project.session)["engine"]
+    found = worst_checks(project.session)["engine"]
     assert (found.status, found.detail) == (Status.WARN, "no supervisor is at work; open runs: 1")
 
 
@@ -136,7 +136,7 @@ def test_a_process_that_outlived_its_run(project: OpsProject) -> None:
     foreign = subprocess.Popen(program, env={**os.environ, "GOFER_RUN_ID": "r9-9-z"})
     try:
         deadline = time.monotonic() + 60
-        while (found := look(project.session)["engine"]).ok and found.hint is None:
+        while (found := worst_checks(project.session)["engine"]).ok and found.hint is None:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         assert found.status == Status.WARN

@@ -13,7 +13,7 @@ from clusters.fixtures import slurm_login as slurm_login
 from clusters.fixtures import slurm_login_site as slurm_login_site
 from clusters.fixtures import slurm_site as slurm_site
 from clusters.slurm import Slurm
-from clusters.ssh import Boxes
+from clusters.ssh import SshHosts
 from home import Home
 from packages.wheels import write_wheel
 from slurm.slurm_home import SlurmHome
@@ -52,7 +52,7 @@ def test_on_the_login_node_packages_are_built_when_asked_for(tmp_path: Path, slu
 
 
 def test_over_ssh_packages_are_built(
-    tmp_path: Path, slurm: Slurm, slurm_login: Boxes, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, slurm: Slurm, slurm_login: SshHosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", slurm_login.env["PATH"])
     monkeypatch.delenv("SLURM_CONF", raising=False)
@@ -68,4 +68,4 @@ def test_over_ssh_packages_are_built(
         assert home.log(done.out.strip()) == "1.0\n"
     finally:
         for name in ("slurm", "packages"):
-            shutil.rmtree(slurm_login.boxes["login"].home / ".gofer" / name, ignore_errors=True)
+            shutil.rmtree(slurm_login.machines["login"].home / ".gofer" / name, ignore_errors=True)

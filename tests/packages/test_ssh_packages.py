@@ -8,28 +8,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clusters.fixtures import ON_SSH_BOXES
-from clusters.fixtures import ssh_boxes as ssh_boxes
-from clusters.fixtures import ssh_boxes_site as ssh_boxes_site
-from clusters.ssh import Boxes
+from clusters.fixtures import ON_SSH_HOSTS
+from clusters.fixtures import ssh_hosts as ssh_hosts
+from clusters.fixtures import ssh_hosts_site as ssh_hosts_site
+from clusters.ssh import SshHosts
 from home import Home
 from packages.wheels import write_wheel
 from pythons import pythons
 
-pytestmark = ON_SSH_BOXES
+pytestmark = ON_SSH_HOSTS
 
 
 @pytest.fixture
-def home(tmp_path: Path, ssh_boxes: Boxes) -> Iterator[Home]:
+def home(tmp_path: Path, ssh_hosts: SshHosts) -> Iterator[Home]:
     made = Home(tmp_path)
-    made.environ["PATH"] = f"{ssh_boxes.bin}:{made.environ['PATH']}"
+    made.environ["PATH"] = f"{ssh_hosts.bin}:{made.environ['PATH']}"
     made.configure(
-        "targets: {box: {kind: ssh, hosts: [boxb], gpus_per_node: 0}}\ntarget: box\njob: {wheels: wheels}\n"
+        "targets: {box: {kind: ssh, hosts: [hostb], gpus_per_node: 0}}\ntarget: box\njob: {wheels: wheels}\n"
     )
     yield made
 
 
-def test_the_packages_of_the_code_are_there_unless_told_otherwise(home: Home, ssh_boxes: Boxes) -> None:
+def test_the_packages_of_the_code_are_there_unless_told_otherwise(home: Home, ssh_hosts: SshHosts) -> None:
     write_wheel(home.folder / "wheels", "alpha")
     (home.folder / "requirements.txt").write_text("alpha\n")
     show = "import alpha, os, sys; print(alpha.VERSION, sys.prefix == os.path.abspath('.venv'))"
@@ -44,7 +44,7 @@ def test_the_packages_of_the_code_are_there_unless_told_otherwise(home: Home, ss
     plain = home.gofer("submit", "--wait", "--json", "--packages", "none", "python3", "-c", show, status=1)
     words = "`alpha` is not installed on the node: `--packages auto` installs what requirements.txt lists"
     assert words in json.loads(plain.out)["why"]
-    (used,) = (ssh_boxes.boxes["boxb"].home / ".gofer").glob("engine/*/packages/*/used")
+    (used,) = (ssh_hosts.machines["hostb"].home / ".gofer").glob("engine/*/packages/*/used")
     os.utime(used, (1000, 1000))
     home.gofer("prune", "-t", "box", "--yes")
     assert not used.parent.exists()
@@ -56,7 +56,7 @@ def test_the_oldest_python_runs_the_agent_that_builds(home: Home) -> None:
     if not found:
         pytest.skip("this machine has no Python 3.8")
     home.configure(
-        f"targets: {{box: {{kind: ssh, hosts: [boxb], gpus_per_node: 0, python: {found[0]}}}}}\n"
+        f"targets: {{box: {{kind: ssh, hosts: [hostb], gpus_per_node: 0, python: {found[0]}}}}}\n"
         f"target: box\njob: {{wheels: wheels, env: {{PATH: '{found[0].parent}:/usr/bin:/bin'}}}}\n"
     )
     write_wheel(home.folder / "wheels", "alpha")

@@ -71,11 +71,11 @@ class Azure:
             self.process = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **self.environ}
             )
-        told = self._told()
+        told = self._facts()
         self.base, self.plain, self.admin_token = told["base"], told["plain"], told["admin_token"]
         self.port = int(self.base.rsplit(":", 1)[1])
 
-    def _told(self) -> dict[str, str]:
+    def _facts(self) -> dict[str, str]:
         deadline = time.monotonic() + START_TIMEOUT_S
         while not (self.folder / "sim.json").exists():
             words = (self.folder / "sim.log").read_text()[-3000:]

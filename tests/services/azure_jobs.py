@@ -46,7 +46,9 @@ def cluster_body(
     return made
 
 
-def said(azure: Azure, name: str, word: str, *, times: int = 1, file: str = "user_logs/std_log.txt") -> None:
+def wait_for_output(
+    azure: Azure, name: str, word: str, *, times: int = 1, file: str = "user_logs/std_log.txt"
+) -> None:
     """Waits until the job's log has the word that often; AssertionError when it never has."""
 
     def has_it() -> bool:

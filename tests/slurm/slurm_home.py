@@ -39,12 +39,12 @@ class SlurmHome(Home):
         """Verbs that are done in this process find Slurm by its variables."""
         return Session(self.folder, self.environ, say=lambda _: None)
 
-    def room(self, run_id: str) -> Path:
+    def handoff_folder(self, run_id: str) -> Path:
         return self.far / "slurm" / run_id
 
     def job(self, run_id: str) -> str:
         """The number of the run's job."""
-        return until(lambda: _read(self.room(run_id) / "job"), f"a job of {run_id}")
+        return until(lambda: _read(self.handoff_folder(run_id) / "job"), f"a job of {run_id}")
 
     def jobs(self, run_id: str) -> list[str]:
         """Every job of that name that Slurm remembers."""
@@ -60,11 +60,11 @@ class SlurmHome(Home):
     def until_view(self, run_id: str, **wanted: Any) -> dict[str, Any]:
         """The run's JSON once these facts of it are so."""
 
-        def look() -> dict[str, Any]:
+        def matching_view() -> dict[str, Any]:
             seen = self.view(run_id)
             return seen if all(seen[name] == value for name, value in wanted.items()) else {}
 
-        return until(look, f"{run_id} with {wanted}", timeout_s=200)
+        return until(matching_view, f"{run_id} with {wanted}", timeout_s=200)
 
 
 def _read(path: Path) -> str:

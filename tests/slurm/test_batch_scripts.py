@@ -51,7 +51,7 @@ def test_a_script_starts_once_with_what_it_asked_for(home: SlurmHome) -> None:
         *("SLURM_MEM_PER_NODE=2048", "SLURM_JOB_NAME=spiral", f"SLURM_JOB_ID={home.job(run)}"),
     ]
     assert (log[7:9], sorted(log[9:])) == (["body", "a b  c GPUs 0,1"], ["task 0 of 2", "task 1 of 2"])
-    script = (home.room(run) / "job.sh").read_text()
+    script = (home.handoff_folder(run) / "job.sh").read_text()
     assert "--partition=gpu" in script and "--time=0:10:00" in script and "short" not in script
     assert "job.sbatch: line 2: `--output=logs/%j.out` is not followed" in done.err
 
@@ -69,7 +69,7 @@ def test_each_task_of_an_array_is_a_row(home: SlurmHome) -> None:
     job = home.job(group)
     logs = [home.log(f"{group}-{row}") for row in range(3)]
     assert logs == [f"{number} of 3 to 9\n{job}\n" for number in (3, 6, 9)]
-    assert "--array=0-2%2" in (home.room(group) / "job.sh").read_text()
+    assert "--array=0-2%2" in (home.handoff_folder(group) / "job.sh").read_text()
 
 
 def test_gofers_flags_and_the_words_of_sbatch_win_over_the_script(home: SlurmHome) -> None:
@@ -85,7 +85,7 @@ def test_gofers_flags_and_the_words_of_sbatch_win_over_the_script(home: SlurmHom
     seen = home.view(run)
     assert (seen["state"], seen["reason"]) == ("failed", "time-limit")
     assert home.log(run).split() == ["0", "2", "100"]
-    script = (home.room(run) / "job.sh").read_text()
+    script = (home.handoff_folder(run) / "job.sh").read_text()
     assert "--no-requeue" in script and "--requeue\n" not in script
     assert "`--parsable` is not followed" in done.err
 
@@ -126,7 +126,7 @@ def test_a_script_on_two_nodes_starts_on_the_first_and_its_steps_share_the_copy(
     tasks = [f"written\n{first}\n"] * 2 + [f"written\n{second}\n"] * 2
     assert (seen["state"], seen["nodes"]) == ("succeeded", 2)
     assert home.log(run) == f"start on {first}\n{''.join(tasks)}2 4 x\n"
-    assert not list(home.room(run).glob("c[0-9]*")), "the copy is removed with the run"
+    assert not list(home.handoff_folder(run).glob("c[0-9]*")), "the copy is removed with the run"
 
 
 def test_a_failing_set_up_on_another_node_keeps_the_script_from_starting(home: SlurmHome) -> None:

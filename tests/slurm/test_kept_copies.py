@@ -15,7 +15,7 @@ from clusters.fixtures import slurm_login as slurm_login
 from clusters.fixtures import slurm_login_site as slurm_login_site
 from clusters.fixtures import slurm_site as slurm_site
 from clusters.slurm import Slurm
-from clusters.ssh import Boxes
+from clusters.ssh import SshHosts
 from home import Home
 from services.azurite import Azurite
 from services.fixtures import azurite as azurite
@@ -106,7 +106,7 @@ def test_the_rows_of_a_group_keep_so_much_together(tmp_path: Path, slurm: Slurm)
     assert sizes == [3000] * 4
 
 
-def home_of_a_laptop(root: Path, login: Boxes, store: str) -> Home:
+def home_of_a_laptop(root: Path, login: SshHosts, store: str) -> Home:
     """A home that reaches the site over SSH alone; `store` is the entry of its store, or empty."""
     home = Home(root)
     home.environ["PATH"] = f"{login.bin}:{home.environ['PATH']}"
@@ -120,14 +120,14 @@ def home_of_a_laptop(root: Path, login: Boxes, store: str) -> Home:
     return home
 
 
-def test_the_copy_of_a_site_behind_a_login_node(tmp_path: Path, slurm: Slurm, slurm_login: Boxes) -> None:
+def test_the_copy_of_a_site_behind_a_login_node(tmp_path: Path, slurm: Slurm, slurm_login: SshHosts) -> None:
     """The copy goes with its run, whatever its age."""
     home = home_of_a_laptop(tmp_path, slurm_login, "")
     home.gofer("submit", "--wait", "--keep", "2k", "sh", "-c", WRITES)
     run = home.view("last")
     home.gofer("extract", run["id"], str(tmp_path / "out"))
     check_fetched(tmp_path / "out")
-    (copy,) = (slurm_login.boxes["login"].home / ".gofer" / "slurm" / "kept").glob(f"{run['id']}.*")
+    (copy,) = (slurm_login.machines["login"].home / ".gofer" / "slurm" / "kept").glob(f"{run['id']}.*")
     assert prunable(home, "-y", "--older-than", "0s") == [] and copy.exists()
     (item,) = prunable(home, "-y", "--older-than", "0s", "--runs")
     assert (item["removed"], item["why"]) == (True, "its run is being removed") and not copy.exists()
@@ -135,7 +135,7 @@ def test_the_copy_of_a_site_behind_a_login_node(tmp_path: Path, slurm: Slurm, sl
 
 @pytest.mark.net
 def test_the_copy_is_fetched_where_the_store_is_elsewhere(
-    tmp_path: Path, slurm: Slurm, slurm_login: Boxes, azurite: Azurite
+    tmp_path: Path, slurm: Slurm, slurm_login: SshHosts, azurite: Azurite
 ) -> None:
     """The store is no folder of the site, and so does not say which machine has the copy."""
     account = azurite.one

@@ -13,7 +13,7 @@ from clusters.fixtures import slurm_login as slurm_login
 from clusters.fixtures import slurm_login_site as slurm_login_site
 from clusters.fixtures import slurm_site as slurm_site
 from clusters.slurm import Slurm
-from clusters.ssh import Boxes
+from clusters.ssh import SshHosts
 from home import Home, until
 
 from gofer.ops.session import Session
@@ -32,7 +32,7 @@ class TestSlurmOverSsh(BackendConformance):
 
     @pytest.fixture(autouse=True)
     def _home(
-        self, tmp_path: Path, slurm: Slurm, slurm_login: Boxes, monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, slurm: Slurm, slurm_login: SshHosts, monkeypatch: pytest.MonkeyPatch
     ) -> Iterator[None]:
         monkeypatch.setenv("PATH", slurm_login.env["PATH"])
         monkeypatch.delenv("SLURM_CONF", raising=False)
@@ -41,13 +41,13 @@ class TestSlurmOverSsh(BackendConformance):
             f"targets:\n  lab: {{kind: slurm, login: login-jump, gpus_per_node: 4, scratch: {tmp_path}}}\n"
         )
         yield
-        shutil.rmtree(slurm_login.boxes["login"].home / ".gofer" / "slurm", ignore_errors=True)
+        shutil.rmtree(slurm_login.machines["login"].home / ".gofer" / "slurm", ignore_errors=True)
 
     def open(self) -> Session:
         return Session(self.home.folder, self.home.environ, say=lambda _: None)
 
 
-def test_a_run_is_reached_from_any_folder(tmp_path: Path, slurm: Slurm, slurm_login: Boxes) -> None:
+def test_a_run_is_reached_from_any_folder(tmp_path: Path, slurm: Slurm, slurm_login: SshHosts) -> None:
     home = Home(tmp_path)
     home.environ["PATH"] = f"{slurm_login.bin}:{home.environ['PATH']}"
     home.environ.pop("SLURM_CONF", None)

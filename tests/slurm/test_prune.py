@@ -15,7 +15,7 @@ from clusters.fixtures import slurm_login as slurm_login
 from clusters.fixtures import slurm_login_site as slurm_login_site
 from clusters.fixtures import slurm_site as slurm_site
 from clusters.slurm import Slurm
-from clusters.ssh import Boxes
+from clusters.ssh import SshHosts
 from home import Home, until
 from slurm.slurm_home import SlurmHome
 
@@ -50,7 +50,7 @@ def test_rooms_of_ended_runs_go_and_those_of_others_stay(home: SlurmHome) -> Non
     home.until_logged(going, "up")
     assert pruned(home) == []
     assert pruned(home, *NOW) == [("room", over)]
-    assert not home.room(over).exists() and (home.room(going) / "job.sh").exists()
+    assert not home.handoff_folder(over).exists() and (home.handoff_folder(going) / "job.sh").exists()
     assert home.log(over) == "hello\n"
     home.gofer("abort", going)
     assert home.wait(going)[0]["state"] == "cancelled"
@@ -66,7 +66,7 @@ def test_a_run_that_left_no_record_of_its_end_is_never_sent_again(home: SlurmHom
     assert home.wait(run)[0]["state"] == "cancelled"
     home.slurm.call("scancel", filler)
     assert pruned(home, *NOW) == [("room", run)]
-    left = {path.name for path in home.room(run).iterdir()}
+    left = {path.name for path in home.handoff_folder(run).iterdir()}
     assert "job" in left and not left & {"job.sh", "request.json", "private.json"}
     assert pruned(home, *NOW) == []
     until(lambda: not home.jobs(run), "Slurm forgets it")
@@ -77,7 +77,7 @@ def test_a_run_that_left_no_record_of_its_end_is_never_sent_again(home: SlurmHom
     (home.folder / "assets").mkdir(exist_ok=True)
     until(lambda: home.view(run)["state"] in ("cancelled", "lost"), "it is over again")
     assert pruned(home, *NOW, "--runs") == [("room", run), ("run", run)]
-    assert not home.room(run).exists()
+    assert not home.handoff_folder(run).exists()
 
 
 def test_agents_go_when_no_job_will_start_them(home: SlurmHome) -> None:
@@ -85,21 +85,21 @@ def test_agents_go_when_no_job_will_start_them(home: SlurmHome) -> None:
     old, needed = put_agent(home.far, os.urandom(8).hex()), put_agent(home.far, os.urandom(8).hex())
     waiting = home.far / "slurm" / "r260101-000000-bbbbbb"
     waiting.mkdir()
-    (waiting / "job.sh").write_text(f'agent="${{room%/slurm/*}}/agent/{needed.name}"\n')
+    (waiting / "job.sh").write_text(f'agent="${{handoff_folder%/slurm/*}}/agent/{needed.name}"\n')
     gone = pruned(home, *NOW)
     assert ("agent", old.name) in gone and ("agent", needed.name) not in gone
     assert not old.exists() and needed.exists() and waiting.exists()
     assert (home.far / "agent" / mark()).exists()
 
 
-def test_it_works_through_the_login_node(tmp_path: Path, slurm: Slurm, slurm_login: Boxes) -> None:
+def test_it_works_through_the_login_node(tmp_path: Path, slurm: Slurm, slurm_login: SshHosts) -> None:
     home = Home(tmp_path)
     home.environ["PATH"] = f"{slurm_login.bin}:{home.environ['PATH']}"
     home.environ.pop("SLURM_CONF", None)
     options = f"kind: slurm, login: login, gpus_per_node: 4, scratch: {tmp_path}"
     home.configure(f"targets:\n  lab: {{{options}}}\ntarget: lab\n")
     run = home.finish("true")["id"]
-    far = slurm_login.boxes["login"].home / ".gofer"
+    far = slurm_login.machines["login"].home / ".gofer"
     old = put_agent(far, os.urandom(8).hex())
     assert {("room", run), ("agent", old.name)} <= set(pruned(home, "-t", "lab", *NOW))
     assert not (far / "slurm" / run).exists() and not old.exists()

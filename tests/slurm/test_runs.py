@@ -64,7 +64,7 @@ def test_a_secret_is_gone_from_the_site_when_the_run_is(home: SlurmHome) -> None
     gate = home.root / "gate"
     script = f"printf %s $TOKEN | cksum; echo $TOKEN; until [ -e {gate} ]; do sleep 0.1; done"
     run = home.submit("--env", "TOKEN=${env:TOKEN_HERE}", "sh", "-c", script)
-    private = home.room(run) / "private.json"
+    private = home.handoff_folder(run) / "private.json"
     until(private.exists, "private values on the site")
     assert private.stat().st_mode & 0o777 == 0o600
     gate.touch()
@@ -82,7 +82,7 @@ def test_a_run_that_waits_is_cancelled_at_once(home: SlurmHome, tmp_path: Path) 
     home.gofer("abort", run)
     seen = home.view(run)
     assert (seen["state"], seen["reason"], seen["attempts"]) == ("cancelled", "user", [])
-    assert not (home.room(run) / "private.json").exists()
+    assert not (home.handoff_folder(run) / "private.json").exists()
 
 
 def test_a_cancelled_row_that_waits_is_remembered_when_slurm_has_forgotten(
@@ -93,7 +93,7 @@ def test_a_cancelled_row_that_waits_is_remembered_when_slurm_has_forgotten(
     job = home.job(run)
     session = home.environ | {"PATH": f"{_silent_squeue(tmp_path)}:{home.environ['PATH']}"}
     home.slurm.call("scancel", job)
-    (home.room(run) / "cancel").write_text(json.dumps({"grace_s": None}))
+    (home.handoff_folder(run) / "cancel").write_text(json.dumps({"grace_s": None}))
     done = json.loads(home.gofer("q", "--json", run, env=session).out)
     assert (done["state"], done["reason"]) == ("cancelled", "user")
 
@@ -205,13 +205,13 @@ def test_a_job_that_nobody_knows_is_lost_when_patience_is_over(home: SlurmHome, 
     run = home.submit(*SLEEP)
     blind = {"PATH": f"{_silent_squeue(tmp_path)}:{home.environ['PATH']}"}
 
-    def look() -> dict[str, object]:
+    def lost_view() -> dict[str, object]:
         seen: dict[str, object] = json.loads(home.gofer("q", "--json", run, env=blind).out)
         return seen if seen["state"] == "lost" else {}
 
     assert json.loads(home.gofer("q", "--json", run, env=blind).out)["state"] == "unknown"
     home.target("patience: 3s")
-    words = str(until(look, "a lost run")["detail"])
+    words = str(until(lost_view, "a lost run")["detail"])
     assert words.startswith(f"neither squeue nor sacct knows its job {home.job(run)} now, ")
 
 
@@ -260,7 +260,7 @@ def test_an_array_is_one_job_and_its_private_values_go_with_its_last_row(home: S
     )
     (group,) = home.wait(run)
     assert group["counts"] == {"succeeded": 1, "failed": 2}
-    assert not (home.room(run) / "private.json").exists()
+    assert not (home.handoff_folder(run) / "private.json").exists()
     assert [home.log(f"{run}-{row}") for row in range(3)] == ["542471313 11\n"] * 3
 
 
@@ -274,7 +274,10 @@ def test_a_double_of_a_job_starts_nothing(home: SlurmHome) -> None:
     run = home.submit("sh", "-c", "echo x >> $GOFER_OUTPUT_DIR/count; sleep 2")
     first = home.job(run)
     second = home.slurm.call(
-        "sbatch", "--parsable", f"--chdir={home.room(run)}", str(home.room(run) / "job.sh")
+        "sbatch",
+        "--parsable",
+        f"--chdir={home.handoff_folder(run)}",
+        str(home.handoff_folder(run) / "job.sh"),
     )
     home.wait(run)
     home.slurm.until_state(second.strip(), "COMPLETED", "FAILED")

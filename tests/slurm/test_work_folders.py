@@ -58,5 +58,5 @@ def test_a_socket_is_bound_in_the_copy_that_all_nodes_see(tmp_path: Path, slurm:
     write_project(home.folder)
     run = home.gofer("submit", "-Q", "--wait", "-n", "8", "srun", "-N1", "-n1", *COMMAND).out.strip()
     copy = Path(home.log(run).strip())
-    assert copy.is_relative_to(home.room(run))
+    assert copy.is_relative_to(home.handoff_folder(run))
     assert not copy.parent.exists()

@@ -179,12 +179,12 @@ def test_the_repository_is_left_as_it_was(project: SnapshotProject) -> None:
     project.commit()
     os.utime(project.folder / "a", (5, 5))  # git would like to write that down
 
-    def look() -> dict[str, int]:
+    def change_times() -> dict[str, int]:
         return {str(path): path.stat().st_mtime_ns for path in Path(project.folder / ".git").rglob("*")}
 
-    before = look()
+    before = change_times()
     project.take()
-    assert look() == before
+    assert change_times() == before
 
 
 def test_a_folder_named_git_that_is_no_repository(project: SnapshotProject) -> None:

@@ -7,23 +7,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clusters.fixtures import ON_SSH_BOXES
-from clusters.fixtures import ssh_boxes as ssh_boxes
-from clusters.fixtures import ssh_boxes_site as ssh_boxes_site
+from clusters.fixtures import ON_SSH_HOSTS
+from clusters.fixtures import ssh_hosts as ssh_hosts
+from clusters.fixtures import ssh_hosts_site as ssh_hosts_site
 from clusters.line import Fault
-from clusters.ssh import Boxes
+from clusters.ssh import SshHosts
 from home import Home, until
 from pythons import pythons
 
-pytestmark = ON_SSH_BOXES
+pytestmark = ON_SSH_HOSTS
 
-ONE = "targets: {box: {kind: ssh, hosts: [boxb], gpus_per_node: 4}}\ntarget: box\n"
+ONE = "targets: {box: {kind: ssh, hosts: [hostb], gpus_per_node: 4}}\ntarget: box\n"
 
 
 @pytest.fixture
-def home(tmp_path: Path, ssh_boxes: Boxes) -> Iterator[Home]:
+def home(tmp_path: Path, ssh_hosts: SshHosts) -> Iterator[Home]:
     made = Home(tmp_path)
-    made.environ["PATH"] = f"{ssh_boxes.bin}:{made.environ['PATH']}"
+    made.environ["PATH"] = f"{ssh_hosts.bin}:{made.environ['PATH']}"
     made.configure(ONE)
     yield made
 
@@ -33,15 +33,15 @@ def test_a_command_runs_there_with_its_code_and_brings_back_what_it_made(home: H
     done = home.gofer("submit", "--wait", "--json", "-n", "1", "bash", "job.sh", "two  words", status=3)
     run = json.loads(done.out)
     assert (run["state"], run["reason"], run["exit_code"]) == ("failed", "exit-code", 3)
-    assert home.log(run["id"]) == "boxb\ntwo  words\n"
+    assert home.log(run["id"]) == "hostb\ntwo  words\n"
     home.gofer("extract", run["id"], "there")
     assert (home.folder / "there/outputs/x").read_text() == "7\n"
 
 
-def test_a_run_survives_the_line_and_is_followed_over_it(home: Home, ssh_boxes: Boxes) -> None:
+def test_a_run_survives_the_line_and_is_followed_over_it(home: Home, ssh_hosts: SshHosts) -> None:
     run_id = home.submit("bash", "-c", "for i in $(seq 1 30); do echo $i; sleep 0.2; done")
     until(lambda: "2\n" in home.log(run_id), "the first lines")
-    ssh_boxes.lines["boxb"].cut()
+    ssh_hosts.lines["hostb"].cut()
     assert home.log(run_id, "-f").split() == [str(number) for number in range(1, 31)]
     assert home.wait(run_id)[0]["state"] == "succeeded"
 
@@ -53,14 +53,16 @@ def test_abort_reaches_it(home: Home) -> None:
     assert home.wait(run_id)[0]["state"] == "cancelled"
 
 
-def test_a_machine_that_is_down_is_said_to_be_and_its_runs_are_not_lost(home: Home, ssh_boxes: Boxes) -> None:
+def test_a_machine_that_is_down_is_said_to_be_and_its_runs_are_not_lost(
+    home: Home, ssh_hosts: SshHosts
+) -> None:
     run_id = home.submit("sleep", "5")
-    ssh_boxes.lines["boxb"].cut()
-    ssh_boxes.lines["boxb"].set(Fault("refuse"))
+    ssh_hosts.lines["hostb"].cut()
+    ssh_hosts.lines["hostb"].set(Fault("refuse"))
     shown = home.gofer("list", "runs", status=None)
     assert run_id[-6:] in shown.out
-    assert "boxb" in shown.err
-    ssh_boxes.lines["boxb"].clear()
+    assert "hostb" in shown.err
+    ssh_hosts.lines["hostb"].clear()
     assert home.wait(run_id)[0]["state"] == "succeeded"
 
 
@@ -71,7 +73,7 @@ def pair(home: Home, tmp_path: Path) -> Home:
     shared.mkdir()
     home.configure(
         "target: pair\n"
-        "targets: {pair: {kind: ssh, hosts: [boxa, boxb], gpus_per_node: 2, shared: true, store: both}}\n"
+        "targets: {pair: {kind: ssh, hosts: [hosta, hostb], gpus_per_node: 2, shared: true, store: both}}\n"
         f"stores: {{both: {{url: 'file://{shared}'}}}}\n"
     )
     return home
@@ -84,7 +86,7 @@ def test_a_run_over_two_machines_meets_and_ends_as_one(pair: Home) -> None:
     lines = [pair.log(run["id"], "--rank", str(rank)).split() for rank in range(4)]
     assert [words[1:4] for words in lines] == [[str(rank), "4", str(rank // 2)] for rank in range(4)]
     hosts = [lines[0][0], lines[2][0]]
-    assert sorted(hosts) == ["boxa", "boxb"]
+    assert sorted(hosts) == ["hosta", "hostb"]
     assert {words[4] for words in lines} == {hosts[0]}
     assert {words[5] for words in lines} == {",".join(hosts)}
 
@@ -135,22 +137,22 @@ def test_runs_are_spread_over_the_machines(pair: Home) -> None:
     third = pair.finish("-n", "1", "hostname")
     pair.wait(second)
     shown = pair.log(second)
-    assert shown in ("boxa\n", "boxb\n")
+    assert shown in ("hosta\n", "hostb\n")
     assert third["state"] == "succeeded"
     pair.gofer("abort", "last")
 
 
 def test_several_machines_need_a_folder_they_share(home: Home) -> None:
-    home.configure("target: two\ntargets: {two: {kind: ssh, hosts: [boxa, boxb], gpus_per_node: 2}}\n")
+    home.configure("target: two\ntargets: {two: {kind: ssh, hosts: [hosta, hostb], gpus_per_node: 2}}\n")
     done = home.gofer("submit", "--no-code", "-n", "4", "true", status=1)
     assert "needs a folder that the machines share" in done.err
     run = home.finish("-n", "2", "hostname")
-    assert home.log(run["id"]) in ("boxa\n", "boxb\n")
+    assert home.log(run["id"]) in ("hosta\n", "hostb\n")
 
 
 def test_two_queues_of_a_machine_share_its_gpus(home: Home, tmp_path: Path) -> None:
     """As two people have them: each with a folder of their own, neither knows of the other."""
-    options = "kind: ssh, hosts: [boxb], gpus_per_node: 2"
+    options = "kind: ssh, hosts: [hostb], gpus_per_node: 2"
     home.configure(
         f"target: ann\ntargets: {{ann: {{{options}}}, bob: {{{options}, folder: '~/.gofer-bob'}}}}\n"
     )
@@ -168,20 +170,20 @@ def test_two_queues_of_a_machine_share_its_gpus(home: Home, tmp_path: Path) -> N
 
 
 def test_a_run_whose_machine_is_silent_for_longer_than_the_patience_is_lost(
-    home: Home, ssh_boxes: Boxes
+    home: Home, ssh_hosts: SshHosts
 ) -> None:
-    home.configure("target: box\ntargets: {box: {kind: ssh, hosts: [boxb], patience: 3s}}\n")
+    home.configure("target: box\ntargets: {box: {kind: ssh, hosts: [hostb], patience: 3s}}\n")
     run_id = home.submit("sleep", "1000")
     until(lambda: home.view(run_id)["state"] == "running", "it runs")
-    ssh_boxes.lines["boxb"].cut()
-    ssh_boxes.lines["boxb"].set(Fault("refuse"))
+    ssh_hosts.lines["hostb"].cut()
+    ssh_hosts.lines["hostb"].set(Fault("refuse"))
 
     def listed() -> bool:
         return " lost " in home.gofer("list", "runs", status=None).out
 
     until(listed, "it is lost")
     assert "for longer than the target's patience" in home.gofer("why", run_id, status=None).out
-    ssh_boxes.lines["boxb"].clear()
+    ssh_hosts.lines["hostb"].clear()
 
 
 def test_the_oldest_python_is_enough_there(home: Home) -> None:
@@ -189,7 +191,7 @@ def test_the_oldest_python_is_enough_there(home: Home) -> None:
     found = pythons("3.8")
     if not found:
         pytest.skip("this machine has no Python 3.8")
-    home.configure(f"target: box\ntargets: {{box: {{kind: ssh, hosts: [boxb], python: {found[0]}}}}}\n")
+    home.configure(f"target: box\ntargets: {{box: {{kind: ssh, hosts: [hostb], python: {found[0]}}}}}\n")
     (home.folder / "job.sh").write_text('echo "$1"; echo 7 > "$GOFER_OUTPUT_DIR/x"')
     group = home.gofer("submit", "-Q", "--each", "n=1,2", "bash", "job.sh", "{n}").out.strip()
     assert home.wait(group)[0]["counts"] == {"succeeded": 2}

@@ -7,24 +7,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clusters.fixtures import ON_SSH_BOXES
-from clusters.fixtures import ssh_boxes as ssh_boxes
-from clusters.fixtures import ssh_boxes_site as ssh_boxes_site
-from clusters.ssh import Boxes
+from clusters.fixtures import ON_SSH_HOSTS
+from clusters.fixtures import ssh_hosts as ssh_hosts
+from clusters.fixtures import ssh_hosts_site as ssh_hosts_site
+from clusters.ssh import SshHosts
 from home import Home, until
 from terminal import Terminal
 
-pytestmark = ON_SSH_BOXES
+pytestmark = ON_SSH_HOSTS
 
-ONE = "targets: {box: {kind: ssh, hosts: [boxb], gpus_per_node: 4}}\ntarget: box\n"
+ONE = "targets: {box: {kind: ssh, hosts: [hostb], gpus_per_node: 4}}\ntarget: box\n"
 HOLD = ("sh", "-c", "echo up; exec sleep 600")
 
 
 @pytest.fixture
-def held(tmp_path: Path, ssh_boxes: Boxes) -> Iterator[tuple[Home, str]]:
+def held(tmp_path: Path, ssh_hosts: SshHosts) -> Iterator[tuple[Home, str]]:
     """A home, and a run of it that holds three GPUs of a machine."""
     home = Home(tmp_path)
-    home.environ["PATH"] = f"{ssh_boxes.bin}:{home.environ['PATH']}"
+    home.environ["PATH"] = f"{ssh_hosts.bin}:{home.environ['PATH']}"
     home.configure(ONE)
     run = home.submit("-n", "3", "--single", "-e", "TOKEN=dummy-not-a-secret", *HOLD)
     until(lambda: "up" in home.log(run), "it is up")
@@ -38,7 +38,7 @@ def test_a_command_runs_beside_the_run_on_its_machine(held: tuple[Home, str]) ->
     program = "import json, os, sys; print(json.dumps([os.uname().nodename, dict(os.environ), sys.argv[1:]]))"
     words = ["$HOME  x", "a'b", "*", ""]
     host, found, told = json.loads(home.gofer("ssh", run, "python3", "-c", program, *words).out)
-    assert (host, told) == ("boxb", words)
+    assert (host, told) == ("hostb", words)
     wanted = {
         "GOFER_RANK": "0",
         "GOFER_RUN_ID": run,
@@ -54,7 +54,7 @@ def test_a_shell_on_a_terminal_reaches_the_machine(held: tuple[Home, str]) -> No
     with Terminal(home.argv("ssh", run), cwd=home.folder, env=home.environ) as shell:
         shell.until("the run continues")
         shell.type("[ -t 0 ] && echo on=$(uname -n).\n")
-        shell.until("on=boxb.")
+        shell.until("on=hostb.")
         shell.type("exit 5\n")
         assert shell.end() == 5
         assert "dummy-not-a-secret" not in shell.shown
@@ -73,5 +73,5 @@ def test_a_run_that_waits_there_says_what_for(held: tuple[Home, str]) -> None:
 def test_the_machine_is_a_node(held: tuple[Home, str]) -> None:
     home, _ = held
     (node,) = json.loads(home.gofer("list", "nodes", "--json").out)
-    assert (node["name"], node["state"], node["gpus"], node["gpus_free"]) == ("boxb", "mixed", 4, 1)
-    assert "boxb" in home.gofer("target", "show", "box").out
+    assert (node["name"], node["state"], node["gpus"], node["gpus_free"]) == ("hostb", "mixed", 4, 1)
+    assert "hostb" in home.gofer("target", "show", "box").out

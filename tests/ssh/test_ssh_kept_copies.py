@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clusters.fixtures import ON_SSH_BOXES
-from clusters.fixtures import ssh_boxes as ssh_boxes
-from clusters.fixtures import ssh_boxes_site as ssh_boxes_site
-from clusters.ssh import Boxes
+from clusters.fixtures import ON_SSH_HOSTS
+from clusters.fixtures import ssh_hosts as ssh_hosts
+from clusters.fixtures import ssh_hosts_site as ssh_hosts_site
+from clusters.ssh import SshHosts
 from home import Home
 from slurm.test_kept_copies import WRITES, age, check_fetched, files_of, prunable
 
-pytestmark = ON_SSH_BOXES
-BOTH = "targets: {box: {kind: ssh, hosts: [boxa, boxb], gpus_per_node: 4}}\ntarget: box\n"
+pytestmark = ON_SSH_HOSTS
+BOTH = "targets: {box: {kind: ssh, hosts: [hosta, hostb], gpus_per_node: 4}}\ntarget: box\n"
 
 
-def own_home(tmp_path: Path, boxes: Boxes) -> Home:
+def own_home(tmp_path: Path, machines: SshHosts) -> Home:
     home = Home(tmp_path)
-    home.environ["PATH"] = f"{boxes.bin}:{home.environ['PATH']}"
+    home.environ["PATH"] = f"{machines.bin}:{home.environ['PATH']}"
     home.configure(BOTH)
     (home.folder / "train.txt").write_text("code\n")
     return home
 
 
-def kept_copies(boxes: Boxes) -> list[Path]:
-    return [path for box in boxes.boxes.values() for path in box.home.glob(".gofer/engine/*/kept/*")]
+def kept_copies(machines: SshHosts) -> list[Path]:
+    return [path for box in machines.machines.values() for path in box.home.glob(".gofer/engine/*/kept/*")]
 
 
-def test_the_copy_stays_is_fetched_and_goes_after_two_weeks(tmp_path: Path, ssh_boxes: Boxes) -> None:
-    home = own_home(tmp_path, ssh_boxes)
+def test_the_copy_stays_is_fetched_and_goes_after_two_weeks(tmp_path: Path, ssh_hosts: SshHosts) -> None:
+    home = own_home(tmp_path, ssh_hosts)
     home.gofer("submit", "--wait", "--keep", "2k", "sh", "-c", WRITES)
-    (copy,) = kept_copies(ssh_boxes)
+    (copy,) = kept_copies(ssh_hosts)
     home.gofer("extract", "last", str(tmp_path / "out"))
     check_fetched(tmp_path / "out")
     age(copy, 13)

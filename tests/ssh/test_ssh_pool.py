@@ -6,24 +6,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clusters.fixtures import ON_SSH_BOXES
-from clusters.fixtures import ssh_boxes as ssh_boxes
-from clusters.fixtures import ssh_boxes_site as ssh_boxes_site
+from clusters.fixtures import ON_SSH_HOSTS
+from clusters.fixtures import ssh_hosts as ssh_hosts
+from clusters.fixtures import ssh_hosts_site as ssh_hosts_site
 from clusters.line import Fault
-from clusters.ssh import Boxes
+from clusters.ssh import SshHosts
 from home import Home, until
 
-pytestmark = ON_SSH_BOXES
+pytestmark = ON_SSH_HOSTS
 
-POOL = "targets: {pool: {kind: ssh, hosts: [boxb, boxa]}}\n"
+POOL = "targets: {pool: {kind: ssh, hosts: [hostb, hosta]}}\n"
 # Prints its machine, then runs until it is stopped.
 HOLD = ("bash", "-c", "hostname; exec sleep 600")
 
 
 @pytest.fixture
-def home(tmp_path: Path, ssh_boxes: Boxes) -> Iterator[Home]:
+def home(tmp_path: Path, ssh_hosts: SshHosts) -> Iterator[Home]:
     made = Home(tmp_path)
-    made.environ["PATH"] = f"{ssh_boxes.bin}:{made.environ['PATH']}"
+    made.environ["PATH"] = f"{ssh_hosts.bin}:{made.environ['PATH']}"
     made.configure(POOL)
     yield made
 
@@ -37,11 +37,11 @@ def host_of(home: Home, run_id: str) -> str:
 
 def test_runs_go_to_all_machines_and_every_verb_reaches_the_right_one(home: Home, tmp_path: Path) -> None:
     nodes = home.gofer("-c", "pool", "list", "nodes").out
-    assert all(host in nodes for host in ("boxa", "boxb"))
+    assert all(host in nodes for host in ("hosta", "hostb"))
     elsewhere = tmp_path / "an other"
     elsewhere.mkdir()
     runs = [home.submit("-c", "pool", *HOLD) for _ in range(2)]
-    assert sorted(host_of(home, run) for run in runs) == ["boxa", "boxb"]
+    assert sorted(host_of(home, run) for run in runs) == ["hosta", "hostb"]
     listed = home.gofer("list", "runs", cwd=elsewhere)
     assert listed.out.count("running") == 2, listed
     assert "warning" not in listed.err
@@ -53,7 +53,7 @@ def test_runs_go_to_all_machines_and_every_verb_reaches_the_right_one(home: Home
         assert there == host_of(home, run)
     assert home.gofer("abort", "--grace", "0s", *runs, cwd=elsewhere).out.split()[1::2] == ["cancelled"] * 2
     again = home.gofer("resubmit", "-Q", runs[0], cwd=elsewhere).out.strip()
-    assert host_of(home, again) in ("boxa", "boxb")
+    assert host_of(home, again) in ("hosta", "hostb")
     (home.folder / "gofer.yaml").unlink()
     home.gofer("abort", "--grace", "0s", again, cwd=elsewhere)
     assert home.view(again)["state"] == "cancelled"
@@ -87,9 +87,9 @@ def _nodes(home: Home) -> list[str]:
     return home.gofer("-c", "pool", "list", "nodes").out.splitlines()[1:]
 
 
-def test_a_machine_that_is_down_leaves_the_others_in_use(home: Home, ssh_boxes: Boxes) -> None:
-    ssh_boxes.lines["boxb"].cut()
-    ssh_boxes.lines["boxb"].set(Fault("refuse"))
+def test_a_machine_that_is_down_leaves_the_others_in_use(home: Home, ssh_hosts: SshHosts) -> None:
+    ssh_hosts.lines["hostb"].cut()
+    ssh_hosts.lines["hostb"].set(Fault("refuse"))
     run = home.finish("-c", "pool", "hostname")
-    assert home.log(run["id"]) == "boxa\n"
+    assert home.log(run["id"]) == "hosta\n"
     assert "down" in home.gofer("-c", "pool", "list", "nodes").out

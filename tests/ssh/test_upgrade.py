@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clusters.fixtures import ON_SSH_BOXES
-from clusters.fixtures import ssh_boxes as ssh_boxes
-from clusters.fixtures import ssh_boxes_site as ssh_boxes_site
-from clusters.ssh import Boxes
+from clusters.fixtures import ON_SSH_HOSTS
+from clusters.fixtures import ssh_hosts as ssh_hosts
+from clusters.fixtures import ssh_hosts_site as ssh_hosts_site
+from clusters.ssh import SshHosts
 from home import Home
 from upgrade.older import Pair, make_pair, take_source
 from upgrade.suite import Upgrade
 
-pytestmark = [*ON_SSH_BOXES, pytest.mark.slow, pytest.mark.wide]
+pytestmark = [*ON_SSH_HOSTS, pytest.mark.slow, pytest.mark.wide]
 # Another home finds runs in the stores that the settings name.
-CONFIGURED = """targets: {box: {kind: ssh, hosts: [boxb], store: far}}
-stores: {far: {url: ssh://boxb/~/.gofer/store}}
+CONFIGURED = """targets: {box: {kind: ssh, hosts: [hostb], store: far}}
+stores: {far: {url: ssh://hostb/~/.gofer/store}}
 target: box
 """
 
@@ -30,8 +30,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 class TestOverSsh(Upgrade):
     @pytest.fixture
-    def pair(self, tmp_path: Path, ssh_boxes: Boxes, source: Path) -> Iterator[Pair]:
+    def pair(self, tmp_path: Path, ssh_hosts: SshHosts, source: Path) -> Iterator[Pair]:
         home = Home(tmp_path)
-        home.environ["PATH"] = f"{ssh_boxes.bin}:{home.environ['PATH']}"
+        home.environ["PATH"] = f"{ssh_hosts.bin}:{home.environ['PATH']}"
         home.configure(CONFIGURED)
         yield make_pair(home, source)

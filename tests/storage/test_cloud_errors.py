@@ -20,7 +20,7 @@ from gofer.storage.open import open_store
 WRITTEN = StoreOptions("dummyone", sas="${secret:acct-sas}", key="${env:ACCT_KEY}")
 
 
-def told(act: Callable[[], object], kind: type[GoferError] = CredentialError) -> tuple[str, str]:
+def error_lines(act: Callable[[], object], kind: type[GoferError] = CredentialError) -> tuple[str, str]:
     """The message and the hint of the error that `act` raises; the message must be one line."""
     with pytest.raises(kind) as caught:
         act()
@@ -38,7 +38,7 @@ def test_an_expired_sas_says_when(azurite: Azurite) -> None:
     container = azurite.one.new_container()
     store = by_sas(azurite, azurite.one.container_sas(container, hours=-26), container)
     for act in (lambda: store.get("k"), lambda: list(store.list()), lambda: store.put("k", b"")):
-        message, hint = told(act)
+        message, hint = error_lines(act)
         expired = time.strftime("%Y-%m-%d %H:%M", time.gmtime(time.time() - 26 * 3600))
         assert f"the store `blob` (az://{container}): its SAS expired at {expired}" in message
         assert "1d02h ago" in message
@@ -61,7 +61,7 @@ def test_a_sas_that_lacks_a_permission_says_which(
     container = azurite.one.new_container()
     azure_by_key(azurite.one, container).put("k", b"")
     store = by_sas(azurite, azurite.one.container_sas(container, permissions), container)
-    message, hint = told(lambda: act(store))
+    message, hint = error_lines(lambda: act(store))
     assert f"its SAS lacks the permission `{lacking}`; it has " in message
     assert "gofer secret set acct-sas" in hint
 
@@ -84,14 +84,14 @@ def test_who_may_write_and_not_read_learns_that_an_object_is_there(azurite: Azur
 
 def test_a_sas_of_another_container_or_account(azurite: Azurite) -> None:
     container, other = azurite.one.new_container(), azurite.one.new_container()
-    message, _ = told(lambda: by_sas(azurite, azurite.one.container_sas(other), container).get("k"))
+    message, _ = error_lines(lambda: by_sas(azurite, azurite.one.container_sas(other), container).get("k"))
     assert "its SAS is refused: it is for another account or container" in message
-    message, _ = told(lambda: by_sas(azurite, azurite.two.account_sas(), container).get("k"))
+    message, _ = error_lines(lambda: by_sas(azurite, azurite.two.account_sas(), container).get("k"))
     assert "its SAS is refused" in message
 
 
 def test_what_is_no_sas_is_refused_before_anybody_is_asked() -> None:
-    message, _ = told(lambda: open_store("az://data", StoreOptions("dummyone", sas="dummy-no-sas")))
+    message, _ = error_lines(lambda: open_store("az://data", StoreOptions("dummyone", sas="dummy-no-sas")))
     assert "is not a shared access signature: it has no `sig`" in message
     assert "dummy-no-sas" not in message
 
@@ -99,17 +99,17 @@ def test_what_is_no_sas_is_refused_before_anybody_is_asked() -> None:
 def test_a_wrong_key(azurite: Azurite) -> None:
     options = StoreOptions(azurite.one.name, azurite.two.key, endpoint=azurite.one.endpoint)
     store = open_store("az://data", options, name="blob", written=WRITTEN._replace(sas=None))
-    message, hint = told(lambda: store.get("k"))
+    message, hint = error_lines(lambda: store.get("k"))
     assert "the key does not belong to the account `dummyone`" in message
     assert hint == "set another value in the variable `ACCT_KEY`"
-    message, _ = told(lambda: open_store("az://data", StoreOptions("dummyone", "not base64!")))
+    message, _ = error_lines(lambda: open_store("az://data", StoreOptions("dummyone", "not base64!")))
     assert "is not an account key" in message
 
 
 def test_a_missing_container_and_how_to_make_it(azurite: Azurite) -> None:
     store = azure_by_key(azurite.one, "not-made-yet")
     for act in (lambda: store.put("k", b""), lambda: store.get("k"), lambda: list(store.list())):
-        message, hint = told(act, StoreError)
+        message, hint = error_lines(act, StoreError)
         assert "there is no container `not-made-yet` in the account `dummyone`" in message
         assert hint == "`gofer store check az://not-made-yet/ --create` creates it"
     assert store.make()
@@ -119,7 +119,7 @@ def test_a_missing_container_and_how_to_make_it(azurite: Azurite) -> None:
 
 def test_a_missing_bucket(moto: Moto) -> None:
     store = s3(moto, "not-made-yet")
-    message, hint = told(lambda: list(store.list()), StoreError)
+    message, hint = error_lines(lambda: list(store.list()), StoreError)
     assert "there is no bucket `not-made-yet`" in message
     assert "--create" in hint
     assert store.make()
@@ -130,12 +130,12 @@ def test_a_host_that_does_not_answer_or_is_not_there() -> None:
     key = "ZHVtbXk="
     nobody = StoreOptions("dummyone", key, endpoint=f"http://127.0.0.1:{free_port()}/dummyone")
     began = time.monotonic()
-    message, hint = told(lambda: open_store("az://data", nobody).get("k"), StoreError)
+    message, hint = error_lines(lambda: open_store("az://data", nobody).get("k"), StoreError)
     assert "connection refused" in message
     assert "`endpoint`" in hint
     assert time.monotonic() - began < 30  # all the tries that a store is worth would take longer
     wrong = StoreOptions("dummyone", key, endpoint="http://no-such-host.invalid")
-    message, hint = told(lambda: open_store("az://data", wrong).get("k"), StoreError)
+    message, hint = error_lines(lambda: open_store("az://data", wrong).get("k"), StoreError)
     assert "its host name is unknown" in message
     assert "check the spelling" in hint
 
@@ -157,7 +157,7 @@ def test_answers_of_azure_that_the_emulator_does_not_give(status: int, code: str
         proxy.faults = lambda request: Fault("status", status, body=body)
         options = StoreOptions("dummyone", "ZHVtbXk=", endpoint=f"http://127.0.0.1:{proxy.port}/dummyone")
         store = open_store("az://data", options)
-        message, _ = told(lambda: store.get("k"), GoferError)
+        message, _ = error_lines(lambda: store.get("k"), GoferError)
         assert words in message
         assert len(proxy.requests) == 1
 
@@ -177,7 +177,7 @@ def test_answers_of_s3_that_moto_does_not_give(code: str, words: str) -> None:
         proxy.faults = lambda request: Fault("status", 403, body=body)
         endpoint = f"http://127.0.0.1:{proxy.port}"
         options = StoreOptions(endpoint=endpoint, access_key="dummy-id", secret_key="dummy-secret")
-        message, _ = told(lambda: open_store("s3://data", options).get("k"))
+        message, _ = error_lines(lambda: open_store("s3://data", options).get("k"))
         assert words in message
 
 
@@ -187,7 +187,7 @@ def test_a_region_that_is_another(moto: Moto) -> None:
         proxy.faults = lambda request: Fault("status", 400, body=body)
         endpoint = f"http://127.0.0.1:{proxy.port}"
         options = StoreOptions(endpoint=endpoint, access_key="dummy-id", secret_key="dummy-secret")
-        message, hint = told(lambda: open_store("s3://data", options).get("k"), StoreError)
+        message, hint = error_lines(lambda: open_store("s3://data", options).get("k"), StoreError)
         assert "is in another region" in message
         assert "region: eu-west-1" in hint
 
@@ -232,7 +232,7 @@ NOT_OF_A_STORE = [
 def test_a_page_that_is_no_listing_is_named_and_is_no_empty_folder(scheme: str, body: bytes) -> None:
     with proxied(1) as proxy:
         proxy.faults = lambda request: Fault("status", 200, body=body)
-        message, _ = told(lambda: list(answered_by(scheme, proxy.port).list_folders()), StoreError)
+        message, _ = error_lines(lambda: list(answered_by(scheme, proxy.port).list_folders()), StoreError)
         assert "the answer does not come from an object store" in message
         assert len(proxy.requests) == 1
 
@@ -251,7 +251,7 @@ def test_a_page_that_is_no_listing_is_named_and_is_no_empty_folder(scheme: str, 
 def test_a_service_that_lists_one_page_for_ever_is_left(scheme: str, body: bytes) -> None:
     with proxied(1) as proxy:
         proxy.faults = lambda request: Fault("status", 200, body=body)
-        message, _ = told(lambda: list(answered_by(scheme, proxy.port).list_folders()), StoreError)
+        message, _ = error_lines(lambda: list(answered_by(scheme, proxy.port).list_folders()), StoreError)
         assert "repeats the same page of a listing" in message
         assert len(proxy.requests) == 2
 

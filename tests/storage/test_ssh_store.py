@@ -6,10 +6,10 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from clusters.fixtures import ON_SSH_BOXES
-from clusters.fixtures import ssh_boxes as ssh_boxes
-from clusters.fixtures import ssh_boxes_site as ssh_boxes_site
-from clusters.ssh import Boxes
+from clusters.fixtures import ON_SSH_HOSTS
+from clusters.fixtures import ssh_hosts as ssh_hosts
+from clusters.fixtures import ssh_hosts_site as ssh_hosts_site
+from clusters.ssh import SshHosts
 
 from gofer.errors import StoreError, UsageError
 from gofer.storage.base import Store
@@ -18,23 +18,23 @@ from gofer.storage.ssh import SshAddress
 from gofer.testing.storage_capabilities import ComparesAndSwapsConformance, StreamsConformance
 from gofer.testing.storage_conformance import AppendsConformance
 
-pytestmark = ON_SSH_BOXES
+pytestmark = ON_SSH_HOSTS
 
 
 class TestSshStore(AppendsConformance, StreamsConformance, ComparesAndSwapsConformance):
     @pytest.fixture(autouse=True)
-    def _boxes(self, ssh_boxes: Boxes, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("PATH", ssh_boxes.env["PATH"])
+    def _boxes(self, ssh_hosts: SshHosts, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("PATH", ssh_hosts.env["PATH"])
 
     def open(self) -> Store:
-        return open_store(f"ssh://boxb/~/stores/{uuid4().hex}", create=True)
+        return open_store(f"ssh://hostb/~/stores/{uuid4().hex}", create=True)
 
 
-def test_a_folder_that_is_not_there_is_named(ssh_boxes: Boxes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", ssh_boxes.env["PATH"])
-    with pytest.raises(StoreError, match="boxb has no folder /no/such/folder") as caught:
-        open_store("ssh://boxb/no/such/folder").get("x")
-    assert caught.value.hint == "create it with `ssh boxb mkdir -p /no/such/folder`"
+def test_a_folder_that_is_not_there_is_named(ssh_hosts: SshHosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", ssh_hosts.env["PATH"])
+    with pytest.raises(StoreError, match="hostb has no folder /no/such/folder") as caught:
+        open_store("ssh://hostb/no/such/folder").get("x")
+    assert caught.value.hint == "create it with `ssh hostb mkdir -p /no/such/folder`"
 
 
 @pytest.mark.parametrize("url", ["ssh://", "ssh://host", "ssh://host/", "ssh:///folder"])

@@ -26,7 +26,7 @@ stores:
 """
 
 
-class Room:
+class TwoWorkspaces:
     """Targets in two workspaces, neither of them the default one."""
 
     def __init__(self, home: Home, azure: Azure) -> None:
@@ -52,7 +52,7 @@ class Room:
         self.azure.admin("POST", "/jobs", {"name": name, "workspace": workspace, "command": f"echo {name}"})
         return name
 
-    def asked(self) -> dict[str, int]:
+    def request_counts(self) -> dict[str, int]:
         """How often each thing of a workspace's jobs was asked for since the last call of this."""
         found: dict[str, int] = self.azure.admin("GET", "/counters")["requests"]
         self.azure.admin("DELETE", "/counters")
@@ -60,86 +60,90 @@ class Room:
 
 
 @pytest.fixture
-def room(home: Home, azure: Azure) -> Room:
-    return Room(home, azure)
+def workspaces(home: Home, azure: Azure) -> TwoWorkspaces:
+    return TwoWorkspaces(home, azure)
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["name", "end"])
-def test_a_job_is_found_wherever_it_is(room: Room, whole: bool) -> None:
-    for workspace, target in ((room.azure.workspace, "cpu"), (OTHER, "other")):
-        name = room.leave(f"x-{target}-{room.mark}-{target}", workspace)
-        found = room.home.view(name if whole else f"{room.mark}-{target}")
+def test_a_job_is_found_wherever_it_is(workspaces: TwoWorkspaces, whole: bool) -> None:
+    for workspace, target in ((workspaces.azure.workspace, "cpu"), (OTHER, "other")):
+        name = workspaces.leave(f"x-{target}-{workspaces.mark}-{target}", workspace)
+        found = workspaces.home.view(name if whole else f"{workspaces.mark}-{target}")
         assert (found["id"], found["target"], found["state"]) == (name, target, "succeeded")
-    rows = json.loads(room.home.gofer("list", "runs", "--json").out)
+    rows = json.loads(workspaces.home.gofer("list", "runs", "--json").out)
     assert {row["target"] for row in rows} == {"cpu", "other"}
 
 
-def test_a_target_that_is_named_has_its_workspaces_jobs(room: Room) -> None:
-    name = room.leave(f"named-{room.mark}", room.azure.workspace)
-    assert "knows no such job" in room.home.gofer("-c", "other", "q", name, status=2).err
-    room.home.gofer("-c", "gpu", "q", name)
-    assert room.home.view(name)["target"] == "gpu"
+def test_a_target_that_is_named_has_its_workspaces_jobs(workspaces: TwoWorkspaces) -> None:
+    name = workspaces.leave(f"named-{workspaces.mark}", workspaces.azure.workspace)
+    assert "knows no such job" in workspaces.home.gofer("-c", "other", "q", name, status=2).err
+    workspaces.home.gofer("-c", "gpu", "q", name)
+    assert workspaces.home.view(name)["target"] == "gpu"
 
 
-def test_jobs_of_two_services_are_told_apart(room: Room) -> None:
-    name = f"twin-{room.mark}"
-    for workspace in (room.azure.workspace, OTHER):
-        room.leave(name, workspace)
-    for word in (name, room.mark):
-        done = room.home.gofer("q", word, status=2)
+def test_jobs_of_two_services_are_told_apart(workspaces: TwoWorkspaces) -> None:
+    name = f"twin-{workspaces.mark}"
+    for workspace in (workspaces.azure.workspace, OTHER):
+        workspaces.leave(name, workspace)
+    for word in (name, workspaces.mark):
+        done = workspaces.home.gofer("q", word, status=2)
         assert f"`{word}` fits 2 jobs of 2 services:\n  cpu  {name}  Completed" in done.err
         assert f"\n  other  {name}  Completed" in done.err
         assert "hint: `-c cpu` names the target" in done.err
-    assert room.home.gofer("list", "runs", "--json").out == "[]\n"
-    assert name in room.home.gofer("-c", "other", "q", name).err
-    assert room.home.view(name)["target"] == "other"
+    assert workspaces.home.gofer("list", "runs", "--json").out == "[]\n"
+    assert name in workspaces.home.gofer("-c", "other", "q", name).err
+    assert workspaces.home.view(name)["target"] == "other"
 
 
-def test_a_whole_name_goes_before_an_end(room: Room) -> None:
-    room.leave(f"longer-{room.mark}", OTHER)
-    room.leave(room.mark, room.azure.workspace)
-    assert room.home.view(room.mark)["target"] == "cpu"
+def test_a_whole_name_goes_before_an_end(workspaces: TwoWorkspaces) -> None:
+    workspaces.leave(f"longer-{workspaces.mark}", OTHER)
+    workspaces.leave(workspaces.mark, workspaces.azure.workspace)
+    assert workspaces.home.view(workspaces.mark)["target"] == "cpu"
 
 
-def test_a_slip_of_the_pen_asks_each_service_once(room: Room) -> None:
-    room.asked()
-    done = room.home.gofer("q", "nosuchjob", status=2)
+def test_a_slip_of_the_pen_asks_each_service_once(workspaces: TwoWorkspaces) -> None:
+    workspaces.request_counts()
+    done = workspaces.home.gofer("q", "nosuchjob", status=2)
     assert "no run has an id that begins or ends with `nosuchjob`" in done.err
     assert "and the services of `cpu`, `other` know no such job" in done.err
-    asked = room.asked()
-    assert asked, "the counters name no job"
-    assert set(asked.values()) == {2}, asked  # by its name and by its end, in each of two workspaces
+    request_counts = workspaces.request_counts()
+    assert request_counts, "the counters name no job"
+    assert set(request_counts.values()) == {2}, (
+        request_counts
+    )  # by its name and by its end, in each of two workspaces
 
 
-def test_a_service_that_fails_is_named_when_the_others_know_nothing(room: Room) -> None:
-    name = room.leave(f"here-{room.mark}", room.azure.workspace)
-    room.azure.fault("status", r"/workspaces/other-ws/jobs", status=403, count=50)
+def test_a_service_that_fails_is_named_when_the_others_know_nothing(workspaces: TwoWorkspaces) -> None:
+    name = workspaces.leave(f"here-{workspaces.mark}", workspaces.azure.workspace)
+    workspaces.azure.fault("status", r"/workspaces/other-ws/jobs", status=403, count=50)
     try:
-        found = room.home.gofer("q", name)
-        lost = room.home.gofer("q", "nosuchjob", status=2).err
+        found = workspaces.home.gofer("q", name)
+        lost = workspaces.home.gofer("q", "nosuchjob", status=2).err
     finally:
-        room.azure.admin("DELETE", "/faults")
+        workspaces.azure.admin("DELETE", "/faults")
     assert "was not asked" not in found.err
     assert "warning: the service of `other` was not asked: the login has no right to do this" in lost
     assert "the service of `cpu` knows no such job" in lost
 
 
-def test_a_service_that_is_silent_keeps_nobody(room: Room) -> None:
+def test_a_service_that_is_silent_keeps_nobody(workspaces: TwoWorkspaces) -> None:
     """It would answer after longer than the test may take."""
-    name = room.leave(f"here-{room.mark}", room.azure.workspace)
-    room.azure.fault("delay", r"/workspaces/other-ws/jobs", seconds=100, count=50)
+    name = workspaces.leave(f"here-{workspaces.mark}", workspaces.azure.workspace)
+    workspaces.azure.fault("delay", r"/workspaces/other-ws/jobs", seconds=100, count=50)
     try:
-        assert room.home.view(name)["target"] == "cpu"
-        lost = room.home.gofer("q", "nosuchjob", status=2).err
+        assert workspaces.home.view(name)["target"] == "cpu"
+        lost = workspaces.home.gofer("q", "nosuchjob", status=2).err
     finally:
-        room.azure.admin("DELETE", "/faults")
+        workspaces.azure.admin("DELETE", "/faults")
     assert "warning: the service of `other` was not asked: it did not answer within" in lost
 
 
-def test_a_target_that_cannot_be_used_stops_no_search(room: Room) -> None:
-    text = (room.home.folder / "gofer.yaml").read_text()
-    room.home.configure(text.replace("compute: other-cluster, ", "").replace("target: local", "target: cpu"))
-    name = room.leave(f"here-{room.mark}", room.azure.workspace)
-    assert room.home.view(name)["target"] == "cpu"
-    lost = room.home.gofer("q", "nosuchjob", status=2).err
+def test_a_target_that_cannot_be_used_stops_no_search(workspaces: TwoWorkspaces) -> None:
+    text = (workspaces.home.folder / "gofer.yaml").read_text()
+    workspaces.home.configure(
+        text.replace("compute: other-cluster, ", "").replace("target: local", "target: cpu")
+    )
+    name = workspaces.leave(f"here-{workspaces.mark}", workspaces.azure.workspace)
+    assert workspaces.home.view(name)["target"] == "cpu"
+    lost = workspaces.home.gofer("q", "nosuchjob", status=2).err
     assert "the service of `other` was not asked: the target `other` needs `compute`" in lost

@@ -44,7 +44,7 @@ def lose_tokens(home: Home) -> None:
         path.write_text(json.dumps({**json.loads(path.read_text()), "AccessToken": {}}))
 
 
-def look(home: Home, *, status: int) -> dict[str, Any]:
+def login_check(home: Home, *, status: int) -> dict[str, Any]:
     found = json.loads(home.gofer("doctor", "azure", "--json", status=status).out)
     (login,) = [one for one in found if one["name"] == "login"]
     return dict(login)
@@ -59,12 +59,12 @@ def test_a_code_and_then_commands_without_one(home: Home, azure: Azure) -> None:
     assert re.search(r"code [A-Z0-9-]+", told.err), told.err
     home.gofer("account", "use", "work")
     lose_tokens(home)
-    login = look(home, status=0)
+    login = login_check(home, status=0)
     assert login["detail"].startswith("device code"), login
     azure.admin("POST", "/identity", {"signed_out": True})
     try:
         lose_tokens(home)
-        login = look(home, status=1)
+        login = login_check(home, status=1)
     finally:
         azure.admin("POST", "/identity", {"signed_out": False})
     assert login["detail"] == "the login by device code of the profile `work` has expired"

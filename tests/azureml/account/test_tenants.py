@@ -37,7 +37,7 @@ stores:
 """
 
 
-class Room:
+class TwoTenants:
     """A person who is signed in to both tenants, and has a target in each."""
 
     def __init__(self, home: Home, azure: Azure, tmp_path: Path) -> None:
@@ -115,45 +115,47 @@ class Room:
 
 
 @pytest.fixture
-def room(home: Home, azure: Azure, tmp_path: Path) -> Room:
-    return Room(home, azure, tmp_path)
+def tenants(home: Home, azure: Azure, tmp_path: Path) -> TwoTenants:
+    return TwoTenants(home, azure, tmp_path)
 
 
-def test_runs_of_two_tenants_side_by_side(room: Room) -> None:
-    room.folders()
-    ours, theirs = room.submit("ours", "echo", "of ours"), room.submit("theirs", "echo", "of theirs")
-    assert room.azure.job(ours)["workspace"] == room.azure.workspace
-    assert room.azure.job(theirs)["workspace"] == THEIR_WORKSPACE
-    assert room.folders() == {("company", room.azure.base), ("customer", room.azure.base)}
-    assert {one["state"] for one in room.home.wait(ours, theirs)} == {"succeeded"}
-    assert room.states() == {"ours": "succeeded", "theirs": "succeeded"}
-    shown = room.home.gofer("q", ours, theirs).out
+def test_runs_of_two_tenants_side_by_side(tenants: TwoTenants) -> None:
+    tenants.folders()
+    ours, theirs = tenants.submit("ours", "echo", "of ours"), tenants.submit("theirs", "echo", "of theirs")
+    assert tenants.azure.job(ours)["workspace"] == tenants.azure.workspace
+    assert tenants.azure.job(theirs)["workspace"] == THEIR_WORKSPACE
+    assert tenants.folders() == {("company", tenants.azure.base), ("customer", tenants.azure.base)}
+    assert {one["state"] for one in tenants.home.wait(ours, theirs)} == {"succeeded"}
+    assert tenants.states() == {"ours": "succeeded", "theirs": "succeeded"}
+    shown = tenants.home.gofer("q", ours, theirs).out
     assert "of ours" in shown
     assert "of theirs" in shown
     # Each command found the tokens of both, and asked nobody again.
-    assert room.folders() == set()
+    assert tenants.folders() == set()
 
 
-def test_whoever_is_signed_out_of_one_goes_on_with_the_other(room: Room) -> None:
-    room.azure.admin("POST", "/hold", {"held": True})
+def test_whoever_is_signed_out_of_one_goes_on_with_the_other(tenants: TwoTenants) -> None:
+    tenants.azure.admin("POST", "/hold", {"held": True})
     try:
-        ours, theirs = room.submit("ours", "true"), room.submit("theirs", "true")
-        until(lambda: room.states() == {"ours": "queued", "theirs": "queued"}, "both are queued")
-        room.home.gofer("logout", "--profile", "customer")
+        ours, theirs = tenants.submit("ours", "true"), tenants.submit("theirs", "true")
+        until(lambda: tenants.states() == {"ours": "queued", "theirs": "queued"}, "both are queued")
+        tenants.home.gofer("logout", "--profile", "customer")
     finally:
-        room.azure.admin("POST", "/hold", {"held": False})
-    room.azure.wait(theirs)
-    until(lambda: room.states() == {"ours": "succeeded", "theirs": "queued"}, "ours has ended")
+        tenants.azure.admin("POST", "/hold", {"held": False})
+    tenants.azure.wait(theirs)
+    until(lambda: tenants.states() == {"ours": "succeeded", "theirs": "queued"}, "ours has ended")
     for words in (("list", "runs"), ("q", theirs)):
-        told = room.home.gofer(*words).err
+        told = tenants.home.gofer(*words).err
         assert "warning: nobody is signed in to Azure in the profile `customer`" in told
         assert "hint: `gofer login --profile customer`" in told
-    refused = room.home.gofer("-c", "theirs", "submit", "--no-code", "true", status=1)
+    refused = tenants.home.gofer("-c", "theirs", "submit", "--no-code", "true", status=1)
     assert "`gofer login --profile customer`" in refused.err
-    assert "succeeded" in room.home.gofer("q", ours).out
-    assert "nobody was signed in to the profile `customer`" in room.home.gofer("-c", "theirs", "logout").err
-    room.home.gofer("-c", "theirs", "login", "--tenant", THEIR_TENANT)
-    assert room.home.wait(theirs)[0]["state"] == "succeeded"
+    assert "succeeded" in tenants.home.gofer("q", ours).out
+    assert (
+        "nobody was signed in to the profile `customer`" in tenants.home.gofer("-c", "theirs", "logout").err
+    )
+    tenants.home.gofer("-c", "theirs", "login", "--tenant", THEIR_TENANT)
+    assert tenants.home.wait(theirs)[0]["state"] == "succeeded"
 
 
 ONE_PROCESS = """
@@ -173,13 +175,13 @@ print(json.dumps({name: sorted(seen) for name, seen in found.items()}))
 """
 
 
-def test_threads_of_one_process_do_not_mix_them(room: Room) -> None:
+def test_threads_of_one_process_do_not_mix_them(tenants: TwoTenants) -> None:
     name = f"left{time.time_ns()}"
-    room.azure.admin("POST", "/jobs", {"name": name, "workspace": THEIR_WORKSPACE})
-    room.folders()
+    tenants.azure.admin("POST", "/jobs", {"name": name, "workspace": THEIR_WORKSPACE})
+    tenants.folders()
     code = ONE_PROCESS.replace("JOB", repr(name))
-    assert room.python(code) == {"ours": [False], "theirs": [True]}
-    assert room.folders() == {("company", room.azure.base), ("customer", room.azure.base)}
+    assert tenants.python(code) == {"ours": [False], "theirs": [True]}
+    assert tenants.folders() == {("company", tenants.azure.base), ("customer", tenants.azure.base)}
 
 
 SHELL = """
@@ -191,126 +193,128 @@ with Session() as session:
 """
 
 
-def test_a_shell_is_opened_by_the_login_of_its_target(room: Room) -> None:
+def test_a_shell_is_opened_by_the_login_of_its_target(tenants: TwoTenants) -> None:
     """The program that carries it is started by ssh, and nobody is signed in to the profile in use.
 
     It asks in the target's cloud, and so does `az`.
     """
-    key = room.home.root / "id_test"
+    key = tenants.home.root / "id_test"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, timeout=60)
     more = f'interactive: true, ssh_public_key: "{key}.pub", cloud: usgov, profile: customer'
-    room.write(("profile: customer", more))
-    run = room.submit("theirs", "sleep", "600")
-    room.azure.wait(run, "Running")
-    until(lambda: room.azure.job(run)["shells"], "the job has a shell")
-    argv = room.python(SHELL.replace("RUN", run))
-    room.lose_tokens()
-    room.folders()
+    tenants.write(("profile: customer", more))
+    run = tenants.submit("theirs", "sleep", "600")
+    tenants.azure.wait(run, "Running")
+    until(lambda: tenants.azure.job(run)["shells"], "the job has a shell")
+    argv = tenants.python(SHELL.replace("RUN", run))
+    tenants.lose_tokens()
+    tenants.folders()
     done = subprocess.run(
-        argv, input=b"carried", env=room.home.environ, capture_output=True, timeout=100, check=False
+        argv, input=b"carried", env=tenants.home.environ, capture_output=True, timeout=100, check=False
     )
     assert done.stdout == b"carried", done.stderr
-    assert {call["cloud"] for call in room.az.calls} == {"AzureUSGovernment"}
-    assert room.folders() == {("customer", room.azure.base)}
-    room.home.gofer("abort", run)
+    assert {call["cloud"] for call in tenants.az.calls} == {"AzureUSGovernment"}
+    assert tenants.folders() == {("customer", tenants.azure.base)}
+    tenants.home.gofer("abort", run)
 
 
-def test_a_profile_of_a_target_goes_before_the_choice_and_after_the_variable(room: Room) -> None:
-    room.home.gofer("account", "use", "customer")
-    room.folders()
-    room.home.gofer("-c", "ours", "target", "show", "ours")
-    assert room.folders() == {("company", room.azure.base)}
+def test_a_profile_of_a_target_goes_before_the_choice_and_after_the_variable(tenants: TwoTenants) -> None:
+    tenants.home.gofer("account", "use", "customer")
+    tenants.folders()
+    tenants.home.gofer("-c", "ours", "target", "show", "ours")
+    assert tenants.folders() == {("company", tenants.azure.base)}
     forced = {"GOFER_AZURE_PROFILE": "company"}
-    wrong = room.home.gofer("list", "jobs", "--server", "-c", "theirs", env=forced, status=1)
+    wrong = tenants.home.gofer("list", "jobs", "--server", "-c", "theirs", env=forced, status=1)
     assert "Azure refuses the login of the profile `company` for GET" in wrong.err
     assert "hint: `gofer login --profile company`" in wrong.err
-    room.write((", profile: company", ""))
-    wrong = room.home.gofer("list", "jobs", "--server", "-c", "ours", status=1)
+    tenants.write((", profile: company", ""))
+    wrong = tenants.home.gofer("list", "jobs", "--server", "-c", "ours", status=1)
     assert "the login of the profile `customer`" in wrong.err
 
 
-def test_a_profile_that_is_not_there(room: Room) -> None:
-    room.write(("profile: customer", "profile: custmer"))
-    done = room.home.gofer("-c", "theirs", "submit", "--no-code", "true", status=2)
+def test_a_profile_that_is_not_there(tenants: TwoTenants) -> None:
+    tenants.write(("profile: customer", "profile: custmer"))
+    done = tenants.home.gofer("-c", "theirs", "submit", "--no-code", "true", status=2)
     assert "the target `theirs` names the Azure profile `custmer`, which does not exist" in done.err
     assert "hint: did you mean `customer`? `gofer login --profile custmer` creates it" in done.err
-    assert room.submit("ours", "true")
-    told = room.home.gofer("account", "list").err
+    assert tenants.submit("ours", "true")
+    told = tenants.home.gofer("account", "list").err
     assert "warning: `theirs` would use the profile `custmer`" in told
-    room.write(("profile: customer", "profile: ../up"))
-    assert "gofer.yaml:7: `targets.theirs.profile`" in room.home.gofer("target", "show", "ours", status=2).err
+    tenants.write(("profile: customer", "profile: ../up"))
+    assert (
+        "gofer.yaml:7: `targets.theirs.profile`" in tenants.home.gofer("target", "show", "ours", status=2).err
+    )
 
 
-def test_no_profile_is_needed_where_the_environment_says_who_asks(room: Room) -> None:
+def test_no_profile_is_needed_where_the_environment_says_who_asks(tenants: TwoTenants) -> None:
     """As in CI, with the files of people who have profiles."""
-    room.write(("profile: company", "profile: gone"))
-    principal = {name: room.azure.env()[name] for name in PRINCIPAL}
-    room.folders()
-    assert "cpu-cluster" in room.home.gofer("target", "show", "ours", env=principal).out
-    said = room.home.gofer("account", "list", env=principal).err
+    tenants.write(("profile: company", "profile: gone"))
+    principal = {name: tenants.azure.env()[name] for name in PRINCIPAL}
+    tenants.folders()
+    assert "cpu-cluster" in tenants.home.gofer("target", "show", "ours", env=principal).out
+    said = tenants.home.gofer("account", "list", env=principal).err
     assert said.startswith("service principal ") and said.endswith("takes precedence over all of them\n")
-    checks = json.loads(room.home.gofer("doctor", "azure", "ours", "--json", env=principal).out)
+    checks = json.loads(tenants.home.gofer("doctor", "azure", "ours", "--json", env=principal).out)
     assert next(one for one in checks if one["name"] == "login")["detail"].startswith("principal ")
-    assert room.folders() == set()
-    assert "`gone`" in room.home.gofer("target", "show", "ours", status=None).err
+    assert tenants.folders() == set()
+    assert "`gone`" in tenants.home.gofer("target", "show", "ours", status=None).err
 
 
-def test_who_uses_which_profile(room: Room) -> None:
-    room.home.gofer("login")
-    rows = json.loads(room.home.gofer("account", "list", "--json").out)
+def test_who_uses_which_profile(tenants: TwoTenants) -> None:
+    tenants.home.gofer("login")
+    rows = json.loads(tenants.home.gofer("account", "list", "--json").out)
     assert {row["profile"]: row["targets"] for row in rows} == {
         "default": [],
         "company": ["ours"],
         "customer": ["theirs"],
     }
-    room.write((", profile: company", ""))
-    table = room.home.gofer("account").out.splitlines()
+    tenants.write((", profile: company", ""))
+    table = tenants.home.gofer("account").out.splitlines()
     assert [line.split()[0] for line in table if line.endswith(" ours")] == ["default"]
-    room.home.configure("targets: [")
-    told = room.home.gofer("account", "list")
+    tenants.home.configure("targets: [")
+    told = tenants.home.gofer("account", "list")
     assert "warning: " in told.err
     assert "customer" in told.out
 
 
-def test_the_doctor_looks_at_each_login(room: Room) -> None:
-    def look(*words: str) -> dict[str, dict[str, Any]]:
-        done = room.home.gofer("doctor", "azure", "--json", *words, status=None)
+def test_the_doctor_looks_at_each_login(tenants: TwoTenants) -> None:
+    def check(*words: str) -> dict[str, dict[str, Any]]:
+        done = tenants.home.gofer("doctor", "azure", "--json", *words, status=None)
         return {one["name"]: one for one in json.loads(done.out)}
 
-    found = look()
+    found = check()
     assert [one for one in found.values() if one["status"] != "ok"] == []
     assert f"of the tenant {THEIR_TENANT}, by the profile `customer`" in found["login customer"]["detail"]
     assert {"login company", "target ours compute", "target theirs compute"} <= set(found)
-    room.home.gofer("logout", "--profile", "customer")
-    found = look()
+    tenants.home.gofer("logout", "--profile", "customer")
+    found = check()
     assert found["login customer"]["hint"] == "`gofer login --profile customer`"
     assert "target theirs workspace" not in found
     assert found["target ours compute"]["status"] == "ok"
-    assert look("ours")["login"]["status"] == "ok"
-    assert look("theirs")["login"]["status"] == "fail"
+    assert check("ours")["login"]["status"] == "ok"
+    assert check("theirs")["login"]["status"] == "fail"
 
 
-def test_a_store_by_login_has_a_profile_too(room: Room) -> None:
+def test_a_store_by_login_has_a_profile_too(tenants: TwoTenants) -> None:
     """Its own, else the one in use: that of a target is for the service alone."""
-    one = room.azure.account()
-    place = f'url: "az://{room.container}/x", account: {one.name}, endpoint: "{one.endpoint}"'
-    room.write(more=f"  shared: {{{place}, profile: customer}}\n")
-    room.folders()
-    room.home.gofer("store", "check", "shared")
-    assert room.folders() == {("customer", STORAGE)}
-    assert "profile customer" in room.home.gofer("store", "show", "shared").out
-    room.home.gofer("logout", "--profile", "customer")
-    lost = room.home.gofer("store", "check", "shared", status=1)
+    one = tenants.azure.account()
+    place = f'url: "az://{tenants.container}/x", account: {one.name}, endpoint: "{one.endpoint}"'
+    tenants.write(more=f"  shared: {{{place}, profile: customer}}\n")
+    tenants.folders()
+    tenants.home.gofer("store", "check", "shared")
+    assert tenants.folders() == {("customer", STORAGE)}
+    assert "profile customer" in tenants.home.gofer("store", "show", "shared").out
+    tenants.home.gofer("logout", "--profile", "customer")
+    lost = tenants.home.gofer("store", "check", "shared", status=1)
     assert "nobody is signed in to Azure in the profile `customer`" in lost.out
     assert "`gofer login --profile customer`" in lost.out + lost.err
-    room.home.gofer("account", "use", "company")
-    room.write(
+    tenants.home.gofer("account", "use", "company")
+    tenants.write(
         ("store: blob, profile: customer", "store: shared, profile: customer"),
         more=f"  shared: {{{place}}}\n",
     )
-    room.folders()
-    room.home.gofer("store", "check", "shared")
-    assert room.folders() == {("company", STORAGE)}
-    room.write(more=f"  shared: {{{place}, key: '${{env:DUMMY_KEY}}', profile: customer}}\n")
-    done = room.home.gofer("store", "list", status=2)
+    tenants.folders()
+    tenants.home.gofer("store", "check", "shared")
+    assert tenants.folders() == {("company", STORAGE)}
+    tenants.write(more=f"  shared: {{{place}, key: '${{env:DUMMY_KEY}}', profile: customer}}\n")
+    done = tenants.home.gofer("store", "list", status=2)
     assert "the store is opened by its `key`, not by a login" in done.err

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from services.certificates import Certificates, make_certificates
 
 
-class Heard(NamedTuple):
+class RecordedRequest(NamedTuple):
     """One request; `line` tells connections apart."""
 
     method: str
@@ -38,7 +38,7 @@ class Tls:
     """`replies` are given in order, the last one for ever."""
 
     def __init__(self, made: Certificates) -> None:
-        self.heard: list[Heard] = []
+        self.requests: list[RecordedRequest] = []
         self.replies: list[Reply] = [Reply()]
         self.stopped = threading.Event()
         self.certificates = made
@@ -68,7 +68,9 @@ def _handler(tls: Tls) -> type[BaseHTTPRequestHandler]:
 
         def _answer(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            tls.heard.append(Heard(self.command, self.path, dict(self.headers), self.client_address[1]))
+            tls.requests.append(
+                RecordedRequest(self.command, self.path, dict(self.headers), self.client_address[1])
+            )
             reply = tls.next_reply()
             if reply.hang_s:
                 tls.stopped.wait(reply.hang_s)

@@ -177,7 +177,7 @@ def _folders() -> list[Shape]:
     ]
 
 
-def _surroundings() -> list[Shape]:
+def _environments() -> list[Shape]:
     registry = "azureml://registries/azureml/environments/sklearn-1.5"
     ssh = {"ssh": SshJobService(ssh_public_keys=KEY, nodes="all")}
     private = "reg.azurecr.io/team/train:1.2"
@@ -310,5 +310,5 @@ def _clusters() -> list[Shape]:
     ]
 
 
-SHAPES = [*_processes(), *_words(), *_folders(), *_surroundings(), *_clusters()]
+SHAPES = [*_processes(), *_words(), *_folders(), *_environments(), *_clusters()]
 assert len({one.name for one in SHAPES}) == len(SHAPES)

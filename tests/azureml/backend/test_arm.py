@@ -78,7 +78,7 @@ class Client:
         return int((self.bin / "asked").read_text())
 
     def tokens(self) -> list[str]:
-        return [one.headers.get("Authorization", "") for one in self.server.heard]
+        return [one.headers.get("Authorization", "") for one in self.server.requests]
 
 
 @pytest.fixture
@@ -95,9 +95,9 @@ def client(tmp_path: Path, server: Tls) -> Client:
 def test_connections_are_kept(client: Client) -> None:
     client.server.replies = [Reply(body={"a": 1})]
     assert client.run("[arm.get('/x', '1')['a'] for _ in range(5)]") == [1] * 5
-    assert len({one.line for one in client.server.heard}) == 1
-    assert {one.path for one in client.server.heard} == {"/x?api-version=1"}
-    assert {one.headers["User-Agent"].split("/")[0] for one in client.server.heard} == {"gofer"}
+    assert len({one.line for one in client.server.requests}) == 1
+    assert {one.path for one in client.server.requests} == {"/x?api-version=1"}
+    assert {one.headers["User-Agent"].split("/")[0] for one in client.server.requests} == {"gofer"}
 
 
 def test_a_token_is_asked_for_once_and_kept_between_commands(client: Client) -> None:
@@ -111,26 +111,26 @@ def test_a_server_that_asks_to_wait_is_waited_for(client: Client) -> None:
     client.server.replies = [Reply(429, headers={"Retry-After": "1"}), Reply(503), Reply(body={"a": 1})]
     took = client.run("(lambda began: [arm.get('/x')['a'], time.monotonic() - began])(time.monotonic())")
     assert took[0] == 1 and took[1] >= 1.0
-    assert len(client.server.heard) == 3
+    assert len(client.server.requests) == 3
 
 
 def test_a_server_that_asks_for_an_hour_is_not(client: Client) -> None:
     client.server.replies = [Reply(429, headers={"Retry-After": "3600"})]
     kind, message, _ = client.run("tell(lambda: arm.get('/x'))")
     assert kind == "Unreachable" and "asks to wait for 3600 s" in message
-    assert len(client.server.heard) == 1
+    assert len(client.server.requests) == 1
 
 
 def test_tries_are_bounded(client: Client) -> None:
     client.server.replies = [Reply(500)]
     assert client.run("tell(lambda: arm.post('/x'))")[0] == "Unreachable"
-    assert len(client.server.heard) == 4
+    assert len(client.server.requests) == 4
 
 
 def test_a_lost_answer_to_a_put_is_asked_for_again(client: Client) -> None:
     client.server.replies = [Reply(body={"a": "x" * 100}, cut=True), Reply(body={"a": 1})]
     assert client.run("arm.put('/x', '1', {'b': 2})") == {"a": 1}
-    assert [one.method for one in client.server.heard] == ["PUT", "PUT"]
+    assert [one.method for one in client.server.requests] == ["PUT", "PUT"]
 
 
 def test_a_silent_server_is_given_up(client: Client) -> None:
@@ -144,7 +144,7 @@ def test_a_silent_server_is_given_up(client: Client) -> None:
 def test_an_authority_that_nobody_trusts(client: Client, tmp_path: Path) -> None:
     with tls_server(tmp_path / "other") as other:
         kind, message, hint = client.run("tell(lambda: arm.get('/x'))", BASE=other.url)
-        assert other.heard == []
+        assert other.requests == []
     assert kind == "Unreachable" and "is not trusted" in message and "SSL_CERT_FILE" in hint
 
 
@@ -159,9 +159,9 @@ def test_a_redirect_does_not_take_the_token_to_another_host(client: Client, tmp_
         client.server.replies = [Reply(307, headers={"Location": f"{other.url}/y"})]
         found = client.run("arm.put('/x', '1', {}, headers={'x-azureml-token': 'dummy'})")
         assert found == {"a": 1}
-        assert [one.path for one in other.heard] == ["/y"]
-        assert not {"Authorization", "x-azureml-token"} & set(other.heard[0].headers)
-    assert client.server.heard[0].headers["Authorization"].startswith("Bearer ")
+        assert [one.path for one in other.requests] == ["/y"]
+        assert not {"Authorization", "x-azureml-token"} & set(other.requests[0].headers)
+    assert client.server.requests[0].headers["Authorization"].startswith("Bearer ")
 
 
 def test_a_listing_does_not_go_on_at_another_address(client: Client, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_pages(client: Client) -> None:
     following = f"{client.server.url}/x?page=2"
     client.server.replies = [Reply(body={"value": [1, 2], "nextLink": following}), Reply(body={"value": [3]})]
     assert client.run("list(arm.pages('/x', '1', tag='a b'))") == [[1, 2], [3]]
-    assert [one.path for one in client.server.heard] == ["/x?api-version=1&tag=a%20b", "/x?page=2"]
+    assert [one.path for one in client.server.requests] == ["/x?api-version=1&tag=a%20b", "/x?page=2"]
 
 
 def test_a_page_that_is_cut_short_is_no_page(client: Client) -> None:

@@ -49,7 +49,7 @@ def listed(home: AzureHome, *words: str) -> list[str]:
     return [job["name"] for job in json.loads(home.gofer("list", "jobs", "--server", "--json", *words).out)]
 
 
-def asked(azure: Azure) -> Counter[str]:
+def request_counts(azure: Azure) -> Counter[str]:
     """Requests by their last word: `runs:query`, `jobs`, `{name}`."""
     found = azure.admin("GET", "/counters")["requests"]
     return Counter({name.rpartition("/")[2]: count for name, count in found.items() if "/_sim/" not in name})
@@ -58,14 +58,14 @@ def asked(azure: Azure) -> Counter[str]:
 def test_one_question_for_three_of_three_hundred(clerk: AzureHome, azure: Azure) -> None:
     found = listed(clerk, "--experiment", "many", "--status", "failed")
     assert found == ["many-030", "many-020", "many-010"]
-    assert asked(azure) == {"runs:query": 1, "{name}": 3}
+    assert request_counts(azure) == {"runs:query": 1, "{name}": 3}
 
 
 def test_every_experiment_is_asked_when_none_is_named(clerk: AzureHome, azure: Azure) -> None:
     found = listed(clerk, "--status", "failed")
     assert sorted(found) == ["few-0", "few-1", "few-2", "many-010", "many-020", "many-030"]
-    experiments = asked(azure)["runs:query"]
-    assert asked(azure) == {"experiments:query": 1, "runs:query": experiments, "{name}": 6}
+    experiments = request_counts(azure)["runs:query"]
+    assert request_counts(azure) == {"experiments:query": 1, "runs:query": experiments, "{name}": 6}
     assert experiments < 10
 
 
@@ -74,12 +74,12 @@ def test_states_of_several_words(clerk: AzureHome, azure: Azure) -> None:
     assert listed(clerk, "--experiment", "many", "--status", "running") == ["many-060", "many-050"]
     assert listed(clerk, "--experiment", "many", "--status", "queued") == []
     assert listed(clerk, "--experiment", "many", "--status", "cancelled") == ["many-040"]
-    assert asked(azure)["jobs"] == 0
+    assert request_counts(azure)["jobs"] == 0
 
 
 def test_a_person(clerk: AzureHome, azure: Azure) -> None:
     assert listed(clerk, "--user", "Zoe O'Brien") == ["many-020"]
-    assert asked(azure)["jobs"] == 0
+    assert request_counts(azure)["jobs"] == 0
     assert listed(clerk, "--user", "o'brien") == ["many-020"], "a part of the name does"
 
 
@@ -100,7 +100,7 @@ def test_a_service_that_takes_no_such_filter(clerk: AzureHome, azure: Azure) -> 
     found = listed(clerk, "--experiment", "many", "--status", "failed")
     # Only the history knows that a time limit was behind a cancel.
     assert found == ["many-020", "many-010"]
-    assert asked(azure)["jobs"] >= 3
+    assert request_counts(azure)["jobs"] >= 3
 
 
 def test_what_an_answer_tells(clerk: AzureHome) -> None:
@@ -133,7 +133,7 @@ def test_of_gofers_own_jobs_the_persons_command_is_shown(home: AzureHome, azure:
 
 def test_a_tag_is_arms_to_narrow_by(clerk: AzureHome, azure: Azure) -> None:
     assert listed(clerk, "--tag", "amlk8s status", "--experiment", "many") == ["many-060"]
-    assert asked(azure) == {"jobs": 1}
+    assert request_counts(azure) == {"jobs": 1}
 
 
 def test_the_question_and_the_answer_are_the_official_ones(azure: Azure) -> None:

@@ -119,8 +119,8 @@ def test_what_is_sent_for_a_principal_is_what_azure_identity_sends(
     for code in ("credential.token(cloud.scope)", OFFICIAL):
         azure.admin("POST", "/request-log", {})
         assert person.run(code) == ""
-        heard = [one for one in azure.admin("GET", "/request-log")["requests"] if one["method"] == "POST"]
-        (asked,) = [one for one in heard if one["path"].endswith("/token")]
+        requests = [one for one in azure.admin("GET", "/request-log")["requests"] if one["method"] == "POST"]
+        (asked,) = [one for one in requests if one["path"].endswith("/token")]
         forms.append((asked["path"], dict(parse_qsl(asked["body"]))))
     (ours, theirs) = forms
     # It asks besides to be told who a person is that signed in: an application is no person.

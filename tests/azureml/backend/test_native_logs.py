@@ -21,7 +21,7 @@ LONG = b"".join(LINE % number for number in range(150_000))
 MIB = 1 << 20
 
 
-class Scene(NamedTuple):
+class ProxiedHome(NamedTuple):
     """A person whose every byte from the store's server is counted."""
 
     home: AzureHome
@@ -48,7 +48,7 @@ class Scene(NamedTuple):
         self.azure.admin("DELETE", "/counters")
         self.relay.bytes_down = 0
 
-    def asked(self) -> dict[str, int]:
+    def request_counts(self) -> dict[str, int]:
         found: dict[str, int] = self.azure.admin("GET", "/counters")["requests"]
         return {name: count for name, count in found.items() if "/_sim/" not in name}
 
@@ -66,15 +66,15 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Azure, R
 
 
 @pytest.fixture
-def scene(tmp_path: Path, counted: tuple[Azure, Relay]) -> Iterator[Scene]:
+def proxied_home(tmp_path: Path, counted: tuple[Azure, Relay]) -> Iterator[ProxiedHome]:
     home = AzureHome(tmp_path, counted[0])
-    yield Scene(home, *counted)
+    yield ProxiedHome(home, *counted)
     home.close()
 
 
-def test_pieces(scene: Scene) -> None:
-    scene.leave("pieces", LONG)
-    found = scene.home.python(f"""
+def test_pieces(proxied_home: ProxiedHome) -> None:
+    proxied_home.leave("pieces", LONG)
+    found = proxied_home.home.python(f"""
 b = session.backend("aml")
 say([b.native_size("pieces", "{LOG}"), b.native_size("pieces", "none"), b.native_size("none", "{LOG}"),
      *(len(b.read_native("pieces", "{LOG}", at)) for at in (0, 4 << 20, {len(LONG)} - 5, {len(LONG)}))])
@@ -83,26 +83,29 @@ say([b.native_size("pieces", "{LOG}"), b.native_size("pieces", "none"), b.native
     assert 4 * MIB < len(LONG) < 8 * MIB
 
 
-def test_the_whole_in_pieces_is_the_whole(scene: Scene) -> None:
-    scene.leave("whole", LONG)
-    assert scene.home.gofer("logs", "whole").out.encode() == LONG
-    assert scene.home.gofer("logs", "-f", "whole", "--tail", "2").out.encode() == LONG[-2 * len(LINE % 0) :]
-    scene.home.gofer("q", "whole")
-    assert (scene.home.folder / "assets/whole" / LOG).read_bytes() == LONG
+def test_the_whole_in_pieces_is_the_whole(proxied_home: ProxiedHome) -> None:
+    proxied_home.leave("whole", LONG)
+    assert proxied_home.home.gofer("logs", "whole").out.encode() == LONG
+    assert (
+        proxied_home.home.gofer("logs", "-f", "whole", "--tail", "2").out.encode()
+        == LONG[-2 * len(LINE % 0) :]
+    )
+    proxied_home.home.gofer("q", "whole")
+    assert (proxied_home.home.folder / "assets/whole" / LOG).read_bytes() == LONG
 
 
-def test_the_end_of_a_long_log_is_all_that_is_read(scene: Scene) -> None:
-    scene.leave("end", LONG)
-    scene.home.gofer("q", "--no-logs", "end")
-    scene.forget()
-    assert scene.home.gofer("logs", "end", "--tail", "3").out.encode() == LONG[-3 * len(LINE % 0) :]
-    assert 0 < scene.relay.bytes_down < 2 * MIB
+def test_the_end_of_a_long_log_is_all_that_is_read(proxied_home: ProxiedHome) -> None:
+    proxied_home.leave("end", LONG)
+    proxied_home.home.gofer("q", "--no-logs", "end")
+    proxied_home.forget()
+    assert proxied_home.home.gofer("logs", "end", "--tail", "3").out.encode() == LONG[-3 * len(LINE % 0) :]
+    assert 0 < proxied_home.relay.bytes_down < 2 * MIB
 
 
-def test_nobody_sleeps_between_full_pieces(scene: Scene) -> None:
-    scene.leave("followed", LONG, "Running")
-    scene.home.gofer("q", "--no-logs", "followed")
-    found = scene.home.python("""
+def test_nobody_sleeps_between_full_pieces(proxied_home: ProxiedHome) -> None:
+    proxied_home.leave("followed", LONG, "Running")
+    proxied_home.home.gofer("q", "--no-logs", "followed")
+    found = proxied_home.home.python("""
 import hashlib
 from gofer.ops.logs import service_logs as native_logs
 slept, got = [], hashlib.sha256()
@@ -116,45 +119,45 @@ say([got.hexdigest(), slept])
     assert found == [hashlib.sha256(LONG).hexdigest(), []]
 
 
-def test_all_of_an_ended_job_is_brought_once(scene: Scene) -> None:
-    scene.leave("brought", b"first\n", "Running")
-    assert "first" in scene.home.gofer("q", "brought").out
-    scene.grow("brought", b"second\n")
-    scene.azure.admin("POST", "/jobs/brought/become", {"status": "Completed"})
-    scene.home.gofer("wait", "brought")
-    assert "first\nsecond\n" in scene.home.gofer("q", "brought").out
-    scene.forget()
-    done = scene.home.gofer("q", "brought")
+def test_all_of_an_ended_job_is_brought_once(proxied_home: ProxiedHome) -> None:
+    proxied_home.leave("brought", b"first\n", "Running")
+    assert "first" in proxied_home.home.gofer("q", "brought").out
+    proxied_home.grow("brought", b"second\n")
+    proxied_home.azure.admin("POST", "/jobs/brought/become", {"status": "Completed"})
+    proxied_home.home.gofer("wait", "brought")
+    assert "first\nsecond\n" in proxied_home.home.gofer("q", "brought").out
+    proxied_home.forget()
+    done = proxied_home.home.gofer("q", "brought")
     assert "first\nsecond\n" in done.out and LOG in done.out
-    assert scene.asked() == {}
-    assert scene.relay.bytes_down == 0
+    assert proxied_home.request_counts() == {}
+    assert proxied_home.relay.bytes_down == 0
 
 
-def test_a_copy_that_went_away_is_brought_again(scene: Scene) -> None:
-    scene.leave("again", b"kept\n")
-    scene.home.gofer("q", "again")
-    copy = scene.home.folder / "assets/again" / LOG
+def test_a_copy_that_went_away_is_brought_again(proxied_home: ProxiedHome) -> None:
+    proxied_home.leave("again", b"kept\n")
+    proxied_home.home.gofer("q", "again")
+    copy = proxied_home.home.folder / "assets/again" / LOG
     copy.unlink()
-    assert "kept" in scene.home.gofer("q", "again").out
+    assert "kept" in proxied_home.home.gofer("q", "again").out
     assert copy.read_bytes() == b"kept\n"
 
 
-def test_a_run_of_gofers_is_not_asked_about_again(scene: Scene) -> None:
-    run = scene.home.submit("echo", "hello")
-    scene.home.gofer("wait", run)
-    assert "hello" in scene.home.gofer("q", run).out
-    copy = scene.home.folder / "assets" / run / LOG
+def test_a_run_of_gofers_is_not_asked_about_again(proxied_home: ProxiedHome) -> None:
+    run = proxied_home.home.submit("echo", "hello")
+    proxied_home.home.gofer("wait", run)
+    assert "hello" in proxied_home.home.gofer("q", run).out
+    copy = proxied_home.home.folder / "assets" / run / LOG
     assert "hello" in copy.read_text()
-    scene.forget()
-    assert str(copy.relative_to(scene.home.folder)) in scene.home.gofer("q", run).out
-    assert scene.asked() == {}
+    proxied_home.forget()
+    assert str(copy.relative_to(proxied_home.home.folder)) in proxied_home.home.gofer("q", run).out
+    assert proxied_home.request_counts() == {}
 
 
-def test_a_copy_longer_than_the_log_is_of_another(scene: Scene) -> None:
+def test_a_copy_longer_than_the_log_is_of_another(proxied_home: ProxiedHome) -> None:
     """A service that starts a job again may begin its log again."""
-    scene.leave("begun", b"a long first word\n", "Running")
-    scene.home.gofer("q", "begun")
-    scene.log_blob("begun").create_append_blob()
-    scene.grow("begun", b"short\n")
-    scene.home.gofer("q", "begun")
-    assert (scene.home.folder / "assets/begun" / LOG).read_bytes() == b"short\n"
+    proxied_home.leave("begun", b"a long first word\n", "Running")
+    proxied_home.home.gofer("q", "begun")
+    proxied_home.log_blob("begun").create_append_blob()
+    proxied_home.grow("begun", b"short\n")
+    proxied_home.home.gofer("q", "begun")
+    assert (proxied_home.home.folder / "assets/begun" / LOG).read_bytes() == b"short\n"

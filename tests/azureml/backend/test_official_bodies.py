@@ -38,7 +38,7 @@ def planned(shape: Shape) -> AzurePlan:
     return backend.plan(record(backend, shape.job, array=shape.array))
 
 
-def told(shape: Shape) -> Any:
+def sdk_job(shape: Shape) -> Any:
     """The SDK's own job."""
     words = {**base(by_identity="identity" in shape.options), **shape.sdk}
     properties = words.pop("properties", None)
@@ -57,7 +57,7 @@ def test_the_body_is_the_official_one(
 ) -> None:
     monkeypatch.chdir(tmp_path)  # the SDK looks for git there
     plan = planned(shape)
-    sent = official.submit(told(shape))
+    sent = official.submit(sdk_job(shape))
     _, path, body = sent[-1]
     assert path == plan.given.workspace.job(plan.name(shape.row))
     assert json.loads(json.dumps(plan.body(shape.row))) == body
@@ -66,7 +66,7 @@ def test_the_body_is_the_official_one(
 @pytest.mark.parametrize("shape", SHAPES, ids=[shape.name for shape in SHAPES])
 def test_the_environment_is_the_official_one(official: Official, shape: Shape) -> None:
     plan = planned(shape)
-    sent = official.submit(told(shape))
+    sent = official.submit(sdk_job(shape))
     made = [(path, body) for _, path, body in sent if "/environments/" in path]
     ours = [] if plan.image is None else [(plan.given.environment, environment_body(plan.image))]
     assert ours == made
@@ -85,4 +85,4 @@ def test_the_commit_is_told_as_the_official_one_tells_it(
     backend = target(**shape.options)
     code = CodeOrigin(folder=str(tmp_path), commit=head.stdout.strip(), branch="main", dirty=True)
     plan = backend.plan(msgspec.structs.replace(record(backend), code=code))
-    assert plan.body(None) == official.submit(told(shape))[-1][2]
+    assert plan.body(None) == official.submit(sdk_job(shape))[-1][2]

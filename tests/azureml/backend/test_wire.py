@@ -68,7 +68,7 @@ def work(home: AzureHome) -> None:
 
 
 @pytest.fixture(scope="module")
-def heard(tmp_path_factory: pytest.TempPathFactory, azure: Azure) -> list[dict[str, Any]]:
+def requests(tmp_path_factory: pytest.TempPathFactory, azure: Azure) -> list[dict[str, Any]]:
     home = AzureHome(tmp_path_factory.mktemp("wire"), azure, more=MORE)
     azure.admin("POST", "/request-log")
     work(home)
@@ -77,9 +77,9 @@ def heard(tmp_path_factory: pytest.TempPathFactory, azure: Azure) -> list[dict[s
     return [one for one in found if "/oauth2/" not in one["path"]]
 
 
-def test_every_body_is_one_of_the_sdks(heard: list[dict[str, Any]]) -> None:
+def test_every_body_is_one_of_the_sdks(requests: list[dict[str, Any]]) -> None:
     seen = set()
-    for one in heard:
+    for one in requests:
         if not one["body"]:
             continue
         known = [ending for ending in BODIES if re.search(ending, one["path"])]
@@ -91,34 +91,36 @@ def test_every_body_is_one_of_the_sdks(heard: list[dict[str, Any]]) -> None:
     assert seen == set(BODIES)
 
 
-def test_every_request_names_the_version_of_its_resource(heard: list[dict[str, Any]]) -> None:
-    asked = [one for one in heard if one["path"].startswith("/subscriptions/")]
-    for one in asked:
+def test_every_request_names_the_version_of_its_resource(requests: list[dict[str, Any]]) -> None:
+    versioned = [one for one in requests if one["path"].startswith("/subscriptions/")]
+    for one in versioned:
         below = one["path"].partition("/workspaces/")[2] or one["path"]
         wanted = next(
             version for part, version in VERSIONS.items() if part in f"/{below}" or part == "/workspaces"
         )
         assert one["query"]["api-version"] == wanted, one
-    assert len(asked) > 30
+    assert len(versioned) > 30
 
 
-def test_a_label_is_a_version_when_it_is_sent(heard: list[dict[str, Any]]) -> None:
-    jobs = [json.loads(one["body"]) for one in heard if one["body"] and one["route"].endswith("/jobs/{name}")]
+def test_a_label_is_a_version_when_it_is_sent(requests: list[dict[str, Any]]) -> None:
+    jobs = [
+        json.loads(one["body"]) for one in requests if one["body"] and one["route"].endswith("/jobs/{name}")
+    ]
     environments = {body["properties"]["environmentId"] for body in jobs}
     assert any(one.endswith("/environments/sklearn-1.5/versions/1") for one in environments), environments
 
 
-def test_a_job_that_acts_as_a_person_brings_a_token_of_theirs(heard: list[dict[str, Any]]) -> None:
-    puts = [one for one in heard if one["method"] == "PUT" and one["route"].endswith("/jobs/{name}")]
+def test_a_job_that_acts_as_a_person_brings_a_token_of_theirs(requests: list[dict[str, Any]]) -> None:
+    puts = [one for one in requests if one["method"] == "PUT" and one["route"].endswith("/jobs/{name}")]
     by_person = ["UserIdentity" in one["body"] for one in puts]
     assert ["x-azureml-token" in one["headers"] for one in puts] == by_person
     assert any(by_person)
 
 
-def test_no_secret_is_in_what_jobs_are_given(heard: list[dict[str, Any]]) -> None:
+def test_no_secret_is_in_what_jobs_are_given(requests: list[dict[str, Any]]) -> None:
     """Signatures go to datastores alone."""
-    told = [one for one in heard if "sig=" in one["body"] or "sig=" in json.dumps(one["query"])]
-    assert {one["route"].rpartition("/datastores/")[2] for one in told} == {"{name}"}
+    with_signature = [one for one in requests if "sig=" in one["body"] or "sig=" in json.dumps(one["query"])]
+    assert {one["route"].rpartition("/datastores/")[2] for one in with_signature} == {"{name}"}
 
 
 def test_nothing_is_kept_unless_asked_for(azure: Azure, tmp_path: Path) -> None:

@@ -51,8 +51,8 @@ def test_the_door_that_the_run_history_knows() -> None:
     opened = {**closed, "properties": {"ProxyEndpoint": "wss://ssh-1.example/x"}}
     other = {"type": "JupyterLab", "endpoint": "wss://lab.example"}
     assert shell.find_ssh_endpoint(job(), {"lab": other, "ssh": closed}) is None
-    found = shell.find_ssh_endpoint(job(endpoint="wss://elsewhere.example"), {"lab": other, "ssh": opened})
-    assert found == SshEndpoint("ssh-1.example", None, "azureuser", "wss://ssh-1.example/x")
+    quotas = shell.find_ssh_endpoint(job(endpoint="wss://elsewhere.example"), {"lab": other, "ssh": opened})
+    assert quotas == SshEndpoint("ssh-1.example", None, "azureuser", "wss://ssh-1.example/x")
 
 
 def test_the_node_of_a_run() -> None:
@@ -125,8 +125,8 @@ def quota(used: int, limit: int, tier: str = "Premium") -> dict[str, object]:
     ],
 )
 def test_why_runs_wait(status: str, around: dict[str, object], words: str) -> None:
-    found = facts.waiting(status, {}, around)
-    assert found is not None and words in found.why
+    quotas = facts.waiting(status, {}, around)
+    assert quotas is not None and words in quotas.why
 
 
 def test_a_run_that_runs_does_not_wait() -> None:
@@ -144,15 +144,15 @@ def test_the_quotas_that_a_run_counts_against() -> None:
     types = [{"name": "ND40_v2g1", "series": "NDv2"}, {"name": "ND12_v4g1", "series": "NDv4"}]
     around = {"quota": rows, "instance_types": types}
 
-    def found(**more: Any) -> list[tuple[object, object, object]]:
+    def quotas(**more: Any) -> list[tuple[object, object, object]]:
         options = AzureOptions(platform="singularity", **more)
         return [(one["tier"], one["location"], one["series"]) for one in facts.quotas_for(options, around)]
 
-    assert found(sla="basic", instance_type="Singularity.ND40_v2g1", locations=("westus",)) == [
+    assert quotas(sla="basic", instance_type="Singularity.ND40_v2g1", locations=("westus",)) == [
         ("Basic", "westus", "NDv2")
     ]
-    assert len(found(instance_type="ND40_v2g1")) == 2
-    assert len(found(instance_type="unheard-of")) == 4
+    assert len(quotas(instance_type="ND40_v2g1")) == 2
+    assert len(quotas(instance_type="unheard-of")) == 4
 
 
 def test_a_cluster_that_says_little() -> None:
@@ -161,8 +161,8 @@ def test_a_cluster_that_says_little() -> None:
 
 
 def test_a_job_that_says_little() -> None:
-    found = read_job({"name": "x"}, Nodes("/computes/a", 4))
-    assert (found.name, found.state, found.status, found.nodes, found.gpus) == (
+    quotas = read_job({"name": "x"}, Nodes("/computes/a", 4))
+    assert (quotas.name, quotas.state, quotas.status, quotas.nodes, quotas.gpus) == (
         "x",
         State.UNKNOWN,
         "Unknown",
@@ -177,8 +177,8 @@ def test_instance_types_of_kubernetes_as_rows() -> None:
         "large": {"resources": {"limits": {"nvidia.com/gpu": 8}}},
     }
     more = {"instanceTypes": types, "defaultInstanceType": "small"}
-    found = facts.compute_facts({"properties": {"computeType": "Kubernetes", "properties": more}})
-    assert found["instance_types"] == [
+    quotas = facts.compute_facts({"properties": {"computeType": "Kubernetes", "properties": more}})
+    assert quotas["instance_types"] == [
         {"name": "small", "gpu": 1, "memory": "8Gi", "default": "yes"},
         {"name": "large", "gpu": 8, "memory": None, "default": ""},
     ]

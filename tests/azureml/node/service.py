@@ -135,8 +135,8 @@ class Job:
         return [
             Ended(
                 process.wait(max(deadline - time.monotonic(), 0.1)),
-                self.said(node),
-                self.said(node, "err"),
+                self.output(node),
+                self.output(node, "err"),
             )
             for node, process in enumerate(self.started)
         ]
@@ -158,7 +158,7 @@ class Job:
 
     # -- what can be seen of it
 
-    def said(self, node: int = 0, what: str = "out") -> str:
+    def output(self, node: int = 0, what: str = "out") -> str:
         return (self._place / f"node-{node}" / what).read_text()
 
     def key(self, name: str, run: str = "") -> str:
@@ -187,7 +187,7 @@ class Job:
         found: dict[str, Any] = json.loads(self.read(f"attempts/{attempt}/node-{node}/exit.json"))
         return found
 
-    def rooms(self) -> list[str]:
+    def handoff_keys(self) -> list[str]:
         place = f"rooms/{self.id}/"
         return [info.key[len(place) :] for info in self.objects.list_beginning(place)]
 

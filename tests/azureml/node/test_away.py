@@ -15,7 +15,7 @@ from services.proxy import Fault, proxied
 pytestmark = pytest.mark.xdist_group("azure-away")
 
 
-class Line:
+class CuttableProxy:
     """A way to the store that can be cut and mended."""
 
     def __init__(self, port: int) -> None:
@@ -70,17 +70,17 @@ def _shut(one: socket.socket) -> None:
 
 
 @pytest.fixture
-def line(azurite: Any) -> Iterator[Line]:
-    one = Line(azurite.port)
+def line(azurite: Any) -> Iterator[CuttableProxy]:
+    one = CuttableProxy(azurite.port)
     yield one
     one.close()
 
 
-def spec(service: Service, line: Line) -> dict[str, Any]:
+def spec(service: Service, line: CuttableProxy) -> dict[str, Any]:
     return {**service.spec, "endpoint": f"http://127.0.0.1:{line.port}/{service.account.name}"}
 
 
-def test_away_while_it_runs_and_when_it_ends(service: Service, line: Line) -> None:
+def test_away_while_it_runs_and_when_it_ends(service: Service, line: CuttableProxy) -> None:
     script = "echo up; while test ! -e $GOFER_OUTPUT_DIR/../../../go; do sleep 0.1; done; echo done"
     job = service.job(["sh", "-c", script], spec=spec(service, line))
     job.start()
@@ -88,7 +88,7 @@ def test_away_while_it_runs_and_when_it_ends(service: Service, line: Line) -> No
     line.cut()
     (spool,) = (job.room.parent / "node-0").glob("gofer-*/*/*/spool")
     (spool / "go").touch()
-    until(lambda: "attempt 1: succeeded" in job.said(what="err"), "the attempt has ended")
+    until(lambda: "attempt 1: succeeded" in job.output(what="err"), "the attempt has ended")
     assert job.started[0].poll() is None
     line.mend()
     (done,) = job.wait()
@@ -96,18 +96,18 @@ def test_away_while_it_runs_and_when_it_ends(service: Service, line: Line) -> No
     assert (job.log(), job.end()["state"]) == ("up\ndone\n", "succeeded")
 
 
-def test_away_when_it_starts(service: Service, line: Line) -> None:
+def test_away_when_it_starts(service: Service, line: CuttableProxy) -> None:
     line.cut()
     job = service.job(["sh", "-c", "echo up"], spec=spec(service, line))
     job.start()
-    until(lambda: "trying again" in job.said(what="err"), "it waits")
+    until(lambda: "trying again" in job.output(what="err"), "it waits")
     line.mend()
     (done,) = job.wait()
     assert (done.status, job.log()) == (0, "up\n"), done.err
 
 
 @pytest.mark.slow
-def test_away_while_two_nodes_run(service: Service, line: Line) -> None:
+def test_away_while_two_nodes_run(service: Service, line: CuttableProxy) -> None:
     """Nobody is missed while the store itself is."""
     script = "echo up; while test ! -e $GOFER_OUTPUT_DIR/../../../go; do sleep 0.1; done; echo done"
     job = service.job(["sh", "-c", script], nodes=2, spec=spec(service, line))
@@ -117,9 +117,9 @@ def test_away_while_two_nodes_run(service: Service, line: Line) -> None:
     for node in (0, 1):
         (spool,) = (job.room.parent / f"node-{node}").glob("gofer-*/*/*/spool")
         (spool / "go").touch()
-    until(lambda: all("trying again" in job.said(node, "err") for node in (0, 1)), "both wait")
+    until(lambda: all("trying again" in job.output(node, "err") for node in (0, 1)), "both wait")
     line.mend()
-    assert [one.status for one in job.wait()] == [0, 0], job.said(0, "err") + job.said(1, "err")
+    assert [one.status for one in job.wait()] == [0, 0], job.output(0, "err") + job.output(1, "err")
     assert job.end()["state"] == "succeeded"
 
 

@@ -16,7 +16,7 @@ from gofer.storage.azure import AzureStore
 pytestmark = pytest.mark.xdist_group("azure-folders")
 
 
-def told(mode: str, path: str = "shared/data") -> dict[str, Any]:
+def folder_spec(mode: str, path: str = "shared/data") -> dict[str, Any]:
     return {"store": "az://c@dummyone/pre", "path": path, "mode": mode, "here": None}
 
 
@@ -27,7 +27,7 @@ def test_what_the_service_brought_is_linked(service: Service, tmp_path: Path) ->
     (given / "file").write_text("data\n")
     job = service.job(
         ["sh", "-c", "cat data/file; echo made > output/new; readlink output"],
-        folders={"data": told("mount"), "output": told("upload", "out")},
+        folders={"data": folder_spec("mount"), "output": folder_spec("upload", "out")},
     )
     job.words = [f"data={given}", f"output={out}"]
     (done,) = job.run()
@@ -37,7 +37,7 @@ def test_what_the_service_brought_is_linked(service: Service, tmp_path: Path) ->
 
 
 def test_what_the_service_did_not_bring_is_a_failure_of_staging(service: Service, tmp_path: Path) -> None:
-    job = service.job(["true"], folders={"data": told("mount")})
+    job = service.job(["true"], folders={"data": folder_spec("mount")})
     job.words = [f"data={tmp_path / 'nowhere'}"]
     (done,) = job.run()
     assert (done.status, job.end()["reason"]) == (1, "staging")
@@ -50,7 +50,7 @@ def test_other_folders_are_the_agents_to_bring(service: Service) -> None:
     place.put("in/file", b"copied\n")
     job = service.job(
         ["sh", "-c", "cat data/file; echo made > output/new"],
-        folders={"data": told("copy", "in"), "output": told("upload", "out")},
+        folders={"data": folder_spec("copy", "in"), "output": folder_spec("upload", "out")},
         folders_spec={
             "data": {**spec, "prefix": "elsewhere/in"},
             "output": {**spec, "prefix": "elsewhere/out"},
@@ -70,7 +70,7 @@ def test_the_code_comes_from_the_store(service: Service, tmp_path: Path) -> None
     given.mkdir()
     store = _store(service)
     snapshot = take_snapshot(code, store, cache_dir=tmp_path / "cache").id
-    job = service.job(["sh", "train.sh"], snapshot=snapshot, folders={"data": told("mount")})
+    job = service.job(["sh", "train.sh"], snapshot=snapshot, folders={"data": folder_spec("mount")})
     job.words = [f"data={given}"]
     (done,) = job.run()
     assert (done.status, job.log()) == (0, "code of mine\n"), done.err

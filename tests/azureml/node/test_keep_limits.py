@@ -33,9 +33,9 @@ def test_outputs_come_first_and_then_the_newest(service: Service) -> None:
     assert kept_files(job) == ["2", "3", "outputs/o"]
     kept = job.exit_record()["kept"]
     assert (kept["files"], kept["left"], kept["copy"]) == (3, [["1", "more than may be kept"]], None)
-    said = "gofer: the command wrote more beside the code than `keep` allows; "
-    said += "not kept: 1 of the files, 1000 B: 1\n"
-    assert job.log() == said
+    output = "gofer: the command wrote more beside the code than `keep` allows; "
+    output += "not kept: 1 of the files, 1000 B: 1\n"
+    assert job.log() == output
 
 
 def test_a_run_that_writes_too_much_is_warned_while_it_runs(service: Service) -> None:
@@ -70,7 +70,7 @@ def test_the_rows_of_a_group_keep_so_much_together(service: Service) -> None:
         ["2", "3", "outputs/o"],
         ["outputs/o"],
     ]
-    said = "gofer: the command wrote more beside the code than `keep_group` allows; "
-    said += "not kept: {} of the files, {}\n"
+    output = "gofer: the command wrote more beside the code than `keep_group` allows; "
+    output += "not kept: {} of the files, {}\n"
     logs = [job.log(run=run) for run in runs]
-    assert logs == ["", said.format(1, "1000 B: 1"), said.format(3, "2.9 KiB: 3, 2, 1")]
+    assert logs == ["", output.format(1, "1000 B: 1"), output.format(3, "2.9 KiB: 3, 2, 1")]

@@ -17,7 +17,7 @@ def test_a_command_that_succeeds(service: Service) -> None:
     assert job.log() == "hello\n"
     assert job.read("outputs/rank") == f"0 of {job.id}\n"
     assert "hello\n" in done.out
-    assert job.rooms() == ["over.json", "request.json"]
+    assert job.handoff_keys() == ["over.json", "request.json"]
 
 
 def test_it_ends_as_its_command_does(service: Service) -> None:
@@ -99,7 +99,7 @@ def test_a_row_of_an_array(service: Service) -> None:
     assert done.status == 4
     assert job.log(run=run) == "2 two 2\n"
     assert (job.end(run)["id"], job.end(run)["row"], job.end(run)["exit_code"]) == (run, 1, 4)
-    assert sorted(job.rooms()) == ["private.json", "request.json"]  # the other rows need it
+    assert sorted(job.handoff_keys()) == ["private.json", "request.json"]  # the other rows need it
 
 
 def test_nothing_private_is_in_the_store_but_in_the_room(service: Service) -> None:

@@ -24,7 +24,7 @@ def test_two_nodes_of_four_ranks(service: Service) -> None:
     ]
     assert len({log[1] for log in logs}) == 1
     assert job.end()["state"] == "succeeded"
-    assert job.rooms() == ["over.json", "request.json"]
+    assert job.handoff_keys() == ["over.json", "request.json"]
     assert not [*job.objects.list_beginning(f"told/{job.id}/")]
 
 
@@ -56,7 +56,7 @@ def test_nothing_comes_and_goes_in_the_room(service: Service) -> None:
     job = service.job(["sleep", "300"], nodes=2)
     job.start()
     until(lambda: [*job.objects.list_beginning(f"told/{job.id}/run/meet")], "the nodes talk")
-    assert job.rooms() == ["private.json", "request.json"]
+    assert job.handoff_keys() == ["private.json", "request.json"]
     job.terminate()
     job.wait()
 
@@ -90,7 +90,7 @@ def test_told_to_end_and_started_again(service: Service) -> None:
     assert [one.status for one in job.wait()] == [143, 143]
     assert not job.has("ends.jsonl")
     assert job.exit_record()["reason"] == job.exit_record(node=1)["reason"] == "preempted"
-    assert "private.json" in job.rooms()
+    assert "private.json" in job.handoff_keys()
     done = job.run()
     assert [one.status for one in done] == [0, 0], [one.err for one in done]
     assert [(one["number"], one["state"], one["reason"]) for one in job.end()["attempts"]] == [
@@ -139,7 +139,7 @@ def test_started_again_when_only_the_line_of_the_end_was_missing(service: Servic
         job.objects.put(f"told/{job.id}/run/exit.1.{node}", record)
         job.objects.put(f"told/{job.id}/run/sent.{node}", b'{"life": "earlier", "attempt": 1}')
     job.objects.delete([job.key("ends.jsonl")])
-    assert [one.status for one in job.run()] == [0, 0], job.said(1, "err")
+    assert [one.status for one in job.run()] == [0, 0], job.output(1, "err")
     assert job.end()["attempts"][0]["ended_at"] == end["attempts"][0]["ended_at"]
     assert not job.has("attempts/2/node-0/rank-0.log")
 
@@ -152,7 +152,7 @@ def test_what_failed_because_another_node_was_ended_does_not_end_the_run(service
     told = {"state": "lost", "reason": "preempted", "exit_code": 143, **times}
     for node, record in enumerate((failed, told)):
         job.objects.put(job.key(f"attempts/1/node-{node}/exit.json"), json.dumps(record).encode())
-    assert [one.status for one in job.run()] == [0, 0], job.said(0, "err")
+    assert [one.status for one in job.run()] == [0, 0], job.output(0, "err")
     assert [(one["number"], one["reason"]) for one in job.end()["attempts"]] == [(1, "preempted"), (2, None)]
 
 

@@ -19,24 +19,24 @@ MPI = {
 }
 
 
-def told(**more: Any) -> dict[str, Any]:
+def node_request(**more: Any) -> dict[str, Any]:
     return request(["true"], **more)
 
 
 def test_one_process_a_node() -> None:
-    share = read_share(PYTORCH, told(nodes=2, procs=4), None)
+    share = read_share(PYTORCH, node_request(nodes=2, procs=4), None)
     assert (share.node, share.nodes, share.procs, share.local) == (1, 2, 4, None)
     assert (share.master, share.port, share.hosts) == ("10.0.0.4", 6105, [])
 
 
 def test_one_process_a_rank() -> None:
-    share = read_share(MPI, told(nodes=2, procs=4, launcher="mpi"), None)
+    share = read_share(MPI, node_request(nodes=2, procs=4, launcher="mpi"), None)
     assert (share.node, share.local, share.master, share.port) == (1, 1, "10.0.0.4", 6000)
     assert share.hosts == ["10.0.0.4", "10.0.0.5"]
 
 
 def test_one_node_is_told_nothing() -> None:
-    share = read_share({"RANK": "3", "NODE_RANK": "7"}, told(procs=2), None)
+    share = read_share({"RANK": "3", "NODE_RANK": "7"}, node_request(procs=2), None)
     assert (share.node, share.local, share.master, share.port) == (0, None, None, None)
 
 
@@ -50,19 +50,19 @@ def test_one_node_is_told_nothing() -> None:
     ],
 )
 def test_where_ranks_meet_is_found_under_each_of_its_names(environ: dict[str, str], master: str) -> None:
-    share = read_share({"NODE_RANK": "0", **environ}, told(nodes=2), None)
+    share = read_share({"NODE_RANK": "0", **environ}, node_request(nodes=2), None)
     assert (share.master, share.port) == (master, 6105)
 
 
 def test_words_of_the_service_that_do_not_fit_the_run() -> None:
     with pytest.raises(ValueError, match="node 2, and the run has 2"):
-        read_share({**PYTORCH, "NODE_RANK": "2"}, told(nodes=2), None)
+        read_share({**PYTORCH, "NODE_RANK": "2"}, node_request(nodes=2), None)
     with pytest.raises(ValueError, match="no NODE_RANK"):
-        read_share({}, told(nodes=2), None)
+        read_share({}, node_request(nodes=2), None)
 
 
 def test_a_row_has_an_id_of_its_own() -> None:
-    one = told(columns=["x"], rows=[["a"], ["b"]])
+    one = node_request(columns=["x"], rows=[["a"], ["b"]])
     assert read_share({}, one, 1).run_id == f"{one['id']}-1"
 
 
@@ -91,8 +91,8 @@ def test_the_words_of_the_visible_command() -> None:
 
 
 def test_the_gpus_asked_for_are_the_first_of_the_node_unless_the_service_chose() -> None:
-    asked = told(nodes=1, procs=2)
+    asked = node_request(nodes=1, procs=2)
     asked["layout"]["gpus_per_node"] = 2
     assert read_share({}, asked, None).gpus == [0, 1]
     assert read_share({"CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b"}, asked, None).gpus is None
-    assert read_share({}, told(nodes=1), None).gpus is None
+    assert read_share({}, node_request(nodes=1), None).gpus is None

@@ -27,7 +27,7 @@ def test_told_to_end_then_started_again(service: Service) -> None:
     assert (record["state"], record["reason"]) == ("lost", "preempted")
     assert record["detail"] == "the service ended this node"
     assert not job.has("ends.jsonl")
-    assert "private.json" in job.rooms()  # it may be resumed
+    assert "private.json" in job.handoff_keys()  # it may be resumed
     (done,) = job.run()
     assert done.status == 0, done.err
     attempts = job.end()["attempts"]
@@ -35,7 +35,7 @@ def test_told_to_end_then_started_again(service: Service) -> None:
         (1, "lost", "preempted"),
         (2, "succeeded", None),
     ]
-    assert job.rooms() == ["over.json", "request.json"]
+    assert job.handoff_keys() == ["over.json", "request.json"]
 
 
 def test_what_it_was_told_is_in_the_store_before_its_ranks_have_ended(service: Service) -> None:
@@ -121,7 +121,7 @@ def test_what_an_earlier_life_did_not_clear_away_goes(service: Service) -> None:
     job.objects.put(f"rooms/{job.id}/private.json", b"{}")
     job.objects.delete([f"rooms/{job.id}/over.json"])
     (again,) = job.run()
-    assert (again.status, job.rooms()) == (0, ["over.json", "request.json"])
+    assert (again.status, job.handoff_keys()) == (0, ["over.json", "request.json"])
     assert not [*job.objects.list_beginning(f"told/{job.id}/")]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from azureml.seeds.layout import Stage, stubs
+from azureml.seeds.layout import OlderToolHome, stubs
 from services.azure import Azure, azure_sim
 
 
@@ -21,7 +21,7 @@ def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azure]:
 
 
 @pytest.fixture
-def stage(tmp_path: Path, azure: Azure) -> Iterator[Stage]:
-    made = Stage(tmp_path, azure)
+def older_home(tmp_path: Path, azure: Azure) -> Iterator[OlderToolHome]:
+    made = OlderToolHome(tmp_path, azure)
     yield made
     made.close()

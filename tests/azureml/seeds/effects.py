@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from azureml.seeds.layout import OLD_JOB, OLD_LOGS, PHILLY_JOB, XT_JOB, Stage
+from azureml.seeds.layout import OLD_JOB, OLD_LOGS, PHILLY_JOB, XT_JOB, OlderToolHome
 from home import Done, until
 
-Effect = Callable[[Stage, Done], None]
+Effect = Callable[[OlderToolHome, Done], None]
 
 
 def logs_are_here(job: str) -> Effect:
-    def check(stage: Stage, _: Done) -> None:
+    def check(older_home: OlderToolHome, _: Done) -> None:
         for name, text in OLD_LOGS.items():
-            assert (stage.folder / "assets" / job / name).read_text() == text
+            assert (older_home.folder / "assets" / job / name).read_text() == text
 
     return check
 
 
 def is_cancelled(name: str) -> Effect:
-    def check(stage: Stage, _: Done) -> None:
-        assert stage.azure.job(name)["status"] == "Canceled"
-        assert stage.view(name)["state"] == "cancelled"
+    def check(older_home: OlderToolHome, _: Done) -> None:
+        assert older_home.azure.job(name)["status"] == "Canceled"
+        assert older_home.view(name)["state"] == "cancelled"
 
     return check
 
@@ -30,9 +30,9 @@ def is_cancelled(name: str) -> Effect:
 def runs_again(job: str) -> Effect:
     """First the old one is stopped, then its command runs with its GPUs and this folder's code."""
 
-    def check(stage: Stage, done: Done) -> None:
-        assert stage.azure.job(job)["status"] == "Canceled"
-        new = stage.ended(done.out)
+    def check(older_home: OlderToolHome, done: Done) -> None:
+        assert older_home.azure.job(job)["status"] == "Canceled"
+        new = older_home.ended(done.out)
         assert (new["state"], new["gpus"], new["nodes"], new["procs"]) == ("succeeded", 8, 2, 4)
         assert new["command"] == ["python", "train.py", "--data", "voc20"]
         assert new["resubmit_of"] == job
@@ -44,29 +44,31 @@ def runs_again(job: str) -> Effect:
 def holds(gpus: int) -> Effect:
     """GPUs to work on by hand: the run waits for its person, who gives them back."""
 
-    def check(stage: Stage, done: Done) -> None:
+    def check(older_home: OlderToolHome, done: Done) -> None:
         run_id = done.out.strip()
-        found = until(lambda: (one := stage.view(run_id))["state"] == "running" and one, "it runs")
+        found = until(lambda: (one := older_home.view(run_id))["state"] == "running" and one, "it runs")
         assert (found["gpus"], found["nodes"], found["procs"]) == (gpus, gpus // 4, 1)
-        stage.gofer("abort", run_id)
+        older_home.gofer("abort", run_id)
 
     return check
 
 
-def code_is_there(stage: Stage, _: Done) -> None:
-    found = stage.blobs()
+def code_is_there(older_home: OlderToolHome, _: Done) -> None:
+    found = older_home.blobs()
     assert [name for name in found if name.startswith("path/gofer/snapshots/")]
-    client = stage.azure.blob_client(stage.accounts[0].name).get_container_client(stage.containers[0])
+    client = older_home.azure.blob_client(older_home.accounts[0].name).get_container_client(
+        older_home.containers[0]
+    )
     whole = b"".join(client.download_blob(name).readall() for name in found)
     assert b"OMPI_COMM_WORLD_RANK" in whole
-    assert stage.accounts[0].key.encode() not in whole
+    assert older_home.accounts[0].key.encode() not in whole
 
 
-def ran(says: str, **facts: Any) -> Effect:
+def succeeded(says: str, **facts: Any) -> Effect:
     """The run succeeded with these facts, and its first rank logged that."""
 
-    def check(stage: Stage, done: Done) -> None:
-        run = stage.ended(done.out)
+    def check(older_home: OlderToolHome, done: Done) -> None:
+        run = older_home.ended(done.out)
         assert run["state"] == "succeeded", run
         assert {name: run[name] for name in facts} == facts
         assert says in run["log"]
@@ -75,22 +77,22 @@ def ran(says: str, **facts: Any) -> Effect:
 
 
 def voc20_in(at: int) -> Effect:
-    def check(stage: Stage, _: Done) -> None:
-        assert {f"path/to/data/voc20/{name}" for name in ("a.txt", "b.txt")} <= set(stage.blobs(at))
+    def check(older_home: OlderToolHome, _: Done) -> None:
+        assert {f"path/to/data/voc20/{name}" for name in ("a.txt", "b.txt")} <= set(older_home.blobs(at))
 
     return check
 
 
-def coco_is_here(stage: Stage, _: Done) -> None:
-    assert (stage.folder / "data/coco/c.txt").read_text() == "coco/c.txt"
+def coco_is_here(older_home: OlderToolHome, _: Done) -> None:
+    assert (older_home.folder / "data/coco/c.txt").read_text() == "coco/c.txt"
 
 
-def coco_is_gone(stage: Stage, _: Done) -> None:
-    assert sorted(stage.blobs()) == ["path/to/data/voc20/a.txt", "path/to/data/voc20/b.txt"]
+def coco_is_gone(older_home: OlderToolHome, _: Done) -> None:
+    assert sorted(older_home.blobs()) == ["path/to/data/voc20/a.txt", "path/to/data/voc20/b.txt"]
 
 
-def browsed(stage: Stage, done: Done) -> None:
-    assert (stage.root / "browsed").read_text() == done.out.strip()
+def browsed(older_home: OlderToolHome, done: Done) -> None:
+    assert (older_home.root / "browsed").read_text() == done.out.strip()
 
 
 EFFECTS: dict[str, Effect] = {
@@ -104,14 +106,16 @@ EFFECTS: dict[str, Effect] = {
     "4 GPUs are held": holds(4),
     "8 GPUs are held": holds(8),
     "code is there": code_is_there,
-    "cmd ran": ran("cmd was here", gpus=4, nodes=1),
-    "nvidia-smi ran on one whole node": ran("rank 0 of 4", gpus=4, nodes=1, procs=4),
-    "nvidia-smi ran on c2": ran("rank 0 of 4", gpus=4, target="c2"),
-    "scripts/train.py ran with 4 ranks": ran("rank 0 of 4", command=["python", "scripts/train.py"], gpus=4),
-    "train ran with 4 ranks": ran("rank 0 of 4 --data voc20", gpus=4, nodes=1, procs=4),
-    "train ran with 8 ranks": ran("rank 0 of 8 --data voc20", gpus=8, nodes=2, procs=4),
-    "ls ran on c1": ran("train.py", target="c1"),
-    "myscript ran on eus-v100": ran(
+    "cmd ran": succeeded("cmd was here", gpus=4, nodes=1),
+    "nvidia-smi ran on one whole node": succeeded("rank 0 of 4", gpus=4, nodes=1, procs=4),
+    "nvidia-smi ran on c2": succeeded("rank 0 of 4", gpus=4, target="c2"),
+    "scripts/train.py ran with 4 ranks": succeeded(
+        "rank 0 of 4", command=["python", "scripts/train.py"], gpus=4
+    ),
+    "train ran with 4 ranks": succeeded("rank 0 of 4 --data voc20", gpus=4, nodes=1, procs=4),
+    "train ran with 8 ranks": succeeded("rank 0 of 8 --data voc20", gpus=8, nodes=2, procs=4),
+    "ls ran on c1": succeeded("train.py", target="c1"),
+    "myscript ran on eus-v100": succeeded(
         "myscript was here", target="eus-v100", command=["python", "myscript.py"]
     ),
     "voc20 is in the store": voc20_in(0),

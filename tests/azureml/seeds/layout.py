@@ -71,7 +71,7 @@ stores:
 """
 
 
-class Stage(Home):
+class OlderToolHome(Home):
     """The project of a person who comes from an older tool, and the service with the jobs they left there."""
 
     def __init__(self, root: Path, azure: Azure) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from azure.storage.blob import BlobClient
-from azureml.seeds.layout import OLD_JOB, OLD_LOGS, RANK_0, Stage
+from azureml.seeds.layout import OLD_JOB, OLD_LOGS, RANK_0, OlderToolHome
 from home import until
 from services.azure import Azure
 
@@ -20,20 +20,20 @@ pytestmark = [pytest.mark.xdist_group("azure-seeds"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture
-def act(stage: Stage) -> Stage:
-    stage.act()
-    return stage
+def act(older_home: OlderToolHome) -> OlderToolHome:
+    older_home.act()
+    return older_home
 
 
-def leave(stage: Stage, name: str, status: str = "Completed", **more: object) -> None:
-    stage.azure.admin("POST", "/jobs", {"name": name, "status": status, **more})
+def leave(older_home: OlderToolHome, name: str, status: str = "Completed", **more: object) -> None:
+    older_home.azure.admin("POST", "/jobs", {"name": name, "status": status, **more})
 
 
 def names(out: str) -> list[str]:
     return [one["name"] for one in json.loads(out)]
 
 
-def test_the_jobs_of_the_service_and_what_narrows_them(act: Stage) -> None:
+def test_the_jobs_of_the_service_and_what_narrows_them(act: OlderToolHome) -> None:
     mark = f"m{time.time_ns()}"
     leave(act, f"{mark}-a", experiment=mark, tags={mark: "x"}, created_by="Jo Doe")
     leave(act, f"{mark}-b", "Failed", experiment=mark, created_by="Al")
@@ -55,12 +55,12 @@ def test_the_jobs_of_the_service_and_what_narrows_them(act: Stage) -> None:
     assert "did you mean `failed`?" in wrong
 
 
-def test_a_target_without_a_service_has_no_such_list(act: Stage) -> None:
+def test_a_target_without_a_service_has_no_such_list(act: OlderToolHome) -> None:
     done = act.gofer("-c", "local", "list", "jobs", "--server", status=1)
     assert "have only jobs of gofer" in done.err
 
 
-def test_an_end_that_fits_several_and_one_that_fits_none(act: Stage) -> None:
+def test_an_end_that_fits_several_and_one_that_fits_none(act: OlderToolHome) -> None:
     mark = f"e{time.time_ns()}"
     leave(act, f"one-{mark}", command="ls one")
     leave(act, f"two-{mark}", command="ls two")
@@ -71,7 +71,7 @@ def test_an_end_that_fits_several_and_one_that_fits_none(act: Stage) -> None:
     assert act.gofer("list", "runs", "--json").out == "[]\n"
 
 
-def test_a_service_that_does_not_answer_is_named(act: Stage) -> None:
+def test_a_service_that_does_not_answer_is_named(act: OlderToolHome) -> None:
     act.azure.fault("status", r"/jobs", status=403, count=50)
     try:
         done = act.gofer("q", "nosuchjob", status=2)
@@ -81,7 +81,7 @@ def test_a_service_that_does_not_answer_is_named(act: Stage) -> None:
     assert "no run has an id" in done.err
 
 
-def test_every_verb_works_on_a_job_that_was_adopted(act: Stage) -> None:
+def test_every_verb_works_on_a_job_that_was_adopted(act: OlderToolHome) -> None:
     act.need("old job")
     act.gofer("q", "e2fc7")
     shown = act.view("e2fc7")
@@ -104,7 +104,7 @@ def test_every_verb_works_on_a_job_that_was_adopted(act: Stage) -> None:
 
 
 @pytest.mark.parametrize("reading", ["run.logs()", "''.join(run.follow())"], ids=["read", "follow"])
-def test_python_reads_the_log_that_the_command_line_prints(act: Stage, reading: str) -> None:
+def test_python_reads_the_log_that_the_command_line_prints(act: OlderToolHome, reading: str) -> None:
     act.need("old job")
     code = f"import gofer; run = gofer.Run.find('{OLD_JOB}'); print({reading}, end='')"
     argv = [sys.executable, "-c", code]
@@ -114,7 +114,7 @@ def test_python_reads_the_log_that_the_command_line_prints(act: Stage, reading: 
     assert done.stdout == OLD_LOGS[RANK_0]
 
 
-def test_only_what_is_new_of_a_log_is_read(act: Stage) -> None:
+def test_only_what_is_new_of_a_log_is_read(act: OlderToolHome) -> None:
     act.need("old job")
     act.azure.admin("POST", f"/jobs/{OLD_JOB}/become", {"status": "Running"})
     act.gofer("q", OLD_JOB)
@@ -138,7 +138,7 @@ def blobs_of(azure: Azure, ending: str) -> list[BlobClient]:
     return found
 
 
-def test_following_a_job_over_dropped_answers(act: Stage, tmp_path: Path) -> None:
+def test_following_a_job_over_dropped_answers(act: OlderToolHome, tmp_path: Path) -> None:
     name, go = f"follow{time.time_ns()}", tmp_path / "go"
     body = {
         "jobType": "Command",
@@ -156,7 +156,7 @@ def test_following_a_job_over_dropped_answers(act: Stage, tmp_path: Path) -> Non
     assert "succeeded" in act.gofer("q", name).out
 
 
-def test_a_run_whose_agent_never_starts_shows_the_services_log(act: Stage) -> None:
+def test_a_run_whose_agent_never_starts_shows_the_services_log(act: OlderToolHome) -> None:
     text = (act.folder / "aux_data/aml/c1.yaml").read_text()
     (act.folder / "aux_data/aml/c1.yaml").write_text(text + "interpreter_path: /nowhere/python3\n")
     done = act.gofer("-c", "c1", "submit", "--wait", "ls", status=None)
@@ -173,7 +173,7 @@ def test_a_run_whose_agent_never_starts_shows_the_services_log(act: Stage) -> No
     assert "/nowhere" in (act.folder / "out/logs/user_logs/std_log.txt").read_text()
 
 
-def test_a_run_of_ours_has_its_own_log_first_and_the_services_beside_it(act: Stage) -> None:
+def test_a_run_of_ours_has_its_own_log_first_and_the_services_beside_it(act: OlderToolHome) -> None:
     run_id = act.gofer("submit", "--wait", "nvidia-smi").out.strip()
     shown = act.gofer("q", run_id).out
     assert shown.startswith("Tesla V100 rank 0 of 4\n")
@@ -182,7 +182,7 @@ def test_a_run_of_ours_has_its_own_log_first_and_the_services_beside_it(act: Sta
     assert act.gofer("logs", "--rank", "2", run_id).out == "Tesla V100 rank 2 of 4\n"
 
 
-def test_a_run_of_another_machines_gofer_is_not_resubmitted_blindly(act: Stage) -> None:
+def test_a_run_of_another_machines_gofer_is_not_resubmitted_blindly(act: OlderToolHome) -> None:
     name = f"r261101-000000-{str(time.time_ns())[-6:]}"
     leave(act, name, command="python3 -E -s agent.zip room", tags={"gofer": "1"})
     act.gofer("q", name)
@@ -190,7 +190,7 @@ def test_a_run_of_another_machines_gofer_is_not_resubmitted_blindly(act: Stage) 
     assert "was started by gofer elsewhere" in done.err
 
 
-def test_a_run_with_mapped_folders_is_sent_again_as_it_was(act: Stage) -> None:
+def test_a_run_with_mapped_folders_is_sent_again_as_it_was(act: OlderToolHome) -> None:
     first = act.gofer("submit", "-Q", "sh", "-c", "ls -d data output").out.strip()
     act.gofer("wait", first)
     again = act.gofer("resubmit", "-Q", first, env={"PATH": "/usr/bin:/bin"}).out.split()[-1]
@@ -198,7 +198,7 @@ def test_a_run_with_mapped_folders_is_sent_again_as_it_was(act: Stage) -> None:
     assert act.gofer("logs", again).out == "data\noutput\n"
 
 
-def test_an_edit_does_not_reach_a_run_that_waits(act: Stage) -> None:
+def test_an_edit_does_not_reach_a_run_that_waits(act: OlderToolHome) -> None:
     act.azure.admin("POST", "/hold", {"held": True})
     try:
         run_id = act.gofer("submit", "python", "train.py", "--data", "voc20").out.strip()
@@ -213,7 +213,7 @@ def test_an_edit_does_not_reach_a_run_that_waits(act: Stage) -> None:
     assert "new code" in act.log(act.gofer("submit", "--wait", "python", "train.py").out.strip())
 
 
-def test_the_file_that_the_variable_names(act: Stage, tmp_path: Path) -> None:
+def test_the_file_that_the_variable_names(act: OlderToolHome, tmp_path: Path) -> None:
     """The code is that of the current folder, wherever the file lies."""
     code = tmp_path / "elsewhere"
     code.mkdir()
@@ -225,7 +225,7 @@ def test_the_file_that_the_variable_names(act: Stage, tmp_path: Path) -> None:
     assert act.log(run_id) == "mine\n"
 
 
-def test_no_credential_reaches_the_service_or_a_record(act: Stage) -> None:
+def test_no_credential_reaches_the_service_or_a_record(act: OlderToolHome) -> None:
     canary = "dummy-canary-wandb-value"
     path = act.folder / "aux_data/aml/aml.yaml"
     path.write_text(path.read_text().replace("env:\n", f"env:\n   WANDB_API_KEY: {canary}\n", 1))
@@ -239,7 +239,7 @@ def test_no_credential_reaches_the_service_or_a_record(act: Stage) -> None:
         assert act.accounts[0].key not in text
 
 
-def test_stopping_the_watching_leaves_the_run_alone(act: Stage) -> None:
+def test_stopping_the_watching_leaves_the_run_alone(act: OlderToolHome) -> None:
     act.need("living old job")
     watching = subprocess.Popen(
         act.argv("monitor", "e2fc7"),
@@ -262,29 +262,29 @@ def test_stopping_the_watching_leaves_the_run_alone(act: Stage) -> None:
     assert act.azure.job(OLD_JOB)["status"] == "Running"
 
 
-def test_what_a_run_of_xt_was_and_left_comes_back(stage: Stage) -> None:
+def test_what_a_run_of_xt_was_and_left_comes_back(older_home: OlderToolHome) -> None:
     """`xt extract`, `xt download` and `xt view log`, which the document names without their words."""
-    stage.xt()
-    stage.need("a run")
-    stage.gofer("extract", "last", "out")
-    assert (stage.folder / "out/code/myscript.py").read_text() == "print('myscript was here')\n"
-    assert (stage.folder / "out/logs/1/node-0/rank-0.log").read_text() == "myscript was here\n"
-    assert stage.gofer("view", "log", "last").out == "myscript was here\n"
+    older_home.xt()
+    older_home.need("a run")
+    older_home.gofer("extract", "last", "out")
+    assert (older_home.folder / "out/code/myscript.py").read_text() == "print('myscript was here')\n"
+    assert (older_home.folder / "out/logs/1/node-0/rank-0.log").read_text() == "myscript was here\n"
+    assert older_home.gofer("view", "log", "last").out == "myscript was here\n"
     # `xt download`: a folder of the store, by its name here.
-    written = stage.folder / "gofer.yaml"
+    written = older_home.folder / "gofer.yaml"
     written.write_text(written.read_text() + "folders: {data: {store: xtstorage, path: shared/data}}\n")
-    (stage.folder / "data/mnist").mkdir(parents=True)
-    (stage.folder / "data/mnist/x.bin").write_bytes(b"pixels")
-    stage.gofer("upload", "data/mnist")
-    shutil.rmtree(stage.folder / "data")
-    stage.gofer("download", "data/mnist")
-    assert (stage.folder / "data/mnist/x.bin").read_bytes() == b"pixels"
+    (older_home.folder / "data/mnist").mkdir(parents=True)
+    (older_home.folder / "data/mnist/x.bin").write_bytes(b"pixels")
+    older_home.gofer("upload", "data/mnist")
+    shutil.rmtree(older_home.folder / "data")
+    older_home.gofer("download", "data/mnist")
+    assert (older_home.folder / "data/mnist/x.bin").read_bytes() == b"pixels"
 
 
-def test_the_words_of_the_document_on_a_folder_without_a_project(stage: Stage) -> None:
+def test_the_words_of_the_document_on_a_folder_without_a_project(older_home: OlderToolHome) -> None:
     """Nothing about Azure happens where no file speaks of it."""
-    shutil.rmtree(stage.folder / "aux_data", ignore_errors=True)
-    done = stage.gofer("q", "e2fc7", status=2)
+    shutil.rmtree(older_home.folder / "aux_data", ignore_errors=True)
+    done = older_home.gofer("q", "e2fc7", status=2)
     assert "no run has an id" in done.err
     assert "warning" not in done.err
 
@@ -302,7 +302,7 @@ def test_the_words_of_the_document_on_a_folder_without_a_project(stage: Stage) -
     ],
     ids=["itp", "singularity"],
 )
-def test_files_of_the_other_platforms_run(act: Stage, platform: str, cluster: str, kind: str) -> None:
+def test_files_of_the_other_platforms_run(act: OlderToolHome, platform: str, cluster: str, kind: str) -> None:
     path = act.folder / "aux_data/aml/c1.yaml"
     text = path.read_text().replace("aks_compute: false", platform).replace(": C1", f": {cluster}")
     path.write_text(text)

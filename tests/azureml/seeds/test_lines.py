@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from azureml.seeds.effects import EFFECTS
-from azureml.seeds.layout import Stage
+from azureml.seeds.layout import OlderToolHome
 from home import Done
 from terminal import Terminal
 
@@ -22,28 +22,28 @@ PAGE = HERE.parents[2] / "docs" / "older-tools.md"
 ALIASES = ("a", "p", "xt")
 
 
-def typed(stage: Stage, words: list[str], answer: str | None) -> Done:
+def typed(older_home: OlderToolHome, words: list[str], answer: str | None) -> Done:
     """The line as a person types it; one that asks something is answered on a terminal."""
     if answer is None:
-        return stage.gofer(*words, status=None)
-    with Terminal(stage.argv(*words), cwd=stage.folder, env=stage.environ) as terminal:
+        return older_home.gofer(*words, status=None)
+    with Terminal(older_home.argv(*words), cwd=older_home.folder, env=older_home.environ) as terminal:
         terminal.until("[y/N]")
         terminal.type(answer)
         return Done(terminal.end(), terminal.shown, "")
 
 
 @pytest.mark.parametrize("one", LINES, ids=lambda one: f"{one['document']}: {one['line']}")
-def test_a_line_of_the_documents(stage: Stage, one: dict[str, Any]) -> None:
-    {"xt": stage.xt, "philly": stage.philly}.get(one["document"], stage.act)()
+def test_a_line_of_the_documents(older_home: OlderToolHome, one: dict[str, Any]) -> None:
+    {"xt": older_home.xt, "philly": older_home.philly}.get(one["document"], older_home.act)()
     if "needs" in one:
-        stage.need(one["needs"])
+        older_home.need(one["needs"])
     alias, *words = shlex.split(one["line"])
     assert alias in ALIASES
-    done = typed(stage, words, one.get("answer"))
+    done = typed(older_home, words, one.get("answer"))
     assert done.status == one.get("status", 0), done
     assert re.search(one.get("says", ""), done.out + done.err, re.MULTILINE), done
     if "effect" in one:
-        EFFECTS[one["effect"]](stage, done)
+        EFFECTS[one["effect"]](older_home, done)
 
 
 def test_the_page_has_every_line() -> None:

@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from azureml.seeds.layout import Stage
+from azureml.seeds.layout import OlderToolHome
 
 pytestmark = [pytest.mark.xdist_group("azure-seeds"), pytest.mark.timeout(900)]
 
@@ -21,9 +21,9 @@ printf '%s|' "$@" > compiled
 
 
 @pytest.fixture
-def act(stage: Stage) -> Stage:
-    stage.act()
-    return stage
+def act(older_home: OlderToolHome) -> OlderToolHome:
+    older_home.act()
+    return older_home
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +34,8 @@ def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin/python"
 
 
-def add(stage: Stage, lines: str) -> None:
-    path = stage.folder / "aux_data/aml/aml.yaml"
+def add(older_home: OlderToolHome, lines: str) -> None:
+    path = older_home.folder / "aux_data/aml/aml.yaml"
     path.write_text(path.read_text() + lines)
 
 
@@ -54,12 +54,12 @@ def write_wheel(folder: Path) -> str:
     return f"./{path.relative_to(folder)}"
 
 
-def set_up_log(stage: Stage, run_id: str) -> str:
-    stage.gofer("extract", run_id, f"out-{run_id}")
-    return (stage.folder / f"out-{run_id}/logs/1/node-0/setup.log").read_text()
+def set_up_log(older_home: OlderToolHome, run_id: str) -> str:
+    older_home.gofer("extract", run_id, f"out-{run_id}")
+    return (older_home.folder / f"out-{run_id}/logs/1/node-0/setup.log").read_text()
 
 
-def test_a_package_of_requirements_txt_can_be_imported(act: Stage, interpreter: Path) -> None:
+def test_a_package_of_requirements_txt_can_be_imported(act: OlderToolHome, interpreter: Path) -> None:
     add(act, f"interpreter_path: {interpreter}\n")
     act.write("requirements.txt", write_wheel(act.folder) + "\n")
     act.write("use.py", USE)
@@ -71,7 +71,7 @@ def test_a_package_of_requirements_txt_can_be_imported(act: Stage, interpreter: 
     assert "Successfully installed demo-1.0" in said
 
 
-def test_packages_take_the_place_of_the_requirements_step(act: Stage) -> None:
+def test_packages_take_the_place_of_the_requirements_step(act: OlderToolHome) -> None:
     """Without `interpreter_path` the list is built once and fetched later; the compile script runs inside."""
     act.write("requirements.txt", write_wheel(act.folder) + "\n")
     act.write("use.py", USE)
@@ -94,7 +94,7 @@ def test_packages_take_the_place_of_the_requirements_step(act: Stage) -> None:
     ("options", "compiled"), [((), "from the file|"), (("-ca", "with 'two words'"), "with 'two words'|")]
 )
 def test_the_compile_script_runs_with_its_argument(
-    act: Stage, options: tuple[str, ...], compiled: str
+    act: OlderToolHome, options: tuple[str, ...], compiled: str
 ) -> None:
     """One argument, however many words are in it; and no right to execute is needed."""
     add(act, "compile_args: from the file\n")
@@ -104,14 +104,14 @@ def test_the_compile_script_runs_with_its_argument(
     assert f"compiling with 1 words: {compiled[:-1]}\n" in set_up_log(act, run_id)
 
 
-def test_without_arguments_the_compile_script_gets_none(act: Stage) -> None:
+def test_without_arguments_the_compile_script_gets_none(act: OlderToolHome) -> None:
     act.write("compile.aml.sh", COMPILE)
     run_id = act.gofer("submit", "--wait", "cat", "compiled").out.strip()
     assert act.log(run_id) == "|"
     assert "compiling with 0 words: \n" in set_up_log(act, run_id)
 
 
-def test_nothing_is_heard_of_it_where_neither_file_is(act: Stage) -> None:
+def test_nothing_is_heard_of_it_where_neither_file_is(act: OlderToolHome) -> None:
     run_id = act.gofer("submit", "--wait", "nvidia-smi").out.strip()
     assert "rank-3.log" in (shown := act.gofer("q", run_id).out)
     assert "setup.log" not in shown
@@ -126,7 +126,7 @@ def test_nothing_is_heard_of_it_where_neither_file_is(act: Stage) -> None:
     ],
 )
 def test_a_failure_ends_the_run_and_says_how_to_do_without(
-    act: Stage, interpreter: Path, name: str, text: str, status: int, fault: str
+    act: OlderToolHome, interpreter: Path, name: str, text: str, status: int, fault: str
 ) -> None:
     add(act, f"interpreter_path: {interpreter}\n")
     act.write(name, text)
@@ -144,14 +144,14 @@ def test_a_failure_ends_the_run_and_says_how_to_do_without(
     assert act.log(again) == "started\n"
 
 
-def test_a_set_up_of_ones_own_takes_its_place(act: Stage) -> None:
+def test_a_set_up_of_ones_own_takes_its_place(act: OlderToolHome) -> None:
     act.write("compile.aml.sh", "exit 7\n")
     act.write("gofer.yaml", "job: {setup: echo mine > mine}\n")
     run_id = act.gofer("submit", "--wait", "cat", "mine").out.strip()
     assert act.log(run_id) == "mine\n"
 
 
-def test_the_target_that_an_import_writes_does_the_same(act: Stage) -> None:
+def test_the_target_that_an_import_writes_does_the_same(act: OlderToolHome) -> None:
     add(act, "compile_args: imported\n")
     act.write("compile.aml.sh", COMPILE)
     act.gofer("config", "import", "aux_data/aml/aml.yaml")
@@ -161,7 +161,7 @@ def test_the_target_that_an_import_writes_does_the_same(act: Stage) -> None:
     assert act.log(run_id) == "imported|"
 
 
-def test_what_initc_did_is_done_by_the_nodes(act: Stage) -> None:
+def test_what_initc_did_is_done_by_the_nodes(act: OlderToolHome) -> None:
     done = act.gofer("initc")
     assert "nothing is compiled here: each node runs `compile.aml.sh` before the command" in done.err
     assert "the code of" in done.err

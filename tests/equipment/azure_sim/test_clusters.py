@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from home import until
 from services.azure import Azure
-from services.azure_jobs import alive, body, cluster_body, said, submit
+from services.azure_jobs import alive, body, cluster_body, submit, wait_for_output
 
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-sim-clusters")]
 
@@ -94,12 +94,12 @@ def test_more_than_the_limit_is_refused(azure: Azure) -> None:
 def test_a_preempted_job_pauses_and_runs_again(azure: Azure) -> None:
     command = "trap 'echo told; exit 1' TERM; echo began; sleep 600 & wait"
     azure.arm("PUT", "/jobs/basic", cluster_body(azure, command))
-    said(azure, "basic", "began")
+    wait_for_output(azure, "basic", "began")
     azure.admin("POST", "/jobs/basic/preempt", {})
     azure.wait("basic", "Paused")
     assert used(azure, "Basic") == 0
     azure.admin("POST", "/jobs/basic/resume", {})
-    said(azure, "basic", "began", times=2)
+    wait_for_output(azure, "basic", "began", times=2)
     azure.arm("POST", "/jobs/basic/cancel")
     job = azure.wait("basic")
     assert job["status"] == "Canceled"
@@ -115,14 +115,14 @@ def test_a_node_fails_after_one_of_its_ranks_has_ended(azure: Azure, restart: bo
     command = "[ $RANK = 1 ] && { echo up; exec sleep 600; }; echo done"
     submit(azure, name, command, distribution=distribution)
     first, other = (f"user_logs/std_log_process_{rank}.txt" for rank in range(2))
-    said(azure, name, "done", file=first)
-    said(azure, name, "up", file=other)
+    wait_for_output(azure, name, "done", file=first)
+    wait_for_output(azure, name, "up", file=other)
     until(lambda: not alive(azure.job(name)["pids"]["0"]), "the first rank is gone")
     azure.admin("POST", f"/jobs/{name}/fail-node", {"restart": restart})
     if not restart:
         assert azure.wait(name)["error"]["innerError"]["code"] == "NodeFailure"
         return
-    said(azure, name, "up", times=2, file=other)
+    wait_for_output(azure, name, "up", times=2, file=other)
     azure.arm("POST", f"/jobs/{name}/cancel")
     assert azure.wait(name)["status"] == "Canceled"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from services.azure import Azure
-from services.azure_jobs import body, said, submit
+from services.azure_jobs import body, submit, wait_for_output
 
 from simulators.azure.read_only_inputs import may_mount
 
@@ -104,7 +104,7 @@ def test_who_changes_a_read_only_mount_all_the_same_fails(azure: Azure) -> None:
     inputs = {"in": {"jobInputType": "uri_folder", "uri": uri("unsealed", "in")}}
     command = f"echo ${{{{inputs.in}}}}; until [ -e {azure.folder}/go ]; do sleep 0.1; done"
     submit(azure, "unsealed", command, inputs=inputs)
-    said(azure, "unsealed", "/inputs/in")
+    wait_for_output(azure, "unsealed", "/inputs/in")
     folder = Path(azure.log("unsealed").strip())
     (folder / "deep").chmod(0o755)
     (folder / "deep/b.txt").unlink()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from home import until
 from services.azure import ENDED, GRACE_S, Azure
-from services.azure_jobs import alive, body, cluster_body, said, submit
+from services.azure_jobs import alive, body, cluster_body, submit, wait_for_output
 
 from gofer.backends.azureml import names
 from simulators.azure import versions
@@ -77,7 +77,7 @@ def test_the_error_of_a_failed_job_is_in_its_history_alone(azure: Azure) -> None
 
 def test_a_log_grows_while_the_job_runs(azure: Azure) -> None:
     submit(azure, "growing", "echo first; sleep 600")
-    said(azure, "growing", "first")
+    wait_for_output(azure, "growing", "first")
     assert azure.job("growing")["status"] == "Running"
     azure.arm("POST", "/jobs/growing/cancel")
     assert azure.wait("growing")["status"] == "Canceled"
@@ -85,7 +85,7 @@ def test_a_log_grows_while_the_job_runs(azure: Azure) -> None:
 
 def test_cancel_tells_the_processes_and_then_ends_them(azure: Azure) -> None:
     submit(azure, "told", "trap 'echo told; exit 0' TERM; echo up; sleep 600 & wait")
-    said(azure, "told", "up")
+    wait_for_output(azure, "told", "up")
     status, _ = azure.arm("POST", "/jobs/told/cancel")
     assert status == 202
     assert azure.wait("told")["status"] == "Canceled"
@@ -94,7 +94,7 @@ def test_cancel_tells_the_processes_and_then_ends_them(azure: Azure) -> None:
 
 def test_who_does_not_listen_is_killed_after_the_grace(azure: Azure) -> None:
     submit(azure, "deaf", "trap '' TERM; echo up; while :; do sleep 1; done")
-    said(azure, "deaf", "up")
+    wait_for_output(azure, "deaf", "up")
     pid = azure.job("deaf")["pids"]["0"]
     azure.arm("POST", "/jobs/deaf/cancel")
     job = azure.wait("deaf")
@@ -150,10 +150,10 @@ def apart(path: Path) -> str:
 def pids_in(path: Path, count: int) -> list[str]:
     """Once they are there."""
 
-    def found() -> list[str]:
+    def pids() -> list[str]:
         return path.read_text().split() if path.exists() else []
 
-    return until(lambda: found() if len(found()) == count else [], f"{count} processes apart")
+    return until(lambda: pids() if len(pids()) == count else [], f"{count} processes apart")
 
 
 def test_a_time_limit_is_kept(azure: Azure) -> None:

@@ -28,12 +28,12 @@ def script(action: str, folder: Path) -> str:
 def test_up_twice_and_down(tmp_path: Path) -> None:
     folder = tmp_path / "azure"
     try:
-        said = script("up", folder)
-        assert script("up", folder) == said
+        wait_for_output = script("up", folder)
+        assert script("up", folder) == wait_for_output
         pids = [int((folder / f"{name}.pid").read_text()) for name in ("sim", "azurite")]
         assert all(Path(f"/proc/{pid}").exists() for pid in pids)
         told = json.loads((folder / "sim.json").read_text())
-        assert said.startswith(f". {folder}/exports.sh\ncd {folder}/project ")
+        assert wait_for_output.startswith(f". {folder}/exports.sh\ncd {folder}/project ")
         exports = (folder / "exports.sh").read_text()
         env = dict(shlex.split(line)[1].split("=", 1) for line in exports.splitlines())
         assert env["ARM_CLOUD_METADATA_URL"].startswith(told["base"])
@@ -47,7 +47,7 @@ def test_up_twice_and_down(tmp_path: Path) -> None:
         for name in ("ca.pem", "chain.pem"):
             (folder / name).unlink()
         make_certificates(folder, days=1)
-        assert script("up", folder) == said
+        assert script("up", folder) == wait_for_output
         assert not any(alive(pid) for pid in pids)
         pids = [int((folder / f"{name}.pid").read_text()) for name in ("sim", "azurite")]
         subprocess.run(asked, capture_output=True, timeout=60, check=True)

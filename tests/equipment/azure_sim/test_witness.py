@@ -34,7 +34,7 @@ def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azure]:
 
 
 @pytest.fixture(scope="module")
-def told(azure: Azure, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def results(azure: Azure, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What came of each thing that the SDK did, by its name."""
     folder = tmp_path_factory.mktemp("witness")
     make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "key")]
@@ -55,8 +55,8 @@ def told(azure: Azure, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_a_job_with_code_and_data_runs_and_its_outputs_come_back(told: Any) -> None:
-    found = told["code_and_data"]
+def test_a_job_with_code_and_data_runs_and_its_outputs_come_back(results: Any) -> None:
+    found = results["code_and_data"]
     assert "code True" in found["said"], found
     assert "what was uploaded" in found["said"]
     assert "0.5" in found["said"]
@@ -69,61 +69,63 @@ def test_a_job_with_code_and_data_runs_and_its_outputs_come_back(told: Any) -> N
     assert (found["display"], found["experiment"]) == ("by the official client", "witness")
 
 
-def test_an_environment_of_the_public_registry(told: Any) -> None:
-    assert told["registry"] == "Completed"
+def test_an_environment_of_the_public_registry(results: Any) -> None:
+    assert results["registry"] == "Completed"
 
 
-def test_mpi_starts_a_process_for_each_rank(azure: Azure, told: Any) -> None:
-    assert told["mpi"]["status"] == "Completed", told["mpi"]
-    logs = [azure.log(told["mpi"]["name"], f"user_logs/std_log_process_{rank}.txt") for rank in range(4)]
+def test_mpi_starts_a_process_for_each_rank(azure: Azure, results: Any) -> None:
+    assert results["mpi"]["status"] == "Completed", results["mpi"]
+    logs = [azure.log(results["mpi"]["name"], f"user_logs/std_log_process_{rank}.txt") for rank in range(4)]
     assert logs == [f"rank {rank}\n" for rank in range(4)]
 
 
-def test_pytorch_starts_a_process_for_each_rank(azure: Azure, told: Any) -> None:
-    assert told["pytorch"]["status"] == "Completed", told["pytorch"]
-    logs = [azure.log(told["pytorch"]["name"], f"user_logs/std_log_process_{rank}.txt") for rank in range(4)]
+def test_pytorch_starts_a_process_for_each_rank(azure: Azure, results: Any) -> None:
+    assert results["pytorch"]["status"] == "Completed", results["pytorch"]
+    logs = [
+        azure.log(results["pytorch"]["name"], f"user_logs/std_log_process_{rank}.txt") for rank in range(4)
+    ]
     assert logs == [f"rank {rank} of 4\n" for rank in range(4)]
-    assert told["pytorch"]["timeout"] == 600
+    assert results["pytorch"]["timeout"] == 600
 
 
-def test_a_virtual_cluster_takes_a_job(told: Any) -> None:
-    assert told["singularity"] == {"status": "Completed", "type": "Singularity.ND40_v2g1"}
+def test_a_virtual_cluster_takes_a_job(results: Any) -> None:
+    assert results["singularity"] == {"status": "Completed", "type": "Singularity.ND40_v2g1"}
 
 
-def test_archived_jobs_are_listed_apart(told: Any) -> None:
-    assert told["archive"] == [True, False, True]
+def test_archived_jobs_are_listed_apart(results: Any) -> None:
+    assert results["archive"] == [True, False, True]
 
 
-def test_tags_can_change_and_are_filtered_by(told: Any) -> None:
-    assert told["update"] == {"found": True, "other": []}
+def test_tags_can_change_and_are_filtered_by(results: Any) -> None:
+    assert results["update"] == {"found": True, "other": []}
 
 
-def test_a_list_of_several_pages_is_whole_and_newest_first(told: Any) -> None:
-    assert told["many"] == {"all": True, "newest first": True}
+def test_a_list_of_several_pages_is_whole_and_newest_first(results: Any) -> None:
+    assert results["many"] == {"all": True, "newest first": True}
 
 
-def test_cancel_is_waited_for(told: Any) -> None:
-    assert told["cancel"] == "Canceled"
+def test_cancel_is_waited_for(results: Any) -> None:
+    assert results["cancel"] == "Canceled"
 
 
-def test_a_deleted_job_is_gone(told: Any) -> None:
-    assert told["delete"] is False
+def test_a_deleted_job_is_gone(results: Any) -> None:
+    assert results["delete"] is False
 
 
-def test_stream_says_how_a_job_failed(told: Any) -> None:
-    assert "exited with code 4" in told["failing"]
-    assert "JobExecutionError" in told["failing"]
+def test_stream_says_how_a_job_failed(results: Any) -> None:
+    assert "exited with code 4" in results["failing"]
+    assert "JobExecutionError" in results["failing"]
 
 
-def test_datastores_are_made_and_their_secrets_kept(told: Any) -> None:
-    found = told["datastores"]
+def test_datastores_are_made_and_their_secrets_kept(results: Any) -> None:
+    found = results["datastores"]
     assert found["default"] == "workspaceblobstore", found
     assert "mine" in found["names"]
     assert found["key"] is True
 
 
-def test_computes(told: Any) -> None:
-    found = told["computes"]
+def test_computes(results: Any) -> None:
+    found = results["computes"]
     assert found["found"] == {
         "cpu-cluster": "amlcompute",
         "gpu-cluster": "amlcompute",
@@ -132,30 +134,30 @@ def test_computes(told: Any) -> None:
     assert (found["size"], found["nodes"]) == ("STANDARD_D2_V3", 4)
 
 
-def test_workspaces(told: Any) -> None:
-    assert told["workspaces"]["all"] == [WORKSPACE]
-    assert told["workspaces"]["account"].endswith("/storageAccounts/dummyone")
+def test_workspaces(results: Any) -> None:
+    assert results["workspaces"]["all"] == [WORKSPACE]
+    assert results["workspaces"]["account"].endswith("/storageAccounts/dummyone")
 
 
-def test_the_latest_version_of_an_environment(told: Any) -> None:
-    assert told["environments"] == "1"
+def test_the_latest_version_of_an_environment(results: Any) -> None:
+    assert results["environments"] == "1"
 
 
-def test_the_ssh_service_of_a_job_has_an_endpoint(told: Any) -> None:
-    found = told["services"]
+def test_the_ssh_service_of_a_job_has_an_endpoint(results: Any) -> None:
+    found = results["services"]
     assert (found["type"], found["status"]) == ("SSH", "Running"), found
     assert (urlsplit(found["endpoint"]).scheme, urlsplit(found["endpoint"]).hostname) == ("wss", "127.0.0.1")
 
 
-def test_a_node_has_an_identity(told: Any) -> None:
-    assert told["managed_identity"] == ["https://storage.azure.com"] * 2
+def test_a_node_has_an_identity(results: Any) -> None:
+    assert results["managed_identity"] == ["https://storage.azure.com"] * 2
 
 
-def test_a_person_signs_in_by_device_code(azure: Azure, told: Any) -> None:
-    assert told["device_code"]["audience"] == azure.base, told["device_code"]
-    assert told["device_code"]["said"][0].startswith(f"{azure.base}/device ")
+def test_a_person_signs_in_by_device_code(azure: Azure, results: Any) -> None:
+    assert results["device_code"]["audience"] == azure.base, results["device_code"]
+    assert results["device_code"]["said"][0].startswith(f"{azure.base}/device ")
 
 
-def test_what_does_not_exist_is_said_to_be_missing(told: Any) -> None:
-    assert told["missing"]["job"] == told["missing"]["compute"] == "ResourceNotFoundError"
-    assert told["missing"]["environment"] == "MlException"
+def test_what_does_not_exist_is_said_to_be_missing(results: Any) -> None:
+    assert results["missing"]["job"] == results["missing"]["compute"] == "ResourceNotFoundError"
+    assert results["missing"]["environment"] == "MlException"

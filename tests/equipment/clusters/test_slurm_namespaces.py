@@ -21,11 +21,11 @@ def submit(slurm: Slurm, folder: Path) -> str:
     """A job on the first node that would run for long, but ends at once when it is started again."""
     options = ("--requeue", "--open-mode=append", "--output=said")
     job = slurm.sbatch(SCRIPT, *options, cwd=folder)
-    slurm.until(lambda: said(folder) == [f"attempt 0 on {slurm.nodes[0]}"], "the first attempt")
+    slurm.until(lambda: attempts_logged(folder) == [f"attempt 0 on {slurm.nodes[0]}"], "the first attempt")
     return job
 
 
-def said(folder: Path) -> list[str]:
+def attempts_logged(folder: Path) -> list[str]:
     path = folder / "said"
     return [line for line in path.read_text().splitlines() if "attempt" in line] if path.exists() else []
 
@@ -42,7 +42,7 @@ def test_the_job_of_a_node_that_crashed_runs_again_elsewhere(slurm_namespaces: S
     job = submit(slurm, tmp_path)
     slurm.kill_node(slurm.nodes[0])
     slurm.until_state(job, "COMPLETED")
-    assert said(tmp_path) == [f"attempt {at} on {slurm.nodes[at]}" for at in (0, 1)]
+    assert attempts_logged(tmp_path) == [f"attempt {at} on {slurm.nodes[at]}" for at in (0, 1)]
     assert slurm.node_state(slurm.nodes[0]) == "down*"
 
 

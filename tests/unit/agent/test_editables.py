@@ -18,9 +18,9 @@ class Listings:
     def __init__(self) -> None:
         self.is_on = False
         self.folders: list[str] = []
-        sys.addaudithook(self._hear)
+        sys.addaudithook(self._record)
 
-    def _hear(self, event: str, args: tuple[object, ...]) -> None:
+    def _record(self, event: str, args: tuple[object, ...]) -> None:
         if self.is_on and event in ("os.listdir", "os.scandir"):
             self.folders.append(str(args[0]))
 

@@ -11,7 +11,7 @@ from gofer.node.kept import rules
 from gofer.node.kept.rules import Candidate, KeepRules, KeptSelection
 
 
-def found(top: Path, request: dict[str, object]) -> KeptSelection:
+def selected(top: Path, request: dict[str, object]) -> KeptSelection:
     """Of all that is in the folder, as if nothing had been there before."""
     now = working_copy.scan(str(top))
     return rules.choose(KeepRules.of(request), now, working_copy.compare({}, now))
@@ -36,7 +36,7 @@ def test_junk_packages_mapped_folders_and_secrets_are_not_kept(tmp_path: Path) -
     (tmp_path / "empty").mkdir()
     (tmp_path / "logs").symlink_to("/somewhere")
     (tmp_path / "latest").symlink_to("model.pt")
-    chosen = found(tmp_path, {"folders": {"data": {}, "logs": {}}})
+    chosen = selected(tmp_path, {"folders": {"data": {}, "logs": {}}})
     assert paths(chosen.others) == ["a/log.txt", "empty", "latest", "model.pt"]
     assert chosen.outputs == []
     assert sorted(chosen.left) == [(".env", rules.SECRET), ("keys/server.pem", rules.SECRET)]
@@ -45,7 +45,7 @@ def test_junk_packages_mapped_folders_and_secrets_are_not_kept(tmp_path: Path) -
 def test_the_folder_outputs_and_patterns_are_always_kept(tmp_path: Path) -> None:
     write(tmp_path, "exp/outputs/x/y", "outputs/top", "exp/ck/last.ckpt", "exp/deep/a.bin", "exp/rest")
     request = {"workdir": "exp", "outputs": ["ck/", "*.bin"], "keep_bytes": 0}
-    chosen = found(tmp_path, request)
+    chosen = selected(tmp_path, request)
     assert paths(chosen.outputs) == ["exp/ck/last.ckpt", "exp/deep/a.bin", "exp/outputs/x/y"]
     assert paths(chosen.others) == ["exp/rest", "outputs/top"]
 

@@ -71,8 +71,8 @@ class Service:
         return json.loads(line)
 
     def _words(self) -> str:
-        said = self._log.read_text(errors="replace").strip().splitlines()
-        return said[-1][:200] if said else "it said nothing"
+        lines = self._log.read_text(errors="replace").strip().splitlines()
+        return lines[-1][:200] if lines else "it said nothing"
 
 
 def _short(route: str) -> str:
@@ -85,7 +85,7 @@ def _short(route: str) -> str:
 
 
 @dataclass(frozen=True)
-class Ground:
+class BenchWorkspace:
     """One workspace with jobs in it, one person who uses gofer, one who uses the SDK."""
 
     plan: Plan
@@ -93,7 +93,7 @@ class Ground:
     root: Path
 
     @classmethod
-    def of(cls, plan: Plan, service: Service) -> Ground:
+    def of(cls, plan: Plan, service: Service) -> BenchWorkspace:
         root = plan.places.fresh("azure")
         facts = service.facts
         sub, group, name = facts["workspace"]
@@ -160,7 +160,7 @@ class Ground:
 
 
 @contextmanager
-def workspace(plan: Plan) -> Iterator[Ground]:
+def start_workspace(plan: Plan) -> Iterator[BenchWorkspace]:
     """It ends with the block, or with this process. BenchError when it cannot be started."""
     if TESTS not in map(os.path.abspath, sys.path):
         raise BenchError("the workspace is that of the tests: `make bench-azure`, or PYTHONPATH=tests")
@@ -176,7 +176,7 @@ def workspace(plan: Plan) -> Iterator[Ground]:
             text=True,
         )
     try:
-        yield Ground.of(plan, Service(process, folder / "words.log"))
+        yield BenchWorkspace.of(plan, Service(process, folder / "words.log"))
     finally:
         process.communicate(timeout=TIMEOUT_S)
 

@@ -14,7 +14,7 @@ from bench.errors import BenchError
 from bench.figures import Bar, count_at_most, number
 from bench.places import gofer_argv
 from bench.report import Table
-from bench.slurm.ground import GoferUser, Ground
+from bench.slurm.cluster import BenchCluster, GoferUser
 from bench.slurm.tally import Call, summary
 
 VERBS = (("wait",), ("wait",), ("logs", "-f"))
@@ -25,7 +25,7 @@ _PATIENCE_S = 20
 
 
 @dataclass(frozen=True)
-class Watched:
+class IdleCalls:
     """The calls while the interval grew, and those after; for how long each were counted."""
 
     settling: list[Call]
@@ -41,25 +41,30 @@ class Watched:
         return (len(self.settled) - 1) * 3600 / (self.settled[-1].at - self.settled[0].at)
 
 
-def watch(ground: Ground) -> Watched:
+def watch(cluster: BenchCluster) -> IdleCalls:
     """Blocks for `slurm_settle_s` and then `slurm_idle_s`; BenchError when a terminal ends by itself."""
-    user = ground.new_user()
+    user = cluster.new_user()
     runs = [user.gofer("submit", "true").output.strip() for _ in VERBS]
-    ground.count()
+    cluster.count()
     with ExitStack() as stack:
         terminals = [
             stack.enter_context(_terminal(user, [*verb, run])) for verb, run in zip(VERBS, runs, strict=True)
         ]
-        _sit(terminals, ground.plan.slurm_settle_s)
-        settling = ground.count()
-        _sit(terminals, ground.plan.slurm_idle_s)
-        return Watched(settling, ground.count(), ground.plan.slurm_settle_s, ground.plan.slurm_idle_s)
+        _sit(terminals, cluster.plan.slurm_settle_s)
+        settling = cluster.count()
+        _sit(terminals, cluster.plan.slurm_idle_s)
+        return IdleCalls(
+            settling,
+            cluster.count(),
+            cluster.plan.slurm_settle_s,
+            cluster.plan.slurm_idle_s,
+        )
 
 
 @contextmanager
 def _terminal(user: GoferUser, words: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     """A command that does not end, interrupted at the end of the block."""
-    env = user.ground.tally.environment(user.env)
+    env = user.cluster.tally.environment(user.env)
     with measure.scratch_file() as out, measure.scratch_file() as err:
         process = measure.start([*gofer_argv(), *words], env, user.root / "project", out, err)
         try:
@@ -81,7 +86,7 @@ def _sit(terminals: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
         time.sleep(0.2)
 
 
-def table(watched: Watched) -> Table:
+def table(watched: IdleCalls) -> Table:
     rows = (
         (f"calls in the first {watched.settling_s:.0f} s", summary(watched.settling)),
         (f"calls in {watched.settled_s:.0f} s after that", summary(watched.settled)),
@@ -90,7 +95,7 @@ def table(watched: Watched) -> Table:
     return Table(("", "measured"), rows, f"{len(VERBS)} terminals, nothing happens")
 
 
-def bar(watched: Watched | None) -> Bar:
+def bar(watched: IdleCalls | None) -> Bar:
     """Not judged when the count began before gofer had come to its longest interval."""
     promise = f"idle, {len(VERBS)} terminals: ≤ {MOST_AN_HOUR} Slurm calls an hour"
     is_settled = watched is not None and watched.settling_s >= SETTLED_S

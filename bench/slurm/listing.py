@@ -12,7 +12,7 @@ from bench.figures import Bar, Figure, count_at_most, number
 from bench.measure import Sample
 from bench.report import Table
 from bench.rounds import Competitor, Outcome, interleave
-from bench.slurm.ground import GoferUser, Ground
+from bench.slurm.cluster import BenchCluster, GoferUser
 
 GOFER, SQUEUE, SUBMITIT = "`gofer list runs`", "`squeue --array`", "submitit `job.state`"
 ROUNDS = 3
@@ -21,7 +21,7 @@ _MARGIN_S = 0.5
 
 
 @dataclass(frozen=True)
-class Look:
+class QuestionPair:
     """Two of the same question, the second at once after the first."""
 
     fresh: Sample
@@ -31,21 +31,21 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Standing:
+class ListingResult:
     """All looks at one number of runs."""
 
     title: str
-    outcome: Outcome[Look]
+    outcome: Outcome[QuestionPair]
 
     def table(self) -> Table:
         rows = []
-        for name, looks in self.outcome.samples.items():
-            fresh = Figure.of([look.fresh.wall_s for look in looks])
-            again = Figure.of([look.again.wall_s for look in looks])
-            cpu = Figure.of([look.fresh.cpu_s for look in looks])
+        for name, pairs in self.outcome.samples.items():
+            fresh = Figure.of([look.fresh.wall_s for look in pairs])
+            again = Figure.of([look.again.wall_s for look in pairs])
+            cpu = Figure.of([look.fresh.cpu_s for look in pairs])
             cells = (fresh.minimum, fresh.median, cpu.minimum, again.minimum, again.median)
             ms = [number(cell * 1000) for cell in cells]
-            calls = (max(look.fresh_calls for look in looks), max(look.again_calls for look in looks))
+            calls = (max(look.fresh_calls for look in pairs), max(look.again_calls for look in pairs))
             rows.append((name, str(calls[0]), *ms[:3], str(calls[1]), *ms[3:]))
         columns = ("", "calls", "wall min ms", "wall median ms", "CPU min ms")
         columns_again = ("calls, again", "wall min ms, again", "wall median ms, again")
@@ -53,28 +53,31 @@ class Standing:
 
     def bar(self) -> Bar:
         """The most that a look ever took, both of its questions together."""
-        looks = self.outcome.samples.get(GOFER, [])
-        most = max((look.fresh_calls + look.again_calls for look in looks), default=None)
+        pairs = self.outcome.samples.get(GOFER, [])
+        most = max((look.fresh_calls + look.again_calls for look in pairs), default=None)
         return count_at_most(f"how {self.title} stand: {MOST_CALLS} Slurm call", MOST_CALLS, most, "calls")
 
 
-def standing(ground: Ground, *, is_array: bool) -> Standing:
+def listing(cluster: BenchCluster, *, is_array: bool) -> ListingResult:
     """Blocks while the runs are submitted and looked at, gofer's and submitit's one after the other."""
-    count = ground.plan.array_rows if is_array else ground.plan.slurm_singles
-    user = ground.new_user()
+    count = cluster.plan.array_rows if is_array else cluster.plan.slurm_singles
+    user = cluster.new_user()
     _submit(user, count, is_array=is_array)
     outcome = interleave(
-        [Competitor(GOFER, _patient(user)), Competitor(SQUEUE, lambda: _look(ground, _squeue(ground)))],
+        [
+            Competitor(GOFER, _patient(user)),
+            Competitor(SQUEUE, lambda: _ask_twice(cluster, _squeue(cluster))),
+        ],
         ROUNDS,
     )
     if (queued := user.queued()) != count:
         outcome.failures[GOFER] = f"it said of {queued:,} runs of {count:,} that they are queued"
         outcome.samples.pop(GOFER, None)
-    ground.empty()
-    theirs = interleave([Competitor(SUBMITIT, _submitit(ground, count, is_array=is_array))], ROUNDS)
+    cluster.empty()
+    theirs = interleave([Competitor(SUBMITIT, _submitit(cluster, count, is_array=is_array))], ROUNDS)
     outcome.samples.update(theirs.samples)
     outcome.failures.update(theirs.failures)
-    return Standing(f"{count:,} {'rows of an array' if is_array else 'single runs'}", outcome)
+    return ListingResult(f"{count:,} {'rows of an array' if is_array else 'single runs'}", outcome)
 
 
 def _submit(user: GoferUser, count: int, *, is_array: bool) -> None:
@@ -85,45 +88,45 @@ def _submit(user: GoferUser, count: int, *, is_array: bool) -> None:
         user.gofer("submit", "true")
 
 
-def _squeue(ground: Ground) -> Callable[[], Sample]:
-    return lambda: ground.slurm("squeue", "--array", "--noheader", "--user=root", is_counted=True)
+def _squeue(cluster: BenchCluster) -> Callable[[], Sample]:
+    return lambda: cluster.slurm("squeue", "--array", "--noheader", "--user=root", is_counted=True)
 
 
-def _patient(user: GoferUser) -> Callable[[], Look]:
+def _patient(user: GoferUser) -> Callable[[], QuestionPair]:
     """An answer is fresh to gofer for two seconds, and half as long again each time that nothing changed."""
     waits_s = iter([0.0, *(2.0 * 1.5**turn + _MARGIN_S for turn in range(ROUNDS))])
 
-    def attempt() -> Look:
+    def attempt() -> QuestionPair:
         time.sleep(next(waits_s))
-        return _look(user.ground, lambda: user.gofer("list", "runs", "--all", is_counted=True))
+        return _ask_twice(user.cluster, lambda: user.gofer("list", "runs", "--all", is_counted=True))
 
     return attempt
 
 
-def _submitit(ground: Ground, count: int, *, is_array: bool) -> Callable[[], Look]:
-    folder = str(ground.plan.places.fresh("submitit"))
+def _submitit(cluster: BenchCluster, count: int, *, is_array: bool) -> Callable[[], QuestionPair]:
+    folder = str(cluster.plan.places.fresh("submitit"))
 
     def ask() -> Sample:
-        sample = ground.submitit("state", folder, is_counted=True)
+        sample = cluster.submitit("state", folder, is_counted=True)
         if (found := json.loads(sample.output)) != {"PENDING": count}:
             raise BenchError(f"it said of {count:,} jobs that wait: {found}")
         return sample
 
-    def attempt() -> Look:
+    def attempt() -> QuestionPair:
         if not is_sent:
-            ground.submitit("map" if is_array else "submit", str(count), folder)
+            cluster.submitit("map" if is_array else "submit", str(count), folder)
             is_sent.append(True)
             # Accounting hears of new jobs a little later.
             time.sleep(5)
-        return _look(ground, ask)
+        return _ask_twice(cluster, ask)
 
     is_sent: list[bool] = []
     return attempt
 
 
-def _look(ground: Ground, ask: Callable[[], Sample]) -> Look:
-    ground.count()
+def _ask_twice(cluster: BenchCluster, ask: Callable[[], Sample]) -> QuestionPair:
+    cluster.count()
     fresh = ask()
-    fresh_calls = len(ground.count())
+    fresh_calls = len(cluster.count())
     again = ask()
-    return Look(fresh, fresh_calls, again, len(ground.count()))
+    return QuestionPair(fresh, fresh_calls, again, len(cluster.count()))

@@ -7,7 +7,7 @@ from bench.figures import Bar, Figure, count_at_most, number
 from bench.measure import Sample
 from bench.report import Table, pair
 from bench.rounds import Competitor, Outcome, interleave
-from bench.slurm.ground import GoferUser, Ground
+from bench.slurm.cluster import BenchCluster, GoferUser
 from bench.slurm.tally import Call, summary
 
 SBATCH, GOFER = "`sbatch --wrap true`", "`gofer submit true`"
@@ -17,21 +17,21 @@ MOST_CALLS = 3
 _HELD = "sbatch --parsable --hold --output=/dev/null --wrap true"
 
 
-def overhead(ground: Ground) -> Outcome[Sample]:
+def overhead(cluster: BenchCluster) -> Outcome[Sample]:
     """Blocks for `submit_rounds` rounds of one run each. Nobody counts calls here."""
-    user = ground.new_user()
+    user = cluster.new_user()
     return interleave(
         [
-            Competitor(SBATCH, lambda: _alone(ground, ground.slurm(*_HELD.split()))),
-            Competitor(GOFER, lambda: _alone(ground, user.gofer("submit", "true"))),
+            Competitor(SBATCH, lambda: _alone(cluster, cluster.slurm(*_HELD.split()))),
+            Competitor(GOFER, lambda: _alone(cluster, user.gofer("submit", "true"))),
         ],
-        ground.plan.submit_rounds,
+        cluster.plan.submit_rounds,
         warm_ups=1,
     )
 
 
-def _alone(ground: Ground, sample: Sample) -> Sample:
-    ground.empty()
+def _alone(cluster: BenchCluster, sample: Sample) -> Sample:
+    cluster.empty()
     return sample
 
 
@@ -56,12 +56,12 @@ def overhead_bar(ours: Figure | None, theirs: Figure | None) -> Bar:
 class Array:
     """`array_rows` rows. Rounds are timed with Slurm's own programs; one more of each is counted."""
 
-    def __init__(self, ground: Ground) -> None:
-        self.ground = ground
-        self.rows = ground.plan.array_rows
+    def __init__(self, cluster: BenchCluster) -> None:
+        self.cluster = cluster
+        self.rows = cluster.plan.array_rows
         self.loop = f"{self.rows:,} x `sbatch`"
         self.calls: dict[str, list[Call]] = {}
-        self._user = ground.new_user()
+        self._user = cluster.new_user()
 
     def measure(self) -> Outcome[Sample]:
         """Blocks; the loop of `sbatch`, being long, has one round."""
@@ -71,30 +71,30 @@ class Array:
                 Competitor(SUBMITIT_ARRAY, lambda: self._turn(SUBMITIT_ARRAY)),
                 Competitor(self.loop, lambda: self._turn(self.loop), most_rounds=1),
             ],
-            self.ground.plan.array_rounds,
+            self.cluster.plan.array_rounds,
         )
 
     def _turn(self, name: str) -> Sample:
         if name not in self.calls:
-            self.ground.count()
+            self.cluster.count()
             # A user's first submission to a site asks it the most.
-            self._take(name, self.ground.new_user(), is_counted=True)
-            self.calls[name] = self.ground.count()
+            self._take(name, self.cluster.new_user(), is_counted=True)
+            self.calls[name] = self.cluster.count()
         return self._take(name, self._user, is_counted=False)
 
     def _take(self, name: str, user: GoferUser, *, is_counted: bool) -> Sample:
-        ground = self.ground
+        cluster = self.cluster
         if name == GOFER_ARRAY:
             values = ",".join(map(str, range(self.rows)))
             sample = user.gofer("submit", "--each", f"i={values}", "true", is_counted=is_counted)
         elif name == SUBMITIT_ARRAY:
-            folder = str(ground.plan.places.fresh("submitit"))
-            sample = ground.submitit("map", str(self.rows), folder, is_counted=is_counted)
+            folder = str(cluster.plan.places.fresh("submitit"))
+            sample = cluster.submitit("map", str(self.rows), folder, is_counted=is_counted)
         else:
             loop = f"for i in $(seq {self.rows}); do {_HELD} || exit 1; done"
-            sample = ground.slurm("sh", "-c", loop, is_counted=is_counted)
-        waiting = len(ground.slurm("squeue", "--array", "--noheader").output.splitlines())
-        ground.empty()
+            sample = cluster.slurm("sh", "-c", loop, is_counted=is_counted)
+        waiting = len(cluster.slurm("squeue", "--array", "--noheader").output.splitlines())
+        cluster.empty()
         if waiting != self.rows:
             raise BenchError(f"{waiting:,} jobs of {self.rows:,} were in the queue")
         return sample

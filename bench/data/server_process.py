@@ -22,7 +22,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(argv: Sequence[str], port: int, *, log: Path, env: Mapping[str, str]) -> Iterator[None]:
+def server_process(argv: Sequence[str], port: int, *, log: Path, env: Mapping[str, str]) -> Iterator[None]:
     """BenchError with the server's last words when it does not begin to listen on `port`."""
     with open(log, "ab") as output:
         try:

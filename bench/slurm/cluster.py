@@ -29,7 +29,7 @@ target: lab
 
 
 @dataclass(frozen=True)
-class Ground:
+class BenchCluster:
     """`env` is that of a login node of the cluster."""
 
     plan: Plan
@@ -37,7 +37,7 @@ class Ground:
     tally: Tally
 
     @classmethod
-    def of(cls, plan: Plan, exports: Mapping[str, str]) -> Ground:
+    def of(cls, plan: Plan, exports: Mapping[str, str]) -> BenchCluster:
         """On a cluster that runs; `exports` lead to it."""
         own = plan.places.environment().items()
         kept = {name: value for name, value in own if not name.startswith(("SLURM_", "SBATCH_"))}
@@ -80,12 +80,12 @@ class Ground:
 class GoferUser:
     """One user's gofer, its state and its project below `root`."""
 
-    ground: Ground
+    cluster: BenchCluster
     root: Path
     env: Mapping[str, str]
 
     def gofer(self, *words: str, is_counted: bool = False) -> Sample:
-        env = self.ground.tally.environment(self.env) if is_counted else self.env
+        env = self.cluster.tally.environment(self.env) if is_counted else self.env
         project = self.root / "project"
         return measure.run([*gofer_argv(), *words], env=env, cwd=project, timeout_s=TIMEOUT_S)
 
@@ -97,7 +97,7 @@ class GoferUser:
 
 
 @contextmanager
-def cluster(plan: Plan) -> Iterator[Ground]:
+def start_cluster(plan: Plan) -> Iterator[BenchCluster]:
     """A cluster with accounting, which submitit asks; it ends with the block, or with this process.
 
     BenchError when it cannot be started.
@@ -113,6 +113,6 @@ def cluster(plan: Plan) -> Iterator[Ground]:
     except ClusterError as error:
         raise BenchError(f"no cluster: {str(error).splitlines()[0]}") from error
     try:
-        yield Ground.of(plan, site.exports)
+        yield BenchCluster.of(plan, site.exports)
     finally:
         slurm.down(folder)

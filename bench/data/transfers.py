@@ -24,13 +24,13 @@ Serve = Callable[[], AbstractContextManager[Service]]
 
 
 @dataclass(frozen=True)
-class Turn:
+class TransferRound:
     """The samples of one turn by what was done; a client without the verb has no sample of it."""
 
     samples: dict[str, Sample]
 
 
-def movers(plan: Plan, work: Workload, serve: Serve) -> list[Competitor[Turn]]:
+def movers(plan: Plan, work: Workload, serve: Serve) -> list[Competitor[TransferRound]]:
     """The clients; each turn has the service that `serve` opens for it."""
     return [
         Competitor(client.name, functools.partial(_move, plan, client, work, serve), client.most_rounds)
@@ -47,7 +47,7 @@ def listers(plan: Plan, service: Service, container: str) -> list[Competitor[Sam
     ]
 
 
-def _move(plan: Plan, client: Client, work: Workload, serve: Serve) -> Turn:
+def _move(plan: Plan, client: Client, work: Workload, serve: Serve) -> TransferRound:
     client_folder = _folder(plan)
     try:
         with serve() as service:
@@ -63,7 +63,7 @@ def _move(plan: Plan, client: Client, work: Workload, serve: Serve) -> Turn:
         # one by one, whenever a file is made.
         if work.name == LARGE:
             shutil.rmtree(client_folder, ignore_errors=True)
-    return Turn(samples)
+    return TransferRound(samples)
 
 
 def _list(context: ClientContext, client: Client, container: str) -> Sample:
