@@ -1,4 +1,4 @@
-"""The account file of the older Azure tools: one blob container and what opens it.
+"""The account file of the older Azure tools: one blob container and its credential.
 
     account_name: acct
     account_key: …            # or
@@ -88,7 +88,7 @@ def _scalar(key: str, node: Node) -> Scalar:
 
 
 def mask_token(value: str) -> None:
-    """Mask it, and its signature alone: that stands in other orders and other quoting in a URL."""
+    """Mask the token, and also its signature alone, since a URL may have its parts in another order."""
     from urllib.parse import unquote
 
     remember(value.lstrip("?"))

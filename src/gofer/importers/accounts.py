@@ -1,4 +1,4 @@
-"""The blob account files and the workspace file of the older Azure tools, taken into a draft."""
+"""Imports the blob account files and the workspace file of the older Azure tools into a draft."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ WORKSPACE_KEYS = {
 }
 
 
-def take_account(draft: ImportDraft, path: Path) -> str | None:
-    """The store that the account file becomes; None when there is no such file. A file is taken in once."""
+def import_account(draft: ImportDraft, path: Path) -> str | None:
+    """The store that the account file becomes; None when there is no such file. Each file is imported
+    once.
+    """
     if draft.accounts is not None:
         return draft.accounts(path)
     if path in draft.taken:
@@ -105,14 +107,14 @@ def _credential(draft: ImportDraft, keys: SheetKeys, store: str) -> None:
         draft.note(f"the store `{store}` has neither key nor token: `az login` opens it")
 
 
-def take_workspace(draft: ImportDraft, path: Path, target: str) -> Entry:
+def import_workspace(draft: ImportDraft, path: Path, target: str) -> Entry:
     """Subscription, resource group and workspace out of the `config.json` that Azure ML gives away."""
     draft.taken[path] = None
     return workspace(draft.sheet(Sheet(read_foreign(path))), target)
 
 
 def workspace(keys: SheetKeys, target: str) -> Entry:
-    """As `take_workspace`, out of a table."""
+    """As `import_workspace`, out of a table."""
     entry: Entry = {}
     for key, ours in WORKSPACE_KEYS.items():
         text = keys.text(key)

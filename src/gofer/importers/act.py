@@ -1,6 +1,7 @@
 """`aux_data/aml/NAME.yaml` of ACT and quickdetection as a target of the kind `azureml`.
 
-What it names comes with it: what it builds on (`_base_`), the workspace file and the account files.
+The files that it names are imported too: those it builds on (`_base_`), the workspace file and the account
+files.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from pathlib import Path
 from gofer.config.document import display
 from gofer.core.launch import MPIRUN
 from gofer.errors import ConfigError
-from gofer.importers.accounts import missing_file, take_workspace, workspace
-from gofer.importers.act_folders import take_folders
+from gofer.importers.accounts import import_workspace, missing_file, workspace
+from gofer.importers.act_folders import import_folders
 from gofer.importers.aml import DEFAULT_NAME, join_chain, own_keys, read_chain
 from gofer.importers.draft import Entry, ImportDraft, Value, safe_name
 from gofer.importers.foreign import named_file, project_of, read_foreign
@@ -47,7 +48,7 @@ _DROPPED = {
 }
 
 
-def take_act(draft: ImportDraft, path: Path, name: str | None = None) -> str:
+def import_act(draft: ImportDraft, path: Path, name: str | None = None) -> str:
     """The target that the file becomes, called `name` or as the file is; ConfigError for a wrong value."""
     keys = draft.sheet(_sheet(path))
     target = safe_name(name or path.stem)
@@ -55,7 +56,7 @@ def take_act(draft: ImportDraft, path: Path, name: str | None = None) -> str:
     entry: Entry = {"kind": "azureml"}
     entry |= _workspace(draft, keys, target, root)
     entry |= _place(draft, keys, target)
-    folders = take_folders(draft, keys, target, root)
+    folders = import_folders(draft, keys, target, root)
     entry |= _image(draft, keys, target, str(entry.get("platform", PLATFORMS[0])))
     for key, ours in (("experiment_name", "experiment"), ("interpreter_path", "python")):
         value = keys.text(key)
@@ -107,7 +108,7 @@ def _workspace(draft: ImportDraft, keys: SheetKeys, target: str, root: Path) -> 
         draft.note(f"the target `{target}` does not say which workspace it is in: {missing_file(path)}")
         return {}
     keys.changed("aml_config", f"targets.{target}.workspace", f"`{display(path)}` is read")
-    return take_workspace(draft, path, target)
+    return import_workspace(draft, path, target)
 
 
 def _place(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
@@ -139,7 +140,7 @@ def _place(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
         entry["preemptible"] = True
         keys.carried("preemption_allowed", f"targets.{target}.preemptible")
     elif "preemption_allowed" in keys:
-        keys.dropped("preemption_allowed", "false is what gofer does unless told")
+        keys.dropped("preemption_allowed", "false is gofer's default")
     return entry
 
 
@@ -164,7 +165,7 @@ def _platform(keys: SheetKeys, target: str) -> str:
     if legacy:
         keys.changed("aks_compute", f"targets.{target}.platform", "`itp` says the same")
     elif legacy is not None:
-        keys.dropped("aks_compute", "false is what gofer does unless told")
+        keys.dropped("aks_compute", "false is gofer's default")
     return platform
 
 
@@ -228,7 +229,7 @@ def _job(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
 
 
 def _ignore(draft: ImportDraft, keys: SheetKeys, target: str) -> list[str]:
-    """What stays out of the code: what the tool never sent, and what the file leaves out."""
+    """The files that are not sent with the code: those the tool never sent, and those the file leaves out."""
     to = f"targets.{target}.ignore"
     draft.mention(
         f"`{to}` begins with what ACT itself never sent: {', '.join(_NEVER_SENT)}; take out what runs need"

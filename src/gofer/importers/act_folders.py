@@ -1,4 +1,6 @@
-"""`config_param` of ACT's file: where its code and its mapped folders lie, as a store and as folders."""
+"""`config_param` of ACT's file, with the places of its code and its mapped folders, as a store and
+folders.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from gofer.importers.accounts import missing_file, runs_store, take_account
+from gofer.importers.accounts import import_account, missing_file, runs_store
 from gofer.importers.draft import Entry, ImportDraft, safe_name
 from gofer.importers.foreign import named_file
 from gofer.importers.keys import SheetKeys
@@ -48,7 +50,7 @@ def _params(keys: SheetKeys) -> Iterator[_Param]:
             yield _Param(key, params.without(key), params, key)
 
 
-def take_folders(draft: ImportDraft, keys: SheetKeys, target: str, root: Path) -> Entry:
+def import_folders(draft: ImportDraft, keys: SheetKeys, target: str, root: Path) -> Entry:
     """The store of the target, in the account that held its code, and its mapped folders."""
     if keys.text(_ACCOUNT):
         keys.dropped(_ACCOUNT, "every folder names its own account")
@@ -83,7 +85,7 @@ def _folder_name(key: str) -> str | None:
 
 
 def _account(draft: ImportDraft, keys: SheetKeys, one: _Param, root: Path) -> tuple[str | None, str]:
-    """The store of one value of `config_param`; None, and why, when it cannot be had."""
+    """The store of one value of `config_param`; None when there is none, with the reason in the findings."""
     where, name = f"config_param.{one.key}", _folder_name(one.key)
     kind = one.more.text("storage_type")
     store, why = None, f"`{where}` needs the key `{_ACCOUNT}`"
@@ -107,7 +109,7 @@ def _store(draft: ImportDraft, keys: SheetKeys, about: str, root: Path) -> tuple
     if not named:
         return None
     path = named_file(root, named)
-    store = take_account(draft, path)
+    store = import_account(draft, path)
     if store is not None:
         keys.changed(_ACCOUNT, f"stores.{store}", about)
         return store, ""

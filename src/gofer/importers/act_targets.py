@@ -1,8 +1,8 @@
-"""The targets and stores of `aux_data/aml` as a provider: files of ACT in the words of the settings.
+"""Reads the targets and stores of `aux_data/aml`, files of ACT, as entries of the settings.
 
-A file becomes what `gofer config import` would write of it, by the same importer; only nothing is written.
-What differs: account files are stores as they are, `ACCOUNT:PREFIX` is a folder of one, and a variable that
-looks like a credential is read from the file when a run is submitted, and never before.
+The importer is that of `gofer config import`, but nothing is written. The differences: account files are
+stores under their own names, `ACCOUNT:PREFIX` is a folder of one, and a variable that looks like a credential
+is read from the file only when a run is submitted.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from pathlib import Path
 from gofer.config.nodes import Items, Node, Scalar, Table, ValueOrigin
 from gofer.config.target_provider import ImportedTarget, UnusedKey
 from gofer.importers.account import holds_credential, read_account
-from gofer.importers.act import take_act
+from gofer.importers.act import import_act
 from gofer.importers.aml import ACCOUNTS, AmlFiles
 from gofer.importers.draft import ImportDraft, Value, safe_name
-from gofer.importers.key_paths import dotted, leaves
-from gofer.importers.keys import KeyOutcome, SheetKeys
+from gofer.importers.keys import KeyOutcome, SheetKeys, dotted, leaves
 
 # Names of secrets that are looked up in a file of `aux_data/aml`: this, the target, the variable.
 SECRETS = "aux_data.aml."
@@ -38,7 +37,7 @@ class _Live(ImportDraft):
         return self._aml.store_name(account_file, self._taken)
 
     def mention(self, text: str) -> None:
-        """Nothing: there is nobody to read it."""
+        """Does nothing: nobody reads the notes of this draft."""
 
     def keep(self, keys: SheetKeys, key: str, name: str, to: str) -> str:
         from gofer.config.redact import remember
@@ -79,7 +78,7 @@ def imported_secret(files: AmlFiles, secret: str) -> str | None:
 
 def _take(files: AmlFiles, name: str, taken: Collection[str]) -> _Live:
     draft = _Live(files, name, taken)
-    take_act(draft, files.path(name), name)
+    import_act(draft, files.path(name), name)
     return draft
 
 

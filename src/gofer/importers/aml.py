@@ -1,9 +1,9 @@
 """`aux_data/aml/NAME.yaml` of the older Azure tools: which there are, and what each builds on.
 
-`_base_: other.yaml`, relative to the file, is what a file builds on; its own values win leaf by leaf. Paths
-are relative to the project, the folder that holds `aux_data`. What the keys mean is said in `act`; a file is
-read when its target is asked for and not before, unless one of them builds on another: then it may be that
-one which is no target by itself.
+`_base_: other.yaml`, relative to the file, names the file it builds on; single values of a file override
+those of its base. Paths are relative to the project, the folder that holds `aux_data`. The module `act`
+explains the keys. A file is read only when its target is used. Where a file has a `_base_`, all files are
+read, because a base may be no target by itself.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class AmlFiles:
     """The files of one project, a `TargetProvider`.
 
     `names` looks for a `_base_` in each file, and reads no further where there is none. A file that cannot be
-    read is an error only when its own target is asked for.
+    read is an error only when its own target is used.
     """
 
     label = LABEL
@@ -186,7 +186,7 @@ def stands_alone(path: Path, read: Callable[[Path], Table]) -> bool:
 
 
 def own_keys(chain: Iterable[Table]) -> list[Table]:
-    """The tables without their word about what they build on."""
+    """The tables without the key `_base_`."""
     return [
         Table({key: node for key, node in one.entries.items() if key != _BASE}, one.place) for one in chain
     ]

@@ -1,4 +1,4 @@
-"""What the files of other tools become, while it is put together: plain data that can be written as YAML."""
+"""The draft of an import: settings and job files made of other tools' files, as data for YAML."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Secret(NamedTuple):
-    """A value that stays where it is, `where`, until a person keeps it: `gofer secret set NAME`."""
+    """A secret that the import does not copy. It is at `where` until a person runs `gofer secret set
+    NAME`.
+    """
 
     name: str
     where: str
@@ -73,7 +75,7 @@ class ImportDraft:
         self.retracted: list[tuple[str, str]] = []
 
     def sheet(self, sheet: Sheet) -> SheetKeys:
-        """Take a file in; its keys."""
+        """Add a file to the draft; returns its keys."""
         self.sheets.append(sheet)
         return SheetKeys(sheet)
 
@@ -130,22 +132,26 @@ class ImportDraft:
         return found
 
     def note(self, text: str) -> None:
-        """Something the person should know that is about no single key; said once."""
+        """Note something that concerns no single key. The same note is kept once."""
         if text not in self.notes:
             self.notes.append(text)
 
     def note_target(self, text: Callable[[str], str]) -> None:
-        """As `note`, about the target that is being taken in; said when `settle` knows what it is called."""
+        """As `note`, about the target being imported; the note waits until `settle` gives the target's
+        name.
+        """
         self._open_notes.append(text)
 
     def settle(self, target: str) -> None:
-        """The name of the target that was taken in is this: another may have had the one that it wanted."""
+        """Set the final name of the imported target: another target may already have the wanted name."""
         for text in self._open_notes:
             self.note(text(target))
         self._open_notes.clear()
 
     def mention(self, text: str) -> None:
-        """As `note`, of what is no reason for a target to fail: a file that is read as it is stays silent."""
+        """As `note`, for something that makes no target fail. Omitted when files are read without an
+        import.
+        """
         self.note(text)
 
     def keep(self, keys: SheetKeys, key: str, name: str, to: str) -> str:
@@ -166,7 +172,7 @@ class ImportDraft:
         return f"${{secret:{secret}}}"
 
     def means(self, keys: SheetKeys, text: str) -> bool:
-        """Whether the text holds references, in a file that gofer itself reads, where they are meant."""
+        """Whether the text has references that are meant as such: those in files that gofer itself reads."""
         if not keys.sheet.has_references or not holds_reference(text):
             return False
         self._meant.add(text)
@@ -177,7 +183,7 @@ class ImportDraft:
         self._meant.add(text)
 
     def ask(self, name: str, where: str) -> str:
-        """A reference to a secret whose value is somewhere else altogether."""
+        """A reference to a secret whose value is not in the imported files."""
         if Secret(name, where) not in self.secrets:
             self.secrets.append(Secret(name, where))
         self.means_text(f"${{secret:{name}}}")
@@ -195,7 +201,7 @@ class ImportDraft:
         mask_token(value)
 
     def scrubbed(self, value: Value) -> Value:
-        """The value without any secret that was met: people also write them into scripts."""
+        """The value without the secrets that the import has seen: people also write them into scripts."""
         if isinstance(value, dict):
             return {name: self.scrubbed(inner) for name, inner in value.items()}
         if isinstance(value, list):

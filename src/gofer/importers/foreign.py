@@ -1,4 +1,4 @@
-"""Reads a file of another tool, YAML or JSON, as a tree of nodes; trusts nothing in it."""
+"""Reads a file of another tool, YAML or JSON, as a tree of nodes. The file may be hostile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from gofer.config.document import display, parse_document, read_text
 from gofer.config.nodes import Table
 from gofer.errors import ConfigError
-from gofer.importers.key_paths import leaves
+from gofer.importers.keys import leaves
 
 # JSON writes a character beyond the first 65,536 as two halves, which YAML does not join.
 _HALVES = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")

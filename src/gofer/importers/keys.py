@@ -1,24 +1,71 @@
-"""The keys of another tool's file, and what becomes of each.
+"""The keys of another tool's file, and the outcome of each.
 
-An importer reads through `SheetKeys` and says of every key whether the key is carried, changed or dropped. A
-key that the importer says nothing of comes out of `Sheet.findings` as unknown, so that no key is lost in
-silence. What is said of a table holds for all keys in it, unless something else is said of a key.
+An importer reads through `SheetKeys` and marks every key as carried, changed or dropped. `Sheet.findings`
+reports keys without a mark as unknown, so that the user hears of every key. The mark of a table is that of
+all keys in it, except those with a mark of their own.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
 from gofer.config.decode import excerpt
-from gofer.config.nodes import Items, Node, Scalar, Table, ValueOrigin, is_null
+from gofer.config.nodes import Items, Node, Scalar, Table, ValueOrigin, is_null, table
 from gofer.errors import ConfigError
-from gofer.importers.key_paths import KeyPath, deepest, dotted, leaves
+
+MOST_KEYS = 20_000
+KeyPath = tuple[str, ...]
+# A row of a list of maps, in a path.
+_ROW = re.compile(r"\[\d+\]$")
 
 _TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 # Between the places of a key that goes to several.
 _AND = ", "
+
+
+def leaves(node: Node) -> Iterator[tuple[KeyPath, Node]]:
+    """Every key that holds no further keys, with where it stands.
+
+    ConfigError when there are more than any person writes: aliases can make billions out of a few lines.
+    """
+    for count, found in enumerate(_walk(node, ()), 1):
+        if count > MOST_KEYS:
+            raise ConfigError(
+                f"the file has more than {MOST_KEYS:,} keys once its aliases are followed",
+                where=node.place.where,
+            )
+        yield found
+
+
+def _walk(node: Node, path: KeyPath) -> Iterator[tuple[KeyPath, Node]]:
+    if isinstance(node, Table) and node.entries:
+        for name, inner in node.entries.items():
+            yield from _walk(inner, (*path, name))
+    elif isinstance(node, Items) and any(isinstance(item, Table) for item in node.items):
+        for at, inner in enumerate(node.items):
+            yield from _walk(inner, (*path[:-1], f"{path[-1]}[{at}]"))
+    elif path:
+        yield path, node
+
+
+def dotted(path: KeyPath) -> str:
+    """The key as a person would name it: `config_param.data_folder.path`."""
+    return ".".join(part if part.isprintable() else ascii(part)[1:-1] for part in path)
+
+
+def deepest(path: KeyPath, document: Table) -> tuple[Node, int]:
+    """The nearest to the key, at or above it, that the document has, and how far down it is."""
+    found: Node = document
+    for depth, name in enumerate(path):
+        entries = table(found)
+        inner = entries.get(name) or entries.get(_ROW.sub("", name))
+        if inner is None:
+            return found, depth
+        found = inner
+    return found, len(path)
 
 
 class KeyOutcome(StrEnum):
@@ -49,7 +96,7 @@ class _Mark(NamedTuple):
 
 
 class Sheet:
-    """One file, and the words said of its keys. `under` is what the file builds on, nearest first.
+    """One file with the marks of its keys. `under` are the files it builds on, nearest first.
 
     `has_references` says that `${env:…}` means in it what it means in gofer.yaml.
     """
@@ -64,7 +111,7 @@ class Sheet:
         self._more: list[Finding] = []
 
     def mark(self, path: KeyPath, outcome: KeyOutcome, to: str = "", why: str = "") -> None:
-        """Say what becomes of a key; the last word holds."""
+        """Set the outcome of a key; a later call replaces it."""
         self._marks[path] = _Mark(outcome, to, why)
 
     def share(self, path: KeyPath, outcome: KeyOutcome, to: str, why: str = "") -> None:
@@ -129,7 +176,7 @@ def is_below(key: str, prefix: str) -> bool:
 
 
 def _overruled(path: KeyPath, node: Node, document: Table) -> Finding:
-    """A key that another value, or something above it, took the place of in the document."""
+    """The finding for a key that another value, or a value above it, replaces in the document."""
     nearer, depth = deepest(path, document)
     why = f"`{nearer.place.where}` says otherwise"
     if depth < len(path):
@@ -138,7 +185,7 @@ def _overruled(path: KeyPath, node: Node, document: Table) -> Finding:
 
 
 class SheetKeys:
-    """A table of a sheet. Reading a key is not a word about it; a key set to nothing reads as absent."""
+    """A table of a sheet. Reading a key does not mark it. A key set to nothing counts as absent."""
 
     def __init__(self, sheet: Sheet, table: Table | None = None, path: KeyPath = ()) -> None:
         self.sheet = sheet

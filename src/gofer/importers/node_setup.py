@@ -1,9 +1,8 @@
-"""What ACT and quickdetection did on a node before the command, as a `job.setup` of gofer's.
+"""The `job.setup` that does what ACT and quickdetection did on a node before the command.
 
-They installed `requirements.txt` and ran a compile script, each where there was one, and went on when that
-failed. Here a failure ends the run, and its last line says how to do without: code that runs without what it
-needs fails later, and says less. Where `packages` of the job has installed the list, only the compile script
-is left to run.
+They installed `requirements.txt` and ran a compile script, each if present, and ignored failures. Here a
+failure ends the run, and its last line says how to skip the step: code without its packages would fail later
+with a less useful message. Where `packages` of the job has installed the list, only the compile script runs.
 """
 
 from __future__ import annotations
@@ -44,7 +43,8 @@ _ANY_PYTHON = "$(command -v python || command -v python3)"
 
 
 def node_setup(compile_script: str, python: str | None = None, *, as_root: bool) -> str:
-    """The script; it says nothing where neither file is. `python` installs, the one on the PATH unless told.
+    """The script; it prints nothing when both files are absent. `python` installs the packages (default:
+    the one on the PATH).
 
     With `as_root` sudo is used where a folder cannot be written and sudo asks for no password.
     """

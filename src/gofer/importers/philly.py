@@ -1,7 +1,7 @@
 """`philly_vc.yaml` and `multi_philly_vc.yaml` of quickdetection.
 
-Philly is gone, so nothing here says where to run. What is left of the file, its folders, their accounts and
-the defaults of its jobs, goes to a target that the person names.
+The service Philly has ended, so the file names no place to run. Its folders, their accounts and the defaults
+of its jobs go to a target that the person names.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from gofer.core.launch import MPIRUN
 from gofer.errors import ConfigError
-from gofer.importers.accounts import missing_file, take_account
+from gofer.importers.accounts import import_account, missing_file
 from gofer.importers.draft import Entry, ImportDraft, safe_name
 from gofer.importers.foreign import named_file, project_of, read_foreign
 from gofer.importers.keys import Sheet, SheetKeys
 from gofer.importers.node_setup import node_setup
-from gofer.importers.target_store import CodeArchive, take_store
+from gofer.importers.target_store import CodeArchive, choose_store
 
 COMPILE_SCRIPT = "compile.philly.sh"
 _GONE = "Philly is gone"
@@ -54,7 +54,7 @@ class _Mount(NamedTuple):
         return path.removeprefix(self.point.rstrip("/")).strip("/")
 
 
-def take_philly(draft: ImportDraft, path: Path, name: str | None) -> str:
+def import_philly(draft: ImportDraft, path: Path, name: str | None) -> str:
     """Folders, a store and defaults of jobs for the target `name`, its kind left open.
 
     ConfigError without a name.
@@ -93,8 +93,8 @@ def take_philly(draft: ImportDraft, path: Path, name: str | None) -> str:
     return target
 
 
-def take_clusters(draft: ImportDraft, path: Path) -> None:
-    """A list of Philly's clusters: nothing of it can be carried."""
+def import_clusters(draft: ImportDraft, path: Path) -> None:
+    """Mark every key of a list of Philly's clusters as dropped: nothing of it can be carried."""
     keys = draft.sheet(Sheet(read_foreign(path)))
     keys.dropped("clusters", f"{_GONE}; a job goes to the target that `-c` names")
     draft.note(
@@ -123,7 +123,7 @@ def _mounts(draft: ImportDraft, keys: SheetKeys, root: Path) -> list[_Mount]:
         store, problem = None, "no account file is named"
         if account is not None:
             path = named_file(root, account)
-            store, problem = take_account(draft, path), missing_file(path)
+            store, problem = import_account(draft, path), missing_file(path)
         row.dropped("blob_mount_point", "a folder is `./NAME` beside the code, wherever the run is")
         row.dropped("blob_fuse_options", _OWN_OPTIONS)
         if store:
@@ -158,7 +158,7 @@ def _code_place(keys: SheetKeys, mounts: list[_Mount], folders: dict[str, Entry]
 
 
 def _store(draft: ImportDraft, keys: SheetKeys, target: str, place: CodeArchive | None) -> Entry:
-    taken = take_store(draft, target, place)
+    taken = choose_store(draft, target, place)
     if taken.is_beside_code:
         why = "gofer's own folder lies beside it; code goes with each run"
         keys.inner("config_param").changed("code_path", f"targets.{target}.store", why)

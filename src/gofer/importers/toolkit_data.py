@@ -1,24 +1,84 @@
 """Where a job of the VS Code toolkit had its code and its data: folders and the store of a target.
 
 1.x keeps an account with its key in the file (`storage`); 2.x names datastores of the workspace (`io`).
+
+The first format copied data to each node below /tmp: `data_dir: me/data` was `/tmp/data`, with only the
+sub-folders that were named, if any were. Scripts and the code that they start use these paths. gofer brings
+each folder beside the code, and the set-up of the job makes links from the older paths.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from shlex import quote
+from typing import NamedTuple
 
 from gofer.importers.accounts import blob_store, runs_folder
 from gofer.importers.draft import Entry, ImportDraft, safe_name
 from gofer.importers.keys import SheetKeys
-from gofer.importers.target_store import CodeArchive, take_store
-from gofer.importers.toolkit_copies import ToolkitCopy, copied_data
+from gofer.importers.target_store import CodeArchive, choose_store
+
+_ROOT = "/tmp"
+# The copies of a machine are shared by its runs, so that those of one job find the link they would make.
+_LINK = """\
+# The toolkit had its data below /tmp; these paths lead to where it is now.
+link() {
+  mkdir -p "$(dirname "$2")"
+  [ -e "$2" ] || rm -f "$2"
+  [ "$1" -ef "$2" ] || ln -sT "$(readlink -f "$1")" "$2" || {
+    echo "$2 is something else here: name $1 in the script, and take $2 out of the set-up" >&2
+    exit 1
+  }
+}
+"""
 
 _MODES = {"ro_mount": "mount", "rw_mount": "mount", "download": "copy", "upload": "upload"}
 _WRITTEN = ("rw_mount", "upload")
 _ROW = ("name", "datastore", "path", "mode")
 _SENT = "gofer sends the code of each run to the target's store by itself"
 _HOLE = re.compile(r"\$\{\{\s*([^{}]*?)\s*\}\}")
+
+
+class ToolkitCopy(NamedTuple):
+    """A folder beside the code, its path in the store, and the path below /tmp that the toolkit gave it."""
+
+    folder: str
+    path: str
+    was: str
+
+
+def copied_data(keys: SheetKeys) -> list[ToolkitCopy]:
+    """What the file has copied; nothing for the second format, which names its data in the script."""
+    experiment = keys.inner("experiment")
+    base = (experiment.text("data_dir") or "").strip("/")
+    if not keys.is_table("storage") or not experiment.boolean("copy_data") or not base:
+        return []
+    end = base.rpartition("/")[2]
+    parts = [part.strip(" /") for part in (experiment.text("data_subdir") or "").split(";")]
+    named = _folder_names([*dict.fromkeys(part for part in parts if part)])
+    if not named:
+        return [ToolkitCopy(safe_name(end), base, f"{_ROOT}/{end}")]
+    return [ToolkitCopy(name, f"{base}/{part}", f"{_ROOT}/{end}/{part}") for name, part in named.items()]
+
+
+def link_lines(found: Sequence[ToolkitCopy]) -> str:
+    """Lines of a set-up that let the older paths lead to the folders; none without any."""
+    lines = [f"link {quote(f'./{one.folder}')} {quote(one.was)}\n" for one in found]
+    return _LINK + "".join(lines) if lines else ""
+
+
+def _folder_names(parts: Sequence[str]) -> dict[str, str]:
+    """The paths by the names of their folders: the last of its parts, or all of them where two end alike."""
+    ends = [safe_name(part.rpartition("/")[2]) for part in parts]
+    found: dict[str, str] = {}
+    for part, end in zip(parts, ends, strict=True):
+        wanted = end if ends.count(end) == 1 else safe_name(part.replace("/", "-"))
+        name, number = wanted, 2
+        while name in found or (name != end and name in ends):
+            name, number = f"{wanted}-{number}", number + 1
+        found[name] = part
+    return found
 
 
 def place_rows(script: str, keys: SheetKeys) -> str:
@@ -33,7 +93,7 @@ def _code_row(keys: SheetKeys) -> str:
     return keys.inner("synchronization").text("target") or ""
 
 
-def take_data(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
+def import_data(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
     """`folders` of the target, and of the first format its `store`."""
     return _storage(draft, keys, target) if keys.is_table("storage") else _io(draft, keys, target)
 
@@ -69,11 +129,11 @@ def runs_facts(draft: ImportDraft, keys: SheetKeys) -> Entry:
     return {"runs": [place.store, runs_folder(place.path) if place.store in draft.stores else ""]}
 
 
-def take_runs(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
+def import_runs(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
     """`store` of a target of the second format, where its runs are kept; the target has its final name."""
     if keys.is_table("storage"):
         return {}
-    taken = take_store(draft, target, _written_place(draft, keys))
+    taken = choose_store(draft, target, _written_place(draft, keys))
     if taken.is_beside_code:
         for row in keys.rows("io"):
             if row.text("name") == _code_row(keys):

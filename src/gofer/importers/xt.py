@@ -1,19 +1,32 @@
-"""`xt_config.yaml` of XT: its targets with what they name, its storage, its shares of data."""
+"""`xt_config.yaml` of XT: its layers, its services and storage, its images. `xt_targets` and `xt_shares` read
+the rest.
+
+XT merges its files in layers, factory below person below project, section by section. In a section, a name of
+the nearer file replaces everything that the farther file has under that name: a target or an image's record
+is replaced completely, and so is a list or `env-vars`. The first public release, of 2020, had one file over
+its own defaults.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 
+from gofer.config.nodes import Node, Table, is_null
 from gofer.importers.draft import Entry, ImportDraft, safe_name
 from gofer.importers.foreign import named_file, read_foreign
 from gofer.importers.keys import Sheet, SheetKeys
-from gofer.importers.xt_dockers import VAULT, take_dockers
-from gofer.importers.xt_layers import join_layers
-from gofer.importers.xt_sections import AML, CODE, DROPPED, GENERAL, SERVICES
-from gofer.importers.xt_shares import take_shares
-from gofer.importers.xt_targets import XtContext, take_targets
-from gofer.importers.xt_words import name_user
+from gofer.importers.xt_sections import AML, CODE, DROPPED, GENERAL, SERVICES, name_user
+from gofer.importers.xt_shares import import_shares
+from gofer.importers.xt_targets import XtContext, import_targets
+
+_DIGEST = re.compile(r"(sha256:)?[0-9a-fA-F]{64}")
+_NAME = re.compile(r"[A-Za-z0-9][^\s@]*")
+# What stands in XT's file where its key vault holds the value.
+VAULT = "$vault"
+_SIGNS_IN = "`username` and `password` say whether to sign in"
 
 # Runs of gofer lie beside those of XT in the same container, and apart from them.
 _PREFIX = "gofer"
@@ -29,10 +42,102 @@ _UNUSED = {"registry": "no image that is carried is in it"}
 _SECRET = ("key", "password", "mongo-connection-string", "connection-string")
 
 
-def take_xt(draft: ImportDraft, paths: Sequence[Path], name: str | None = None) -> None:
+def join_layers(tables: Sequence[Table]) -> Table:
+    """One table out of several, the nearest first; its place is that of the nearest."""
+    return reduce(_over, reversed(tables))
+
+
+def _over(lower: Table, upper: Table) -> Table:
+    sections = dict(lower.entries)
+    for name, section in upper.entries.items():
+        sections[name] = _joined(sections.get(name), section)
+    return Table(sections, upper.place)
+
+
+def _joined(lower: Node | None, upper: Node) -> Node:
+    """One section; an empty one says nothing, and leaves what is below it."""
+    if lower is not None and is_null(upper):
+        return lower
+    if not isinstance(lower, Table) or not isinstance(upper, Table):
+        return upper
+    return Table({**lower.entries, **upper.entries}, upper.place)
+
+
+def import_dockers(draft: ImportDraft, file: SheetKeys) -> None:
+    """Every record that names an image; call it when the services have been taken in."""
+    for written, keys in file.inner("dockers").records().items():
+        name = safe_name(written)
+        image = keys.text("image") or ""
+        if not _NAME.fullmatch(image):
+            file.inner("dockers").dropped(written, "it names no image")
+            continue
+        entry: Entry = {"image": draft.inert(image)}
+        keys.carried("image", f"dockers.{name}.image")
+        _registry(draft, file, keys, name, entry)
+        _wrapping(keys, name, entry)
+        keys.dropped("login", _SIGNS_IN)
+        draft.dockers[name] = entry
+
+
+def _registry(draft: ImportDraft, file: SheetKeys, keys: SheetKeys, name: str, entry: Entry) -> None:
+    """The server of the service that the record names, and who pushes to it."""
+    wanted = keys.text("registry")
+    if wanted is None:
+        return
+    if not wanted.strip():
+        keys.dropped("registry", "an empty one means Docker Hub, which is gofer's default")
+        return
+    services = file.inner("external-services")
+    record = services.inner(wanted) if services.is_table(wanted) else None
+    server = (record.text("login-server") if record else None) or ""
+    if record is None or not _NAME.fullmatch(server):
+        keys.dropped("registry", f"there is no server of a registry `{wanted}` among `external-services`")
+        return
+    to = f"dockers.{name}"
+    entry["registry"] = draft.inert(server)
+    keys.changed("registry", f"{to}.registry", "the server itself")
+    record.shared("login-server", f"{to}.registry")
+    record.shared("type", f"{to}.registry", "a registry is named by its server")
+    record.dropped("login", _SIGNS_IN)
+    _login(draft, record, wanted, to, entry)
+
+
+def _login(draft: ImportDraft, record: SheetKeys, registry: str, to: str, entry: Entry) -> None:
+    user = record.text("username")
+    if not user:
+        record.dropped("password", "no `username` says whose it is")
+        return
+    entry["username"] = draft.inert(user)
+    record.shared("username", f"{to}.username")
+    if (record.text("password") or "").startswith(VAULT):
+        secret = safe_name(f"{registry}-password")
+        entry["password"] = draft.ask(secret, "XT's key vault")
+        record.shared("password", f"{to}.password", f"`gofer secret set {secret}` keeps it")
+    elif "password" in record:
+        entry["password"] = draft.keep(record, "password", f"{registry}-password", f"{to}.password")
+
+
+def _wrapping(keys: SheetKeys, name: str, entry: Entry) -> None:
+    digest, steps, wrap = keys.text("sha256"), keys.texts("post_sing_steps"), keys.boolean("sing_wrap")
+    if digest is not None and _DIGEST.fullmatch(digest):
+        entry["sha256"] = digest.lower()
+        keys.carried("sha256", f"dockers.{name}.sha256")
+    elif digest is not None:
+        keys.dropped("sha256", "it is no digest: 64 hexadecimal digits")
+    if steps:
+        entry["post_sing_steps"] = [*steps]
+        keys.carried("post_sing_steps", f"dockers.{name}.post_sing_steps")
+    elif "post_sing_steps" in keys:
+        keys.dropped("post_sing_steps", "the list is empty")
+    if wrap is not None:
+        entry["sing_wrap"] = wrap
+        keys.carried("sing_wrap", f"dockers.{name}.sing_wrap")
+
+
+def import_xt(draft: ImportDraft, paths: Sequence[Path], name: str | None = None) -> None:
     """Every target of the files that gofer has a kind for, and every storage service as a store.
 
-    The files are one, a later one over those before it, as XT has it: see `xt_layers`.
+    The files are layers: a later one overrides those before it.
     """
     tables = [read_foreign(path) for path in reversed(paths)]
     keys = draft.sheet(Sheet(join_layers(tables), tuple(tables[1:])))
@@ -42,13 +147,13 @@ def take_xt(draft: ImportDraft, paths: Sequence[Path], name: str | None = None) 
     job = _job_defaults(keys)
     experiment = name_user(draft, keys.inner("general").text("experiment") or "")
     _drop_rest(draft, keys)
-    targets = take_targets(draft, XtContext(keys, store, experiment, job, name))
-    take_shares(draft, keys, store, targets)
+    targets = import_targets(draft, XtContext(keys, store, experiment, job, name))
+    import_shares(draft, keys, store, targets)
     _default_target(draft, [keys.inner("xt-services"), *([used] if used else [])])
 
 
 def _default_target(draft: ImportDraft, holders: Sequence[SheetKeys]) -> None:
-    """The first that is named: newer builds have it with the store that is in use."""
+    """Take the default target from the first holder that names one: newer builds have it beside the store."""
     for holder in holders:
         chosen = holder.text("target")
         if not chosen:
@@ -169,4 +274,4 @@ def _drop_rest(draft: ImportDraft, keys: SheetKeys) -> None:
     for name in ("boxes", "setups"):
         if name in keys:
             keys.dropped(name, "no target that is carried uses it")
-    take_dockers(draft, keys)
+    import_dockers(draft, keys)

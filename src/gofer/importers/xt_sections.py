@@ -1,6 +1,14 @@
-"""The sections of XT's file of which nothing, or little, can be carried, and why."""
+"""The sections of XT's file of which nothing, or little, can be carried, and why; and the word `$username` in
+its values, which XT itself replaces.
+"""
 
 from __future__ import annotations
+
+import os
+import re
+from getpass import getuser
+
+from gofer.importers.draft import ImportDraft
 
 _TABLES = "`gofer list runs` has `--columns`, `--sort`, `--filter` and `--last`"
 _SEARCH = "gofer has arrays: `gofer submit --each lr=0.1,0.01 …`; it searches nothing by itself"
@@ -18,7 +26,7 @@ DROPPED = {
     "job-reports": _TABLES,
     "node-reports": _TABLES,
     "plots": "gofer draws no plots from settings",
-    "team": "gofer knows no teams; whoever reads the store sees its runs",
+    "team": "gofer has no teams; every reader of the store sees its runs",
     "database": "the store holds what XT kept in a database",
     "mirroring": "`job.sync` names outputs that go to the store while a run runs",
     "mounting": "gofer mounts with its own options",
@@ -40,7 +48,7 @@ GENERAL = {
     "direct-run": "gofer has no controller",
     "quick-start": "gofer always starts quickly",
     "authentication": "gofer uses `az login`, a managed identity or a service principal, whichever there is",
-    "xt-team-name": "gofer knows no teams; whoever reads the store sees its runs",
+    "xt-team-name": "gofer has no teams; every reader of the store sees its runs",
     "remote-control": "gofer has no controller",
     "monitor": "`gofer logs -f` follows a run",
     "primary-metric": _SEARCH,
@@ -82,3 +90,25 @@ TARGET = {
     "name": "the target's own name is used",
     "environment": "a run has an image",
 }
+
+_USER = re.compile(r"\$username\b")
+
+
+def name_user(draft: ImportDraft, text: str) -> str:
+    """The text with the person's name for `$username`; one without that word comes back as it is."""
+    if not _USER.search(text):
+        return text
+    name = _login_name()
+    draft.note(
+        f"XT's `$username` is written out as `{name}`; in a file that others use too, `${{env:USER}}` says "
+        "it in `stores`, `folders` and `job.env`"
+    )
+    return _USER.sub(lambda _: name, text)
+
+
+def _login_name() -> str:
+    """A container may give its user no name at all."""
+    try:
+        return getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())

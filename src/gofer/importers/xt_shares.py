@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gofer.importers.draft import Entry, ImportDraft, safe_name
 from gofer.importers.keys import SheetKeys
-from gofer.importers.xt_words import name_user
+from gofer.importers.xt_sections import name_user
 
 
 class _Share(NamedTuple):
@@ -26,7 +26,7 @@ _SHARES = (
 _KEYS = ("local", "upload", "share-path", "action", "omit", "writable")
 
 
-def take_shares(draft: ImportDraft, keys: SheetKeys, store: str | None, targets: Sequence[Entry]) -> None:
+def import_shares(draft: ImportDraft, keys: SheetKeys, store: str | None, targets: Sequence[Entry]) -> None:
     """A folder for each target, in the account of the store; of a section that asks for none, every key is
     dropped.
     """
@@ -103,6 +103,6 @@ def _report(table: SheetKeys, share: _Share, name: str, mode: str) -> None:
     if mode == "copy":
         table.dropped(writable, "a copy is the run's own, and nothing of it goes back to the store")
     elif table.boolean(writable):
-        table.dropped(writable, "true is what gofer does unless told")
+        table.dropped(writable, "true is gofer's default")
     else:
         table.changed(writable, f"{to}.read_only", "`true`: runs may only read it")

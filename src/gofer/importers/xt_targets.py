@@ -8,14 +8,13 @@ from typing import NamedTuple
 from gofer.errors import ConfigError
 from gofer.importers.draft import Entry, ImportDraft, Value, safe_name
 from gofer.importers.keys import SheetKeys
-from gofer.importers.target_store import take_store
-from gofer.importers.xt_sections import SERVICES, TARGET
-from gofer.importers.xt_words import name_user
+from gofer.importers.target_store import choose_store
+from gofer.importers.xt_sections import SERVICES, TARGET, name_user
 from gofer.text import quote_command
 
 _CLOUD = ("aml", "itp", "singularity")
 _HERE = ("localhost", "127.0.0.1", "local")
-_TOGETHER = "one run over all of them; XT ran the script on each by itself, unless told `--distributed`"
+_TOGETHER = "one run over all of them; without `--distributed`, XT ran the script on each by itself"
 # What XT takes when the target says nothing.
 _SLA = "basic"
 # `ND40_v2g1` is a part of a machine with one GPU; other names do not tell.
@@ -32,7 +31,7 @@ class XtContext(NamedTuple):
     name: str | None
 
 
-def take_targets(draft: ImportDraft, around: XtContext) -> list[Entry]:
+def import_targets(draft: ImportDraft, around: XtContext) -> list[Entry]:
     """Every target of a kind that there is; of the others every key is dropped, with the reason."""
     taken: list[Entry] = []
     targets = around.file.inner("compute-targets")
@@ -165,7 +164,7 @@ def _where(keys: SheetKeys, entry: Entry, target: str) -> None:
 
 def _preemption(keys: SheetKeys, entry: Entry, target: str) -> None:
     if not keys.boolean("low-pri"):
-        keys.dropped("low-pri", "false is what gofer does unless told")
+        keys.dropped("low-pri", "false is gofer's default")
     elif entry.get("platform") == "itp":
         entry["preemptible"] = True
         keys.carried("low-pri", f"targets.{target}.preemptible")
@@ -231,7 +230,7 @@ def _job(draft: ImportDraft, keys: SheetKeys, around: XtContext, target: str, en
     if around.store and entry["kind"] != "local":
         entry["store"] = around.store
     elif entry["kind"] == "azureml":
-        entry |= take_store(draft, target, None).entry
+        entry |= choose_store(draft, target, None).entry
     if job:
         entry["job"] = job
 

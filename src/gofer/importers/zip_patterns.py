@@ -1,8 +1,8 @@
-"""Options of `zip`, as the older tools keep them, as patterns of files that stay out of a snapshot.
+"""Translates the options of `zip` in files of the older tools to ignore patterns of a snapshot.
 
-A pattern of zip is about the whole path of a file from the top, and its `*` matches across folders; a line of
-a `.gitignore` is about names of files and folders, and its `*` stays in one name. Where the two cannot agree,
-more is sent and not less.
+A pattern of zip matches the whole path of a file from the top, and its `*` matches across folders. A line of
+a `.gitignore` matches names of files and folders, and its `*` stays within one name. Where the two cannot be
+equal, the translation ignores fewer files.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def read_zip_options(words: Sequence[str]) -> ZipPatterns:
 
 
 def _shell_words(text: str) -> list[str]:
-    r"""`\*` is what a file says so that a shell leaves the `*` alone."""
+    r"""The words of a shell's line. A file has `\*` where the shell must not expand the `*`."""
     try:
         return shlex.split(text)
     except ValueError:

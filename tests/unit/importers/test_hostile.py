@@ -15,7 +15,7 @@ from unit.importers.shop import Shop, fates, text_of
 from gofer.config.nodes import Items, Node, Scalar, Table
 from gofer.errors import ConfigError, UsageError
 from gofer.importers.foreign import read_foreign
-from gofer.importers.key_paths import dotted, leaves
+from gofer.importers.keys import dotted, leaves
 
 LAUGHS = "config_param: &a0 {k: v}\n" + "".join(
     f"a{n}: &a{n} {{x: *a{n - 1}, y: *a{n - 1}, z: *a{n - 1}}}\n" for n in range(1, 40)

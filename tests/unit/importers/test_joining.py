@@ -13,7 +13,7 @@ from unit.importers.shop import Shop, text_of
 
 from gofer.config.document import parse_document
 from gofer.errors import ConfigError
-from gofer.importers.merge import clashes, join, plain
+from gofer.importers.writer import clashes, join, plain
 
 NEW: dict[str, Any] = {
     "targets": {"eus": {"kind": "azureml", "job": {"env": {"A": "1"}}}},
@@ -115,7 +115,7 @@ def test_the_same_import_again_changes_nothing(act: Shop) -> None:
 
 
 def test_an_odd_layout_is_refused_and_not_spoilt() -> None:
-    with pytest.raises(ConfigError, match="without writing it anew"):
+    with pytest.raises(ConfigError, match="without rewriting it"):
         join("targets: {a: {kind: local} # why\n}\n", NEW, {}, "gofer.yaml")
 
 

@@ -13,7 +13,7 @@ from gofer.config.jobs import read_job_file
 from gofer.config.targets import OWN_KEYS
 from gofer.errors import ConfigError, UsageError
 from gofer.importers.keys import KeyOutcome
-from gofer.importers.sweeps import read_sweep
+from gofer.importers.toolkit import read_sweep
 from gofer.ops.settings.config_import import write_import
 
 # A store that jobs on Azure ML can reach, and the second format with no code in its rows.

@@ -157,7 +157,7 @@ MOUNTED = XT.replace('data-action: "download"', 'data-action: "mount"')
         (
             MOUNTED.replace("data-writable: false", "data-writable: true"),
             {"mode": "mount"},
-            "true is what gofer does unless told",
+            "true is gofer's default",
         ),
         (XT, {"mode": "copy"}, "a copy is the run's own, and nothing of it goes back to the store"),
     ],
@@ -369,7 +369,7 @@ def test_a_registry_is_named_by_its_user_often(shop: Shop) -> None:
         "teamregistry",
     )
     found = fates(plan)
-    assert found["dockers.hub.registry"].why == "an empty one is Docker Hub, which is meant unless told"
+    assert found["dockers.hub.registry"].why == "an empty one means Docker Hub, which is gofer's default"
     assert found["external-services.registry.login"].why == (
         "`username` and `password` say whether to sign in"
     )

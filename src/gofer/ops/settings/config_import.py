@@ -18,10 +18,9 @@ from gofer.config.targets import OWN_KEYS, read_target
 from gofer.errors import ConfigError, UsageError
 from gofer.importers.aml import find_aml
 from gofer.importers.draft import Entry, ImportDraft, safe_name
-from gofer.importers.file_reader import take_files
+from gofer.importers.file_reader import import_files
 from gofer.importers.keys import Finding
-from gofer.importers.merge import clashes, join, plain
-from gofer.importers.writer import commented, section, to_yaml
+from gofer.importers.writer import clashes, commented, join, plain, section, to_yaml
 
 if TYPE_CHECKING:
     from gofer.config.settings import Settings
@@ -73,7 +72,7 @@ def plan_import(
     stores = {*settings.store_names, *table(there.entries.get("stores"))}
     beside = settings if _is_same(out, settings.project_file) else _read_alone(session, out, old, kinds)
     draft = ImportDraft(session.folder, stores, own_setup=lambda target: _own_setup(beside, there, target))
-    take_files(draft, [_absolute(session.folder, file) for file in files or _own(settings)], name)
+    import_files(draft, [_absolute(session.folder, file) for file in files or _own(settings)], name)
     if "target" in there.entries and draft.default_target:
         draft.retracted.append(("target", f"`{display(out)}` already names a target"))
         draft.default_target = None
