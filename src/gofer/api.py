@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gofer.config.jobs import JobFlags
-from gofer.ops.logs import log_choice
+from gofer.ops.logs.log_reader import LogReader
+from gofer.ops.logs.log_sources import LogChoice
 from gofer.ops.runs import find, observe, stop
 from gofer.ops.runs.freshness import refresh_active, refresh_runs
 from gofer.ops.runs.view import run_json
@@ -88,16 +89,16 @@ class Run:
 
         Bytes that are not UTF-8 are replaced.
         """
-        choice = log_choice.LogChoice(rank, node, attempt)
+        choice = LogChoice(rank, node, attempt)
         with _session(self._folder) as session:
-            data = b"".join(log_choice.read(session, find.find(session, self.id), choice))
+            data = b"".join(LogReader(session, find.find(session, self.id)).read(choice))
         return data.decode("utf-8", "replace")
 
     def follow(self, *, rank: int = 0) -> Iterator[str]:
         """Pieces of the log, as `gofer logs -f` prints them, until the run ends."""
         with _session(self._folder) as session:
             row = find.find(session, self.id)
-            for piece in log_choice.follow(session, row, log_choice.LogChoice(rank), lines=None):
+            for piece in LogReader(session, row).follow(LogChoice(rank), lines=None):
                 yield piece.decode("utf-8", "replace")
 
     def abort(self, *, grace_s: float | None = None) -> Run:

@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 
 from gofer.core.run_layout import outputs_key
-from gofer.ops.logs import logs
-from gofer.ops.logs.mirror import mirror
+from gofer.ops.logs.log_copies import mirror
+from gofer.ops.logs.log_reader import LogReader
+from gofer.ops.logs.log_sources import LogChoice
 from gofer.ops.session import Session
 from gofer.tracking.ledger import RunRow
 from gofer.tracking.query import Query
@@ -26,9 +27,10 @@ def main(folder: Path) -> None:
 
 
 def bring(session: Session, row: RunRow, folder: Path) -> None:
-    for log in logs.log_files(session, row):
+    reader = LogReader(session, row)
+    for log in reader.files():
         if log.rank is not None:
-            shown = logs.read(session, row, rank=log.rank, node=log.node, attempt=log.attempt)
+            shown = reader.read(LogChoice(log.rank, log.node, log.attempt))
             path = folder / f"{row.id}.{log.attempt}.{log.rank}.log"
             path.write_bytes(b"".join(shown))
     mirror(session.runs_in(row.store), outputs_key(row.id), folder / f"{row.id}.outputs", grows=False)

@@ -11,6 +11,7 @@ from gofer.core import run_layout as names
 from gofer.node.kept.records import KeptFiles
 from gofer.ops.files.results import CameHome, NodeCopy, came_home
 from gofer.ops.runs.query import facts
+from gofer.ops.runs.run_folder import RunFolder
 from gofer.ops.runs.view import run_json
 from gofer.storage.base import OnDisk
 
@@ -26,7 +27,7 @@ def test_files_what_was_left_out_and_what_stayed(project: OpsProject) -> None:
     left = tuple((f"key{number}.pem", "looks like a secret") for number in range(7))
     folder.exit("succeeded", kept=KeptFiles(1, 1, 0, left, 30).encode())
     folder.exit("succeeded", node=1, kept=KeptFiles(copy="/scratch/kept/x").encode())
-    found = came_home(project.store, row)
+    found = came_home(RunFolder(project.store, row.id), row)
     assert str(found.outputs) == "6 files, 3.0 KiB: a, b, c, ck/…, …"
     assert (found.files.files, found.files.names) == (1, ("runs/",))
     assert found.short("k9qd4x") == (
@@ -62,13 +63,13 @@ def test_a_link_counts_without_the_file_it_leads_to(project: OpsProject) -> None
     project.run_folder(RUN).output("big", b"x" * 1024)
     assert isinstance(project.store, OnDisk)
     project.store.path(f"{names.outputs_key(RUN)}/latest").symlink_to("big")
-    assert str(came_home(project.store, row).outputs) == "2 files, 1.0 KiB: big, latest"
+    assert str(came_home(RunFolder(project.store, row.id), row).outputs) == "2 files, 1.0 KiB: big, latest"
 
 
 def test_a_record_that_is_not_in_order_costs_nothing(project: OpsProject) -> None:
     row = project.add(make_record(RUN), state="succeeded")
     project.run_folder(RUN).exit("succeeded", kept={"files": "many"})
-    assert came_home(project.store, row) == CameHome()
+    assert came_home(RunFolder(project.store, row.id), row) == CameHome()
     assert "fetch" not in describe(facts(project.session, row))
     assert run_json(project.session, row, from_store=False)["came_home"] is None
 

@@ -15,8 +15,9 @@ from unit.ops.counting_store import CountingStore
 from unit.ops.run_folders import RunFolder
 
 from gofer.errors import StoreError
+from gofer.ops.logs.log_bytes import StoredLog
 from gofer.ops.logs.log_follow import Followed, Follower, SetupView
-from gofer.ops.logs.logs import list_logs
+from gofer.ops.runs.run_folder import attempt_numbers, list_logs
 from gofer.storage.base import Store
 from gofer.storage.file import FileStore
 from gofer.storage.memory import MemoryStore
@@ -27,10 +28,11 @@ RUN = "r261116-091233-k9qd4x"
 def followed(
     store: Store, is_over: Callable[[int], bool], said: list[str], attempt: int | None = None
 ) -> Followed:
-    def locate(number: int, is_over: bool) -> str | None:
-        return next((log.key for log in list_logs(store, RUN, number) if log.rank == 0 or is_over), None)
+    def locate(number: int, is_over: bool) -> StoredLog | None:
+        logs = (log for log in list_logs(store, RUN, number) if log.rank == 0 or is_over)
+        return next((StoredLog(store, log.key) for log in logs), None)
 
-    return Followed(store, RUN, locate, is_over, said.append, attempt)
+    return Followed(lambda: attempt_numbers(store, RUN), locate, is_over, said.append, attempt)
 
 
 def test_every_byte_once_over_two_attempts(tmp_path: Path) -> None:
@@ -103,9 +105,10 @@ def test_set_up_is_shown_of_an_attempt_that_never_started() -> None:
     assert got == b"pip: no such package\ntrained\n"
 
 
-def with_setup(what: Followed, shown: list[bytes]) -> Followed:
-    def locate(number: int) -> str | None:
-        return next((log.key for log in list_logs(what.store, RUN, number) if log.kind == "setup"), None)
+def with_setup(store: Store, what: Followed, shown: list[bytes]) -> Followed:
+    def locate(number: int) -> StoredLog | None:
+        logs = (log for log in list_logs(store, RUN, number) if log.kind == "setup")
+        return next((StoredLog(store, log.key) for log in logs), None)
 
     def show(data: bytes, is_last: bool) -> None:
         shown.extend([data] if data else [])
@@ -130,7 +133,7 @@ def test_set_up_is_shown_while_it_runs_and_the_log_after_it() -> None:
             steps.pop(0)()
         return len(seen) > 4
 
-    got = b"".join(Follower(with_setup(followed(store, is_over, []), shown), lines=None))
+    got = b"".join(Follower(with_setup(store, followed(store, is_over, []), shown), lines=None))
     assert got == b"trained\n"
     assert seen[1:4] == [b"collecting\n", b"collecting\ninstalling\n", b"collecting\ninstalling\nlast line\n"]
     assert shown == [b"collecting\n", b"installing\n", b"last line\n"]
@@ -140,7 +143,7 @@ def test_a_set_up_that_failed_is_not_shown_twice() -> None:
     store = MemoryStore()
     RunFolder(store, RUN).setup_log(b"pip: no such package\ntorn", attempt=1)
     shown: list[bytes] = []
-    got = b"".join(Follower(with_setup(followed(store, lambda _: True, []), shown), lines=None))
+    got = b"".join(Follower(with_setup(store, followed(store, lambda _: True, []), shown), lines=None))
     assert (shown, got) == ([b"pip: no such package\n"], b"torn")
 
 

@@ -17,6 +17,7 @@ from gofer.errors import UsageError
 from gofer.node.kept import records
 from gofer.node.kept.records import KeptFile
 from gofer.ops.files.run_files import FetchedFiles, bring
+from gofer.ops.runs.run_folder import RunFolder
 from gofer.storage.file import FileStore
 from gofer.storage.memory import MemoryStore
 
@@ -66,7 +67,7 @@ def test_a_folder_comes_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         bound.bind("sock")
     os.mkfifo(top / "d ü" / "pipe")
     home = tmp_path / "home" / "outputs"
-    found = bring(store, RUN, "outputs", home)
+    found = bring(RunFolder(store, RUN), "outputs", home)
     assert found == FetchedFiles(7, (), (("d ü/pipe", "is a pipe"), ("sock", "is a socket")))
     os.unlink(top / "sock")
     os.unlink(top / "d ü" / "pipe")
@@ -74,8 +75,8 @@ def test_a_folder_comes_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     os.utime(home / "d ü", ns=(LONG_AGO_NS, LONG_AGO_NS))
     assert facts(home) == facts(top)
     assert (home / "sparse").stat().st_blocks * 512 < 1 << 20
-    assert bring(store, RUN, "outputs", home).files == 7
-    assert bring(store, RUN, "files", tmp_path / "none") == FetchedFiles()
+    assert bring(RunFolder(store, RUN), "outputs", home).files == 7
+    assert bring(RunFolder(store, RUN), "files", tmp_path / "none") == FetchedFiles()
     assert not (tmp_path / "none").exists()
 
 
@@ -98,7 +99,7 @@ def test_objects_come_with_what_the_nodes_wrote_of_them(tmp_path: Path) -> None:
         key = f"{names.node_key(RUN, attempt, node)}/{names.FILE_LIST}"
         store.put(key, records.encode_list(lines))
     home = tmp_path / "home"
-    assert bring(store, RUN, "outputs", home) == FetchedFiles(7)
+    assert bring(RunFolder(store, RUN), "outputs", home) == FetchedFiles(7)
     os.utime(home / "d ü", ns=(LONG_AGO_NS, LONG_AGO_NS))
     assert facts(home) == facts(source)
     assert (home / "sparse").stat().st_blocks * 512 < 2 << 20
@@ -111,10 +112,10 @@ def test_objects_without_a_list_have_the_time_of_the_store(tmp_path: Path) -> No
     store.put(key, b"one")
     written = store.head(key)
     assert written is not None
-    bring(store, RUN, "files", tmp_path / "out")
+    bring(RunFolder(store, RUN), "files", tmp_path / "out")
     assert abs((tmp_path / "out" / "node-1" / "x").stat().st_mtime - written.modified) < 0.1
     store.put(key, b"two")
-    bring(store, RUN, "files", tmp_path / "out")
+    bring(RunFolder(store, RUN), "files", tmp_path / "out")
     assert (tmp_path / "out" / "node-1" / "x").read_bytes() == b"two"
 
 
@@ -135,14 +136,14 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
         KeptFile("outputs", "suid", "x", 0, 1, 0o6777),
     ]
     store.put(f"{names.node_key(RUN, 1, 0)}/{names.FILE_LIST}", records.encode_list(planted))
-    found = bring(store, RUN, "outputs", home)
+    found = bring(RunFolder(store, RUN), "outputs", home)
     assert [path for path, _ in found.failed] == ["d"]
     assert os.listdir(outside) == ["x"] and (outside / "x").read_bytes() == b"mine"
     assert (home / "d" / "x").read_bytes() == b"theirs"
     assert stat.S_IMODE((home / "suid").stat().st_mode) == 0o777
     (tmp_path / "elsewhere").symlink_to(outside)
     with pytest.raises(UsageError, match="is not a folder"):
-        bring(store, RUN, "outputs", tmp_path / "elsewhere")
+        bring(RunFolder(store, RUN), "outputs", tmp_path / "elsewhere")
 
 
 def test_a_folder_that_cannot_be_read_costs_one_line(home: Home) -> None:

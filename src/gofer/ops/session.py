@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gofer.config.settings import Settings
     from gofer.config.stores import StoreEntry
     from gofer.config.targets import Target
+    from gofer.ops.runs.run_folder import RunFolder
     from gofer.storage.base import Store
     from gofer.tracking.ledger import Ledger, RunRow
     from gofer.transport.ssh import Login
@@ -206,6 +207,12 @@ class Session:
 
         store = self.store(name_or_url)
         return store if isinstance(store, OnDisk) else JoinedStore(store)
+
+    def run_folder(self, row: RunRow, *, whole: bool = False) -> RunFolder:
+        """The folder of a run in its store, not listed yet. `whole`: see `RunFolder`."""
+        from gofer.ops.runs.run_folder import RunFolder
+
+        return RunFolder(self.runs_in(row.store), row.id, whole=whole)
 
     def _entry(self, name_or_url: str) -> StoreEntry:
         from gofer.config.stores import StoreEntry

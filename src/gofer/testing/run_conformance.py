@@ -15,7 +15,8 @@ from gofer.backends.base import KeepsSecrets
 from gofer.config.jobs import JobFlags
 from gofer.core import run_layout as names
 from gofer.core.launch import RANK_VARIABLES, Contract, NodePlace, rank_environment
-from gofer.ops.logs import logs
+from gofer.ops.logs.log_reader import LogReader
+from gofer.ops.logs.log_sources import LogChoice
 from gofer.ops.runs.observe import wait
 from gofer.ops.runs.query import facts
 from gofer.ops.session import Session
@@ -73,7 +74,7 @@ class RunConformance:
         return wait(session, [row.id], timeout_s=self.timeout_s)[0]
 
     def log(self, session: Session, row: RunRow, **which: Any) -> bytes:
-        return b"".join(logs.read(session, row, **which))
+        return b"".join(LogReader(session, row).read(LogChoice(**which)))
 
     def variables(self, session: Session, row: RunRow, rank: int, wanted: Sequence[str]) -> dict[str, str]:
         values = self.log(session, row, rank=rank).decode().split("\0")
@@ -186,12 +187,12 @@ class RunConformance:
                 self.log(session, row)
                 == b"".join(b"line %d\n" % number for number in range(20000)) + b"\xffend\n"
             )
-            assert logs.tail(session, row, lines=1) == b"\xffend\n"
+            assert LogReader(session, row).tail(lines=1) == b"\xffend\n"
 
     def test_a_log_can_be_followed_to_its_end(self) -> None:
         with self.open() as session:
             row = self.start(session, ["sh", "-c", "for i in 1 2 3; do echo $i; sleep 0.3; done"])
-            assert b"".join(logs.follow(session, row, lines=None)) == b"1\n2\n3\n"
+            assert b"".join(LogReader(session, row).follow(lines=None)) == b"1\n2\n3\n"
 
     def test_outputs_are_in_the_store_at_the_end(self) -> None:
         with self.open() as session:

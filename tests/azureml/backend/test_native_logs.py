@@ -107,10 +107,12 @@ def test_nobody_sleeps_between_full_pieces(proxied_home: ProxiedHome) -> None:
     proxied_home.home.gofer("q", "--no-logs", "followed")
     found = proxied_home.home.python("""
 import hashlib
-from gofer.ops.logs import service_logs as native_logs
+import time
+from gofer.ops.logs.log_reader import LogReader
 slept, got = [], hashlib.sha256()
 row = session.ledger.get("followed")
-for piece in native_logs.follow(session, row, lines=None, sleep=slept.append):
+time.sleep = slept.append
+for piece in LogReader(session, row).follow(lines=None):
     got.update(piece)
     if len(piece) < 4 << 20:
         break

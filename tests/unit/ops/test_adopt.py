@@ -7,7 +7,8 @@ import pytest
 from gofer.backends.base import ServiceJob
 from gofer.core.states import State
 from gofer.errors import UsageError
-from gofer.ops.logs.service_logs import choose, is_safe, last_lines
+from gofer.ops.logs.log_copies import is_safe
+from gofer.ops.logs.log_sources import choose_name
 from gofer.ops.runs.adopt import command_of, record_of
 from gofer.ops.runs.service_jobs import job_json, states_of
 
@@ -87,21 +88,14 @@ def test_states_in_anybodys_words() -> None:
 def test_which_of_the_services_logs_is_meant() -> None:
     logs = [f"user_logs/std_log_process_{one}.txt" for one in ("0", "1", "10")]
     logs += ["system_logs/x_1.log"]
-    assert choose(logs, 0) == logs[0]
-    assert choose(logs, 10) == logs[2]
-    assert choose(logs, 7) is None
-    assert choose([], 0) is None
+    assert choose_name(logs, 0) == logs[0]
+    assert choose_name(logs, 10) == logs[2]
+    assert choose_name(logs, 7) is None
+    assert choose_name([], 0) is None
     older = [f"azureml-logs/70_driver_log_{one}.txt" for one in range(3)]
-    assert choose(older, 2) == older[2]
+    assert choose_name(older, 2) == older[2]
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a//b", "a/../../b", "", "a/.", "a\0b"])
 def test_names_that_leave_their_folder(name: str) -> None:
     assert not is_safe(name)
-
-
-def test_last_lines_of_bytes() -> None:
-    assert last_lines(b"a\nb\nc\n", 2) == b"b\nc\n"
-    assert last_lines(b"a\nb\nc", 2) == b"b\nc"
-    assert last_lines(b"a", 5) == b"a"
-    assert last_lines(b"a\n", 0) == b""

@@ -11,7 +11,9 @@ from unit.ops.project import OpsProject
 from unit.ops.run_folders import make_group, make_record
 
 from gofer.errors import UnknownName, UsageError
-from gofer.ops.logs import log_bytes, log_choice, logs
+from gofer.ops.logs import log_bytes
+from gofer.ops.logs.log_reader import LogReader
+from gofer.ops.logs.log_sources import LogChoice
 from gofer.tracking.ledger import RunRow
 
 RUN = "r261116-091233-k9qd4x"
@@ -32,7 +34,7 @@ def many_logs(project: OpsProject) -> None:
 def test_logs_are_listed_in_order(project: OpsProject) -> None:
     row = project.add()
     many_logs(project)
-    found = logs.log_files(project.session, row)
+    found = LogReader(project.session, row).files()
     assert [(log.attempt, log.node, log.rank, log.kind) for log in found] == [
         (1, 0, 0, "rank"),
         (1, 0, 1, "rank"),
@@ -51,16 +53,16 @@ def test_logs_are_listed_in_order(project: OpsProject) -> None:
 def test_a_set_up_that_says_nothing_has_no_log(project: OpsProject) -> None:
     row = project.add()
     project.run_folder(RUN).setup_log(b"")
-    assert logs.log_files(project.session, row) == []
+    assert LogReader(project.session, row).files() == []
     project.run_folder(RUN).log(b"")
-    assert [log.rank for log in logs.log_files(project.session, row)] == [0]
+    assert [log.rank for log in LogReader(project.session, row).files()] == [0]
 
 
 def test_ten_ranks_and_more_are_in_the_order_of_numbers(project: OpsProject) -> None:
     row = project.add()
     for rank in range(12):
         project.run_folder(RUN).log(b"x", rank=rank)
-    assert [log.rank for log in logs.log_files(project.session, row)] == list(range(12))
+    assert [log.rank for log in LogReader(project.session, row).files()] == list(range(12))
 
 
 @pytest.mark.parametrize(
@@ -77,8 +79,8 @@ def test_ten_ranks_and_more_are_in_the_order_of_numbers(project: OpsProject) -> 
 def test_the_log_that_was_asked_for(project: OpsProject, wanted: dict[str, int], text: bytes) -> None:
     row = project.add()
     many_logs(project)
-    assert logs.tail(project.session, row, lines=10, **wanted) == text
-    assert b"".join(logs.read(project.session, row, **wanted)) == text
+    assert LogReader(project.session, row).tail(LogChoice(**wanted), lines=10) == text
+    assert b"".join(LogReader(project.session, row).read(LogChoice(**wanted))) == text
 
 
 @pytest.mark.parametrize("wanted", [{"rank": 4}, {"attempt": 3}, {"node": 2}, {"node": 0, "rank": 3}])
@@ -86,36 +88,37 @@ def test_a_log_that_is_not_there(project: OpsProject, wanted: dict[str, int]) ->
     row = project.add()
     many_logs(project)
     with pytest.raises(UnknownName, match="`k9qd4x` has no log of rank") as caught:
-        logs.read(project.session, row, **wanted)
+        b"".join(LogReader(project.session, row).read(LogChoice(**wanted)))
     assert "1/0/0, 1/0/1" in (caught.value.hint or "")
 
 
 def test_only_set_up_logged(project: OpsProject) -> None:
     row = project.add()
     project.run_folder(RUN).setup_log(b"no such package\n")
-    assert logs.tail(project.session, row, lines=5) == b"no such package\n"
+    assert LogReader(project.session, row).tail(lines=5) == b"no such package\n"
 
 
 def test_nothing_logged_yet(project: OpsProject) -> None:
     row = project.add()
-    assert logs.log_files(project.session, row) == []
-    assert logs.tail(project.session, row, lines=5) == b""
-    assert list(logs.read(project.session, row)) == []
+    assert LogReader(project.session, row).files() == []
+    assert LogReader(project.session, row).tail(lines=5) == b""
+    assert list(LogReader(project.session, row).read()) == []
 
 
 def test_a_group_has_no_log_of_its_own(project: OpsProject) -> None:
     group = project.add(make_group(RUN, 3))
-    assert logs.log_files(project.session, group) == []
-    for ask in (logs.read, logs.follow):
+    assert LogReader(project.session, group).files() == []
+    reader = LogReader(project.session, group)
+    for pieces in (reader.read(), reader.follow(lines=1)):
         with pytest.raises(UsageError, match="group of 3 runs") as caught:
-            ask(project.session, group)
+            next(pieces)
         assert "`gofer logs k9qd4x-0`" in (caught.value.hint or "")
 
 
 def test_outputs_that_look_like_logs_are_not_logs(project: OpsProject) -> None:
     row = project.add()
     project.run_folder(RUN).output("attempts/1/node-0/rank-0.log", b"mine\n")
-    assert logs.log_files(project.session, row) == []
+    assert LogReader(project.session, row).files() == []
 
 
 def test_follow_until_the_run_is_over(project: OpsProject) -> None:
@@ -134,7 +137,7 @@ def test_follow_until_the_run_is_over(project: OpsProject) -> None:
         folder.end("succeeded", exit_code=0)
 
     thread = threading.Thread(target=work)
-    pieces = logs.follow(project.session, row, lines=3)
+    pieces = LogReader(project.session, row).follow(lines=3)
     got = next(pieces)
     thread.start()
     got += b"".join(pieces)
@@ -148,15 +151,17 @@ def test_follow_until_the_run_is_over(project: OpsProject) -> None:
 def test_follow_all_from_the_first_attempt(project: OpsProject) -> None:
     row = project.add(state="succeeded")
     many_logs(project)
-    assert b"".join(logs.follow(project.session, row, lines=None)) == b"attempt 1 rank 0\nattempt 2 rank 0\n"
-    assert b"".join(logs.follow(project.session, row, node=1, attempt=1)) == b"attempt 1 rank 2\n"
+    reader = LogReader(project.session, row)
+    assert b"".join(reader.follow(lines=None)) == b"attempt 1 rank 0\nattempt 2 rank 0\n"
+    chosen = LogChoice(node=1, attempt=1)
+    assert b"".join(reader.follow(chosen, lines=10)) == b"attempt 1 rank 2\n"
 
 
 def test_follow_a_rank_that_never_was(project: OpsProject) -> None:
     row = project.add(state="succeeded")
     many_logs(project)
     with pytest.raises(UnknownName, match="no log of rank 9 in attempt 2"):
-        list(logs.follow(project.session, row, rank=9))
+        list(LogReader(project.session, row).follow(LogChoice(9), lines=10))
 
 
 SECRET = b"dummy-token-1234"
@@ -171,14 +176,14 @@ def test_a_secret_in_which_the_end_of_a_log_begins_is_masked(project: OpsProject
     row = run_with_secret(project)
     bar = b"=" * (log_bytes.TAIL_LIMIT - 5)
     project.run_folder(RUN).log(SECRET + bar)
-    assert logs.tail(project.session, row, lines=1) == b"*" * 5 + bar
+    assert LogReader(project.session, row).tail(lines=1) == b"*" * 5 + bar
 
 
 def test_a_secret_is_masked_in_a_copy_of_the_services_log(project: OpsProject, tmp_path: Path) -> None:
     row = run_with_secret(project)
     copy = tmp_path / "std_log.txt"
     copy.write_bytes(b"got " + SECRET + b"\n")
-    shown = log_choice.tail(project.session, row, log_choice.LogChoice(), lines=5, native=[copy])
+    shown = LogReader(project.session, row).tail(lines=5, copies=[copy])
     assert shown == b"got ****************\n"
 
 
@@ -187,7 +192,7 @@ def test_fetch_brings_logs_events_and_ends_and_returns_the_logs(project: OpsProj
     many_logs(project)
     project.run_folder(RUN).event("started", 5.0)
     folder = tmp_path / "assets" / RUN
-    paths = logs.fetch(project.session, row, folder)
+    paths = LogReader(project.session, row).fetch(folder).own
     assert len(paths) == 9 and all(path.suffix == ".log" for path in paths)
     assert (folder / "attempts/2/node-1/rank-3.log").read_bytes() == b"attempt 2 rank 3\n"
     names = {path.name for path in folder.rglob("*") if path.is_file() and path.suffix != ".log"}
@@ -204,7 +209,7 @@ def test_fetch_of_a_group_takes_the_first_failed_rows(project: OpsProject, tmp_p
     from gofer.ops.runs.observe import refresh
 
     refresh(project.session)
-    paths = logs.fetch(project.session, group, tmp_path / "assets")
+    paths = LogReader(project.session, group).fetch(tmp_path / "assets").own
     assert [path.relative_to(tmp_path).as_posix() for path in paths] == [
         f"assets/{index}/attempts/1/node-0/rank-0.log" for index in range(0, 20, 2)
     ]

@@ -11,7 +11,7 @@ import pytest
 from unit.ops.counting_store import CountingStore
 
 from gofer.errors import StoreError
-from gofer.ops.logs.mirror import mirror
+from gofer.ops.logs.log_copies import mirror
 from gofer.storage.base import ObjectInfo
 from gofer.storage.file import FileStore
 from gofer.storage.memory import MemoryStore

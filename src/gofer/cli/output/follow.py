@@ -18,13 +18,12 @@ def follow_to_end(session: Session, row: RunRow, *, quiet: bool, to_stderr: bool
 
     A group has no log of its own and is only waited for. Ctrl-C leaves the run alone.
     """
-    from gofer.ops.logs.log_choice import LogChoice, follow
+    from gofer.ops.logs.log_reader import LogReader
 
     if row.kind == "run":
         try:
-            for piece in follow(
-                session, row, LogChoice(), lines=None, show_setup=None if quiet else write_setup
-            ):
+            setup = None if quiet else write_setup
+            for piece in LogReader(session, row).follow(lines=None, show_setup=setup):
                 write(piece, sys.stderr if to_stderr else sys.stdout)
         except KeyboardInterrupt:
             say_it_goes_on(row)
@@ -47,7 +46,7 @@ def _remarks(session: Session, row: RunRow) -> str:
     from gofer.ops.submission.gpu_oversight import SAW_NO_GPU, saw_none
 
     try:
-        left = came_home(session.runs_in(row.store), row).short(row.short_id)
+        left = came_home(session.run_folder(row, whole=True), row).short(row.short_id)
     except GoferError:
         left = ""
     said = [SAW_NO_GPU] if saw_none(Records(session).of(row)) else []
@@ -63,7 +62,7 @@ def _show_failing_rank(session: Session, row: RunRow) -> None:
     if row.kind == "group" or row.nodes * row.procs == 1:
         return
     try:
-        failure = find_first_failure(session.runs_in(row.store), row)
+        failure = find_first_failure(session.run_folder(row), row)
     except StoreError as error:
         say(f"warning: which rank failed first cannot be read: {error.message}")
         return

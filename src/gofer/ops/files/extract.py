@@ -13,10 +13,9 @@ from gofer.errors import UsageError
 from gofer.model.decode import decode
 from gofer.node.kept.records import FILES, OUTPUTS
 from gofer.ops.files import run_files
-from gofer.ops.logs import service_logs
-from gofer.ops.logs.logs import is_record
-from gofer.ops.logs.mirror import mirror
-from gofer.ops.runs.adopt import is_adopted
+from gofer.ops.logs.log_reader import fetch_records
+from gofer.ops.logs.log_sources import ServiceLogs
+from gofer.ops.submission.ledger_rows import is_adopted
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
@@ -54,13 +53,13 @@ def extract(session: Session, row: RunRow, folder: Path, *, force: bool = False)
     folder.mkdir(parents=True, exist_ok=True)
     _write_record(session, row, folder)
     if is_adopted(row):
-        return Extracted(0, len(service_logs.fetch(session, row, folder / "logs")), 0)
+        return Extracted(0, len(ServiceLogs(session, row).fetch(folder / "logs")), 0)
     store = session.runs_in(row.store)
     code = 0 if row.snapshot is None else _restore(store, row, row.snapshot, folder / "code")
     if row.kind == "run":
         found = _bring(session, row, folder, Path())
         # A run that never started has only the logs of the service.
-        logs = found.log_files or len(service_logs.fetch(session, row, folder / "logs"))
+        logs = found.log_files or len(ServiceLogs(session, row).fetch(folder / "logs"))
         return found._replace(code_files=code, log_files=logs)
     rows = _with_folder(session, store, row)
     return _sum(code, [_bring(session, one, folder, Path(str(one.row_index))) for one in rows])
@@ -112,13 +111,13 @@ def _bring(session: Session, row: RunRow, folder: Path, below: Path) -> Extracte
     """Copy everything except the code of one run to the path `below` in the folder."""
     from gofer.ops.files.node_copies import bring_copies
 
-    store, home = session.runs_in(row.store), folder / below
-    logs = mirror(store, names.attempts_key(row.id), home / "logs", is_record)
-    outputs = run_files.bring(store, row.id, OUTPUTS, home / OUTPUTS)
-    files = run_files.bring(store, row.id, FILES, home / FILES)
-    files = files.plus(bring_copies(session, row, home / FILES))
+    run_folder, home = session.run_folder(row, whole=True), folder / below
+    copies = fetch_records(run_folder, home / "logs")
+    outputs = run_files.bring(run_folder, OUTPUTS, home / OUTPUTS)
+    files = run_files.bring(run_folder, FILES, home / FILES)
+    files = files.plus(bring_copies(session, row, run_folder, home / FILES))
     both = outputs.moved(str(below / OUTPUTS)).plus(files.moved(str(below / FILES)))
-    return Extracted(0, len(logs.paths), outputs.files, files.files, both.failed, both.left_out)
+    return Extracted(0, len(copies), outputs.files, files.files, both.failed, both.left_out)
 
 
 def _restore(store: Store, row: RunRow, snapshot: str, folder: Path) -> int:

@@ -19,28 +19,31 @@ from gofer.ops.submission.send import is_here
 from gofer.storage.ssh import SshAddress
 
 if TYPE_CHECKING:
+    from gofer.ops.runs.run_folder import RunFolder
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
 _REMOVED = "it was removed, by hand or by `gofer prune`, which does so after 14 days"
 
 
-def bring_copies(session: Session, row: RunRow, destination: Path) -> FetchedFiles:
+def bring_copies(session: Session, row: RunRow, folder: RunFolder, destination: Path) -> FetchedFiles:
     """Copy new files of a run's working copies to the folder `destination`, which holds its `files/`.
 
     A working copy that cannot be reached or was removed is listed under `failed`, with its path.
     """
     total = FetchedFiles()
-    for copy in copies_of(session.runs_in(row.store), row):
+    for copy in copies_of(folder, row):
         below = node_files_path(copy.node, "").rstrip("/")
-        total = total.plus(_bring(session, row, copy, destination / below).moved(below))
+        total = total.plus(_bring(session, row, folder, copy, destination / below).moved(below))
     return total
 
 
-def _bring(session: Session, row: RunRow, copy: NodeCopy, destination: Path) -> FetchedFiles:
+def _bring(
+    session: Session, row: RunRow, folder: RunFolder, copy: NodeCopy, destination: Path
+) -> FetchedFiles:
     if row.backend == "local" and not is_here(session, row.submitter):
         return _unreached(copy, "it is on the machine that submitted the run")
-    listed = run_files.list_of(session.runs_in(row.store), row.id, copy.attempt, copy.node)
+    listed = run_files.list_of(folder, copy.attempt, copy.node)
     listed = [one for one in listed if one.place == COPY]
     try:
         host = _host(session, row, copy.node)

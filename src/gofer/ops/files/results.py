@@ -13,20 +13,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.core import run_layout as names
 from gofer.errors import StoreError
-from gofer.node.kept.records import KeptFiles, decode_kept
+from gofer.node.kept.records import FILES, OUTPUTS, KeptFiles, decode_kept
 from gofer.node.kept.rules import SECRET, SPECIAL, TOO_MUCH
-from gofer.ops.runs import run_folder
 from gofer.storage.base import OnDisk
 from gofer.text import format_local_time, format_size
 
 if TYPE_CHECKING:
+    from gofer.ops.runs.run_folder import RunFolder
     from gofer.storage.base import ObjectInfo, Store
     from gofer.tracking.ledger import RunRow
 
 _MOST_COUNTED = 20_000
 _LONGEST_S = 1.0
 _MOST_NAMES = 4
-_FOLDERS = ("file:", "ssh:")
 
 
 class LeftFiles(NamedTuple):
@@ -110,42 +109,40 @@ class CameHome(NamedTuple):
         return [*words, *([self.last_durable] if self.last_durable else [])]
 
 
-def came_home(store: Store, row: RunRow) -> CameHome:
+def came_home(folder: RunFolder, row: RunRow) -> CameHome:
     """The files that the run left so far. A place that cannot be read counts as empty; a group has no
     files.
     """
     if row.kind == "group":
         return CameHome()
-    outputs = _count_below(store, names.outputs_key(row.id))
-    files = _count_below(store, names.files_key(row.id))
-    kept = _kept(store, row)
+    outputs, files = _count_below(folder, OUTPUTS), _count_below(folder, FILES)
+    kept = _kept(folder, row)
     return CameHome(
         outputs,
         files,
         tuple(one for found in kept.values() for one in found.left),
         sum(found.left_count for found in kept.values()),
-        _copies(store, row, kept),
-        _durable_words(row, outputs, files) if _is_partial(store, row, kept) else "",
+        _copies(folder, row, kept),
+        _durable_words(row, outputs, files) if _is_partial(folder, row, kept) else "",
     )
 
 
-def last_durable(store: Store, row: RunRow) -> str:
+def last_durable(folder: RunFolder, row: RunRow) -> str:
     """A sentence that says up to which time the store has the command's files; empty when it has all of
     them.
     """
-    if row.kind == "group" or not _is_partial(store, row, _kept(store, row)):
+    if row.kind == "group" or not _is_partial(folder, row, _kept(folder, row)):
         return ""
-    places = (names.outputs_key(row.id), names.files_key(row.id))
-    return _durable_words(row, *(_count_below(store, key) for key in places))
+    return _durable_words(row, *(_count_below(folder, place) for place in (OUTPUTS, FILES)))
 
 
-def _is_partial(store: Store, row: RunRow, kept: dict[int, KeptFiles]) -> bool:
+def _is_partial(folder: RunFolder, row: RunRow, kept: dict[int, KeptFiles]) -> bool:
     """Whether the store may lack files: the nodes still write, or were gone before they recorded what they
     kept.
 
     A store that is a folder always has everything that was written.
     """
-    if store.url.startswith(_FOLDERS) or row.started_at is None:
+    if folder.is_folder or row.started_at is None:
         return False
     return not row.is_final or any(node not in kept for node in range(row.nodes))
 
@@ -158,14 +155,14 @@ def _durable_words(row: RunRow, *found: LeftFiles) -> str:
     return f"{words}; what it wrote later is lost" if row.is_final else words
 
 
-def copies_of(store: Store, row: RunRow) -> tuple[NodeCopy, ...]:
+def copies_of(folder: RunFolder, row: RunRow) -> tuple[NodeCopy, ...]:
     """The working copies that stayed on nodes after the last attempt of a run."""
-    return _copies(store, row, _kept(store, row))
+    return _copies(folder, row, _kept(folder, row))
 
 
-def _copies(store: Store, row: RunRow, kept: dict[int, KeptFiles]) -> tuple[NodeCopy, ...]:
+def _copies(folder: RunFolder, row: RunRow, kept: dict[int, KeptFiles]) -> tuple[NodeCopy, ...]:
     stayed = {node: found.copy for node, found in kept.items() if found.copy is not None}
-    attempt = _last_attempt(store, row) if stayed else 0
+    attempt = folder.last_attempt(row) if stayed else 0
     failed = {node for node in stayed if any(_is_failure(why) for _, why in kept[node].left)}
     return tuple(NodeCopy(node, path, attempt, node in failed) for node, path in stayed.items())
 
@@ -175,28 +172,23 @@ def _is_failure(why: str) -> bool:
     return why not in (SECRET, SPECIAL, TOO_MUCH)
 
 
-def _last_attempt(store: Store, row: RunRow) -> int:
-    """The number of the last attempt; 0 when there was none."""
-    numbers = [int(one["number"]) for one in row.attempts] or run_folder.attempt_numbers(store, row.id)
-    return numbers[-1] if numbers else 0
-
-
-def _kept(store: Store, row: RunRow) -> dict[int, KeptFiles]:
+def _kept(folder: RunFolder, row: RunRow) -> dict[int, KeptFiles]:
     """What each node of the last attempt recorded about kept files."""
-    attempt = _last_attempt(store, row)
-    records = run_folder.exit_records(store, row.id, attempt) if attempt else {}
+    attempt = folder.last_attempt(row)
+    records = folder.exit_records(attempt) if attempt else {}
     found = {node: decode_kept({"kept": one.kept}) for node, one in records.items() if one is not None}
     return {node: kept for node, kept in found.items() if kept is not None}
 
 
-def _count_below(store: Store, prefix: str) -> LeftFiles:
+def _count_below(folder: RunFolder, place: str) -> LeftFiles:
+    prefix = f"{names.run_key(folder.run_id)}/{place}"
     files = size = 0
     newest: float | None = None
     shown: dict[str, None] = {}
     deadline = time.monotonic() + _LONGEST_S
-    own_size = _own_sizes(store, prefix)
+    own_size = _own_sizes(folder.store, prefix)
     try:
-        for info in store.list(prefix):
+        for info in folder.list_place(place):
             if files == _MOST_COUNTED or time.monotonic() > deadline:
                 return LeftFiles(files, size, tuple(shown), is_all=False, newest=newest)
             files, size = files + 1, size + own_size(info)

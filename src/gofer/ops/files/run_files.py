@@ -22,11 +22,12 @@ from gofer.errors import KeyNotFound, StoreError, UsageError
 from gofer.node.folders import remote
 from gofer.node.kept import records
 from gofer.node.kept.records import KeptFile
-from gofer.ops.logs.log_bytes import read_forward
-from gofer.ops.runs import run_folder
+from gofer.ops.logs.log_bytes import StoredLog, read_forward
+from gofer.ops.runs.run_folder import READERS
 from gofer.storage.base import OnDisk
 
 if TYPE_CHECKING:
+    from gofer.ops.runs.run_folder import RunFolder
     from gofer.storage.base import ObjectInfo, Store
 
 # The set-user-id and set-group-id bits are never copied from a store.
@@ -67,14 +68,14 @@ class FetchedFiles(NamedTuple):
         )
 
 
-def bring(store: Store, run_id: str, place: str, destination: Path) -> FetchedFiles:
+def bring(folder: RunFolder, place: str, destination: Path) -> FetchedFiles:
     """Copy `outputs` or `files` of a run to a folder, which is created if there is something to copy. Blocks.
 
     Files that already have the same size and time are not read again; other files there stay. Each file is
     written completely or not at all. Files that cannot be read or written are named, and the rest is copied.
     UsageError when `destination` is a link or a file.
     """
-    key = f"{names.run_key(run_id)}/{place}"
+    store, key = folder.store, f"{names.run_key(folder.run_id)}/{place}"
     if destination.is_symlink() or (destination.exists() and not destination.is_dir()):
         raise UsageError(
             f"`{destination}` is not a folder",
@@ -82,7 +83,8 @@ def bring(store: Store, run_id: str, place: str, destination: Path) -> FetchedFi
         )
     if isinstance(store, OnDisk):
         return bring_folder(str(store.path(key)), destination)
-    return _Objects(store, key, destination).bring(_listed(store, run_id, place))
+    listed = {one.path: one for one in lists_of(folder) if one.place == place}
+    return _Objects(folder.store, key, destination, objects=folder.list_place(place)).bring(listed)
 
 
 def bring_listed(store: Store, listed: Iterable[KeptFile], destination: Path) -> FetchedFiles:
@@ -104,27 +106,16 @@ def bring_folder(source: str, destination: Path, listed: Iterable[KeptFile] | No
     return _Tree(source, str(destination), wanted.__contains__).bring()
 
 
-def list_of(store: Store, run_id: str, attempt: int, node: int) -> list[KeptFile]:
-    """The list of files that one node wrote; empty when there is none."""
-    key = f"{names.node_key(run_id, attempt, node)}/{names.FILE_LIST}"
-    (data,) = run_folder.read_many(store, [key])
+def list_of(folder: RunFolder, attempt: int, node: int) -> list[KeptFile]:
+    """The files in the list of one node; empty when there is no list."""
+    data = folder.read_nodes(attempt, names.FILE_LIST).get(node)
     return [] if data is None else list(records.decode_list(data))
 
 
-def lists_of(store: Store, run_id: str) -> list[KeptFile]:
-    """The lists of files of a run: for each node the newest list."""
-    latest: dict[int, str] = {}
-    for attempt in run_folder.attempt_numbers(store, run_id):
-        for node in run_folder.node_numbers(store, run_id, attempt):
-            key = f"{names.node_key(run_id, attempt, node)}/{names.FILE_LIST}"
-            if store.head(key) is not None:
-                latest[node] = key
-    data = run_folder.read_many(store, [latest[node] for node in sorted(latest)])
-    return [one for text in data if text is not None for one in records.decode_list(text)]
-
-
-def _listed(store: Store, run_id: str, place: str) -> dict[str, KeptFile]:
-    return {one.path: one for one in lists_of(store, run_id) if one.place == place}
+def lists_of(folder: RunFolder) -> list[KeptFile]:
+    """The files in the lists of all nodes: for each node the newest list."""
+    lists = folder.newest_of_nodes(names.FILE_LIST).values()
+    return [one for data in lists for one in records.decode_list(data)]
 
 
 class _Writer:
@@ -254,11 +245,17 @@ class _Objects:
     """Copies the objects below one key of a store, with the facts in the nodes' lists."""
 
     def __init__(
-        self, store: Store, prefix: str, destination: Path, wanted: Callable[[str], bool] | None = None
+        self,
+        store: Store,
+        prefix: str,
+        destination: Path,
+        wanted: Callable[[str], bool] | None = None,
+        objects: Iterable[ObjectInfo] | None = None,
     ) -> None:
         self._store = store
         self._wanted = wanted or (lambda path: True)
         self._prefix = prefix
+        self._listed_objects = store.list(prefix) if objects is None else objects
         self._writer = _Writer(str(destination))
 
     def bring(self, listed: dict[str, KeptFile]) -> FetchedFiles:
@@ -266,7 +263,7 @@ class _Objects:
         done = parallel_map(
             lambda one: self._object(one[0], one[1], listed),
             self._ready(objects),
-            at_once=run_folder.READERS,
+            at_once=READERS,
         )
         self._writer.files += sum(done)
         there = {path for path, _ in objects}
@@ -276,7 +273,7 @@ class _Objects:
         return self._writer.result()
 
     def _objects(self) -> Iterator[tuple[str, ObjectInfo]]:
-        for info in self._store.list(self._prefix):
+        for info in self._listed_objects:
             path = info.key[len(self._prefix) :].lstrip("/")
             if not path or not self._wanted(path):
                 continue
@@ -305,7 +302,7 @@ class _Objects:
 
         def write(part: str) -> None:
             with open(part, "xb") as file:
-                pieces = read_forward(self._store, info.key)
+                pieces = read_forward(StoredLog(self._store, info.key))
                 trees.write_pieces(file, pieces, holes=known is not None and known.allocated is not None)
             if mode is not None:
                 os.chmod(part, mode)

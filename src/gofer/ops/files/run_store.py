@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from gofer.core import run_layout as names
 from gofer.errors import StoreError, UnknownName, UsageError
 from gofer.node.folders import remote
-from gofer.ops.runs.adopt import is_adopted
 from gofer.ops.runs.find import find
+from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.storage.base import OnDisk
 from gofer.storage.keys import check_key, check_prefix, no_such_key
 

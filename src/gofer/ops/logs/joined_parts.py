@@ -37,6 +37,15 @@ class JoinedStore:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.url = store.url
+        self._known: dict[str, Sequence[_Part]] = {}
+
+    def list_once(self, prefix: str) -> tuple[JoinedStore, Iterator[ObjectInfo]]:
+        """A view of the same store, and `list(prefix)`. From the listing, the view learns which files are in
+        parts, and reads them as they were then, without another listing. For a file whose parts are gone, it
+        lists again.
+        """
+        view = JoinedStore(self._store)
+        return view, _joined(self._store.list(prefix), view._known)
 
     def get(self, key: str) -> bytes:
         return self._whole_or_parts(
@@ -53,6 +62,8 @@ class JoinedStore:
         return self._whole_or_parts(key, lambda: self._store.get_range(key, start, length), joined)
 
     def head(self, key: str) -> ObjectInfo | None:
+        if key in self._known:
+            return _whole(key, self._known[key])
         found = self._store.head(key)
         if found is None and names.grows(key):
             parts = self._parts(key)
@@ -80,6 +91,11 @@ class JoinedStore:
         """Read the complete file or its parts; KeyNotFound when there is neither."""
         if not names.grows(key):
             return whole()
+        if key in self._known:
+            try:
+                return joined(self._known[key])
+            except KeyNotFound:
+                del self._known[key]  # the complete file or a larger part has replaced them
         for _ in range(_TRIES - 1):
             try:
                 return whole()
@@ -127,14 +143,19 @@ def _whole(key: str, parts: Sequence[_Part]) -> ObjectInfo:
     return ObjectInfo(key, parts[-1].end, max(part.info.modified for part in parts))
 
 
-def _joined(listing: Iterable[ObjectInfo]) -> Iterator[ObjectInfo]:
-    """One entry for each key: the complete file if it exists, else the sum of its parts."""
+def _joined(
+    listing: Iterable[ObjectInfo], known: dict[str, Sequence[_Part]] | None = None
+) -> Iterator[ObjectInfo]:
+    """One entry for each key: the complete file if it exists, else the sum of its parts, which are added to
+    `known`.
+    """
     wholes: set[str] = set()
     owner, parts = "", list[_Part]()
+    known = {} if known is None else known
     for info in listing:
         found = names.parse_part(info.key)
         if parts and (found is None or found[0] != owner):
-            yield from _settled(owner, parts)
+            yield from _settled(owner, parts, known)
             parts = []
         if found is None:
             wholes.add(info.key)
@@ -142,10 +163,11 @@ def _joined(listing: Iterable[ObjectInfo]) -> Iterator[ObjectInfo]:
         elif found[0] not in wholes:
             owner = found[0]
             parts.append(_Part(found[1], info))
-    yield from _settled(owner, parts)
+    yield from _settled(owner, parts, known)
 
 
-def _settled(owner: str, parts: Sequence[_Part]) -> Iterator[ObjectInfo]:
+def _settled(owner: str, parts: Sequence[_Part], known: dict[str, Sequence[_Part]]) -> Iterator[ObjectInfo]:
     covering = _cover(parts)
     if covering:
+        known[owner] = covering
         yield _whole(owner, covering)

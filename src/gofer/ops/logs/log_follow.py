@@ -1,53 +1,88 @@
 """Follow one log of a run while it grows and over its attempts, until the run is over.
 
-Uses the Store contract. The caller says what to follow and whether the run is over.
+The caller says what to follow and whether the run is over: see `Followed`.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from gofer.core.log_lines import last_states
-from gofer.errors import StoreError
-from gofer.ops.logs.log_bytes import read_forward, read_tail
-from gofer.ops.runs.run_folder import attempt_numbers
+from gofer.errors import BackendError, CredentialError, GoferError, StoreError
+from gofer.ops.logs.log_bytes import LogBytes, read_forward, read_tail
 
-if TYPE_CHECKING:
-    from gofer.storage.base import Store
-
-SHORTEST_PAUSE_S = 0.05
-LONGEST_PAUSE_S = 1.0
 _GROWTH = 1.5
+
+
+class Patience(NamedTuple):
+    """The pauses between polls, and which errors are waited out, for how long. `words` follow the message of
+    such an error.
+    """
+
+    shortest_s: float
+    longest_s: float
+    limit_s: float
+    errors: tuple[type[GoferError], ...]
+    words: str
+
+
 # A laptop may sleep or change its network, so wait this long for a store that does not answer.
-PATIENCE_S = 600.0
+STORE = Patience(0.05, 1.0, 600.0, (StoreError,), "trying again")
+SERVICE = Patience(2.0, 60.0, math.inf, (BackendError, StoreError, CredentialError), "still following")
+
+
+class OutageNotice:
+    """Says that something cannot be reached: once, until the message changes or the connection is back."""
+
+    def __init__(self, say: Callable[[str], None], words: str) -> None:
+        self._say = say
+        self._words = words
+        self._said = ""
+        self._has_failed = False
+
+    def report(self, error: GoferError) -> None:
+        self._has_failed = True
+        if error.message != self._said:
+            self._say(f"{error.message}; {self._words}")
+        self._said = error.message
+
+    def end_round(self) -> None:
+        """Forget the outage if nothing was reported since the last call."""
+        if not self._has_failed:
+            self._said = ""
+        self._has_failed = False
 
 
 class Followed(NamedTuple):
     """What to follow, and functions that answer questions about the run.
 
-    `locate(attempt, is_over)` is the key of the log of an attempt, or None while there is none. With
-    `is_over`, no new log will appear, and it may return another one. `is_over(attempt)` is whether the run is
-    over when this attempt is followed. With `attempt`, later attempts are not followed. `setup` shows the
-    set-up of an attempt until the attempt has a log; None to hide it.
+    `attempts()` are the numbers of the attempts so far. `locate(attempt, is_over)` is the log of an attempt,
+    or None while there is none. With `is_over`, no new log will appear, and it may return another one.
+    `is_over(attempt)` is whether the run is over when this attempt is followed. With `attempt`, later
+    attempts are not followed. `setup` shows the set-up of an attempt until the attempt has a log; None to
+    hide it. `is_fixed`: the log stays the one that was located first.
     """
 
-    store: Store
-    run_id: str
-    locate: Callable[[int, bool], str | None]
+    attempts: Callable[[], Sequence[int]]
+    locate: Callable[[int, bool], LogBytes | None]
     is_over: Callable[[int], bool]
     say: Callable[[str], None]
     attempt: int | None = None
     setup: SetupView | None = None
+    patience: Patience = STORE
+    is_fixed: bool = True
+    notice: OutageNotice | None = None
 
 
 class SetupView(NamedTuple):
-    """Shows set-up logs. `locate` is the key of an attempt's set-up log, None while there is none. `show`
-    gets whole lines and whether they are the last.
+    """Shows set-up logs. `locate` is an attempt's set-up log, None while there is none. `show` gets whole
+    lines and whether they are the last.
     """
 
-    locate: Callable[[int], str | None]
+    locate: Callable[[int], LogBytes | None]
     show: Callable[[bytes, bool], None]
 
 
@@ -60,25 +95,28 @@ class Follower:
 
     def __init__(self, followed: Followed, *, lines: int | None) -> None:
         self._followed = followed
+        self._patience = followed.patience
+        self._notice = followed.notice or OutageNotice(followed.say, followed.patience.words)
         self._lines = lines
-        self._key: str | None = None
+        self._log: LogBytes | None = None
         self._position = 0
-        self._setup_key: str | None = None
+        self._setup_log: LogBytes | None = None
         self._setup_position = 0
         self._attempt = followed.attempt
         self._failing_since: float | None = None
 
     def __iter__(self) -> Iterator[bytes]:
-        pause = SHORTEST_PAUSE_S
+        pause = self._patience.shortest_s
         while True:
-            grown = False
+            has_grown = False
             try:
-                over, newer = self._look()
+                over, newer = self._check()
                 for piece in self._read(over or newer is not None):
-                    grown = True
+                    has_grown = True
                     yield piece
                 self._failing_since = None
-            except StoreError as error:
+                self._notice.end_round()
+            except self._patience.errors as error:
                 self._fail(error)
                 over, newer = False, None
             if newer is not None:
@@ -86,14 +124,15 @@ class Follower:
                 continue
             if over:
                 return
-            pause = SHORTEST_PAUSE_S if grown else min(pause * _GROWTH, LONGEST_PAUSE_S)
+            pause = self._patience.shortest_s if has_grown else pause
             time.sleep(pause)
+            pause = min(pause * _GROWTH, self._patience.longest_s)
 
-    def _look(self) -> tuple[bool, int | None]:
+    def _check(self) -> tuple[bool, int | None]:
         """Whether nothing more will be written, and the next attempt to follow."""
         followed = self._followed
         over = followed.is_over(self._attempt or 1)
-        attempts = attempt_numbers(followed.store, followed.run_id)
+        attempts = followed.attempts()
         if self._attempt is None and attempts:
             # With a number of lines, start at the newest attempt; without, show every attempt.
             self._attempt = attempts[-1] if self._lines is not None else attempts[0]
@@ -104,11 +143,13 @@ class Follower:
 
     def _read(self, last: bool) -> Iterator[bytes]:
         """New bytes. `last`: the attempt is known to be over."""
-        if self._key is None and self._attempt is not None:
+        if self._log is None and self._attempt is not None:
             self._show_setup(self._attempt, last)
             yield from self._open(self._attempt, last)
-        if self._key is not None:
-            for piece in read_forward(self._followed.store, self._key, self._position):
+        elif self._attempt is not None and not self._followed.is_fixed:
+            self._log = self._followed.locate(self._attempt, last) or self._log
+        if self._log is not None:
+            for piece in read_forward(self._log, self._position):
                 self._position += len(piece)
                 yield piece
 
@@ -116,16 +157,16 @@ class Follower:
         """Find the log of an attempt. The first log starts at its last lines, logs of later attempts at their
         beginning.
         """
-        key = self._followed.locate(attempt, last)
+        log = self._followed.locate(attempt, last)
         data = b""
-        if key is not None and self._lines is not None:
-            start, data = read_tail(self._followed.store, key, self._lines)
+        if log is not None and self._lines is not None:
+            start, data = read_tail(log, self._lines)
             self._position, self._lines = start + len(data), None
-        elif key is not None and key == self._setup_key:
+        elif log is not None and log == self._setup_log:
             self._position = self._setup_position  # the bytes before this position were already shown
-        if key not in (None, self._setup_key):
+        if log is not None and log != self._setup_log:
             self._show_setup(attempt, True)  # show the rest of the set-up log before the log of the rank
-        self._key = key
+        self._log = log
         if data:
             yield last_states(data)
 
@@ -134,24 +175,24 @@ class Follower:
         view = self._followed.setup
         if view is None:
             return
-        self._setup_key = self._setup_key or view.locate(attempt)
-        if self._setup_key is None:
+        self._setup_log = self._setup_log or view.locate(attempt)
+        if self._setup_log is None:
             return
-        new = b"".join(read_forward(self._followed.store, self._setup_key, self._setup_position))
-        whole = new[: new.rfind(b"\n") + 1]
-        if whole or last:
-            self._setup_position += len(whole)
-            view.show(whole, last)
+        new = b"".join(read_forward(self._setup_log, self._setup_position))
+        lines = new[: new.rfind(b"\n") + 1]
+        if lines or last:
+            self._setup_position += len(lines)
+            view.show(lines, last)
 
     def _go_to(self, attempt: int) -> None:
         self._followed.say(f"attempt {self._attempt} is over; following attempt {attempt}")
-        self._attempt, self._key, self._position, self._lines = attempt, None, 0, None
-        self._setup_key, self._setup_position = None, 0
+        self._attempt, self._log, self._position, self._lines = attempt, None, 0, None
+        self._setup_log, self._setup_position = None, 0
 
-    def _fail(self, error: StoreError) -> None:
+    def _fail(self, error: GoferError) -> None:
         now = time.monotonic()
         if self._failing_since is None:
             self._failing_since = now
-            self._followed.say(f"{error.message}; trying again")
-        if now - self._failing_since > PATIENCE_S:
+        self._notice.report(error)
+        if now - self._failing_since > self._patience.limit_s:
             raise error

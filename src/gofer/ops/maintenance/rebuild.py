@@ -19,9 +19,8 @@ from gofer.model.run import RunRecord
 from gofer.ops.runs.run_folder import (
     ROW_TAGS,
     End,
-    attempt_numbers,
+    RunFolder,
     decode,
-    exit_records,
     read,
     read_lines,
     read_many,
@@ -145,7 +144,7 @@ def statuses_of(
             own = read_lines(read(store, names.ends_key(row.id)) or b"", End)
             ends.update((one.id, one) for one in own if one.id == row.id)
             looks_inside = row.id not in ends
-        attempts = _attempts(store, row.id) if looks_inside else ()
+        attempts = _attempts(RunFolder(store, row.id)) if looks_inside else ()
         policy = record.job
         facts = RunFacts(record.layout.nodes, policy.retries, policy.retry_on, ends.get(row.id), attempts)
         found[row.id] = derive(facts)
@@ -180,19 +179,16 @@ def _placed(row: RunRow, status: RunStatus) -> RunRow:
     return row._replace(**{**status._asdict(), "attempts": list(status.attempts)})
 
 
-def _attempts(store: Store, run_id: str) -> tuple[AttemptFacts, ...]:
+def _attempts(folder: RunFolder) -> tuple[AttemptFacts, ...]:
     """The facts of each attempt, for a run that has no line of its end."""
-    return tuple(_attempt(store, run_id, number) for number in attempt_numbers(store, run_id))
+    return tuple(_attempt(folder, number) for number in folder.attempts)
 
 
-def _attempt(store: Store, run_id: str, number: int) -> AttemptFacts:
-    exits = exit_records(store, run_id, number)
-    events = (read(store, f"{names.node_key(run_id, number, node)}/{names.EVENTS}") or b"" for node in exits)
+def _attempt(folder: RunFolder, number: int) -> AttemptFacts:
+    exits = folder.exit_records(number)
+    events = folder.read_nodes(number, names.EVENTS).values()
     starts = [one.at for data in events for one in read_lines(data, _Event) if one.event == "started"]
-    logs = any(
-        (names.parse_log_key(info.key) or (0, 0, None))[2] is not None
-        for info in store.list(f"{names.attempts_key(run_id)}/{number}")
-    )
+    logs = any(log.attempt == number and log.rank is not None for log in folder.logs)
     return AttemptFacts(number, tuple(exits.values()), min(starts, default=None), logs)
 
 

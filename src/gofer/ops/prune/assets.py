@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from gofer.backends.base import NativeLogs, Prunable, PruneBounds
 from gofer.core import run_layout as names
 from gofer.model.ids import row_id
-from gofer.ops.logs import service_logs
+from gofer.ops.logs.log_copies import is_mark
+from gofer.ops.logs.log_sources import ServiceLogs
 from gofer.ops.prune.ended_runs import ended_at
-from gofer.ops.runs.adopt import is_adopted
+from gofer.ops.submission.ledger_rows import is_adopted
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
@@ -72,7 +73,7 @@ def _is_over(row: RunRow | None) -> bool:
 def _source(session: Session, row: RunRow | None, folder: Path) -> _Source:
     assert row is not None
     store = None if is_adopted(row) else session.runs_in(row.store)
-    return _Source(row, folder, store, service_logs.service_of(session, row))
+    return _Source(row, folder, store, ServiceLogs(session, row).service)
 
 
 def _had_again(source: _Source) -> dict[Path, os.stat_result]:
@@ -97,7 +98,7 @@ def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
         for name in sorted(filenames):
             path = Path(where, name)
             with suppress(FileNotFoundError):  # somebody else removes here too
-                if not service_logs.is_mark(path):
+                if not is_mark(path):
                     yield path, path.lstat()
 
 
@@ -121,7 +122,7 @@ def _tidy(folder: Path) -> None:
     if not any(_files(folder)):
         for where, _, filenames in os.walk(folder):
             for name in filenames:
-                if service_logs.is_mark(Path(where, name)):
+                if is_mark(Path(where, name)):
                     Path(where, name).unlink(missing_ok=True)
     for where, _, _ in os.walk(folder, topdown=False):
         with suppress(OSError):  # not empty

@@ -95,11 +95,6 @@ def _several(word: str, matches: Sequence[Match]) -> UsageError:
     )
 
 
-def is_adopted(row: RunRow) -> bool:
-    """Whether gofer did not start this run."""
-    return row.submitter == ADOPTED
-
-
 def _take(session: Session, target: str, job: ServiceJob) -> RunRow | None:
     if not _NAME.fullmatch(job.name):
         session.say(f"warning: the service's job {job.name!r} cannot be a run's name")

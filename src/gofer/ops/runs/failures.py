@@ -6,13 +6,13 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.core.states import Reason, State
-from gofer.ops.runs import run_folder
+from gofer.ops.runs.run_folder import first_failure
 from gofer.ops.submission import gpu_oversight
 from gofer.text import format_duration
 
 if TYPE_CHECKING:
     from gofer.model.run import RunRecord
-    from gofer.storage.base import Store
+    from gofer.ops.runs.run_folder import RunFolder
     from gofer.tracking.ledger import RunRow
 
 # A shell reports a child killed by signal n as 128 + n.
@@ -50,18 +50,16 @@ class FirstFailure(NamedTuple):
     tail: tuple[str, ...]
 
 
-def find_first_failure(store: Store, row: RunRow) -> FirstFailure | None:
+def find_first_failure(folder: RunFolder, row: RunRow) -> FirstFailure | None:
     """The first failure in the exit records of the last attempt; None when no record has one."""
     if row.kind == "group" or row.state == State.SUCCEEDED:
         return None
-    numbers = [int(one["number"]) for one in row.attempts] or run_folder.attempt_numbers(store, row.id)
-    if not numbers:
-        return None
-    found = run_folder.first_failure(run_folder.exit_records(store, row.id, numbers[-1]))
+    attempt = folder.last_attempt(row)
+    found = first_failure(folder.exit_records(attempt)) if attempt else None
     if found is None:
         return None
     node, one = found
-    return FirstFailure(numbers[-1], node, one.rank, one.exit_code, one.signal, one.at, one.tail)
+    return FirstFailure(attempt, node, one.rank, one.exit_code, one.signal, one.at, one.tail)
 
 
 def explain(row: RunRow, record: RunRecord | None = None, failure: FirstFailure | None = None) -> str | None:

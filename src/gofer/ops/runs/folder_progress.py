@@ -8,11 +8,11 @@ import msgspec
 
 from gofer.core import run_layout as names
 from gofer.core.states import State
-from gofer.ops.runs import run_folder
+from gofer.ops.runs.run_folder import read_lines
 from gofer.text import format_size
 
 if TYPE_CHECKING:
-    from gofer.storage.base import Store
+    from gofer.ops.runs.run_folder import RunFolder
     from gofer.tracking.ledger import RunRow
 
 _TAIL_BYTES = 4096
@@ -33,24 +33,21 @@ class _Step(msgspec.Struct, frozen=True, kw_only=True):
     of_bytes: int = 0
 
 
-def progress(store: Store, row: RunRow) -> str | None:
+def progress(folder: RunFolder, row: RunRow) -> str | None:
     """What the nodes are copying or sending now; None when nothing. Reads the end of each node's events."""
     if row.kind == "group" or row.state not in (State.STARTING, State.RUNNING):
         return None
-    attempts = run_folder.attempt_numbers(store, row.id)
-    if not attempts:
+    if not folder.attempts:
         return None
-    nodes = run_folder.node_numbers(store, row.id, attempts[-1])
-    last = (_last(store, f"{names.node_key(row.id, attempts[-1], node)}/{names.EVENTS}") for node in nodes)
+    attempt = folder.attempts[-1]
+    last = (_last(folder, attempt, node) for node in folder.nodes(attempt))
     words = dict.fromkeys(_words(step) for step in last if step is not None and step.event in _SAID)
     return "; ".join(one for one in words if one) or None
 
 
-def _last(store: Store, key: str) -> _Step | None:
-    if store.head(key) is None:
-        return None
-    data = store.get_range(key, -_TAIL_BYTES, _TAIL_BYTES)
-    return next(reversed([*run_folder.read_lines(data, _Step)]), None)
+def _last(folder: RunFolder, attempt: int, node: int) -> _Step | None:
+    data = folder.read_end(attempt, node, names.EVENTS, _TAIL_BYTES)
+    return next(reversed([*read_lines(data, _Step)]), None)
 
 
 def _words(step: _Step) -> str:

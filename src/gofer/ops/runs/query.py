@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.core.states import State
 from gofer.ops.files.results import CameHome, came_home
-from gofer.ops.logs.logs import LogFile, log_files
-from gofer.ops.runs.adopt import is_adopted
+from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.runs.failures import FirstFailure, explain, find_first_failure
 from gofer.ops.runs.folder_progress import progress
 from gofer.ops.runs.usage import NodeUse, node_usage
 from gofer.ops.runs.view import Records, elapsed_s
 from gofer.ops.submission import gpu_oversight
+from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.storage.base import OnDisk
 from gofer.text import quote_command
 
 if TYPE_CHECKING:
     from gofer.model.run import RunRecord
+    from gofer.ops.runs.run_folder import LogFile
     from gofer.ops.session import Session
     from gofer.storage.base import Store
     from gofer.tracking.ledger import RunRow
@@ -63,29 +64,31 @@ class RunDetails(NamedTuple):
     saw_no_gpu: bool = False
 
 
-def facts(session: Session, row: RunRow, *, fetched: Sequence[Path] | None = None) -> RunDetails:
-    """The facts from the ledger and the run's folder. Calls no cluster. `fetched` are copies of logs, if
-    any.
+def facts(
+    session: Session, row: RunRow, reader: LogReader | None = None, *, fetched: Sequence[Path] | None = None
+) -> RunDetails:
+    """The facts from the ledger and the run's folder, as `reader` listed it. Calls no cluster. `fetched` are
+    copies of logs, if any.
     """
     if is_adopted(row):
         return _adopted(row, list(fetched or ()))
-    store = session.runs_in(row.store)
-    failure = find_first_failure(store, row)
-    logs = log_files(session, row)
+    reader = reader or LogReader(session, row, whole=True)
+    folder, logs = reader.folder, reader.files()
+    failure = find_first_failure(folder, row)
     record = Records(session).of(row)
     return RunDetails(
         row=row,
         command=quote_command(row.command),
-        why=explain(row, record, failure) or progress(store, row),
+        why=explain(row, record, failure) or progress(folder, row),
         elapsed_s=elapsed_s(row),
         attempts=len(row.attempts) or max((log.attempt for log in logs), default=0),
         first_failure=failure,
         logs=logs,
-        log_paths=list(fetched) if fetched is not None else _own_paths(store, logs),
-        usage=node_usage(store, row),
+        log_paths=list(fetched) if fetched is not None else _own_paths(folder.store, logs),
+        usage=node_usage(folder, row),
         failed_rows=_failed_rows(session, row),
         commit=_commit(record),
-        came_home=came_home(store, row),
+        came_home=came_home(folder, row),
         saw_no_gpu=gpu_oversight.saw_none(record),
     )
 
@@ -122,10 +125,9 @@ def _failed_rows(session: Session, row: RunRow) -> list[FailedRow]:
     if row.kind != "group":
         return []
     failed = session.ledger.rows_of(row.id, _ENDED_BADLY)[:FAILED_ROWS]
-    store, record = session.runs_in(row.store), Records(session).of(row)
+    record = Records(session).of(row)
+    causes = (explain(one, record, find_first_failure(session.run_folder(one), one)) for one in failed)
     return [
-        FailedRow(
-            one.id, one.short_id, one.args, one.state, explain(one, record, find_first_failure(store, one))
-        )
-        for one in failed
+        FailedRow(one.id, one.short_id, one.args, one.state, cause)
+        for one, cause in zip(failed, causes, strict=True)
     ]

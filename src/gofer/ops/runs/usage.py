@@ -5,11 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.ops.runs import run_folder
-
 if TYPE_CHECKING:
-    from gofer.ops.runs.run_folder import GpuUse
-    from gofer.storage.base import Store
+    from gofer.ops.runs.run_folder import GpuUse, RunFolder
     from gofer.tracking.ledger import RunRow
 
 
@@ -24,13 +21,13 @@ class NodeUse(NamedTuple):
     rss_peak_mib: float | None
 
 
-def node_usage(store: Store, row: RunRow) -> list[NodeUse]:
+def node_usage(folder: RunFolder, row: RunRow) -> list[NodeUse]:
     """The use of each node of the last attempt that has a heartbeat. Short runs have none."""
-    numbers = [int(one["number"]) for one in row.attempts] or run_folder.attempt_numbers(store, row.id)
-    if row.kind == "group" or not numbers:
+    attempt = 0 if row.kind == "group" else folder.last_attempt(row)
+    if not attempt:
         return []
     now = time.time()
-    beats = run_folder.heartbeats(store, row.id, max(numbers))
+    beats = folder.heartbeats(attempt)
     return [
         NodeUse(node, beat.at, max(now - beat.at, 0.0), beat.gpus, beat.rss_mib, beat.rss_peak_mib)
         for node, beat in sorted(beats.items())

@@ -11,8 +11,6 @@ import msgspec
 from gofer.core.states import State
 from gofer.model.run import RunRecord
 from gofer.ops.files.results import CameHome, LeftFiles, came_home
-from gofer.ops.logs.logs import log_files
-from gofer.ops.runs.adopt import is_adopted
 from gofer.ops.runs.failures import FirstFailure, explain, find_first_failure
 from gofer.ops.runs.run_document import (
     SCHEMA_VERSION,
@@ -32,11 +30,12 @@ from gofer.ops.runs.run_document import (
 from gofer.ops.runs.run_folder import decode
 from gofer.ops.runs.usage import NodeUse, node_usage
 from gofer.ops.submission.gpu_oversight import saw_none
+from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.storage.base import OnDisk
 from gofer.text import format_time
 
 if TYPE_CHECKING:
-    from gofer.ops.logs.logs import LogFile
+    from gofer.ops.runs.run_folder import LogFile, RunFolder
     from gofer.ops.session import Session
     from gofer.storage.base import Store
     from gofer.tracking.ledger import RunRow
@@ -61,8 +60,8 @@ def run_jsons(
     """
     records = Records(session)
     for row in rows:
-        store = session.runs_in(row.store) if from_store and _left_traces(row) else None
-        document = _document(row, records.of(row), store, session)
+        folder = session.run_folder(row, whole=True) if from_store and _left_traces(row) else None
+        document = _document(row, records.of(row), folder)
         if not from_store:
             document = msgspec.structs.replace(document, logs=None, usage=None)
         plain: dict[str, Any] = msgspec.to_builtins(document)
@@ -112,8 +111,8 @@ def _left_traces(row: RunRow) -> bool:
     )
 
 
-def _document(row: RunRow, record: RunRecord | None, store: Store | None, session: Session) -> RunDocument:
-    failure = find_first_failure(store, row) if store else None
+def _document(row: RunRow, record: RunRecord | None, folder: RunFolder | None) -> RunDocument:
+    failure = find_first_failure(folder, row) if folder else None
     is_group = row.kind == "group"
     return RunDocument(
         schema=SCHEMA_VERSION,
@@ -139,15 +138,15 @@ def _document(row: RunRow, record: RunRecord | None, store: Store | None, sessio
         ended_at=format_time(row.ended_at),
         elapsed_s=elapsed_s(row),
         attempts=[_attempt(one) for one in row.attempts],
-        logs=[_log(one, store) for one in log_files(session, row)] if store else [],
+        logs=[_log(one, folder.store) for one in folder.logs] if folder else [],
         snapshot=_snapshot(row, record),
         tags=row.tags,
         group=row.group_id,
         row=row.row_index,
         args=row.args,
         first_failure=None if failure is None else _failure(failure),
-        came_home=None if store is None or is_group else _came_home(came_home(store, row)),
-        usage=[_usage(one) for one in node_usage(store, row)] if store else [],
+        came_home=None if folder is None or is_group else _came_home(came_home(folder, row)),
+        usage=[_usage(one) for one in node_usage(folder, row)] if folder else [],
         saw_no_gpu=saw_none(record),
         counts=row.counts,
         rows=row.size if is_group else None,

@@ -10,25 +10,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gofer.backends.base import ExplainsWaiting, RunRef, Waiting
-from gofer.core import run_layout as names
 from gofer.core.states import State
 from gofer.errors import GoferError, StoreError, UnknownName
 from gofer.ops.files.results import last_durable
-from gofer.ops.runs import run_folder
-from gofer.ops.runs.adopt import is_adopted
 from gofer.ops.runs.failures import FirstFailure, explain, find_first_failure
 from gofer.ops.runs.folder_progress import progress
 from gofer.ops.runs.next_steps import next_steps
-from gofer.ops.runs.run_folder import Heartbeat
 from gofer.ops.runs.view import Records, elapsed_s
 from gofer.ops.submission import gpu_oversight
+from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.ops.submission.send import is_here
 from gofer.text import format_time
 
 if TYPE_CHECKING:
     from gofer.model.run import RunRecord
+    from gofer.ops.runs.run_folder import Heartbeat, RunFolder
     from gofer.ops.session import Session
-    from gofer.storage.base import Store
     from gofer.tracking.ledger import RunRow
 
 WAITING = (State.PENDING.value, State.QUEUED.value, State.PAUSED.value)
@@ -122,12 +119,12 @@ def why(session: Session, row: RunRow) -> Why:
         if row.state in WAITING:
             waiting = _ask(session, row, record)
         elif not is_adopted(row):
-            store = session.runs_in(row.store)
+            folder = session.run_folder(row)
             if row.is_final:
-                failure = find_first_failure(store, row)
+                failure = find_first_failure(folder, row)
             else:
-                life, words = _life(store, row), progress(store, row)
-            durable = last_durable(store, row)
+                life, words = _life(folder), progress(folder, row)
+            durable = last_durable(folder, row)
         words = waiting.why if waiting else explain(row, record, failure) or words
     except StoreError as error:
         words = "; ".join(one for one in (explain(row, record), error.message) if one)
@@ -153,23 +150,22 @@ def _with_missing(
 
 def _log_tail(session: Session, row: RunRow) -> tuple[str, ...]:
     """The last lines of rank 0, or of set-up if no rank was started; empty when there is no log."""
-    from gofer.core.log_lines import last_states
-    from gofer.ops.logs import logs
+    from gofer.ops.logs.log_reader import LogReader
 
     if is_adopted(row):
         return ()
     try:
-        data = logs.tail(session, row, lines=_TAIL_LINES)
+        data = LogReader(session, row).stored_tail(lines=_TAIL_LINES)
     except (StoreError, UnknownName):
         return ()
-    return tuple(last_states(data).decode("utf-8", "replace").splitlines())
+    return tuple(data.decode("utf-8", "replace").splitlines())
 
 
 def _service_tail(session: Session, row: RunRow) -> tuple[str, ...]:
     """The end of the service's log, for a run that failed before any rank could write a log."""
-    from gofer.ops.logs.log_choice import service_tail
+    from gofer.ops.logs.log_reader import LogReader
 
-    return service_tail(session, row, _TAIL_LINES)
+    return LogReader(session, row).service_tail(_TAIL_LINES)
 
 
 def _ask(session: Session, row: RunRow, record: RunRecord | None) -> Waiting:
@@ -204,16 +200,14 @@ def _plain(row: RunRow) -> str:
     return row.detail or "its cluster does not say why"
 
 
-def _life(store: Store, row: RunRow) -> LifeSigns:
-    attempts = run_folder.attempt_numbers(store, row.id)
-    if not attempts:
+def _life(folder: RunFolder) -> LifeSigns:
+    if not folder.attempts:
         return LifeSigns(None, None, {})
-    now, beats = time.time(), run_folder.heartbeats(store, row.id, attempts[-1])
-    files = store.list(f"{names.attempts_key(row.id)}/{attempts[-1]}")
-    written = [one.modified for one in files if one.size and names.parse_log_key(one.key)]
+    attempt = folder.attempts[-1]
+    now, beats, written = time.time(), folder.heartbeats(attempt), folder.last_written(attempt)
     return LifeSigns(
         min((max(now - beat.at, 0.0) for beat in beats.values()), default=None),
-        min((max(now - float(at), 0.0) for at in written), default=None),
+        None if written is None else max(now - written, 0.0),
         beats,
     )
 
@@ -260,7 +254,7 @@ def _tail(session: Session, row: RunRow) -> tuple[str, ...]:
     if row.state != State.FAILED:
         return ()
     try:
-        failure = find_first_failure(session.runs_in(row.store), row)
+        failure = find_first_failure(session.run_folder(row), row)
     except StoreError:
         return ()
     return failure.tail if failure else ()

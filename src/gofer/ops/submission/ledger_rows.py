@@ -20,6 +20,11 @@ from gofer.tracking.ledger import RunRow
 ADOPTED = "@service"
 
 
+def is_adopted(row: RunRow) -> bool:
+    """Whether gofer did not start this run."""
+    return row.submitter == ADOPTED
+
+
 def rows_of_record(
     record: RunRecord, *, store: str, submitter: str, data: bytes | None = None
 ) -> list[RunRow]:

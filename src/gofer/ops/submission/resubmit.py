@@ -19,12 +19,13 @@ from gofer.errors import CheckFailed, Interrupted, SnapshotError, StoreError, Ta
 from gofer.model.job import Array
 from gofer.model.run import RestoreFrom, RunRecord
 from gofer.node.kept.records import COPY, FILES
-from gofer.ops.runs.adopt import OURS, is_adopted
+from gofer.ops.runs.adopt import OURS
 from gofer.ops.runs.observe import refresh
 from gofer.ops.runs.run_folder import decode
 from gofer.ops.runs.run_origin import check_whole
 from gofer.ops.runs.stop import abort
 from gofer.ops.submission import mapped_folders
+from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.ops.submission.submit import Draft, SentCode, SubmitRequest, commit, make_draft, place_job
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ def _kept_by_code(session: Session, row: RunRow, new: RunRow) -> tuple[str, ...]
     try:
         store = session.runs_in(row.store)
         code = {os.fsdecode(entry.path) for entry in load(store.get_range, new.snapshot).entries}
-        listed = {one.path for one in lists_of(store, row.id) if one.place in (FILES, COPY)}
+        listed = {one.path for one in lists_of(session.run_folder(row)) if one.place in (FILES, COPY)}
     except (ManifestError, StoreError):
         return ()
     return tuple(sorted(listed & code))

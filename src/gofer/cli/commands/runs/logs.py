@@ -39,16 +39,17 @@ def run(**given: Any) -> int:
 
 
 def _pieces(session: Session, row: RunRow, given: dict[str, Any]) -> Iterator[bytes]:
-    from gofer.ops.logs import log_choice
+    from gofer.ops.logs.log_reader import LogReader
+    from gofer.ops.logs.log_sources import LogChoice
 
-    choice = log_choice.LogChoice(given["rank"], given["node"], given["attempt"])
+    choice, reader = LogChoice(given["rank"], given["node"], given["attempt"]), LogReader(session, row)
     if given["follow"]:
         from gofer.cli.output.follow import write_setup
 
-        return log_choice.follow(session, row, choice, lines=given["tail"], show_setup=write_setup)
+        return reader.follow(choice, lines=given["tail"], show_setup=write_setup)
     if given["tail"] is not None:
-        return iter([log_choice.tail(session, row, choice, lines=given["tail"])])
-    return log_choice.read(session, row, choice)
+        return iter([reader.tail(choice, lines=given["tail"])])
+    return reader.read(choice)
 
 
 def _say_nothing_yet(session: Session, row: RunRow) -> None:

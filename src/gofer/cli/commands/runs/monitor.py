@@ -46,7 +46,8 @@ def _watch(session: Session, row: RunRow, given: dict[str, Any]) -> None:
 
 def _follow(session: Session, row: RunRow, given: dict[str, Any]) -> RunRow:
     from gofer.cli.output.follow import write_setup
-    from gofer.ops.logs.log_choice import LogChoice, follow
+    from gofer.ops.logs.log_reader import LogReader
+    from gofer.ops.logs.log_sources import LogChoice
     from gofer.ops.runs.shell import wait_inside
 
     if row.kind == "group":
@@ -58,8 +59,8 @@ def _follow(session: Session, row: RunRow, given: dict[str, Any]) -> RunRow:
         row = wait_inside(session, row.id, on_wait=_explainer(session))
         if not row.is_final:
             say(f"{row.short_id}: {row.state}")
-    choice = LogChoice(given["rank"])
-    for piece in follow(session, row, choice, lines=given["lines"], show_setup=write_setup):
+    choice, reader = LogChoice(given["rank"]), LogReader(session, row)
+    for piece in reader.follow(choice, lines=given["lines"], show_setup=write_setup):
         write(piece)
     return session.ledger.get(row.id) or row
 

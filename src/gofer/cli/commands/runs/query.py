@@ -11,10 +11,7 @@ from gofer.cli.options import Command, Flag, Option, json_option, run_argument, 
 from gofer.cli.output.screen import say, write
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from gofer.ops.logs.log_choice import Fetched
+    from gofer.ops.logs.log_reader import LogCopies, LogReader
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
@@ -43,34 +40,31 @@ def run(**given: Any) -> int:
 
 def _show(session: Session, row: RunRow, *, lines: int) -> None:
     from gofer.cli.output.describe import describe
+    from gofer.ops.logs.log_reader import LogReader
     from gofer.ops.runs.query import facts
 
-    fetched = _fetch(session, row) if lines else None
-    native = () if fetched is None else fetched.native
-    log_shown = bool(lines) and row.kind == "run" and _print_tail(session, row, lines, native)
-    paths = None if fetched is None else fetched.paths
-    sys.stdout.write(describe(facts(session, row, fetched=paths), log_shown=log_shown))
+    reader = LogReader(session, row, whole=True)
+    copies = _fetch(reader, row) if lines else None
+    log_shown = bool(lines) and row.kind == "run" and _print_tail(reader, lines, copies)
+    found = facts(session, row, reader, fetched=None if copies is None else copies.paths)
+    sys.stdout.write(describe(found, log_shown=log_shown))
 
 
-def _fetch(session: Session, row: RunRow) -> Fetched | None:
+def _fetch(reader: LogReader, row: RunRow) -> LogCopies | None:
     """The copies of the logs under `assets/` of this folder; None where it cannot be written."""
     from pathlib import Path
 
-    from gofer.ops.logs.log_choice import fetch
-
     folder = Path("assets") / row.id
     try:
-        return fetch(session, row, folder)
+        return reader.fetch(folder)
     except OSError as error:
         say(f"warning: the logs could not be copied to {folder}: {(error.strerror or str(error)).lower()}")
         return None
 
 
-def _print_tail(session: Session, row: RunRow, lines: int, native: Sequence[Path]) -> bool:
+def _print_tail(reader: LogReader, lines: int, copies: LogCopies | None) -> bool:
     """Print the end of the log; False when there was nothing to print."""
-    from gofer.ops.logs.log_choice import LogChoice, tail
-
-    end = tail(session, row, LogChoice(), lines=lines, native=native)
+    end = reader.tail(lines=lines, copies=() if copies is None else copies.service)
     if end:
         write(end if end.endswith(b"\n") else end + b"\n")
         sys.stdout.write("\n")

@@ -63,7 +63,7 @@ def continuation(one: Resubmitted) -> str:
 
 def difference(one: Resubmitted) -> str:
     """A phrase that compares the code of the new run with that of the old run."""
-    from gofer.ops.runs.adopt import is_adopted
+    from gofer.ops.submission.ledger_rows import is_adopted
 
     if is_adopted(one.old):
         return "with the code of this folder: gofer did not start the old one"
