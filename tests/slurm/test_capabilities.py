@@ -13,7 +13,7 @@ from clusters.slurm import Slurm
 from home import until
 from slurm.slurm_home import SlurmHome
 
-from gofer.backends.base import Describes, ExplainsWaiting, HasNodes, RunRef, Shells
+from gofer.backends.base import RunRef
 from gofer.backends.slurm.backend import SlurmBackend
 from gofer.errors import CheckFailed
 
@@ -31,10 +31,6 @@ def backend(home: SlurmHome) -> SlurmBackend:
     found = home.session().backend("lab")
     assert isinstance(found, SlurmBackend)
     return found
-
-
-def test_it_can_do_all_of_it(backend: SlurmBackend) -> None:
-    assert all(isinstance(backend, one) for one in (Describes, HasNodes, Shells, ExplainsWaiting))
 
 
 def test_nodes_and_what_is_free(home: SlurmHome, backend: SlurmBackend) -> None:

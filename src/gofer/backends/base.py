@@ -1,14 +1,22 @@
-"""The contract of a backend: plan, submit, observe, cancel; and the protocols of optional capabilities.
+"""The contract of a backend: one target of one kind of cluster.
 
-`plan` is pure. The other three do I/O, block, and are idempotent: after a crash or a lost answer, gofer calls
-them again. Errors of the cluster's tools are wrapped in the BackendError family.
+`Backend` has six methods that every backend implements: `lay_out`, `plan`, `keep_secrets`, `submit`,
+`observe` and `cancel`. The other methods are optional. Each has a default that says that the cluster has
+nothing of this sort: an empty answer, or None. gofer never asks which class or kind a backend is: it calls
+the method, or reads `Backend.capabilities`, which are plain facts from the options of the target.
+
+`plan` is pure: `prepare` reads before what a plan needs. The other methods may do I/O, block, and are
+idempotent: after a crash or a lost answer, gofer calls them again. Errors of the cluster's tools are wrapped
+in the BackendError family. `gofer.testing` has the tests that every backend passes.
 """
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol
 
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.states import State
@@ -38,85 +46,6 @@ class RunRef(NamedTuple):
     size: int = 0
 
 
-class Backend(Protocol):
-    """One target of one kind. `gofer.testing` has the tests that every backend passes."""
-
-    @property
-    def kind(self) -> str:
-        """The word in `kind:` of the target in gofer.yaml."""
-
-    def lay_out(self, job: Job) -> Layout:
-        """How the job is spread over nodes and processes; CheckFailed when this target can never run it."""
-
-    def plan(self, record: RunRecord) -> Plan:
-        """Make the plan. Pure: no I/O, and equal plans for equal records."""
-
-    def submit(self, plan: Plan) -> None:
-        """Send the plan.
-
-        Idempotent: the run id is the key, so a second call with the same plan changes nothing.
-        """
-
-    def observe(self, runs: Sequence[RunRef]) -> Mapping[str, Observation]:
-        """Ask the cluster once about all runs.
-
-        Runs that the cluster does not know are left out of the answer.
-        """
-
-    def cancel(self, runs: Sequence[RunRef], *, grace_s: float | None = None) -> None:
-        """Ask the cluster to end runs, gracefully and then by force. Ended and unknown runs are ignored."""
-
-
-@runtime_checkable
-class HidesGpus(Protocol):
-    """A backend on which a run that asks for no GPU sees no GPU, even on nodes that have some."""
-
-    @property
-    def gpus_per_node(self) -> int:
-        """The GPUs that a node of the target has; 0 for none, and where the number is not known."""
-
-
-@runtime_checkable
-class SelectsMachines(Protocol):
-    """A backend of several machines that selects the machines of each run."""
-
-    def select_machines(self, layout: Layout) -> str:
-        """The machines for a run of this shape, separated by commas. gofer records them before it sends the
-        run.
-        """
-
-
-@runtime_checkable
-class KeepsSecrets(Protocol):
-    """A backend that can keep the secrets of a run until the run ends."""
-
-    def keep_secrets(self, run_id: str, values: RunSecrets) -> None:
-        """Store `values` where the run can read them and no other user can.
-
-        Called before the run is recorded.
-        """
-
-    def drop_abandoned_secrets(self, is_recorded: Callable[[str], bool]) -> None:
-        """Remove the secrets of submissions that were killed before the run was recorded."""
-
-
-@runtime_checkable
-class KeepsUnsentSecrets(Protocol):
-    """A backend that keeps the secrets of a failed submission, so that the run can be sent later."""
-
-    def remove_secrets(self, run_id: str) -> None:
-        """Remove the secrets of a run or array that will never be sent, wherever they are. Idempotent."""
-
-
-@runtime_checkable
-class Identifies(Protocol):
-    """A backend whose nodes can open stores with an identity of their own, without a signature from gofer."""
-
-    @property
-    def node_identity(self) -> dict[str, str | None] | None:
-        """The identity for gofer.objects; None where gofer gives the nodes a signature."""
-
-
 class RunCredential(NamedTuple):
     """A credential that a run depends on. `what` names the credential without its value; `mend` says what to
     do when it ends. Credentials that never end are not listed.
@@ -127,74 +56,15 @@ class RunCredential(NamedTuple):
     mend: str
 
 
-@runtime_checkable
-class HasCredentials(Protocol):
-    """A backend whose cluster uses credentials for runs that gofer did not supply."""
-
-    def run_credentials(self) -> list[RunCredential]:
-        """The credentials that end, as far as the cluster reports them. Asks the cluster; blocks."""
-
-
-@runtime_checkable
-class SeesEnvironment(Protocol):
-    """A backend whose nodes may see the environment of the submitting shell, and so its Python packages."""
-
-    @property
-    def sees_environment(self) -> bool:
-        """Whether the nodes see it. If so, gofer builds no packages for a job that does not ask for them."""
-
-
-@runtime_checkable
-class ReadsFolder(Protocol):
-    """A backend whose cluster knows that a run ended, but not how: the records in the run's folder decide."""
-
-    @property
-    def reads_folder(self) -> bool:
-        """Whether this holds for the target."""
-
-
-@runtime_checkable
-class DecidesGrace(Protocol):
-    """A backend whose service decides how long a cancelled run may take to end; `grace_s` has no effect."""
-
-    @property
-    def decides_grace(self) -> bool:
-        """Whether this holds for the target."""
-
-
-@runtime_checkable
-class ReportsStall(Protocol):
-    """A backend whose queue needs a process of gofer, which may be missing."""
-
-    def stalled(self) -> str | None:
-        """Why no process works on the queue, in words that say what to do; None when a process does."""
-
-
-@runtime_checkable
-class Describes(Protocol):
-    """A backend that can report what its cluster has and what is free."""
-
-    def describe(self) -> Mapping[str, object]:
-        """Facts for `gofer target show`, as plain JSON values. Asks the cluster; blocks."""
-
-
 class Waiting(NamedTuple):
-    """Why a run waits: `why` in words that a person can act on, and `ahead`, the number of runs before it
-    where the number is known. `estimate` is when the cluster expects the run to start (seconds since the
-    epoch).
+    """Why a run waits: `why` in words that a person can act on ("" where the cluster does not say), and
+    `ahead`, the number of runs before it where the number is known. `estimate` is when the cluster expects
+    the run to start (seconds since the epoch).
     """
 
-    why: str
+    why: str = ""
     ahead: int | None = None
     estimate: float | None = None
-
-
-@runtime_checkable
-class ExplainsWaiting(Protocol):
-    """A backend that can report why a run waits."""
-
-    def waiting(self, run: RunRef) -> Waiting | None:
-        """None when the run does not wait, or when the cluster does not know the run."""
 
 
 class NodeFacts(NamedTuple):
@@ -210,29 +80,6 @@ class NodeFacts(NamedTuple):
     gpus_free: int = 0
     gpu_type: str = ""
     partitions: tuple[str, ...] = ()
-
-
-@runtime_checkable
-class HasNodes(Protocol):
-    """A backend that can list its nodes."""
-
-    def nodes(self) -> Sequence[NodeFacts]:
-        """All nodes of the target, sorted by name."""
-
-
-@runtime_checkable
-class Shells(Protocol):
-    """A backend that can open a shell on a node of a running run."""
-
-    def shell(
-        self, run: RunRef, command: Sequence[str], *, terminal: bool, node: int | None = None
-    ) -> Sequence[str]:
-        """The local command line that opens a shell beside the run, or that runs `command` there.
-
-        `node` counts from 0; without it, the first node of the run is used. `terminal` says that the user has
-        a terminal, which the command line then passes on. Raises CheckFailed when the run does not run on
-        that node.
-        """
 
 
 class ServiceJob(NamedTuple):
@@ -279,9 +126,8 @@ class JobFilter(NamedTuple):
     within_s: float | None = None
 
 
-@runtime_checkable
-class HasJobs(Protocol):
-    """A backend whose service also has jobs that gofer did not start. Any thread may call.
+class JobService(Protocol):
+    """The jobs of a service, also those that gofer did not start. Any thread may call.
 
     Targets with the same `service_name` have the same jobs.
     """
@@ -299,9 +145,8 @@ class HasJobs(Protocol):
 NATIVE_PIECE = 4 << 20
 
 
-@runtime_checkable
-class NativeLogs(Protocol):
-    """A backend whose service keeps logs of its own."""
+class LogService(Protocol):
+    """The logs that a service keeps of its jobs."""
 
     def native_logs(self, job: str) -> Sequence[str]:
         """The names of the job's log files, the most useful first; empty for an unknown job."""
@@ -313,14 +158,6 @@ class NativeLogs(Protocol):
         """NATIVE_PIECE bytes from `start`, by a range request; fewer bytes, or none, only at the end of the
         log.
         """
-
-
-@runtime_checkable
-class HasPortal(Protocol):
-    """A backend whose service has web pages."""
-
-    def portal(self, run: RunRef | None = None) -> str:
-        """The address of the web page of a run, or of the target."""
 
 
 class Prunable(NamedTuple):
@@ -392,9 +229,153 @@ class KeptPlace(Protocol):
         """
 
 
-@runtime_checkable
-class Prunes(Protocol):
-    """A backend that keeps things on its cluster which `gofer prune` can remove."""
+class Capabilities(NamedTuple):
+    """What gofer must know of a target without asking its cluster. `Kind.capabilities` makes it from the
+    options of the target, and `Backend.capabilities` is the same value.
+
+    `sees_environment`: the nodes have the files and the environment of the submitting shell, and so its
+    Python packages. `has_ends_in_folder`: the cluster knows that a run ended, but not how, and the records in
+    the folder of the run decide. `decides_grace`: the service decides how long a cancelled run may take to
+    end, so `grace_s` has no effect. `shows_credentials`: readers of the store can read the credentials of a
+    run, so they are valid no longer than needed.
+
+    `patience_s`: how long the cluster may not answer before its runs are lost. `time_limit_s`: the time limit
+    of jobs that set none. `machines`: the machines of the target, if each may have a store of its own.
+    `node_identity`: the identity for gofer.objects with which nodes open stores, in place of a signature of
+    gofer. `profile`: the Azure login that the options name. `image`: the image that the options name;
+    `is_image_wrapped`: the cluster needs images that `gofer image wrap` made.
+    """
+
+    sees_environment: bool = False
+    has_ends_in_folder: bool = False
+    decides_grace: bool = False
+    shows_credentials: bool = False
+    patience_s: float = math.inf
+    time_limit_s: float | None = None
+    machines: tuple[str, ...] = ()
+    node_identity: Mapping[str, str | None] | None = None
+    profile: str | None = None
+    image: str | None = None
+    is_image_wrapped: bool = False
+
+
+class Backend(ABC):
+    """One target of one kind."""
+
+    kind: str
+    """The word in `kind:` of the target in gofer.yaml."""
+
+    capabilities: Capabilities = Capabilities()
+
+    # -- what every backend has
+
+    @abstractmethod
+    def lay_out(self, job: Job) -> Layout:
+        """How the job is spread over nodes and processes; CheckFailed when this target can never run it. May
+        ask the cluster what its nodes have.
+        """
+
+    def prepare(self, record: RunRecord) -> Any:
+        """Read what `plan` needs and neither the options nor the record says, such as the GPUs of this
+        machine or a key file.
+        """
+        return None
+
+    @abstractmethod
+    def plan(self, record: RunRecord, prepared: Any) -> Plan:
+        """Make the plan from what `prepare` returned. Pure: no I/O, and equal plans for equal arguments."""
+
+    @abstractmethod
+    def keep_secrets(self, run_id: str, values: RunSecrets) -> None:
+        """Store `values` where the run can read them until it ends, and no other user can.
+
+        Called before the run is recorded.
+        """
+
+    @abstractmethod
+    def submit(self, plan: Plan) -> None:
+        """Send the plan.
+
+        Idempotent: the run id is the key, so a second call with the same plan changes nothing.
+        """
+
+    @abstractmethod
+    def observe(self, runs: Sequence[RunRef]) -> Mapping[str, Observation]:
+        """Ask the cluster once about all runs.
+
+        Runs that the cluster does not know are left out of the answer.
+        """
+
+    @abstractmethod
+    def cancel(self, runs: Sequence[RunRef], *, grace_s: float | None = None) -> None:
+        """Ask the cluster to end runs, gracefully and then by force. Ended and unknown runs are ignored."""
+
+    # -- what some backends have, on the way to the cluster
+
+    def select_machines(self, layout: Layout) -> str:
+        """The machines for a run of this shape, separated by commas, on a target that has several. gofer
+        records them before it sends the run.
+        """
+        return ""
+
+    def hidden_gpus(self) -> int:
+        """The GPUs of a node that a run which asks for none does not see; 0 where the number is not known."""
+        return 0
+
+    def run_credentials(self) -> Sequence[RunCredential]:
+        """The credentials of the cluster, not of gofer, that end and on which runs depend."""
+        return ()
+
+    def drop_abandoned_secrets(self, is_recorded: Callable[[str], bool]) -> None:  # noqa: B027
+        """Remove the secrets of submissions that were killed before the run was recorded."""
+
+    def remove_secrets(self, run_id: str) -> None:  # noqa: B027
+        """Remove the secrets of a run or array that will never be sent, wherever they are. Idempotent."""
+
+    # -- what some backends can report
+
+    def waiting(self, run: RunRef) -> Waiting | None:
+        """Why a run waits; None when it does not wait, or when the cluster does not know it."""
+        return Waiting()
+
+    def stalled(self) -> str | None:
+        """Why no process of gofer works on the queue, in words that say what to do; None when one does, and
+        for a queue that needs none.
+        """
+        return None
+
+    def describe(self) -> Mapping[str, object]:
+        """What the cluster has and what is free, as plain JSON values, for `gofer target show`."""
+        return {}
+
+    def nodes(self) -> Sequence[NodeFacts] | None:
+        """All nodes of the target, sorted by name; None for a kind that cannot list them."""
+        return None
+
+    def shell(
+        self, run: RunRef, command: Sequence[str], *, terminal: bool, node: int | None = None
+    ) -> Sequence[str] | None:
+        """The local command line that opens a shell beside the run, or that runs `command` there; None for a
+        kind without shells.
+
+        `node` counts from 0; without it, the first node of the run is used. `terminal` says that the user has
+        a terminal, which the command line then passes on. Raises CheckFailed when the run does not run on
+        that node.
+        """
+        return None
+
+    def portal(self, run: RunRef | None = None) -> str | None:
+        """The address of the web page of a run, or of the target; None for a service without pages."""
+        return None
+
+    def job_service(self) -> JobService | None:
+        """The jobs of the service; None where all jobs are gofer's."""
+        return None
+
+    def log_service(self) -> LogService | None:
+        """The logs of the service; None where only gofer keeps logs."""
+        return None
 
     def kept_places(self) -> Sequence[KeptPlace]:
-        """The places. Does no I/O."""
+        """Where gofer keeps things on the cluster that `gofer prune` can remove. Does no I/O."""
+        return ()

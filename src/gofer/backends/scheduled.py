@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gofer.backends.base import Backend
 from gofer.core import files
 from gofer.core.secrets import run_secrets
 from gofer.core.secrets.run_secrets import RunSecrets
@@ -33,7 +34,7 @@ def lay_out_on_nodes(job: Job, *, gpus_per_node: int, target: str) -> Layout:
     return lay_out(job, gpus_per_node=gpus_per_node, target=target)
 
 
-class KeepsSecretsHere:
+class KeepsSecretsHere(Backend):
     """Keeps secrets in `_secrets_folder`, beside this machine's queue, until the cluster has them."""
 
     _secrets_folder: str

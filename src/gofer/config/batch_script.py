@@ -64,29 +64,27 @@ class BatchJob(NamedTuple):
 
 
 def read_batch_job(
-    options: Sequence[SbatchOption], flags: JobFlags, *, kind: str, has_array: bool
+    options: Sequence[SbatchOption], flags: JobFlags, *, kind: str, on_slurm: bool, has_array: bool
 ) -> BatchJob:
     """Flags win over options, and the last of two options of one name over the first. UsageError for a value
     that Slurm would refuse too.
 
-    `has_array` says that the command line asks for an array of its own.
+    `kind` is the kind of the target, and `on_slurm` says that it uses Slurm. `has_array` says that the
+    command line asks for an array of its own.
     """
-    return _Reader(options, flags, kind=kind, has_array=has_array).read()
+    return _Reader(options, flags, kind=kind, on_slurm=on_slurm, has_array=has_array).read()
 
 
 class _Reader:
     def __init__(
-        self, options: Sequence[SbatchOption], flags: JobFlags, *, kind: str, has_array: bool
+        self, options: Sequence[SbatchOption], flags: JobFlags, *, kind: str, on_slurm: bool, has_array: bool
     ) -> None:
         self._options = {option.name: option for option in options}
         self._flags = flags
         self._kind = kind
+        self._on_slurm = on_slurm
         self._has_array = has_array
         self._notes: list[str] = []
-
-    @property
-    def _on_slurm(self) -> bool:
-        return self._kind == "slurm"
 
     def read(self) -> BatchJob:
         nodes = self._flags.nodes or self._nodes()

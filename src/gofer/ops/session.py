@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
 
-    import msgspec
-
     from gofer.backends.base import Backend
-    from gofer.backends.registry import BackendContext, BlobPlace
+    from gofer.backends.kind import BackendContext, BlobPlace
     from gofer.config.settings import Settings
     from gofer.config.stores import StoreEntry
     from gofer.config.targets import Target
@@ -294,9 +292,11 @@ class Session:
         try:
             own = self.of_run(row)
         except TargetGone:
-            if row.backend != "local":
+            from gofer.backends import registry
+
+            if not registry.runs_here(row.backend):
                 raise
-            # All local targets use the same queue, whatever their names are.
+            # All such targets use the same queue, whatever their names are.
             return self._make(self._usual_target(row), row.store)
         # If each machine has its own store, the URL of the store names the machine.
         host = row.store.removeprefix("ssh://").partition("/")[0] if row.store.startswith("ssh://") else ""
@@ -315,48 +315,43 @@ class Session:
 
         key = (target.name, store_url, placement)
         if key not in self._backends:
-            options = target.options
-            if getattr(options, "image", None):
-                from gofer.ops.submission.image_use import with_image
-
-                options = with_image(self, options)
-            around = self._around(target.name, target.kind, options, store_url)
-            around = around._replace(placement=placement)
-            self._backends[key] = registry.find(target.kind).make(options, around)
+            context = self._context(target, store_url, placement)
+            self._backends[key] = registry.find(target.kind).make(target.options, context)
         return self._backends[key]
 
-    def _around(self, target: str, kind: str, options: msgspec.Struct, store_url: str) -> BackendContext:
+    def _context(self, target: Target, store_url: str, placement: str) -> BackendContext:
         from gofer.backends import registry
+        from gofer.backends.kind import BackendContext
+        from gofer.ops.submission.image_use import complete_image
         from gofer.storage.base import Delegates, OnDisk, OnMachine
         from gofer.transport.machine import LocalMachine
         from gofer.transport.ssh import reach
 
-        store = self.store(store_url)
+        store, capabilities = self.store(store_url), registry.capabilities_of(target)
         host = store_url.removeprefix("ssh://").partition("/")[0] if store_url.startswith("ssh://") else ""
-        login = registry.find(kind).login(options, host)
+        login = registry.find(target.kind).login(target.options, host)
         machine = LocalMachine() if login is None else reach(login)
         path = None
         if login is None and isinstance(store, OnDisk):
             path = str(store.path("runs").parent)
         elif isinstance(store, OnMachine) and store.machine.name == machine.name:
             path = store.folder
-        environ = self.environ
-        if kind == "azureml":
-            environ = self.azure_environ(f"the target `{target}`", getattr(options, "profile", None))
-        return registry.BackendContext(
-            target,
+        return BackendContext(
+            target.name,
             str(self.paths.queue_home),
             store_url,
             path,
             isinstance(store, Delegates),
             machine,
             self._blob_place,
-            environ,
+            lambda: self.azure_environ(f"the target `{target.name}`", capabilities.profile),
+            placement,
+            complete_image(self, capabilities),
         )
 
     def _blob_place(self, url: str) -> BlobPlace | None:
         """The place of a store in Azure Blob Storage; None for other stores."""
-        from gofer.backends.registry import BlobPlace
+        from gofer.backends.kind import BlobPlace
 
         found = getattr(self.store(url), "blob_place", None) if url.startswith("az://") else None
         return None if found is None else BlobPlace(*found)

@@ -59,7 +59,7 @@ class AzureStore(CloudStore):
 
     @property
     def blob_place(self) -> tuple[str, str, str, str, str, str, str]:
-        """The fields of gofer.backends.registry.BlobPlace, in its order. They hold no secret."""
+        """The fields of gofer.backends.kind.BlobPlace, in its order. They hold no secret."""
         address = self._address
         scope = f"/{address.prefix}" if self._is_hierarchical else ""
         terms = sas_facts(self._signer.token).permissions if isinstance(self._signer, Sas) else ""

@@ -16,11 +16,12 @@ both see, so that processes can be heard which outlive the agent. Nothing here i
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 import msgspec
 
-from gofer.backends.base import RunRef
+from gofer.backends.base import Plan, RunRef
 from gofer.core import run_layout as names
 from gofer.model.run import RunRecord
 from gofer.ops.runs.merged_status import settled
@@ -55,10 +56,36 @@ _UNTIL_HEARD = f"until [ -s {_HEARD} ]; do sleep 0.1; done"
 _LOOK_S = 0.1
 
 
+class _FileUse:
+    """Records each file, connection and program that this process opens or starts within the `with` block."""
+
+    _WATCHED = ("open", "os.scandir", "os.listdir", "socket.connect", "subprocess.Popen", "os.posix_spawn")
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self._is_on = False
+        sys.addaudithook(self._note)
+
+    def __enter__(self) -> _FileUse:
+        self._is_on = True
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._is_on = False
+
+    def _note(self, event: str, arguments: tuple[object, ...]) -> None:
+        if self._is_on and event in self._WATCHED:
+            self.events.append(f"{event} {arguments[0]!r}")
+
+
 class BackendConformance(RunConformance):
     """All of the suite: one run, many runs, stopping them, and being asked twice."""
 
     shared_folder: str | None = None
+
+    def plan_of(self, session: Session, row: RunRow) -> Plan:
+        backend, record = session.backend(self.target), self.record(session, row)
+        return backend.plan(record, backend.prepare(record))
 
     def until_logged(self, session: Session, row: RunRow, text: bytes) -> None:
         """Wait until the log of rank 0 holds these words."""
@@ -139,21 +166,25 @@ class BackendConformance(RunConformance):
         with self.open() as session:
             row = self.start(session, ["sh", "-c", 'echo x >> "$GOFER_OUTPUT_DIR/count"'])
             backend = session.backend(self.target)
-            backend.submit(backend.plan(self.record(session, row)))
+            backend.submit(self.plan_of(session, row))
             row = self.ended(session, row)
-            backend.submit(backend.plan(self.record(session, row)))
+            backend.submit(self.plan_of(session, row))
             refresh(session)
             assert session.store(row.store).get(f"{names.outputs_key(row.id)}/count") == b"x\n"
             seen = settled(session, [row], backend.observe([RunRef(row.id)]))[row.id]
             assert (seen.state, len(seen.attempts)) == ("succeeded", 1)
 
-    def test_a_plan_is_the_same_for_the_same_record(self) -> None:
+    def test_a_plan_is_pure_and_the_same_for_the_same_record(self) -> None:
         with self.open() as session:
             row = self.finish(session, ["echo", "a  b"])
             backend = session.backend(self.target)
-            texts = {backend.plan(self.record(session, row)).render() for _ in range(2)}
-            assert len(texts) == 1
-            assert row.id in texts.pop()
+            record = self.record(session, row)
+            first = backend.plan(record, backend.prepare(record))
+            prepared = backend.prepare(record)
+            with _FileUse() as use:
+                second = backend.plan(record, prepared)
+            assert (use.events, first.render()) == ([], second.render())
+            assert row.id in first.render()
 
     def test_a_run_it_does_not_know_is_left_out_of_the_answer(self) -> None:
         with self.open() as session:

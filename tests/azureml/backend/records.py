@@ -8,7 +8,8 @@ from typing import Any
 from gofer.backends.azureml.backend import AzureBackend
 from gofer.backends.azureml.make import make
 from gofer.backends.azureml.options import AzureOptions
-from gofer.backends.registry import BackendContext, BlobPlace
+from gofer.backends.azureml.plan import AzurePlan
+from gofer.backends.kind import BackendContext, BlobPlace
 from gofer.model.job import Array, Job
 from gofer.model.run import RunRecord
 
@@ -28,8 +29,13 @@ def target(queue_home: str = "/nonexistent", **options: Any) -> AzureBackend:
     known: dict[str, Any] = {**WHERE, "compute": "cpu", "image": "ubuntu:22.04"}
     if options.get("platform") == "singularity":
         known |= {"compute": None, "virtual_cluster": "vc", "instance_type": "ND40_v2g1"}
-    around = BackendContext("eus", queue_home, STORE, None, True, None, PLACES.get)
-    return make(AzureOptions(**{**known, **options}), around)
+    wanted = AzureOptions(**{**known, **options})
+    around = BackendContext("eus", queue_home, STORE, None, True, None, PLACES.get, image=wanted.image)
+    return make(wanted, around)
+
+
+def plan_of(backend: AzureBackend, run: RunRecord) -> AzurePlan:
+    return backend.plan(run, backend.prepare(run))
 
 
 def record(

@@ -13,7 +13,7 @@ from services.azure import Azure
 
 from gofer.backends.azureml.datastores import datastore_body, sas_end
 from gofer.backends.azureml.names import datastore_name
-from gofer.backends.registry import BlobPlace
+from gofer.backends.kind import BlobPlace
 from gofer.objects.azure_auth import utc
 
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-datastores")]
@@ -23,7 +23,7 @@ from gofer.backends.azureml.datastores import Datastores
 from gofer.backends.azureml.names import DATASTORES_API
 from gofer.backends.azureml.notes import Known
 from gofer.backends.azureml.service import Service
-from gofer.backends.registry import BlobPlace
+from gofer.backends.kind import BlobPlace
 import tempfile
 service = session.backend("aml")._connection.service
 place = BlobPlace("dummyone", "https://dummyone.blob.core.windows.net", "data", "")

@@ -12,7 +12,7 @@ import pytest
 from azure.ai.ml import command
 from azure.ai.ml.entities import JobResourceConfiguration
 from azureml.backend.official import Official
-from azureml.backend.records import record, target
+from azureml.backend.records import plan_of, record, target
 from azureml.backend.shape import Shape, base
 from azureml.backend.shapes import SHAPES
 
@@ -35,7 +35,7 @@ def planned(shape: Shape) -> AzurePlan:
     if "scale" in options:
         options["scale"] = msgspec.convert(options["scale"], Scale)
     backend = target(**options)
-    return backend.plan(record(backend, shape.job, array=shape.array))
+    return plan_of(backend, record(backend, shape.job, array=shape.array))
 
 
 def sdk_job(shape: Shape) -> Any:
@@ -84,5 +84,5 @@ def test_the_commit_is_told_as_the_official_one_tells_it(
     shape = SHAPES[0]
     backend = target(**shape.options)
     code = CodeOrigin(folder=str(tmp_path), commit=head.stdout.strip(), branch="main", dirty=True)
-    plan = backend.plan(msgspec.structs.replace(record(backend), code=code))
+    plan = plan_of(backend, msgspec.structs.replace(record(backend), code=code))
     assert plan.body(None) == official.submit(sdk_job(shape))[-1][2]

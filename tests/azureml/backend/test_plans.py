@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from azureml.backend.records import record, target
+from azureml.backend.records import plan_of, record, target
 
 from gofer.backends.azureml.backend import AzureBackend
 from gofer.backends.azureml.body import duration
 from gofer.backends.azureml.make import make
 from gofer.backends.azureml.options import AzureOptions
-from gofer.backends.registry import BackendContext
+from gofer.backends.kind import BackendContext
 from gofer.errors import CheckFailed, UsageError
 from gofer.model.job import Array, Job, JobFolder, Resources
 from gofer.transport.bundle import mark
@@ -49,19 +49,19 @@ def _cluster() -> tuple[AzureBackend, dict[str, Any], Array | None]:
 @pytest.mark.parametrize("name", ["plain", "nodes", "cluster"])
 def test_the_request_is_printed_as_it_is_sent(name: str) -> None:
     backend, job, array = {"plain": _plain, "nodes": _nodes, "cluster": _cluster}[name]()
-    text = backend.plan(record(backend, job, array=array)).render()
+    text = plan_of(backend, record(backend, job, array=array)).render()
     assert text.replace(mark(), "MARK") == (GOLDEN / f"{name}.txt").read_text()
 
 
 def test_the_same_record_has_the_same_plan() -> None:
     backend, job, array = _nodes()
     made = record(backend, job, array=array)
-    assert backend.plan(made).render() == backend.plan(made).render()
+    assert plan_of(backend, made).render() == plan_of(backend, made).render()
 
 
 def test_private_values_are_in_no_plan() -> None:
     backend, job, _ = _plain()
-    assert "secret:token" not in backend.plan(record(backend, job)).render()
+    assert "secret:token" not in plan_of(backend, record(backend, job)).render()
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_shells_need_a_key(tmp_path: Path) -> None:
     with pytest.raises(CheckFailed, match=r"none\.pub"):
         backend.lay_out(Job(command=("x",)))
     (tmp_path / "none.pub").write_text(KEY + "\n")
-    made = backend.plan(record(backend))
+    made = plan_of(backend, record(backend))
     assert made.body(None)["properties"]["services"]["ssh"]["properties"]["sshPublicKeys"] == KEY
 
 
@@ -152,7 +152,7 @@ def test_outputs_go_as_they_are_written_where_nodes_may_be_taken_back(
     backend = target(**options)
 
     def sync(job: dict[str, Any]) -> tuple[str, ...]:
-        return backend.plan(record(backend, job)).request.sync
+        return plan_of(backend, record(backend, job)).request.sync
 
     assert sync({}) == (("*",) if takes_back else ())
     assert (sync({"sync": ()}), sync({"sync": ("*.pt",)})) == ((), ("*.pt",))

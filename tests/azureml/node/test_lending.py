@@ -76,8 +76,8 @@ def test_a_machine_with_an_identity_is_lent_nothing() -> None:
     [(None, 0, 7.0), (DAY / 2, 0, 2.5), (DAY, 2, 5.0), (30 * DAY, 0, 32.0), (None, 9, 7.0)],
 )
 def test_it_is_lent_for_the_queue_and_the_work(limit_s: float | None, retries: int, days: float) -> None:
-    assert lent_s("azureml", limit_s, retries=retries) == days * DAY
-    assert lent_s("slurm", limit_s, retries=retries) == max(days, 7.0) * DAY
+    assert lent_s(limit_s, retries=retries, is_shown=True) == days * DAY
+    assert lent_s(limit_s, retries=retries) == max(days, 7.0) * DAY
 
 
 TARGET = """

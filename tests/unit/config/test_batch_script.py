@@ -28,7 +28,9 @@ def script(*lines: str) -> str:
 
 def job(*lines: str, kind: str = "slurm", has_array: bool = False, **flags: object) -> BatchJob:
     given = JobFlags(**flags)  # type: ignore[arg-type]
-    return read_batch_job(read_directives(script(*lines)), given, kind=kind, has_array=has_array)
+    return read_batch_job(
+        read_directives(script(*lines)), given, kind=kind, on_slurm=kind == "slurm", has_array=has_array
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 from gofer.backends.azureml import capacity, datastores, environments, jobs, names, portal, shell
 from gofer.backends.azureml.body import BodyInput, compute_id, room_uri
 from gofer.backends.azureml.connection import AzureConnection
 from gofer.backends.azureml.folders import brought, folders_of_run
 from gofer.backends.azureml.jobs import Nodes
-from gofer.backends.azureml.options import AzureOptions
+from gofer.backends.azureml.options import AzureOptions, capabilities
 from gofer.backends.azureml.plan import AzurePlan
 from gofer.backends.azureml.request import make_request
 from gofer.backends.azureml.service import each
 from gofer.backends.azureml.status_parse import AzureStatus
 from gofer.backends.base import (
     JobFilter,
+    JobService,
     KeptPlace,
+    LogService,
     NodeFacts,
     Plan,
     RunCredential,
@@ -26,7 +28,7 @@ from gofer.backends.base import (
     ServiceJob,
     Waiting,
 )
-from gofer.backends.registry import BackendContext
+from gofer.backends.kind import BackendContext, BlobPlace
 from gofer.backends.scheduled import KeepsSecretsHere, lay_out_on_nodes
 from gofer.core.secrets import run_secrets
 from gofer.errors import CheckFailed, GoferError, Unreachable
@@ -35,14 +37,23 @@ from gofer.model.layout import Layout
 from gofer.model.run import Observation, RunRecord
 
 
+class PlanInput(NamedTuple):
+    """What `AzureBackend.prepare` reads: the name of the agent, the public key for shells, and the places of
+    the stores with mapped folders, by URL.
+    """
+
+    agent: str
+    ssh_key: str | None
+    places: Mapping[str, BlobPlace | None]
+
+
 class AzureBackend(KeepsSecretsHere):
     """One target. Every method but `lay_out` and `plan` asks the service and blocks."""
 
     kind = "azureml"
-    reads_folder = True
-    decides_grace = True
 
     def __init__(self, options: AzureOptions, context: BackendContext) -> None:
+        self.capabilities = capabilities(options)
         self._connection = AzureConnection(options, context)
         self._options = options
         self._secrets_folder = self._connection.secrets_folder
@@ -54,39 +65,29 @@ class AzureBackend(KeepsSecretsHere):
         self._connection.ssh_key()
         return lay_out_on_nodes(job, gpus_per_node=self._options.gpus_per_node, target=self.target)
 
-    def plan(self, record: RunRecord) -> AzurePlan:
+    def prepare(self, record: RunRecord) -> PlanInput:
         from gofer.transport.bundle import mark
 
+        stores = {folder.store for folder in record.job.folders.values()}
+        places = {url: self._connection.context.place_of(url) for url in stores}
+        return PlanInput(mark(), self._connection.ssh_key(), places)
+
+    def plan(self, record: RunRecord, prepared: PlanInput) -> AzurePlan:
         connection, options = self._connection, self._options
         store = connection.store
         environment = environments.choose(options, connection.workspace)
         datastore = connection.datastore_of(store)
-        folders = brought(folders_of_run(record), connection.context.place_of, connection.datastore_of)
         body_input = BodyInput(
             connection.workspace,
             options,
             environment.id,
-            names.uri(datastore, store.prefix, names.agent_key(mark())),
+            names.uri(datastore, store.prefix, names.agent_key(prepared.agent)),
             room_uri(datastore, store.prefix, record.id),
-            folders,
-            connection.ssh_key(),
+            brought(folders_of_run(record), prepared.places.__getitem__, connection.datastore_of),
+            prepared.ssh_key,
         )
         request = make_request(record, options)
         return AzurePlan(record=record, request=request, given=body_input, image=environment.image)
-
-    @property
-    def node_identity(self) -> dict[str, str | None] | None:
-        """The identity with which nodes open the store, in place of a signature; None for a target without
-        one.
-        """
-        identity = self._options.identity
-        if identity is None:
-            return None
-        if identity in ("managed", "user"):
-            return {"client_id": None}
-        if identity.startswith("/"):
-            return {"client_id": None, "resource_id": identity}
-        return {"client_id": identity}
 
     def drop_abandoned_secrets(self, is_recorded: Callable[[str], bool]) -> None:
         """Also removes the secrets of runs that ended while their store could not be reached."""
@@ -203,6 +204,12 @@ class AzureBackend(KeepsSecretsHere):
 
     def waiting(self, run: RunRef) -> Waiting | None:
         return capacity.waiting(self._connection, run)
+
+    def job_service(self) -> JobService:
+        return self
+
+    def log_service(self) -> LogService:
+        return self
 
     def jobs(self, wanted: JobFilter) -> list[ServiceJob]:
         return jobs.jobs(self._connection.service, wanted, self._known_nodes())

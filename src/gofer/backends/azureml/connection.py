@@ -11,8 +11,8 @@ from gofer.backends.azureml.names import Workspace
 from gofer.backends.azureml.notes import Known, RunNotes
 from gofer.backends.azureml.options import AzureOptions
 from gofer.backends.azureml.service import Service
+from gofer.backends.kind import BackendContext, BlobPlace
 from gofer.backends.polling import Polling
-from gofer.backends.registry import BackendContext, BlobPlace
 from gofer.config.redact import remember
 from gofer.transport.azure.cloud import find_cloud, in_cloud
 
@@ -31,23 +31,20 @@ class AzureConnection:
         self.target = context.target
         self.options = options
         self.context = context
+        store = context.place_of(context.store_url)
+        assert store is not None  # `make` refuses such a target
+        self.store: BlobPlace = store
         self.secrets_folder = os.path.join(context.queue_home, "azureml")
         self.workspace = Workspace(
             options.subscription_id or "", options.resource_group or "", options.workspace or ""
         )
         self.service_name = self.workspace.id.lower()
-        self.environ = os.environ if context.environ is None else context.environ
+        self.environ = context.login_environ()
         if options.cloud:
             self.environ = in_cloud(options.cloud, self.environ)
         self.notes = RunNotes(self.secrets_folder)
         # Each question names its jobs, so an answer never covers the whole workspace.
         self.polling = Polling(context.queue_home, self.service_name, "azureml", is_whole=False)
-
-    @cached_property
-    def store(self) -> BlobPlace:
-        found = self.context.place_of(self.context.store_url)
-        assert found is not None  # `make` refuses such a target
-        return found
 
     def datastore_of(self, place: BlobPlace, write: bool = True) -> str:
         """The name of the datastore through which jobs reach the place: the target's own where it fits."""

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from gofer.backends.azureml import names
 from gofer.backends.azureml.names import Workspace
 from gofer.backends.azureml.service import Service
-from gofer.backends.registry import BlobPlace
+from gofer.backends.kind import BlobPlace
 from gofer.config.redact import remember
 from gofer.errors import CheckFailed
 from gofer.objects.azure_auth import bare_token, sas_fields

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gofer.backends.azureml import names
-from gofer.backends.registry import BlobPlace
+from gofer.backends.kind import BlobPlace
 from gofer.core import folder_modes
 from gofer.model.job import JobFolder
 from gofer.model.run import RunRecord

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import msgspec
 
 from gofer.backends.azureml.backend import AzureBackend
-from gofer.backends.azureml.options import AzureOptions, misplaced
-from gofer.backends.registry import BackendContext, Kind
+from gofer.backends.azureml.options import AzureOptions, capabilities, misplaced
+from gofer.backends.kind import BackendContext, Kind
 from gofer.errors import UsageError
 
 
-def make(options: msgspec.Struct, context: BackendContext) -> AzureBackend:
+def make(options: AzureOptions, context: BackendContext) -> AzureBackend:
     """The backend of a target.
 
     Raises UsageError when an option is missing, when an option does not apply to the platform, or when jobs
     on Azure ML cannot reach the target's store.
     """
-    found = cast(AzureOptions, options)
-    for name, platforms in misplaced(found).items():
+    for name, platforms in misplaced(options).items():
         raise UsageError(
-            f"`{name}` of the target `{context.target}` does not apply to `platform: {found.platform}`",
+            f"`{name}` of the target `{context.target}` does not apply to `platform: {options.platform}`",
             hint=f"leave `{name}` out, or set `platform: {platforms[0]}`",
         )
     needed = ["subscription_id", "resource_group", "workspace"]
-    needed += ["virtual_cluster", "instance_type"] if found.platform == "singularity" else ["compute"]
-    missing = [name for name in needed if not getattr(found, name)]
+    needed += ["virtual_cluster", "instance_type"] if options.platform == "singularity" else ["compute"]
+    missing = [name for name in needed if not getattr(options, name)]
     if missing:
         raise UsageError(
             f"the target `{context.target}` needs {' and '.join(f'`{name}`' for name in missing)}",
@@ -37,7 +34,7 @@ def make(options: msgspec.Struct, context: BackendContext) -> AzureBackend:
             f"jobs on Azure ML cannot reach the store `{context.store_url}` of the target `{context.target}`",
             hint="give the target a store whose URL begins with `az://`",
         )
-    return AzureBackend(found, context)
+    return AzureBackend(msgspec.structs.replace(options, image=context.image), context)
 
 
-KIND = Kind(AzureOptions, make, has_jobs=True)
+KIND = Kind(AzureOptions, make, capabilities=capabilities, has_jobs=True, uses_azure_login=True)

@@ -6,7 +6,7 @@ import hashlib
 from typing import NamedTuple
 
 from gofer.backends.base import RunRef
-from gofer.backends.registry import BlobPlace
+from gofer.backends.kind import BlobPlace
 from gofer.text import slug
 
 JOBS_API = "2025-01-01-preview"

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from gofer.backends.base import Capabilities
 from gofer.config.sections import NAME_PATTERN
 
 
@@ -176,3 +177,29 @@ def misplaced(options: AzureOptions) -> dict[str, tuple[str, ...]]:
         for name, platforms in _ONLY_ON.items()
         if getattr(options, name) not in (None, ()) and options.platform not in platforms
     }
+
+
+def capabilities(options: AzureOptions) -> Capabilities:
+    """What the options say of a target. `shows_credentials`: they are in the store, beside the request of the
+    run.
+    """
+    return Capabilities(
+        has_ends_in_folder=True,
+        decides_grace=True,
+        shows_credentials=True,
+        time_limit_s=options.time,
+        node_identity=_node_identity(options.identity),
+        profile=options.profile,
+        image=options.image,
+        is_image_wrapped=options.platform == "singularity",
+    )
+
+
+def _node_identity(identity: str | None) -> dict[str, str | None] | None:
+    if identity is None:
+        return None
+    if identity in ("managed", "user"):
+        return {"client_id": None}
+    if identity.startswith("/"):
+        return {"client_id": None, "resource_id": identity}
+    return {"client_id": identity}

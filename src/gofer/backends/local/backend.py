@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 import msgspec
 
-from gofer.backends.base import KeptPlace, NodeFacts, Plan, RunRef, Waiting
+from gofer.backends.base import Backend, KeptPlace, NodeFacts, Plan, RunRef, Waiting
+from gofer.backends.kind import BackendContext
 from gofer.backends.local import launchers, nodes
-from gofer.backends.local.options import LocalOptions
-from gofer.backends.local.request import LocalPlan, make_plan
+from gofer.backends.local.options import LocalOptions, capabilities
 from gofer.backends.queue_client import QueueClient, no_process
-from gofer.backends.registry import BackendContext
+from gofer.backends.queue_plan import QueuePlan, make_plan
 from gofer.core import gpus as driver
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.errors import CheckFailed
@@ -25,13 +25,21 @@ from gofer.queue.active import spool_folder
 from gofer.transport.machine import LocalMachine
 
 
-class LocalBackend:
+class LocalGpus(NamedTuple):
+    """The GPUs for runs on this machine, as a whole and for each node, and whether the driver has any."""
+
+    total: int
+    per_node: int
+    has_driver: bool
+
+
+class LocalBackend(Backend):
     """One local target. All local targets of a user share one queue, and therefore the same GPUs and CPUs."""
 
     kind = "local"
-    sees_environment = True
 
     def __init__(self, options: LocalOptions, context: BackendContext) -> None:
+        self.capabilities = capabilities(options)
         self.target = context.target
         self.queue_home = context.queue_home
         self._store = context.store_path
@@ -79,22 +87,27 @@ class LocalBackend:
             )
         return layout
 
-    def plan(self, record: RunRecord) -> LocalPlan:
+    def hidden_gpus(self) -> int:
+        return self.gpus_per_node
+
+    def prepare(self, record: RunRecord) -> LocalGpus:
+        return LocalGpus(self.gpus, self.gpus_per_node, driver.count() > 0)
+
+    def plan(self, record: RunRecord, prepared: LocalGpus) -> QueuePlan:
         """The plan of a run. When the store is not a local folder, the run writes into a spool folder, which
         the uploader sends to the store.
         """
         store = self._store or spool_folder(self.queue_home, record.id)
         remote = None if self._store else self._store_url
-        # Without GPUs in the driver the number is only a promise of the target, and there is nothing to
-        # lease.
-        leased = driver.count() > 0
         return make_plan(
             record,
             store=store,
             remote=remote,
-            gpus=self.gpus,
-            block=self.gpus_per_node,
-            leased=leased,
+            gpus=prepared.total,
+            block=prepared.per_node,
+            # Without GPUs in the driver the number is only a promise of the target, and there is nothing to
+            # lease.
+            leased=prepared.has_driver,
             packages=NONE,
         )
 
@@ -105,7 +118,7 @@ class LocalBackend:
         self._queue.drop_abandoned_secrets(is_recorded)
 
     def submit(self, plan: Plan) -> None:
-        local = cast(LocalPlan, plan)
+        local = cast(QueuePlan, plan)
         self._queue.add(msgspec.to_builtins(local.request), local.runs())
 
     def observe(self, runs: Sequence[RunRef]) -> dict[str, Observation]:

@@ -7,6 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from gofer.backends.base import Capabilities
+
 
 class LocalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Both options are for machines whose driver reports no GPUs, and to use fewer GPUs than there are."""
@@ -17,3 +19,7 @@ class LocalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     gpus_per_node: (
         Annotated[int, Meta(ge=1, le=1024, description="GPUs of one node (default: all)")] | None
     ) = None
+
+
+def capabilities(options: LocalOptions) -> Capabilities:
+    return Capabilities(sees_environment=True)

@@ -10,13 +10,13 @@ from typing import Any, cast
 import msgspec
 
 from gofer.backends.base import KeptPlace, NodeFacts, Plan, RunRef, Waiting
+from gofer.backends.kind import BackendContext
 from gofer.backends.polling import Polling
-from gofer.backends.registry import BackendContext
 from gofer.backends.scheduled import KeepsSecretsHere, lay_out_on_nodes
 from gofer.backends.slurm import facts
-from gofer.backends.slurm.options import SlurmOptions
+from gofer.backends.slurm.options import SlurmOptions, capabilities
 from gofer.backends.slurm.plan import SlurmPlan
-from gofer.backends.slurm.request import make_request, sees_environment
+from gofer.backends.slurm.request import make_request
 from gofer.backends.slurm.script import render
 from gofer.backends.slurm.status_parse import SlurmStatus, from_end
 from gofer.core import files, run_layout
@@ -38,9 +38,9 @@ class SlurmBackend(KeepsSecretsHere):
     """One target. All targets with the same login node and folder share the cached answers of Slurm."""
 
     kind = "slurm"
-    reads_folder = True
 
     def __init__(self, options: SlurmOptions, context: BackendContext) -> None:
+        self.capabilities = capabilities(options)
         self.target = context.target
         self.machine: Machine = context.machine or LocalMachine()
         self._options = options
@@ -50,12 +50,7 @@ class SlurmBackend(KeepsSecretsHere):
         site = "\n".join([options.login or os.environ.get("SLURM_CONF", ""), options.folder])
         self._polling = Polling(context.queue_home, site, "slurm")
 
-    @property
-    def sees_environment(self) -> bool:
-        return sees_environment(self._options)
-
-    @property
-    def gpus_per_node(self) -> int:
+    def hidden_gpus(self) -> int:
         return self._options.gpus_per_node
 
     def lay_out(self, job: Job) -> Layout:
@@ -64,12 +59,16 @@ class SlurmBackend(KeepsSecretsHere):
         gpus_per_node = self._options.gpus_per_node or own
         return lay_out_on_nodes(job, gpus_per_node=gpus_per_node, target=self.target)
 
-    def plan(self, record: RunRecord) -> SlurmPlan:
+    def prepare(self, record: RunRecord) -> str:
+        """The name of the agent, which is made of its files."""
         from gofer.transport.bundle import mark
 
+        return mark()
+
+    def plan(self, record: RunRecord, prepared: str) -> SlurmPlan:
         request = make_request(record, self._options, store=self._store)
         asked = record.job.resources.cpus is not None
-        script = render(request, self._options, agent=mark(), cpus_asked=asked)
+        script = render(request, self._options, agent=prepared, cpus_asked=asked)
         return SlurmPlan(record=record, request=request, script=script)
 
     # -- the backend contract

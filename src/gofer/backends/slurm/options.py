@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from gofer.backends.base import Capabilities
+
 
 def _text(description: str, **more: Any) -> Any:
     return Meta(min_length=1, pattern=r"^[^\n]*$(?!\n)", description=description, **more)
@@ -114,3 +116,17 @@ class SlurmOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             extra={"duration": "positive"},
         ),
     ] = 120.0
+
+
+def sees_environment(options: SlurmOptions) -> bool:
+    """Whether jobs get the environment of the shell that called `sbatch`.
+
+    Over a login, that is another shell.
+    """
+    return options.login is None and options.container is None
+
+
+def capabilities(options: SlurmOptions) -> Capabilities:
+    return Capabilities(
+        sees_environment=sees_environment(options), has_ends_in_folder=True, time_limit_s=options.time
+    )

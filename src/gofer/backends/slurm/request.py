@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gofer.backends.node_request import NodeRequest, common_fields
-from gofer.backends.slurm.options import SlurmOptions
+from gofer.backends.slurm.options import SlurmOptions, sees_environment
 from gofer.config.batch_script import find_option, parse_signal
 from gofer.model.job import Job
 from gofer.model.run import RunRecord
@@ -48,14 +48,6 @@ def make_request(record: RunRecord, options: SlurmOptions, *, store: str | None)
         batch_signal=_batch_signal(record.job),
         passes_signals=find_option(record.job.sbatch or (), "signal") is None,
     )
-
-
-def sees_environment(options: SlurmOptions) -> bool:
-    """Whether jobs get the environment of the shell that called `sbatch`.
-
-    Over a login, that is another shell.
-    """
-    return options.login is None and options.container is None
 
 
 def limit_s(record: RunRecord, options: SlurmOptions) -> float | None:

@@ -7,11 +7,11 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from gofer.backends.base import KeptPlace, NodeFacts, Plan, RunRef, Waiting
-from gofer.backends.local.request import LocalPlan, make_plan
+from gofer.backends.base import Backend, KeptPlace, NodeFacts, Plan, RunRef, Waiting
+from gofer.backends.kind import BackendContext
 from gofer.backends.queue_client import QueueClient, no_process
-from gofer.backends.registry import BackendContext
-from gofer.backends.ssh.options import SshOptions, login_to
+from gofer.backends.queue_plan import QueuePlan, make_plan
+from gofer.backends.ssh.options import SshOptions, capabilities, login_to
 from gofer.core.parallel import parallel_map
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.errors import CheckFailed, Unreachable
@@ -26,7 +26,7 @@ from gofer.transport.ssh_shell import shell_argv
 T = TypeVar("T")
 
 
-class SshBackend:
+class SshBackend(Backend):
     """One target. Each machine has one queue for each user, shared by all targets of the user.
 
     The machines of a run are chosen before the run is recorded. Where each machine has a store of its own,
@@ -38,7 +38,7 @@ class SshBackend:
 
     def __init__(self, options: SshOptions, context: BackendContext, *, only: str | None) -> None:
         self.target = context.target
-        self.patience_s = options.patience
+        self.capabilities = capabilities(options)
         self._options = options
         self._store = context.store_path
         self._store_url = context.store_url
@@ -84,8 +84,7 @@ class SshBackend:
             )
         return layout
 
-    @property
-    def gpus_per_node(self) -> int:
+    def hidden_gpus(self) -> int:
         return self._gpus()
 
     def _gpus(self) -> int:
@@ -99,7 +98,7 @@ class SshBackend:
         wanted = self._options.gpus_per_node
         return int(facts["gpus"]) if wanted is None else wanted
 
-    def plan(self, record: RunRecord) -> SshPlan:
+    def plan(self, record: RunRecord, prepared: None) -> SshPlan:
         """The plan of a run. When the store is not a folder on the machine, the run writes into a spool
         folder there, which the uploader sends to the store.
         """
@@ -259,7 +258,7 @@ class SshPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The request for the queue of each machine. Pure data."""
 
     record: RunRecord
-    parts: dict[str, LocalPlan]
+    parts: dict[str, QueuePlan]
 
     def render(self) -> str:
         """The request of each machine, as JSON."""
@@ -267,7 +266,7 @@ class SshPlan(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.format(f"{{{bodies}}}", indent=2)
 
 
-def _parts(plan: LocalPlan, hosts: Sequence[str]) -> dict[str, LocalPlan]:
+def _parts(plan: QueuePlan, hosts: Sequence[str]) -> dict[str, QueuePlan]:
     if len(hosts) == 1:
         return {hosts[0]: plan}
     # Each machine gets the same request, and runs one node of it.

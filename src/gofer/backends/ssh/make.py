@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from gofer.backends.registry import BackendContext, Kind, check_reach
-from gofer.backends.ssh.options import SshOptions, login_to
+from gofer.backends.kind import BackendContext, Kind, check_reach
+from gofer.backends.ssh.options import SshOptions, capabilities, login_to
 
 if TYPE_CHECKING:
     from gofer.backends.ssh.backend import SshBackend
     from gofer.transport.ssh import Login
 
 
-def make(options: msgspec.Struct, context: BackendContext) -> SshBackend:
+def make(options: SshOptions, context: BackendContext) -> SshBackend:
     """The backend of a target; UsageError when runs could not reach the target's store."""
     from gofer.backends.ssh.backend import SshBackend  # most commands only read the options
 
-    ssh_options = cast(SshOptions, options)
     check_reach(context)
-    is_one = context.store_path is not None and not ssh_options.shared and context.placement
-    return SshBackend(ssh_options, context, only=context.placement if is_one else None)
+    is_one = context.store_path is not None and not options.shared and context.placement
+    return SshBackend(options, context, only=context.placement if is_one else None)
 
 
-def login(options: msgspec.Struct, placement: str) -> Login:
+def login(options: SshOptions, placement: str) -> Login:
     """The login of the machine chosen for a run; else of the first machine, where a shared folder is read
     too.
     """
-    ssh_options = cast(SshOptions, options)
-    return login_to(ssh_options, placement if placement and not ssh_options.shared else ssh_options.hosts[0])
+    return login_to(options, placement if placement and not options.shared else options.hosts[0])
 
 
-KIND = Kind(SshOptions, make, login)
+KIND = Kind(SshOptions, make, login, capabilities)

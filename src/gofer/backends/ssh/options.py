@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta
 
+from gofer.backends.base import Capabilities
+
 if TYPE_CHECKING:
     from gofer.transport.ssh import Login
 
@@ -48,3 +50,7 @@ def login_to(options: SshOptions, host: str) -> Login:
     from gofer.transport.ssh import Login
 
     return Login(host, options.python, options.folder)
+
+
+def capabilities(options: SshOptions) -> Capabilities:
+    return Capabilities(patience_s=options.patience, machines=options.hosts)

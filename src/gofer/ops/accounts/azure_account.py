@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gofer.backends import registry
 from gofer.config.paths import Paths
 from gofer.errors import CredentialError, GoferError, UsageError
 from gofer.ops.accounts.azure_profiles import Profiles
@@ -133,16 +134,16 @@ def account_facts(environ: Mapping[str, str], name: str | None = None) -> dict[s
 
 def profile_of(session: Session, target: str) -> str:
     """The profile that a target uses; UnknownName when there is no such target."""
-    named = getattr(session.settings.target(target).options, "profile", None)
+    named = registry.capabilities_of(session.settings.target(target)).profile
     return Profiles.of(session.environ).choice(named)[0]
 
 
 def users_of(session: Session) -> dict[str, list[str]]:
-    """By profile, the `azureml` targets that use it. A target that cannot be read is left out."""
+    """By profile, the targets that use it. A target that cannot be read is left out."""
     found: dict[str, list[str]] = {}
     for name in session.settings.target_names:
         with suppress(GoferError):
-            if session.settings.target(name).kind == "azureml":
+            if registry.find(session.settings.target(name).kind).uses_azure_login:
                 found.setdefault(profile_of(session, name), []).append(name)
     return found
 

@@ -150,14 +150,13 @@ def _space(name: str, folder: Path) -> Check:
 
 def _check_target(session: Session) -> Iterator[Check]:
     """Check the target that the next submission would use."""
-    from gofer.backends.base import Describes
     from gofer.ops.settings.target_facts import fact
 
     target = session.settings.target(session.target)
     backend = session.backend(target.name)
     words = f"{target.name} ({target.kind})"
-    if isinstance(backend, Describes):
-        facts = backend.describe()
+    facts = backend.describe()
+    if facts:
         told = [" ".join(fact(name, facts[name])) for name in _TOLD if name in facts]
         words = ": ".join([words, *([", ".join(told)] if told else [])])
     yield Check("target", Status.OK, words)

@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gofer.backends import registry
 from gofer.core.run_layout import node_files_path
 from gofer.errors import GoferError
 from gofer.node.kept.records import COPY
@@ -41,7 +42,7 @@ def bring_copies(session: Session, row: RunRow, folder: RunFolder, destination: 
 def _bring(
     session: Session, row: RunRow, folder: RunFolder, copy: NodeCopy, destination: Path
 ) -> FetchedFiles:
-    if row.backend == "local" and not is_here(session, row.submitter):
+    if registry.runs_here(row.backend) and not is_here(session, row.submitter):
         return _unreached(copy, "it is on the machine that submitted the run")
     listed = run_files.list_of(folder, copy.attempt, copy.node)
     listed = [one for one in listed if one.place == COPY]
@@ -58,7 +59,7 @@ def _bring(
 
 def _gone(copy: NodeCopy, row: RunRow) -> FetchedFiles:
     return _unreached(
-        copy, _REMOVED if row.backend == "local" else f"it is not on this machine, or {_REMOVED}"
+        copy, _REMOVED if registry.runs_here(row.backend) else f"it is not on this machine, or {_REMOVED}"
     )
 
 
@@ -74,10 +75,9 @@ def _host(session: Session, row: RunRow, node: int) -> str:
     Each node of a target over SSH is a machine of its own. A Slurm site has the copies in its shared folder,
     which the login node sees.
     """
-    from gofer.backends import registry
     from gofer.ops.runs.view import Records
 
-    if row.backend == "local":
+    if registry.runs_here(row.backend):
         return ""
     record = Records(session).of(row)
     hosts = record.placement.split(",") if record is not None and record.placement else []

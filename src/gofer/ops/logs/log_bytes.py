@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from gofer.errors import KeyNotFound
 
 if TYPE_CHECKING:
-    from gofer.backends.base import NativeLogs
+    from gofer.backends.base import LogService
     from gofer.storage.base import Store
 
 CHUNK = 1 << 20
@@ -70,7 +70,7 @@ class StoredLog(NamedTuple):
 class ServiceLog(NamedTuple):
     """A log that a service keeps of a run. BackendError and CredentialError pass through."""
 
-    service: NativeLogs
+    service: LogService
     run_id: str
     name: str
 

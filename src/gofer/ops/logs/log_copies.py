@@ -21,7 +21,7 @@ from gofer.ops.files.own_files import make_parent, open_to_extend
 from gofer.ops.logs.log_bytes import CHUNK, ServiceLog, StoredLog, read_forward
 
 if TYPE_CHECKING:
-    from gofer.backends.base import NativeLogs
+    from gofer.backends.base import LogService
     from gofer.storage.base import ObjectInfo, Store
     from gofer.tracking.ledger import RunRow
 
@@ -134,7 +134,7 @@ def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
-def copy_service_logs(service: NativeLogs, row: RunRow, destination: Path, *, remember: bool) -> list[Path]:
+def copy_service_logs(service: LogService, row: RunRow, destination: Path, *, remember: bool) -> list[Path]:
     """Copy the logs that a service has of a run: see `gofer.ops.logs.log_sources.ServiceLogs.fetch`."""
     held = _remembered(row, destination) if remember else None
     if held is not None:

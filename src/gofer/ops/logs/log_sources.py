@@ -18,7 +18,7 @@ from gofer.ops.logs.log_bytes import ServiceLog, StoredLog
 from gofer.ops.runs.run_folder import attempt_numbers, list_logs
 
 if TYPE_CHECKING:
-    from gofer.backends.base import NativeLogs
+    from gofer.backends.base import LogService
     from gofer.core.secrets.mask import SecretMask
     from gofer.ops.logs.log_follow import Followed, OutageNotice
     from gofer.ops.runs.run_folder import LogFile, RunFolder
@@ -124,17 +124,15 @@ class ServiceLogs:
         self._row = row
 
     @property
-    def service(self) -> NativeLogs | None:
+    def service(self) -> LogService | None:
         """The backend that has service logs of this run; None when there is none, and for a group."""
-        from gofer.backends.base import NativeLogs
-
         if self._row.kind == "group":
             return None
         try:
             backend = self._session.backend_of(self._row)
         except GoferError:
             return None
-        return backend if isinstance(backend, NativeLogs) else None
+        return backend.log_service()
 
     def find(self, rank: int) -> ServiceLog | None:
         """The log to show first, or that of a rank; None when there is none."""

@@ -92,10 +92,7 @@ def stop_unwanted(
 
 
 def _remove_secrets(backend: Backend, owner_id: str) -> None:
-    from gofer.backends.base import KeepsUnsentSecrets
-
-    if isinstance(backend, KeepsUnsentSecrets):
-        backend.remove_secrets(owner_id)
+    backend.remove_secrets(owner_id)
 
 
 def _never_sent(row: RunRow) -> Observation:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.backends.base import NativeLogs, Prunable, PruneBounds
+from gofer.backends.base import LogService, Prunable, PruneBounds
 from gofer.core import run_layout as names
 from gofer.model.ids import row_id
 from gofer.ops.logs.log_copies import is_mark
@@ -33,7 +33,7 @@ class _Source(NamedTuple):
     row: RunRow
     folder: Path
     store: Store | None
-    service: NativeLogs | None
+    service: LogService | None
 
 
 class AssetsPlace:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from gofer.backends.base import KeptPlace, Prunable, PruneBounds, Prunes
+from gofer.backends.base import KeptPlace, Prunable, PruneBounds
 from gofer.backends.queue_prune import MachinePlace
 from gofer.core.parallel import parallel_map
 from gofer.errors import GoferError, UsageError
@@ -164,8 +164,9 @@ class _Drawing:
 
     def _placements(self, target: str) -> Sequence[str]:
         """The machines of a target, if each may have a store of its own; else one empty name."""
-        options = self._session.settings.target(target).options
-        return tuple(getattr(options, "hosts", ())) or ("",)
+        from gofer.backends.registry import capabilities_of
+
+        return capabilities_of(self._session.settings.target(target)).machines or ("",)
 
     def _add_home(self) -> None:
         from gofer.ops.prune.assets import AssetsPlace
@@ -186,9 +187,8 @@ class _Drawing:
         bounds = self._bounds(url)
         if self._wanted.runs:
             self._stores.append(url)
-        if isinstance(backend, Prunes):
-            for place in backend.kept_places():
-                self._add(place, bounds)
+        for place in backend.kept_places():
+            self._add(place, bounds)
         if isinstance(bounds.store, OnMachine):
             from gofer.ops.prune.parts import PartsPlace
 

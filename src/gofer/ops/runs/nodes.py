@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gofer.backends.base import HasNodes
 from gofer.errors import CheckFailed
 
 if TYPE_CHECKING:
@@ -17,10 +16,10 @@ def nodes_of(session: Session, target: str | None) -> list[NodeFacts]:
     no nodes.
     """
     found = session.settings.target(target)
-    backend = session.backend(found.name)
-    if not isinstance(backend, HasNodes):
+    nodes = session.backend(found.name).nodes()
+    if nodes is None:
         raise CheckFailed(
             f"the target `{found.name}` cannot list nodes: its kind is `{found.kind}`",
             hint=f"`gofer target show {found.name}` shows what is known about it",
         )
-    return list(backend.nodes())
+    return list(nodes)

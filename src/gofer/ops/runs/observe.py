@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -60,17 +59,18 @@ def expand(session: Session, rows: Sequence[RunRow]) -> list[RunRow]:
 
 
 def _ask(session: Session, rows: list[RunRow]) -> None:
-    from gofer.backends.base import ReadsFolder, RunRef
+    from gofer.backends import registry
+    from gofer.backends.base import RunRef
     from gofer.ops.maintenance.repair import repair, stop_unwanted
 
-    here = [row for row in rows if row.backend != "local" or is_here(session, row.submitter)]
+    here = [row for row in rows if not registry.runs_here(row.backend) or is_here(session, row.submitter)]
     backend = session.backend_of(rows[0])
     problem: Unreachable | None = None
     try:
         seen = backend.observe([RunRef(row.id, row.group_id, row.row_index) for row in here]) if here else {}
     except Unreachable as error:
         problem, seen = error, error.answers
-    if isinstance(backend, ReadsFolder) and backend.reads_folder:
+    if backend.capabilities.has_ends_in_folder:
         from gofer.ops.runs.merged_status import settled
 
         seen = settled(session, rows, seen)
@@ -90,7 +90,7 @@ def _give_up(session: Session, rows: Sequence[RunRow], backend: Backend, problem
     from gofer.core.states import Reason, State
     from gofer.model.run import Observation
 
-    patience_s = getattr(backend, "patience_s", math.inf)
+    patience_s = backend.capabilities.patience_s
     now = time.time()
     silent = [row for row in rows if now - (row.observed_at or row.submitted_at) > patience_s]
     detail = f"{problem.message}, for longer than the target's patience"

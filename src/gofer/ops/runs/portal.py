@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gofer.backends.base import HasPortal, RunRef
+from gofer.backends.base import RunRef
 from gofer.errors import CheckFailed
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ def portal_of(session: Session, name: str | None) -> str:
     """
     target = name or session.settings.default_target
     if target in session.settings.target_names:
-        return _with_pages(session.backend(target), target).portal()
+        backend = session.backend(target)
+        return _page(backend.portal(), backend, target)
     from gofer.ops.runs.find import find
 
     return portal_of_run(session, find(session, target, target=session.target))
@@ -28,22 +29,19 @@ def portal_of(session: Session, name: str | None) -> str:
 
 def portal_of_run(session: Session, row: RunRow) -> str:
     """The URL of a run's web page; CheckFailed when there is none."""
-    backend = _with_pages(session.backend_of(row), row.target)
-    return backend.portal(RunRef(row.id, row.group_id, row.row_index))
+    backend = session.backend_of(row)
+    return _page(backend.portal(RunRef(row.id, row.group_id, row.row_index)), backend, row.target)
 
 
-def _with_pages(backend: Backend, target: str) -> HasPortal:
-    if not isinstance(backend, HasPortal):
+def _page(page: str | None, backend: Backend, target: str) -> str:
+    if page is None:
         raise CheckFailed(
             f"`{target}` is a target of the kind `{backend.kind}`, which has no web pages",
             hint=f"`gofer target show {target}` shows what is known about it",
         )
-    return backend
+    return page
 
 
 def page_of(session: Session, row: RunRow) -> str | None:
     """Like `portal_of_run`, but None when there is no page."""
-    backend = session.backend_of(row)
-    if not isinstance(backend, HasPortal):
-        return None
-    return backend.portal(RunRef(row.id, row.group_id, row.row_index))
+    return session.backend_of(row).portal(RunRef(row.id, row.group_id, row.row_index))

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from gofer.backends import registry
 from gofer.ops.submission.send import is_here
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class QueueChanges:
     """
 
     def __init__(self, session: Session, rows: Iterable[RunRow]) -> None:
-        is_local = any(row.backend == "local" and is_here(session, row.submitter) for row in rows)
+        is_local = any(registry.runs_here(row.backend) and is_here(session, row.submitter) for row in rows)
         self._paths = [session.paths.queue_home / name for name in _FILES] if is_local else []
         self.are_seen = is_local
         self.mark()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gofer.backends.base import HasJobs, JobFilter
+from gofer.backends.base import JobFilter
 from gofer.core.states import State
 from gofer.errors import CheckFailed, UsageError
 from gofer.text import did_you_mean, format_time
@@ -31,12 +31,13 @@ def service_jobs(session: Session, target: str | None, wanted: JobFilter) -> tup
     """The target's name and its service's jobs, newest first; CheckFailed when it has no service."""
     name = target or session.settings.default_target
     backend = session.backend(name)
-    if not isinstance(backend, HasJobs):
+    service = backend.job_service()
+    if service is None:
         raise CheckFailed(
             f"targets of the kind `{backend.kind}` have only jobs of gofer, and `{name}` is such a target",
             hint="`gofer list runs` lists these; `-c NAME` chooses another target",
         )
-    return name, backend.jobs(wanted)
+    return name, service.jobs(wanted)
 
 
 def states_of(words: Sequence[str]) -> frozenset[State]:

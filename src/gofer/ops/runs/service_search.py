@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.backends.base import HasJobs, JobFilter
+from gofer.backends.base import JobFilter, JobService
 from gofer.errors import GoferError, Unreachable
 from gofer.text import format_duration
 
@@ -78,7 +78,7 @@ def search(session: Session, word: str, targets: Iterable[str], *, is_name: bool
     services, problems = _services(session, targets)
     answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
 
-    def ask(target: str, service: HasJobs) -> None:
+    def ask(target: str, service: JobService) -> None:
         answers.put(_asked(target, service, word, is_name))
 
     for chosen in services.items():
@@ -87,40 +87,42 @@ def search(session: Session, word: str, targets: Iterable[str], *, is_name: bool
     return _collected(answers, list(services), problems)
 
 
-def _services(session: Session, targets: Iterable[str]) -> tuple[dict[str, HasJobs], dict[str, GoferError]]:
+def _services(
+    session: Session, targets: Iterable[str]
+) -> tuple[dict[str, JobService], dict[str, GoferError]]:
     """The services to ask, by target, and why others cannot be asked."""
-    found: dict[tuple[str, str | None], tuple[str, HasJobs]] = {}
+    found: dict[tuple[str, str | None], tuple[str, JobService]] = {}
     problems: dict[str, GoferError] = {}
     for name in targets:
         try:
             backend = session.backend(name)
-            login = getattr(session.settings.target(name).options, "profile", None)
         except GoferError as error:
             problems[name] = error
             continue
-        if isinstance(backend, HasJobs):
-            found.setdefault((backend.service_name, login), (name, backend))
+        service = backend.job_service()
+        if service is not None:
+            found.setdefault((service.service_name, backend.capabilities.profile), (name, service))
     return dict(found.values()), problems
 
 
-def _asked(target: str, backend: HasJobs, word: str, is_name: bool) -> _Answer:
+def _asked(target: str, service: JobService, word: str, is_name: bool) -> _Answer:
     """Ask one service, in a thread of its own. Any error becomes an answer, since the caller waits for
     one.
     """
-    service = backend.service_name
+    name = service.service_name
     try:
-        exact = backend.job(word) if is_name else None
+        exact = service.job(word) if is_name else None
         if exact is not None:
-            return _Answer(target, (Match(target, service, exact, True),), None)
+            return _Answer(target, (Match(target, name, exact, True),), None)
         if len(word) < _SHORTEST_END:
             return _Answer(target, (), None)
-        found = backend.jobs(JobFilter(name_end=word, most=MOST, within_s=_LISTING_S))
+        found = service.jobs(JobFilter(name_end=word, most=MOST, within_s=_LISTING_S))
     except GoferError as error:
         return _Answer(target, (), error)
     except Exception as error:  # an exception in a thread would be lost
         return _Answer(target, (), GoferError(f"{type(error).__name__}: {error}"))
     fit = [one for one in found if one.name.endswith(word)]
-    return _Answer(target, tuple(Match(target, service, one, False) for one in fit), None)
+    return _Answer(target, tuple(Match(target, name, one, False) for one in fit), None)
 
 
 def _collected(

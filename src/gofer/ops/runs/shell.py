@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from gofer.backends.base import RunRef, Shells
+from gofer.backends import registry
+from gofer.backends.base import RunRef
 from gofer.core.states import State
 from gofer.errors import CheckFailed, UsageError
 from gofer.ops.runs.observe import PatientRefresh
@@ -42,25 +43,26 @@ def shell_words(
         raise UsageError(f"`{name}` has no node {node}", hint=f"it has {has}")
     if row.is_final:
         raise _not_running(row)
-    if row.backend == "local" and not is_here(session, row.submitter):
+    if registry.runs_here(row.backend) and not is_here(session, row.submitter):
         raise CheckFailed(
             f"{name} runs on another machine: {_where(session, row)}",
             hint=f"log in to that machine and run `gofer ssh {name}`",
         )
     backend = session.backend_of(row)
-    if not isinstance(backend, Shells):
-        raise CheckFailed(
-            f"{name} runs on `{row.target}`, and targets of kind `{row.backend}` have no shells",
-            hint=f"`gofer logs -f {name}` follows its log",
-        )
     try:
         run = RunRef(row.id, row.group_id, row.row_index)
-        return list(backend.shell(run, command, terminal=terminal, node=node))
+        words = backend.shell(run, command, terminal=terminal, node=node)
     except CheckFailed:
         # The ledger may be some seconds old; only the cluster knows whether the run still runs.
         if row.state in _INSIDE:
             raise
         raise _not_running(row) from None
+    if words is None:
+        raise CheckFailed(
+            f"{name} runs on `{row.target}`, and targets of kind `{row.backend}` have no shells",
+            hint=f"`gofer logs -f {name}` follows its log",
+        )
+    return list(words)
 
 
 def wait_inside(session: Session, run_id: str, *, on_wait: Callable[[RunRow], None]) -> RunRow:

@@ -6,7 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gofer.backends.base import DecidesGrace, ReportsStall, RunRef
+from gofer.backends import registry
+from gofer.backends.base import RunRef
 from gofer.core.states import State
 from gofer.errors import BackendError, CredentialError, Interrupted, Unreachable
 from gofer.ops.maintenance.repair import CANCEL_ASKED
@@ -49,7 +50,7 @@ def abort(
         _await_end(session, [row.id for row in living], patience_s + (grace_s or 0.0), asked)
     except Interrupted as late:
         hint = "`gofer abort --grace 0` ends it at once"
-        if any(_decides_grace(backend) for backend in asked):
+        if any(backend.capabilities.decides_grace for backend in asked):
             hint = "`gofer wait` waits for it: its service decides when it ends"
         raise Interrupted(f"asked to stop, {late.message}", hint=hint) from None
     return [row for one in rows if (row := session.ledger.get(one.id)) is not None]
@@ -65,7 +66,9 @@ def _check_known(session: Session, group: Sequence[RunRow]) -> None:
     ask. All runs must be of one target.
     """
     known: set[str | None] = set()
-    if group[0].backend != "local":  # the queue of this machine has only runs that were recorded here
+    if not registry.runs_here(
+        group[0].backend
+    ):  # the queue of this machine has only runs that were recorded here
         single = expand(session, group)
         seen = session.backend_of(group[0]).observe([_ref(row) for row in single])
         known = {one for row in single if row.id in seen for one in (row.id, row.group_id)}
@@ -78,7 +81,9 @@ def _recorded_elsewhere(session: Session, rows: Sequence[RunRow]) -> BackendErro
     row = rows[0]
     names = " ".join(one.short_id for one in rows)
     who = submitted_by(session, row) or "another machine"
-    queue = "its queue" if row.backend == "local" else f"the target `{row.target}` of the settings there"
+    queue = (
+        "its queue" if registry.runs_here(row.backend) else f"the target `{row.target}` of the settings there"
+    )
     return BackendError(
         f"{names} was submitted by {who}, and only {queue} can be asked to stop it; nothing was stopped",
         hint=f"there, with the home folder (`HOME` or `GOFER_HOME`) that submitted it: `gofer abort {names}`",
@@ -105,7 +110,7 @@ def _keep_back(session: Session, rows: Sequence[RunRow]) -> None:
 def _ask(session: Session, group: Sequence[RunRow], grace_s: float | None) -> Backend:
     """Ask the cluster to stop runs of one target; its backend."""
     backend = session.backend_of(group[0])
-    if grace_s is not None and _decides_grace(backend):
+    if grace_s is not None and backend.capabilities.decides_grace:
         session.say(f"the service of `{group[0].target}` decides itself how long a run may take to end")
     backend.cancel([_ref(row) for row in group], grace_s=grace_s)
     for row in group:
@@ -115,10 +120,6 @@ def _ask(session: Session, group: Sequence[RunRow], grace_s: float | None) -> Ba
 
 def _ref(row: RunRow) -> RunRef:
     return RunRef(row.id, row.group_id, row.row_index, row.size if row.kind == "group" else 0)
-
-
-def _decides_grace(backend: Backend) -> bool:
-    return isinstance(backend, DecidesGrace) and backend.decides_grace
 
 
 def _await_end(session: Session, ids: Sequence[str], patience_s: float, asked: Sequence[Backend]) -> None:
@@ -142,7 +143,7 @@ def _await_end(session: Session, ids: Sequence[str], patience_s: float, asked: S
 
 def _check_stalled(session: Session, ids: Sequence[str], asked: Sequence[Backend]) -> None:
     for backend in asked:
-        words = backend.stalled() if isinstance(backend, ReportsStall) else None
+        words = backend.stalled()
         if words is not None:
             raise BackendError(
                 f"asked to stop, still not ended: {_names(session, ids)}; {words}",

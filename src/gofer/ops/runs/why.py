@@ -9,7 +9,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gofer.backends.base import ExplainsWaiting, RunRef, Waiting
+from gofer.backends import registry
+from gofer.backends.base import RunRef, Waiting
 from gofer.core.states import State
 from gofer.errors import GoferError, StoreError, UnknownName
 from gofer.ops.files.results import last_durable
@@ -170,22 +171,19 @@ def _service_tail(session: Session, row: RunRow) -> tuple[str, ...]:
 
 def _ask(session: Session, row: RunRow, record: RunRecord | None) -> Waiting:
     """The cluster's answer, or why there is none."""
-    if row.backend == "local" and not is_here(session, row.submitter):
+    if registry.runs_here(row.backend) and not is_here(session, row.submitter):
         who = record.submitted_by.rpartition("@")[2] if record else "another machine"
         return Waiting(
             f"it waits in the queue of {who or 'another machine'}, which can be asked only on that machine"
         )
     try:
-        backend = session.backend_of(row)
-        if not isinstance(backend, ExplainsWaiting):
-            return Waiting(_plain(row))
-        found = backend.waiting(_reference(row))
+        found = session.backend_of(row).waiting(_reference(row))
     except GoferError as error:
         return Waiting(f"its cluster cannot be asked: {error.message}")
     if found is None and row.state == State.QUEUED:
         # The ledger is some seconds behind.
         return Waiting("the cluster says it is no longer queued; try again in a few seconds")
-    return found or Waiting(_plain(row))
+    return found if found is not None and found.why else Waiting(_plain(row))
 
 
 def _reference(row: RunRow) -> RunRef:

@@ -1,4 +1,4 @@
-"""Describe the facts of a cluster as text: any plain JSON value of `Describes.describe`. Pure."""
+"""Describe the facts of a cluster as text: any plain JSON value of `Backend.describe`. Pure."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from gofer.backends import registry
 from gofer.config import batch_script, sbatch_options
 from gofer.config.sbatch_options import SbatchOption
 from gofer.core.programs import locate
@@ -57,7 +58,10 @@ def describe(session: Session, request: SubmitRequest, kind: str) -> Described:
     if found is None:
         return Described(request, None)
     has_array = bool(request.each or request.array_file or request.columns)
-    read = batch_script.read_batch_job(found.options, request.flags, kind=kind, has_array=has_array)
+    on_slurm = registry.find(kind).reads_sbatch
+    read = batch_script.read_batch_job(
+        found.options, request.flags, kind=kind, on_slurm=on_slurm, has_array=has_array
+    )
     flags = read.flags
     if flags.name is None:
         flags = msgspec.structs.replace(flags, name=os.path.splitext(os.path.basename(found.name))[0])
@@ -164,11 +168,11 @@ def _started(text: str, words: tuple[str, ...] | list[str]) -> tuple[str, ...]:
 def name_missing(session: Session, job: Job, *, target: str, kind: str) -> None:
     """Say which of Slurm's programs and variables the shell text of a command uses, on another kind."""
     script, text = _shell_text(session, job.command)
-    if kind == "slurm" or _OTHER_PROGRAM.match(text):
+    if registry.find(kind).reads_sbatch or _OTHER_PROGRAM.match(text):
         return
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     programs = dict.fromkeys(name for line in lines for name in _COMMAND.findall(line))
-    missing = [name for name in programs if kind != "local" or not _is_here(session, name)]
+    missing = [name for name in programs if not registry.runs_here(kind) or not _is_here(session, name)]
     if missing:
         words = ", ".join(f"`{name}`" for name in missing)
         session.say(f"warning: {script} uses {words}, which `{target}` (kind `{kind}`) may not have")

@@ -11,7 +11,8 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.backends.base import HasCredentials, RunCredential
+from gofer.backends.base import RunCredential
+from gofer.backends.registry import capabilities_of
 from gofer.core import folder_modes
 from gofer.errors import CredentialError, GoferError
 from gofer.storage.credentials import OpenedStore
@@ -82,17 +83,17 @@ def check(session: Session, draft: Draft, *, lent_s: float) -> None:
 
     `lent_s` is the validity of credentials that gofer signs itself.
     """
-    options = session.settings.target(draft.target).options
+    capabilities = capabilities_of(session.settings.target(draft.target))
     now = time.time()
     found = _held(session, draft)
-    if not getattr(options, "identity", None):  # with an identity, nodes get new tokens as long as they run
+    if capabilities.node_identity is None:  # with an identity, nodes get new tokens as long as they run
         folders = [folder.store for folder in draft.job.folders.values() if folder.mode != folder_modes.LINK]
         found += [
             credential
             for url in dict.fromkeys([draft.store, *folders])
             if (credential := credential_of(session, url, now, lent_s=lent_s)) is not None
         ]
-    limit_s = draft.job.time_limit_s or getattr(options, "time", None)
+    limit_s = draft.job.time_limit_s or capabilities.time_limit_s
     for warning in judge(found, need_of(limit_s, retries=draft.job.retries), now):
         session.say(f"warning: {warning}")
 
@@ -103,7 +104,7 @@ def _held(session: Session, draft: Draft) -> list[RunCredential]:
     """
     backend = session.backend(draft.target, draft.placement)
     try:
-        return backend.run_credentials() if isinstance(backend, HasCredentials) else []
+        return list(backend.run_credentials())
     except GoferError:
         return []
 

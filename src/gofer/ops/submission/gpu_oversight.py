@@ -29,9 +29,7 @@ _CUDA_IS_MISSING = re.compile(
 
 def note_unseen(session: Session, target: str, backend: Backend, layout: Layout) -> Layout:
     """The layout with the number of GPUs that the run will not see; warns if there are some."""
-    from gofer.backends.base import HidesGpus
-
-    unseen = backend.gpus_per_node if isinstance(backend, HidesGpus) and not layout.gpus_per_node else 0
+    unseen = 0 if layout.gpus_per_node else backend.hidden_gpus()
     if unseen:
         session.say(
             f"`{target}` has {unseen} GPU{'s' if unseen > 1 else ''}{_a_node(layout)}; this run asks "

@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-import msgspec
-
+from gofer.backends.registry import capabilities_of
 from gofer.config.dockers import Docker, docker, docker_names
 from gofer.errors import CheckFailed
 
 if TYPE_CHECKING:
+    from gofer.backends.base import Capabilities
     from gofer.ops.session import Session
 
-Options = TypeVar("Options", bound=msgspec.Struct)
-_PLATFORM = "singularity"
 
-
-def with_image(session: Session, options: Options) -> Options:
-    """The options, with the full name of the image in place of an entry of `dockers:`. Calls no service.
+def complete_image(session: Session, capabilities: Capabilities) -> str | None:
+    """The image that a target names: for an entry of `dockers:`, its complete name. Calls no service.
 
     If a wrapped image is needed and does not exist yet, the image itself is used, so that commands that only
     read work. `check_image` checks it before a run is sent.
     """
-    found = _named(session, options)
+    found = _named(session, capabilities)
     if found is None:
-        return options
-    name = found.pinned
-    if _is_wrapped(found, options):
+        return capabilities.image
+    if found.sing_wrap and capabilities.is_image_wrapped:
         from gofer.ops.images.wrap import wrapped_of
 
         kept = wrapped_of(session, found)
-        name = kept.image if kept else name
-    return msgspec.structs.replace(options, **{"image": name})
+        return kept.image if kept else found.pinned
+    return found.pinned
 
 
 def check_image(session: Session, target: str) -> None:
     """CheckFailed when runs of the target need a wrapped image that is not in its registry."""
-    options = session.settings.target(target).options
-    found = _named(session, options)
-    if found is None or not _is_wrapped(found, options):
+    capabilities = capabilities_of(session.settings.target(target))
+    found = _named(session, capabilities)
+    if found is None or not (found.sing_wrap and capabilities.is_image_wrapped):
         return
     from gofer.ops.images.wrap import wrapped_of
 
@@ -55,12 +51,8 @@ def check_image(session: Session, target: str) -> None:
         )
 
 
-def _named(session: Session, options: msgspec.Struct) -> Docker | None:
-    image = getattr(options, "image", None)
-    if not isinstance(image, str) or image not in docker_names(session.settings):
+def _named(session: Session, capabilities: Capabilities) -> Docker | None:
+    image = capabilities.image
+    if image is None or image not in docker_names(session.settings):
         return None
     return docker(session.settings, image)
-
-
-def _is_wrapped(found: Docker, options: msgspec.Struct) -> bool:
-    return found.sing_wrap and getattr(options, "platform", None) == _PLATFORM

@@ -6,7 +6,6 @@ import posixpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gofer.backends.base import SeesEnvironment
 from gofer.errors import CheckFailed
 from gofer.node.packages import package_files
 
@@ -21,12 +20,7 @@ def chosen(job: Job, backend: Backend) -> str:
     """`none`, `auto` or a tool: the job's setting, else the default for the target."""
     if job.packages is not None:
         return job.packages
-    return package_files.NONE if sees_this_machine(backend) else package_files.AUTO
-
-
-def sees_this_machine(backend: Backend) -> bool:
-    """Whether the nodes of the target have the files and environments of this machine at the same paths."""
-    return isinstance(backend, SeesEnvironment) and backend.sees_environment
+    return package_files.NONE if backend.capabilities.sees_environment else package_files.AUTO
 
 
 def announce(session: Session, job: Job, backend: Backend, folder: Path, taken: Snapshot) -> bool:

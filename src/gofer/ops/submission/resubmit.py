@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from gofer.backends.base import SelectsMachines
+from gofer.backends import registry
 from gofer.config.jobs import JobFlags
 from gofer.core.run_layout import git_key, stdin_key, times_key
 from gofer.core.states import State
@@ -164,9 +164,9 @@ def _draft_adopted(session: Session, row: RunRow, record: RunRecord, target: str
 def _job(session: Session, record: RunRecord, target: Target) -> Job:
     """The job of the record; on another target, with the folders that are mapped there."""
     if target.name == record.target:
-        mapped_folders.check(session, record.job.folders, local=target.kind == "local")
+        mapped_folders.check(session, record.job.folders, local=registry.runs_here(target.kind))
         return record.job
-    folders = mapped_folders.of_target(session, target.name, local=target.kind == "local")
+    folders = mapped_folders.of_target(session, target.name, local=registry.runs_here(target.kind))
     return msgspec.structs.replace(record.job, folders=folders)
 
 
@@ -232,8 +232,7 @@ def _on_its_machine(session: Session, row: RunRow, record: RunRecord, draft: Dra
     if session.store_url_of(draft.target, record.placement) != row.store or draft.store == row.store:
         return draft
     backend = session.backend(draft.target, record.placement)
-    if isinstance(backend, SelectsMachines):
-        backend.select_machines(draft.layout)
+    backend.select_machines(draft.layout)
     return msgspec.structs.replace(draft, store=row.store, placement=record.placement)
 
 

@@ -8,7 +8,6 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from gofer.backends.base import KeepsSecrets
 from gofer.core import processes, run_layout
 from gofer.core.states import State
 from gofer.errors import BackendError, CredentialError, GoferError, KeyExists, StoreError
@@ -30,7 +29,7 @@ def send(session: Session, record: RunRecord, store_url: str, backend: Backend) 
     try:
         with suppress(KeyExists):  # an earlier try has already written the record
             session.store(store_url).put(run_layout.record_key(record.id), encode_record(record), new=True)
-        backend.submit(backend.plan(record))
+        backend.submit(backend.plan(record, backend.prepare(record)))
     except (StoreError, BackendError, CredentialError) as error:
         told = f"{record.id} is recorded, and the next command that can sends it; `gofer abort` prevents this"
         error.hint = told if error.hint is None else f"{error.hint}; {told}"
@@ -47,8 +46,7 @@ def _note_sent(session: Session, record: RunRecord, backend: Backend) -> None:
     count = None if record.array is None else len(record.array.rows)
     ids = [record.id] if count is None else [row_id(record.id, index) for index in range(count)]
     session.ledger.apply([Observation(run_id=one, state=State.QUEUED) for one in ids], time.time())
-    if isinstance(backend, KeepsSecrets):
-        backend.drop_abandoned_secrets(lambda run_id: session.ledger.get(run_id) is not None)
+    backend.drop_abandoned_secrets(lambda run_id: session.ledger.get(run_id) is not None)
 
 
 def this_process(session: Session) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from gofer._version import __version__
-from gofer.backends.base import Identifies, KeepsSecrets, SelectsMachines
+from gofer.backends import registry
 from gofer.config.jobs import JobFlags, build_job, job_nodes
 from gofer.config.references import holds_reference, is_secret
 from gofer.core import launch, output_word
@@ -127,9 +127,10 @@ def plan(session: Session, request: SubmitRequest) -> str:
     if draft.code_folder is not None:
         source = _source(draft, draft.code_folder)
         choice = code.choose_files(session, source, draft.target, draft.job.folders)
-        left_out.list_both_sides(session, source, choice, is_local=draft.backend == "local")
+        left_out.list_both_sides(session, source, choice, is_local=registry.runs_here(draft.backend))
     record = _record(session, draft, new_run_id(time.time()), None)
-    return session.backend(draft.target, draft.placement).plan(record).render()
+    backend = session.backend(draft.target, draft.placement)
+    return backend.plan(record, backend.prepare(record)).render()
 
 
 def make_draft(session: Session, request: SubmitRequest) -> Draft:
@@ -148,7 +149,7 @@ def make_draft(session: Session, request: SubmitRequest) -> Draft:
     job = msgspec.structs.replace(job, sbatch=sbatch)
     root = choose_code_folder(session, request.code_folder) if request.code else NO_CODE
     folder = root.path
-    local = target.kind == "local"
+    local = registry.runs_here(target.kind)
     # Programs that packages install do not exist yet, so they cannot be checked.
     is_here = local and job.packages in (None, "none")
     job = own_launcher.recognise(entry_point.check(session, job, folder=folder, local=is_here))
@@ -188,7 +189,7 @@ def place_job(session: Session, target: Target, job: Job) -> Draft:
     image_use.check_image(session, target.name)
     backend = session.backend(target.name)
     layout = backend.lay_out(job)
-    placement = backend.select_machines(layout) if isinstance(backend, SelectsMachines) else ""
+    placement = backend.select_machines(layout)
     store = session.store_url_of(target.name, placement)
     return Draft(
         target=target.name, backend=target.kind, store=store, placement=placement, job=job, layout=layout
@@ -248,11 +249,11 @@ def _send_code(session: Session, draft: Draft) -> SentCode:
         return SentCode(None, None, None)
     source = _source(draft, draft.code_folder)
     taken = code.take(session, source, draft.store, target=draft.target, without=draft.job.folders)
-    left_out.say(session, source, draft.target, taken.left_out(), is_local=draft.backend == "local")
-    shell = launch.inherited(session.environ) if draft.backend == "local" else {}
+    left_out.say(session, source, draft.target, taken.left_out(), is_local=registry.runs_here(draft.backend))
+    shell = launch.inherited(session.environ) if registry.runs_here(draft.backend) else {}
     use = project_use.read_use(session, draft.job, draft.code_folder, taken, shell)
     backend = session.backend(draft.target, draft.placement)
-    sees_folder = packages.sees_this_machine(backend)
+    sees_folder = backend.capabilities.sees_environment
     has_packages = packages.announce(session, draft.job, backend, draft.code_folder, taken)
     if not sees_folder and not has_packages:
         project_use.name_left_behind(session, draft.job, draft.code_folder, use)
@@ -304,8 +305,7 @@ def _recorded(
             session.store(draft.store).put(names.git_key(record.id), sent.git)
         if draft.stdin is not None:
             session.store(draft.store).put(names.stdin_key(record.id), draft.stdin)
-        if isinstance(backend, KeepsSecrets):
-            backend.keep_secrets(record.id, private)
+        backend.keep_secrets(record.id, private)
         rows = _rows(session, draft, record)
         try:
             session.ledger.insert(rows)
@@ -339,17 +339,17 @@ def _private(session: Session, draft: Draft) -> RunSecrets:
     """The private values of the run: the caller's environment, the job's resolved references, the credentials
     of stores, and the named secret files.
     """
-    own = session.environ if draft.backend == "local" else {}
+    own = session.environ if registry.runs_here(draft.backend) else {}
     own = launch.inherited(own)
     kept = {name: value for name, value in draft.job.env.items() if holds_reference(value)}
     store, lent = session.store(draft.store), None
     backend, lent_s = session.backend(draft.target, draft.placement), _lent_s(session, draft)
-    identity = backend.node_identity if isinstance(backend, Identifies) else None
+    identity = backend.capabilities.node_identity
     if isinstance(store, Delegates):
         lent = store.node_spec(expires_s=lent_s, write=True, identity=identity)
     folders = mapped_folders.specs(session, draft.job.folders, expires_s=lent_s, identity=identity)
     files = _secret_files(session, draft)
-    limits = run_limits.of_this_shell(session) if draft.backend == "local" else None
+    limits = run_limits.of_this_shell(session) if registry.runs_here(draft.backend) else None
     secrets = [name for name, value in kept.items() if is_secret(name, value)]
     return RunSecrets({**own, **session.settings.reveal(kept)}, lent, folders, secrets, files, limits)
 
@@ -365,9 +365,9 @@ def _secret_files(session: Session, draft: Draft) -> dict[str, str]:
 def _lent_s(session: Session, draft: Draft) -> float:
     from gofer.ops.submission.credential_period import lent_s
 
-    options = session.settings.target(draft.target).options
-    limit_s = draft.job.time_limit_s or getattr(options, "time", None)
-    return lent_s(draft.backend, limit_s, retries=draft.job.retries)
+    capabilities = registry.capabilities_of(session.settings.target(draft.target))
+    limit_s = draft.job.time_limit_s or capabilities.time_limit_s
+    return lent_s(limit_s, retries=draft.job.retries, is_shown=capabilities.shows_credentials)
 
 
 def _record(

@@ -56,14 +56,12 @@ def _facts(session: Session, name: str | None) -> dict[str, Any]:
 
 def _has(session: Session, name: str) -> dict[str, Any]:
     """The facts of the target's cluster; empty when it gives none. An incomplete target is shown too."""
-    from gofer.backends.base import Describes
-
     try:
         backend = session.backend(name)
     except UsageError as error:
         say(f"warning: {error.message}" + (f"; {error.hint}" if error.hint else ""))
         return {}
-    return dict(backend.describe()) if isinstance(backend, Describes) else {}
+    return dict(backend.describe())
 
 
 def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""The plan of a local run: the request that goes into this machine's queue. Pure."""
+"""The plan of a run in the queue of a machine: the request that goes into the queue. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class QueueRequest(NodeRequest, frozen=True, kw_only=True):
     priority: int
 
 
-class LocalPlan(msgspec.Struct, frozen=True, kw_only=True):
+class QueuePlan(msgspec.Struct, frozen=True, kw_only=True):
     """A plan for one machine's queue. Pure data."""
 
     record: RunRecord
@@ -65,7 +65,7 @@ def make_plan(
     block: int,
     leased: bool,
     packages: str = AUTO,
-) -> LocalPlan:
+) -> QueuePlan:
     """Make the plan. Pure: equal for equal records and targets.
 
     `store` is the folder that the run writes to; where this is not the store itself, `remote` is the store's
@@ -83,4 +83,4 @@ def make_plan(
         block=block,
         priority=record.job.priority,
     )
-    return LocalPlan(record=record, request=request)
+    return QueuePlan(record=record, request=request)

@@ -1,0 +1,112 @@
+"""A kind of backend: the type of its options, and the functions that make a backend from them.
+
+A package of `gofer.backends` is a kind: its module `make` holds a `Kind` with the name `KIND`. Another Python
+package adds a kind with an entry point in the group `gofer.backends`, which names a `Kind`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from gofer.backends.base import Backend, Capabilities
+from gofer.errors import UsageError
+
+if TYPE_CHECKING:
+    from gofer.transport.machine import Machine
+    from gofer.transport.ssh import Login
+
+
+Options = TypeVar("Options", bound=msgspec.Struct)
+
+
+class BlobPlace(NamedTuple):
+    """Where a store is in Azure Blob Storage; `scope` is the folder that a SAS opens, if it opens only one.
+
+    `terms` are the permissions of the SAS that opens the store, if a SAS does. `opener` is a hash of the
+    credential: it changes when the credential changes, and reveals nothing.
+    """
+
+    account: str
+    endpoint: str
+    container: str
+    prefix: str
+    scope: str = ""
+    terms: str = ""
+    opener: str = ""
+
+
+def _nowhere(url: str) -> BlobPlace | None:
+    return None
+
+
+def _no_variables() -> Mapping[str, str]:
+    return {}
+
+
+class BackendContext(NamedTuple):
+    """What a backend gets in addition to its options.
+
+    `target` is the name of the target. `queue_home` is the folder of this machine's queue, in which a backend
+    keeps small files. `store_path` is the store as a folder on the nodes, None where it is not one; `is_lent`
+    says that the nodes can get a credential for the store. `machine` runs the cluster's commands; a session
+    always sets it. `place_of` returns the place of a store's URL in Azure Blob Storage, or None.
+    `login_environ` returns the environment of the Azure login that the target uses; UnknownName when the
+    login does not exist. `placement` names the machines of one run, separated by commas, where a target has
+    several; "" means all. `image` is the complete name of the image that the options name.
+    """
+
+    target: str
+    queue_home: str
+    store_url: str
+    store_path: str | None
+    is_lent: bool = False
+    machine: Machine | None = None
+    place_of: Callable[[str], BlobPlace | None] = _nowhere
+    login_environ: Callable[[], Mapping[str, str]] = _no_variables
+    placement: str = ""
+    image: str | None = None
+
+
+def _this_machine(options: Any, placement: str) -> Login | None:
+    return None
+
+
+def _plain(options: Any) -> Capabilities:
+    return Capabilities()
+
+
+class Kind(NamedTuple, Generic[Options]):
+    """One kind of backend.
+
+    `options` is the type of the options of a target in gofer.yaml. `make` returns the backend of a target;
+    UsageError for options that do not fit together and for a store that runs could not reach. `capabilities`
+    returns what the options of a target say of it; pure. `login` returns the login for the machine that runs
+    the cluster's commands; None means this machine. Its second argument is the machine chosen for a run, for
+    targets of several separate machines.
+
+    `runs_here`: runs are processes of this machine, in the queue that all targets of such kinds share.
+    `reads_sbatch`: the cluster is Slurm, so it reads `#SBATCH` lines and has the programs and variables of
+    Slurm. `has_jobs`: `Backend.job_service` is never None, so gofer asks these targets about names that are
+    in no ledger. `uses_azure_login`: targets sign in with one of the person's Azure logins.
+    """
+
+    options: type[Options]
+    make: Callable[[Options, BackendContext], Backend]
+    login: Callable[[Options, str], Login | None] = _this_machine
+    capabilities: Callable[[Options], Capabilities] = _plain
+    runs_here: bool = False
+    reads_sbatch: bool = False
+    has_jobs: bool = False
+    uses_azure_login: bool = False
+
+
+def check_reach(context: BackendContext) -> None:
+    """Raise UsageError when the runs of a target could not reach its store."""
+    if context.store_path is None and not context.is_lent:
+        raise UsageError(
+            f"runs cannot reach the store `{context.store_url}` of the target `{context.target}`",
+            hint="give the target a store whose URL begins with `file://`, `az://` or `s3://`",
+        )
