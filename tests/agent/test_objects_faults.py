@@ -19,7 +19,7 @@ from services.proxy import Fault, Proxy, Request, proxied
 from gofer.objects import open_objects
 from gofer.objects.base import ObjectService
 from gofer.objects.facts import Exists, ObjectsError, VersionMismatch
-from gofer.objects.patience import Policy
+from gofer.objects.retry_policy import Policy
 
 PASSING = [
     Fault("reset"),

@@ -14,7 +14,7 @@ from gofer.objects import open_objects
 from gofer.objects.base import ObjectService
 from gofer.objects.link import Cut
 from gofer.objects.proxies import proxy_for
-from gofer.objects.read_ahead import Ahead
+from gofer.objects.read import Ahead
 from gofer.objects.wire import Wire
 
 

@@ -12,7 +12,7 @@ import pytest
 from unit.cli.runs import a_run
 
 import gofer
-from gofer.cli.completion_words import candidates, script
+from gofer.cli.completion import candidates, script
 from gofer.config.paths import Paths
 from gofer.tracking.ledger import Ledger
 

@@ -31,7 +31,7 @@ from drill.clock import Clock, find_compiler
 from gofer.objects import open_objects
 from gofer.objects.base import ObjectService
 from gofer.objects.facts import ObjectsError
-from gofer.objects.patience import Policy
+from gofer.objects.retry_policy import Policy
 
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-drill"), pytest.mark.timeout(900)]
 WORD = "canary-of-a-test"

@@ -98,7 +98,7 @@ def _run(argv: list[str], notes: dict[str, object]) -> int:
     from gofer.cli.option_order import rearrange, remark
 
     if "_GOFER_COMPLETE" in os.environ:
-        from gofer.cli.completion_words import complete
+        from gofer.cli.completion import complete
 
         return complete(os.environ)
     group = root()

@@ -75,13 +75,13 @@ def _note_debug(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 
 
 def _targets(ctx: click.Context, _: click.Parameter, start: str) -> list[CompletionItem]:
-    from gofer.cli.completion_words import target_names
+    from gofer.cli.completion import target_names
 
     return target_names(start)
 
 
 def _runs(ctx: click.Context, _: click.Parameter, start: str) -> list[CompletionItem]:
-    from gofer.cli.completion_words import run_references
+    from gofer.cli.completion import run_references
 
     return run_references(start)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gofer.objects.base import ObjectService
     from gofer.objects.client import Signer
     from gofer.objects.files import FileObjects
-    from gofer.objects.patience import Policy
+    from gofer.objects.retry_policy import Policy
     from gofer.objects.s3 import S3Objects
 
 
@@ -32,7 +32,7 @@ def open_objects(
     Failed connections are retried for as long as the policy allows: gofer has written to the store when it
     made the spec, so the address is known to be right.
     """
-    from gofer.objects.patience import Policy
+    from gofer.objects.retry_policy import Policy
 
     policy = (policy or Policy())._replace(is_sure=True)
     kind = spec.get("kind")

@@ -25,7 +25,7 @@ from gofer.objects.facts import (
 )
 from gofer.objects.link import Bytes
 from gofer.objects.names import azure_name, in_url, key_of
-from gofer.objects.patience import Policy
+from gofer.objects.retry_policy import Policy
 from gofer.objects.wire import HttpResponse
 
 _META = "x-ms-meta-"

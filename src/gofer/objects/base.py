@@ -16,8 +16,7 @@ from gofer.objects.client import Client, HttpRequest
 from gofer.objects.facts import Block, BlockRules, Exists, ObjectInfo, ObjectNotFound, ObjectsError
 from gofer.objects.link import Bytes
 from gofer.objects.names import key_of
-from gofer.objects.read import ObjectReader
-from gofer.objects.read_ahead import Ahead
+from gofer.objects.read import Ahead, ObjectReader
 from gofer.objects.wire import HttpResponse
 
 BLOCK_BYTES = 8 << 20

@@ -12,7 +12,7 @@ from typing import Callable, Dict, Mapping, NamedTuple, NoReturn, Optional, Tupl
 from gofer.objects.facts import Exists, ObjectNotFound, ObjectsError, VersionMismatch
 from gofer.objects.link import Bytes, StaleConnection
 from gofer.objects.names import in_query
-from gofer.objects.patience import Policy, Transient, is_worth_it, retry_after_s, retry_request
+from gofer.objects.retry_policy import Policy, Transient, is_worth_it, retry_after_s, retry_request
 from gofer.objects.wire import SILENCE_TIMEOUT_S, HttpResponse, Wire
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 from gofer.core.json_text import parse_json
 from gofer.objects.facts import ObjectsError
-from gofer.objects.patience import Policy, Transient, is_worth_it, retry_after_s, retry_request
+from gofer.objects.retry_policy import Policy, Transient, is_worth_it, retry_after_s, retry_request
 
 RESOURCE = "https://storage.azure.com/"
 _METADATA = "http://169.254.169.254"

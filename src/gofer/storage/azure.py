@@ -1,20 +1,26 @@
-"""`az://container/prefix`: Azure Blob Storage, opened by an account key, a SAS, or a login to Azure AD."""
+"""`az://container/prefix`: Azure Blob Storage, opened by an account key, a SAS, or a login to Azure AD.
+
+A login gives tokens, signatures made with them, and the addresses of its cloud.
+"""
 
 from __future__ import annotations
 
+import base64
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from gofer.config.paths import Paths
 from gofer.config.redact import remember
 from gofer.errors import CredentialError, KeyNotFound
 from gofer.objects import open_azure
-from gofer.objects.azure_auth import Bearer, Sas, SasTerms, SharedKey, make_sas
-from gofer.objects.client import Signer
-from gofer.objects.names import azure_name
-from gofer.storage.base import Store
+from gofer.objects.azure_auth import VERSION, Bearer, Sas, SasTerms, SharedKey, make_sas, signature, utc
+from gofer.objects.client import Client, HttpRequest, Signer
+from gofer.objects.names import azure_name, in_query
+from gofer.objects.wire import HttpResponse
+from gofer.storage.base import Store, no_such_key
 from gofer.storage.cloud import CloudStore
 from gofer.storage.credentials import (
     OpenedStore,
@@ -26,13 +32,88 @@ from gofer.storage.credentials import (
     sas_facts,
 )
 from gofer.storage.explain import Circumstances, CopyRefused
-from gofer.storage.keys import no_such_key
 from gofer.text import format_duration
-from gofer.transport.azure.profile import name_of
+from gofer.transport.azure.cloud import find_cloud
+from gofer.transport.azure.credential import AzureCredential, NobodySignedIn
+from gofer.transport.azure.profile import DEFAULT, login_command, name_of
+
+_SCOPE = "https://storage.azure.com/.default"
+# The longest time for which the service gives a delegation key.
+_DELEGATION_S = 7 * 86400.0
+
+Token = tuple[str, float]
 
 _METHODS = {"GET": "r", "HEAD": "r", "PUT": "cw", "DELETE": "d"}
 # A SAS for the source of a copy must remain valid until a very large blob is copied.
 _COPY_S = 24 * 3600.0
+
+
+def default_endpoint(account: str, environ: Mapping[str, str]) -> str:
+    """The URL of an account's blob service in the cloud of the login."""
+    return f"https://{account}.blob.{find_cloud(environ, _folder(environ)).storage_suffix}"
+
+
+def _folder(environ: Mapping[str, str]) -> str:
+    return str(Paths.from_environment(environ).queue_home / "azure")
+
+
+def token_source(entry: OpenedStore, environ: Mapping[str, str]) -> Callable[[], Token]:
+    """A function that returns a token and its end. It blocks; CredentialError when nobody is signed in."""
+
+    folder = _folder(environ)
+    used: list[str] = []
+
+    def fetch() -> Token:
+        authority = find_cloud(environ, folder).authority
+        credential = AzureCredential(folder, environ, authority=authority, remember=remember)
+        try:
+            token = credential.token(_SCOPE)
+            if token.value in used:  # a second call for the same token means that the service refused it
+                credential.forget(_SCOPE)
+                token = credential.token(_SCOPE)
+        except NobodySignedIn as error:
+            raise _nobody(entry, error) from None
+        used[:] = [token.value]
+        return token
+
+    return fetch
+
+
+def delegated_sas(client: Client, endpoint_path: str, account: str, terms: SasTerms) -> str:
+    """A SAS signed with a delegation key, which the service gives to the user who is signed in. Blocking."""
+    # This clock may be ahead: the key starts an hour ago, and the SAS names no start.
+    began = time.time() - 3600
+    starts, ends = utc(began), utc(min(terms.expires_at, began + _DELEGATION_S))
+    lent = _delegation_key(client, endpoint_path, starts, ends)
+    place = f"/blob/{account}/{terms.container}" + (f"/{terms.name}" if terms.name else "")
+    owner = [lent[name] for name in _KEY_FIELDS]
+    # The format between the fields of the key and the version: authorized and unauthorized object id,
+    # correlation id, addresses, protocol.
+    lines = [terms.permissions, "", ends, place, *owner, "", "", "", "", "", VERSION, terms.resource]
+    signed = signature(base64.b64decode(lent["Value"]), [*lines, "", "", "", "", "", "", ""])
+    fields = {"sv": VERSION, "se": ends, **terms.scope, "sp": terms.permissions}
+    fields.update(zip(("skoid", "sktid", "skt", "ske", "sks", "skv"), owner, strict=True))
+    return "&".join(f"{name}={in_query(value)}" for name, value in {**fields, "sig": signed}.items())
+
+
+_KEY_FIELDS = ("SignedOid", "SignedTid", "SignedStart", "SignedExpiry", "SignedService", "SignedVersion")
+
+
+def _delegation_key(client: Client, path: str, starts: str, ends: str) -> dict[str, str]:
+    body = f"<KeyInfo><Start>{starts}</Start><Expiry>{ends}</Expiry></KeyInfo>".encode()
+    query = {"restype": "service", "comp": "userdelegationkey"}
+    text = client.call(HttpRequest("POST", path or "/", query, {}, body), HttpResponse.read)
+    from xml.etree import ElementTree  # slow to load, and only a login needs it
+
+    return {child.tag: child.text or "" for child in ElementTree.fromstring(text)}
+
+
+def _nobody(entry: OpenedStore, error: NobodySignedIn) -> CredentialError:
+    sign_in = "`az login`" if error.profile == DEFAULT else login_command(error.profile)
+    return CredentialError(
+        f"the store {entry.label} cannot be opened: it has no `key` or `sas`, and {error.message}",
+        hint=f"{sign_in}, or add `sas: ${{secret:NAME}}` or `key: ${{secret:NAME}}` next to its `url`",
+    )
 
 
 class AzureStore(CloudStore):
@@ -49,7 +130,7 @@ class AzureStore(CloudStore):
         self._address = address
         self._account = azure_account(entry, address)
         endpoint = azure_endpoint(entry, self._account)
-        self._endpoint = endpoint or _default_endpoint(self._account, login_environ)
+        self._endpoint = endpoint or default_endpoint(self._account, login_environ)
         self._is_hierarchical = entry.options.is_hierarchical
         self._signer = _signer(entry, self._account, login_environ)
         spec = {"endpoint": self._endpoint, "container": address.container, "prefix": address.prefix}
@@ -151,8 +232,6 @@ class AzureStore(CloudStore):
         elif isinstance(self._signer, Sas):
             token = self._own_sas(ends)
         else:
-            from gofer.storage.azure_login import delegated_sas
-
             with self._explained("read"):
                 path = urlsplit(self._endpoint).path
                 token = delegated_sas(self._blobs.client, path, self._account, terms)
@@ -162,7 +241,6 @@ class AzureStore(CloudStore):
 
     def _own_sas(self, until: float) -> str:
         """The store's own SAS; CredentialError when it ends too soon."""
-        assert isinstance(self._signer, Sas)
         assert isinstance(self._signer, Sas)
         facts = sas_facts(self._signer.token)
         if facts.expires_at is not None and facts.expires_at < min(until, time.time() + 60):
@@ -187,17 +265,9 @@ class AzureStore(CloudStore):
         )
 
 
-def _default_endpoint(account: str, environ: Mapping[str, str]) -> str:
-    from gofer.storage.azure_login import default_endpoint
-
-    return default_endpoint(account, environ)
-
-
 def _signer(entry: OpenedStore, account: str, environ: Mapping[str, str]) -> Signer:
     if entry.options.key:
         return SharedKey(account, check_key(entry))
     if entry.options.sas:
         return Sas(read_sas(entry))
-    from gofer.storage.azure_login import token_source
-
     return Bearer(token_source(entry, environ))

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
+from gofer.errors import KeyNotFound, StoreError
 from gofer.objects.facts import Block as Block
 from gofer.objects.facts import BlockRules as BlockRules
 from gofer.objects.facts import ObjectInfo as ObjectInfo
@@ -18,8 +19,34 @@ from gofer.objects.facts import ObjectInfo as ObjectInfo
 if TYPE_CHECKING:
     from gofer.transport.machine import Machine
 
+_HINT = "a key is a relative path such as `runs/x/run.json`, without empty, `.` or `..` parts"
+
 # The types that can be sent without a copy.
 Bytes: TypeAlias = bytes | bytearray | memoryview
+
+
+def check_key(key: str) -> str:
+    """The key itself; StoreError when it could name a file outside the store, or no file at all.
+
+    Bytes that are not UTF-8 may be in it as surrogates, the way Python reads them from the file system.
+    """
+    try:
+        key.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise StoreError(f"{key!a} is not a key: it cannot be encoded as bytes", hint=_HINT) from None
+    if "\0" in key or any(part in ("", ".", "..") for part in key.split("/")):
+        raise StoreError(f"{key!a} is not a key", hint=_HINT)
+    return key
+
+
+def check_prefix(prefix: str) -> str:
+    """As `check_key`; an empty prefix means the whole store."""
+    return check_key(prefix) if prefix else prefix
+
+
+def no_such_key(url: str, key: str) -> KeyNotFound:
+    """The error of every store for an object that does not exist."""
+    return KeyNotFound(f"the store {url} has no object {key!r}")
 
 
 class Store(Protocol):

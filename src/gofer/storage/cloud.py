@@ -14,9 +14,8 @@ from typing import TypeAlias, TypeVar
 from gofer.errors import KeyExists, KeyNotFound, StoreError
 from gofer.objects.base import ObjectService
 from gofer.objects.facts import ObjectsError, VersionMismatch
-from gofer.storage.base import Block, BlockRules, Bytes, ObjectInfo
+from gofer.storage.base import Block, BlockRules, Bytes, ObjectInfo, check_key, check_prefix
 from gofer.storage.explain import Circumstances, Deed, explain
-from gofer.storage.keys import check_key, check_prefix
 
 T = TypeVar("T")
 # In the class body, `list` is the method.

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from gofer.errors import CredentialError, GoferError, KeyExists, StoreError
 from gofer.objects.facts import Exists, NotCopied, ObjectNotFound, ObjectsError, VersionMismatch
+from gofer.storage.base import no_such_key
 from gofer.storage.credentials import OpenedStore, SasFacts
-from gofer.storage.keys import no_such_key
 from gofer.text import format_duration, format_time
 from gofer.transport.azure.profile import DEFAULT, in_profile, login_command
 

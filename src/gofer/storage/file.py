@@ -17,8 +17,7 @@ from pathlib import Path
 from gofer.core import private_folder
 from gofer.errors import KeyExists, StoreError
 from gofer.storage.atomic_write import TEMP_FOLDER, WholeFile, sweep, write_all
-from gofer.storage.base import ObjectInfo
-from gofer.storage.keys import check_key, check_prefix, no_such_key
+from gofer.storage.base import ObjectInfo, check_key, check_prefix, no_such_key
 from gofer.text import quote_word
 
 _Entries = list[os.DirEntry[str]]

@@ -24,9 +24,8 @@ from obstore.store import GCSStore
 from gofer.core.json_text import parse_json
 from gofer.errors import ConfigError, CredentialError, GoferError, KeyExists, StoreError
 from gofer.objects.names import key_of, s3_name
-from gofer.storage.base import Bytes, ObjectInfo
+from gofer.storage.base import Bytes, ObjectInfo, check_key, check_prefix, no_such_key
 from gofer.storage.credentials import OpenedStore, read_address
-from gofer.storage.keys import check_key, check_prefix, no_such_key
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from gofer.errors import KeyExists, StoreError
-from gofer.storage.base import Block, BlockRules, Bytes, ObjectInfo
-from gofer.storage.keys import check_key, check_prefix, no_such_key
+from gofer.storage.base import Block, BlockRules, Bytes, ObjectInfo, check_key, check_prefix, no_such_key
 
 _PIECE = 1 << 20
 # In the class body, `list` is the method.

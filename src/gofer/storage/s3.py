@@ -9,11 +9,10 @@ from typing import Any
 from gofer.errors import CredentialError
 from gofer.objects import open_s3, s3_url
 from gofer.objects.s3_auth import SigV4
-from gofer.storage.base import Store
+from gofer.storage.base import Store, no_such_key
 from gofer.storage.cloud import CloudStore
 from gofer.storage.credentials import OpenedStore, read_address, read_endpoint, s3_keys
 from gofer.storage.explain import Circumstances
-from gofer.storage.keys import no_such_key
 
 # The longest time for which S3 accepts a signed URL.
 _LONGEST_S = 7 * 86400

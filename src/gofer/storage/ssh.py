@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from gofer.errors import KeyExists, KeyNotFound, StoreError, Unreachable, UsageError
 from gofer.objects.facts import Exists, ObjectNotFound
 from gofer.remote.answer import Answer
-from gofer.storage.base import ObjectInfo
-from gofer.storage.keys import check_key, check_prefix
+from gofer.storage.base import ObjectInfo, check_key, check_prefix
 from gofer.transport.machine import Machine, RemoteFailure
 
 # Larger objects are read in pieces, so that other threads can use the connection in between.

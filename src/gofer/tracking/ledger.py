@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gofer.errors import LedgerCorrupt, LedgerError, UnknownName
+from gofer.tracking import changes
 from gofer.tracking.connection import connect, explained, transaction
 from gofer.tracking.query import Query
 from gofer.tracking.rows import (
@@ -82,12 +83,10 @@ class Ledger:
 
         The state, counts and times of a group are computed from its rows, whatever the group's own line says.
         """
-        from gofer.tracking import writes
-
         rows = list(rows)
         try:
             with self._write(durable=True):
-                writes.add(self._connection, rows)
+                changes.add(self._connection, rows)
         except LedgerError as error:
             if isinstance(error.__cause__, sqlite3.IntegrityError):
                 raise LedgerError(self._clash(rows)) from error
@@ -99,14 +98,12 @@ class Ledger:
         `since` are the runs when `rows` were gathered. A run that another process has added, changed or
         removed after that keeps its present state. The events of runs that stay are kept.
         """
-        from gofer.tracking import writes
-
         with self._write(durable=True):
             # Read inside the transaction, so that no other process can change a run in between.
             now = {} if since is None else {row.id: row for row in self._rows(SELECT_FULL, ())}
             self._connection.execute("DELETE FROM runs")
             self._connection.execute("DELETE FROM records")
-            writes.add(self._connection, writes.newest_of(list(rows), since or {}, now))
+            changes.add(self._connection, changes.newest_of(list(rows), since or {}, now))
             self._connection.execute("DELETE FROM events WHERE run_id NOT IN (SELECT id FROM runs)")
 
     def apply(self, observations: Iterable[Observed], observed_at: float) -> list[str]:
@@ -115,10 +112,8 @@ class Ledger:
         A final state is never changed, except `lost` to another final state. Unknown ids and groups are
         ignored. A change of state of a run that is not a row of a group adds an event.
         """
-        from gofer.tracking import writes
-
         with self._write(durable=False):
-            return writes.apply(self._connection, observations, observed_at)
+            return changes.apply(self._connection, observations, observed_at)
 
     def get(self, run_id: str) -> RunRow | None:
         """The run, group or row with exactly this id."""
@@ -213,10 +208,8 @@ class Ledger:
 
         False, and no change, unless it has ended.
         """
-        from gofer.tracking import writes
-
         with self._write(durable=True):
-            return writes.remove(self._connection, run_id)
+            return changes.remove(self._connection, run_id)
 
     def events(self, run_id: str) -> list[Event]:
         """What gofer did and observed about a run, in the order of writing."""
@@ -225,10 +218,8 @@ class Ledger:
 
     def add_event(self, run_id: str, at: float, event: str, data: Mapping[str, Any]) -> None:
         """Note something that gofer did about a run; `data` is plain JSON without secrets."""
-        from gofer.tracking import writes
-
         with self._write(durable=False):
-            writes.add_event(self._connection, run_id, Event(at, event, dict(data)))
+            changes.add_event(self._connection, run_id, Event(at, event, dict(data)))
 
     def check(self) -> None:
         """Read the whole file; LedgerCorrupt when a part of it is damaged. Slow on a large ledger."""

@@ -1,15 +1,25 @@
-"""Parses the filters of `list runs`, such as `state=failed`, an order and a limit, into a Query.
+"""Parses the filters of `list runs`, such as `state=failed` or a day, an order and a limit, into a Query.
 
 This module reads and checks words. `sql` turns a Query into a statement with bound values.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
+from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
 from gofer.errors import UnknownName, UsageError
+from gofer.text import parse_time
+
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_STEPS_S = (
+    (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d"), 60.0),
+    (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d"), 1.0),
+)
+_DAYS_BACK = {"today": 0, "yesterday": 1}
 
 # How the values of a field are read and compared.
 FIELDS = {
@@ -40,6 +50,32 @@ _SYNTAX = r"(?s)\s*([^=!<>~]*[^=!<>~\s])\s*(==|!=|<>|<=|>=|=|<|>|~)(.*)"
 _SAME_AS = {"==": "=", "<>": "!="}
 _COMMA = r"(?<!\\),"
 _NUMBER = r"(?a)\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*"
+
+
+def moment(text: str, now: float) -> tuple[float, float]:
+    """The first instant of the interval, and the first one after it; UsageError when the text is not a time.
+
+    `today`, `yesterday` and `2026-03-01` are days in this machine's time zone, which may have 23, 24 or 25
+    hours. A time with a zone or a fraction of a second is a single instant.
+    """
+    value = text.strip()
+    if value in _DAYS_BACK:
+        value = (datetime.fromtimestamp(now).date() - timedelta(days=_DAYS_BACK[value])).isoformat()
+    start = parse_time(value)
+    if _DAY.fullmatch(value):
+        return start, _next_day(value)
+    for form, step_s in _STEPS_S:
+        if form.fullmatch(value):
+            return start, start + step_s
+    return start, math.nextafter(start, math.inf)
+
+
+def _next_day(day: str) -> float:
+    """The first instant after a day; infinity after the last day that a date can represent."""
+    try:
+        return parse_time((date.fromisoformat(day) + timedelta(days=1)).isoformat())
+    except OverflowError:
+        return math.inf
 
 
 class Filter(NamedTuple):
@@ -156,7 +192,6 @@ def _check_word(kind: str, value: str) -> None:
 
 def _check_when(kind: str, value: str) -> None:
     from gofer.text import parse_duration_s
-    from gofer.tracking.moments import moment
 
     if kind == "duration":
         parse_duration_s(value)

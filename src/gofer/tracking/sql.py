@@ -144,7 +144,7 @@ def _right(kind: str, op: str, value: str) -> SqlPart:
 
 def _compare_time(expression: SqlPart, op: str, value: str, now: float) -> SqlPart:
     """A comparison with a day or minute, which is an interval: `=` is inside of it, `>` after its end."""
-    from gofer.tracking.moments import moment
+    from gofer.tracking.query import moment
 
     start, end = moment(value, now)
     if op == "=":

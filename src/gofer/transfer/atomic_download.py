@@ -13,7 +13,7 @@ from contextlib import suppress
 from itertools import count
 
 from gofer.errors import StoreError
-from gofer.storage.keys import check_key
+from gofer.storage.base import check_key
 from gofer.transfer.walk import PART_PREFIX
 
 _PART = os.fsdecode(PART_PREFIX)

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gofer.errors import StoreError, UsageError
-from gofer.storage.base import ObjectInfo, OnDisk, Store
-from gofer.storage.keys import no_such_key
+from gofer.storage.base import ObjectInfo, OnDisk, Store, no_such_key
 from gofer.transfer.entries import FileEntry, is_executable, read_mtime_ns
 from gofer.transfer.walk import FileSelection, NoteFile, Walk, describe
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gofer.objects.patience import retry_after_s
+from gofer.objects.retry_policy import retry_after_s
 
 
 @pytest.mark.parametrize(

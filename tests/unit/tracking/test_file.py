@@ -11,9 +11,9 @@ import pytest
 from unit.tracking.build import NOW, group, run
 
 from gofer.errors import LedgerCorrupt, LedgerError
+from gofer.tracking.connection import MIGRATIONS, is_current, migrate
 from gofer.tracking.ledger import Event, Ledger
 from gofer.tracking.query import Query
-from gofer.tracking.schema import MIGRATIONS, is_current, migrate
 
 GOLDEN_V1 = Path(__file__).with_name("golden_v1.sql")
 

@@ -15,8 +15,7 @@ from unit.tracking.build import NOW, group, run
 
 from gofer.errors import UnknownName, UsageError
 from gofer.tracking.ledger import Ledger
-from gofer.tracking.moments import moment
-from gofer.tracking.query import FIELDS, Filter, Query, parse_filter, parse_filters
+from gofer.tracking.query import FIELDS, Filter, Query, moment, parse_filter, parse_filters
 
 A, B, C = (f"r261116-091233-{letter * 6}" for letter in "bcd")
 GROUP = "r261116-091233-gggggg"

@@ -19,7 +19,7 @@ from gofer.core.numerals import parse_count
 from gofer.objects import open_objects
 from gofer.objects.base import ObjectService
 from gofer.objects.facts import Exists, ObjectNotFound
-from gofer.objects.patience import Policy
+from gofer.objects.retry_policy import Policy
 
 HANDOFFS = "rooms"
 MESSAGES_FOLDER = "told"

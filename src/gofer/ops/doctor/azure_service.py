@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from gofer.errors import CredentialError, GoferError
 from gofer.objects.client import Client, HttpRequest, Signer
 from gofer.objects.facts import ObjectsError
-from gofer.objects.patience import Policy
 from gofer.objects.proxies import proxy_for
+from gofer.objects.retry_policy import Policy
 from gofer.objects.wire import HttpResponse
 from gofer.ops.doctor.azure_cluster import virtual_cluster_checks
 from gofer.ops.doctor.azure_context import listed, names_in, nearest, option, place_of

@@ -16,8 +16,7 @@ from gofer.errors import StoreError, UnknownName, UsageError
 from gofer.node.folders import remote
 from gofer.ops.runs.find import find
 from gofer.ops.submission.ledger_rows import is_adopted
-from gofer.storage.base import OnDisk
-from gofer.storage.keys import check_key, check_prefix, no_such_key
+from gofer.storage.base import OnDisk, check_key, check_prefix, no_such_key
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session

@@ -13,8 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gofer.errors import KeyNotFound
-from gofer.storage.base import ListsBeginnings, ReadsInto, Streams
-from gofer.storage.keys import no_such_key
+from gofer.storage.base import ListsBeginnings, ReadsInto, Streams, no_such_key
 from gofer.transfer.packs.index import FOLDER, Packed
 from gofer.transfer.packs.list import PackedListing, info_of, level
 from gofer.transfer.packs.view import CHUNK, Packs, check_md5, is_inside, open_packed

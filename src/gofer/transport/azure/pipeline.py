@@ -19,7 +19,7 @@ from azure.core.pipeline.policies import (
     UserAgentPolicy,
 )
 
-from gofer.objects.patience import retry_after_s
+from gofer.objects.retry_policy import retry_after_s
 from gofer.transport.azure.wire import WireTransport
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gofer.cli.completion_names import profiles
+from gofer.cli.completion import profiles
 from gofer.cli.options import Command, json_option, quiet_option
 from gofer.cli.output.screen import say
 

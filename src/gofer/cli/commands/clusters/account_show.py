@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gofer.cli.completion_names import profiles
+from gofer.cli.completion import profiles
 from gofer.cli.options import Command, json_option
 from gofer.cli.output.table import render_facts
 

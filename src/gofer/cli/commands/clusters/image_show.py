@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gofer.cli.completion_names import images
+from gofer.cli.completion import images
 from gofer.cli.options import Command, json_option
 from gofer.cli.output.table import render_facts
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gofer.cli.completion_names import images
+from gofer.cli.completion import images
 from gofer.cli.options import Command, Flag, Option, json_option
 from gofer.cli.output.screen import say
 

@@ -18,7 +18,7 @@ _ADVICE = {
 
 def run(**given: Any) -> int:
     """Print the script; nothing is installed."""
-    from gofer.cli.completion_words import script
+    from gofer.cli.completion import script
 
     sys.stdout.write(script(given["shell"]))
     return 0

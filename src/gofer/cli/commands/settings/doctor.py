@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gofer.cli.completion_names import doctors
+from gofer.cli.completion import doctors
 from gofer.cli.options import Command, json_option, target_option
 from gofer.cli.output.screen import colourful, say
 from gofer.cli.output.table import Column, render, screen_width

@@ -1,4 +1,4 @@
-"""Answer the shell's completion requests. Never fails, creates no file."""
+"""Answer the shell's completion requests, also with names of the settings. Never fails, creates no file."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from gofer.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import click
+    from click.shell_completion import CompletionItem
 
 VARIABLE = "_GOFER_COMPLETE"
 _MOST_RUNS = 50
@@ -102,3 +105,38 @@ def _shell(name: str) -> ShellComplete:
     if kind is None:
         raise UsageError(f"there is no completion for the shell `{name}`", hint="`gofer completion bash`")
     return kind(root(), {}, "gofer", VARIABLE)
+
+
+def images(ctx: click.Context, _: click.Parameter, start: str) -> list[CompletionItem]:
+    """The images of `dockers:` whose name begins with `start`."""
+    from gofer.config.dockers import docker_names
+    from gofer.ops.session import Session
+
+    try:
+        with Session() as session:
+            return _items(docker_names(session.settings), start)
+    except (GoferError, OSError):
+        return []
+
+
+def profiles(ctx: click.Context, _: click.Parameter, start: str) -> list[CompletionItem]:
+    """The profiles of Azure logins whose name begins with `start`."""
+    import os
+
+    from gofer.ops.accounts.azure_profiles import Profiles
+
+    try:
+        return _items(Profiles.of(os.environ).names(), start)
+    except (GoferError, OSError):
+        return []
+
+
+def doctors(ctx: click.Context, _: click.Parameter, start: str) -> list[CompletionItem]:
+    """`azure`, then the targets."""
+    return target_names(start) if ctx.params.get("words") else _items(["azure"], start)
+
+
+def _items(names: list[str], start: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(name) for name in names if name.startswith(start)]
