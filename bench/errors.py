@@ -1,4 +1,4 @@
-"""What a measurement raises when it cannot be taken; the run goes on with the next competitor."""
+"""Raised by a measurement that fails; the benchmark continues with the next competitor."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def section(plan: Plan) -> Section:
 def belonging(home: Path) -> list[int]:
     """Processes other than this one with `home` in their environment or command line, now.
 
-    Those of other users cannot be read and are passed over, as are those that end meanwhile.
+    Processes of other users cannot be read and are skipped, like processes that end meanwhile.
     """
     wanted = os.fsencode(home)
     found = []

@@ -39,7 +39,7 @@ def run(
     """Blocks until `argv` ends; its stdout is in the sample. Its stdin is empty, or with `open_stdin` a pipe
     on which nothing ever comes.
 
-    Raises BenchError on a time-out and when the exit status is none of `accepted`.
+    Raises BenchError on a time-out and for an exit status that is not in `accepted`.
     """
     with scratch_file() as out, scratch_file() as err, _silence(open_stdin) as stdin:
         started = time.perf_counter()

@@ -1,7 +1,7 @@
 """The files of the site of `make docs`: a hook of MkDocs, which knows only the files in docs/ by itself.
 
-A page has the same path in the site as in the repository, so that one link works in both. The site has the
-pages in the navigation, the files in docs/, and every file of the repository that one of them links to.
+A page has the same path in the site as in the repository, so that the same link works in both. The site has
+the pages in the navigation, the files in docs/, and every file of the repository that a page links to.
 """
 
 from __future__ import annotations

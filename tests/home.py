@@ -54,8 +54,8 @@ class Home:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("GOFER_")}
         # `python` in a test's command is the one that runs the test.
         search = os.pathsep.join([os.path.dirname(sys.executable), kept.get("PATH", os.defpath)])
-        # A shell that a test opens must not read the start-up files of whoever runs it: one ended in their
-        # midst may leave their locks behind.
+        # A shell that a test opens must not read the start-up files of the user who runs the tests: a shell
+        # that is killed while it reads them may leave their locks behind.
         user = root / "user"
         own = {"HOME": str(user), "GOFER_HOME": str(self.path), "GOFER_WORK_DIR": str(root)}
         self.environ = {**kept, **own, "PATH": search}

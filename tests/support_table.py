@@ -19,7 +19,7 @@ _HEAD = """# What works where
 Made by `make support` from what the [conformance suite](../CONTRIBUTING.md) found; not written by hand.
 Machines, SSH and Slurm are real ones; `aml`, `itp` and `singularity` are [the simulator](azureml.md) of that
 service.
-`yes` passed, `no` failed, `-` was passed over by a backend that cannot do it.
+`yes` passed, `no` failed, `-` was skipped because the backend cannot do it.
 
 """
 _WORDS = {"passed": "yes", "failed": "no", "skipped": "-"}

@@ -56,12 +56,12 @@ class Terminal:
         return self._process.returncode
 
     def _read(self) -> bool:
-        """False when nothing can come any more."""
+        """False when the other end is closed."""
         if not select.select([self._master], [], [], 0.1)[0]:
             return self._process.poll() is None
         try:
             data = os.read(self._master, 65536)
-        except OSError:  # Linux says so when the other side is closed
+        except OSError:  # Linux raises this when the other end is closed
             time.sleep(0.01)
             return False
         self.shown += data.decode(errors="replace")

@@ -51,7 +51,7 @@ def table(outcome: Outcome[float]) -> Table:
 
 
 def bars(outcome: Outcome[float]) -> list[Bar]:
-    """The same for both: who has just logged in, or not yet, waits for the same command."""
+    """The same bar for both: a user with or without a kept login waits for the same command."""
     return [bar(name, outcome.figure(name, lambda one: one)) for name in (KEPT, NEW)]
 
 

@@ -22,7 +22,7 @@ TIMES = 5
 LINES = 100
 _WAIT_S = 120.0
 _LONG = "long"
-# A run that says so much, and stays for a while.
+# A run that prints many lines and then sleeps.
 _PRINTS = (
     "seq -f 'line %.0f of a log, with as many words in it as a line of a training log has' {lines}; sleep {s}"
 )
@@ -96,7 +96,7 @@ class Operation:
 
 
 def prepare(workspace: BenchWorkspace) -> dict[str, str]:
-    """Fills the workspace; the ids of two runs: one that has ended, and one that goes on, both with logs.
+    """Fills the workspace. Returns the ids of two runs with logs: one that has ended and one that runs.
 
     gofer's states SENT and ENDED are remembered; the second also knows how the first run ended.
     """
@@ -168,7 +168,7 @@ def submitting(workspace: BenchWorkspace) -> Operation:
 
 
 def asking(workspace: BenchWorkspace, runs: dict[str, str]) -> Operation:
-    """How a run stands, and its log's end; of a run that goes on the SDK shows it only by waiting."""
+    """The state of a run and the end of its log. For a running run the SDK shows the log only by waiting."""
 
     def ours(run: str, state: str, *, keeps_login: bool = True) -> Way:
         def attempt() -> Sample:
@@ -186,13 +186,13 @@ def asking(workspace: BenchWorkspace, runs: dict[str, str]) -> Operation:
         workspace,
         "one run: state and last 100 lines",
         {
-            "`gofer q`, the run goes on": ours("going", SENT),
+            "`gofer q`, the run is running": ours("going", SENT),
             "`gofer q`, the run has ended, not known before": ours("ended", SENT),
         },
         _both_logins("azure-ai-ml `get`, `download`", theirs),
         {
             "`gofer q`, the run has ended, known before": ours("ended", ENDED),
-            "`gofer q`, the run goes on, new login": ours("going", SENT, keeps_login=False),
+            "`gofer q`, the run is running, new login": ours("going", SENT, keeps_login=False),
         },
     )
 

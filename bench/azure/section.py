@@ -17,7 +17,7 @@ _METHOD = (
     "On a workspace of gofer's simulator with {jobs:,} jobs, its blobs in Azurite, all over TLS on this "
     "machine. Whole processes, {rounds} rounds in turn after one that is thrown away; CPU is the client's "
     "own, user and system, children included; memory its peak. gofer keeps its login between commands by "
-    "itself. The SDK signs in anew in each process, unless a script tells it to keep its tokens in a file; "
+    "itself. The SDK signs in again in each process, unless a script tells it to keep its tokens in a file; "
     "both are shown. Like is judged with like, each with the login of an earlier process; rows that are not "
     "judged say what differs. Each submission takes a folder of eleven small files along, one of which is "
     "new. Logs have {lines:,} lines. What is judged of `gofer q` begins with gofer's state after the "

@@ -152,7 +152,7 @@ class BenchWorkspace:
         shutil.copytree(self.home, self.root / state, symlinks=True)
 
     def go_back(self, state: str, *, keeps_login: bool = True) -> None:
-        """gofer's state as it was: an answer that it got since then is not known any more."""
+        """Restores gofer's earlier state, without the answers that it got since."""
         shutil.rmtree(self.home)
         shutil.copytree(self.root / state, self.home, symlinks=True)
         for folder in [] if keeps_login else [*self.home.rglob("tokens")]:

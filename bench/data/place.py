@@ -35,7 +35,7 @@ class Service:
         return f"http://127.0.0.1:{self.port}/{ACCOUNT}"
 
     def url(self, container: str, path: str = "") -> str:
-        """The address of a blob or folder with what opens it."""
+        """The address of a blob or folder with its SAS."""
         return f"{self.endpoint}/{container}{'/' if path else ''}{path}?{account_sas()}"
 
 

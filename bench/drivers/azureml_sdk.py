@@ -1,9 +1,9 @@
 """`azureml_sdk.py submit FOLDER | show NAME FOLDER | tail NAME FOLDER | list COUNT`: the SDK azure-ai-ml.
 
-In the peer's interpreter, as a person's script would use the SDK; where the workspace is comes in
-WORKSPACE_*, the login in AZURE_*. It signs in anew, as the SDK does unless it is told otherwise; with
-WORKSPACE_KEEPS_LOGIN it is told to keep its tokens in a file under HOME for the next process. What it prints
-is what `gofer` prints for the same: an id, a state with the log's last 100 lines, those lines alone, or a
+Runs in the peer's interpreter and uses the SDK as a script would. The variables WORKSPACE_* name the
+workspace and AZURE_* the login. It signs in at each start, as the SDK does by default; with
+WORKSPACE_KEEPS_LOGIN it keeps its tokens in a file under HOME for the next process. It prints
+what `gofer` prints for the same: an id, a state with the log's last 100 lines, those lines alone, or a
 table of jobs.
 """
 

@@ -2,7 +2,7 @@
 worker.
 
 The package on PyPI (0.27.0) has no `hq` program: the server and the worker live in this process. Its own
-wait asks once a second, too coarse for a job of two seconds, so the same question is asked every 5 ms. The
+wait polls once a second, too coarse for a job of two seconds, so this driver polls every 5 ms. The
 clock starts when the submission has returned: the first task starts at about that moment and HyperQueue's
 times per task are not to be had from Python.
 """

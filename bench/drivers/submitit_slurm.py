@@ -24,7 +24,7 @@ def send(verb: str, count: int, folder: str) -> None:
 
 
 def state(folder: str) -> None:
-    """All are made known before the first is asked about: submitit then asks Slurm for all at once."""
+    """All jobs are registered before the first query: submitit then asks Slurm about all of them at once."""
     ids = Path(folder, "ids").read_text(encoding="ascii").split()
     jobs = [submitit.SlurmJob(folder, job_id) for job_id in ids]
     print(json.dumps(collections.Counter(job.state for job in jobs)))

@@ -44,7 +44,7 @@ class BenchCluster:
         return cls(plan, {**kept, **exports}, Tally.make(plan.places.fresh("tally")))
 
     def new_user(self) -> GoferUser:
-        """A user whom neither gofer nor the site has seen before."""
+        """A new user: gofer's caches are empty."""
         root = self.plan.places.fresh("user")
         for name in ("project", "store", "home"):
             (root / name).mkdir()

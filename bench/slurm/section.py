@@ -10,7 +10,7 @@ from bench.errors import BenchError
 from bench.figures import Bar
 from bench.plan import Plan
 from bench.report import Section, Table
-from bench.slurm import idle_clients, listing, submission
+from bench.slurm import idle_clients, queue_states, submission
 from bench.slurm.cluster import BenchCluster, start_cluster
 
 _METHOD = (
@@ -18,7 +18,7 @@ _METHOD = (
     "for each table. Every job is held, so nothing runs. Whole processes, Slurm's programs that they start "
     "included. One run: {submits} rounds in turn. The array: {arrays} rounds in turn (the loop one), and one "
     "more of each in which calls of sbatch, squeue, sacct, scontrol, scancel, sinfo and sacctmgr are "
-    "counted, gofer's by a user whom the site has not seen before. How runs stand: {looks} rounds, the "
+    "counted, gofer's by a new user of the site. How runs stand: {looks} rounds, the "
     "question asked twice in a row by new processes, gofer's and `squeue` in turn and submitit after them. "
     "Idle: two `gofer wait` and one `gofer logs -f`, counted for {idle:.0f} s after {settle:.0f} s in which "
     "gofer comes to ask more rarely; the rate is from the time between the first call and the last."
@@ -27,7 +27,7 @@ _METHOD = (
 
 @dataclass
 class _Results:
-    """What came of the parts so far. `version` is as Slurm says it: `slurm-wlm 22.05.8`."""
+    """The results so far. `version` is Slurm's own text: `slurm-wlm 22.05.8`."""
 
     version: str = "Slurm"
     tables: list[Table] = field(default_factory=list)
@@ -54,7 +54,7 @@ def section(plan: Plan) -> Section:
             version=found.version,
             submits=plan.submit_rounds,
             arrays=plan.array_rounds,
-            pairs=listing.ROUNDS,
+            pairs=queue_states.ROUNDS,
             idle=plan.slurm_idle_s,
             settle=plan.slurm_settle_s,
         ),
@@ -84,7 +84,7 @@ def _array(cluster: BenchCluster, found: _Results) -> None:
 
 def _listing(*, is_array: bool) -> Callable[[BenchCluster, _Results], None]:
     def part(cluster: BenchCluster, found: _Results) -> None:
-        stood = listing.listing(cluster, is_array=is_array)
+        stood = queue_states.measure(cluster, is_array=is_array)
         found.tables.append(stood.table())
         found.bars.append(stood.bar())
         found.failures.update({f"{name}, {stood.title}": why for name, why in stood.outcome.failures.items()})

@@ -166,7 +166,7 @@ class Admin:
             return job.document()
 
     def _preempt(self, request: SimulatedRequest) -> None:
-        """Its processes are told to end; on a virtual cluster it is Paused until `resume` or `resume_s`."""
+        """Its processes get SIGTERM; on a virtual cluster the job is Paused until `resume` or `resume_s`."""
         job, seconds = self._find(request), request.json().get("resume_s")
         with self.setting.jobs.changed:
             if job.status not in ACTIVE:
@@ -216,5 +216,5 @@ class Admin:
 
 
 def describe(base: str, plain: str, blobs: str, token: str) -> Json:
-    """What the file `sim.json` says, for those who start the simulator."""
+    """The contents of `sim.json`, for programs that start the simulator."""
     return {"base": base, "plain": plain, "blobs": blobs, "admin_token": token, "pid": os.getpid()}

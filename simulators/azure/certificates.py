@@ -20,9 +20,11 @@ class Certificates(NamedTuple):
 
 
 def make_certificates(folder: Path, days: int = 30) -> Certificates:
-    """Those in the folder, made anew when missing or to end within a day; RuntimeError without `openssl`.
+    """The certificates in the folder. Missing ones and those that end within a day are made.
 
-    Who serves with the old ones must start again: the authority is another one then.
+    RuntimeError without `openssl`.
+
+    A server with the old certificates must be restarted, because the authority changes with them.
     """
     if shutil.which("openssl") is None:
         raise RuntimeError(
@@ -51,16 +53,16 @@ def make_certificates(folder: Path, days: int = 30) -> Certificates:
 
 def _lasts(path: Path) -> bool:
     """Whether the first certificate of the file is good for a day more."""
-    return _ran("x509", "-checkend", str(_LEFT_S), "-noout", "-in", str(path)).returncode == 0
+    return _run_openssl("x509", "-checkend", str(_LEFT_S), "-noout", "-in", str(path)).returncode == 0
 
 
 def _openssl(*words: str) -> None:
-    done = _ran(*words)
+    done = _run_openssl(*words)
     if done.returncode:
         raise RuntimeError(f"`openssl {words[0]}` failed: {done.stderr.strip()[-500:]}")
 
 
-def _ran(*words: str) -> subprocess.CompletedProcess[str]:
+def _run_openssl(*words: str) -> subprocess.CompletedProcess[str]:
     argv = ["openssl", *words]
     return subprocess.run(
         argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False

@@ -30,7 +30,7 @@ class Fault:
     skip: int = 0
     status: int = 503
     code: str = ""
-    message: str = "A fault that was asked for."
+    message: str = "A fault that a test posted."
     retry_after: str = ""
     claims: str = ""
     seconds: float = 0.0
@@ -46,7 +46,7 @@ class Fault:
 
 
 def read_fault(body: Json) -> Fault:
-    """The rule a test posted; Refused when it is none."""
+    """The rule that a test posted; Refused when the document is no rule."""
     try:
         made = Fault(**{**body, "path": re.compile(str(body.get("path", "")))})
     except (TypeError, re.error) as error:
@@ -57,7 +57,7 @@ def read_fault(body: Json) -> Fault:
 
 
 class Faults:
-    """The rules in force, and counters of what was asked. Any thread."""
+    """The rules in force, and counters of requests. Any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

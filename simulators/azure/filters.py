@@ -50,14 +50,14 @@ class _Reader:
         return parts[0] if len(parts) == 1 else lambda one: any(part(one) for part in parts)
 
     def _all(self) -> Test:
-        parts = [self._one()]
+        parts = [self._condition()]
         while self._take("and"):
-            parts.append(self._one())
+            parts.append(self._condition())
         return parts[0] if len(parts) == 1 else lambda one: all(part(one) for part in parts)
 
-    def _one(self) -> Test:
+    def _condition(self) -> Test:
         if self._take("not"):
-            inner = self._one()
+            inner = self._condition()
             return lambda one: not inner(one)
         if self._take("("):
             inner = self.either()

@@ -24,7 +24,7 @@ class LoginService:
         self._tokens = tokens
         self._node_secret = node_secret
         self._lock = threading.Lock()
-        # By device code: the word its user must type, or `ok`; and what it is asked for.
+        # By device code: the code that the user types, or `ok`; and the requested scope.
         self._codes: dict[str, str] = {}
         self._scopes: dict[str, str] = {}
         self.hasty = False

@@ -187,7 +187,7 @@ class JobRoutes:
         return SimulatedResponse(202, None, {"Location": where, "Retry-After": "0"})
 
     def _operation(self, request: SimulatedRequest) -> SimulatedResponse:
-        """What a long-running operation's address says: 202 while it goes on."""
+        """The answer at the address of a long-running operation: 202 until it is complete."""
         if request.parts["kind"] == "delete" or self.find(request).status in ENDED:
             return SimulatedResponse(200, {})
         where = f"{request.base}{request.path}?{urlencode(request.query)}"

@@ -1,4 +1,4 @@
-"""Jobs as the workspace keeps them: what was asked, how it stands, and the JSON a client reads."""
+"""Jobs as the workspace keeps them: the request, the state, and the JSON for clients."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class SimulatedJob:
     # What the service says of its status, when a test wants that to be wrong.
     said: str = ""
     created_by: str = "Dummy User"
-    # What the service was asked to do with it: "", cancel, preempt, lose-node (which it outlives),
+    # The requested action: "", cancel, preempt, lose-node (which it outlives),
     # fail-node (which it does not), timeout.
     wish: str = ""
     pids: dict[str, int] = field(default_factory=dict)
@@ -99,7 +99,7 @@ _FIELDS = frozenset(one.name for one in fields(SimulatedJob))
 
 
 class JobTable:
-    """Every job. Any thread; `changed` is told of each change, and its lock guards them all."""
+    """Every job. Any thread; `changed` is notified of each change, and its lock guards all jobs."""
 
     def __init__(self, documents: Documents, clock: Clock) -> None:
         self._documents = documents
@@ -177,10 +177,9 @@ class JobTable:
             self.save(job)
 
     def shell_service(self, job: SimulatedJob, node: int) -> Json:
-        """How the service of a job's shell stands on one of its nodes.
+        """The state of the shell service on one node of a job.
 
-        Where the service's nodes have a user `azureuser`, which goes without saying, these have whoever runs
-        the simulator.
+        Nodes of the real service have a user `azureuser`; here the user is the one who runs the simulator.
         """
         if str(node) not in job.shells:
             return {"status": "Stopped", "endpoint": None, "properties": {}}

@@ -22,7 +22,7 @@ def judged(processes: list[Started]) -> tuple[str, Json | None]:
     bad = [one for one in processes if one.child.returncode]
     if not bad:
         return "Completed", None
-    # The one that failed by itself says more than those that were told to end.
+    # A process that failed by itself explains more than those that were stopped.
     first = next((one for one in bad if one.child.returncode > 0), bad[0])
     code = first.child.returncode
     shown = code if code > 0 else 128 - code

@@ -1,4 +1,4 @@
-"""What clients asked, word for word, for tests that hold them to the contract; kept only when told to."""
+"""The requests of clients, word for word, for tests of the wire format; recorded only after `listen`."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ _MOST = 10_000
 
 
 class RequestLog:
-    """Any thread. Tokens are not kept, only which headers there were."""
+    """Any thread. The log has the names of headers and no tokens."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: list[Json] | None = None
 
     def listen(self) -> None:
-        """From now on, and from nothing."""
+        """Start recording with an empty log."""
         with self._lock:
             self._kept = []
 
     def report(self) -> Json:
-        """What was heard since; nothing is kept any more."""
+        """The recorded requests. Recording ends."""
         with self._lock:
             kept, self._kept = self._kept or [], None
         return {"requests": kept}
 
     def keep(self, request: SimulatedRequest, route: str) -> None:
-        """A request and the route that it took."""
+        """Record a request and its route."""
         if route.startswith("/_sim/"):
             return
         one: Json = {

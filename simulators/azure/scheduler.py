@@ -40,7 +40,7 @@ class Scheduler:
             self._jobs.changed.notify_all()
 
     def cancel(self, job: SimulatedJob) -> None:
-        """At once when nothing runs yet; otherwise the processes are told first."""
+        """At once when nothing runs yet; otherwise after the processes got SIGTERM."""
         with self._jobs.changed:
             if job.status in ENDED:
                 return

@@ -70,7 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
         raise AttributeError(name)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: counters tell what was asked."""
+        """Log nothing: the counters have the requests."""
 
     def date_time_string(self, timestamp: float | None = None) -> str:
         return super().date_time_string(self.server.app.clock.now() if timestamp is None else timestamp)

@@ -9,7 +9,7 @@ from simulators.azure.documents import Documents
 from simulators.azure.messages import Json, Refused
 from simulators.azure.tokens import TENANT
 
-# Words in the place of a tenant that leave it to whoever signs in.
+# Words in place of a tenant that mean the tenant of the login.
 _ANY = ("common", "organizations", "consumers")
 _SUBSCRIPTION = re.compile(r"/subscriptions/([^/?]+)", re.IGNORECASE)
 

@@ -1,4 +1,4 @@
-"""Which `api-version` of ARM each kind of resource is asked with; ARM answers no request without one."""
+"""The `api-version` of ARM for each kind of resource; ARM answers no request without it."""
 
 from __future__ import annotations
 

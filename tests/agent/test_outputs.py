@@ -80,7 +80,7 @@ class Counting(FileObjects):
 
 @pytest.fixture(params=["file", "azure", "s3"])
 def spec(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
-    """What opens a store of each kind, with a place of its own."""
+    """The node's settings for a new store of each kind."""
     if request.param == "file":
         (tmp_path / "store").mkdir()
         return {"kind": "file", "root": str(tmp_path / "store")}
@@ -173,7 +173,7 @@ def test_a_file_that_never_holds_still_is_named_at_the_end_and_all_else_is_sent(
 
 
 def test_a_file_that_another_takes_the_place_of_is_sent_as_it_was(tmp_path: Path) -> None:
-    """Written beside it and renamed: who reads the old one keeps it, and the new one goes next."""
+    """A rename replaces a file: an upload that reads the old file completes, and the new file is next."""
     (tmp_path / "store").mkdir()
     path = write(tmp_path / "spool", "last.ckpt", b"1" * 3_000_000)
     new = write(tmp_path / "spool", "next", b"2" * 3_000_000, age_s=30)
@@ -229,7 +229,7 @@ def test_checkpoints_that_take_turns_do_not_pile_up(tmp_path: Path) -> None:
 
 
 def test_what_is_gone_for_a_moment_stays_until_the_end(tmp_path: Path) -> None:
-    """It may be about to be written anew, and its node killed before."""
+    """The command may be about to replace the file, and its node may be killed first."""
     (tmp_path / "store").mkdir()
     box = Outputs(str(tmp_path / "spool"), FileObjects(str(tmp_path / "store")), ("*",))
     path = write(tmp_path / "spool", "last.ckpt", b"x")

@@ -100,7 +100,7 @@ def test_a_run_at_umask_002_leaves_no_folder_that_the_group_can_write(home: Home
 
 @pytest.mark.parametrize("number", [0o000, 0o002])
 def test_no_folder_that_gofer_makes_in_a_home_can_be_written_by_others(home: Home, number: int) -> None:
-    """Whoever can rename `~/.config/gofer` or `~/.cache/gofer` can have code run as the user."""
+    """A user who can rename `~/.config/gofer` or `~/.cache/gofer` can run code as their owner."""
     user = home.root / "user"
     del home.environ["GOFER_HOME"]
     home.path = user / ".local" / "state" / "gofer"  # whose supervisor ends with the test
@@ -150,7 +150,7 @@ def test_a_cache_that_another_user_wrote_is_not_read(tmp_path: Path) -> None:
 
 
 def greeting(folder: Path, *, status: int | None) -> subprocess.CompletedProcess[bytes]:
-    """What a machine is asked over SSH, without a line: it says that the agent is missing, and no more."""
+    """The command that runs over SSH, here without SSH: it only reports that the agent is missing."""
     words = bootstrap.command(sys.executable, str(folder), "nonce")
     done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
     assert (b"nonce needed" in done.stdout) == (status is None), done

@@ -142,7 +142,7 @@ def test_who_asks_patiently_says_when_it_is_over(watching: Any) -> None:
 def test_two_requests_that_come_together_are_two(watching: Any) -> None:
     one = watching(IGNORE, grace_s=1000.0)
     one.until_said(b"up")
-    one.ask(signal.SIGSTOP)  # both are pending when it goes on
+    one.ask(signal.SIGSTOP)  # both are pending when the process continues
     one.ask(watch.STOP)
     one.ask(watch.STOP_NOW)
     one.ask(signal.SIGCONT)
@@ -186,7 +186,7 @@ def test_signals_of_programs_among_themselves_are_passed_on(watching: Any) -> No
 
 
 def test_an_idle_agent_that_is_asked_to_stop_leaves() -> None:
-    """Blocked from before the fork, as by the one who forks agents, the request waits and is not lost."""
+    """A request that is blocked since before the fork, as the supervisor does it, waits and is not lost."""
     signal.pthread_sigmask(signal.SIG_BLOCK, watch.REQUESTS)
     try:
         pid = os.fork()

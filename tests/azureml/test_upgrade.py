@@ -9,7 +9,7 @@ import pytest
 from azureml.backend.azure_home import AzureHome
 from services.azure import Azure
 from services.azure import azure as azure
-from upgrade.older import Pair, make_pair, take_source
+from upgrade.older_version import Pair, make_pair, take_source
 from upgrade.suite import Upgrade
 
 pytestmark = [pytest.mark.net, pytest.mark.slow, pytest.mark.wide, pytest.mark.xdist_group("azure-upgrade")]

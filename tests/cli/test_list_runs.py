@@ -107,7 +107,7 @@ def test_json_is_an_array_of_runs(home: Path) -> None:
     runs = json.loads("\n".join(lines))
     assert [run["name"] for run in runs] == ["run-24", "run-23"]
     assert runs[0]["command"] == ["python", "train.py", "--data", "voc 20"]
-    # The store of these runs is away: what the ledger knows is printed all the same.
+    # The store of these runs is unreachable: the command prints what the ledger has.
     assert runs[0]["logs"] is None
     assert "the store file:///store is not there" in talk
 

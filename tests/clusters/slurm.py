@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clusters import groups
-from clusters.accounting import set_limits, start_accounting
 from clusters.cells import Cell, Daemon, Setup, call, close, find, find_one, open_cell, open_wire, sweep
 from clusters.errors import ClusterError, with_logs
 from clusters.network import make_switch, plug, plug_in_caller, set_port
 from clusters.slurm_conf import Site
 from clusters.slurm_site import checked, plan_site, read_site, write_site
+from clusters.slurmdbd import set_limits, start_accounting
 
 _CONTROL = "control"
 _SWITCH = "switch"
@@ -143,7 +143,7 @@ class Slurm:
     # -- faults
 
     def kill_node(self, name: str) -> None:
-        """As a power cut would: every process of the node is gone at once, and nobody is told."""
+        """Like a power cut: every process of the node ends at once, without notice to the controller."""
         close(find_one(self.folder, name))
 
     def start_node(self, name: str) -> Daemon:

@@ -128,7 +128,7 @@ StoragePass=dummy
 
 
 def _identity(site: Site) -> list[str]:
-    """A requeued job waits `cred_expire` seconds: two minutes unless told."""
+    """A requeued job waits `cred_expire` seconds (Slurm's default: two minutes)."""
     return [
         f"ClusterName={CLUSTER}",
         f"SlurmctldHost={site.control}({site.control_address})",

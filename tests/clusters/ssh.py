@@ -33,7 +33,7 @@ _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 
 @dataclass(frozen=True)
 class SshHost:
-    """One machine: its `folder` holds what configures it, `home` is `~` to those who log in."""
+    """One SSH host: `folder` has its configuration, `home` is the home of its users."""
 
     name: str
     folder: Path
@@ -198,7 +198,7 @@ def _start(machines: SshHosts, slurm: Slurm | None) -> None:
 
 
 def _open_lines(machines: SshHosts, wires: dict[str, Cell]) -> list[Host]:
-    """The way to each host: where its line listens, where it ends, and through whom the client comes."""
+    """The connection to each host: where its line listens, where it ends, and which jump host it uses."""
     here, jump = Place(None, _LOOPBACK, 0), Place(wires["hosta"], _LOOPBACK, 0)
     ways = [
         ("hosta", "hosta", here, Place(wires["hosta"], _LOOPBACK, SSH_PORT)),

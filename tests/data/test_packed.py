@@ -24,7 +24,7 @@ from gofer.transfer.packs.write import pack, prepare
 
 @pytest.fixture
 def voc(project: Project) -> Iterator[Project]:
-    """Stands in a project whose `data/voc20` is packed and is not here any more."""
+    """Changes into a project whose `data/voc20` is packed and has no local copy."""
     project.fill("data/voc20")
     project.write("data/plain/big", os.urandom(3_000_000))
     project.gofer("u", "--pack", "data/voc20")

@@ -343,7 +343,7 @@ def test_folders_packed_inside_a_listing(store: MemoryStore, folder: Path) -> No
 
 
 class Counting(MemoryStore):
-    """A store that counts what is asked of it."""
+    """A store that counts its requests."""
 
     def __init__(self) -> None:
         super().__init__("counting")

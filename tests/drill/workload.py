@@ -85,7 +85,7 @@ class Ending(NamedTuple):
 
 
 def undisturbed(end: str, attempt: int) -> Ending:
-    """The expected result about a command that was told to end so, on its n-th attempt."""
+    """The expected outcome of a command with this `end`, in its n-th attempt."""
     if end.startswith("once:"):
         end = end.removeprefix("once:") if attempt == 1 else "0"
     if end.startswith("SIG"):

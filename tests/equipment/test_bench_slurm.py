@@ -23,10 +23,10 @@ from bench.peers import none
 from bench.places import Places
 from bench.plan import Plan
 from bench.rounds import Outcome
-from bench.slurm import idle_clients, listing, submission
+from bench.slurm import idle_clients, queue_states, submission
 from bench.slurm.cluster import BenchCluster, start_cluster
 from bench.slurm.idle_clients import IdleCalls
-from bench.slurm.listing import ListingResult, QuestionPair
+from bench.slurm.queue_states import ListingResult, QuestionPair
 from bench.slurm.tally import PROGRAMS, Call, Tally, summary
 
 pytestmark = ON_SLURM
@@ -71,10 +71,12 @@ def test_a_side_that_is_missing_is_not_judged() -> None:
     assert idle_clients.bar(None).met is None
 
 
-def test_the_bar_of_a_look_takes_the_worst_round_and_both_questions() -> None:
+def test_the_bar_of_a_question_takes_the_worst_round_and_both_questions() -> None:
     once, twice = QuestionPair(sample(), 1, sample(), 0), QuestionPair(sample(), 1, sample(), 1)
-    assert ListingResult("2 runs", Outcome({listing.GOFER: [once, once]})).bar().met is True
-    worst = ListingResult("2 runs", Outcome({listing.GOFER: [once, twice], listing.SQUEUE: [twice]}))
+    assert ListingResult("2 runs", Outcome({queue_states.GOFER: [once, once]})).bar().met is True
+    worst = ListingResult(
+        "2 runs", Outcome({queue_states.GOFER: [once, twice], queue_states.SQUEUE: [twice]})
+    )
     assert (worst.bar().met, worst.bar().value) == (False, "2 calls")
     assert [row[1] + row[5] for row in worst.table().rows] == ["11", "11"]
 
@@ -151,9 +153,9 @@ def test_an_array(cluster: BenchCluster, slurm: Slurm) -> None:
 
 @pytest.mark.parametrize("is_array", [True, False])
 def test_how_runs_stand(cluster: BenchCluster, is_array: bool) -> None:
-    stood = listing.listing(cluster, is_array=is_array)
-    assert list(stood.outcome.failures) == [listing.SUBMITIT]
-    ours, queue = (stood.outcome.samples[name] for name in (listing.GOFER, listing.SQUEUE))
+    stood = queue_states.measure(cluster, is_array=is_array)
+    assert list(stood.outcome.failures) == [queue_states.SUBMITIT]
+    ours, queue = (stood.outcome.samples[name] for name in (queue_states.GOFER, queue_states.SQUEUE))
     assert [look.fresh_calls for look in ours] == [1, 1, 1]
     assert [(look.fresh_calls, look.again_calls) for look in queue] == [(1, 1)] * 3
 

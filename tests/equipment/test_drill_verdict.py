@@ -60,9 +60,9 @@ def case(
 
 
 CLEAN = {
-    "it did as it was told": case(DONE),
-    "it failed as it was told": case(SEVEN, end="7"),
-    "it was killed as it was told": case(("failed", "signal", 137), end="SIGKILL"),
+    "it succeeded as requested": case(DONE),
+    "it failed as requested": case(SEVEN, end="7"),
+    "it was killed as requested": case(("failed", "signal", 137), end="SIGKILL"),
     "its agent was killed": case(LOST, marks={1: ["start"]}, struck=1),
     "its agent was killed, then it was tried again": case(LOST, DONE, retries=1, struck=1),
     "it was aborted while it waited": case(ABORTED, started=False, aborted=True),

@@ -24,7 +24,7 @@ exec "$@"
 
 
 class Node:
-    """A folder with code, a folder with programs, and a user who may write the first alone."""
+    """A folder with code, a folder with programs, and a user with write access to the first only."""
 
     def __init__(self, root: Path) -> None:
         self.code, self.programs = root / "code", root / "programs"

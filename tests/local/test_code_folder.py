@@ -118,7 +118,7 @@ def _on_terminal(home: Home, folder: Path, answer: bytes, *words: str) -> bytes:
     while True:
         try:
             piece = os.read(near, 65536)
-        except OSError:  # Linux says so when the other end is closed
+        except OSError:  # Linux raises this when the other end is closed
             break
         if not piece:
             break

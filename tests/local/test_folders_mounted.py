@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.net, pytest.mark.xdist_group("folders")]
 def mounting(home: FolderHome) -> Iterator[FolderHome]:
     """The home made able to mount. A machine that cannot fails the test: `make test` needs one that can.
 
-    Whatever the test does, no mount is left: who removes its folder must not find the store in it.
+    No mount is left after the test: removing the test's folder must never reach the store.
     """
     assert os.access("/dev/fuse", os.R_OK | os.W_OK), "/dev/fuse cannot be used: as root, `modprobe fuse`"
     home.add_programs()

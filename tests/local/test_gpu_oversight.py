@@ -1,4 +1,4 @@
-"""A run that asked for no GPU where there are some: submit says so, and so does all that shows the run."""
+"""A run without GPUs on a machine that has some: `submit` and every view of the run mention it."""
 
 from __future__ import annotations
 

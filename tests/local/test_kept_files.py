@@ -94,13 +94,14 @@ def test_new_and_changed_files_are_kept_with_what_they_were(home: Home) -> None:
 
 
 def test_what_is_written_again_with_the_same_bytes_is_not_kept(home: Home) -> None:
-    """Test suites write their expected results anew, and `touch` changes nothing but a time."""
-    for name in ("touched", "again", "other", "anew", "moved", "empty", "prog"):
+    """Test suites rewrite their expected results, and `touch` changes only a time."""
+    for name in ("touched", "again", "other", "rewritten", "moved", "empty", "prog"):
         (home.folder / name).write_text("" if name == "empty" else "12345\n")
-    (home.folder / "link").symlink_to("anew")
-    (home.folder / "away").symlink_to("anew")
-    words = """touch touched empty; echo 12345 > again; echo 54321 > other; rm anew; echo 12345 > anew
-    cp moved m; mv m moved; chmod +x prog; rm link away; ln -s anew link; ln -s here away"""
+    (home.folder / "link").symlink_to("rewritten")
+    (home.folder / "away").symlink_to("rewritten")
+    words = """touch touched empty; echo 12345 > again; echo 54321 > other; rm rewritten
+    echo 12345 > rewritten
+    cp moved m; mv m moved; chmod +x prog; rm link away; ln -s rewritten link; ln -s here away"""
     run = with_code(home, "sh", "-c", words)
     assert files_of(home, run["id"]) == {"other": "54321\n"}
     assert set(listed(home, run["id"])) == {"files/other", "files/away"}

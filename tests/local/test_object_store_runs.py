@@ -188,7 +188,7 @@ def test_everything_may_be_killed_and_arrives_all_the_same(home: ObjectStoreHome
     until_text(home, run_id, "before")
     for pid in [home.supervisor(), *(pid for pid, words in home.processes().items() if "supervise" in words)]:
         if pid is not None and pid != agent_of(home, run_id):
-            with suppress(ProcessLookupError):  # who has no supervisor leaves
+            with suppress(ProcessLookupError):  # an agent without a supervisor ends
                 os.kill(pid, signal.SIGKILL)
     flag.touch()
     assert home.wait(run_id)[0]["state"] == "succeeded"
@@ -223,7 +223,7 @@ def test_a_store_that_is_away_for_a_while_gets_everything_later(tmp_path: Path, 
         until_text(home, run_id, "one")
         line.faults = lambda request: Fault("reset")
         flag.touch()
-        until(lambda: line.injected > 3, "the store was asked while it was away")
+        until(lambda: line.injected > 3, "a request while the store was unreachable")
         line.faults = lambda request: None
         assert home.wait(run_id)[0]["state"] == "succeeded"
         assert home.log(run_id) == "one\ntwo\n"
@@ -324,7 +324,7 @@ def test_a_run_is_read_and_stopped_from_any_folder(home: ObjectStoreHome, tmp_pa
     until_text(home, run_id, "there")
     assert home.gofer("logs", run_id, cwd=elsewhere).out == "there\n"
     assert "there" in home.gofer("q", run_id, cwd=elsewhere).out
-    # The ledger has the store's address and the references to what opens it, and no key.
+    # The ledger has the store's address and the references to its secrets, and no key.
     home.configure("")
     home.gofer("tag", run_id, "x=1", cwd=elsewhere)
     assert home.gofer("abort", "--grace", "0s", run_id, cwd=elsewhere).out == f"{run_id} cancelled\n"

@@ -73,7 +73,7 @@ def test_killing_the_supervisor_changes_nothing_a_user_can_see(home: Home) -> No
 
 
 def test_a_run_that_ends_while_there_is_no_supervisor_is_recorded_as_it_ended(home: Home) -> None:
-    """The supervisor is killed again and again, whoever starts it."""
+    """The supervisor is killed repeatedly; commands and agents start a new one."""
     gate = home.root / "gate"
     run = home.submit("sh", "-c", f"until [ -e {gate} ]; do sleep 0.02; done; exit 9")
     home.until_event(run, "started")
@@ -89,8 +89,8 @@ def test_a_run_that_ends_while_there_is_no_supervisor_is_recorded_as_it_ended(ho
 
 
 def test_a_run_does_not_end_with_another_whose_agent_called_its_supervisor(home: Home) -> None:
-    """The agent of the first run starts a supervisor when its own is killed, and that one starts the agent of
-    the second. Killed too, it leaves an agent behind that is nobody's stray.
+    """The agent of the first run starts a supervisor when its own is killed, and the new supervisor starts
+    the agent of the second run. When the new supervisor is killed too, its agent is no stray process.
     """
     first, second = (home.root / name for name in ("first", "second"))
     wait = "until [ -e {} ]; do sleep 0.05; done; echo ended"
@@ -184,7 +184,7 @@ def test_a_lost_run_is_tried_again_if_the_policy_says_so(home: Home) -> None:
 
 
 def test_an_agent_told_to_end_as_by_a_shutdown_is_a_lost_run_too(home: Home) -> None:
-    """Its command is asked first, like in an abort, but nobody wanted the run to end."""
+    """The command gets SIGTERM first, as in an abort, although no user wanted the run to end."""
     script = "trap 'echo asked; exit 3' TERM; echo up; sleep 1000 & wait"
     run = home.submit("--retries", "1", "sh", "-c", f'[ "$GOFER_ATTEMPT" = 2 ] || {{ {script}; }}')
     home.until_logged(run, "up")

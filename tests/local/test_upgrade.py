@@ -13,7 +13,7 @@ import pytest
 from home import Home, until
 from services.azurite import Azurite
 from services.fixtures import azurite as azurite
-from upgrade.older import Pair, is_supervised_by, make_pair, take_source
+from upgrade.older_version import Pair, is_supervised_by, make_pair, take_source
 from upgrade.suite import Upgrade, submit, until_log
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("upgrade-local")]
@@ -97,7 +97,7 @@ def test_runs_of_both_versions_go_on_where_an_older_supervisor_is(
 def test_a_supervisor_of_this_version_takes_over(
     pair: Pair, source: Path, tmp_path: Path, stopped: bool
 ) -> None:
-    """The older supervisor dies; its run, which goes on, and one that waits are the new supervisor's."""
+    """The older supervisor dies; the new one takes over its running and its waiting runs."""
     older, newer, _ = pair
     gate = tmp_path / "gate"
     first = submit(older, "-n", "2", "--single", "sh", "-c", HELD.format(gate=gate))

@@ -23,7 +23,7 @@ _LEFT_OUT = re.compile(
 
 
 def save(root: Path, folders: Iterable[str], names: Mapping[str, str]) -> dict[str, Any]:
-    """Every file below these folders of `root`; `names` has the placeholder of each word of this machine."""
+    """Every file below these folders of `root`; `names` maps words of this machine to placeholders."""
     found = {}
     tops = [root / folder for folder in folders]
     for path in sorted(one for top in tops for one in ([top] if top.is_file() else top.rglob("*"))):
@@ -41,7 +41,7 @@ def hidden(text: str, names: Mapping[str, str]) -> str:
 
 
 def shown(text: str, words: Mapping[str, str]) -> str:
-    """The text with the word of each placeholder."""
+    """The text with its placeholders replaced."""
     for placeholder, word in words.items():
         text = text.replace(placeholder, word)
     return text
@@ -73,7 +73,7 @@ def content(entry: Mapping[str, Any], words: Mapping[str, str]) -> bytes:
 
 
 def read(name: str) -> dict[str, Any]:
-    """A recorded document; FileNotFoundError when there is none of that name."""
+    """A recorded document; FileNotFoundError when it does not exist."""
     found: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
     return found
 
@@ -92,7 +92,7 @@ def _entry(path: Path, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def of_bytes(data: bytes, names: Mapping[str, str]) -> dict[str, Any]:
-    """A file of these bytes; AssertionError when it is no text and has a word of this machine in it."""
+    """A file of these bytes; AssertionError for binary data that contains a word of this machine."""
     try:
         text = hidden(data.decode(), names)
     except UnicodeDecodeError:

@@ -12,7 +12,7 @@ from home import Home
 
 from recorded.tree import hidden
 
-# Sentences for people, which may be worded anew, and the time of the last look.
+# Sentences for people, whose wording may change, and the time of the last refresh.
 _FREE = {"observed_at", "why", "hint", "hints", "next", "summary", "heartbeat_age_s", "log_age_s", "modified"}
 
 

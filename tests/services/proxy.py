@@ -49,7 +49,7 @@ class Fault(NamedTuple):
 
 
 class Tls(NamedTuple):
-    """As whom the proxy shows itself to clients, and whom it trusts as its server."""
+    """The proxy's certificate for clients, and the authority it trusts for its server."""
 
     own: ssl.SSLContext
     server: ssl.SSLContext
@@ -87,7 +87,7 @@ class Proxy:
         self.is_held = True
 
     def let_go(self) -> None:
-        """What was held goes on, and nothing is held from now on. From any thread."""
+        """Send all held answers, and hold no more. Any thread."""
         self.is_held = False
 
     def forget(self) -> None:

@@ -1,4 +1,4 @@
-"""What a site tells besides: nodes, what is free, why a run waits, and a shell beside it."""
+"""Other capabilities of a site: nodes, free resources, why a run waits, and a shell next to a run."""
 
 from __future__ import annotations
 

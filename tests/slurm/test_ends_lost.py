@@ -26,7 +26,7 @@ def handoff(tmp_path: Path) -> Handoff:
     (tmp_path / "handoff").mkdir()
     (tmp_path / "store").mkdir()
     made = Handoff(str(tmp_path / "handoff"))
-    # All that is asked of Slurm here is whether it is ending the job.
+    # The only question to Slurm here is whether the job is ending.
     (tmp_path / "handoff" / "bin").mkdir()
     (tmp_path / "handoff" / "bin" / "squeue").write_text("#!/bin/sh\necho RUNNING\n")
     (tmp_path / "handoff" / "bin" / "squeue").chmod(0o755)

@@ -53,7 +53,7 @@ def check(home: SlurmHome, run: str) -> None:
 
 
 def request_of(run: str) -> tuple[dict[str, Any], str]:
-    """What the site is told of a run that sleeps."""
+    """The plan of a run that sleeps."""
     script = f"#!/bin/bash\n#SBATCH --job-name={run} --output=/dev/null\nsleep 300\n"
     return {"id": run, "rows": [], "store": None}, script
 
@@ -174,7 +174,7 @@ def test_an_aborted_submission_is_not_sent_later(home: SlurmHome) -> None:
 
 
 def test_calls_of_slurms_programs_for_a_submission(home: SlurmHome) -> None:
-    """One for the name, one for the job; the site itself is asked once a day."""
+    """One call for the name, one for the job; the site's own facts are cached for a day."""
     home.finish("true")
     place = home.root / "counted"
     place.mkdir()

@@ -61,7 +61,7 @@ def test_rows_that_end_at_once_all_tell_their_end(home: SlurmHome) -> None:
 
 
 def test_a_requeued_run_finds_its_outputs(home: SlurmHome) -> None:
-    """Each attempt has a folder of its own, wherever it runs; the first was told to end, and sent its own."""
+    """Each attempt has its own folder on its node; the first attempt was stopped and uploaded its folder."""
     script = """
 cd "$GOFER_OUTPUT_DIR"
 echo "attempt $GOFER_ATTEMPT at $(cat last.ckpt 2>/dev/null || echo 0)"

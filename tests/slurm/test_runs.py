@@ -1,4 +1,4 @@
-"""Runs on a cluster without accounting: what Slurm does to them, and what is told of it."""
+"""Runs on a cluster without accounting: what Slurm does to them, and what gofer shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The script that `sbatch` gets, as golden files: `GOLDEN=write` makes them anew."""
+"""The scripts for `sbatch`, as golden files: `GOLDEN=write` rewrites them."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from clusters.fixtures import slurm as slurm
 from clusters.fixtures import slurm_site as slurm_site
 from clusters.slurm import Slurm
 from slurm.slurm_home import SlurmHome
-from upgrade.older import Pair, make_pair, take_source
+from upgrade.older_version import Pair, make_pair, take_source
 from upgrade.suite import Upgrade
 
 pytestmark = [*ON_SLURM, pytest.mark.slow, pytest.mark.wide]

@@ -90,7 +90,7 @@ def test_a_shell_on_a_terminal_is_inside_the_allocation(home: SlurmHome) -> None
         shell.until(f"job={home.job(run)}.")
         shell.type("exit 5\n")
         assert shell.end() == 5
-    until(lambda: home.view(run)["state"] == "running", "the run goes on")
+    until(lambda: home.view(run)["state"] == "running", "the run continues")
     stop(home, run)
 
 

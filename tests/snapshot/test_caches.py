@@ -1,4 +1,4 @@
-"""Caches may be lost, damaged, stale or shared: the snapshot is right all the same."""
+"""Caches may be lost, damaged, stale or shared: the snapshot is still correct."""
 
 from __future__ import annotations
 

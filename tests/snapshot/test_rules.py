@@ -74,7 +74,7 @@ def test_python_environments_are_left_out_unless_asked_for(project: SnapshotProj
     project.write({"conda/conda-meta/history": "", "conda/bin/x": "", "a": ""})
     assert project.taken() == ["a"]
     assert project.taken("!/.venv/") == [".venv/bin/python", ".venv/pyvenv.cfg", "a"]
-    (project.folder / "pyvenv.cfg").write_text("")  # the code folder itself is what was asked for
+    (project.folder / "pyvenv.cfg").write_text("")  # the code folder itself is never left out
     assert project.taken() == ["a", "pyvenv.cfg"]
 
 

@@ -11,7 +11,7 @@ from clusters.fixtures import ssh_hosts as ssh_hosts
 from clusters.fixtures import ssh_hosts_site as ssh_hosts_site
 from clusters.ssh import SshHosts
 from home import Home
-from upgrade.older import Pair, make_pair, take_source
+from upgrade.older_version import Pair, make_pair, take_source
 from upgrade.suite import Upgrade
 
 pytestmark = [*ON_SSH_HOSTS, pytest.mark.slow, pytest.mark.wide]

@@ -1,4 +1,4 @@
-"""What a person is told when a cloud refuses: one line with the store, what is wrong, and what mends it."""
+"""Errors of clouds: one line with the store, the cause, and the hint that solves it."""
 
 from __future__ import annotations
 

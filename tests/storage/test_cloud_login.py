@@ -1,4 +1,4 @@
-"""Azure AD: a store without key or SAS is opened by whoever is signed in; over TLS, as tokens must be."""
+"""Azure AD: the login in use opens a store without key or SAS, over TLS only, because it sends a token."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def s3_store(server: Moto, *, bucket: str | None = None, port: int | None = None
 def open_kind(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], Store]:
-    """A new, empty store of a kind; its server is started when the first is asked for."""
+    """A new, empty store of a kind; its server starts with the first use."""
 
     def open_one(kind: str) -> Store:
         if kind == "memory":

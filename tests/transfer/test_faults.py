@@ -12,7 +12,7 @@ from services.azurite import Azurite
 from services.moto import Moto
 from services.proxy import Fault, Proxy, Request, proxied
 from transfer.conftest import azure_store, s3_store
-from transfer.moving import counts, down, move, up
+from transfer.transfers import counts, down, move, up
 from transfer.trees import many, noise, read, write
 
 from gofer.errors import CredentialError, StoreError

@@ -16,7 +16,7 @@ from services.moto import Moto
 from services.proxy import Fault, Proxy, Request, proxied
 from transfer import worker
 from transfer.conftest import azure_store, s3_store
-from transfer.moving import counts, down, move, up
+from transfer.transfers import counts, down, move, up
 from transfer.trees import LONG_AGO_S, many, noise, read, write
 
 from gofer.storage.base import Store

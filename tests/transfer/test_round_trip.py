@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from transfer.conftest import KINDS
-from transfer.moving import counts, down, move, up
+from transfer.transfers import counts, down, move, up
 from transfer.trees import LONG_AGO_S, many, noise, read, write
 
 from gofer.errors import KeyNotFound, UsageError

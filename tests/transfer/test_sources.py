@@ -13,7 +13,7 @@ from services.azurite import Azurite
 from services.moto import Moto
 from services.proxy import Fault, Request, proxied
 from transfer.conftest import azure_store, s3_store
-from transfer.moving import counts, up
+from transfer.transfers import counts, up
 from transfer.trees import noise, read, write
 
 from gofer.errors import StoreError

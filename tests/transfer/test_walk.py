@@ -19,7 +19,7 @@ from gofer.transfer.walk import FileSelection, Walk
 
 
 def walk(root: Path, *, follow: bool = True, **choice: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
-    """The paths in the order they came, and what was told."""
+    """The paths in order, and the messages."""
     notes = Notes()
     found = Walk(os.fsencode(root), FileSelection(**choice), notes.add, follow).entries()
     return [entry.path for entry in found], dict(notes)

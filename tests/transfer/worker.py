@@ -33,7 +33,7 @@ def finish(process: subprocess.Popen[str], *, timeout_s: float = 300) -> dict[st
 
 
 def peak_mib() -> int:
-    """The most memory this process held; `ru_maxrss` would count that of whoever started it."""
+    """The most memory this process held; `ru_maxrss` would include the memory of its parent."""
     found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
     assert found
     return int(found[1]) >> 10

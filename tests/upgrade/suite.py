@@ -13,7 +13,7 @@ from typing import Any
 from home import Done, Home, until
 from recorded.views import assert_holds, lasting
 
-from upgrade.older import Pair
+from upgrade.older_version import Pair
 
 # Facts about a run that have to be the same from a home that found the run in the store.
 LASTING = (

@@ -1,9 +1,9 @@
-"""Programs of other people, as small true ones with state: put into a folder, found along the PATH.
+"""Small implementations of `az`, `docker` and other programs, with state, in a folder on the PATH.
 
-Each keeps what it knows in files beside itself, so that one call sees what another did, and writes down every
-call with its words and what it read, so that a test can prove that no secret was among the words. They refuse
-options that the real programs do not have. `docker` is held to `docker COMMAND --help` of 28.2.2 (samples/),
-`az` to azure-cli 2.32 and newer.
+Each program keeps its state in files next to it, so that one call sees what another did. Each records every
+call with its arguments and its input, so that a test can prove that no argument had a secret. The programs
+refuse options that the real ones do not have. `docker` follows `docker COMMAND --help` of 28.2.2 (samples/),
+`az` follows azure-cli 2.32 and newer.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def test_profiles_stand_side_by_side(home: Home, az: Program, tmp_path: Path) ->
 
 
 def test_a_login_in_another_cloud(home: Home, az: Program) -> None:
-    """It is remembered with the profile, until the logout; `az` is told of it by its own variable."""
+    """The folder is kept with the profile until the logout; `az` gets it in its own variable."""
     told = json.loads(home.gofer("login", "--profile", "gov", "--cloud", "usgov", "--json").out)
     assert told["cloud"] == "usgov"
     assert az.calls[-1]["cloud"] == "AzureUSGovernment"

@@ -436,7 +436,7 @@ def test_a_container_that_is_not_there(doctor: DoctorSetup) -> None:
 
 
 class ForbiddingHandler(http.server.BaseHTTPRequestHandler):
-    """A storage account that knows who asks and has given them no role."""
+    """A storage account that accepts the login, which has no role on it."""
 
     def do_GET(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -466,7 +466,7 @@ def forbidding(azure: Azure) -> Iterator[str]:
 
 
 def by_login(doctor: DoctorSetup, tmp_path: Path, endpoint: str) -> dict[str, str]:
-    """The store is opened by whoever is signed in to the profile `work` of `az`; the variables for it."""
+    """The variables with which the login of the `az` profile `work` opens the store."""
     install_az(tmp_path / "bin", token=doctor.azure.token("https://storage.azure.com"))
     doctor.home.configure(
         f'stores: {{blob: {{url: "az://{doctor.container}", account: dummyone, endpoint: "{endpoint}"}}}}\n'

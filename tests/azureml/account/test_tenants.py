@@ -1,4 +1,4 @@
-"""Two tenants in one project: each target is asked by the login of its own profile, in the same process."""
+"""Two tenants in one project: each target uses the login of its own profile, in the same process."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class TwoTenants:
             path.unlink()
 
     def folders(self) -> set[tuple[str, str]]:
-        """Which profile was asked for tokens for what, since the last call of this."""
+        """The profiles and the scopes of token requests since the last call of this method."""
         asked = [call for call in self.az.calls if "get-access-token" in call["words"]]
         Path(f"{self.az.state_file}.calls").write_text("")
         return {

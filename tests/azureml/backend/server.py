@@ -1,4 +1,4 @@
-"""A small HTTPS server of a test's own: it answers as it is told, and keeps what it heard."""
+"""A small HTTPS server for one test: it gives the answers of a list and keeps the requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from services.certificates import Certificates, make_certificates
 
 
 class RecordedRequest(NamedTuple):
-    """One request; `line` tells connections apart."""
+    """One request; `line` is the client's port, which identifies the connection."""
 
     method: str
     path: str

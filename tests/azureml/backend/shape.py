@@ -1,4 +1,4 @@
-"""One job told twice: as gofer's target and job, and as the official SDK's `command` is told of it."""
+"""One job in two forms: gofer's target and job, and the arguments of the official SDK's `command`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FAR = CLUSTERS.replace("/s/", "/far/") + "/big"
 
 
 class Shape(NamedTuple):
-    """`options` and `job` are gofer's, `sdk` what the SDK's `command` is told besides or instead."""
+    """`options` and `job` are gofer's. `sdk` has the SDK's arguments that differ from the plain run."""
 
     name: str
     options: dict[str, Any]
@@ -47,7 +47,7 @@ def line(*more: str, python: str = "python3") -> str:
 
 
 def base(*, by_identity: bool = False) -> dict[str, Any]:
-    """The plain run, as the SDK is told of it; one whose nodes have an identity opens the store by that."""
+    """The SDK's arguments of a plain run; nodes with an identity open the store by that identity."""
     return {
         "name": RUN,
         "command": line(),

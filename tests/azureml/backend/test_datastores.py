@@ -165,7 +165,7 @@ def test_the_end_of_a_datastore_of_ones_own_is_said_before(home: AzureHome, azur
 def test_a_doctor_that_may_not_see_what_opens_a_datastore(
     home: AzureHome, azure: Azure, status: int, verdict: str
 ) -> None:
-    """Who may run jobs need not be allowed to; any other refusal is told."""
+    """A user who can run jobs may lack the right to list datastores. Any other refusal is an error."""
     _own(home, azure, days=30)
     azure.fault("status", "/listSecrets", status=status, count=20)
     checks = json.loads(home.gofer("doctor", "azure", "aml", "--json", status=None).out)

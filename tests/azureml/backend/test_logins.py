@@ -123,7 +123,7 @@ def test_what_is_sent_for_a_principal_is_what_azure_identity_sends(
         (asked,) = [one for one in requests if one["path"].endswith("/token")]
         forms.append((asked["path"], dict(parse_qsl(asked["body"]))))
     (ours, theirs) = forms
-    # It asks besides to be told who a person is that signed in: an application is no person.
+    # The SDK also asks for the identity of a user; an application has none.
     assert theirs[1].pop("client_info", "1") == "1"
     assert ours == theirs
 

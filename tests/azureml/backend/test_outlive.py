@@ -1,4 +1,4 @@
-"""Runs on the simulator whose nodes are taken back: the next attempt goes on where the last one was."""
+"""Runs on the simulator whose nodes are preempted: the next attempt continues from the last one's files."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ JOBS = f"{_BESIDE}/workspaces/{{ws}}/jobs"
 
 
 def row(home: AzureHome, run: str) -> dict[str, Any]:
-    """How a run stands, asked anew."""
+    """The state of a run, from a new request."""
     found: dict[str, Any] = json.loads(home.gofer("query", "--json", run).out)
     return found
 

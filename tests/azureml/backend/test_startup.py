@@ -1,4 +1,4 @@
-"""What commands load: nothing of Azure where no Azure run is asked about, and no SDK at all."""
+"""Modules that commands load: no Azure module for runs elsewhere, and never an SDK."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-startup")]
 
 
 def loaded(home: AzureHome, *words: str) -> set[str]:
-    """The modules that a command imports; it is told how much of the processor it took."""
+    """The modules that a command imports."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     argv = [sys.executable, "-X", "importtime", "-m", "gofer", *words]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Tokens between commands: who finds them, when they are asked for anew, and what is not believed."""
+"""The token cache: which commands read it, when a new token is requested, and which files are ignored."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ BODIES: dict[str, Callable[[dict[str, Any]], Any]] = {
     r"/runs:query$": history.QueryParams,
     r"/experiments:query$": history.ExperimentQueryParams,
 }
-# By a part of a path, the version that ARM is asked for.
+# The API version of ARM for each part of a path.
 VERSIONS = {
     "/jobs": names.JOBS_API,
     "/datastores": names.DATASTORES_API,

@@ -39,7 +39,7 @@ class Ended(NamedTuple):
 
 
 def request(command: Sequence[str], **more: Any) -> dict[str, Any]:
-    """What the agent is told of a run: the fields of gofer.backends.node_request and those of the backend."""
+    """The node request of a run: the fields of gofer.backends.node_request and those of the backend."""
     layout = {"nodes": more.pop("nodes", 1), "procs_per_node": more.pop("procs", 1)}
     told = {
         "id": "20260101-000000-" + uuid4().hex[:5],
@@ -207,7 +207,7 @@ class Service:
         self.jobs: list[Job] = []
 
     def job(self, command: Sequence[str], **more: Any) -> Job:
-        """`environment`, `folders_spec` and `spec` are private; all else is told."""
+        """`environment`, `folders_spec` and `spec` are private; the other fields are not."""
         private = {
             "environment": more.pop("environment", {}),
             "store": more.pop("spec", self.spec),

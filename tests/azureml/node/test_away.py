@@ -1,4 +1,4 @@
-"""A store that is away for a while: the run goes on, and its end waits."""
+"""A store that is unreachable for a while: the run continues, and its end is uploaded later."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_an_output_that_is_long_on_its_way_keeps_no_word_waiting(service: Servic
         until(lambda: proxy.injected, "the output is on its way")
         (spool,) = (job.room.parent / "node-0").glob("gofer-*/*/*/spool")
         (spool / "go").touch()
-        until(lambda: job.log() == "up\nmore\n", "the log goes on")
+        until(lambda: job.log() == "up\nmore\n", "the log continues")
         job.terminate()
         until(lambda: job.has("attempts/1/node-0/exit.json"), "how it ends")
         assert not job.has("outputs/big")

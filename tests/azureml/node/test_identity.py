@@ -28,7 +28,7 @@ pytestmark = pytest.mark.xdist_group("azure-identity")
 
 
 class Identity:
-    """An endpoint that gives tokens, remembers what it was asked, and can be out of order for a while."""
+    """An identity endpoint that gives tokens, keeps its requests, and can fail for a while."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, str], dict[str, str]]] = []

@@ -81,7 +81,7 @@ def test_a_set_up_that_fails_on_one_node_ends_the_other(service: Service) -> Non
 
 
 def test_told_to_end_and_started_again(service: Service) -> None:
-    """The service pauses a job: both nodes are told to end, and started again later."""
+    """The service pauses a job: it signals both nodes to end and starts them again later."""
     script = 'echo up; test "$GOFER_ATTEMPT" = 2 || sleep 300'
     job = service.job(["sh", "-c", script], nodes=2)
     job.start()

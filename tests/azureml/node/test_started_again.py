@@ -49,7 +49,7 @@ def test_what_it_was_told_is_in_the_store_before_its_ranks_have_ended(service: S
     until(lambda: job.has("attempts/1/node-0/exit.json"), "the record")
     assert job.started[0].poll() is None
     assert job.exit_record()["reason"] == "preempted"
-    until(lambda: "caught" in job.log(), "the log goes on")
+    until(lambda: "caught" in job.log(), "the log continues")
     job.kill()
 
 

@@ -72,7 +72,7 @@ stores:
 
 
 class OlderToolHome(Home):
-    """The project of a person who comes from an older tool, and the service with the jobs they left there."""
+    """A project made with an older tool, and a service with the jobs of that tool."""
 
     def __init__(self, root: Path, azure: Azure) -> None:
         super().__init__(root)
@@ -232,7 +232,7 @@ class OlderToolHome(Home):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
-    # -- what came of a line
+    # -- the result of a line
 
     def blobs(self, at: int = 0) -> dict[str, int]:
         """The blobs of one of the two containers, and their sizes."""
@@ -246,7 +246,7 @@ class OlderToolHome(Home):
         return {**found, "log": self.log(run_id)}
 
     def close(self) -> None:
-        """Nothing that a test started goes on."""
+        """Stop everything that a test started."""
         for name in (OLD_JOB, XT_JOB, PHILLY_JOB, SHELL_JOB):
             self.azure.arm("POST", f"/jobs/{name}/cancel")
 

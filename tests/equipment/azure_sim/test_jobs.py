@@ -106,7 +106,7 @@ def test_who_does_not_listen_is_killed_after_the_grace(azure: Azure) -> None:
 
 @pytest.fixture(scope="module")
 def fellow(azure: Azure, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A process in a session of its own, of a job that goes on."""
+    """A process in its own session, of a job that continues to run."""
     path = tmp_path_factory.mktemp("fellow") / "pids"
     submit(azure, "fellow", f"{apart(path)} sleep 1000")
     return pids_in(path, 1)[0]

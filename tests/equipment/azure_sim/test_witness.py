@@ -35,7 +35,7 @@ def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azure]:
 
 @pytest.fixture(scope="module")
 def results(azure: Azure, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What came of each thing that the SDK did, by its name."""
+    """The result of each operation of the SDK, by name."""
     folder = tmp_path_factory.mktemp("witness")
     make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "key")]
     subprocess.run(make, check=True, timeout=60)

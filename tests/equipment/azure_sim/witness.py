@@ -1,6 +1,6 @@
 """The official client of Azure ML, unchanged, at work on the simulator: a program that test_witness runs.
 
-Prints one JSON object: for each thing it did, what came of it, or the error it met.
+Prints one JSON object: the result or the error of each operation.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ def managed_identity() -> Any:
 
 
 def device_code() -> Any:
-    """The simulator grants it at once; the words are for a person all the same."""
+    """The simulator grants the login at once; the message for the user is printed anyway."""
     said: list[str] = []
     credential = DeviceCodeCredential(
         tenant_id=os.environ["AZURE_TENANT_ID"],

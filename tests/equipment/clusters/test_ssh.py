@@ -104,7 +104,7 @@ def test_a_spoilt_line_ends_the_connection_once(ssh_hosts: SshHosts, name: str, 
 
 
 def test_a_fault_of_one_side_lets_the_other_through(ssh_hosts: SshHosts) -> None:
-    """What was sent arrived and was done, and only the answer is lost: the worst case for whoever submits."""
+    """The request was carried out, and only the answer is lost: the worst case for a submission."""
     line, gate = ssh_hosts.lines["hosta"], ssh_hosts.machines["hosta"].home / "gate"
     done: list[subprocess.CompletedProcess[str]] = []
     command = "touch up; until [ -e gate ]; do sleep 0.05; done; touch done; echo answer"

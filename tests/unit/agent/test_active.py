@@ -1,4 +1,4 @@
-"""How a run is stopped, step by step, whoever asks and however often."""
+"""How a run is stopped, step by step, for any caller and any number of calls."""
 
 from __future__ import annotations
 

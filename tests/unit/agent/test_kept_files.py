@@ -1,4 +1,4 @@
-"""The records of kept files: what is written is read again, and what is not in order is passed over."""
+"""The records of kept files: written records are read back, and invalid records are skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ends of the ranks amount to, and the record that says so."""
+"""The outcome of a node from the ends of its ranks, and its exit record."""
 
 from __future__ import annotations
 

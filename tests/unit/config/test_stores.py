@@ -1,4 +1,4 @@
-"""Entries of `stores:` for the clouds: what they may say, and how an address finds what opens it."""
+"""Entries of `stores:` for clouds: their keys, and how an address finds its credentials."""
 
 from __future__ import annotations
 

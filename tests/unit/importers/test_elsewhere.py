@@ -1,4 +1,4 @@
-"""An import that is written to another file than the project's own, and must do without that one."""
+"""An import that is written to a file other than the project's, and does not read the project's file."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_the_same_files_stay_out(pattern: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["*/tmp", "src/data", "src/data/", "*tmp", "a/b", "*/v1.0", "*/.cache"])
 def test_the_name_of_a_file_says_nothing_of_a_folder(pattern: str) -> None:
-    """zip sent `src/tmp/x` all the same, and no line could leave out `src/tmp` only where it is a file."""
+    """zip still sent `src/tmp/x`, and no pattern could leave out `src/tmp` only if it is a file."""
     found = read_zip_options(["-x", pattern])
     assert (found.ignore, found.files) == ([], [pattern])
 

@@ -74,7 +74,7 @@ class RunFolder:
         self.append(f"{names.node_key(self.run_id, attempt, node)}/{names.EVENTS}", line)
 
     def exit(self, state: str, *, node: int = 0, attempt: int = 1, **facts: Any) -> None:
-        """An exit record that says the node ran from T0 + 1 to T0 + 5 unless told otherwise."""
+        """An exit record; the node ran from T0 + 1 to T0 + 5 by default."""
         record = {
             "node": node,
             "state": state,

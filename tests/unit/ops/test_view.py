@@ -22,7 +22,7 @@ DOCS = Path(__file__).parents[3] / "docs"
 
 
 def check(document: dict[str, Any]) -> dict[str, Any]:
-    """The document after a trip through JSON, checked against the committed schema, with no field besides."""
+    """The document after a trip through JSON, checked against the committed schema, with no other field."""
     plain: dict[str, Any] = json.loads(json.dumps(document))
     schema = json.loads((DOCS / "run.schema.json").read_text())
     jsonschema.Draft202012Validator(schema).validate(plain)

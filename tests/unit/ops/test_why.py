@@ -1,4 +1,4 @@
-"""Why a run stands where it stands, for who has only the store: runs of another machine."""
+"""`gofer why` for runs of another machine, of which only the store is reachable."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def own_rule(root: Path) -> None:
 
 def ignored_becomes_file(root: Path) -> None:
     shutil.rmtree(root / "build")
-    (root / "build").write_text("no folder any more")
+    (root / "build").write_text("a file in place of the folder")
 
 
 def file_becomes_folder(root: Path) -> None:

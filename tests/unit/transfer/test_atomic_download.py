@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from transfer.moving import counts, down
+from transfer.transfers import counts, down
 from transfer.trees import noise, read, write
 
 from gofer.errors import StoreError

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from transfer.moving import counts, down, move, up
+from transfer.transfers import counts, down, move, up
 from transfer.trees import read, write
 
 from gofer.errors import UsageError

@@ -60,7 +60,7 @@ def test_a_run_whose_node_left_no_list_of_its_files(home: Home) -> None:
 
 
 def test_what_was_too_much_to_keep_is_in_place(home: Home) -> None:
-    """And where the copy that has it is gone, the run says so and does not start without."""
+    """If the copy with the files is gone, the run fails with a message and does not start without them."""
     script = (
         "cat ck/step note 2>/dev/null; mkdir -p ck; echo step >> ck/step; echo changed >> note; "
         "head -c 3000 /dev/zero > big"

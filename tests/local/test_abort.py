@@ -48,7 +48,7 @@ UNPRIVILEGED = [
 
 
 def daemon_command(home: Home, then: str) -> list[str]:
-    """A command that leaves two daemons, one with a clean environment, before it goes on to `then`."""
+    """A command that starts two daemons, one with a clean environment, and then runs `then`."""
     script, clean, plain = (home.root / name for name in ("daemon.py", "clean.pid", "plain.pid"))
     script.write_text(DAEMON)
     words = (
@@ -74,7 +74,7 @@ def is_running(pid: int) -> bool:
 
 @pytest.fixture
 def nobody(tmp_path: Path) -> Iterator[Home]:
-    """A gofer of a user who may make no cgroups, with a home of their own."""
+    """The home of a user without the right to make cgroups."""
     one = Home(tmp_path, prefix=UNPRIVILEGED)
     for path in (tmp_path, one.folder):
         os.chown(path, 65534, 65534)
@@ -189,7 +189,7 @@ def check_daemons_end_with_an_abort(home: Home) -> None:
     pids = daemons(home)
     assert all(map(is_running, pids))
     home.gofer("abort", run)
-    # At once: a run that is said to have ended holds nothing any more.
+    # Without a wait: a run that has ended holds no GPU and no process.
     assert home.left_over() == {}
     assert not any(map(is_running, pids))
 

@@ -1,4 +1,4 @@
-"""Names that nobody here knows: the services of all targets are asked, at once and not for long."""
+"""A name that is in no ledger: gofer asks the services of all targets in parallel, for a short time."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TwoWorkspaces:
         return name
 
     def request_counts(self) -> dict[str, int]:
-        """How often each thing of a workspace's jobs was asked for since the last call of this."""
+        """Requests for each resource of the workspaces' jobs since the last call of this method."""
         found: dict[str, int] = self.azure.admin("GET", "/counters")["requests"]
         self.azure.admin("DELETE", "/counters")
         return {name.rpartition("/workspaces/")[2]: count for name, count in found.items() if "/jobs" in name}

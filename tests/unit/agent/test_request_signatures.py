@@ -86,10 +86,10 @@ def test_a_sas_is_what_the_azure_sdk_makes(name: str) -> None:
     ends = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=3)
     terms = SasTerms("r", ends.timestamp(), "b" if name else "c", "data", name)
     ours = sas_fields(make_sas(SharedKey("acct", KEY), terms))
-    # The SDK signs in a newer form unless told which; its own way to tell is not public for containers.
+    # The SDK signs in a newer form by default; its option for the form is not public for containers.
     assert ours["sp"] == "r"
     assert ours["se"] == ends.strftime("%Y-%m-%dT%H:%M:%SZ")
-    assert "st" not in ours  # whoever makes it may have a clock that is ahead
+    assert "st" not in ours  # the clock of the signing machine may be ahead
     if name:
         theirs = generate_blob_sas(
             "acct",

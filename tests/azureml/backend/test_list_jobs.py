@@ -1,4 +1,4 @@
-"""`gofer list jobs --server`: the service does the narrowing, and is asked no more than it must."""
+"""`gofer list jobs --server`: the service applies the filters, and gofer sends no unneeded request."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def jobs(azure: Azure) -> None:
 
 @pytest.fixture
 def clerk(home: AzureHome) -> AzureHome:
-    """A home that has asked before, so that only what is asked now is counted."""
+    """A home with a filled cache, so that only the requests of the tested command are counted."""
     home.gofer("list", "jobs", "--server", "--last", "1", "--experiment", "many")
     home.azure.admin("DELETE", "/counters")
     return home

@@ -1,4 +1,4 @@
-"""A site with accounting: what the queue has forgotten is in the books, and limits are told."""
+"""A site with accounting: `sacct` has jobs that the queue has forgotten, and limits are shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Slurm said is shared: who asks, how often, and what is told of each run."""
+"""Commands share Slurm's answers: which command asks, how often, and what each run shows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def gone(**more: Any) -> dict[str, Any]:
 
 
 class Slurm:
-    """Answers, and counts how often it was asked."""
+    """A Slurm API that counts its calls."""
 
     def __init__(self, *jobs: dict[str, Any]) -> None:
         self.jobs = list(jobs)

@@ -58,7 +58,7 @@ class ListingResult:
         return count_at_most(f"how {self.title} stand: {MOST_CALLS} Slurm call", MOST_CALLS, most, "calls")
 
 
-def listing(cluster: BenchCluster, *, is_array: bool) -> ListingResult:
+def measure(cluster: BenchCluster, *, is_array: bool) -> ListingResult:
     """Blocks while the runs are submitted and looked at, gofer's and submitit's one after the other."""
     count = cluster.plan.array_rows if is_array else cluster.plan.slurm_singles
     user = cluster.new_user()
