@@ -21,8 +21,7 @@ from gofer.node.heartbeat import HeartbeatWriter
 from gofer.node.kept.keeper import FileKeeper
 from gofer.node.kept.limit import Keeping
 from gofer.node.kept.records import KeptFiles
-from gofer.node.rendezvous import machines
-from gofer.node.rendezvous.one_machine import wait_for_peers
+from gofer.node.rendezvous.base import Rendezvous
 from gofer.node.stage import with_stdin
 from gofer.node.task import Task
 from gofer.node.verdict import Abandoned, AttemptFailed, RunningSince, Verdict
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
 ALREADY_STARTED = 3
 ABANDONED = 4
-_PEER_LOOK_S = 1.0
 _TAIL_LINES = 20
 _LOOK_S = 0.1
 
@@ -48,9 +46,11 @@ class Node:
     `stage` copies the code into the folder of a task. `folders` are the mapped folders of this share. `tell`
     sends a line to the supervisor. `spared` are child processes of the agent that do not belong to the run.
     `earlier_outputs` are the outputs of earlier attempts, which this machine may not have. `rows` has the
-    working copy of an array's row. `keeping` says where files of the working copy are kept.
+    working copy of an array's row. `keeping` says where files of the working copy are kept. `rendezvous` must
+    be set before `run`.
     """
 
+    rendezvous: Rendezvous
     earlier_outputs: EarlierOutputs | None = None
     rows: RowFolders | None = None
     keeping = Keeping()
@@ -165,16 +165,14 @@ class Node:
         """Wait on a node without ranks: the command runs on the first node, and may use this node until it
         ends.
         """
-        is_over = self._first_node_has_ended
-        return self._watch.hold(limit_at=self._limit_at, tick=self._tick, is_over=is_over)
-
-    def _first_node_has_ended(self) -> bool:
-        return machines.has_exit(self.task.store, self.place, 0)
+        return self._watch.hold(
+            limit_at=self._limit_at, tick=self._tick, is_over=lambda: self.rendezvous.has_ended(0)
+        )
 
     # -- before the command
 
     def _prepare(self) -> None:
-        self._meet_peers()
+        self._join_peers()
         files.retry_while_full(lambda: os.makedirs(self.task.output_folder, exist_ok=True))
         self._stage_code()
         self._check_stopped()
@@ -192,26 +190,16 @@ class Node:
             self._set_up()
             self._services = background.children_of_this_process(self._spared)
         keeper.begin(self._spared)
-        if self.task.spans and self.place.first_node_only:
-            self._wait_for_machines()
-
-    def _wait_for_machines(self) -> None:
-        if not machines.wait_until_prepared(self.task.store, self.place, self._keep_on):
+        if self.place.first_node_only and not self.rendezvous.wait_until_prepared(self._keep_on):
             self._check_stopped()
-            raise self._late("while the other machines were prepared")
+            raise self._late("while the other nodes were prepared")
 
-    def _meet_peers(self) -> None:
-        if self.task.spans:
-            met = machines.FolderRendezvous(self.task.store, self.place, self._watch).meet()
-            self.place = met or self.place
-            is_alone = met is None
-        else:
-            # Without a supervisor, the scheduler has started all nodes, so there is no need to wait for them.
-            has_to = self._watch.has_supervisor
-            is_alone = has_to and not wait_for_peers(self.task.store, self.place, self._watch)
-        if is_alone:
+    def _join_peers(self) -> None:
+        membership = self.rendezvous.membership or self.rendezvous.join()
+        if membership is None:
             self._check_stopped()
             raise Abandoned
+        self.place = self.place._replace(hosts=membership.hosts, port=membership.port)
 
     def _stage_code(self) -> None:
         try:
@@ -402,8 +390,9 @@ class Node:
     def _tick(self) -> float:
         """Write a heartbeat if one is due, and check the other nodes; the seconds until the next call."""
         wait_s = self._heartbeat.tick(self._pids, has_failed=self._watch.has_failed)
-        if not self.task.spans:
+        interval_s = self.rendezvous.watch_interval_s
+        if interval_s is None:
             return wait_s
-        if machines.another_failed(self.task.store, self.place):
+        if self.rendezvous.watch() is not None:
             self._watch.stop_for_peer()
-        return min(_PEER_LOOK_S, wait_s)
+        return min(interval_s, wait_s)

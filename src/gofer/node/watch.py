@@ -75,7 +75,6 @@ class Watch:
         self._firm = False
         self._patient = False
         self._forward: list[int] = []
-        self.has_supervisor = connection >= 0
         self._connection = connection
         self._on_orphaned = on_orphaned
         self._wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)

@@ -11,7 +11,7 @@ from typing import Any, Iterator
 from gofer.core import launch
 from gofer.core.processes import ProcessIdentity
 from gofer.node import work_folders
-from gofer.node.rendezvous.machines import own_nodes
+from gofer.node.rendezvous.run_nodes import own_nodes
 from gofer.node.watch import STOP, STOP_NOW, STOP_PATIENTLY
 from gofer.queue.agent_pool import Share
 from gofer.queue.database import OWN_GRACE, QueuedRun

@@ -24,6 +24,8 @@ from gofer.node.kept.keeper import KEPT_BYTES
 from gofer.node.kept.limit import Keeping
 from gofer.node.kept.tally import FileTally
 from gofer.node.packages.cache import folder_in
+from gofer.node.rendezvous.folder import FolderRendezvous
+from gofer.node.rendezvous.one_machine import OneMachineRendezvous
 from gofer.node.row_folders import RowFolders
 from gofer.node.runner import Node
 from gofer.node.stage import stage
@@ -58,6 +60,7 @@ class Worker:
             node = self._node(self._task(json.loads(line)))
             with self._copies_in_use(node.task):
                 status = node.run()
+            node.rendezvous.leave()
             self._watch.end()
             os.chdir("/")
             if node.rows is not None:
@@ -84,6 +87,8 @@ class Worker:
             tell=self._report,
             spared=self._spared,
         )
+        kind = FolderRendezvous if task.spans else OneMachineRendezvous
+        node.rendezvous = kind(task.store, task.place, self._watch)
         node.rows = rows
         node.package_cache = folder_in(self.queue_home)
         tally = None if rows is None else FileTally(os.path.join(self._work_folder(task), KEPT_BYTES))

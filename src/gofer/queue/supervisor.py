@@ -17,7 +17,7 @@ from gofer.core import attempts, files, processes, run_layout
 from gofer.core.processes import ProcessIdentity
 from gofer.core.retries import should_retry
 from gofer.core.states import Reason, State
-from gofer.node.rendezvous import machines
+from gofer.node.rendezvous import run_nodes
 from gofer.node.watch import STOP_FOR_PEER
 from gofer.queue import scheduler, wake
 from gofer.queue.active import Active, demand_of
@@ -231,7 +231,7 @@ class Supervisor:
         """Settle the run, unless nodes on other machines have neither reported their end nor gone silent.
         Such a run is checked again later.
         """
-        if one.spans and machines.was_begun(*one.where) and not machines.has_ended(*one.where):
+        if one.spans and run_nodes.was_begun(*one.where) and not run_nodes.has_ended(*one.where):
             one.adopted = True
             return
         self._settle(one)
@@ -253,7 +253,7 @@ class Supervisor:
         del self.active[entry.id]
         self.sharing.give_back(one)
         facts = attempts.read(one.store, entry.id, entry.attempt, one.nodes)
-        if one.spans and not machines.was_begun(*one.where):
+        if one.spans and not run_nodes.was_begun(*one.where):
             self._try_again_later(entry)
             return
         result = attempts.judge(facts, restarts=entry.restarts, rebooted=entry.boot != self.boot)

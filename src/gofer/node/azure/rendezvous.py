@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar
 from gofer.core import retries
 from gofer.node.azure.peer_messages import PeerMessages
 from gofer.node.azure.share import AzureShare
-from gofer.node.rendezvous.machines import own_address
+from gofer.node.rendezvous.base import own_address
 from gofer.node.uploader.patience import retry_store
 from gofer.objects.facts import ObjectsError
 

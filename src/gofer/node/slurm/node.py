@@ -23,8 +23,10 @@ from gofer.node.kept.keeper import KEPT, KEPT_BYTES
 from gofer.node.kept.limit import Keeping
 from gofer.node.kept.tally import FileTally
 from gofer.node.packages.cache import folder_in
+from gofer.node.rendezvous.base import EXIT
 from gofer.node.runner import Node
 from gofer.node.slurm.handoff import PRIVATE, Handoff
+from gofer.node.slurm.rendezvous import SlurmRendezvous
 from gofer.node.slurm.share import SlurmShare, own_environment, read_share, row_values
 from gofer.node.slurm.termination import SlurmTermination
 from gofer.node.stage import stage
@@ -34,14 +36,9 @@ from gofer.node.uploader.restore import EarlierOutputs
 from gofer.node.verdict import Verdict
 from gofer.node.watch import REQUESTS, ProcessEnd, ProcessesOutcome, Watch
 
-# The name of the working copy in its folder.
-
 
 class SlurmNode(Node):
     """A node in a Slurm job. When Slurm ends it, another attempt follows, or Slurm says why the job ended."""
-
-    handoff: Handoff
-    share: SlurmShare
 
     def _judge(self, outcome: ProcessesOutcome) -> Verdict:
         found = super()._judge(outcome)
@@ -51,13 +48,11 @@ class SlurmNode(Node):
         return Verdict(State.LOST, Reason.PREEMPTED, words)
 
     def _start_ranks(self) -> tuple[dict[int, int], ProcessEnd | None]:
-        """Start the ranks. A command that uses all nodes starts when all are prepared.
+        """Start the ranks.
 
         A batch script that asked for a signal before its time limit gets it from here. Slurm itself signals
         the script's steps.
         """
-        if self.place.first_node_only:
-            self._wait_for_nodes()
         if not self.task.request["passes_signals"]:
             for passed in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
                 signal.signal(passed, signal.SIG_IGN)
@@ -69,20 +64,6 @@ class SlurmNode(Node):
             timer.daemon = True
             timer.start()
         return pids, failed
-
-    def _wait_for_nodes(self) -> None:
-        """Report that this node is prepared. On the first node, wait until all are."""
-        row, attempt = self.share.row, self.share.attempt
-        self.handoff.publish(row, attempt, f"ready-{self.share.node}", {"at": time.time()})
-        left = set(range(1, self.share.nodes)) if self.share.node == 0 else set()
-        while left:
-            left = {node for node in left if self.handoff.read(row, attempt, f"ready-{node}") is None}
-            if left and not self._keep_on(-1):
-                self._check_stopped()
-                raise self._late("while the other nodes were prepared")
-
-    def _first_node_has_ended(self) -> bool:
-        return self.handoff.read(self.share.row, self.share.attempt, "exit-0") is not None
 
 
 def _send(pid: int, number: int) -> None:
@@ -112,6 +93,7 @@ class _Agent:
         self.handoff = handoff
         self.request = request
         self.share = share
+        self.rendezvous = SlurmRendezvous(handoff, share)
         self.queue_home = _scratch_folder(request["scratch"])
         name = f"{share.run_id}.{share.attempt}.{share.node}"
         self.work = os.path.join(self.queue_home, "work", name)
@@ -154,7 +136,9 @@ class _Agent:
         uploader = None if self.request["store"] else self._start_uploader()
         watch = Watch(-1, lambda: None)
         watch.begin()
-        SlurmTermination(self.handoff, self.share, float(self.request["kill_wait_s"])).check()
+        SlurmTermination(
+            self.handoff, self.share.row, self.rendezvous, float(self.request["kill_wait_s"])
+        ).check()
         self.handoff.publish(self.share.row, self.share.attempt, "begun", {"at": time.time()})
         with work_folders.held(self.copy):
             self._node(watch, set() if uploader is None else {uploader.pid}).run()
@@ -162,12 +146,13 @@ class _Agent:
         record = self._exit_record()
         is_success = record is not None and record["state"] == State.SUCCEEDED
         if not is_success:
-            self._tell_end(record)
+            self._publish_end(record)
         is_sent = uploader is None or uploader.finish()
         if not is_sent:
             self._keep_unsent()
         if is_success:  # a success counts only after its files are in the store
-            self._tell_end(record)
+            self._publish_end(record)
+        self.rendezvous.leave()
         for path in {self.work, self.copy}:
             trees.remove_tree(path)
         return 0 if is_sent else 1
@@ -187,7 +172,7 @@ class _Agent:
         node = SlurmNode(
             task, watch=watch, cgroup=None, stage=stage, folders=folders, tell=lambda _: None, spared=spared
         )
-        node.handoff, node.share = self.handoff, self.share
+        node.rendezvous = self.rendezvous
         shared = os.path.join(os.path.dirname(self.handoff.path), KEPT)
         tally = None if self.share.row is None else FileTally(self.handoff.at(KEPT_BYTES))
         node.keeping = Keeping((shared, *work_folders.kept_folders(self.queue_home, self.code)), tally)
@@ -206,22 +191,9 @@ class _Agent:
         key = f"{run_layout.node_key(share.run_id, share.attempt, share.node)}/{run_layout.EXIT}"
         return files.read_json(os.path.join(self.store, key))
 
-    def _tell_end(self, record: dict[str, Any] | None) -> None:
-        """Write the exit record into the handoff folder. After a failure, also end the other nodes of the
-        attempt.
-        """
-        share = self.share
-        if record is None:
-            return
-        self.handoff.publish(share.row, share.attempt, f"exit-{share.node}", record)
-        if share.nodes > 1 and record["state"] == State.FAILED:
-            from gofer.node.slurm.calls import SlurmError, call
-
-            self.handoff.publish(share.row, share.attempt, "failed", {"node": share.node})
-            try:
-                call(["scancel", "--signal=TERM", f"{share.raw}.{share.step}"])
-            except (SlurmError, OSError) as error:
-                print(f"gofer: the other nodes could not be stopped: {error}", file=sys.stderr, flush=True)
+    def _publish_end(self, record: dict[str, Any] | None) -> None:
+        if record is not None:
+            self.rendezvous.publish(EXIT, record)
 
     def _keep_unsent(self) -> None:
         """Copy files that the store did not take to the shared file system, so that they are not lost with

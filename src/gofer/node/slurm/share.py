@@ -27,10 +27,14 @@ class SlurmShare(NamedTuple):
     hosts: list[str]
     hides_gpus: bool = False
 
+    @property
+    def port(self) -> int:
+        """The port for ranks. It is computed from the job number, so that all nodes use the same one."""
+        return _FIRST_PORT + int(self.raw) % _PORTS
+
     def place(self, request: Mapping[str, Any]) -> NodePlace:
         """The place of this node. Slurm assigns the GPUs. With `hides_gpus` it assigned none, and the command
-        sees none, also on a site whose nodes show all GPUs to every job. The port is computed from the job
-        number, so that all nodes use the same one.
+        sees none, also on a site whose nodes show all GPUs to every job.
         """
         return NodePlace(
             run_id=self.run_id,
@@ -40,7 +44,7 @@ class SlurmShare(NamedTuple):
             procs=request["layout"]["procs_per_node"],
             gpus=[] if self.hides_gpus else None,
             hosts=self.hosts,
-            port=_FIRST_PORT + int(self.raw) % _PORTS,
+            port=self.port,
             first_node_only=request["layout"].get("first_node_only", False),
         )
 

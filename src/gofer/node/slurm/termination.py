@@ -9,7 +9,7 @@ import signal
 from typing import Any
 
 from gofer.node.slurm.handoff import Handoff
-from gofer.node.slurm.share import SlurmShare
+from gofer.node.slurm.rendezvous import SlurmRendezvous
 from gofer.node.watch import STOP, STOP_FOR_PEER, STOP_NOW, STOP_PATIENTLY
 
 # How much of Slurm's own grace is reserved for writing the exit record.
@@ -22,9 +22,12 @@ class SlurmTermination:
     Slurm kills everything `kill_wait_s` after SIGTERM, so the grace of the ranks ends a little earlier.
     """
 
-    def __init__(self, handoff: Handoff, share: SlurmShare, kill_wait_s: float) -> None:
+    def __init__(
+        self, handoff: Handoff, row: int | None, rendezvous: SlurmRendezvous, kill_wait_s: float
+    ) -> None:
         self._handoff = handoff
-        self._share = share
+        self._row = row
+        self._rendezvous = rendezvous
         self._kill_wait_s = kill_wait_s
         self._as_shutdown: Any = signal.getsignal(signal.SIGTERM)
         signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), STOP_NOW))
@@ -32,14 +35,14 @@ class SlurmTermination:
 
     def check(self) -> None:
         """Act on a request to stop that was made before this process started."""
-        if self._handoff.stop_order(self._share.row) is not None:
+        if self._handoff.stop_order(self._row) is not None:
             os.kill(os.getpid(), signal.SIGTERM)
 
     def _on_term(self, number: int, frame: object) -> None:
-        order = self._handoff.stop_order(self._share.row)
+        order = self._handoff.stop_order(self._row)
         if order is not None:
             self._stop(order["grace_s"])
-        elif self._handoff.read(self._share.row, self._share.attempt, "failed") is not None:
+        elif self._rendezvous.watch() is not None:
             os.kill(os.getpid(), STOP_FOR_PEER)
         else:
             signal.setitimer(signal.ITIMER_REAL, max(0.2, self._kill_wait_s - _RECORD_S))
