@@ -7,7 +7,6 @@ end last of all. The other nodes follow.
 
 from __future__ import annotations
 
-import socket
 import sys
 import time
 from typing import Any, Dict, List, Optional
@@ -17,11 +16,12 @@ from gofer.core.attempts import AttemptRecords, Outcome
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.states import Reason, State
 from gofer.node.azure.attempt_runner import AttemptContext, AttemptRunner, NodeContext
-from gofer.node.azure.peer_messages import PeerMessages
-from gofer.node.azure.rendezvous import Alone, AttemptPlan, ObjectRendezvous, Terminated, patiently
 from gofer.node.azure.runner import TERMINATED
 from gofer.node.azure.share import AzureShare
 from gofer.node.azure.termination import AzureTermination
+from gofer.node.rendezvous.base import Membership, free_port
+from gofer.node.rendezvous.objects import ObjectRendezvous, PeersMissing
+from gofer.node.rendezvous.peer_messages import PeerMessages, Terminated, patiently
 from gofer.node.watch import Watch
 from gofer.objects.facts import ObjectsError
 
@@ -41,11 +41,13 @@ class AttemptLoop:
         self._watch = Watch(-1, lambda: None, at_work=True)
         self._orders = AzureTermination(float(request["grace_s"]), self._watch)
         self._messages = PeerMessages(private.store or {}, share.request_id, share.run_id, share.row)
+        self._rendezvous = ObjectRendezvous(
+            self._messages, share.node, share.nodes, self._wait, hosts=share.hosts, master=share.master
+        )
         self._runner = AttemptRunner(
-            AttemptContext(request, private, share, at), self._watch, self._orders, self._messages
+            AttemptContext(request, private, share, at), self._watch, self._orders, self._rendezvous
         )
         self._orders.on_termination = self._runner.on_termination
-        self._rendezvous = ObjectRendezvous(self._messages, share, self._wait)
         self._tries = 0
 
     def run(self) -> int:
@@ -63,7 +65,7 @@ class AttemptLoop:
                 status = self._lead() if self.share.node == 0 else self._follow()
         except Terminated:
             _say(str(TERMINATED.detail))
-        except Alone as words:
+        except PeersMissing as words:
             _say(str(words))
         except ObjectsError as error:
             _say(f"the store of the run cannot be used: {error}")
@@ -81,21 +83,19 @@ class AttemptLoop:
         history = patiently(self._history, self._wait)
         before = _unwritten_end(self.request, history)
         if before is not None:
-            return self._close(None, before, history, [])
+            return self._close(before, history)
         while True:
             attempt = self._claim_attempt(max((one["number"] for one in history), default=0) + 1)
             begun = time.time()
             try:
-                plan = self._rendezvous.call(attempt, self._port())
-            except Alone as words:
+                membership = self._join(attempt)
+            except PeersMissing as words:
                 result = Outcome(State.LOST, Reason.NODE_FAILURE, str(words), None, None, time.time(), None)
-                return self._close(
-                    None, result, [*history, attempts.describe(attempt, result, [], begun)], []
-                )
-            own = self._runner.make(plan)
+                return self._close(result, [*history, attempts.describe(attempt, result, [], begun)])
+            own = self._runner.make(attempt, membership)
             exits: List[Optional[Dict[str, Any]]] = [own]
             if not _is_preempted(own):
-                exits = self._rendezvous.collect(plan, own)
+                exits = self._rendezvous.collect(own)
             result = _judged(exits)
             history.append(attempts.describe(attempt, result, [], begun))
             _say(_attempt_words(attempt, result.state, result.detail))
@@ -104,8 +104,13 @@ class AttemptLoop:
                 # the service decides whether to start the job again
                 return retries.status(result.state, result.exit_code)
             if is_last:
-                reached = [node for node, record in enumerate(exits) if node and record is not None]
-                return self._close(plan, result, history, reached)
+                return self._close(result, history, has_peers=True)
+
+    def _join(self, attempt: int) -> Membership:
+        self._rendezvous.propose(attempt, self._port())
+        membership = self._rendezvous.join()
+        assert membership is not None, "only the other nodes learn of the end by `join`"
+        return membership
 
     def _history(self) -> List[Dict[str, Any]]:
         """The attempts that were made before the service restarted the job.
@@ -134,30 +139,31 @@ class AttemptLoop:
         for one in range(number, number + _MOST_CLAIMS):
             if patiently(lambda: self._messages.claim(f"begun.{one}", {"at": time.time()}), self._wait):  # noqa: B023
                 return one
-        raise Alone(f"other processes have claimed all attempts from {number} to {number + _MOST_CLAIMS - 1}")
+        raise PeersMissing(
+            f"other processes have claimed all attempts from {number} to {number + _MOST_CLAIMS - 1}"
+        )
 
     def _port(self) -> int:
         """The port for ranks. Each further attempt uses the next port, since processes of the last attempt
         may still hold theirs.
         """
         self._tries += 1
-        return _free_port() if self.share.port is None else self.share.port + self._tries - 1
+        return free_port() if self.share.port is None else self.share.port + self._tries - 1
 
-    def _close(
-        self, plan: Optional[AttemptPlan], result: Outcome, history: List[Dict[str, Any]], reached: List[int]
-    ) -> int:
-        """Send everything to the store, and the line of the end last; the exit status.
+    def _close(self, result: Outcome, history: List[Dict[str, Any]], *, has_peers: bool = False) -> int:
+        """Send everything to the store, and the line of the end last; the exit status. With `has_peers`,
+        other nodes have joined, and wait for the end.
 
         If this node is told to end before the other nodes of a success have sent their files, no end is
         written: the job's next start finds out whether they have.
         """
         status = retries.status(result.state, result.exit_code)
         try:
-            if not self._send(plan, status, reached):
+            if not self._send(status, has_peers=has_peers):
                 words = "its files could not be sent to the store"
                 result = result._replace(detail="; ".join(one for one in (result.detail, words) if one))
         except Terminated:
-            if result.state == State.SUCCEEDED and reached:
+            if result.state == State.SUCCEEDED and self._rendezvous.has_reached:
                 return status
         line = retries.line(self.share.run_id, self.share.row, result, history)
         patiently(lambda: self._messages.write_end(line), self._wait_always)
@@ -175,15 +181,16 @@ class AttemptLoop:
         except (ObjectsError, Terminated) as error:
             _say(f"the messages of the run's nodes could not be removed: {str(error) or TERMINATED.detail}")
 
-    def _send(self, plan: Optional[AttemptPlan], status: int, reached: List[int]) -> bool:
+    def _send(self, status: int, *, has_peers: bool) -> bool:
         """Send the files of this node, and wait for the other nodes; False when the store did not take this
         node's.
         """
-        over = None if plan is None else self._rendezvous.announce_end(plan, status)
+        if has_peers:
+            self._rendezvous.announce_end(status)
         is_sent = self._runner.send()
-        if over is not None:
-            self._rendezvous.publish_sent(over, is_sent)
-            self._rendezvous.await_sent(over, reached)
+        if has_peers:
+            self._rendezvous.publish_sent(is_sent)
+            self._rendezvous.leave()
         return is_sent
 
     def _wait_always(self, seconds: float) -> bool:
@@ -193,25 +200,24 @@ class AttemptLoop:
     # -- the others
 
     def _follow(self) -> int:
-        done: Optional[AttemptPlan] = None
+        rendezvous = self._rendezvous
         while True:
-            plan = self._rendezvous.join(done)
-            if plan.over is not None:
+            membership = rendezvous.join()
+            plan = rendezvous.current
+            if membership is None:
                 break
-            own = self._runner.make(plan)
+            own = self._runner.make(plan.attempt, membership)
             _say(_attempt_words(plan.attempt, own["state"], own["detail"]))
             if _is_preempted(own):
                 return retries.status(own["state"], own["exit_code"])
-            done = plan
         is_sent = self._runner.send()
         try:
             if plan.life:
-                self._rendezvous.leave(plan, is_sent)
-            else:
-                self._rendezvous.forget()
+                rendezvous.publish_sent(is_sent)
+            rendezvous.leave()
         except Terminated:
             pass  # this node is about to end anyway
-        return plan.over
+        return 1 if plan.over is None else plan.over
 
 
 def _attempt_words(number: int, state: str, detail: Optional[str]) -> str:
@@ -258,12 +264,6 @@ def _unwritten_end(request: Dict[str, Any], history: List[Dict[str, Any]]) -> Op
 
 def _is_retried(request: Dict[str, Any], history: List[Dict[str, Any]]) -> bool:
     return retries.should_retry(history, retries=request["retries"], retry_on=request["retry_on"])
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return int(probe.getsockname()[1])
 
 
 def _say(words: str) -> None:

@@ -11,9 +11,6 @@ from gofer.core.launch import NodePlace
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.node import work_folders
 from gofer.node.azure.log_forwarder import LogForwarder
-from gofer.node.azure.peer_messages import MESSAGES_FOLDER, PeerMessages
-from gofer.node.azure.peer_monitor import PeerMonitor
-from gofer.node.azure.rendezvous import AttemptPlan, Terminated, patiently
 from gofer.node.azure.runner import AzureNode
 from gofer.node.azure.service_mpi import ServiceMpirun
 from gofer.node.azure.share import AzureShare, row_values
@@ -23,6 +20,10 @@ from gofer.node.folders.mapped import FolderContext, MappedFolders
 from gofer.node.kept.keeper import KEPT_BYTES
 from gofer.node.kept.limit import Keeping
 from gofer.node.packages.cache import folder_in
+from gofer.node.rendezvous.base import EXIT, Membership
+from gofer.node.rendezvous.objects import ObjectRendezvous
+from gofer.node.rendezvous.peer_messages import MESSAGES_FOLDER, Terminated
+from gofer.node.rendezvous.peer_monitor import PeerMonitor
 from gofer.node.stage import stage
 from gofer.node.task import Task
 from gofer.node.uploader.node_uploader import NodeUploader
@@ -53,13 +54,13 @@ class AttemptRunner:
     """
 
     def __init__(
-        self, setting: AttemptContext, watch: Watch, orders: AzureTermination, messages: PeerMessages
+        self, setting: AttemptContext, watch: Watch, orders: AzureTermination, rendezvous: ObjectRendezvous
     ) -> None:
         self._setting = setting
         self._share = setting.share
         self._watch = watch
         self._orders = orders
-        self._messages = messages
+        self._rendezvous = rendezvous
         self._work = self._copies = ""
         self._node: Optional[AzureNode] = None
         self._uploader: Optional[NodeUploader] = None
@@ -67,27 +68,27 @@ class AttemptRunner:
         self._is_sent = True
         self._mpirun: Optional[ServiceMpirun] = None
         if self._share.local is not None:
-            place = self._place(AttemptPlan("", 0, ["localhost"], 0, {}))
+            place = self._place(0, Membership(["localhost"], 0))
             self._mpirun = ServiceMpirun(place, setting.private.environment)
 
-    def make(self, plan: AttemptPlan) -> Dict[str, Any]:
-        """Run this node's share of the attempt. Blocks. Its exit record, which is also sent to the other
-        nodes.
+    def make(self, attempt: int, membership: Membership) -> Dict[str, Any]:
+        """Run this node's share of the attempt that the rendezvous has joined. Blocks. Its exit record, which
+        is also published to the other nodes.
         """
         if self._uploader is None:
-            self._begin(plan)
+            self._begin(attempt)
         code_name = work_folders.copy_name(self._setting.request.get("code"))
-        code = os.path.join(self._copies, str(plan.attempt), code_name)
+        code = os.path.join(self._copies, str(attempt), code_name)
         self._watch.begin()
         children: Set[int] = {self._uploader.pid} if self._uploader else set()
-        node = self._node = self._make_node(plan, code, children)
+        node = self._node = self._make_node(self._place(attempt, membership), code, children)
         if self._orders.is_terminated:
             node.note_termination()
         else:
-            self._run(node, plan, children)
+            self._run(node, children)
         record = node.record()
-        if self._has_peers:
-            self._tell(f"exit.{plan.attempt}.{self._share.node}", record)
+        if self._rendezvous.others:
+            self._publish_end(record)
         trees.remove_tree(code)
         return record
 
@@ -106,14 +107,10 @@ class AttemptRunner:
         """
         if self._uploader is not None:
             uploader, self._uploader = self._uploader, None
-            beat = (
-                PeerMonitor(self._messages, None, self._share.node, self._share.nodes)
-                if self._has_peers
-                else None
-            )
+            monitor = self._monitor(watches=False)
             self._is_sent = uploader.finish()
-            if beat is not None:
-                beat.end()
+            if monitor is not None:
+                monitor.end()
         return self._is_sent
 
     def finish(self, status: int) -> None:
@@ -128,13 +125,12 @@ class AttemptRunner:
         if self._mpirun is not None:
             self._mpirun.dismiss(status, lambda fd: self._watch.wait(fd, 0.1))
 
-    @property
-    def _has_peers(self) -> bool:
-        return self._share.nodes > 1
+    def _monitor(self, *, watches: bool) -> Optional[PeerMonitor]:
+        return PeerMonitor(self._rendezvous, watches=watches) if self._rendezvous.others else None
 
-    def _begin(self, plan: AttemptPlan) -> None:
+    def _begin(self, attempt: int) -> None:
         share = self._share
-        name = f"{share.run_id}.{plan.attempt}.{share.node}"
+        name = f"{share.run_id}.{attempt}.{share.node}"
         self._work = os.path.join(self._setting.at.queue_home, "work", name)
         copy = f"99/{work_folders.copy_name(self._setting.request.get('code'))}"
         self._copies = work_folders.node_folder(self._setting.at.queue_home, name, copy)
@@ -143,25 +139,21 @@ class AttemptRunner:
             os.makedirs(path, mode=0o700)
         store, sync = self._setting.private.store or {}, self._setting.request["sync"]
         self._uploader = NodeUploader(self._spool, self._setting.private, share.run_id, sync)
-        if plan.attempt > 1:  # earlier attempts ran in other processes, so their files are only in the store
+        if attempt > 1:  # earlier attempts ran in other processes, so their files are only in the store
             is_ours = share.nodes == 1
             self._earlier_outputs = EarlierOutputs(
-                store, self._spool, share.run_id, is_ours, share.node, plan.attempt
+                store, self._spool, share.run_id, is_ours, share.node, attempt
             )
 
     @property
     def _spool(self) -> str:
         return os.path.join(self._work, "spool")
 
-    def _run(self, node: AzureNode, plan: AttemptPlan, children: Set[int]) -> None:
+    def _run(self, node: AzureNode, children: Set[int]) -> None:
         logs = [run_layout.SETUP_LOG, run_layout.rank_log(node.place.first_rank)]
         _introduce(node.place)
         forwarder = LogForwarder([os.path.join(node.folder, name) for name in logs])
-        monitor = (
-            PeerMonitor(self._messages, plan, self._share.node, self._share.nodes)
-            if self._has_peers
-            else None
-        )
+        monitor = self._monitor(watches=True)
         children.update(one.pid for one in (forwarder, monitor) if one is not None)
         try:
             with work_folders.held(self._copies):
@@ -172,8 +164,8 @@ class AttemptRunner:
             if monitor is not None:
                 monitor.end()
 
-    def _make_node(self, plan: AttemptPlan, code: str, children: Set[int]) -> AzureNode:
-        setting, place = self._setting, self._place(plan)
+    def _make_node(self, place: NodePlace, code: str, children: Set[int]) -> AzureNode:
+        setting = self._setting
         request = {**setting.request, "store": self._spool}
         task = Task(request, place, row_values(request, self._share.row), code, setting.private)
         around = FolderContext(setting.at.queue_home, self._watch, children, setting.private.environment)
@@ -191,7 +183,7 @@ class AttemptRunner:
             spared=children,
         )
         node.orders = self._orders
-        node.messages = self._messages
+        node.rendezvous = self._rendezvous
         node.earlier_outputs = self._earlier_outputs
         node.package_cache = folder_in(setting.at.queue_home)
         node.package_store = setting.private.store
@@ -207,32 +199,31 @@ class AttemptRunner:
             return None
         rows = len(self._setting.request["rows"])
         return StoreTally(
-            self._messages.objects, f"{MESSAGES_FOLDER}/{self._share.request_id}/{KEPT_BYTES}", rows
+            self._rendezvous.messages.objects,
+            f"{MESSAGES_FOLDER}/{self._share.request_id}/{KEPT_BYTES}",
+            rows,
         )
 
-    def _place(self, plan: AttemptPlan) -> NodePlace:
+    def _place(self, attempt: int, membership: Membership) -> NodePlace:
         share = self._share
         return NodePlace(
             run_id=share.run_id,
-            attempt=plan.attempt,
+            attempt=attempt,
             node=share.node,
             nodes=share.nodes,
             procs=share.procs,
             gpus=share.gpus,
-            hosts=plan.hosts,
-            port=plan.port,
+            hosts=membership.hosts,
+            port=membership.port,
             first_node_only=self._setting.request["layout"].get("first_node_only", False),
         )
 
-    def _tell(self, name: str, record: Dict[str, Any]) -> None:
-        """Send a record to the other nodes. A node that is told to end does not wait for the store."""
-
-        def wait(seconds: float) -> bool:
-            self._watch.wait(-1, seconds)
-            return not self._orders.is_terminated
-
+    def _publish_end(self, record: Dict[str, Any]) -> None:
+        """Send the exit record to the other nodes. A node that the service ends does not wait for the
+        store.
+        """
         try:
-            patiently(lambda: self._messages.publish(name, record), wait)
+            self._rendezvous.publish(EXIT, record)
         except (ObjectsError, Terminated) as error:
             print(
                 f"gofer: the record of its end could not be sent to the other nodes: {error}",

@@ -16,9 +16,9 @@ from gofer.core import files, processes, scratch
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.node.azure.attempt_loop import AttemptLoop
 from gofer.node.azure.attempt_runner import NodeContext
-from gofer.node.azure.peer_messages import OVER, PRIVATE
 from gofer.node.azure.service_mpi import part
 from gofer.node.azure.share import AzureShare, own_environment, read_share
+from gofer.node.rendezvous.peer_messages import OVER, PRIVATE
 from gofer.node.watch import REQUESTS
 
 REQUEST = "request.json"

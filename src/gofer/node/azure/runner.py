@@ -11,14 +11,11 @@ from typing import Any, Dict, Optional
 from gofer.core import files, run_layout
 from gofer.core.states import Reason, State
 from gofer.node import mpi, verdict
-from gofer.node.azure.peer_messages import PeerMessages
-from gofer.node.azure.rendezvous import LOOK_S
 from gofer.node.azure.service_mpi import ServiceMpirun
 from gofer.node.azure.termination import AzureTermination
 from gofer.node.runner import Node
 from gofer.node.verdict import AttemptFailed, Verdict
 from gofer.node.watch import ProcessesOutcome
-from gofer.objects.facts import ObjectsError
 
 TERMINATED = Verdict(State.LOST, Reason.PREEMPTED, "the service ended this node")
 _FOR_PEER = Verdict(State.CANCELLED, Reason.USER, "stopped because another node failed")
@@ -31,8 +28,6 @@ class AzureNode(Node):
     orders: AzureTermination
     service_mpirun: Optional[ServiceMpirun] = None
     _is_ending = False
-    messages: PeerMessages
-    _look_at = 0.0
 
     @property
     def exit_path(self) -> str:
@@ -69,19 +64,6 @@ class AzureNode(Node):
         if self._watch.cause == "peer":
             raise AttemptFailed(_FOR_PEER)
         super()._check_stopped()
-
-    def _first_node_has_ended(self) -> bool:
-        """Whether node 0 has ended its share. Reads the store only every LOOK_S. False while the store does
-        not answer.
-        """
-        now = time.monotonic()
-        if now < self._look_at:
-            return False
-        self._look_at = now + LOOK_S
-        try:
-            return self.messages.read(f"exit.{self.place.attempt}.0") is not None
-        except ObjectsError:
-            return False
 
     def _judge(self, outcome: ProcessesOutcome) -> Verdict:
         self.orders.be_patient()

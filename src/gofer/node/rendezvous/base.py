@@ -24,7 +24,7 @@ class Membership(NamedTuple):
 
 
 class Rendezvous(abc.ABC):
-    """One node's part in the rendezvous of its run.
+    """One node's part in the rendezvous of its run. Main thread only.
 
     `others` are the numbers of the other nodes. `membership` is what the last `join` returned.
     """

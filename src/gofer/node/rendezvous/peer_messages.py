@@ -2,7 +2,7 @@
 
 told/<id>/<run or row>/begun.<attempt>          an attempt was claimed; created once
 told/<id>/<run or row>/exit.<attempt>.<node>    how a node's share of the attempt ended
-told/<id>/<run or row>/here.<node>, beat.<node>, sent.<node>, meet    see gofer.node.azure.rendezvous
+told/<id>/<run or row>/here.<node>, beat.<node>, sent.<node>, meet    see gofer.node.rendezvous.objects
 rooms/<id>/over.json                            how a run ended whose private values are gone
 
 The messages are not in `rooms/`, the folder that the service downloads to each node: nodes start at different
@@ -11,22 +11,46 @@ times, and a download fails when an object vanishes in the meantime.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple, TypeVar
 
 from gofer.core import files, run_layout
 from gofer.core.json_text import parse_json
 from gofer.core.numerals import parse_count
+from gofer.node.uploader.patience import retry_store
 from gofer.objects import open_objects
 from gofer.objects.base import ObjectService
 from gofer.objects.facts import Exists, ObjectNotFound
 from gofer.objects.retry_policy import Policy
 
+T = TypeVar("T")
+Messages = Dict[str, Dict[str, Any]]
+
 HANDOFFS = "rooms"
 MESSAGES_FOLDER = "told"
 PRIVATE = "private.json"
 OVER = "over.json"
-# Reads are repeated soon anyway, and callers repeat writes that must arrive: see rendezvous.patiently.
+LOOK_S = 2.5
+# Reads are repeated soon anyway, and callers repeat writes that must arrive: see `patiently`.
 _POLICY = Policy(tries=3, first_s=0.2, most_s=1.0, patience_s=5.0)
+
+# Blocks for about this many seconds; False when the service has terminated this node.
+Wait = Callable[[float], bool]
+
+
+class Terminated(Exception):
+    """The service wants this node to end."""
+
+
+def patiently(act: Callable[[], T], wait: Wait) -> T:
+    """Call `act`, and repeat it while the store does not answer. Blocks. Terminated when the service ends
+    this node; the last ObjectsError when the store stays away too long.
+    """
+
+    def wait_or_end(seconds: float) -> None:
+        if not wait(seconds):
+            raise Terminated
+
+    return retry_store(act, words="the store does not answer", pause_s=LOOK_S, wait=wait_or_end)
 
 
 class PeerMessages:
@@ -59,7 +83,7 @@ class PeerMessages:
         """One message; None when it does not exist."""
         return self._read(f"{self._place}/{name}")
 
-    def read_all(self) -> Dict[str, Dict[str, Any]]:
+    def read_all(self) -> Messages:
         """All messages, by name. Costs one listing, and one read for each new message."""
         found: Dict[str, Tuple[Optional[str], Dict[str, Any]]] = {}
         for info in self.objects.list_beginning(f"{self._place}/"):
@@ -114,7 +138,7 @@ class PeerMessages:
             self.objects.put(f"{self._handoff}/{OVER}", files.encode({"status": status}))
             self.objects.delete([f"{self._handoff}/{PRIVATE}"])
 
-    def forget(self, *names: str) -> None:
+    def remove(self, *names: str) -> None:
         """Remove messages by name. Idempotent."""
         self.objects.delete([f"{self._place}/{name}" for name in names])
 
