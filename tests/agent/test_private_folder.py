@@ -18,7 +18,7 @@ from home import Home
 from gofer.core import private_folder
 from gofer.core.private_folder import ForeignFolder
 from gofer.errors import CheckFailed
-from gofer.remote import slurm_verbs
+from gofer.remote.local_slurm import LocalSlurm
 from gofer.snapshot import cachefile
 from gofer.transport import bootstrap
 from gofer.transport.ssh import sockets_folder
@@ -184,7 +184,7 @@ def test_the_agent_of_a_slurm_site_is_closed_to_other_writers(tmp_path: Path) ->
     with zipfile.ZipFile(data, "w") as bundle:
         bundle.writestr("gofer/__init__.py", "")
     with umask(0o000):
-        slurm_verbs.install(data.getvalue(), str(tmp_path / "top"), "a1")
+        LocalSlurm(str(tmp_path / "top")).install_agent("a1", data.getvalue())
     assert (tmp_path / "top/agent/a1/gofer/__init__.py").exists()
     assert mode(tmp_path / "top/agent") == 0o700
     assert mode(tmp_path / "top") & 0o022 == 0

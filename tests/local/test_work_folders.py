@@ -16,7 +16,7 @@ from socket_project import COMMAND, bind, short_folder, write_project
 from gofer.core import prune
 from gofer.node.kept import records
 from gofer.node.work_folders import LONGEST_COPY
-from gofer.remote import prune_verbs
+from gofer.remote.local_kept_items import LocalKeptItems
 
 
 @pytest.fixture
@@ -213,8 +213,8 @@ def test_prune_removes_copies_that_stayed_on_the_disk_of_the_short_folder(
     assert "working copy" not in long_home.gofer("prune", "--dry-run").out
     # In this process, since the clock of a file system cannot be set.
     monkeypatch.setenv("GOFER_WORK_DIR", str(place))
-    queue_home, later = str(long_home.queue_home), time.time() + 60
-    (found,) = prune_verbs.look(b"", later, queue_home).value
-    assert found[:3] == [prune.WORKING_COPY, copy.name, prune.size_of(str(copy))]
-    prune_verbs.remove(b"", [found[:2]], later, queue_home)
-    assert not copy.exists() and prune_verbs.look(b"", later, queue_home).value == []
+    kept, later = LocalKeptItems(str(long_home.queue_home), None), time.time() + 60
+    (found,) = kept.find(later, "")
+    assert found[:3] == (prune.WORKING_COPY, copy.name, prune.size_of(str(copy)))
+    kept.remove([found[:2]], later, "")
+    assert not copy.exists() and kept.find(later, "") == []

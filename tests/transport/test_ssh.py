@@ -17,9 +17,15 @@ from clusters.ssh_conf import NOISY, Noise
 from home import until
 from pythons import pythons
 
+from gofer.core.private_folder import ForeignFolder
+from gofer.core.secrets import run_secrets
+from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.errors import Unreachable
+from gofer.objects.facts import Exists, ObjectNotFound
+from gofer.remote.api import LogEnd, QueueAnswer, SupervisorStatus
+from gofer.remote.calls import RemoteError, describe
 from gofer.transport.bundle import mark
-from gofer.transport.machine import LocalMachine, Machine, RemoteFailure, run
+from gofer.transport.machine import LocalMachine, Machine
 from gofer.transport.ssh import Login, SshMachine, sockets_folder
 
 pytestmark = ON_SSH_HOSTS
@@ -39,29 +45,62 @@ def other(hostb: SshMachine, host: str, **login: str) -> SshMachine:
     return SshMachine(Login(host, **login), sockets=hostb._sockets)
 
 
-def test_it_is_another_machine_and_answers_as_this_one_does(hostb: SshMachine, ssh_hosts: SshHosts) -> None:
-    facts = hostb.call("machine.facts").value
-    assert facts["host"] == "hostb"
-    assert facts["home"] == str(ssh_hosts.machines["hostb"].home)
+def host_of(machine: Machine) -> str:
+    return machine.queue("~/queue").facts().host
+
+
+def test_it_is_another_machine_and_answers_as_this_one_does(
+    hostb: SshMachine, ssh_hosts: SshHosts, tmp_path: Path
+) -> None:
+    assert host_of(hostb) == "hostb"
+    assert hostb.files("~").find() == str(ssh_hosts.machines["hostb"].home)
     machines: list[Machine] = [hostb, LocalMachine()]
     for machine in machines:
-        done = run(
-            machine, ["sh", "-c", "cat; echo $X >&2; exit 3"], stdin=b"in\0put", env={"X": "odd 'one'"}
-        )
-        assert done == (3, "in\0put", "odd 'one'\n")
-        with pytest.raises(RemoteFailure) as caught:
-            run(machine, ["no-such-program"])
-        assert caught.value.kind == "FileNotFoundError"
-        assert run(machine, ["sleep", "100"], timeout_s=0.2).status is None
+        folder = str(tmp_path / machine.name)
+        files = machine.files(folder)
+        assert (files.find(), files.make(), files.find()) == (None, folder, folder)
+        files.put("a/b", b"in\0put", new=True)
+        entry = files.head("a/b")
+        assert entry is not None
+        assert (entry.key, entry.size, type(entry.modified)) == ("a/b", 6, float)
+        assert (files.list_page("", ""), files.list_page("", "a/b")) == ([entry], [])
+        assert (files.get("a/b", 2, 99), files.head("c")) == (b"\0put", None)
+        with pytest.raises(ObjectNotFound, match="no such object"):
+            files.get("c", 0, 1)
+        with pytest.raises(Exists):
+            files.put("a/b", b"", new=True)
+        (tmp_path / machine.name / "d").mkdir()
+        with pytest.raises(IsADirectoryError) as caught:
+            files.put("d", b"", new=False)
+        assert describe(caught.value).endswith("Is a directory")
+
+
+def test_a_queue_and_its_errors_are_the_same_over_a_connection(hostb: SshMachine, tmp_path: Path) -> None:
+    machines: list[Machine] = [hostb, LocalMachine()]
+    for machine in machines:
+        home = str(tmp_path / machine.name)
+        queue = machine.queue(f"{home}/{{host}}")
+        host = host_of(machine)
+        values = RunSecrets({"A": "b"}, {"url": "u"}, {"data": {"key": "k"}}, ["A"], None, {"nofile": 9})
+        queue.keep_secrets("r1", values, False)
+        assert run_secrets.read(f"{home}/{host}", "r1") == values
+        assert queue.observe(["r1"]) == QueueAnswer(False, [])
+        assert queue.waiting("r1") is None
+        assert queue.supervisor() == SupervisorStatus(False, None, None)
+        assert queue.facts().queue_home == f"{home}/{host}"
+        assert queue.log_end() == LogEnd(f"{home}/{host}/supervisor.log", "")
+        (tmp_path / machine.name / "file").touch()
+        with pytest.raises((ForeignFolder, RemoteError, OSError), match="is not a folder"):
+            machine.queue(f"{home}/file").facts()
 
 
 def test_the_agent_is_sent_once_and_nothing_else_is_left(hostb: SshMachine, ssh_hosts: SshHosts) -> None:
     home = ssh_hosts.machines["hostb"].home
     shutil.rmtree(home / ".gofer", ignore_errors=True)
-    hostb.call("machine.facts")
+    hostb.files("~").find()
     hostb.close()
     sent = ssh_hosts.lines["hostb"].counts().up
-    hostb.call("machine.facts")
+    hostb.files("~").find()
     assert ssh_hosts.lines["hostb"].counts().up - sent < 20_000
     assert [path.name for path in (home / ".gofer").iterdir()] == ["agent"]
     assert [path.name for path in (home / ".gofer/agent").iterdir()] == [mark()]
@@ -70,19 +109,22 @@ def test_the_agent_is_sent_once_and_nothing_else_is_left(hostb: SshMachine, ssh_
 @pytest.mark.parametrize("size", [0, 1, 70_000, 5_000_000])
 def test_bytes_pass_as_they_are_both_ways(hostb: SshMachine, size: int) -> None:
     data = os.urandom(size)
-    assert hostb.call("machine.run", data, argv=["cat"]).data == data
+    files = hostb.files("~/store")
+    files.make()
+    files.put("bytes", data, new=False)
+    assert files.get("bytes", 0, size + 1) == data
 
 
 def test_what_a_login_prints_does_not_matter(hostb: SshMachine, ssh_hosts: SshHosts) -> None:
     ssh_hosts.machines["hostb"].set_noise(NOISY)
-    assert hostb.call("machine.facts").value["host"] == "hostb"
+    assert host_of(hostb) == "hostb"
 
 
 def test_a_connection_is_shared_by_commands(hostb: SshMachine, ssh_hosts: SshHosts) -> None:
-    hostb.call("machine.facts")
+    hostb.files("~").find()
     before = ssh_hosts.lines["hostb"].counts().connections
     second = other(hostb, "hostb")
-    assert second.call("machine.facts").value["host"] == "hostb"
+    assert host_of(second) == "hostb"
     second.close()
     assert ssh_hosts.lines["hostb"].counts().connections == before
 
@@ -91,44 +133,44 @@ def test_a_connection_is_shared_by_commands(hostb: SshMachine, ssh_hosts: SshHos
 def test_a_line_that_breaks_is_named_and_the_next_call_connects_again(
     hostb: SshMachine, ssh_hosts: SshHosts, kind: str
 ) -> None:
-    hostb.call("machine.facts")
+    hostb.files("~").find()
     line = ssh_hosts.lines["hostb"]
     line.cut()
     line.set(Fault(kind, after_bytes=3000), times=1)  # type: ignore[arg-type]
     with pytest.raises(Unreachable, match="hostb"):
         for _ in range(3):
-            hostb.call("machine.facts")
+            hostb.files("~").find()
     line.clear()
-    assert hostb.call("machine.facts").value["host"] == "hostb"
+    assert host_of(hostb) == "hostb"
 
 
 def test_a_line_that_was_cut_while_nobody_used_it_is_no_news(hostb: SshMachine, ssh_hosts: SshHosts) -> None:
-    hostb.call("machine.facts")
+    hostb.files("~").find()
     line = hostb._line
     assert line is not None
     for one in ssh_hosts.lines.values():
         one.cut()
     until(lambda: not line.is_open, "its ssh has ended")
-    assert hostb.call("machine.facts").value["host"] == "hostb"
+    assert host_of(hostb) == "hostb"
 
 
 def test_a_machine_that_says_nothing_is_not_waited_for_without_end(
     hostb: SshMachine, ssh_hosts: SshHosts
 ) -> None:
-    hostb.call("machine.facts")
+    hostb.files("~").find()
     ssh_hosts.lines["hostb"].pause()
     with pytest.raises(Unreachable, match="did not answer in time"):
-        hostb.call("machine.facts", wait_s=0.5)
+        hostb.files("~", wait_s=0.5).find()
 
 
 def test_errors_say_what_mends_them(hostb: SshMachine, tmp_path: Path) -> None:
     cases = {
         "no-such-host.invalid": "the host name is unknown",
-        "hostb": "the target's Python is not installed there",
+        "hostb": "the target's Python is not installed hostb",
     }
     for host, words in cases.items():
         with pytest.raises(Unreachable, match=words) as caught:
-            other(hostb, host, python="/no/python3").call("machine.facts")
+            other(hostb, host, python="/no/python3").files("~").find()
         assert caught.value.hint
 
 
@@ -137,7 +179,7 @@ def test_an_old_python_is_refused_by_its_version(hostb: SshMachine) -> None:
     if not old:
         pytest.skip("this machine has no Python older than 3.8")
     with pytest.raises(Unreachable, match=r"has Python 3\.[67], but gofer needs 3.8"):
-        other(hostb, "hosta", python=str(old[0])).call("machine.facts")
+        other(hostb, "hosta", python=str(old[0])).files("~").find()
 
 
 def test_other_pythons_since_3_8_can_be_the_far_end(hostb: SshMachine) -> None:
@@ -145,11 +187,6 @@ def test_other_pythons_since_3_8_can_be_the_far_end(hostb: SshMachine) -> None:
     if not found:
         pytest.skip("this machine has no Python but that of the boxes")
     for python in found:
-        hostb = other(hostb, "hosta", python=str(python))
-        assert hostb.call("machine.facts").value["python"].split(".")[:2] == ["3", minor_of(python)]
-        hostb.close()
-
-
-def minor_of(python: Path) -> str:
-    done = run(LocalMachine(), [str(python), "-c", "import sys; print(sys.version_info[1])"])
-    return done.output.strip()
+        machine = other(hostb, "hosta", python=str(python))
+        assert host_of(machine) == "hosta"
+        machine.close()

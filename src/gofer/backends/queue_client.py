@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from gofer.backends.base import RunRef, Waiting
 from gofer.backends.queue_waiting_reason import explain
 from gofer.core.secrets.run_secrets import RunSecrets
-from gofer.errors import BackendError, CheckFailed
+from gofer.errors import BackendError, CheckFailed, GoferError
 from gofer.model.ids import short_id
 from gofer.model.run import Attempt, Observation
-from gofer.transport.machine import Machine, RemoteFailure
+from gofer.transport.machine import Machine
+
+if TYPE_CHECKING:
+    from gofer.queue.database import QueueStatus
+    from gofer.remote.api import MachineFacts, QueueApi, RequestedRun
 
 # Each command starts at most one supervisor, or a second one if the first is killed. More starts in one
 # process mean that the supervisor dies at once, and the user must be told.
@@ -38,55 +43,61 @@ class QueueClient:
         self._started = 0
         self._counts_at = 0.0
 
-    def facts(self) -> dict[str, Any]:
-        """What the machine has: cpus, gpus, memory_mib, usage, counts of runs by state, the path of the
-        queue.
-        """
-        found: dict[str, Any] = self._call("facts")
-        return found
+    def facts(self) -> MachineFacts:
+        """What the machine has and what its queue uses."""
+        with self._calling() as queue:
+            return queue.facts()
 
     def keep_secrets(self, run_id: str, values: RunSecrets) -> None:
-        self._call("seal", run_id=run_id, values=values._asdict(), inherit=self._inherit)
+        with self._calling() as queue:
+            queue.keep_secrets(run_id, values, self._inherit)
 
     def drop_abandoned_secrets(self, is_recorded: Callable[[str], bool]) -> None:
-        for path, run_id in self._call("abandoned").items():
-            if not is_recorded(run_id):
-                self.machine.call("machine.remove", path=path)
+        with self._calling() as queue:
+            abandoned = queue.abandoned_secrets()
+        paths = [path for path, run_id in abandoned.items() if not is_recorded(run_id)]
+        if paths:
+            with self._calling() as queue:
+                queue.remove_secrets(paths)
 
-    def add(
-        self, body: dict[str, Any], runs: Sequence[tuple[str, int | None, Mapping[str, str] | None]]
-    ) -> None:
-        self._woken(self._call("add", body=body, runs=runs))
+    def add(self, body: dict[str, Any], runs: Sequence[RequestedRun]) -> None:
+        with self._calling() as queue:
+            started = queue.add(body, list(runs))
+        self._count_start(started)
 
     def observe(self, ids: Iterable[str]) -> dict[str, Observation]:
         """Reads the database of the queue, so no supervisor is needed; starts one if open runs need it."""
-        started, seen = self._call("observe", ids=list(ids))
-        self._woken(started)
-        return {entry["id"]: _observation(entry) for entry in seen}
+        with self._calling() as queue:
+            started, found = queue.observe(list(ids))
+        self._count_start(started)
+        return {status.id: _observation(status) for status in found}
 
     def cancel(self, ids: Sequence[str], grace_s: float | None) -> None:
-        self._woken(self._call("cancel", ids=list(ids), grace_s=grace_s))
+        with self._calling() as queue:
+            started = queue.cancel(list(ids), grace_s)
+        self._count_start(started)
 
     def waiting(self, run_id: str) -> Waiting | None:
         """Why a run waits, or the first waiting run of a group; None when no run waits."""
-        found = self._call("waiting", run_id=run_id)
+        with self._calling() as queue:
+            found = queue.waiting(run_id)
         return None if found is None else explain(found)
 
     def stalled(self) -> str | None:
         """Why no supervisor works on the queue, in words; None when a supervisor does."""
-        listens, pid, state = self._call("supervisor")
-        # A stopped process keeps its FIFO open, so it seems to answer.
-        if listens and state in ("T", "t"):
-            return (
-                f"the supervisor of the queue of {self.machine.name} (process {pid}) is stopped; "
-                f"continue it with `kill -CONT {pid}` on that machine"
-            )
-        if listens:
-            return None
-        log, words = self._call("last_words")
-        return f"the queue of {self.machine.name} has no supervisor; its log is `{log}`" + (
-            f" and ends with: {words.strip()}" if words.strip() else ""
-        )
+        with self._calling() as queue:
+            status = queue.supervisor()
+            # A stopped process keeps its FIFO open, so it seems to answer.
+            if status.answers and status.process_state in ("T", "t"):
+                return (
+                    f"the supervisor of the queue of {self.machine.name} (process {status.pid}) is stopped; "
+                    f"continue it with `kill -CONT {status.pid}` on that machine"
+                )
+            if status.answers:
+                return None
+            log = queue.log_end()
+        end = f" and ends with: {log.line.strip()}" if log.line.strip() else ""
+        return f"the queue of {self.machine.name} has no supervisor; its log is `{log.path}`{end}"
 
     def shell(
         self, run_id: str, command: Sequence[str], *, terminal: bool, node: int | None = None
@@ -94,31 +105,36 @@ class QueueClient:
         """The command that opens a shell beside a run on that machine; None when the run, or that node of the
         run, is not running there.
         """
-        found: list[str] | None = self._call(
-            "shell", run_id=run_id, command=list(command), terminal=terminal, node=node
-        )
-        return found
+        with self._calling() as queue:
+            return queue.shell(run_id, list(command), terminal, node)
 
-    def _woken(self, started: bool) -> None:
+    def _count_start(self, started: bool) -> None:
         """Count the supervisors that were started; BackendError when they end again and again."""
         now = time.monotonic()
         if started and now >= self._counts_at:
             self._started += 1
             self._counts_at = now + _START_S
         if self._started > _MOST_STARTS:
-            log, words = self._call("last_words")
+            with self._calling() as queue:
+                log = queue.log_end()
             raise BackendError(
                 f"the supervisor of the queue of {self.machine.name} ends right after its start: "
-                f"{words or 'no reason is known'}",
-                hint=f"read its log, `{log}`; `gofer doctor` runs more checks",
+                f"{log.line or 'no reason is known'}",
+                hint=f"read its log, `{log.path}`; `gofer doctor` runs more checks",
             )
 
-    def _call(self, verb: str, **arguments: Any) -> Any:
+    @contextmanager
+    def _calling(self) -> Iterator[QueueApi]:
+        """The queue for calls; an error of a call becomes a BackendError that names the queue."""
         try:
-            return self.machine.call(f"queue.{verb}", queue_home=self.queue_home, **arguments).value
-        except RemoteFailure as error:
+            yield self.machine.queue(self.queue_home)
+        except GoferError:
+            raise
+        except Exception as error:
+            from gofer.remote.calls import describe  # only where a call has failed
+
             raise BackendError(
-                f"the queue of {self.machine.name} in `{self.queue_home}` cannot be used: {error.words}",
+                f"the queue of {self.machine.name} in `{self.queue_home}` cannot be used: {describe(error)}",
                 hint="make the folder writable, or set `GOFER_HOME` to a writable folder",
             ) from error
 
@@ -133,7 +149,7 @@ def no_process(run: RunRef, node: int | None) -> CheckFailed:
     )
 
 
-def _observation(seen: dict[str, Any]) -> Observation:
-    attempts = tuple(msgspec.convert(entry, Attempt) for entry in seen["attempts"])
-    facts = {name: value for name, value in seen.items() if name not in ("id", "attempts")}
-    return msgspec.convert({"run_id": seen["id"], "attempts": attempts, **facts}, Observation)
+def _observation(status: QueueStatus) -> Observation:
+    attempts = tuple(msgspec.convert(entry, Attempt) for entry in status.attempts)
+    facts = {name: value for name, value in status._asdict().items() if name not in ("id", "attempts")}
+    return msgspec.convert({"run_id": status.id, "attempts": attempts, **facts}, Observation)

@@ -4,18 +4,20 @@ other gofer versions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from gofer.backends.base import Prunable, PruneBounds
 from gofer.core import prune
 from gofer.core.prune import KeptItem
-from gofer.errors import BackendError
+from gofer.errors import BackendError, GoferError
 from gofer.model.ids import split_row
-from gofer.transport.machine import Machine, RemoteFailure
+from gofer.remote.api import KeptItemsApi
+from gofer.remote.calls import describe
+from gofer.transport.machine import Machine
 
 # Timeouts. A tree of many files on a slow disk takes long to measure and longer to remove.
-LOOK_S = 300.0
+FIND_S = 300.0
 REMOVE_S = 1800.0
 
 WHY = {
@@ -38,17 +40,19 @@ class MachinePlace:
     ) -> None:
         self.name = name
         self._machine = machine
-        self._where: dict[str, Any] = {"queue_home": queue_home, "folder": folder, "own": ""}
+        self._queue_home = queue_home
+        self._folder = folder
 
     def prunable(self, bounds: PruneBounds) -> list[Prunable]:
-        found = self._call("look", LOOK_S, bounds)
-        kept = (KeptItem(*item) for item in found)
-        return [self._item(item, bounds) for item in kept if may_go(item, bounds)]
+        with explained(self._machine):
+            found = self._kept_items(FIND_S).find(bounds.unused_since, self._agent())
+        return [self._item(item, bounds) for item in found if may_go(item, bounds)]
 
     def prune(self, doomed: Sequence[Prunable], bounds: PruneBounds) -> list[Prunable]:
-        named = [[item.kind, item.name] for item in doomed]
-        done = {tuple(item) for item in self._call("remove", REMOVE_S, bounds, doomed=named)}
-        return [item for item in doomed if (item.kind, item.name) in done]
+        named = [(item.kind, item.name) for item in doomed]
+        with explained(self._machine):
+            removed = self._kept_items(REMOVE_S).remove(named, bounds.unused_since, self._agent())
+        return [item for item in doomed if (item.kind, item.name) in removed]
 
     def _item(self, kept: KeptItem, bounds: PruneBounds) -> Prunable:
         why = why_of(kept, bounds)
@@ -58,21 +62,28 @@ class MachinePlace:
             why = f"packages of {kept.about}; {why}"
         return Prunable(self.name, kept.kind, kept.name, kept.size, kept.at, why)
 
-    def _call(self, verb: str, wait_s: float, bounds: PruneBounds, **more: Any) -> Any:
-        where = dict(self._where)
-        if where["folder"] is not None:
-            from gofer.transport.bundle import mark
+    def _kept_items(self, wait_s: float) -> KeptItemsApi:
+        return self._machine.kept_items(self._queue_home, self._folder, wait_s=wait_s)
 
-            where["own"] = mark()
-        return ask(self._machine, verb, wait_s, unused_since=bounds.unused_since, **where, **more)
+    def _agent(self) -> str:
+        """The mark of the agent of this version, which stays."""
+        if self._folder is None:
+            return ""
+        from gofer.transport.bundle import mark
+
+        return mark()
 
 
-def ask(machine: Machine, verb: str, wait_s: float, **arguments: Any) -> Any:
-    """Call a verb of gofer.remote.prune_verbs. BackendError when it fails, Unreachable without an answer."""
+@contextmanager
+def explained(machine: Machine) -> Iterator[None]:
+    """Raises BackendError in place of an error of a call; Unreachable passes."""
     try:
-        return machine.call(f"prune.{verb}", wait_s=wait_s, **arguments).value
-    except RemoteFailure as error:
-        raise BackendError(f"{machine.name} cannot remove what is not needed: {error.words}") from error
+        yield
+    except GoferError:
+        raise
+    except Exception as error:
+        words = describe(error)
+        raise BackendError(f"{machine.name} cannot remove what is not needed: {words}") from error
 
 
 def may_go(kept: prune.KeptItem, bounds: PruneBounds) -> bool:

@@ -8,12 +8,10 @@ gofer.transport.bundle makes the zip.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import tempfile
 from typing import NoReturn
 
-from gofer.core import private_folder, scratch
+from gofer.core import agent_installer, private_folder, scratch
 
 
 def main() -> NoReturn:
@@ -28,24 +26,13 @@ def main() -> NoReturn:
     sys.exit(node(sys.argv[1:]))
 
 
-def unpack(archive: str, queue_home: str) -> str:
-    """Unpack the archive into a folder that is named by its mark; the folder. Idempotent."""
+def unpack(archive: str, top: str) -> str:
+    """Install the agent of the zip file in `<top>/agent`; its folder. Idempotent."""
     import zipfile
 
     with zipfile.ZipFile(archive) as packed:
-        folder = os.path.join(queue_home, "agent", packed.read("mark").decode("ascii"))
-        if not os.path.isdir(folder):
-            private_folder.make_missing(os.path.dirname(folder))
-            part = tempfile.mkdtemp(dir=os.path.dirname(folder))
-            packed.extractall(part)
-            _move(part, folder)
-    return folder
-
-
-def _move(part: str, folder: str) -> None:
-    try:
-        os.rename(part, folder)
-    except OSError:
-        shutil.rmtree(part, ignore_errors=True)
-        if not os.path.isdir(folder):
-            raise
+        mark = packed.read("mark").decode("ascii")
+    agents = os.path.join(top, "agent")
+    private_folder.make_missing(agents)
+    with open(archive, "rb") as file:
+        return agent_installer.install(file, agents, mark)

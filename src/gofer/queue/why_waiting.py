@@ -20,6 +20,41 @@ from gofer.queue.scheduler import Demand, Grant, HeldGrant, Pool
 _QUEUED = "queued"
 
 
+class Holder(NamedTuple):
+    """A run, by its id, or another person, by name, with what they hold."""
+
+    run_id: Optional[str]
+    person: Optional[str]
+    gpus: int
+    cpus: int
+
+
+class WaitingFacts(NamedTuple):
+    """What a run waits for.
+
+    `ahead` is the number of runs before it, `head` the first of them, which it must not delay. `lacks` names
+    what too little is free of: `gpus`, `cpus`. `holders` hold some of it, the largest first. `estimate` is
+    when the run starts if every other run uses its whole time limit.
+    """
+
+    ahead: int
+    head: Optional[str]
+    fits: bool
+    lacks: List[str]
+    gpus: int
+    gpus_per_node: int
+    gpus_free: int
+    target_gpus: int
+    cpus: int
+    cpus_free: int
+    machine_cpus: int
+    holders: List[Holder]
+    retry_in_s: float
+    failed_attempts: int
+    is_stopping: bool
+    estimate: Optional[float]
+
+
 class _View(NamedTuple):
     """The open runs of a queue with their requests. `held` is what each started run holds, by run id.
 
@@ -41,14 +76,10 @@ class _View(NamedTuple):
         return demand_of(self.requests[entry.request], cores=self.pool.cpus)
 
 
-def waiting(queue_home: str, run_id: str, *, leases: Optional[str] = None) -> Optional[Dict[str, Any]]:
+def waiting(queue_home: str, run_id: str, *, leases: Optional[str] = None) -> Optional[WaitingFacts]:
     """What a run waits for; for a group, what its first waiting run waits for. None when no run waits.
 
     `leases` is the folder where queues share GPUs (default: the machine's usual folder).
-
-    `lacks` names what too little is free of: `gpus`, `cpus`. `holders` are the runs and people that hold some
-    of it. `head` is the run that this one must not delay. `estimate` is when the run starts if every other
-    run uses its whole time limit.
     """
     view = _read_queue(queue_home)
     queue = sorted((one for one in view.entries if one.state == _QUEUED), key=lambda one: one.order)
@@ -60,24 +91,24 @@ def waiting(queue_home: str, run_id: str, *, leases: Optional[str] = None) -> Op
     demand, before = view.demand(mine), queue[: queue.index(mine)]
     fits = view.pool.fit(demand) is not None
     lacks = [] if fits else _lacks(view.pool, demand)
-    return {
-        "ahead": len(before),
-        "head": before[0].id if before else None,
-        "fits": fits,
-        "lacks": lacks,
-        "gpus": demand.gpus_per_node * demand.nodes,
-        "gpus_per_node": demand.gpus_per_node,
-        "gpus_free": len(set(range(demand.target_gpus)) - view.pool.taken - view.pool.foreign),
-        "target_gpus": demand.target_gpus,
-        "cpus": demand.cpus,
-        "cpus_free": max(view.pool.free_cpus, 0),
-        "machine_cpus": view.pool.cpus,
-        "holders": _holders(view, lacks),
-        "retry_in_s": max(mine.not_before - time.time(), 0.0),
-        "failed_attempts": len(mine.attempts),
-        "is_stopping": mine.cancel_grace_s is not None,
-        "estimate": None if fits or before else _estimate(view, demand),
-    }
+    return WaitingFacts(
+        ahead=len(before),
+        head=before[0].id if before else None,
+        fits=fits,
+        lacks=lacks,
+        gpus=demand.gpus_per_node * demand.nodes,
+        gpus_per_node=demand.gpus_per_node,
+        gpus_free=len(set(range(demand.target_gpus)) - view.pool.taken - view.pool.foreign),
+        target_gpus=demand.target_gpus,
+        cpus=demand.cpus,
+        cpus_free=max(view.pool.free_cpus, 0),
+        machine_cpus=view.pool.cpus,
+        holders=_holders(view, lacks),
+        retry_in_s=max(mine.not_before - time.time(), 0.0),
+        failed_attempts=len(mine.attempts),
+        is_stopping=mine.cancel_grace_s is not None,
+        estimate=None if fits or before else _estimate(view, demand),
+    )
 
 
 def _read_queue(queue_home: str) -> _View:
@@ -131,15 +162,15 @@ def _lacks(pool: Pool, demand: Demand) -> List[str]:
     return found
 
 
-def _holders(view: _View, lacks: List[str]) -> List[Dict[str, Any]]:
+def _holders(view: _View, lacks: List[str]) -> List[Holder]:
     """The runs and people that hold what is lacking, the largest first."""
-    found: List[Dict[str, Any]] = [
-        {"id": run_id, "gpus": sum(map(len, held.grant.gpus)), "cpus": held.grant.cpus}
+    found = [
+        Holder(run_id, None, sum(map(len, held.grant.gpus)), held.grant.cpus)
         for run_id, held in view.held.items()
     ]
-    found += [{"who": who, "gpus": len(gpus), "cpus": 0} for who, gpus in view.foreign.items()]
-    wanted = [one for one in found if any(one[kind] for kind in lacks)]
-    return sorted(wanted, key=lambda one: [-int(one[kind]) for kind in lacks])
+    found += [Holder(None, person, len(gpus), 0) for person, gpus in view.foreign.items()]
+    wanted = [one for one in found if any(getattr(one, kind) for kind in lacks)]
+    return sorted(wanted, key=lambda one: [-int(getattr(one, kind)) for kind in lacks])
 
 
 def _estimate(view: _View, demand: Demand) -> Optional[float]:

@@ -1,1 +1,1 @@
-"""Verbs that gofer calls on a machine, in this process or over SSH. Arguments and answers are plain data."""
+"""What a machine can be asked: its queue, Slurm, files. The same calls in this process and over SSH."""

@@ -122,6 +122,9 @@ class OnMachine(Protocol):
     machine: Machine
     folder: str
 
+    def remove_empty_folders(self, prefix: str) -> None:
+        """Remove the empty folders at and below `prefix`. Idempotent."""
+
 
 @runtime_checkable
 class Hashes(Protocol):

@@ -6,18 +6,23 @@ HOST is a host for `ssh`: user@host, or a name of ~/.ssh/config. `ssh://HOST/~/x
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from typing import Any, NamedTuple
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.errors import KeyExists, KeyNotFound, StoreError, Unreachable, UsageError
+from gofer.errors import GoferError, KeyExists, KeyNotFound, StoreError, Unreachable, UsageError
 from gofer.objects.facts import Exists, ObjectNotFound
-from gofer.remote.answer import Answer
 from gofer.storage.base import ObjectInfo, check_key, check_prefix
-from gofer.transport.machine import Machine, RemoteFailure
+from gofer.transport.machine import CALL_S, Machine
+
+if TYPE_CHECKING:
+    from gofer.remote.api import FilesApi
 
 # Larger objects are read in pieces, so that other threads can use the connection in between.
 _PIECE = 4 << 20
 _STEP = 1 << 20
+# The search for empty folders in a tree of many files on a slow disk takes long.
+_FOLDERS_S = 300.0
 
 
 class SshAddress(NamedTuple):
@@ -40,7 +45,7 @@ class SshAddress(NamedTuple):
 
 
 class SshStore:
-    """A store on a machine, through its verbs. Any thread may call; calls share one connection, in turn."""
+    """A store on a machine. Any thread may call; calls share one connection, in turn."""
 
     def __init__(self, machine: Machine, address: SshAddress, *, create: bool = False) -> None:
         self.machine = machine
@@ -53,16 +58,14 @@ class SshStore:
     def root(self) -> str:
         """The full path of the folder on the machine; StoreError when it does not exist."""
         if self._root is None:
-            if self._create:
-                self._root = str(self._call("objects.make", root=self.folder).value)
-            else:
-                found = self._call("objects.find", root=self.folder).value
-                if found is None:
-                    raise StoreError(
-                        f"{self.machine.name} has no folder {self.folder}",
-                        hint=f"create it with `ssh {self.machine.name} mkdir -p {self.folder}`",
-                    )
-                self._root = str(found)
+            with self._calling(self.folder) as files:
+                found = files.make() if self._create else files.find()
+            if found is None:
+                raise StoreError(
+                    f"{self.machine.name} has no folder {self.folder}",
+                    hint=f"create it with `ssh {self.machine.name} mkdir -p {self.folder}`",
+                )
+            self._root = found
         return self._root
 
     def get(self, key: str) -> bytes:
@@ -76,44 +79,59 @@ class SshStore:
     def get_range(self, key: str, start: int, length: int) -> bytes:
         if length < 0:
             raise StoreError(f"a range of {key!r} cannot have {length} bytes")
-        return self._ask("objects.get", key, start=start, length=length).data
+        with self._calling(self.root, key) as files:
+            return files.get(key, start, length)
 
     def put(self, key: str, data: bytes, *, new: bool = False) -> None:
-        self._ask("objects.put", key, data, new=new)
+        with self._calling(self.root, key) as files:
+            files.put(key, data, new)
 
     def compare_and_swap(self, key: str, old: bytes | None, new: bytes) -> bool:
         from gofer.objects.compare_and_swap import old_md5
 
-        return bool(self._ask("objects.compare_and_swap", key, new, old_md5=old_md5(old)).value)
+        with self._calling(self.root, key) as files:
+            return files.compare_and_swap(key, old_md5(old), new)
 
     def head(self, key: str) -> ObjectInfo | None:
-        found = self._ask("objects.head", key).value
-        return None if found is None else ObjectInfo(key, *found)
+        with self._calling(self.root, key) as files:
+            found = files.head(key)
+        return None if found is None else ObjectInfo(*found)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         after = ""
         while True:
-            page = self._call("objects.list", root=self.root, prefix=check_prefix(prefix), after=after).value
+            with self._calling(self.root) as files:
+                page = files.list_page(check_prefix(prefix), after)
             if not page:
                 return
             for entry in page:
                 yield ObjectInfo(*entry)
             # The last key, not a position: objects may be added or removed between two pages.
-            after = page[-1][0]
+            after = page[-1].key
 
     def list_folders(self, prefix: str = "") -> Iterator[str]:
-        return iter(self._call("objects.folders", root=self.root, prefix=check_prefix(prefix)).value)
+        with self._calling(self.root) as files:
+            return iter(files.list_folders(check_prefix(prefix)))
 
     def delete(self, keys: Iterable[str]) -> int:
         todo = [check_key(key) for key in keys]
-        return int(self._call("objects.delete", root=self.root, keys=todo).value) if todo else 0
+        if not todo:
+            return 0
+        with self._calling(self.root) as files:
+            return files.delete(todo)
 
     def copy(self, source: str, destination: str) -> None:
-        self._ask("objects.copy", source=check_key(source), destination=check_key(destination))
+        with self._calling(self.root, source) as files:
+            files.copy(source, check_key(destination))
 
     def append(self, key: str, data: bytes) -> None:
         """Append bytes to the file; create it if needed."""
-        self._ask("objects.append", key, data)
+        with self._calling(self.root, key) as files:
+            files.append(key, data)
+
+    def remove_empty_folders(self, prefix: str) -> None:
+        with self._calling(self.folder, wait_s=_FOLDERS_S) as files:
+            files.remove_empty_folders(check_prefix(prefix))
 
     def get_stream(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
         first = self.get_range(key, start, _STEP if length is None else min(length, _STEP))
@@ -144,40 +162,42 @@ class SshStore:
         # The token names the unfinished object, which several writers of one key must not share.
         token, hashed, total = secrets.token_hex(8), hashlib.md5(), 0
         check_key(key)
+        calling = partial(self._calling, self.root)
         try:
             for piece in pieces:
-                self._call("objects.stage", piece, root=self.root, token=token)
+                with calling() as files:
+                    files.stage(token, piece)
                 hashed.update(piece)
                 total += len(piece)
             if md5 not in (None, hashed.digest()):
                 raise StoreError(f"the bytes for {key!r} do not have the given MD5")
-            self._call("objects.commit", root=self.root, token=token, key=key)
+            with calling() as files:
+                files.commit(token, key)
         except BaseException:
-            with suppress(StoreError):  # the error that is being raised says more
-                self._call("objects.unstage", root=self.root, token=token)
+            # A failure here is not raised: the first error says more.
+            with suppress(StoreError), calling() as files:
+                files.unstage(token)
             raise
         return total
 
-    def _ask(self, verb: str, key: str | None = None, data: bytes = b"", **arguments: Any) -> Answer:
-        named = {} if key is None else {"key": check_key(key)}
+    @contextmanager
+    def _calling(self, root: str, key: str | None = None, *, wait_s: float = CALL_S) -> Iterator[FilesApi]:
+        """The store in the folder `root` for a call; its errors become those of a store, about `key`."""
+        if key is not None:
+            check_key(key)
         try:
-            return self._call(verb, data, root=self.root, **named, **arguments)
-        except KeyError as error:
-            raise KeyNotFound(f"the store {self.url} has no object {key or arguments['source']!r}") from error
-        except FileExistsError as error:
+            yield self.machine.files(root, wait_s=wait_s)
+        except ObjectNotFound as error:
+            raise KeyNotFound(f"the store {self.url} has no object {key!r}") from error
+        except Exists as error:
             raise KeyExists(f"the store {self.url} already has an object {key!r}") from error
-
-    def _call(self, verb: str, data: bytes = b"", **arguments: Any) -> Answer:
-        """Call a verb. Raises KeyError and FileExistsError where the caller knows the object's name."""
-        try:
-            return self.machine.call(verb, data, **arguments)
-        except RemoteFailure as error:
-            if error.kind == ObjectNotFound.__name__:
-                raise KeyError from error
-            if error.kind == Exists.__name__:
-                raise FileExistsError from error
-            raise StoreError(f"the store {self.url} failed: {error.words}") from error
         except Unreachable as error:
             raise StoreError(
                 f"the store {self.url} cannot be reached: {error.message}", hint=error.hint
             ) from error
+        except GoferError:
+            raise
+        except Exception as error:
+            from gofer.remote.calls import describe  # only where a call has failed
+
+            raise StoreError(f"the store {self.url} failed: {describe(error)}") from error

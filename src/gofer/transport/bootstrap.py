@@ -1,6 +1,7 @@
 """The Python program that installs and starts the agent on a machine.
 
-It runs on every version of Python 3.
+Its first part runs on every version of Python 3. The second part needs Python 3.8; before the agent is there,
+it uses the text of two modules of gofer that import nothing of gofer.
 """
 
 from __future__ import annotations
@@ -10,10 +11,8 @@ import base64
 NEEDED = "needed"
 READY = "ready"
 
-# `ready` comes from the agent itself when it can answer; a Python older than 3.8 reports its version instead.
-# `os.utime` refreshes the time of the agent's folder, which `prune` takes as the time of its last use.
-_PROGRAM = """
-import os, sys
+_VERSION_CHECK = """
+import sys
 nonce, mark, folder = sys.argv[1:4]
 def say(word):
     sys.stdout.write("\\n" + nonce + " " + word + "\\n")
@@ -21,19 +20,18 @@ def say(word):
 if sys.version_info < (3, 8):
     say("%d.%d" % sys.version_info[:2])
     sys.exit(3)
-top = os.path.expanduser(folder)
-place = os.path.join(top, "agent")
-umask = os.umask(0o077)
-os.makedirs(place, exist_ok=True)
-os.umask(umask)
-for path in (place, top):
-    found = os.stat(path)
-    if found.st_uid == os.getuid():
-        if found.st_mode & 0o022:
-            os.chmod(path, found.st_mode & 0o7755)
-    elif found.st_uid or path == place or found.st_mode & 0o022 and not found.st_mode & 0o1000:
-        sys.exit("%s belongs to user %d: name another folder in the target" % (path, found.st_uid))
-agent = os.path.join(place, mark)
+"""
+# `ready` comes from the agent itself when it can answer. `os.utime` refreshes the time of the agent's folder,
+# which `prune` takes as the time of its last use.
+_START = """
+import io, os
+agents = os.path.join(os.path.expanduser(folder), "agent")
+try:
+    make(agents, owned=2)
+except PermissionError as error:
+    # The error's own advice is for the folders of this machine's user, not for the folder of a target.
+    sys.exit(str(error).partition(": set ")[0] + ": name another folder in the target")
+agent = os.path.join(agents, mark)
 try:
     os.utime(agent)
 except OSError:
@@ -41,14 +39,7 @@ except OSError:
 if not os.path.isdir(agent):
     say("needed")
     size = int(sys.stdin.buffer.readline())
-    data = sys.stdin.buffer.read(size)
-    import io, shutil, tempfile, zipfile
-    part = tempfile.mkdtemp(dir=place)
-    zipfile.ZipFile(io.BytesIO(data)).extractall(part)
-    try:
-        os.rename(part, agent)
-    except OSError:
-        shutil.rmtree(part)
+    install(io.BytesIO(sys.stdin.buffer.read(size)), agents, mark)
 sys.path.insert(0, agent)
 from gofer.remote.server import serve
 serve(nonce + " ready")
@@ -57,8 +48,15 @@ serve(nonce + " ready")
 
 def command(python: str, folder: str, nonce: str) -> list[str]:
     """The command line for the machine. The program is encoded, so that no shell on the way changes it."""
-    from gofer.transport.bundle import mark
+    from gofer.transport.bundle import mark, source
 
-    encoded = base64.b64encode(_PROGRAM.encode()).decode("ascii")
-    program = f"import base64; exec(base64.b64decode('{encoded}'))"
+    parts = (
+        _VERSION_CHECK.encode(),
+        source("core/private_folder.py"),
+        source("core/agent_installer.py"),
+        _START.encode(),
+    )
+    # A part is compiled when the parts before it have run: an old Python never sees newer syntax.
+    encoded = ",".join(f"'{base64.b64encode(part).decode('ascii')}'" for part in parts)
+    program = f"import base64\nfor part in ({encoded}): exec(base64.b64decode(part))"
     return [python, "-c", program, nonce, mark(), folder]

@@ -45,6 +45,11 @@ def mark() -> str:
     return digest.hexdigest()[:_MARK_LENGTH]
 
 
+def source(path: str) -> bytes:
+    """The text of a module of gofer, by its path below the package."""
+    return (_GOFER / path).read_bytes()
+
+
 def bundle() -> Bundle:
     """A zip file with the packages of the node side, an otherwise empty `gofer` package, and the mark."""
     import zipfile  # slow to load, and needed only when a machine does not have the agent yet

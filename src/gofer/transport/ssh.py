@@ -14,18 +14,20 @@ import stat
 import threading
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from gofer.core import private_folder
 from gofer.core.json_text import parse_json
 from gofer.errors import CheckFailed, Unreachable
-from gofer.transport.machine import RemoteFailure
+from gofer.transport.machine import CALL_S
 
 if TYPE_CHECKING:
     import subprocess
 
-    from gofer.remote.answer import Answer
+    from gofer.remote.api import FilesApi, KeptItemsApi, QueueApi, SlurmApi
+    from gofer.remote.calls import RemoteApi
 
 _CONNECT_S = 20
 _GREETING_S = 60.0
@@ -76,23 +78,37 @@ class SshMachine:
     def name(self) -> str:
         return self._login.host
 
-    def call(self, verb: str, data: bytes = b"", *, wait_s: float = 60.0, **arguments: Any) -> Answer:
+    def queue(self, queue_home: str) -> QueueApi:
+        return cast("QueueApi", self._api("queue", [queue_home], CALL_S))
+
+    def slurm(self, folder: str, *, wait_s: float = CALL_S) -> SlurmApi:
+        return cast("SlurmApi", self._api("slurm", [folder], wait_s))
+
+    def files(self, root: str, *, wait_s: float = CALL_S) -> FilesApi:
+        return cast("FilesApi", self._api("files", [root], wait_s))
+
+    def kept_items(
+        self, queue_home: str | None, folder: str | None, *, wait_s: float = CALL_S
+    ) -> KeptItemsApi:
+        return cast("KeptItemsApi", self._api("kept", [queue_home, folder], wait_s))
+
+    def _api(self, name: str, where: list[str | None], wait_s: float) -> RemoteApi:
+        from gofer.remote.calls import RemoteApi
+
+        return RemoteApi(name, where, partial(self._send, wait_s))
+
+    def _send(self, wait_s: float, request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
         with self._lock:
             if self._line is not None and not self._line.is_open:
                 self.close()  # the connection was lost while it was idle
             line = self._line or self._connect()
             self._line = line
             try:
-                header, found = line.ask({"verb": verb, "arguments": arguments}, data, wait_s)
+                return line.ask(request, data, wait_s)
             except BaseException:
                 # Otherwise the unread answer would be taken for the answer to the next call.
                 self.close()
                 raise
-        from gofer.remote.answer import Answer
-
-        if "error" in header:
-            raise RemoteFailure(self.name, verb, header["error"])
-        return Answer(header["value"], found)
 
     def close(self) -> None:
         with self._lock:

@@ -15,6 +15,7 @@ from gofer.core import processes
 from gofer.queue import why_waiting
 from gofer.queue.database import Queue
 from gofer.queue.leases import Leases
+from gofer.queue.why_waiting import WaitingFacts
 
 CORES = len(os.sched_getaffinity(0))
 
@@ -44,7 +45,7 @@ def queue_home(tmp_path: Path) -> str:
     return str(tmp_path / "engine")
 
 
-def waiting(queue_home: str, name: str) -> dict[str, Any]:
+def waiting(queue_home: str, name: str) -> WaitingFacts:
     found = why_waiting.waiting(queue_home, f"r261116-000000-{name}")
     assert found is not None
     return found
@@ -56,7 +57,7 @@ def test_gpus_that_are_free_but_not_on_one_node(queue_home: str) -> None:
         add(queue, "bbbbbb", 1, held=[[3]])
         add(queue, "cccccc", 2)
     found = waiting(queue_home, "cccccc")
-    assert found["lacks"] == ["gpus"]
+    assert found.lacks == ["gpus"]
     words = "it needs 2 GPUs (2 of 4 free, not 2 on one node); held by aaaaaa (1 GPU), bbbbbb (1 GPU)"
     assert explain(found) == (words, 0, None)
 
@@ -67,9 +68,9 @@ def test_an_estimate_needs_every_limit_that_it_depends_on(queue_home: str) -> No
         add(queue, "bbbbbb", 2, held=[[2, 3]])
         add(queue, "cccccc", 2)
         add(queue, "dddddd", 2)
-    estimate = waiting(queue_home, "cccccc")["estimate"]
+    estimate = waiting(queue_home, "cccccc").estimate
     assert estimate == pytest.approx(time.time() + 100.0, abs=50.0)
-    assert waiting(queue_home, "dddddd")["estimate"] is None
+    assert waiting(queue_home, "dddddd").estimate is None
 
 
 def test_a_run_that_does_not_wait_has_nothing_to_explain(queue_home: str) -> None:
@@ -119,7 +120,7 @@ def test_gpus_of_another_queue_are_somebody_elses(queue_home: str, tmp_path: Pat
     assert shared is not None
     assert own is not None
     assert explain(shared).why == "it needs 4 GPUs (3 of 4 free); held by another queue of yours (1 GPU)"
-    assert own["fits"]
+    assert own.fits
 
 
 def _cpus(count: int) -> dict[str, int]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import msgspec
@@ -21,15 +22,19 @@ from gofer.backends.slurm.script import render
 from gofer.backends.slurm.status_parse import SlurmStatus, from_end
 from gofer.core import files, run_layout
 from gofer.core.secrets import run_secrets
-from gofer.errors import BackendError, CheckFailed, Unreachable
+from gofer.errors import BackendError, CheckFailed, GoferError, Unreachable
 from gofer.model.job import Job
 from gofer.model.layout import Layout
 from gofer.model.run import Observation, RunRecord
+from gofer.node.slurm.calls import SlurmSilent
+from gofer.remote.api import QueuedJob, RowsOfRuns, SlurmApi
+from gofer.remote.calls import describe
 from gofer.remote.slurm.submission import JobRejected
-from gofer.transport.machine import LocalMachine, Machine, RemoteFailure
+from gofer.transport.machine import LocalMachine, Machine
 from gofer.transport.ssh import Login
 
 _SUBMIT_S = 120.0
+_CALL_S = 120.0
 # Up to this many runs are looked up in the store's folder first, which is cheaper than a question to Slurm.
 _MOST_LOOKED_FOR = 64
 
@@ -80,19 +85,13 @@ class SlurmBackend(KeepsSecretsHere):
         made = cast(SlurmPlan, plan)
         # The secrets go through the connection's data, never through a command line.
         private = msgspec.json.encode(run_secrets.read(self._secrets_folder, made.record.id)._asdict())
-        asked = {
-            "folder": self._options.folder,
-            "agent": mark(),
-            "request": msgspec.to_builtins(made.request),
-            "script": made.script,
-            "timeout_s": _SUBMIT_S,
-        }
+        arguments = mark(), msgspec.to_builtins(made.request), made.script, private, _SUBMIT_S
         try:
-            job = self._call("submit", private, wait_s=_SUBMIT_S + 60, **asked)
-            # None: the site does not have this version of the agent yet. Install it and submit again.
-            if job is None:
-                self._call("install", bundle().data, folder=self._options.folder, name=mark())
-                job = self._call("submit", private, wait_s=_SUBMIT_S + 60, **asked)
+            with self._calling(_SUBMIT_S + 60) as slurm:
+                # None: the site does not have this version of the agent yet. Install it and submit again.
+                if slurm.submit(*arguments) is None:
+                    slurm.install_agent(mark(), bundle().data)
+                    slurm.submit(*arguments)
         except CheckFailed:
             run_secrets.remove(self._secrets_folder, made.record.id)
             raise
@@ -106,8 +105,7 @@ class SlurmBackend(KeepsSecretsHere):
         left = [run for run in runs if run.id not in found]
         if not left:
             return found
-        asked: dict[str, Any] = {"folder": self._options.folder, "store": self._store}
-        answer = self._polling.ask(_by_name(left), lambda runs: self._call("look", runs=runs, **asked))
+        answer = self._polling.ask(_by_name(left), lambda runs: self._status(dict(runs)))
         patience_s = self._options.patience
         reading = SlurmStatus(answer, folder=self._options.folder, patience_s=patience_s, now=time.time())
         return {**found, **reading.of(left)}
@@ -115,7 +113,8 @@ class SlurmBackend(KeepsSecretsHere):
     def cancel(self, runs: Sequence[RunRef], *, grace_s: float | None = None) -> None:
         if runs:
             try:
-                self._call("cancel", folder=self._options.folder, runs=_by_name(runs), grace_s=grace_s)
+                with self._calling() as slurm:
+                    slurm.cancel(_by_name(runs), grace_s)
             finally:
                 self._polling.poke()
 
@@ -138,27 +137,27 @@ class SlurmBackend(KeepsSecretsHere):
     # -- optional capabilities
 
     def describe(self) -> dict[str, object]:
-        found = self._call("survey", partition=self._options.partition, account=self._options.account)
-        return dict(found)
+        with self._calling() as slurm:
+            return dict(slurm.survey(self._options.partition, self._options.account))
 
     def nodes(self) -> list[NodeFacts]:
-        found = self._call("nodes", partition=self._options.partition)
-        return facts.nodes(found)
+        with self._calling() as slurm:
+            return facts.nodes(slurm.nodes(self._options.partition))
 
     def waiting(self, run: RunRef) -> Waiting | None:
-        found = self._call("why", folder=self._options.folder, request_id=run.group or run.id, row=run.row)
-        return facts.waiting(found)
+        job = self._queued_job(run)
+        return None if job is None else facts.waiting(job)
 
     def shell(
         self, run: RunRef, command: Sequence[str], *, terminal: bool, node: int | None = None
     ) -> list[str]:
-        found = self._call("why", folder=self._options.folder, request_id=run.group or run.id, row=run.row)
-        if not found or found["state"] != "RUNNING":
-            state = found["state"].lower() if found else "not known to Slurm"
+        job = self._queued_job(run)
+        if job is None or job.state != "RUNNING":
+            state = "not known to Slurm" if job is None else job.state.lower()
             raise CheckFailed(
                 f"{run.id} is {state}, but a shell needs a run that is running", hint=f"`gofer why {run.id}`"
             )
-        words = facts.shell(found["job"], command, terminal=terminal, node=node or 0)
+        words = facts.shell(job.job, command, terminal=terminal, node=node or 0)
         login = login_of(self._options)
         if login is None:
             return words
@@ -172,34 +171,43 @@ class SlurmBackend(KeepsSecretsHere):
         folder = self._options.folder
         return [SlurmPlace(self.machine, folder)]
 
-    def _call(self, verb: str, data: bytes = b"", *, wait_s: float = 120.0, **arguments: Any) -> Any:
-        try:
-            return self.machine.call(f"slurm.{verb}", data, wait_s=wait_s, **arguments).value
-        except RemoteFailure as error:
-            raise self._explained(error) from error
+    def _queued_job(self, run: RunRef) -> QueuedJob | None:
+        with self._calling() as slurm:
+            return slurm.queued_job(run.group or run.id, run.row)
 
-    def _explained(self, error: RemoteFailure) -> BackendError | CheckFailed:
-        # `error.kind` is the name of the exception's class, because an exception cannot cross an SSH
-        # connection.
+    def _status(self, runs: RowsOfRuns) -> dict[str, Any]:
+        with self._calling() as slurm:
+            return slurm.status(runs, self._store)
+
+    @contextmanager
+    def _calling(self, wait_s: float = _CALL_S) -> Iterator[SlurmApi]:
+        """Slurm for calls; the error of a call becomes one that names the site."""
         where = "" if isinstance(self.machine, LocalMachine) else f" on {self.machine.name}"
-        if error.kind == JobRejected.__name__:
-            return CheckFailed(
-                f"Slurm{where} refused the job: {error.words}",
+        try:
+            yield self.machine.slurm(self._options.folder, wait_s=wait_s)
+        except GoferError:
+            raise
+        except JobRejected as error:
+            raise CheckFailed(
+                f"Slurm{where} refused the job: {error}",
                 hint=f"`gofer target show {self.target}` shows what it has; the run is recorded as failed",
-            )
-        if error.kind == "FileNotFoundError":
-            return BackendError(
-                f"Slurm is not installed{where or ' on this machine'}: {error.words}",
+            ) from error
+        except FileNotFoundError as error:
+            raise BackendError(
+                f"Slurm is not installed{where or ' on this machine'}: {describe(error)}",
                 hint=f"set the login node in the target `{self.target}`: `login: user@host`",
-            )
-        if error.kind == "SlurmSilent":
-            return Unreachable(f"Slurm{where} does not answer: {error.words}", hint="`scontrol ping` there")
-        return BackendError(f"Slurm{where}: {error.words}")
+            ) from error
+        except SlurmSilent as error:
+            raise Unreachable(
+                f"Slurm{where} does not answer: {error}", hint="`scontrol ping` there"
+            ) from error
+        except Exception as error:
+            raise BackendError(f"Slurm{where}: {describe(error)}") from error
 
 
-def _by_name(runs: Iterable[RunRef]) -> dict[str, list[int] | None]:
+def _by_name(runs: Iterable[RunRef]) -> RowsOfRuns:
     """The rows of each array by its name; None for a run that is not a row, and for a whole array."""
-    found: dict[str, list[int] | None] = {}
+    found: RowsOfRuns = {}
     for run in runs:
         if run.group is None or run.row is None:
             found[run.id] = None

@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from gofer.backends.base import NodeFacts, Waiting
 from gofer.backends.slurm.reasons import explain
 from gofer.backends.slurm.states import meaning_of
 from gofer.core.states import State
+from gofer.remote.api import QueuedJob, SlurmNodeFacts
 
 _FREE = ("idle",)
 _MIXED = ("mixed",)
 _BUSY = ("allocated", "completing")
 
 
-def nodes(found: Sequence[Mapping[str, Any]]) -> list[NodeFacts]:
+def nodes(found: Sequence[SlurmNodeFacts]) -> list[NodeFacts]:
     """The nodes, sorted by name."""
     return sorted((_node(node) for node in found), key=lambda node: node.name)
 
 
-def _node(node: Mapping[str, Any]) -> NodeFacts:
-    state, gpus = _state(node["state"]), sum(node["gpus"].values())
+def _node(node: SlurmNodeFacts) -> NodeFacts:
+    state, gpus = _state(node.state), sum(node.gpus.values())
     is_up = state != "down"
     return NodeFacts(
-        node["name"],
+        node.name,
         state,
-        node["state"],
-        cpus=node["cpus"],
-        cpus_free=node["cpus"] - node["cpus_used"] if is_up else 0,
-        memory_mib=node["memory_mib"],
+        node.state,
+        cpus=node.cpus,
+        cpus_free=node.cpus - node.cpus_used if is_up else 0,
+        memory_mib=node.memory_mib,
         gpus=gpus,
-        gpus_free=gpus - sum(node["gpus_used"].values()) if is_up else 0,
-        gpu_type=",".join(node["gpus"]),
-        partitions=tuple(node["partitions"]),
+        gpus_free=gpus - sum(node.gpus_used.values()) if is_up else 0,
+        gpu_type=",".join(node.gpus),
+        partitions=tuple(node.partitions),
     )
 
 
@@ -49,11 +49,11 @@ def _state(word: str) -> str:
     return "free" if plain in _FREE else "mixed" if plain in _MIXED else "busy"
 
 
-def waiting(found: Mapping[str, Any]) -> Waiting | None:
-    """Why a run waits; None for a run that does not wait."""
-    if not found or meaning_of(found["state"]).state not in (State.QUEUED, State.PAUSED, State.STARTING):
+def waiting(job: QueuedJob) -> Waiting | None:
+    """Why the run of a job waits; None for a run that does not wait."""
+    if meaning_of(job.state).state not in (State.QUEUED, State.PAUSED, State.STARTING):
         return None
-    return Waiting(explain(found["reason"]), found["ahead"], found["estimate"])
+    return Waiting(explain(job.reason), job.ahead, job.estimate)
 
 
 def shell(job: str, command: Sequence[str], *, terminal: bool, node: int) -> list[str]:

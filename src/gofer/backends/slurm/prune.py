@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gofer.backends.base import Prunable, PruneBounds, RunEnd
-from gofer.backends.queue_prune import LOOK_S, REMOVE_S, MachinePlace, ask, goes, may_go, why_of
+from gofer.backends.queue_prune import FIND_S, REMOVE_S, MachinePlace, explained, goes, may_go, why_of
 from gofer.core import prune
-from gofer.remote.slurm.prune import ROOM
+from gofer.remote.slurm.handoff_prune import HANDOFF
 from gofer.transport.machine import Machine
 
 _WHOLE = "its run has ended"
@@ -25,8 +25,9 @@ class SlurmPlace:
         self.name = f"Slurm on {self._agents.name}"
 
     def prunable(self, bounds: PruneBounds) -> list[Prunable]:
-        kept = [prune.KeptItem(*entry) for entry in ask(self._machine, "rooms", LOOK_S, folder=self._folder)]
-        ended = bounds.ended([entry.name for entry in kept if entry.kind == ROOM], True)
+        with explained(self._machine):
+            kept = self._machine.slurm(self._folder, wait_s=FIND_S).kept_items()
+        ended = bounds.ended([entry.name for entry in kept if entry.kind == HANDOFF], True)
         found = [
             item for entry in kept if (item := self._item(entry, ended.get(entry.name), bounds)) is not None
         ]
@@ -38,26 +39,23 @@ class SlurmPlace:
             is_doomed = may_go(kept, bounds)
             return Prunable(self._agents.name, *kept[:4], why) if is_doomed else None
         if goes(kept.name, bounds):
-            return Prunable(self._agents.name, ROOM, kept.name, kept.size, kept.at, "its run is removed")
+            return Prunable(self._agents.name, HANDOFF, kept.name, kept.size, kept.at, "its run is removed")
         if end is None or end.at >= bounds.before or (kept.about == "stub" and not end.is_recorded):
             return None
         why = _WHOLE if end.is_recorded else _STUB
-        return Prunable(self._agents.name, ROOM, kept.name, kept.size, end.at, why)
+        return Prunable(self._agents.name, HANDOFF, kept.name, kept.size, end.at, why)
 
     def prune(self, doomed: Sequence[Prunable], bounds: PruneBounds) -> list[Prunable]:
         """Remove the handoff folders first: only afterwards is it known that no run needs an agent."""
-        mine = [entry for entry in doomed if entry.kind in (ROOM, prune.UNSENT, prune.WORKING_COPY)]
+        mine = [entry for entry in doomed if entry.kind in (HANDOFF, prune.UNSENT, prune.WORKING_COPY)]
         if mine:
-            rooms = [entry for entry in mine if entry.kind == ROOM]
-            ask(
-                self._machine,
-                "remove_rooms",
-                REMOVE_S,
-                folder=self._folder,
-                whole=[entry.name for entry in rooms if entry.why != _STUB],
-                stubs=[entry.name for entry in rooms if entry.why == _STUB],
-                unsent=[entry.name for entry in mine if entry.kind == prune.UNSENT],
-                copies=[entry.name for entry in mine if entry.kind == prune.WORKING_COPY],
-            )
+            handoffs = [entry for entry in mine if entry.kind == HANDOFF]
+            with explained(self._machine):
+                self._machine.slurm(self._folder, wait_s=REMOVE_S).remove_items(
+                    whole=[entry.name for entry in handoffs if entry.why != _STUB],
+                    stubs=[entry.name for entry in handoffs if entry.why == _STUB],
+                    unsent=[entry.name for entry in mine if entry.kind == prune.UNSENT],
+                    copies=[entry.name for entry in mine if entry.kind == prune.WORKING_COPY],
+                )
         others = [entry for entry in doomed if entry not in mine]
         return [*mine, *(self._agents.prune(others, bounds) if others else ())]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Sequence
+from typing import TypeVar, cast
 
 import msgspec
 
@@ -19,7 +19,7 @@ from gofer.model.job import Job
 from gofer.model.layout import Layout, lay_out
 from gofer.model.run import Observation, RunRecord
 from gofer.queue.active import spool_folder
-from gofer.remote.queue_verbs import AS_SHOWN
+from gofer.remote.api import ALL_GPUS, MachineFacts
 from gofer.transport.ssh import reach
 from gofer.transport.ssh_shell import shell_argv
 
@@ -43,7 +43,7 @@ class SshBackend(Backend):
         self._store = context.store_path
         self._store_url = context.store_url
         self._hosts = (only,) if only else options.hosts
-        self._facts: dict[str, dict[str, Any]] = {}
+        self._facts: dict[str, MachineFacts] = {}
         self._chosen: tuple[str, ...] = tuple(context.placement.split(",")) if context.placement else ()
         self._queues = {host: self._queue(host) for host in self._hosts}
 
@@ -94,9 +94,9 @@ class SshBackend(Backend):
             self._facts = self._ask_all(QueueClient.facts)
         return max(self._gpus_of(host_facts) for host_facts in self._facts.values())
 
-    def _gpus_of(self, facts: Mapping[str, Any]) -> int:
+    def _gpus_of(self, facts: MachineFacts) -> int:
         wanted = self._options.gpus_per_node
-        return int(facts["gpus"]) if wanted is None else wanted
+        return int(facts.gpus) if wanted is None else wanted
 
     def plan(self, record: RunRecord, prepared: None) -> SshPlan:
         """The plan of a run. When the store is not a folder on the machine, the run writes into a spool
@@ -104,7 +104,7 @@ class SshBackend(Backend):
         """
         store = self._store or spool_folder(self._queue_home, record.id)
         remote = None if self._store else self._store_url
-        gpus = AS_SHOWN if self._options.gpus_per_node is None else self._options.gpus_per_node
+        gpus = ALL_GPUS if self._options.gpus_per_node is None else self._options.gpus_per_node
         # Leased: other users' queues on the machine may want the same GPUs.
         plan = make_plan(record, store=store, remote=remote, gpus=gpus, block=max(gpus, 1), leased=True)
         return SshPlan(record=record, parts=_parts(plan, record.placement.split(",")))
@@ -164,10 +164,10 @@ class SshBackend(Backend):
             "machines": {
                 host: {
                     "gpus": self._gpus_of(host_facts),
-                    "gpus_free": max(self._gpus_of(host_facts) - host_facts["gpus_busy"], 0),
-                    "cpus": host_facts["cpus"],
+                    "gpus_free": max(self._gpus_of(host_facts) - host_facts.gpus_busy, 0),
+                    "cpus": host_facts.cpus,
                     "running": _running(host_facts),
-                    "queued": host_facts["counts"].get("queued", 0),
+                    "queued": host_facts.counts.get("queued", 0),
                 }
                 for host, host_facts in facts.items()
             },
@@ -178,19 +178,19 @@ class SshBackend(Backend):
         facts = self._ask_all(QueueClient.facts, none_is_fine=True)
         return [self._node(host, facts.get(host)) for host in sorted(self._hosts)]
 
-    def _node(self, host: str, facts: Mapping[str, Any] | None) -> NodeFacts:
+    def _node(self, host: str, facts: MachineFacts | None) -> NodeFacts:
         if facts is None:
             return NodeFacts(host, "down", "does not answer")
         gpus = self._gpus_of(facts)
-        free = max(gpus - facts["gpus_busy"], 0)
+        free = max(gpus - facts.gpus_busy, 0)
         state = "free" if not _running(facts) else "busy" if gpus and not free else "mixed"
-        cpus_free = max(facts["cpus"] - facts["cpus_busy"], 0)
+        cpus_free = max(facts.cpus - facts.cpus_busy, 0)
         return NodeFacts(
             host,
             state,
-            cpus=facts["cpus"],
+            cpus=facts.cpus,
             cpus_free=cpus_free,
-            memory_mib=facts["memory_mib"],
+            memory_mib=facts.memory_mib,
             gpus=gpus,
             gpus_free=free,
         )
@@ -277,15 +277,15 @@ def _parts(plan: QueuePlan, hosts: Sequence[str]) -> dict[str, QueuePlan]:
     }
 
 
-def _running(facts: Mapping[str, Any]) -> int:
-    counts = facts["counts"]
+def _running(facts: MachineFacts) -> int:
+    counts = facts.counts
     return int(counts.get("running", 0) + counts.get("starting", 0))
 
 
-def _business(facts: Mapping[str, Any], gpus: int) -> tuple[float, float]:
+def _business(facts: MachineFacts, gpus: int) -> tuple[float, float]:
     """Sort key, smallest for the freest machine: GPUs in use where there are any, then CPUs; with waiting
     runs.
     """
-    queued = facts["counts"].get("queued", 0)
-    by_gpus = (facts["gpus_busy"] + queued) / gpus if gpus else 0.0
-    return by_gpus, (facts["cpus_busy"] + queued) / max(facts["cpus"], 1)
+    queued = facts.counts.get("queued", 0)
+    by_gpus = (facts.gpus_busy + queued) / gpus if gpus else 0.0
+    return by_gpus, (facts.cpus_busy + queued) / max(facts.cpus, 1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Dict, NamedTuple, Optional, Sequence
 
 from gofer.core import files, private_folder, processes
 from gofer.core.secrets.mask import SecretMask, credentials
@@ -29,12 +29,13 @@ class RunSecrets(NamedTuple):
     as gofer.core.process_limits reads them; None where the machine's own apply.
     """
 
-    environment: dict[str, str]
-    store: dict[str, Any] | None
-    folders: dict[str, dict[str, Any]]
+    # Types that Python 3.8 can evaluate: gofer.remote.calls decodes by them.
+    environment: Dict[str, str]
+    store: Optional[Dict[str, Any]]
+    folders: Dict[str, Dict[str, Any]]
     secrets: Sequence[str] = ()
-    files: dict[str, str] | None = None
-    limits: dict[str, Any] | None = None
+    files: Optional[Dict[str, str]] = None
+    limits: Optional[Dict[str, Any]] = None
 
     def mask(self) -> SecretMask:
         """A mask for everything that leaves the node: the values of `secrets`, those in `files`, and the

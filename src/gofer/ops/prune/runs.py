@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gofer.backends.base import Prunable, PruneBounds
-from gofer.backends.queue_prune import LOOK_S, ask
 from gofer.core import prune
 from gofer.core import run_layout as names
 from gofer.model.ids import split_row
@@ -90,7 +89,7 @@ class RunsPlace:
         if isinstance(self._store, OnDisk):
             prune.tidy(str(self._store.path(prefix)))
         elif isinstance(self._store, OnMachine):
-            ask(self._store.machine, "tidy", LOOK_S, path=f"{self._store.folder}/{prefix}")
+            self._store.remove_empty_folders(prefix)
 
     def _rows_of(self, item: Prunable) -> list[str]:
         """The folders of the run or group and of its rows."""

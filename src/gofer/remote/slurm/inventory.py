@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Iterable
 
 from gofer.core.numerals import parse_count
 from gofer.node.slurm import calls
 from gofer.node.slurm.calls import SlurmError
+from gofer.remote.api import SlurmNodeFacts
 
 _NODE_FORMAT = (
     "NodeList:|,StateLong:|,CPUsState:|,Memory:|,AllocMem:|,Gres:|,GresUsed:|,Partition:|,Features:|"
@@ -16,11 +17,11 @@ _GPUS = re.compile(r"gpu(?::([A-Za-z][^:,()]*))?:(\d+)")
 _BUSY = ("allocated", "mixed", "completing")
 
 
-def nodes(partition: str | None) -> list[dict[str, Any]]:
+def nodes(partition: str | None) -> list[SlurmNodeFacts]:
     """Every node once, with what it has and what is in use; only those of `partition` if it is given."""
     argv = ["sinfo", "--Node", "--noheader", f"--Format={_NODE_FORMAT}"]
     text = calls.call([*argv, *([f"--partition={partition}"] if partition else [])])
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, SlurmNodeFacts] = {}
     for line in text.splitlines():
         # The format above ends every column with `|`, because values may contain spaces.
         words = [word.strip() for word in line.split("|")]
@@ -29,18 +30,23 @@ def nodes(partition: str | None) -> list[dict[str, Any]]:
         name, state, cpus, memory, used, gres, gres_used, part, features = words[:9]
         # sinfo prints a line for each partition of a node.
         if name in found:
-            found[name]["partitions"].append(part.rstrip("*"))
+            found[name].partitions.append(part.rstrip("*"))
             continue
         have, busy = _gpus(gres), _gpus(gres_used)
-        found[name] = {
-            **{"name": name, "state": state, "partitions": [part.rstrip("*")]},
-            **{"cpus": _cpus(cpus)[3], "cpus_used": _cpus(cpus)[0]},
-            **{"memory_mib": _number(memory), "memory_used_mib": _number(used)},
-            **{"gpus": have, "gpus_used": {kind: busy.get(kind, 0) for kind in have}},
-            "features": [] if features in ("", "(null)") else features.split(","),
-        }
+        found[name] = SlurmNodeFacts(
+            name,
+            state,
+            partitions=[part.rstrip("*")],
+            cpus=_cpus(cpus)[3],
+            cpus_used=_cpus(cpus)[0],
+            memory_mib=_number(memory),
+            memory_used_mib=_number(used),
+            gpus=have,
+            gpus_used={kind: busy.get(kind, 0) for kind in have},
+            features=[] if features in ("", "(null)") else features.split(","),
+        )
     for node in found.values():
-        node["partitions"].sort()
+        node.partitions.sort()
     return list(found.values())
 
 
@@ -51,11 +57,11 @@ def survey(partition: str | None, account: str | None) -> dict[str, Any]:
     lines = calls.call([*queue, "--format=%T|%u"]).split()
     me = calls.user()
     return {
-        "nodes": _counted(_plain_state(node["state"]) for node in every),
+        "nodes": _counted(_plain_state(node.state) for node in every),
         "gpus": _free_gpus(every),
         "cpus": {
-            "free": sum(node["cpus"] - node["cpus_used"] for node in every if _is_up(node)),
-            "total": sum(node["cpus"] for node in every),
+            "free": sum(node.cpus - node.cpus_used for node in every if _is_up(node)),
+            "total": sum(node.cpus for node in every),
         },
         "queue": _counted(line.partition("|")[0].lower() for line in lines),
         "mine": _counted(
@@ -65,18 +71,18 @@ def survey(partition: str | None, account: str | None) -> dict[str, Any]:
     }
 
 
-def _free_gpus(every: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
+def _free_gpus(every: list[SlurmNodeFacts]) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for node in every:
-        for kind, count in node["gpus"].items():
+        for kind, count in node.gpus.items():
             entry = found.setdefault(kind, {"free": 0, "total": 0})
             entry["total"] += count
-            entry["free"] += count - node["gpus_used"][kind] if _is_up(node) else 0
+            entry["free"] += count - node.gpus_used[kind] if _is_up(node) else 0
     return found
 
 
-def _is_up(node: dict[str, Any]) -> bool:
-    return _plain_state(node["state"]) in ("idle", *_BUSY)
+def _is_up(node: SlurmNodeFacts) -> bool:
+    return _plain_state(node.state) in ("idle", *_BUSY)
 
 
 def _plain_state(word: str) -> str:
@@ -84,7 +90,7 @@ def _plain_state(word: str) -> str:
     return word.rstrip("*~#!%$@^-+").lower() if word[-1:] != "*" else "down"
 
 
-def _counted(words: Any) -> dict[str, int]:
+def _counted(words: Iterable[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for word in words:
         found[word] = found.get(word, 0) + 1

@@ -13,6 +13,7 @@ from gofer.core.numerals import parse_count
 from gofer.node.slurm import calls, handoff
 from gofer.node.slurm.calls import SlurmError
 from gofer.node.slurm.handoff import Handoff, every, path_of
+from gofer.remote.api import QueuedJob, RowsOfRuns
 
 # The form of gofer's job names, which are run ids; see gofer.model.ids.
 _OURS = re.compile(r"r\d{6}-\d{6}-[a-z0-9]+")
@@ -31,7 +32,7 @@ _OVER = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMO
 Job = Dict[str, Any]
 
 
-def look(folder: str, runs: dict[str, list[int] | None], store: str | None) -> dict[str, Any]:
+def read_status(folder: str, runs: RowsOfRuns, store: str | None) -> dict[str, Any]:
     """The state of runs. Blocking; SlurmError when Slurm cannot be asked.
 
     `jobs` are all jobs of gofer in Slurm's queue, one for each row. `gone` is, by name, what is known of the
@@ -171,10 +172,9 @@ def _moment(text: str) -> float | None:
     return None if number is None else float(number)
 
 
-def why(folder: str, request_id: str, row: int | None) -> dict[str, Any]:
-    """Why a run waits: facts of its job, and the number of jobs before it in its partition.
-
-    Empty when the queue does not have the run.
+def queued_job(request_id: str, row: int | None) -> QueuedJob | None:
+    """The job of a run, with the number of jobs before it in its partition; None when Slurm's queue does not
+    have the run.
     """
     mine = ["squeue", f"--user={calls.user()}", f"--name={request_id}", "--array", "--noheader"]
     text = calls.call([*mine, "--format=%K|%T|%S|%Q|%P|%V|%i|%r"])
@@ -184,12 +184,17 @@ def why(folder: str, request_id: str, row: int | None) -> dict[str, Any]:
             continue
         index, state, start, priority, partition, since, job, reason = words
         if row is None or index == str(row):
-            return {
-                **{"job": job, "state": state, "reason": reason, "partition": partition},
-                **{"estimate": _moment(start), "since": _moment(since), "priority": _moment(priority)},
-                "ahead": _ahead(partition, _moment(priority), _moment(since)),
-            }
-    return {}
+            return QueuedJob(
+                job,
+                state,
+                reason,
+                partition,
+                estimate=_moment(start),
+                since=_moment(since),
+                priority=_moment(priority),
+                ahead=_ahead(partition, _moment(priority), _moment(since)),
+            )
+    return None
 
 
 def _ahead(partition: str, priority: float | None, since: float | None) -> int | None:

@@ -7,6 +7,7 @@ import re
 from gofer.node.slurm import calls, handoff
 from gofer.node.slurm.calls import SlurmError
 from gofer.node.slurm.handoff import Handoff, every, path_of
+from gofer.remote.api import RowsOfRuns
 
 _AT_ONCE = 200
 # What `scancel` prints for jobs that have ended. It may also print nothing and exit with the low byte of
@@ -16,7 +17,7 @@ _OVER = re.compile(
 )
 
 
-def cancel(folder: str, runs: dict[str, list[int] | None], grace_s: float | None) -> None:
+def cancel(folder: str, runs: RowsOfRuns, grace_s: float | None) -> None:
     """Ask for the end of runs, of whole arrays (None), or of rows of arrays. Ended runs are ignored.
     Idempotent.
 

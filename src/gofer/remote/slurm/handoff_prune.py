@@ -14,12 +14,12 @@ from gofer.core import prune
 from gofer.core.prune import KeptItem
 from gofer.node.slurm import handoff
 
-ROOM = "room"
+HANDOFF = "room"
 # The form of gofer's run ids; see gofer.model.ids.
 _OURS = re.compile(r"r\d{6}-\d{6}-[a-z0-9]+")
 
 
-def rooms(folder: str) -> Iterator[KeptItem]:
+def folders(folder: str) -> Iterator[KeptItem]:
     """Every handoff folder; `about` is `stub` for a folder that has only its stub left."""
     top = os.path.join(folder, "slurm")
     for name in prune.names_in(top):
@@ -28,7 +28,7 @@ def rooms(folder: str) -> Iterator[KeptItem]:
             names = prune.names_in(path)
             is_stub = bool(names) and all(_stays(entry) for entry in names)
             about = "stub" if is_stub else ""
-            yield KeptItem(ROOM, name, prune.size_of(path), prune.time_of(path), about)
+            yield KeptItem(HANDOFF, name, prune.size_of(path), prune.time_of(path), about)
 
 
 def remove(folder: str, request_id: str, *, whole: bool) -> None:
