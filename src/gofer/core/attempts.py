@@ -11,6 +11,7 @@ import time
 from typing import Any, NamedTuple
 
 from gofer.core import files, processes, run_layout
+from gofer.core.outcome import Outcome, decode
 from gofer.core.states import Reason, State
 
 # An attempt whose agent died before the command started is started again, at most this often.
@@ -24,20 +25,6 @@ class AttemptRecords(NamedTuple):
 
     exits: list[dict[str, Any] | None]
     started: bool
-
-
-class Outcome(NamedTuple):
-    """How an attempt ended. The state `queued` means that no command was started and the attempt can start
-    again.
-    """
-
-    state: State
-    reason: Reason | None
-    detail: str | None
-    exit_code: int | None
-    started_at: float | None
-    ended_at: float
-    elapsed_s: float | None
 
 
 def read(store: str, run_id: str, attempt: int, nodes: int) -> AttemptRecords:
@@ -100,9 +87,11 @@ def judge(facts: AttemptRecords, *, restarts: int, rebooted: bool) -> Outcome:
         telling = [record for record in exits if record["detail"]]
         return _from_record((lost or stopped or telling or exits)[0], exits)
     if not facts.started and not rebooted and restarts < MOST_RESTARTS:
-        return Outcome(State.QUEUED, None, None, None, None, time.time(), None)
+        return Outcome(State.QUEUED, ended_at=time.time())
     words = "the machine restarted" if rebooted else "its agent was killed"
-    return Outcome(State.LOST, Reason.NODE_FAILURE, words, None, _first_start(exits), time.time(), None)
+    return Outcome(
+        State.LOST, Reason.NODE_FAILURE, words, started_at=_first_start(exits), ended_at=time.time()
+    )
 
 
 def _failed_at(record: dict[str, Any]) -> float:
@@ -115,33 +104,13 @@ def _first_start(exits: list[dict[str, Any]]) -> float | None:
 
 
 def _from_record(record: dict[str, Any], exits: list[dict[str, Any]]) -> Outcome:
-    reason = record["reason"]
-    return Outcome(
-        State(record["state"]),
-        None if reason is None else Reason(reason),
-        record["detail"],
-        record["exit_code"],
-        _first_start(exits),
-        max(float(one["ended_at"]) for one in exits),
-        max(float(one["elapsed_s"]) for one in exits),
+    return decode(record)._replace(
+        started_at=_first_start(exits),
+        ended_at=max(float(one["ended_at"]) for one in exits),
+        elapsed_s=max(float(one["elapsed_s"]) for one in exits),
     )
 
 
 def stopped_waiting(words: str) -> Outcome:
     """The outcome of a run that was aborted between two attempts or before the first."""
-    return Outcome(State.CANCELLED, Reason.USER, words, None, None, time.time(), None)
-
-
-def describe(number: int, result: Outcome, gpus: list[list[int]], started_at: float | None) -> dict[str, Any]:
-    """The attempt as a dict, in the form that the queue, the store and the ledger keep."""
-    return {
-        "number": number,
-        "state": result.state.value,
-        "reason": None if result.reason is None else result.reason.value,
-        "detail": result.detail,
-        "exit_code": result.exit_code,
-        "started_at": result.started_at or started_at,
-        "ended_at": result.ended_at,
-        "elapsed_s": result.elapsed_s,
-        "gpus": gpus,
-    }
+    return Outcome(State.CANCELLED, Reason.USER, words, ended_at=time.time())

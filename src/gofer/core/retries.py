@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Collection, Mapping, Sequence
 
-from gofer.core import attempts, files
-from gofer.core.attempts import AttemptRecords, Outcome
+from gofer.core import attempts
+from gofer.core.attempts import AttemptRecords
+from gofer.core.outcome import Outcome, attempt_record
 from gofer.core.states import Reason, State
 
 
@@ -24,7 +25,7 @@ def earlier(number: int, facts: AttemptRecords, begun_at: float, words: str) -> 
         if any(record is not None and record["reason"] == Reason.PREEMPTED for record in facts.exits):
             # A cluster gives the nodes only seconds before it takes them back, so one record is enough.
             result = result._replace(reason=Reason.PREEMPTED)
-    return attempts.describe(number, result, [], begun_at)
+    return attempt_record(number, result, [], begun_at)
 
 
 def should_retry(
@@ -56,22 +57,3 @@ def status(state: str, exit_code: int | None) -> int:
     if state == State.SUCCEEDED:
         return 0
     return exit_code if exit_code is not None and 0 < exit_code < 256 else 1
-
-
-def line(run_id: str, row: int | None, result: Outcome, history: list[dict[str, Any]]) -> bytes:
-    """The final line of `ends.jsonl`, which says how the run ended. gofer.queue.journal writes the same
-    fields.
-    """
-    record = {
-        "id": run_id,
-        "row": row,
-        "state": result.state.value,
-        "reason": None if result.reason is None else result.reason.value,
-        "detail": result.detail,
-        "exit_code": result.exit_code,
-        "started_at": next((at for one in history if (at := one["started_at"])), None),
-        "ended_at": result.ended_at,
-        "elapsed_s": sum(one["elapsed_s"] or 0.0 for one in history),
-        "attempts": history,
-    }
-    return files.encode(record) + b"\n"

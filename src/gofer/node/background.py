@@ -11,10 +11,10 @@ import time
 from typing import Callable, Collection, Iterable, List, Optional, Sequence
 
 from gofer.core import processes
+from gofer.core.outcome import Outcome
 from gofer.core.sleep import pause
 from gofer.core.states import State
 from gofer.node import process_cleanup
-from gofer.node.verdict import Verdict
 
 # A process that ends within this time after the command was not doing lasting work, and is not reported.
 GRACE_S = 0.2
@@ -71,9 +71,9 @@ def describe(names: Sequence[str], command: Sequence[str], *, succeeded: bool) -
 
 
 def name_in(
-    found: Verdict, names: Sequence[str], command: Sequence[str], note: Callable[..., None]
-) -> Verdict:
-    """Add the sentence about the processes to the verdict, and note an event."""
+    found: Outcome, names: Sequence[str], command: Sequence[str], note: Callable[..., None]
+) -> Outcome:
+    """Add the sentence about the processes to the outcome, and note an event."""
     words = describe(names, command, succeeded=found.state == State.SUCCEEDED)
     if words is not None:
         note("left-running", names=list(names[:_MOST_NOTED]), count=len(names))

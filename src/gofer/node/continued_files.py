@@ -13,14 +13,15 @@ from typing import Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 from gofer.core import run_layout, trees
 from gofer.core.launch import NodePlace
 from gofer.core.numerals import parse_count
+from gofer.core.outcome import Outcome
 from gofer.core.states import Reason, State
 from gofer.node import cancellable_task, working_copy
 from gofer.node.cancellable_task import ChoreFailed
+from gofer.node.exit_record import AttemptFailed
 from gofer.node.folders.mapped import FolderFailed, FolderStopped
 from gofer.node.kept import records, stayed
 from gofer.node.kept.records import KeptFile
 from gofer.node.task import Task
-from gofer.node.verdict import AttemptFailed, Verdict
 from gofer.node.working_copy import Contents, Stamp
 
 _COPIED = ".continued"
@@ -95,7 +96,7 @@ def _is_elsewhere(run_id: str) -> AttemptFailed:
         f"{run_id} wrote more than `keep` allows, and the working copy in which these files stayed is not "
         f"on this machine; `gofer extract {run_id} DIR` brings them"
     )
-    return AttemptFailed(Verdict(State.FAILED, Reason.STAGING, words))
+    return AttemptFailed(Outcome(State.FAILED, Reason.STAGING, words))
 
 
 def _listed(earlier: str, node: int) -> Tuple[List[KeptFile], int, int]:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from gofer.core import attempts, files, processes, run_layout
 from gofer.core.launcher_options import Launched, write_hostfiles
+from gofer.core.outcome import Outcome
 from gofer.core.secrets import secret_files
 from gofer.core.states import Reason, State
-from gofer.node import background, cancellable_task, continued_files, process_cleanup, spawn, verdict
+from gofer.node import background, cancellable_task, continued_files, exit_record, process_cleanup, spawn
 from gofer.node.events import EventLog
+from gofer.node.exit_record import Abandoned, AttemptFailed, RunningSince
 from gofer.node.folders.mapped import FolderFailed, FolderStopped, MappedFolders
 from gofer.node.heartbeat import HeartbeatWriter
 from gofer.node.kept.keeper import FileKeeper
@@ -24,8 +26,7 @@ from gofer.node.kept.records import KeptFiles
 from gofer.node.rendezvous.base import Rendezvous
 from gofer.node.stage import with_stdin
 from gofer.node.task import Task
-from gofer.node.verdict import Abandoned, AttemptFailed, RunningSince, Verdict
-from gofer.node.watch import ProcessEnd, ProcessesOutcome, Watch
+from gofer.node.watch import ProcessEnd, Watch, WatchResult
 from gofer.node.working_copy import Changes
 
 if TYPE_CHECKING:
@@ -123,16 +124,16 @@ class Node:
     def _run(self) -> int:
         me = processes.identify(os.getpid())
         self._event_log.note("agent", pid=os.getpid(), start=me.start if me else 0)
-        outcome = None
+        watched = None
         try:
             self._prepare()
-            outcome = self._run_ranks()
-            found = self._judge(outcome)
-            if outcome.cause is None:
+            watched = self._run_ranks()
+            found = self._judge(watched)
+            if watched.cause is None:
                 left = background.left_running(self._services, spared=self._spared)
                 found = background.name_in(found, left, self.task.argv, self._event_log.note)
         except AttemptFailed as failure:
-            found = failure.verdict
+            found = failure.outcome
         except spawn.AlreadyStarted:
             return ALREADY_STARTED
         except Abandoned:
@@ -140,19 +141,19 @@ class Node:
             self._event_log.note("abandoned")
             return ABANDONED
         self.is_clear = process_cleanup.end(self.cgroup, spared=self._spared)
-        self._write_end(self._finished(found), outcome)
+        self._write_end(self._finished(found), watched)
         return 0
 
-    def _run_ranks(self) -> ProcessesOutcome:
+    def _run_ranks(self) -> WatchResult:
         pids, failed = self._start_ranks()
-        outcome = self._watched(pids, failed) if self.place.ranks else self._wait_for_first_node()
+        watched = self._watched(pids, failed) if self.place.ranks else self._wait_for_first_node()
         if self._mpirun is not None:
             self._mpirun.close()
-        for one in outcome.ended:
+        for one in watched.ended:
             self._event_log.note("rank-ended", rank=one.rank, exit_code=one.exit_code, signal=one.signal)
-        return outcome
+        return watched
 
-    def _watched(self, pids: dict[int, int], failed: ProcessEnd | None) -> ProcessesOutcome:
+    def _watched(self, pids: dict[int, int], failed: ProcessEnd | None) -> WatchResult:
         return self._watch.run(
             pids,
             failed,
@@ -161,7 +162,7 @@ class Node:
             tick=self._tick,
         )
 
-    def _wait_for_first_node(self) -> ProcessesOutcome:
+    def _wait_for_first_node(self) -> WatchResult:
         """Wait on a node without ranks: the command runs on the first node, and may use this node until it
         ends.
         """
@@ -219,7 +220,7 @@ class Node:
             raise self._late("while the code was staged") from None
         except Exception as error:  # any error must appear in the record, where the person can read it
             raise AttemptFailed(
-                Verdict(State.FAILED, Reason.STAGING, f"the code could not be staged: {error}")
+                Outcome(State.FAILED, Reason.STAGING, f"the code could not be staged: {error}")
             ) from error
 
     def _bring_folders(self) -> None:
@@ -233,7 +234,7 @@ class Node:
             self._check_stopped()
             raise self._late(str(stopped)) from None
         except FolderFailed as failure:
-            raise AttemptFailed(Verdict(State.FAILED, Reason.STAGING, str(failure))) from failure
+            raise AttemptFailed(Outcome(State.FAILED, Reason.STAGING, str(failure))) from failure
 
     def _keep_on(self, fd: int) -> bool:
         """Wait a moment, or until `fd` can be read; False when the run must stop."""
@@ -247,7 +248,7 @@ class Node:
         return None if limit is None else self._began + float(limit)
 
     def _late(self, when: str) -> AttemptFailed:
-        return AttemptFailed(Verdict(State.FAILED, Reason.TIME_LIMIT, f"the time limit was reached {when}"))
+        return AttemptFailed(Outcome(State.FAILED, Reason.TIME_LIMIT, f"the time limit was reached {when}"))
 
     def _provide_packages(self) -> None:
         """Provide the packages, and add their variables to the task."""
@@ -261,7 +262,7 @@ class Node:
             self._check_stopped()
             raise self._late("while the packages were built") from None
         except (provide.PackagesFailed, OSError) as failure:
-            raise AttemptFailed(Verdict(State.FAILED, Reason.SETUP, str(failure))) from failure
+            raise AttemptFailed(Outcome(State.FAILED, Reason.SETUP, str(failure))) from failure
         if self._packages is not None:
             self.task = self._packages.added_to(self.task)
 
@@ -273,22 +274,22 @@ class Node:
         try:
             pid = spawn.start(spawn.RankCommand(argv, environment, log, False, *self._limits))
         except spawn.CannotRun as problem:
-            raise AttemptFailed(Verdict(State.FAILED, Reason.SETUP, str(problem))) from problem
-        outcome = self._watched({pid: 0}, None)
+            raise AttemptFailed(Outcome(State.FAILED, Reason.SETUP, str(problem))) from problem
+        watched = self._watched({pid: 0}, None)
         self._check_stopped()
-        if outcome.cause == "time-limit":
-            raise AttemptFailed(Verdict(State.FAILED, Reason.TIME_LIMIT, "set-up reached the time limit"))
-        first = outcome.first_failure
+        if watched.cause == "time-limit":
+            raise AttemptFailed(Outcome(State.FAILED, Reason.TIME_LIMIT, "set-up reached the time limit"))
+        first = watched.first_failure
         if first:
             words = ": ".join([f"set-up ended with {first.status}", *self._last_lines(log, 1)])
-            raise AttemptFailed(Verdict(State.FAILED, Reason.SETUP, words))
+            raise AttemptFailed(Outcome(State.FAILED, Reason.SETUP, words))
 
     def _check_stopped(self) -> None:
         if self._watch.cause in ("peer", "shutdown"):
             raise Abandoned
         if self._watch.cause is not None:
             raise AttemptFailed(
-                Verdict(State.CANCELLED, Reason.USER, "stopped before the command was started")
+                Outcome(State.CANCELLED, Reason.USER, "stopped before the command was started")
             )
 
     # -- the command
@@ -339,7 +340,7 @@ class Node:
             self._check_stopped()
             raise self._late("while mpirun prepared the ranks") from None
         except mpi.MpiFailed as failure:
-            raise AttemptFailed(Verdict(State.FAILED, Reason.SETUP, str(failure))) from failure
+            raise AttemptFailed(Outcome(State.FAILED, Reason.SETUP, str(failure))) from failure
 
     # -- after the command
 
@@ -351,19 +352,19 @@ class Node:
         mask = self.task.private.mask()
         return files.tail_lines(log, count, clean_after=mask.clean_after, margin=mask.margin)
 
-    def _judge(self, outcome: ProcessesOutcome) -> Verdict:
+    def _judge(self, watched: WatchResult) -> Outcome:
         limit_s, kills = self.task.request["time_limit_s"], self._heartbeat.kills
-        found = verdict.judge(outcome, tail=self._tail, kills=kills, limit_s=limit_s)
-        if found.reason != Reason.EXIT_CODE or outcome.first_failure is None:
+        found = exit_record.judge(watched, tail=self._tail, kills=kills, limit_s=limit_s)
+        if found.reason != Reason.EXIT_CODE or watched.first_failure is None:
             return found
         from gofer.node import failure_advice as advice
 
         built = self._packages.file if self._packages is not None else None
-        lines = self._tail(outcome.first_failure.rank, advice.LINES)
+        lines = self._tail(watched.first_failure.rank, advice.LINES)
         return found.with_detail(advice.advise(self.task, self.place, lines, built))
 
-    def _finished(self, found: Verdict) -> Verdict:
-        """Finish the mapped folders, and add the result to the verdict. Files that could not be sent make the
+    def _finished(self, found: Outcome) -> Outcome:
+        """Finish the mapped folders, and add the result to the outcome. Files that could not be sent make the
         run fail.
         """
         problem = self._folders.finish(self._event_log.note, started=self._running is not None)
@@ -371,13 +372,13 @@ class Node:
         if problem is None:
             return found
         if found.state == State.SUCCEEDED:
-            return Verdict(State.FAILED, Reason.STAGING, problem)
+            return Outcome(State.FAILED, Reason.STAGING, problem)
         return found.with_detail(problem)
 
-    def _write_end(self, found: Verdict, outcome: ProcessesOutcome | None) -> None:
+    def _write_end(self, found: Outcome, watched: WatchResult | None) -> None:
         path = os.path.join(self.folder, run_layout.EXIT)
-        record = verdict.exit_record(
-            self.place.node, found, outcome=outcome, tail=self._tail, running=self._running
+        record = exit_record.encode(
+            self.place.node, found, watched=watched, tail=self._tail, running=self._running
         )
         keeper = self._keeper if self._running is not None else None
         record["kept"] = (keeper.finish(self._event_log.note) if keeper else KeptFiles()).encode()

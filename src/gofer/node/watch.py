@@ -47,7 +47,7 @@ class ProcessEnd(NamedTuple):
         return 128 + self.signal if self.signal is not None else self.exit_code or 0
 
 
-class ProcessesOutcome(NamedTuple):
+class WatchResult(NamedTuple):
     """What happened to a set of processes.
 
     `cause` is why they were stopped; None when all ended by themselves.
@@ -138,7 +138,7 @@ class Watch:
         grace_s: float,
         tick: Callable[[], float],
         on_end: Callable[[ProcessEnd], None] | None = None,
-    ) -> ProcessesOutcome:
+    ) -> WatchResult:
         """Wait until every process of `ranks` (pid → rank, each a session leader) has ended. Blocks.
 
         A failure, a request or the limit (monotonic time) ends the others: first SIGTERM to each process
@@ -162,7 +162,7 @@ class Watch:
                 cause = self.cause or ("failure" if first else None) or _late(now, limit_at)
                 stopping = None if cause is None else _Stopping(cause, left, now)
             if not left and (stopping is None or stopping.is_over()):
-                return ProcessesOutcome(ended, first, None if stopping is None else stopping.reported_cause)
+                return WatchResult(ended, first, None if stopping is None else stopping.reported_cause)
             if now >= next_tick:
                 next_tick = now + tick()
             look_at = (
@@ -174,7 +174,7 @@ class Watch:
 
     def hold(
         self, *, limit_at: float | None, tick: Callable[[], float], is_over: Callable[[], bool]
-    ) -> ProcessesOutcome:
+    ) -> WatchResult:
         """Wait without ranks until `is_over` returns True, a request comes, or the limit (monotonic time) is
         reached.
 
@@ -186,7 +186,7 @@ class Watch:
             now = time.monotonic()
             cause = self.cause or _late(now, limit_at)
             if cause is not None or is_over():
-                return ProcessesOutcome([], None, cause)
+                return WatchResult([], None, cause)
             if now >= next_tick:
                 next_tick = now + tick()
             until = min(next_tick, now + _HOLD_CHECK_S, math.inf if limit_at is None else limit_at)

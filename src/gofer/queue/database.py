@@ -11,6 +11,7 @@ import os
 from typing import Any, Callable, Iterable, NamedTuple, Sequence, TypeVar
 
 from gofer.core import files, run_layout
+from gofer.core.outcome import Outcome, decode
 from gofer.core.queue_home import make_folder
 from gofer.queue.database_file import DAMAGE, QueueFile
 
@@ -64,6 +65,16 @@ class QueuedRun:
         return [
             json.dumps(getattr(self, name)) if name in _AS_JSON else getattr(self, name) for name in _SAVED
         ]
+
+    @property
+    def outcome(self) -> Outcome:
+        """How the run ended, or how far it is."""
+        return decode({name: getattr(self, name) for name in Outcome._fields})
+
+    def end(self, outcome: Outcome) -> None:
+        """Set the outcome of the run, which ended with an attempt that ended so."""
+        for name, value in outcome.of_run(self.attempts).encode().items():
+            setattr(self, name, value)
 
     @property
     def order(self) -> tuple[int, int]:

@@ -20,6 +20,7 @@ from collections import deque
 from typing import Any, Iterator
 
 from gofer.core import files, run_layout, trees
+from gofer.core.outcome import end_line
 from gofer.core.secrets import run_secrets
 from gofer.core.states import State
 from gofer.node import shared_copy, work_folders
@@ -29,10 +30,6 @@ from gofer.queue.database_file import DAMAGE
 from gofer.queue.uploader import Carried, Uploader
 
 _STORE_PATIENCE_S = 60.0
-_END_FIELDS = (
-    *("id", "row", "state", "reason", "detail", "exit_code"),
-    *("started_at", "ended_at", "elapsed_s", "attempts"),
-)
 
 
 class _Ending:
@@ -146,7 +143,7 @@ class Journal:
             by_request.setdefault(ending.entry.request, []).append(ending)
         self._endings = []
         for request_id, endings in by_request.items():
-            data = b"".join(files.encode(_end_record(one.entry)) + b"\n" for one in endings)
+            data = b"".join(_line_of(one.entry) for one in endings)
             path = os.path.join(endings[0].store, run_layout.ends_key(request_id))
             try:
                 # The spool of a remote run may not exist yet. A folder that is the store must exist: if a
@@ -251,8 +248,8 @@ def remove_traces(queue_home: str, request_id: str) -> Iterator[None]:
     )
 
 
-def _end_record(entry: QueuedRun) -> dict[str, Any]:
-    return {name: getattr(entry, name) for name in _END_FIELDS}
+def _line_of(entry: QueuedRun) -> bytes:
+    return end_line(entry.id, entry.row, entry.outcome, entry.attempts)
 
 
 def _log(words: str) -> None:

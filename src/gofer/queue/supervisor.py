@@ -14,6 +14,7 @@ import socket
 import time
 
 from gofer.core import attempts, files, processes, run_layout
+from gofer.core.outcome import Outcome, attempt_record
 from gofer.core.processes import ProcessIdentity
 from gofer.core.retries import should_retry
 from gofer.core.states import Reason, State
@@ -265,7 +266,7 @@ class Supervisor:
             return
         if result.state in (State.QUEUED, State.LOST) and is_cancelled:
             result = result._replace(state=State.CANCELLED, reason=Reason.USER, detail="aborted")
-        entry.attempts.append(attempts.describe(entry.attempt, result, entry.gpus, entry.started_at))
+        entry.attempts.append(attempt_record(entry.attempt, result, entry.gpus, entry.started_at))
         policy = one.request
         if should_retry(
             entry.attempts,
@@ -295,14 +296,8 @@ class Supervisor:
         self.waiting.append(entry)
         self.waiting.sort(key=lambda one: one.order)
 
-    def _end(self, entry: QueuedRun, result: attempts.Outcome) -> None:
-        entry.state = result.state.value
-        entry.reason = None if result.reason is None else result.reason.value
-        entry.detail, entry.exit_code, entry.ended_at = result.detail, result.exit_code, result.ended_at
-        if entry.attempts:
-            # An attempt that was lost early may have no known start.
-            entry.started_at = next((at for one in entry.attempts if (at := one["started_at"])), None)
-            entry.elapsed_s = sum(one["elapsed_s"] or 0.0 for one in entry.attempts)
+    def _end(self, entry: QueuedRun, result: Outcome) -> None:
+        entry.end(result)
         self.journal.ended(entry)
 
     # -- what is to be stopped

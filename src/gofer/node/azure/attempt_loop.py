@@ -11,8 +11,9 @@ import sys
 import time
 from typing import Any, Dict, List, Optional
 
-from gofer.core import attempts, retries
-from gofer.core.attempts import AttemptRecords, Outcome
+from gofer.core import retries
+from gofer.core.attempts import AttemptRecords
+from gofer.core.outcome import Outcome, attempt_record, decode, end_line
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.states import Reason, State
 from gofer.node.azure.attempt_runner import AttemptContext, AttemptRunner, NodeContext
@@ -90,14 +91,14 @@ class AttemptLoop:
             try:
                 membership = self._join(attempt)
             except PeersMissing as words:
-                result = Outcome(State.LOST, Reason.NODE_FAILURE, str(words), None, None, time.time(), None)
-                return self._close(result, [*history, attempts.describe(attempt, result, [], begun)])
+                result = Outcome(State.LOST, Reason.NODE_FAILURE, str(words), ended_at=time.time())
+                return self._close(result, [*history, attempt_record(attempt, result, [], begun)])
             own = self._runner.make(attempt, membership)
             exits: List[Optional[Dict[str, Any]]] = [own]
             if not _is_preempted(own):
                 exits = self._rendezvous.collect(own)
             result = _judged(exits)
-            history.append(attempts.describe(attempt, result, [], begun))
+            history.append(attempt_record(attempt, result, [], begun))
             _say(_attempt_words(attempt, result.state, result.detail))
             is_last = not _is_retried(self.request, history)
             if result.reason == Reason.PREEMPTED or (self._orders.is_terminated and not is_last):
@@ -165,7 +166,7 @@ class AttemptLoop:
         except Terminated:
             if result.state == State.SUCCEEDED and self._rendezvous.has_reached:
                 return status
-        line = retries.line(self.share.run_id, self.share.row, result, history)
+        line = end_line(self.share.run_id, self.share.row, result, history)
         patiently(lambda: self._messages.write_end(line), self._wait_always)
         self._clear(status)
         return status
@@ -247,18 +248,10 @@ def _unwritten_end(request: Dict[str, Any], history: List[Dict[str, Any]]) -> Op
     """The end of a run whose node 0 was killed just before it wrote the line of the end; None otherwise."""
     if not history:
         return None
-    last = history[-1]
-    state, reason = State(last["state"]), None if last["reason"] is None else Reason(last["reason"])
-    result = Outcome(
-        state,
-        reason,
-        last["detail"],
-        last["exit_code"],
-        last["started_at"],
-        last["ended_at"],
-        last["elapsed_s"],
+    result = decode(history[-1])
+    is_over = result.state == State.SUCCEEDED or (
+        result.state == State.FAILED and not _is_retried(request, history)
     )
-    is_over = state == State.SUCCEEDED or (state == State.FAILED and not _is_retried(request, history))
     return result if is_over else None
 
 

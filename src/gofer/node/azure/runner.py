@@ -9,16 +9,17 @@ import time
 from typing import Any, Dict, Optional
 
 from gofer.core import files, run_layout
+from gofer.core.outcome import Outcome
 from gofer.core.states import Reason, State
-from gofer.node import mpi, verdict
+from gofer.node import exit_record, mpi
 from gofer.node.azure.service_mpi import ServiceMpirun
 from gofer.node.azure.termination import AzureTermination
+from gofer.node.exit_record import AttemptFailed
 from gofer.node.runner import Node
-from gofer.node.verdict import AttemptFailed, Verdict
-from gofer.node.watch import ProcessesOutcome
+from gofer.node.watch import WatchResult
 
-TERMINATED = Verdict(State.LOST, Reason.PREEMPTED, "the service ended this node")
-_FOR_PEER = Verdict(State.CANCELLED, Reason.USER, "stopped because another node failed")
+TERMINATED = Outcome(State.LOST, Reason.PREEMPTED, "the service ended this node")
+_FOR_PEER = Outcome(State.CANCELLED, Reason.USER, "stopped because another node failed")
 
 
 class AzureNode(Node):
@@ -37,7 +38,7 @@ class AzureNode(Node):
         """The exit record of this share. When none could be written, a record that says so."""
         known = files.read_json(self.exit_path)
         return known or self._made_up(
-            Verdict(State.FAILED, Reason.STAGING, "the node left no record of its end")
+            Outcome(State.FAILED, Reason.STAGING, "the node left no record of its end")
         )
 
     def note_termination(self) -> None:
@@ -50,13 +51,13 @@ class AzureNode(Node):
         except OSError:
             pass  # the disk is full or gone
 
-    def _made_up(self, found: Verdict) -> Dict[str, Any]:
+    def _made_up(self, found: Outcome) -> Dict[str, Any]:
         running = self._running
-        return verdict.exit_record(self.place.node, found, outcome=None, tail=self._tail, running=running)
+        return exit_record.encode(self.place.node, found, watched=None, tail=self._tail, running=running)
 
-    def _write_end(self, found: Verdict, outcome: Optional[ProcessesOutcome]) -> None:
+    def _write_end(self, found: Outcome, watched: Optional[WatchResult]) -> None:
         self._is_ending = True
-        super()._write_end(found, outcome)
+        super()._write_end(found, watched)
 
     def _check_stopped(self) -> None:
         if self.orders.is_terminated:
@@ -65,9 +66,9 @@ class AzureNode(Node):
             raise AttemptFailed(_FOR_PEER)
         super()._check_stopped()
 
-    def _judge(self, outcome: ProcessesOutcome) -> Verdict:
+    def _judge(self, watched: WatchResult) -> Outcome:
         self.orders.be_patient()
-        return TERMINATED if outcome.cause == "shutdown" else super()._judge(outcome)
+        return TERMINATED if watched.cause == "shutdown" else super()._judge(watched)
 
     def _ask_mpirun(self) -> Dict[int, Dict[str, str]]:
         if self.service_mpirun is None:

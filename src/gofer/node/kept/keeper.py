@@ -14,10 +14,12 @@ from typing import Callable, Dict, Iterable, List, Optional, Set, Tuple
 
 from gofer.core import files, private_folder, run_layout, trees
 from gofer.core.launch import NodePlace
+from gofer.core.outcome import Outcome
 from gofer.core.secrets.file_names import looks_like_secret
 from gofer.core.states import Reason, State
 from gofer.node import continued_files, spawn, working_copy
 from gofer.node.events import EventLog
+from gofer.node.exit_record import AttemptFailed
 from gofer.node.folders.progress import Event
 from gofer.node.kept import copy_record, records, rules, stayed
 from gofer.node.kept.carrier import CarriedCopy, FileCarrier, carried_paths, prefix_of
@@ -29,7 +31,6 @@ from gofer.node.kept.rules import Candidate, KeepRules, size_text
 from gofer.node.kept.same_contents import same_as_code
 from gofer.node.kept.tally import FileTally
 from gofer.node.task import Task
-from gofer.node.verdict import AttemptFailed, Verdict
 from gofer.node.working_copy import Changes, Contents
 
 # The folder of working copies that exceed the limit, and the file that counts the kept bytes of a group.
@@ -88,7 +89,7 @@ class FileKeeper:
                 self._restored.update(continued_files.restore(self._task, self._place, self._staged, tops))
         except OSError as error:
             words = f"the files of earlier attempts could not be restored: {error}"
-            raise AttemptFailed(Verdict(State.FAILED, Reason.STAGING, words)) from error
+            raise AttemptFailed(Outcome(State.FAILED, Reason.STAGING, words)) from error
         if self._restored:
             event("restored", files=len(self._restored))
 

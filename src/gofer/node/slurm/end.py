@@ -11,8 +11,9 @@ import os
 import sys
 from typing import Any
 
-from gofer.core import attempts, files, retries, run_layout
-from gofer.core.attempts import AttemptRecords, Outcome
+from gofer.core import files, retries, run_layout
+from gofer.core.attempts import AttemptRecords
+from gofer.core.outcome import Outcome, attempt_record, end_line
 from gofer.core.retry import backoff, retry
 from gofer.core.states import Reason, State
 from gofer.node.slurm.calls import SlurmError, call
@@ -48,7 +49,7 @@ class _End:
         result = self._result(status, is_terminated=is_terminated)
         if result is None:
             return status or 1
-        history.append(attempts.describe(self.share.attempt, result, [], self._begun(self.share.attempt)))
+        history.append(attempt_record(self.share.attempt, result, [], self._begun(self.share.attempt)))
         if self._is_retried(history):
             problem = self._requeue()
             if problem is None:
@@ -123,7 +124,7 @@ class _End:
         return None
 
     def _write_down(self, result: Outcome, history: list[dict[str, Any]]) -> None:
-        data = retries.line(self.share.run_id, self.share.row, result, history)
+        data = end_line(self.share.run_id, self.share.row, result, history)
         try:
             retry(
                 lambda: self._put(run_layout.ends_key(self.share.run_id), data),

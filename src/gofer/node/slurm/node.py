@@ -15,6 +15,7 @@ import time
 from typing import Any
 
 from gofer.core import files, processes, run_layout, scratch, trees
+from gofer.core.outcome import Outcome
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.states import Reason, State
 from gofer.node import work_folders
@@ -33,19 +34,18 @@ from gofer.node.stage import stage
 from gofer.node.task import Task
 from gofer.node.uploader.node_uploader import NodeUploader
 from gofer.node.uploader.restore import EarlierOutputs
-from gofer.node.verdict import Verdict
-from gofer.node.watch import REQUESTS, ProcessEnd, ProcessesOutcome, Watch
+from gofer.node.watch import REQUESTS, ProcessEnd, Watch, WatchResult
 
 
 class SlurmNode(Node):
     """A node in a Slurm job. When Slurm ends it, another attempt follows, or Slurm says why the job ended."""
 
-    def _judge(self, outcome: ProcessesOutcome) -> Verdict:
-        found = super()._judge(outcome)
-        if outcome.cause != "shutdown":
+    def _judge(self, watched: WatchResult) -> Outcome:
+        found = super()._judge(watched)
+        if watched.cause != "shutdown":
             return found
         words = "Slurm ended this node: preempted, requeued, cancelled or out of time"
-        return Verdict(State.LOST, Reason.PREEMPTED, words)
+        return Outcome(State.LOST, Reason.PREEMPTED, words)
 
     def _start_ranks(self) -> tuple[dict[int, int], ProcessEnd | None]:
         """Start the ranks.

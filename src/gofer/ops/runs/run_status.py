@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gofer.core import attempts as rules
+from gofer.core.outcome import Outcome
 from gofer.core.retries import should_retry
 from gofer.core.states import Reason, State
 from gofer.model.bounds import Count
@@ -139,7 +140,7 @@ def _as_ended(end: End) -> RunStatus:
     )
 
 
-def _judge(attempt: AttemptFacts, nodes: int) -> rules.Outcome | None:
+def _judge(attempt: AttemptFacts, nodes: int) -> Outcome | None:
     """The outcome by the same rules as the queue; None while a node has no exit record."""
     exits = [one for one in attempt.exits if one is not None]
     if len(exits) < max(nodes, 1):
@@ -162,7 +163,7 @@ def _settled(attempt: AttemptFacts, nodes: int) -> Attempt:
     return Attempt(number=attempt.number, state=State.LOST, reason=reason, started_at=attempt.started_at)
 
 
-def _attempt(number: int, result: rules.Outcome) -> Attempt:
+def _attempt(number: int, result: Outcome) -> Attempt:
     return Attempt(
         number=number,
         state=result.state,
