@@ -166,7 +166,7 @@ def test_a_machine_that_says_nothing_is_not_waited_for_without_end(
 def test_errors_say_what_mends_them(hostb: SshMachine, tmp_path: Path) -> None:
     cases = {
         "no-such-host.invalid": "the host name is unknown",
-        "hostb": "the target's Python is not installed hostb",
+        "hostb": "the target's Python is not installed there",
     }
     for host, words in cases.items():
         with pytest.raises(Unreachable, match=words) as caught:
