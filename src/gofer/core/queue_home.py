@@ -1,4 +1,4 @@
-"""The folder of a machine's queue, and the identity that distinguishes it from every other queue."""
+"""The folder of a machine's queue, folders in it, and the identity that distinguishes it from every queue."""
 
 from __future__ import annotations
 
@@ -38,3 +38,15 @@ def identity(queue_home: str) -> str:
             pass
         finally:
             files.remove(temporary)
+
+
+def spool_folder(queue_home: str, request_id: str) -> str:
+    """The folder where the runs of a request write their files when their store is not a folder. The uploader
+    sends the files on. The layout is that of a store.
+    """
+    return os.path.join(queue_home, "spool", request_id)
+
+
+def unsent_folder(queue_home: str, run_id: str) -> str:
+    """Where the folder of a run is kept when its files could not be sent to the store."""
+    return os.path.join(queue_home, "unsent", run_id)

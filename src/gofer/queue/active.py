@@ -15,7 +15,7 @@ from gofer.node.rendezvous.run_nodes import own_nodes
 from gofer.node.watch import STOP, STOP_NOW, STOP_PATIENTLY
 from gofer.queue.agent_pool import Share
 from gofer.queue.database import OWN_GRACE, QueuedRun
-from gofer.queue.scheduler import Demand, Grant
+from gofer.queue.scheduler import Grant
 
 # An agent that has not ended this long after a request to stop gets the next, harder request.
 _STUCK_S = 15.0
@@ -112,29 +112,3 @@ class Active:
         """
         copy = "code" if self.entry.row is not None else f"{share.attempt}-{share.node}"
         return os.path.join(copy, work_folders.copy_name(self.request.get("code")))
-
-
-def spool_folder(queue_home: str, request_id: str) -> str:
-    """The folder where the runs of a request write their files when their store is not a folder. The uploader
-    sends the files on. The layout is that of a store.
-    """
-    return os.path.join(queue_home, "spool", request_id)
-
-
-def unsent_folder(queue_home: str, run_id: str) -> str:
-    """Where the folder of a run is kept when its files could not be sent to the store."""
-    return os.path.join(queue_home, "unsent", run_id)
-
-
-def demand_of(request: dict[str, Any], *, cores: int) -> Demand:
-    """What a run of this request needs. A request for more CPUs than the machine has means all of them."""
-    layout, nodes = request["layout"], len(own_nodes(request))
-    cpus = nodes * layout["procs_per_node"] * layout["cpus_per_proc"]
-    return Demand(
-        nodes=nodes,
-        gpus_per_node=layout["gpus_per_node"],
-        cpus=min(cpus, cores),
-        limit_s=request["time_limit_s"],
-        target_gpus=request["gpus"],
-        block=request["block"] or 1,
-    )

@@ -21,10 +21,10 @@ from typing import Any, Iterator
 
 from gofer.core import files, run_layout, trees
 from gofer.core.outcome import end_line
+from gofer.core.queue_home import spool_folder, unsent_folder
 from gofer.core.secrets import run_secrets
 from gofer.core.states import State
 from gofer.node import shared_copy, work_folders
-from gofer.queue.active import spool_folder, unsent_folder
 from gofer.queue.database import Queue, QueuedRun
 from gofer.queue.database_file import DAMAGE
 from gofer.queue.uploader import Carried, Uploader

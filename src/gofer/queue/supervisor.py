@@ -21,7 +21,7 @@ from gofer.core.states import Reason, State
 from gofer.node.rendezvous import run_nodes
 from gofer.node.watch import STOP_FOR_PEER
 from gofer.queue import scheduler, wake
-from gofer.queue.active import Active, demand_of
+from gofer.queue.active import Active
 from gofer.queue.agent_pool import AgentPool, PooledAgent, Share
 from gofer.queue.database import Queue, QueuedRun
 from gofer.queue.file_recovery import Recovery
@@ -186,7 +186,7 @@ class Supervisor:
         meantime.
         """
         request = self.journal.request(entry)
-        grant = scheduler.Grant(entry.gpus, demand_of(request, cores=self.pool.cpus).cpus)
+        grant = scheduler.Grant(entry.gpus, scheduler.demand_of(request, cores=self.pool.cpus).cpus)
         self.pool.take(grant)
         self.active[entry.id] = Active(entry, request, grant, adopted=True)
         self.journal.started(entry)
@@ -339,7 +339,7 @@ class Supervisor:
             self.sharing.wait()
 
     def _demand(self, entry: QueuedRun) -> scheduler.Demand:
-        return demand_of(self.journal.request(entry), cores=self.pool.cpus)
+        return scheduler.demand_of(self.journal.request(entry), cores=self.pool.cpus)
 
     def _start(self, starts: list[tuple[QueuedRun, scheduler.Grant]]) -> None:
         """Start runs. The starts are committed to the queue before any agent receives its share, so that a

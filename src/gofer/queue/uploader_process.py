@@ -15,12 +15,12 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+from gofer.core.queue_home import spool_folder
 from gofer.core.secrets import run_secrets
 from gofer.node.uploader.patience import patience_s
 from gofer.node.uploader.run_folder import RunFolderUploader
 from gofer.objects import open_objects
 from gofer.objects.facts import ObjectsError
-from gofer.queue.active import spool_folder
 
 LOOK_S = 2.0
 _SENDERS = 4

@@ -12,10 +12,9 @@ from contextlib import closing
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from gofer.queue import scheduler
-from gofer.queue.active import demand_of
 from gofer.queue.database import Queue, QueuedRun
 from gofer.queue.leases import LeaseFolderError, Leases, usual_folder
-from gofer.queue.scheduler import Demand, Grant, HeldGrant, Pool
+from gofer.queue.scheduler import Demand, Grant, HeldGrant, Pool, demand_of
 
 _QUEUED = "queued"
 

@@ -9,7 +9,6 @@ from typing import Any, Dict, List, Optional
 from gofer.core import files, gpus, processes
 from gofer.core.secrets import run_secrets
 from gofer.core.states import State
-from gofer.node import run_shell
 from gofer.queue import wake, why_waiting
 from gofer.queue.database import Queue
 from gofer.queue.why_waiting import WaitingFacts
@@ -92,6 +91,8 @@ class LocalQueue:
     def shell(
         self, run_id: str, command: List[str], terminal: bool, node: Optional[int]
     ) -> Optional[List[str]]:
+        from gofer.node import run_shell  # it needs much that no other call does
+
         return run_shell.program(run_id, command, terminal=terminal, node=node)
 
 

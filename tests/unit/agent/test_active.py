@@ -6,9 +6,9 @@ import signal
 from pathlib import Path
 
 from gofer.node import watch
-from gofer.queue.active import Active, demand_of
+from gofer.queue.active import Active
 from gofer.queue.database import OWN_GRACE, Queue
-from gofer.queue.scheduler import Demand, Grant
+from gofer.queue.scheduler import Demand, Grant, demand_of
 
 LAYOUT = {"nodes": 2, "gpus_per_node": 0, "procs_per_node": 3, "cpus_per_proc": 2}
 REQUEST = {

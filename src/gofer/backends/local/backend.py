@@ -15,13 +15,13 @@ from gofer.backends.local.options import LocalOptions, capabilities
 from gofer.backends.queue_client import QueueClient, no_process
 from gofer.backends.queue_plan import QueuePlan, make_plan
 from gofer.core import gpus as driver
+from gofer.core.queue_home import spool_folder
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.errors import CheckFailed
 from gofer.model.job import Job
 from gofer.model.layout import Layout, lay_out
 from gofer.model.run import Observation, RunRecord
 from gofer.node.packages.package_files import NONE
-from gofer.queue.active import spool_folder
 from gofer.transport.machine import LocalMachine
 
 

@@ -13,12 +13,12 @@ from gofer.backends.queue_client import QueueClient, no_process
 from gofer.backends.queue_plan import QueuePlan, make_plan
 from gofer.backends.ssh.options import SshOptions, capabilities, login_to
 from gofer.core.parallel import parallel_map
+from gofer.core.queue_home import spool_folder
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.errors import CheckFailed, Unreachable
 from gofer.model.job import Job
 from gofer.model.layout import Layout, lay_out
 from gofer.model.run import Observation, RunRecord
-from gofer.queue.active import spool_folder
 from gofer.remote.api import ALL_GPUS, MachineFacts
 from gofer.transport.ssh import reach
 from gofer.transport.ssh_shell import shell_argv
