@@ -69,12 +69,12 @@ def _request(session: Session, given: dict[str, Any]) -> SubmitRequest:
 
 
 def _tell(session: Session, row: RunRow, given: dict[str, Any], *, enters: bool) -> None:
-    from gofer.ops.runs.view import Records
+    from gofer.ops.runs.run_records import RunRecords
 
     if not given["as_json"]:
         sys.stdout.write(row.id + "\n")
         sys.stdout.flush()
-    record = Records(session).of(row)
+    record = RunRecords(session).of(row)
     limit_s = record.job.time_limit_s if record else None
     what = "a place" if not row.gpus else "1 GPU" if row.gpus == 1 else f"{row.gpus} GPUs"
     session.say(

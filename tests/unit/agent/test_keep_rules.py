@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gofer.node import working_copy
-from gofer.node.kept import rules
+from gofer.node.kept import records, rules
 from gofer.node.kept.rules import Candidate, KeepRules, KeptSelection
 
 
@@ -39,7 +39,7 @@ def test_junk_packages_mapped_folders_and_secrets_are_not_kept(tmp_path: Path) -
     chosen = selected(tmp_path, {"folders": {"data": {}, "logs": {}}})
     assert paths(chosen.others) == ["a/log.txt", "empty", "latest", "model.pt"]
     assert chosen.outputs == []
-    assert sorted(chosen.left) == [(".env", rules.SECRET), ("keys/server.pem", rules.SECRET)]
+    assert sorted(chosen.left) == [(".env", records.SECRET), ("keys/server.pem", records.SECRET)]
 
 
 def test_the_folder_outputs_and_patterns_are_always_kept(tmp_path: Path) -> None:

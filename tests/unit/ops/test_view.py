@@ -13,7 +13,7 @@ from unit.ops.project import OpsProject
 from unit.ops.run_folders import T0, failure, make_group, make_record
 
 from gofer.ops.runs import run_document
-from gofer.ops.runs.view import RUN_SCHEMA, run_json, run_jsons
+from gofer.ops.runs.view import run_json, run_jsons
 from gofer.storage.memory import MemoryStore
 from gofer.storage.open import open_store
 
@@ -34,7 +34,7 @@ def test_documents_are_fresh() -> None:
     hint = "`python -m gofer.ops.runs.run_document` (with `--table`) prints what they must hold"
     assert (DOCS / "run.schema.json").read_text() == run_document.schema_text(), hint
     assert (DOCS / "run-json.md").read_text().endswith("\n" + run_document.field_table()), hint
-    assert json.loads(run_document.schema_text()) == RUN_SCHEMA
+    assert json.loads(run_document.schema_text()) == run_document.run_schema()
 
 
 def test_a_fresh_run(project: OpsProject) -> None:

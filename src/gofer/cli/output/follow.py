@@ -42,14 +42,14 @@ def _remarks(session: Session, row: RunRow) -> str:
     """
     from gofer.errors import GoferError
     from gofer.ops.files.results import came_home
-    from gofer.ops.runs.view import Records
+    from gofer.ops.runs.run_records import RunRecords
     from gofer.ops.submission.gpu_oversight import SAW_NO_GPU, saw_none
 
     try:
         left = came_home(session.run_folder(row, whole=True), row).short(row.short_id)
     except GoferError:
         left = ""
-    said = [SAW_NO_GPU] if saw_none(Records(session).of(row)) else []
+    said = [SAW_NO_GPU] if saw_none(RunRecords(session).of(row)) else []
     return "; ".join([*said, *([left] if left else [])])
 
 

@@ -246,7 +246,7 @@ class FileKeeper:
         if limit or copy:
             self._say_in_log(_limit_words(limit, lost, copy))
         outputs, secrets = self._outputs()
-        left = [*((one.path, rules.TOO_MUCH) for one in lost), *failed, *found.left, *secrets]
+        left = [*((one.path, records.TOO_MUCH) for one in lost), *failed, *found.left, *secrets]
         if copy:
             staying = [*(one.path for one in too_much), *(path for path, _ in failed)]
             listed += describe_files(copy, staying, records.COPY)
@@ -397,7 +397,7 @@ class FileKeeper:
         secrets = [one for one in listed if one.kind != records.FOLDER and looks_like_secret(one.path)]
         for one in secrets:
             trees.remove_tree(os.path.join(top, one.path))
-        left = [(f"{_OUTPUT_FOLDER}/{one.path}", rules.SECRET) for one in secrets]
+        left = [(f"{_OUTPUT_FOLDER}/{one.path}", records.SECRET) for one in secrets]
         return [one for one in listed if one not in secrets], left
 
     def _in_node_folder(self, name: str) -> str:

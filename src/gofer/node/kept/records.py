@@ -19,6 +19,11 @@ FILES = "files"
 OUTPUTS = "outputs"
 COPY = "copy"
 
+# Why a file was not kept, where no error of the system is the reason.
+SECRET = "looks like a secret"
+SPECIAL = "is neither a file nor a link"
+TOO_MUCH = "more than may be kept"
+
 FILE = "f"
 EXECUTABLE = "x"
 LINK = "l"

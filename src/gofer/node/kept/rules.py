@@ -13,16 +13,13 @@ from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Se
 
 from gofer.core import junk
 from gofer.core.secrets.file_names import looks_like_secret
+from gofer.node.kept.records import SECRET, SPECIAL
 from gofer.node.working_copy import Changes, Contents, Stamp
 
 OUTPUTS_FOLDER = "outputs"
 DEFAULT_LIMIT_BYTES = 2 * 1024**3
 _GROUP_LIMIT_BYTES = 20 * 1024**3
 _MOST_BYTES = 50 * 1024**3
-
-SECRET = "looks like a secret"
-SPECIAL = "is neither a file nor a link"
-TOO_MUCH = "more than may be kept"
 
 
 class KeepRules(NamedTuple):

@@ -75,11 +75,11 @@ def _host(session: Session, row: RunRow, node: int) -> str:
     Each node of a target over SSH is a machine of its own. A Slurm site has the copies in its shared folder,
     which the login node sees.
     """
-    from gofer.ops.runs.view import Records
+    from gofer.ops.runs.run_records import RunRecords
 
     if registry.runs_here(row.backend):
         return ""
-    record = Records(session).of(row)
+    record = RunRecords(session).of(row)
     hosts = record.placement.split(",") if record is not None and record.placement else []
     if node < len(hosts):
         return hosts[node]

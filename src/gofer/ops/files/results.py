@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.core import run_layout as names
 from gofer.errors import StoreError
-from gofer.node.kept.records import FILES, OUTPUTS, KeptFiles, decode_kept
-from gofer.node.kept.rules import SECRET, SPECIAL, TOO_MUCH
+from gofer.node.kept.records import FILES, OUTPUTS, SECRET, SPECIAL, TOO_MUCH, KeptFiles, decode_kept
 from gofer.storage.base import OnDisk
 from gofer.text import format_local_time, format_size
 

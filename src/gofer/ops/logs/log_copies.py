@@ -7,7 +7,6 @@ leaves the beginning of a growing file, or the old or new version of another fil
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -104,7 +103,7 @@ def _replace(store: Store, info: ObjectInfo, path: Path) -> int:
         held = path.stat()
         if held.st_size == info.size and abs(held.st_mtime - info.modified) < _SAME_TIME_S:
             return 0
-    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}.part")
+    temporary = path.with_name(f".{path.name[:100]}.{os.urandom(4).hex()}.part")
     try:
         with open(temporary, "xb", buffering=CHUNK) as file:
             size = _append(file.write, read_forward(StoredLog(store, info.key)))

@@ -126,8 +126,10 @@ class ServiceLogs:
     @property
     def service(self) -> LogService | None:
         """The backend that has service logs of this run; None when there is none, and for a group."""
-        if self._row.kind == "group":
-            return None
+        from gofer.backends.registry import runs_here
+
+        if self._row.kind == "group" or runs_here(self._row.backend):
+            return None  # a process of this machine has only the log in its folder
         try:
             backend = self._session.backend_of(self._row)
         except GoferError:

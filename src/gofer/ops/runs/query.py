@@ -11,8 +11,8 @@ from gofer.ops.files.results import CameHome, came_home
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.runs.failures import FirstFailure, explain, find_first_failure
 from gofer.ops.runs.folder_progress import progress
+from gofer.ops.runs.run_records import RunRecords, elapsed_s
 from gofer.ops.runs.usage import NodeUse, node_usage
-from gofer.ops.runs.view import Records, elapsed_s
 from gofer.ops.submission import gpu_oversight
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.storage.base import OnDisk
@@ -75,7 +75,7 @@ def facts(
     reader = reader or LogReader(session, row, whole=True)
     folder, logs = reader.folder, reader.files()
     failure = find_first_failure(folder, row)
-    record = Records(session).of(row)
+    record = RunRecords(session).of(row)
     return RunDetails(
         row=row,
         command=quote_command(row.command),
@@ -125,7 +125,7 @@ def _failed_rows(session: Session, row: RunRow) -> list[FailedRow]:
     if row.kind != "group":
         return []
     failed = session.ledger.rows_of(row.id, _ENDED_BADLY)[:FAILED_ROWS]
-    record = Records(session).of(row)
+    record = RunRecords(session).of(row)
     causes = (explain(one, record, find_first_failure(session.run_folder(one), one)) for one in failed)
     return [
         FailedRow(one.id, one.short_id, one.args, one.state, cause)

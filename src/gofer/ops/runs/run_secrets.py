@@ -8,10 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from gofer.config.references import is_secret
-from gofer.core.secrets import secret_files
 from gofer.core.secrets.mask import NO_SECRETS, SecretMask
-from gofer.core.secrets.values import MOST_BYTES, values_of
 from gofer.errors import GoferError
 from gofer.model.run import RunRecord
 from gofer.ops.runs.run_folder import decode
@@ -39,6 +36,8 @@ def mask_of(session: Session, row: RunRow) -> SecretMask:
 
 
 def _variables(session: Session, record: RunRecord) -> Iterator[str]:
+    from gofer.config.references import is_secret
+
     for name, text in record.job.env.items():
         with suppress(GoferError):
             if is_secret(name, text):
@@ -48,19 +47,22 @@ def _variables(session: Session, record: RunRecord) -> Iterator[str]:
 def _in_files(record: RunRecord) -> Iterator[str]:
     """The values in the secret files of a run, as the files are in the project now."""
     origin = record.code
-    if origin is None:
+    if origin is None or not origin.secret_files:
         return
+    from gofer.core.secrets import secret_files
+    from gofer.core.secrets.values import MOST_BYTES, values_of
+
     found: dict[str, bytes] = {}
     for path in origin.secret_files[:_MOST_FILES]:
         with suppress(OSError, ValueError):
-            found[path] = _read(os.path.join(origin.folder, path))
+            found[path] = _read(os.path.join(origin.folder, path), MOST_BYTES)
     yield from values_of(secret_files.encode(found))
 
 
-def _read(path: str) -> bytes:
+def _read(path: str, length: int) -> bytes:
     """The beginning of a file; OSError if it is not a regular file. Does not wait for a pipe."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise OSError(f"{path} is not a file")
-        return file.read(MOST_BYTES)
+        return file.read(length)

@@ -11,7 +11,7 @@ from gofer.backends.base import RunRef
 from gofer.core.states import State
 from gofer.errors import CheckFailed, UsageError
 from gofer.ops.runs.observe import PatientRefresh
-from gofer.ops.runs.view import Records
+from gofer.ops.runs.run_records import RunRecords
 from gofer.ops.submission.send import is_here
 
 if TYPE_CHECKING:
@@ -101,5 +101,5 @@ def _not_running(row: RunRow) -> CheckFailed:
 
 
 def _where(session: Session, row: RunRow) -> str:
-    record = Records(session).of(row)
+    record = RunRecords(session).of(row)
     return record.submitted_by if record else "which one is not recorded"

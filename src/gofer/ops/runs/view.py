@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from gofer.core.states import State
-from gofer.model.run import RunRecord
 from gofer.ops.files.results import CameHome, LeftFiles, came_home
 from gofer.ops.runs.failures import FirstFailure, explain, find_first_failure
 from gofer.ops.runs.run_document import (
@@ -25,9 +23,8 @@ from gofer.ops.runs.run_document import (
     RunDocument,
     SnapshotDocument,
     UsageDocument,
-    run_schema,
 )
-from gofer.ops.runs.run_folder import decode
+from gofer.ops.runs.run_records import RunRecords, elapsed_s
 from gofer.ops.runs.usage import NodeUse, node_usage
 from gofer.ops.submission.gpu_oversight import saw_none
 from gofer.ops.submission.ledger_rows import is_adopted
@@ -35,18 +32,17 @@ from gofer.storage.base import OnDisk
 from gofer.text import format_time
 
 if TYPE_CHECKING:
+    from gofer.model.run import RunRecord
     from gofer.ops.runs.run_folder import LogFile, RunFolder
     from gofer.ops.session import Session
     from gofer.storage.base import Store
     from gofer.tracking.ledger import RunRow
 
-RUN_SCHEMA = run_schema()
-
 _NEVER_STARTED = frozenset({State.PENDING, State.QUEUED, State.PAUSED})
 
 
 def run_json(session: Session, row: RunRow, *, from_store: bool = True) -> dict[str, Any]:
-    """The run as plain JSON values by RUN_SCHEMA; see `run_jsons`."""
+    """The run as plain JSON values by the schema of `run_document`; see `run_jsons`."""
     return next(run_jsons(session, [row], from_store=from_store))
 
 
@@ -58,7 +54,7 @@ def run_jsons(
     Without `from_store`, only the ledger is read, and `logs`, `usage`, `first_failure` and `came_home` are
     null.
     """
-    records = Records(session)
+    records = RunRecords(session)
     for row in rows:
         folder = session.run_folder(row, whole=True) if from_store and _left_traces(row) else None
         document = _document(row, records.of(row), folder)
@@ -66,42 +62,6 @@ def run_jsons(
             document = msgspec.structs.replace(document, logs=None, usage=None)
         plain: dict[str, Any] = msgspec.to_builtins(document)
         yield plain
-
-
-class Records:
-    """The records of runs. A row uses the record of its group, which is decoded once. For other runs, only
-    the last record is cached, since there may be very many.
-    """
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._known: dict[str, RunRecord | None] = {}
-        self._last: tuple[str, RunRecord | None] = ("", None)
-
-    def of(self, row: RunRow) -> RunRecord | None:
-        """The run's record; None when the ledger has none that can be read."""
-        owner = row.group_id or row.id
-        if owner in self._known:
-            return self._known[owner]
-        if owner != self._last[0]:
-            self._last = (owner, self._read(row, owner))
-        if row.group_id or row.kind == "group":
-            self._known[owner] = self._last[1]
-        return self._last[1]
-
-    def _read(self, row: RunRow, owner: str) -> RunRecord | None:
-        data = row.record if owner == row.id else b""
-        if not data:
-            held = self._session.ledger.get(owner)
-            data = held.record if held else b""
-        return decode(data, RunRecord)
-
-
-def elapsed_s(row: RunRow) -> float | None:
-    """The seconds that the run ran, as measured by its node, or until now while it runs."""
-    if row.elapsed_s is not None or row.started_at is None:
-        return row.elapsed_s
-    return max((row.ended_at or time.time()) - row.started_at, 0.0)
 
 
 def _left_traces(row: RunRow) -> bool:

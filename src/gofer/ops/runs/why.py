@@ -17,7 +17,7 @@ from gofer.ops.files.results import last_durable
 from gofer.ops.runs.failures import FirstFailure, explain, find_first_failure
 from gofer.ops.runs.folder_progress import progress
 from gofer.ops.runs.next_steps import next_steps
-from gofer.ops.runs.view import Records, elapsed_s
+from gofer.ops.runs.run_records import RunRecords, elapsed_s
 from gofer.ops.submission import gpu_oversight
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.ops.submission.send import is_here
@@ -114,7 +114,7 @@ def why(session: Session, row: RunRow) -> Why:
     """
     if row.kind == "group":
         return _why_group(session, row)
-    record = Records(session).of(row)
+    record = RunRecords(session).of(row)
     waiting, life, failure, words, durable = None, None, None, None, ""
     try:
         if row.state in WAITING:
@@ -212,7 +212,7 @@ def _life(folder: RunFolder) -> LifeSigns:
 
 def _why_group(session: Session, row: RunRow) -> Why:
     rows = session.ledger.rows_of(row.id)
-    record = Records(session).of(row)
+    record = RunRecords(session).of(row)
     first = next((one for one in rows if one.state in WAITING), None)
     waiting = None if first is None else _ask(session, first, record)
     reasons = _count(session, rows, record, waiting)
