@@ -278,6 +278,26 @@ def test_the_tail_of_a_large_log_costs_little(tmp_path: Path, azurite: Azurite) 
         assert line.bytes_down < 2 << 20, line.bytes_down
 
 
+@pytest.mark.parametrize("words", [["q"], ["q", "--json"], ["q", "--no-logs"], ["why"], ["logs"]])
+def test_a_run_is_listed_once(tmp_path: Path, azurite: Azurite, words: list[str]) -> None:
+    """Also while its log is still in parts."""
+    with proxied(azurite.port) as line:
+        endpoint = azurite.one.endpoint.replace(f":{azurite.port}/", f":{line.port}/")
+        home = by_sas(tmp_path, azurite.one, azurite.one.new_container(), endpoint)
+        script = "echo one; echo two > $GOFER_OUTPUT_DIR/out; echo three > beside; exit 3"
+        run_id = home.finish("sh", "-c", script)["id"]
+        log = f"{run_layout.node_key(run_id, 1, 0)}/{run_layout.rank_log(0)}"
+        for is_in_parts in (False, True):
+            if is_in_parts:
+                home.blobs().delete([log])
+                home.blobs().put(run_layout.part_key(log, 0), b"one\n")
+            line.forget()
+            shown = home.gofer(*words, run_id).out
+            assert "one" in shown or "--no-logs" in words or "--json" in words
+            listings = [request.path for request in line.requests if "comp=list" in request.path]
+            assert len(listings) == 1, listings
+
+
 def test_an_array_ends_with_one_list_of_ends(home: ObjectStoreHome) -> None:
     group = home.submit("--each", "n=" + ",".join(str(number) for number in range(20)), "echo", "{n}")
     assert home.wait(group)[0]["counts"] == {"succeeded": 20}
