@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from gofer.core import output_word
+from gofer.core.outcome import Outcome
 from gofer.core.states import Reason, State
 from gofer.model.bounds import Count, Seconds
 from gofer.model.job import Array, Job
@@ -84,29 +87,38 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise ValueError(f"the array has no column {error}") from None
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RecordedOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The outcome in a record that anybody may have written: the fields of gofer.core.outcome.Outcome with
+    limits. Times are the node's own clock.
+    """
+
+    state: State
+    reason: Reason | None = None
+    detail: str | None = None
+    exit_code: Count | None = None
+    started_at: Seconds | None = None
+    ended_at: Seconds | None = None
+    elapsed_s: Seconds | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        return Outcome(*(getattr(self, name) for name in Outcome._fields))
+
+
+class Attempt(RecordedOutcome, frozen=True, kw_only=True, omit_defaults=True):
     """One start of a run on the cluster."""
 
     number: Count
-    state: State
-    reason: Reason | None = None
-    detail: str | None = None
-    exit_code: Count | None = None
-    started_at: Seconds | None = None
-    ended_at: Seconds | None = None
-    elapsed_s: Seconds | None = None
     gpus: tuple[tuple[Count, ...], ...] = ()
 
+    def encode(self) -> dict[str, Any]:
+        """The attempt in the form of the ledger, without values that are the default."""
+        built = msgspec.to_builtins(self)
+        return {"number": built.pop("number"), **built}
 
-class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a backend says of one run at one moment. Times are the node's own clock."""
+
+class Observation(RecordedOutcome, frozen=True, kw_only=True, omit_defaults=True):
+    """What a backend says of one run at one moment."""
 
     run_id: str
-    state: State
-    reason: Reason | None = None
-    detail: str | None = None
-    exit_code: Count | None = None
-    started_at: Seconds | None = None
-    ended_at: Seconds | None = None
-    elapsed_s: Seconds | None = None
     attempts: tuple[Attempt, ...] = ()

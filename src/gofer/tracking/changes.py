@@ -39,6 +39,10 @@ _SPANS = "SELECT state, count(*), min(started_at), max(ended_at) FROM runs WHERE
 _Change = tuple[RunRow, RunRow]  # before and after
 
 
+class _Encodes(Protocol):
+    def encode(self) -> dict[str, Any]: ...
+
+
 class Observed(Protocol):
     """The attributes of gofer.model.run.Observation. A protocol, because importing the model is slow."""
 
@@ -59,7 +63,7 @@ class Observed(Protocol):
     @property
     def elapsed_s(self) -> float | None: ...
     @property
-    def attempts(self) -> Sequence[object]: ...
+    def attempts(self) -> Sequence[_Encodes]: ...
 
 
 class Span(NamedTuple):
@@ -86,7 +90,7 @@ def after(row: RunRow, seen: Observed) -> RunRow:
         started_at=_first(seen.started_at, row.started_at),
         ended_at=_first(seen.ended_at, row.ended_at if ended else None),
         elapsed_s=_first(seen.elapsed_s, row.elapsed_s if ended else None),
-        attempts=_attempts(seen.attempts) or row.attempts,
+        attempts=[attempt.encode() for attempt in seen.attempts] or row.attempts,
     )
 
 
@@ -118,15 +122,6 @@ def group_after(group: RunRow, spans: Sequence[Span]) -> RunRow:
         ended = None
     elapsed = max(ended - started, 0.0) if ended is not None and started is not None else None
     return group._replace(state=state, counts=counts, started_at=started, ended_at=ended, elapsed_s=elapsed)
-
-
-def _attempts(attempts: Sequence[object]) -> list[dict[str, Any]]:
-    if not attempts:
-        return []
-    import msgspec  # slow to load, so only after an observation: listing runs must be fast
-
-    built: list[dict[str, Any]] = msgspec.to_builtins(list(attempts))
-    return built
 
 
 def _word(reason: str | None) -> str | None:

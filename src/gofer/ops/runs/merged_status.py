@@ -87,13 +87,6 @@ def _ended(attempts: tuple[Attempt, ...], one: Observation, status: RunStatus) -
     """
     is_told = status.state == State.QUEUED
     earlier = attempts[:-1] if is_told else attempts
-    last = Attempt(
-        number=earlier[-1].number + 1 if earlier else 1,
-        state=one.state,
-        reason=one.reason,
-        detail=one.detail,
-        exit_code=one.exit_code,
-        started_at=attempts[-1].started_at if is_told and attempts else one.started_at,
-        ended_at=one.ended_at,
-    )
-    return (*earlier, last)
+    started_at = attempts[-1].started_at if is_told and attempts else one.started_at
+    result = one.outcome._replace(started_at=started_at, elapsed_s=None)
+    return (*earlier, Attempt(number=earlier[-1].number + 1 if earlier else 1, **result._asdict()))

@@ -16,10 +16,11 @@ import msgspec
 from gofer.core import run_layout as names
 from gofer.core.numerals import parse_count
 from gofer.core.parallel import parallel_map
-from gofer.core.states import Reason, State
+from gofer.core.states import State
 from gofer.errors import KeyNotFound
 from gofer.model.bounds import Amount, Count, Seconds
 from gofer.model.decode import decode as decode
+from gofer.model.run import RecordedOutcome
 from gofer.ops.logs.joined_parts import JoinedStore
 
 if TYPE_CHECKING:
@@ -72,22 +73,17 @@ class RankEnd(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: Seconds | None = None
 
 
-class ExitRecord(msgspec.Struct, frozen=True, kw_only=True):
+class ExitRecord(RecordedOutcome, frozen=True, kw_only=True, omit_defaults=False):
     """`exit.json`: how one node's part of one attempt ended, by its own clock.
 
     `kept` is for gofer.node.kept.records.decode_kept.
     """
 
-    state: State
     ended_at: Seconds
+    elapsed_s: Seconds = 0.0
     node: Count = 0
-    reason: Reason | None = None
-    detail: str | None = None
-    exit_code: Count | None = None
     signal: Count | None = None
     first_failure: Failure | None = None
-    started_at: Seconds | None = None
-    elapsed_s: Seconds = 0.0
     ranks: tuple[RankEnd, ...] = ()
     kept: Any = None
 
@@ -114,7 +110,10 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of `ends.jsonl`: a run is over and the queue will not start it again."""
+    """One line of `ends.jsonl`: a run is over and the queue will not start it again.
+
+    The fields of an outcome, except that the reason may be a word of a newer gofer.
+    """
 
     id: str
     state: State

@@ -67,7 +67,7 @@ def derive(facts: RunFacts) -> RunStatus:
         return _as_ended(facts.end)
     if not facts.attempts:
         return RunStatus(State.PENDING.value)
-    earlier = tuple(_plain(_settled(one, facts.nodes)) for one in facts.attempts[:-1])
+    earlier = tuple(_settled(one, facts.nodes).encode() for one in facts.attempts[:-1])
     last = facts.attempts[-1]
     started_at = next((one.started_at for one in facts.attempts if one.started_at is not None), None)
     result = _judge(last, facts.nodes)
@@ -75,26 +75,18 @@ def derive(facts: RunFacts) -> RunStatus:
         has_started = last.started_at is not None or last.has_logs or any(last.exits)
         state = State.RUNNING if has_started else State.STARTING
         return RunStatus(state.value, started_at=started_at, attempts=earlier)
-    attempts = (*earlier, _plain(_attempt(last.number, result)))
+    attempts = (*earlier, _attempt(last.number, result).encode())
     if should_retry(attempts, retries=facts.retries, retry_on=facts.retry_on):
         return RunStatus(State.QUEUED.value, attempts=attempts)
-    return RunStatus(
-        result.state.value,
-        None if result.reason is None else result.reason.value,
-        result.detail,
-        result.exit_code,
-        attempts[0].get("started_at"),
-        result.ended_at,
-        result.elapsed_s,
-        attempts,
-    )
+    result = result._replace(started_at=attempts[0].get("started_at"))
+    return RunStatus(**result.encode(), attempts=attempts)
 
 
 def plain_attempt(one: dict[str, Any]) -> dict[str, Any]:
     """An attempt in the form of the ledger. If a newer gofer wrote it, only simple values are kept."""
     known = convert(one, Attempt)
     if known is not None:
-        return _plain(known)
+        return known.encode()
     plain = {name: value for name, value in one.items() if _is_plain(value)}
     number, state = convert(plain.get("number"), Count), convert(plain.get("state"), str)
     return {**plain, "number": number or 0, "state": state or State.UNKNOWN.value}
@@ -128,16 +120,9 @@ def _is_plain(value: object) -> bool:
 
 
 def _as_ended(end: End) -> RunStatus:
-    return RunStatus(
-        end.state.value,
-        end.reason,
-        end.detail,
-        end.exit_code,
-        end.started_at,
-        end.ended_at,
-        end.elapsed_s,
-        tuple(plain_attempt(one) for one in end.attempts),
-    )
+    known = {name: getattr(end, name) for name in Outcome._fields}
+    attempts = tuple(plain_attempt(one) for one in end.attempts)
+    return RunStatus(**{**known, "state": end.state.value}, attempts=attempts)
 
 
 def _judge(attempt: AttemptFacts, nodes: int) -> Outcome | None:
@@ -164,17 +149,4 @@ def _settled(attempt: AttemptFacts, nodes: int) -> Attempt:
 
 
 def _attempt(number: int, result: Outcome) -> Attempt:
-    return Attempt(
-        number=number,
-        state=result.state,
-        reason=result.reason,
-        detail=result.detail,
-        exit_code=result.exit_code,
-        started_at=result.started_at,
-        ended_at=result.ended_at,
-    )
-
-
-def _plain(attempt: Attempt) -> dict[str, Any]:
-    built: dict[str, Any] = msgspec.to_builtins(attempt)
-    return built
+    return Attempt(number=number, **result._replace(elapsed_s=None)._asdict())
