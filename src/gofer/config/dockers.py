@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from gofer.config.decode import Decoder, struct_type
 from gofer.config.nodes import Items, Node, Scalar, table
+from gofer.config.sections import DockerSection
 from gofer.config.stores import check_secret
 from gofer.errors import UnknownName
 from gofer.text import did_you_mean
@@ -43,9 +45,6 @@ class Docker(NamedTuple):
 
 def check_docker(name: str, node: Node) -> None:
     """ConfigError for an entry that describes no image, and for a password in plain text."""
-    from gofer.config.decode import Decoder, struct_type
-    from gofer.config.sections import DockerSection
-
     Decoder().value(node, struct_type(DockerSection), f"dockers.{name}")
     password = table(node).get("password")
     if isinstance(password, Scalar) and not password.is_null:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from gofer.config.decode import parse_boolean
 from gofer.config.nodes import BUILT_IN, Node, Scalar, Table, ValueOrigin, merged, table
 from gofer.core import folder_modes
 from gofer.errors import ConfigError
@@ -86,8 +87,6 @@ def _folder(settings: Settings, name: str, node: Node, store: str) -> MappedFold
 
 
 def _is_true(node: Node | None) -> bool:
-    from gofer.config.decode import parse_boolean
-
     return isinstance(node, Scalar) and parse_boolean(node) is True
 
 

@@ -13,7 +13,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.config.layers import DEFAULT_STORE, DEFAULT_TARGET, built_in, join_targets
+from gofer.config.layers import (
+    DEFAULT_STORE,
+    DEFAULT_TARGET,
+    built_in,
+    check_joined,
+    job_variables,
+    join_targets,
+    misspelled_variables,
+)
 from gofer.config.nodes import BUILT_IN, Items, Node, Scalar, Table, ValueOrigin, merged, table
 from gofer.config.paths import Paths, home_folder
 from gofer.config.project import (
@@ -24,15 +32,18 @@ from gofer.config.project import (
     find_project_file,
     read_files,
 )
+from gofer.config.redact import remember
+from gofer.config.references import Resolver
+from gofer.config.secrets import Secrets
 from gofer.config.stores import StoreEntry as StoreEntry
 from gofer.config.stores import full_address, nearest_entry, read_options
+from gofer.config.target_provider import imported_store_names
 from gofer.config.targets import Target, read_target
 from gofer.errors import UnknownName
 from gofer.text import did_you_mean
 
 if TYPE_CHECKING:
-    from gofer.config.references import Reference, Resolver
-    from gofer.config.secrets import Secrets
+    from gofer.config.references import Reference
     from gofer.config.target_provider import FindTargets, ImportedTarget, TargetProvider
     from gofer.config.targets import Kinds
 
@@ -181,8 +192,6 @@ class Settings:
         """What the settings say of an address: see `nearest_entry`."""
         names = self.store_names
         if self.provider:
-            from gofer.config.target_provider import imported_store_names
-
             names = [*names, *imported_store_names(self)]
         return nearest_entry([self.store(name) for name in names], url)
 
@@ -208,8 +217,6 @@ class Settings:
 
         The set-up of another tool's file is behind all of them: nobody chose it.
         """
-        from gofer.config.layers import job_variables
-
         layers = [job_variables(self.environ)]
         own = [Table(table(layer.entries.get("job")), layer.place) for layer in reversed(self._layers)]
         if target is not None:
@@ -225,8 +232,6 @@ class Settings:
     @property
     def warnings(self) -> list[str]:
         """Things that look like settings and are not: misspelled_variables variables, a `gofer.yml`."""
-        from gofer.config.layers import misspelled_variables
-
         found = [f"`{name}` is not a setting; {hint}" for name, hint in misspelled_variables(self.environ)]
         for folder in {self.folder, self.root}:
             if os.path.lexists(folder / "gofer.yml") and not os.path.lexists(folder / PROJECT_FILE):
@@ -237,8 +242,6 @@ class Settings:
 
     @property
     def secrets(self) -> Secrets:
-        from gofer.config.secrets import Secrets
-
         return Secrets(self.paths.secrets_file)
 
     def resolve(self, text: str) -> str:
@@ -246,8 +249,6 @@ class Settings:
         if "${" not in text:
             return text
         if self._resolver is None:
-            from gofer.config.references import Resolver
-
             self._resolver = Resolver(self.environ, self.root, self._secret, _remember)
         return self._resolver.resolve(text)
 
@@ -303,8 +304,6 @@ def load(
     sources = Sources(paths, folder, environ, project, user, layers, tuple(files), repository, find_targets)
     settings = Settings(sources, kinds)
     if files:
-        from gofer.config.layers import check_joined
-
         check_joined(settings, kinds)
     return settings
 
@@ -318,8 +317,6 @@ def _listed(what: str, known: Iterable[str]) -> str:
 
 
 def _remember(reference: Reference, value: str) -> None:
-    from gofer.config.redact import remember
-
     # A path that exists is no credential, and messages about files would be unreadable without it.
     if reference.kind != "env" or not (value.startswith("/") and os.path.exists(value)):
         remember(value)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from gofer.config.nodes import Node, Scalar
+from gofer.config.redact import remember
+from gofer.config.references import references
 from gofer.errors import ConfigError, UsageError
 
 # These give access to the data: in a settings file they must be references, never the value itself.
@@ -131,9 +133,6 @@ def check_store_entry(name: str, entries: Mapping[str, Node]) -> None:
 
 def check_secret(section: str, name: str, key: str, node: Scalar) -> None:
     """ConfigError when the value of a secret key is no reference."""
-    from gofer.config.redact import remember
-    from gofer.config.references import references
-
     found = [*references(node.text)]
     if found and not any(reference.default for reference in found):
         return

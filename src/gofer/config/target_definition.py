@@ -12,9 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gofer.config.layers import built_in
 from gofer.config.nodes import Items, Node, Scalar, Table, ValueOrigin, table
+from gofer.config.project import read_files
 from gofer.config.redact import is_sensitive, mask
 from gofer.config.references import references
+from gofer.config.settings import Settings, Sources
 from gofer.config.stores import SECRET_KEYS
 from gofer.config.targets import OWN_KEYS
 from gofer.core.json_text import parse_json
@@ -22,7 +25,6 @@ from gofer.errors import ConfigError
 
 if TYPE_CHECKING:
     from gofer.config.paths import Paths
-    from gofer.config.settings import Settings
     from gofer.config.target_provider import FindTargets
     from gofer.config.targets import Kinds
 
@@ -110,10 +112,6 @@ def defined_settings(
     find_targets: FindTargets | None = None,
 ) -> Settings:
     """Settings with this target and its store, and the user's own file below them; nothing of a project."""
-    from gofer.config.layers import built_in
-    from gofer.config.project import read_files
-    from gofer.config.settings import Settings, Sources
-
     target = {**definition.options.entries, "store": Scalar(definition.store, _PLACE)}
     nearest = Table(
         {

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from gofer.config.nodes import Items, Node, Scalar, Table, ValueOrigin
+from gofer.config.redact import remember
 from gofer.config.target_provider import ImportedTarget, UnusedKey
 from gofer.importers.account import holds_credential, read_account
 from gofer.importers.act import import_act
@@ -40,8 +41,6 @@ class _Live(ImportDraft):
         """Does nothing: nobody reads the notes of this draft."""
 
     def keep(self, keys: SheetKeys, key: str, name: str, to: str) -> str:
-        from gofer.config.redact import remember
-
         text = keys.text(key) or ""
         remember(text)
         secret = f"{SECRETS}{safe_name(self._target)}.{safe_name(name)}"

@@ -19,6 +19,7 @@ from gofer.config.document import display, read_document, read_text
 from gofer.config.nodes import Node, Scalar, Table, is_null, merged
 from gofer.config.project import find_above
 from gofer.errors import ConfigError
+from gofer.importers.account import read_account
 
 if TYPE_CHECKING:
     from gofer.config.target_provider import ImportedTarget
@@ -138,8 +139,6 @@ class AmlFiles:
         return imported_store(self, name)
 
     def account(self, account_file: Path) -> Table:
-        from gofer.importers.account import read_account
-
         return read_account(account_file)
 
     def files_with_credentials(self, accounts: Iterable[Path]) -> list[Path]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from gofer.core import manifest
+from gofer.core.snapshot_names import ManifestError
 from gofer.errors import SnapshotError, StoreError
+from gofer.node import checkout
 
 if TYPE_CHECKING:
     from gofer.core.manifest import Differences, Manifest
@@ -15,9 +18,6 @@ if TYPE_CHECKING:
 
 def load(store: ObjectStore, snapshot_id: str) -> Manifest:
     """The snapshot's files without their contents; SnapshotError when the store does not have all of it."""
-    from gofer.core import manifest
-    from gofer.core.snapshot_names import ManifestError
-
     try:
         return manifest.load(store.get_range, snapshot_id)
     except (ManifestError, StoreError) as error:
@@ -26,8 +26,6 @@ def load(store: ObjectStore, snapshot_id: str) -> Manifest:
 
 def differences(store: ObjectStore, old: str, new: str) -> Differences:
     """The files in which two snapshots of one store differ."""
-    from gofer.core import manifest
-
     return manifest.differences(load(store, old), load(store, new))
 
 
@@ -39,8 +37,6 @@ def restore(
     times_key: str | None = None,
 ) -> Restored:
     """Write the files to `destination` as gofer.node.checkout.restore does; SnapshotError when it cannot."""
-    from gofer.node import checkout
-
     try:
         return checkout.restore(store.get_range, snapshot_id, destination, times_key=times_key)
     except StoreError as error:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gofer.core.file_times import Stamp
+from gofer.core.file_times import FileTimes, Stamp, encode
 from gofer.core.manifest import FORMAT, VERSION
 from gofer.core.snapshot_names import decode_name, encode_name
 from gofer.snapshot.file_reader import FileReading, Row
@@ -45,8 +45,6 @@ def encode_times(
     read: Mapping[str, Sequence[Stamp]],
 ) -> bytes:
     """The object that a node reads. `read` are the stamps of the folders whose files were read again."""
-    from gofer.core.file_times import FileTimes, encode
-
     entries: list[Stamp] = []
     for folder in folders:
         stamps = read.get(folder.path)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from gofer.config.stores import StoreOptions
 from gofer.errors import UsageError
+from gofer.storage.credentials import OpenedStore, remember_secrets
+from gofer.storage.file import FileStore
 
 if TYPE_CHECKING:
     from gofer.storage.base import Store
-    from gofer.storage.credentials import OpenedStore
     from gofer.storage.memory import MemoryStore
     from gofer.transport.ssh import Login
 
@@ -44,8 +45,6 @@ def open_store(
     """
     scheme, mark, rest = url.partition("://")
     if mark and scheme == "file":
-        from gofer.storage.file import FileStore
-
         return FileStore(_folder(url, rest), create=create)
     if mark and scheme == "memory":
         from gofer.storage.memory import MemoryStore
@@ -58,8 +57,6 @@ def open_store(
         address = SshAddress.parse(url)
         return SshStore(reach(login or Login(address.host)), address, create=create)
     if mark and scheme in ("az", "s3", "gs"):
-        from gofer.storage.credentials import OpenedStore
-
         return _cloud(scheme, OpenedStore(url, options or _NOTHING, name, written or _NOTHING), environ)
     if not mark:
         raise UsageError(f"`{url}` is not a store's URL", hint=f"the kinds are {_KINDS}")
@@ -67,8 +64,6 @@ def open_store(
 
 
 def _cloud(scheme: str, entry: OpenedStore, environ: Mapping[str, str] | None) -> Store:
-    from gofer.storage.credentials import remember_secrets
-
     remember_secrets(entry.options)
     if scheme == "az":
         from gofer.storage.azure import AzureStore

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.errors import GoferError, KeyExists, KeyNotFound, StoreError, Unreachable, UsageError
+from gofer.objects.compare_and_swap import old_md5
 from gofer.objects.facts import Exists, ObjectNotFound
 from gofer.storage.base import ObjectInfo, check_key, check_prefix
 from gofer.transport.machine import CALL_S, Machine
@@ -87,8 +88,6 @@ class SshStore:
             files.put(key, data, new)
 
     def compare_and_swap(self, key: str, old: bytes | None, new: bytes) -> bool:
-        from gofer.objects.compare_and_swap import old_md5
-
         with self._calling(self.root, key) as files:
             return files.compare_and_swap(key, old_md5(old), new)
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gofer.errors import LedgerCorrupt, LedgerError, UnknownName
-from gofer.tracking import changes
+from gofer.tracking import changes, references
 from gofer.tracking.connection import connect, explained, transaction
 from gofer.tracking.query import Query
 from gofer.tracking.rows import (
@@ -125,8 +125,6 @@ class Ledger:
 
         UnknownName when there is none; UsageError with the candidates when there are several.
         """
-        from gofer.tracking import references
-
         word = references.tidy(reference)
         with explained(self.path):
             ids = references.candidates(self._connection, word, target)
@@ -139,8 +137,6 @@ class Ledger:
 
     def newest(self, *, project: str | None = None, target: str | None = None, most: int = 1) -> list[RunRow]:
         """The newest runs and groups of a project, or of all projects, newest first. Fast, by an index."""
-        from gofer.tracking import references
-
         with explained(self.path):
             ids = references.newest(self._connection, project=project, target=target, most=most)
         return [row for run_id in ids if (row := self.get(run_id))]

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
+from gofer.core.states import Reason, State
 from gofer.errors import UnknownName, UsageError
-from gofer.text import parse_time
+from gofer.text import did_you_mean, parse_duration_s, parse_time
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _STEPS_S = (
@@ -135,8 +136,6 @@ def field_kind(field: str) -> str:
         if field.startswith(prefix) and len(field) > len(prefix):
             return kind
     if field not in FIELDS:
-        from gofer.text import did_you_mean
-
         known = [*FIELDS, *(f"{prefix}NAME" for prefix in _KEYED)]
         hint = did_you_mean(field, known) or "the fields are " + ", ".join(known)
         raise UnknownName(f"runs have no field `{field}`", hint=hint)
@@ -180,19 +179,13 @@ def _check_pattern(found: Filter, kind: str) -> None:
 
 
 def _check_word(kind: str, value: str) -> None:
-    from gofer.core.states import Reason, State
-
     known = [str(word) for word in (State if kind == "state" else Reason)]
     if value not in known:
-        from gofer.text import did_you_mean
-
         hint = did_you_mean(value, known) or f"the words are {', '.join(known)}"
         raise UnknownName(f"no run has the {kind} `{value}`", hint=hint)
 
 
 def _check_when(kind: str, value: str) -> None:
-    from gofer.text import parse_duration_s
-
     if kind == "duration":
         parse_duration_s(value)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from gofer.errors import UnknownName, UsageError
+from gofer.text import quote_command
 from gofer.tracking.rows import DamagedLine, RunRow, plain
 
 LAST = "last"
@@ -65,8 +66,6 @@ def unknown(reference: str, target: str | None) -> UnknownName:
 
 def ambiguous(reference: str, rows: list[RunRow], total: int) -> UsageError:
     """The error for a reference that matches several runs; `rows` are the first of them."""
-    from gofer.text import quote_command
-
     lines = [f"  {row.id}  {row.state}  {quote_command(row.command)[:_COMMAND_WIDTH]}" for row in rows]
     if total > len(rows):
         lines.append(f"  and {total - len(rows)} more")

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gofer.tracking.query import NONE, Filter, Query, field_kind, is_number
+from gofer.text import parse_duration_s, quote_command
+from gofer.tracking.query import NONE, Filter, Query, field_kind, is_number, moment
 from gofer.tracking.rows import SELECT_BARE, SELECT_FULL, marks, plain
 
 # Functions of ours that a statement may use: see `command_text` and `pattern_function`.
@@ -136,16 +137,12 @@ def _compare(field: str, op: str, value: str, now: float) -> SqlPart:
 
 def _right(kind: str, op: str, value: str) -> SqlPart:
     if kind == "duration" and op != "~":
-        from gofer.text import parse_duration_s
-
         return SqlPart("?", (parse_duration_s(value),))
     return SqlPart(_NUMBER if kind == "number" else "?", (plain(value),))
 
 
 def _compare_time(expression: SqlPart, op: str, value: str, now: float) -> SqlPart:
     """A comparison with a day or minute, which is an interval: `=` is inside of it, `>` after its end."""
-    from gofer.tracking.query import moment
-
     start, end = moment(value, now)
     if op == "=":
         return SqlPart(f"{expression.sql} >= ? AND {expression.sql} < ?", (start, end))
@@ -199,8 +196,6 @@ def _order(query: Query, newest: str) -> SqlPart:
 
 def command_text(text: str) -> str:
     """COMMAND_FUNCTION: the words of a command as a person types them."""
-    from gofer.text import quote_command
-
     return plain(quote_command(json.loads(text))) or ""
 
 

@@ -18,6 +18,7 @@ from gofer.transfer.packs.index import FOLDER, Packed
 from gofer.transfer.packs.list import PackedListing, info_of, level
 from gofer.transfer.packs.view import CHUNK, Packs, check_md5, is_inside, open_packed
 from gofer.transfer.packs.windows import Windows
+from gofer.transfer.packs.write import forget
 
 if TYPE_CHECKING:
     from gofer.storage.base import ObjectInfo, Store
@@ -204,8 +205,6 @@ class PackView:
 
     def delete(self, keys: Iterable[str]) -> int:
         """Remove files, packed or not; of a name that exists as both, both."""
-        from gofer.transfer.packs.write import forget
-
         names: dict[str, set[bytes]] = {}
         count = 0
         rest = iter(keys)
