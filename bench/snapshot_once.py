@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def main(folder: Path, store: Path, cache: Path) -> None:
-    from gofer.snapshot import take_snapshot
+    from gofer.snapshot.capture import take_snapshot
     from gofer.storage.open import open_store
 
     taken = take_snapshot(folder, open_store(store.as_uri(), create=True), cache_dir=cache)

@@ -7,8 +7,10 @@ import stat
 import subprocess
 from pathlib import Path
 
-from gofer.snapshot import Snapshot, load, restore, take_snapshot
+from gofer.snapshot.capture import take_snapshot
+from gofer.snapshot.contents import load, restore
 from gofer.snapshot.rules import SnapshotChoice
+from gofer.snapshot.summary import Snapshot
 from gofer.storage.file import FileStore
 
 # Long enough ago that the cache trusts the time: see gofer.snapshot.statcache.

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from snapshot.project import SnapshotProject, describe
 
-from gofer.snapshot import cachefile, take_snapshot
+from gofer.snapshot import cachefile
+from gofer.snapshot.capture import take_snapshot
 from gofer.snapshot.inventory import Inventory
 from gofer.storage.file import FileStore
 
@@ -143,7 +144,7 @@ def test_a_damaged_index_in_the_store_is_passed_over(project: SnapshotProject) -
 TAKE = """
 import sys
 from pathlib import Path
-from gofer.snapshot import take_snapshot
+from gofer.snapshot.capture import take_snapshot
 from gofer.storage.file import FileStore
 print("ready", flush=True)
 taken = take_snapshot(Path(sys.argv[1]), FileStore(Path(sys.argv[2])), cache_dir=Path(sys.argv[3]))

@@ -11,7 +11,8 @@ import pytest
 from snapshot.project import SnapshotProject, describe
 
 from gofer.core.packs import CHUNK_BYTES
-from gofer.snapshot import Snapshot, take_snapshot
+from gofer.snapshot.capture import take_snapshot
+from gofer.snapshot.summary import Snapshot
 
 WRITER = """
 import sys

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from snapshot.project import SnapshotProject
 
-from gofer.snapshot import Snapshot
+from gofer.snapshot.summary import Snapshot
 
 
 def facts(taken: Snapshot) -> tuple[str | None, str | None, bool | None]:

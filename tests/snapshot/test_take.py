@@ -15,7 +15,8 @@ from snapshot.project import LONG_AGO_S, SnapshotProject, describe
 
 from gofer.core.packs import CHUNK_BYTES
 from gofer.errors import SnapshotError, StoreError
-from gofer.snapshot import differences, load, take_snapshot
+from gofer.snapshot.capture import take_snapshot
+from gofer.snapshot.contents import differences, load
 from gofer.storage.file import FileStore
 from gofer.storage.memory import MemoryStore
 
@@ -239,7 +240,7 @@ UNREADABLE = """
 import sys
 from pathlib import Path
 from gofer.errors import SnapshotError
-from gofer.snapshot import take_snapshot
+from gofer.snapshot.capture import take_snapshot
 from gofer.storage.memory import MemoryStore
 try:
     take_snapshot(Path(sys.argv[1]), MemoryStore(), cache_dir=Path(sys.argv[2]))

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from gofer.config.stores import StoreOptions
 from gofer.errors import UsageError
-from gofer.storage.credentials import OpenedStore, remember_secrets
 from gofer.storage.file import FileStore
 
 if TYPE_CHECKING:
     from gofer.storage.base import Store
+    from gofer.storage.credentials import OpenedStore
     from gofer.storage.memory import MemoryStore
     from gofer.transport.ssh import Login
 
@@ -57,14 +57,18 @@ def open_store(
         address = SshAddress.parse(url)
         return SshStore(reach(login or Login(address.host)), address, create=create)
     if mark and scheme in ("az", "s3", "gs"):
-        return _cloud(scheme, OpenedStore(url, options or _NOTHING, name, written or _NOTHING), environ)
+        # Most commands of a local run open no cloud store, so they load no code of the clouds.
+        from gofer.storage.credentials import OpenedStore, remember_secrets
+
+        entry = OpenedStore(url, options or _NOTHING, name, written or _NOTHING)
+        remember_secrets(entry.options)
+        return _cloud(scheme, entry, environ)
     if not mark:
         raise UsageError(f"`{url}` is not a store's URL", hint=f"the kinds are {_KINDS}")
     raise UsageError(f"no kind of store has URLs like `{url}`", hint=f"the kinds are {_KINDS}")
 
 
 def _cloud(scheme: str, entry: OpenedStore, environ: Mapping[str, str] | None) -> Store:
-    remember_secrets(entry.options)
     if scheme == "az":
         from gofer.storage.azure import AzureStore
 

@@ -10,7 +10,7 @@ from azureml.node.service import Service
 from storage.clouds import azure_by_key
 
 from gofer.objects import open_objects
-from gofer.snapshot import take_snapshot
+from gofer.snapshot.capture import take_snapshot
 from gofer.storage.azure import AzureStore
 
 pytestmark = pytest.mark.xdist_group("azure-folders")

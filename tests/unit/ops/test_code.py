@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gofer.ops.session import Session
 from gofer.ops.submission import code
-from gofer.snapshot import load
+from gofer.snapshot.contents import load
 
 
 def test_a_home_inside_the_code_folder_does_not_travel(tmp_path: Path) -> None:

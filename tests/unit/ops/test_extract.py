@@ -12,7 +12,7 @@ from unit.ops.run_folders import make_group, make_record
 
 from gofer.errors import SnapshotError, UsageError
 from gofer.ops.files.extract import Extracted, extract
-from gofer.snapshot import take_snapshot
+from gofer.snapshot.capture import take_snapshot
 
 RUN = "r261116-091233-k9qd4x"
 

@@ -12,7 +12,7 @@ from unit.ops.test_extract import RUN, tree, write_code
 from gofer.core.run_layout import node_key
 from gofer.node.kept.records import COPY, KeptFiles, describe, encode_list
 from gofer.ops.files.extract import extract
-from gofer.snapshot import restore
+from gofer.snapshot.contents import restore
 
 
 def test_what_is_new_comes_and_the_code_stays(project: OpsProject, tmp_path: Path) -> None:

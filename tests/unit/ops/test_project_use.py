@@ -9,7 +9,7 @@ import pytest
 from gofer.model.job import Job
 from gofer.ops.session import Session
 from gofer.ops.submission.project_use import name_left_behind, read_use
-from gofer.snapshot import take_snapshot
+from gofer.snapshot.capture import take_snapshot
 from gofer.storage.file import FileStore
 
 INSTALLS = {

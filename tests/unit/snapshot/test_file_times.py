@@ -13,7 +13,7 @@ from snapshot.project import LONG_AGO_S, SnapshotProject
 from gofer.core import file_times
 from gofer.errors import SnapshotError
 from gofer.node.checkout import CheckoutError
-from gofer.snapshot import load, restore
+from gofer.snapshot.contents import load, restore
 
 KEY = "runs/one/file-times"
 NAMES = (

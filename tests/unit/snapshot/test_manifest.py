@@ -14,7 +14,7 @@ from snapshot.project import SnapshotProject
 from gofer.core.manifest import differences, list_files
 from gofer.core.packs import parse_index
 from gofer.core.snapshot_names import ManifestError, compute_id, decode_name, encode_name
-from gofer.snapshot import load
+from gofer.snapshot.contents import load
 
 NAMES = st.one_of(
     st.binary(min_size=1), st.text(min_size=1).map(lambda text: text.encode("utf-8", "replace"))

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from snapshot.project import SnapshotProject, describe
 
-from gofer.snapshot import Snapshot, statcache
+from gofer.snapshot import statcache
 from gofer.snapshot.statcache import guard, pack_signatures, unpack_values
+from gofer.snapshot.summary import Snapshot
 
 # Longer than the time within which a file's times are not trusted.
 SETTLED_S = 2.1

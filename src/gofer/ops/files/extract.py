@@ -124,7 +124,7 @@ def _restore(store: Store, row: RunRow, snapshot: str, folder: Path) -> int:
     """Restore the code; its number of files. The folder appears complete or not at all, so an existing one is
     complete.
     """
-    from gofer.snapshot import restore
+    from gofer.snapshot.contents import restore
 
     if not folder.exists():
         times_key = names.times_key(row.group_id or row.id)

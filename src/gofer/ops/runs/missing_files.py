@@ -60,7 +60,7 @@ def explain_missing(session: Session, record: RunRecord, lines: Iterable[str]) -
 
 def _survey(session: Session, record: RunRecord, folder: Path) -> LeftOutReport | None:
     from gofer.ops.submission import code
-    from gofer.snapshot import survey
+    from gofer.snapshot.capture import survey
 
     source = code.Source(folder, workdir=record.job.workdir, include=record.job.include)
     choice = code.choose_files(session, source, record.target, record.job.folders)

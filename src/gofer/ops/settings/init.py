@@ -13,7 +13,7 @@ from gofer.errors import CheckFailed
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
-    from gofer.snapshot import Snapshot
+    from gofer.snapshot.summary import Snapshot
 
 # gofer reads this settings folder of another tool as it is, so no settings file is needed.
 _OTHER_SETTINGS = Path("aux_data") / "aml"
@@ -133,7 +133,7 @@ def _write(path: Path) -> Path | None:
 
 def _left_out(session: Session, folder: Path, store_url: str, taken: Snapshot) -> tuple[str, ...]:
     """Entries directly in the folder that are not in the snapshot."""
-    from gofer.snapshot import load
+    from gofer.snapshot.contents import load
 
     manifest = load(session.store(store_url), taken.id)
     paths = [entry.path for entry in manifest.entries] + list(manifest.folders)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from gofer.config.paths import Paths
     from gofer.ops.session import Session
     from gofer.ops.submission.project_use import ProjectUse
-    from gofer.snapshot import Snapshot
     from gofer.snapshot.rules import SnapshotChoice
+    from gofer.snapshot.summary import Snapshot
 
 LARGE_BYTES = 50_000_000
 # Reading this much keeps a person waiting.
@@ -51,7 +51,7 @@ def take(
     `without` are names at the top that are never sent: mapped folders reach a run in another way. Account
     files of other tools with a key are never sent either.
     """
-    from gofer.snapshot import take_snapshot
+    from gofer.snapshot.capture import take_snapshot
 
     store, folder = session.store(store_url), source.folder
     choice, limit = choose_files(session, source, target, without), outside_limit(session, source)

@@ -21,7 +21,7 @@ from gofer.text import did_you_mean
 if TYPE_CHECKING:
     from gofer.model.job import Job
     from gofer.ops.session import Session
-    from gofer.snapshot import Snapshot
+    from gofer.snapshot.summary import Snapshot
 
 _PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
 

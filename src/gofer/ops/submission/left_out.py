@@ -71,7 +71,7 @@ def say(session: Session, source: Source, target: str, found: LeftOutReport, *, 
 
 def list_both_sides(session: Session, source: Source, choice: SnapshotChoice, *, is_local: bool) -> None:
     """List what would be sent, up to a number of files, and what would not be sent, each with its rule."""
-    from gofer.snapshot import survey
+    from gofer.snapshot.capture import survey
 
     found = survey(source.folder, cache_dir=session.paths.cache_dir, choice=choice)
     size = format_size(sum(size for _, size in found.files))

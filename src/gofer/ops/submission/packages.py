@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gofer.backends.base import Backend
     from gofer.model.job import Job
     from gofer.ops.session import Session
-    from gofer.snapshot import Snapshot
+    from gofer.snapshot.summary import Snapshot
 
 
 def chosen(job: Job, backend: Backend) -> str:

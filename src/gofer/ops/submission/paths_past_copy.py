@@ -20,7 +20,7 @@ from gofer.node.project_paths import PATH_LISTS
 if TYPE_CHECKING:
     from gofer.model.job import Job
     from gofer.ops.session import Session
-    from gofer.snapshot import Snapshot
+    from gofer.snapshot.summary import Snapshot
 
 _COMMENT = re.compile(r"(?:^|(?<=\s))#.*", re.MULTILINE)
 # The rest of a path in the text of a script.

@@ -19,7 +19,7 @@ from gofer.ops.submission import entry_point, paths_past_copy
 if TYPE_CHECKING:
     from gofer.model.job import Job
     from gofer.ops.session import Session
-    from gofer.snapshot import Snapshot
+    from gofer.snapshot.summary import Snapshot
 
 _SCRIPT_BYTES = 256 * 1024
 _MOST_ENTRIES = 2000
