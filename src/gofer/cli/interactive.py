@@ -5,14 +5,23 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from gofer.cli.commands.runs.ssh import enter
+from gofer.cli.output.exit_status import ended_line, exit_status
+from gofer.cli.output.run_json import print_run
 from gofer.cli.output.screen import answerer, hush, say
+from gofer.cli.request import build_request
+from gofer.config.jobs import job_values
 from gofer.errors import UsageError
+from gofer.ops.runs.run_records import RunRecords
+from gofer.ops.runs.shell import wait_inside
+from gofer.ops.runs.why import why
+from gofer.ops.session import Session
+from gofer.ops.submission.submit import plan, submit
 from gofer.text import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gofer.ops.session import Session
     from gofer.ops.submission.submit import SubmitRequest
     from gofer.tracking.ledger import RunRow
 
@@ -22,9 +31,6 @@ _COMMAND = ("sleep", "infinity")
 
 def hold(given: dict[str, Any]) -> int:
     """Print the run's id, its JSON or the plan; on a terminal, enter the run once it runs."""
-    from gofer.ops.session import Session
-    from gofer.ops.submission.submit import plan, submit
-
     for option in ("each", "array", "follow"):
         if given[option]:
             raise UsageError(
@@ -43,8 +49,6 @@ def hold(given: dict[str, Any]) -> int:
             row = _wait(session, row)
         status = _after(session, row, given)
     if enters and row.state == "running":
-        from gofer.cli.commands.runs.ssh import enter
-
         return enter(row.id, (), quiet=given["quiet"])
     return status
 
@@ -54,9 +58,6 @@ def _request(session: Session, given: dict[str, Any]) -> SubmitRequest:
     limit.
     """
     import msgspec
-
-    from gofer.cli.request import build_request
-    from gofer.config.jobs import job_values
 
     single = given["single"] or not given["procs"]
     request = build_request({**given, "command": _COMMAND, "single": single, "name": given["name"] or "ssh"})
@@ -69,8 +70,6 @@ def _request(session: Session, given: dict[str, Any]) -> SubmitRequest:
 
 
 def _tell(session: Session, row: RunRow, given: dict[str, Any], *, enters: bool) -> None:
-    from gofer.ops.runs.run_records import RunRecords
-
     if not given["as_json"]:
         sys.stdout.write(row.id + "\n")
         sys.stdout.flush()
@@ -89,8 +88,6 @@ def _tell(session: Session, row: RunRow, given: dict[str, Any], *, enters: bool)
 
 def _wait(session: Session, row: RunRow) -> RunRow:
     """Wait until the run runs or has ended. Ctrl-C ends only the wait."""
-    from gofer.ops.runs.shell import wait_inside
-
     try:
         return wait_inside(session, row.id, on_wait=_explainer(session))
     except KeyboardInterrupt:
@@ -102,8 +99,6 @@ def _wait(session: Session, row: RunRow) -> RunRow:
 
 def _explainer(session: Session) -> Callable[[RunRow], None]:
     def explain(row: RunRow) -> None:
-        from gofer.ops.runs.why import why
-
         session.say(f"{row.short_id} waits: {why(session, row).words or row.state}")
 
     return explain
@@ -111,12 +106,8 @@ def _explainer(session: Session) -> Callable[[RunRow], None]:
 
 def _after(session: Session, row: RunRow, given: dict[str, Any]) -> int:
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_run
-
         print_run(session, row)
     if row.is_final:
-        from gofer.cli.output.exit_status import ended_line, exit_status
-
         session.say(ended_line(row))
         return exit_status(session, [row])
     if row.state == "running":

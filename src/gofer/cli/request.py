@@ -6,13 +6,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gofer.config.jobs import JobFlags
 from gofer.errors import UsageError
+from gofer.ops.submission.standard_input import read_all
+from gofer.ops.submission.submit import SubmitRequest
 from gofer.text import parse_duration_s
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from gofer.ops.submission.submit import SubmitRequest
 
 _AS_GIVEN = (
     *("name", "gpus", "nodes", "procs", "cpus", "setup", "retries", "priority"),
@@ -22,10 +23,6 @@ _AS_GIVEN = (
 
 def build_request(given: Mapping[str, Any]) -> SubmitRequest:
     """The request; UsageError for a value that cannot be read. Nothing is checked against a target here."""
-    from gofer.config.jobs import JobFlags
-    from gofer.ops.submission.standard_input import read_all
-    from gofer.ops.submission.submit import SubmitRequest
-
     flags = JobFlags(
         **{name: given[name] for name in _AS_GIVEN},
         env=read_environment(given["env"], os.environ),

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gofer.cli.options import Flag, Option, json_option, quiet_option, target_option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.progress import Display, rate
 from gofer.cli.output.screen import hush, printable, say
+from gofer.config.redact import mask
+from gofer.ops.data.steps import go, look
+from gofer.ops.session import Session
 from gofer.text import format_duration, format_size
+from gofer.transfer import TransferOptions, TransferProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gofer.ops.data.steps import Step, StepsResult, Work
-    from gofer.ops.session import Session
-    from gofer.transfer import TransferOptions
 
     Make = Callable[[Session, TransferOptions], Sequence[Step]]
 
@@ -51,10 +54,6 @@ def moving_options() -> list[click.Parameter]:
 
 def move(given: Mapping[str, Any], make: Make, *, delete: bool = False) -> int:
     """Compare, copy, report; 1 when anything failed. Nothing is changed with `--dry-run`."""
-    from gofer.ops.data.steps import go, look
-    from gofer.ops.session import Session
-    from gofer.transfer import TransferOptions, TransferProgress
-
     options = TransferOptions(
         tuple(given["include"]), tuple(given["exclude"]), given["checksum"], delete, given["jobs"] or 0
     )
@@ -70,8 +69,6 @@ def move(given: Mapping[str, Any], make: Make, *, delete: bool = False) -> int:
         with Display(progress, quiet=given["quiet"]):
             outcome = go(session, steps, progress)
         if given["as_json"]:
-            from gofer.cli.output.json_output import print_json
-
             print_json(summary(outcome))
         _tell(session, outcome)
     return 0 if outcome.ok else 1
@@ -98,8 +95,6 @@ def _noted(notes: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
 
 def _preview(session: Session, steps: Sequence[Step], work: Work, *, as_json: bool) -> int:
     if as_json:
-        from gofer.cli.output.json_output import print_json
-
         print_json({"dry_run": True, **work._asdict()})
         return 0
     for step in steps:
@@ -117,8 +112,6 @@ def _rest(skipped: int, deleted: int) -> str:
 
 
 def _tell(session: Session, outcome: StepsResult) -> None:
-    from gofer.config.redact import mask
-
     for what, notes in (("failed", outcome.failed), ("changed", outcome.changed), ("not sent", outcome.odd)):
         for path, why in notes[:_SHOWN]:
             say(mask(f"{what}: {path}: {why}"))

@@ -10,6 +10,8 @@ import os
 import sys
 from typing import NamedTuple
 
+from gofer.cli.output.screen import say
+
 
 class CompletionMessage(NamedTuple):
     """`words` say what was done. `status` is the exit status if stdout cannot be written afterwards."""
@@ -42,8 +44,6 @@ def write_result(text: str) -> None:
 
 def give_up_stdout(error: OSError) -> None:
     """Write nothing more to stdout, and say on stderr what was done."""
-    from gofer.cli.output.screen import say
-
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     found = noted()
     if found is not None:

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from gofer.cli.output.columns import value
+from gofer.cli.output.json_output import to_text
 from gofer.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ def _keyed(rows: Sequence[RunRow]) -> list[str]:
 
 
 def _json(names: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
-    from gofer.cli.output.json_output import to_text
-
     return to_text([dict(zip(names, line, strict=True)) for line in lines])
 
 

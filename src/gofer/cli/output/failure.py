@@ -9,6 +9,7 @@ from contextlib import suppress
 import click
 
 from gofer.cli.output.screen import printable
+from gofer.config.redact import mask
 from gofer.errors import GoferError, UsageError
 from gofer.text import did_you_mean
 
@@ -92,6 +93,4 @@ def _masked(text: str) -> str:
     """
     if "gofer.config.redact" not in sys.modules and "sig" not in text.lower():
         return text
-    from gofer.config.redact import mask
-
     return mask(text)

@@ -5,8 +5,16 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from gofer.cli.output.describe import failing_rank
 from gofer.cli.output.exit_status import ended_line, exit_status
 from gofer.cli.output.screen import say, write
+from gofer.errors import GoferError, StoreError
+from gofer.ops.files.results import came_home
+from gofer.ops.logs.log_reader import LogReader
+from gofer.ops.runs.failures import find_first_failure
+from gofer.ops.runs.observe import wait
+from gofer.ops.runs.run_records import RunRecords
+from gofer.ops.submission.gpu_oversight import SAW_NO_GPU, saw_none
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
@@ -18,8 +26,6 @@ def follow_to_end(session: Session, row: RunRow, *, quiet: bool, to_stderr: bool
 
     A group has no log of its own and is only waited for. Ctrl-C leaves the run alone.
     """
-    from gofer.ops.logs.log_reader import LogReader
-
     if row.kind == "run":
         try:
             setup = None if quiet else write_setup
@@ -40,11 +46,6 @@ def _remarks(session: Session, row: RunRow) -> str:
     """A short note about the files that the run left, and whether it saw no GPU. What cannot be read is left
     out.
     """
-    from gofer.errors import GoferError
-    from gofer.ops.files.results import came_home
-    from gofer.ops.runs.run_records import RunRecords
-    from gofer.ops.submission.gpu_oversight import SAW_NO_GPU, saw_none
-
     try:
         left = came_home(session.run_folder(row, whole=True), row).short(row.short_id)
     except GoferError:
@@ -55,10 +56,6 @@ def _remarks(session: Session, row: RunRow) -> str:
 
 def _show_failing_rank(session: Session, row: RunRow) -> None:
     """The last lines of the rank that failed first, unless its log is the one that was followed."""
-    from gofer.cli.output.describe import failing_rank
-    from gofer.errors import StoreError
-    from gofer.ops.runs.failures import find_first_failure
-
     if row.kind == "group" or row.nodes * row.procs == 1:
         return
     try:
@@ -76,8 +73,6 @@ def wait_to_end(session: Session, row: RunRow, *, quiet: bool, log_shown: bool =
 
     Where rank 0's log was shown and another rank failed first, the last lines of that rank follow.
     """
-    from gofer.ops.runs.observe import wait
-
     try:
         (row,) = wait(session, [row.id], timeout_s=None)
     except KeyboardInterrupt:

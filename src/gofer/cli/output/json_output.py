@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
-
-from gofer.cli.output.screen import say
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gofer.ops.session import Session
-    from gofer.tracking.ledger import RunRow
+from typing import Any
 
 
 def to_text(value: Any) -> str:
@@ -28,40 +20,6 @@ def to_text(value: Any) -> str:
 def print_json(value: Any) -> None:
     """Write `value` to stdout."""
     sys.stdout.write(to_text(value))
-
-
-def print_run(session: Session, row: RunRow) -> None:
-    """Write one run to stdout as an object; see `print_runs`."""
-    print_json(_documents(session, [row], from_store=True)[0])
-
-
-def print_runs(session: Session, rows: Sequence[RunRow], *, from_store: bool = True) -> None:
-    """Write runs to stdout as an array; without `from_store`, without looking for their logs.
-
-    If the store cannot be read, the ledger's facts are used, with a warning. Without `from_store` there may
-    be very many runs, so each is written before the next is read.
-    """
-    if from_store or not rows:
-        print_json(_documents(session, rows, from_store=from_store))
-        return
-    from gofer.ops.runs.view import run_jsons
-
-    before = "[\n  "
-    for document in run_jsons(session, rows, from_store=False):
-        sys.stdout.write(before + to_text(document)[:-1].replace("\n", "\n  "))
-        before = ",\n  "
-    sys.stdout.write("\n]\n")
-
-
-def _documents(session: Session, rows: Sequence[RunRow], *, from_store: bool) -> list[dict[str, Any]]:
-    from gofer.errors import StoreError
-    from gofer.ops.runs.view import run_jsons
-
-    try:
-        return list(run_jsons(session, rows, from_store=from_store))
-    except StoreError as error:
-        say(f"warning: {error.message}; `logs` are not looked up")
-        return list(run_jsons(session, rows, from_store=False))
 
 
 def one_line(value: Any) -> str:

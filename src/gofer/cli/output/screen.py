@@ -6,12 +6,10 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
+from gofer.cli.output.terminal_text import TerminalText
 from gofer.text import printable as printable
-
-if TYPE_CHECKING:
-    from gofer.cli.output.terminal_text import TerminalText
 
 # One filter per stream, since an escape sequence may continue in the next piece.
 _TEXTS: dict[int, TerminalText] = {}
@@ -99,6 +97,4 @@ def write(data: bytes, stream: TextIO | None = None) -> None:
 
 
 def _terminal_text(stream: TextIO) -> TerminalText:
-    from gofer.cli.output.terminal_text import TerminalText
-
     return _TEXTS.setdefault(stream.fileno(), TerminalText())

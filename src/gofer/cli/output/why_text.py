@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gofer.cli.output.columns import summary
 from gofer.cli.output.screen import printable
 from gofer.cli.output.table import render_facts
+from gofer.ops.runs.failures import name_signal
 from gofer.text import format_duration, format_local_time
 
 if TYPE_CHECKING:
@@ -99,8 +100,6 @@ def _gpu(node: int, gpu: GpuUse) -> str:
 
 
 def _failure(failure: FirstFailure, ranks: int) -> list[tuple[str, str]]:
-    from gofer.ops.runs.failures import name_signal
-
     return [
         ("failed first", f"rank {failure.rank} of {ranks}, on node {failure.node}"),
         ("exit code", "" if failure.exit_code is None else str(failure.exit_code)),

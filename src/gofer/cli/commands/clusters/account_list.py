@@ -7,25 +7,27 @@ import sys
 from typing import Any
 
 from gofer.cli.options import Command, json_option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import say
 from gofer.cli.output.table import Column, render, screen_width
+from gofer.errors import GoferError
+from gofer.ops.accounts.azure_account import account_facts, users_of
+from gofer.ops.accounts.azure_profiles import Profiles
+from gofer.ops.session import Session
+from gofer.transport.azure.credential import is_given
+from gofer.transport.azure.profile import login_command
 
 _TITLES = ("PROFILE", "IN USE", "USER", "TENANT", "SUBSCRIPTION", "TARGETS")
 
 
 def run(**given: Any) -> int:
     """A table, or JSON; `default` is always there."""
-    from gofer.ops.accounts.azure_account import account_facts
-    from gofer.ops.accounts.azure_profiles import Profiles
-
     environ = dict(os.environ)
     known, users = Profiles.of(environ).names(), _users()
     rows = [{**account_facts(environ, name), "targets": users.pop(name, [])} for name in known]
     for name, targets in users.items():
         _warn(environ, name, targets)
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_json
-
         print_json(rows)
         return 0
     columns = [Column(title) for title in _TITLES]
@@ -37,10 +39,6 @@ def run(**given: Any) -> int:
 
 def _users() -> dict[str, list[str]]:
     """The targets of this folder by profile. Warns about settings that cannot be read."""
-    from gofer.errors import GoferError
-    from gofer.ops.accounts.azure_account import users_of
-    from gofer.ops.session import Session
-
     try:
         with Session() as session:
             return users_of(session)
@@ -50,9 +48,6 @@ def _users() -> dict[str, list[str]]:
 
 
 def _warn(environ: dict[str, str], name: str, targets: list[str]) -> None:
-    from gofer.transport.azure.credential import is_given
-    from gofer.transport.azure.profile import login_command
-
     if is_given(environ):
         return
     listed = ", ".join(f"`{target}`" for target in targets)

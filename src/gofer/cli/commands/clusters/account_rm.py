@@ -9,21 +9,19 @@ import click
 
 from gofer.cli.completion import profiles
 from gofer.cli.options import Command, json_option, quiet_option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import say
+from gofer.ops.accounts.azure_account import sign_out
+from gofer.ops.accounts.azure_profiles import Profiles
+from gofer.transport.azure.profile import DEFAULT
 
 
 def run(**given: Any) -> int:
     """Its login and the tokens kept of it go too."""
-    from gofer.ops.accounts.azure_account import sign_out
-    from gofer.ops.accounts.azure_profiles import Profiles
-    from gofer.transport.azure.profile import DEFAULT
-
     environ = dict(os.environ)
     was = sign_out(environ, given["name"]) if given["name"] != DEFAULT else {}
     Profiles.of(environ).remove(given["name"])
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_json
-
         print_json({**was, "removed": True})
     if not given["quiet"]:
         say(f"removed the profile `{given['name']}`")

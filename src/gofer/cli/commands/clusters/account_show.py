@@ -10,13 +10,14 @@ import click
 
 from gofer.cli.completion import profiles
 from gofer.cli.options import Command, json_option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.table import render_facts
+from gofer.ops.accounts.azure_account import account_facts
+from gofer.text import format_duration
 
 
 def run(**given: Any) -> int:
     """Facts, or JSON; never a token."""
-    from gofer.ops.accounts.azure_account import account_facts
-
     tell(account_facts(dict(os.environ), given["name"]), as_json=given["as_json"])
     return 0
 
@@ -24,8 +25,6 @@ def run(**given: Any) -> int:
 def tell(facts: dict[str, Any], *, as_json: bool) -> None:
     """The facts of one profile on stdout."""
     if as_json:
-        from gofer.cli.output.json_output import print_json
-
         print_json(facts)
         return
     lines = [
@@ -47,8 +46,6 @@ def _subscription(one: dict[str, Any]) -> str:
 
 
 def _token(one: dict[str, Any]) -> str:
-    from gofer.text import format_duration
-
     return f"{one['scope']}: {format_duration(one['left_s'])} left"
 
 

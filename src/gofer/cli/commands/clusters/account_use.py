@@ -9,20 +9,18 @@ import click
 
 from gofer.cli.completion import profiles
 from gofer.cli.options import Command, json_option, quiet_option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import say
+from gofer.ops.accounts.azure_account import account_facts
+from gofer.ops.accounts.azure_profiles import Profiles
 
 
 def run(**given: Any) -> int:
     """Chosen for all commands of this user from now on; with `--json`, the facts of the profile."""
-    from gofer.ops.accounts.azure_profiles import Profiles
-
     found = Profiles.of(os.environ)
     found.use(given["name"])
     active, origin = found.chosen()
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_json
-        from gofer.ops.accounts.azure_account import account_facts
-
         print_json(account_facts(dict(os.environ), given["name"]))
     if active != given["name"] and not given["quiet"]:
         say(f"warning: `{active}` remains in use: {origin} takes precedence")

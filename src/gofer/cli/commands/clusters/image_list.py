@@ -6,7 +6,10 @@ import sys
 from typing import Any
 
 from gofer.cli.options import Command, json_option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.table import Column, render, screen_width
+from gofer.ops.images.wrap import image_rows
+from gofer.ops.session import Session
 
 _COLUMNS = [
     Column("NAME"),
@@ -18,14 +21,9 @@ _COLUMNS = [
 
 def run(**given: Any) -> int:
     """A table, or JSON; empty when no file has images."""
-    from gofer.ops.images.wrap import image_rows
-    from gofer.ops.session import Session
-
     with Session() as session:
         rows = image_rows(session)
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_json
-
         print_json(rows)
         return 0
     cells = [[str(row["name"]), str(row["image"]), _wrapped(row), _names(row["used_by"])] for row in rows]

@@ -9,19 +9,18 @@ import click
 
 from gofer.cli.completion import images
 from gofer.cli.options import Command, json_option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.table import render_facts
+from gofer.ops.images.wrap import image_facts
+from gofer.ops.session import Session
+from gofer.text import format_local_time
 
 
 def run(**given: Any) -> int:
     """Facts, or JSON. The password is shown by where it is kept."""
-    from gofer.ops.images.wrap import image_facts
-    from gofer.ops.session import Session
-
     with Session() as session:
         facts = image_facts(session, given["name"])
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_json
-
         print_json(facts)
     else:
         sys.stdout.write(
@@ -34,8 +33,6 @@ def _text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        from gofer.text import format_local_time
-
         return format_local_time(value)
     return "\n".join(str(one) for one in value) if isinstance(value, list) else str(value)
 

@@ -10,7 +10,10 @@ import click
 
 from gofer.cli.completion import images
 from gofer.cli.options import Command, Flag, Option, json_option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import say
+from gofer.ops.images.wrap import WrapRequest, wrap
+from gofer.ops.session import Session
 
 if TYPE_CHECKING:
     from gofer.ops.images.wrap import ImageResult
@@ -26,17 +29,12 @@ _WORDS = {
 
 def run(**given: Any) -> int:
     """The wrapped image's name on stdout once there is one; 1 when building it is left to the person."""
-    from gofer.ops.images.wrap import WrapRequest, wrap
-    from gofer.ops.session import Session
-
     as_json = given.pop("as_json")
     bases = {key: given.pop(key) for key in ("installer", "validator")}
     request = WrapRequest(**given, **{key: name for key, name in bases.items() if name})
     with Session() as session:
         outcome = wrap(session, request)
     if as_json:
-        from gofer.cli.output.json_output import print_json
-
         print_json(outcome._asdict())
     else:
         _tell(outcome)

@@ -6,9 +6,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from gofer.cli.options import Command, Option, json_option, target_option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import colourful, say
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.errors import UnknownName
+from gofer.ops.runs.nodes import nodes_of
+from gofer.ops.session import Session
 from gofer.text import did_you_mean, format_size
 
 if TYPE_CHECKING:
@@ -32,15 +35,10 @@ _TITLES = {"gpus": "FREE GPUS", "cpus": "FREE CPUS"}
 
 def run(**given: Any) -> int:
     """A line, or a JSON object, for every node."""
-    from gofer.ops.runs.nodes import nodes_of
-    from gofer.ops.session import Session
-
     names = _columns(given["columns"]) if given["columns"] else tuple(_CELLS)
     with Session(target=given["target"]) as session:
         found = nodes_of(session, given["target"])
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_json
-
         print_json([node._asdict() for node in found])
         return 0
     cells = {name: [_CELLS[name](node) for node in found] for name in names}

@@ -8,17 +8,19 @@ from typing import Any
 
 import click
 
+from gofer.cli.commands.clusters.account_show import tell
 from gofer.cli.completion import profiles
 from gofer.cli.options import Command, Flag, Option, json_option, target_option
 from gofer.cli.output.screen import say
+from gofer.config.redact import remember
+from gofer.errors import UsageError
+from gofer.ops.accounts.azure_account import LoginRequest, profile_of, sign_in
+from gofer.ops.session import Session
 from gofer.transport.azure.cloud import NAMES
 
 
 def run(**given: Any) -> int:
     """Who is signed in, as facts or JSON."""
-    from gofer.cli.commands.clusters.account_show import tell
-    from gofer.ops.accounts.azure_account import LoginRequest, sign_in
-
     profile = given["profile"] or profile_of_target(given["target"])
     client, secret = _principal() if given["service_principal"] else (None, None)
     request = LoginRequest(profile, given["device_code"], given["tenant"], client, secret, given["cloud"])
@@ -31,18 +33,12 @@ def profile_of_target(target: str | None) -> str | None:
     """The profile that a target works with; None where none was named."""
     if target is None:
         return None
-    from gofer.ops.accounts.azure_account import profile_of
-    from gofer.ops.session import Session
-
     with Session() as session:
         return profile_of(session, target)
 
 
 def _principal() -> tuple[str, str]:
     """The application's id and its secret, which is never taken from the command line."""
-    from gofer.config.redact import remember
-    from gofer.errors import UsageError
-
     client = os.environ.get("AZURE_CLIENT_ID")
     if not client:
         raise UsageError(

@@ -7,18 +7,16 @@ from typing import Any
 
 from gofer.cli.commands.clusters.login import profile_of_target, profile_option
 from gofer.cli.options import Command, json_option, target_option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import say
+from gofer.ops.accounts.azure_account import sign_out
 
 
 def run(**given: Any) -> int:
     """Nothing on stdout but JSON when asked for."""
-    from gofer.ops.accounts.azure_account import sign_out
-
     profile = given["profile"] or profile_of_target(given["target"])
     facts = sign_out(dict(os.environ), profile)
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_json
-
         print_json(facts)
     elif facts["signed_out"]:
         who = f", {facts['user']}" if facts["user"] else ""

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gofer.cli.options import Command, json_option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import colourful
 from gofer.cli.output.table import Column, render, screen_width
-
-if TYPE_CHECKING:
-    from gofer.ops.session import Session
+from gofer.ops.session import Session
 
 _COLUMNS = [Column("NAME"), Column("KIND"), Column("STORE"), Column("DEFAULT"), Column("FROM", flexible=True)]
 
 
 def run(**given: Any) -> int:
     """A line, or a JSON object, for every target."""
-    from gofer.ops.session import Session
-
     with Session() as session:
         targets = _targets(session)
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_json
-
         print_json(targets)
         return 0
     cells = [

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from gofer.cli.options import Command, json_option, target_option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import say
 from gofer.cli.output.table import render_facts
+from gofer.config.folders import folders_of
 from gofer.errors import UsageError
+from gofer.ops.session import Session
+from gofer.ops.settings.target_facts import fact
 from gofer.text import format_duration
-
-if TYPE_CHECKING:
-    from gofer.ops.session import Session
 
 
 def run(**given: Any) -> int:
     """Facts, or JSON; the default target when none is named."""
-    from gofer.ops.session import Session
-
     with Session(target=given["target"]) as session:
         facts = _facts(session, given["name"] or given["target"])
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_json
-
         print_json(facts)
     else:
         sys.stdout.write(render_facts(_lines(facts)))
@@ -34,8 +31,6 @@ def run(**given: Any) -> int:
 
 def _facts(session: Session, name: str | None) -> dict[str, Any]:
     import msgspec
-
-    from gofer.config.folders import folders_of
 
     target = session.settings.target(name)
     options: dict[str, Any] = msgspec.to_builtins(target.options)
@@ -65,8 +60,6 @@ def _has(session: Session, name: str) -> dict[str, Any]:
 
 
 def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    from gofer.ops.settings.target_facts import fact
-
     plain = {key: facts[key] for key in ("name", "kind", "store", "store_url", "origin")}
     # A setting of the target and a fact of its machine may have the same name: `gpus: 8`, `3 of 8 free`.
     said = {**{key: _told(value) for key, value in facts["options"].items()}, "folders": facts["folders"]}

@@ -8,15 +8,14 @@ from typing import Any
 import click
 
 from gofer.cli.options import Command, target_option
+from gofer.ops.data.access import read
+from gofer.ops.data.globs import expand
+from gofer.ops.data.places import resolve
+from gofer.ops.session import Session
 
 
 def run(**given: Any) -> int:
     """Print the files one after another, byte for byte."""
-    from gofer.ops.data.access import read
-    from gofer.ops.data.globs import expand
-    from gofer.ops.data.places import resolve
-    from gofer.ops.session import Session
-
     sys.stdout.flush()
     with Session(target=given["target"]) as session:
         for word in given["paths"]:

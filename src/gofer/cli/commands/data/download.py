@@ -8,6 +8,7 @@ import click
 
 from gofer.cli.options import Command
 from gofer.cli.transfer_options import move, moving_options
+from gofer.ops.data import data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,8 +22,6 @@ def run(**given: Any) -> int:
     """Download; 1 when a file failed. The other files are downloaded."""
 
     def make(session: Session, options: TransferOptions) -> Sequence[Step]:
-        from gofer.ops.data import data
-
         return data.download(session, given["paths"], given["target"], options)
 
     return move(given, make)

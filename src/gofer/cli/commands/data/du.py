@@ -8,24 +8,22 @@ from typing import Any
 import click
 
 from gofer.cli.options import Command, json_option, target_option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import printable
+from gofer.ops.data.globs import expand
+from gofer.ops.data.list import usage
+from gofer.ops.data.places import resolve
+from gofer.ops.session import Session
 from gofer.text import format_size
 
 
 def run(**given: Any) -> int:
     """A line, or a JSON object, for each folder in a path, and one for the path."""
-    from gofer.ops.data.globs import expand
-    from gofer.ops.data.list import usage
-    from gofer.ops.data.places import resolve
-    from gofer.ops.session import Session
-
     with Session(target=given["target"]) as session:
         words = given["paths"]
         places = [one for word in words for one in expand(resolve(session, word, given["target"]))]
         found = [line for place in places for line in usage(place)]
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_json
-
         print_json([line._asdict() for line in found])
         return 0
     for line in found:

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gofer.cli.options import Command, Flag, json_option, quiet_option, target_option
+from gofer.cli.output.json_output import one_line
 from gofer.cli.output.screen import hush, printable, say
+from gofer.ops.data.globs import expand
+from gofer.ops.data.list import list_entries
+from gofer.ops.data.places import resolve
+from gofer.ops.session import Session
 from gofer.text import format_local_time, format_size, format_time
 
 if TYPE_CHECKING:
@@ -22,8 +27,6 @@ _FLUSHED_EVERY_S = 0.2
 
 def run(**given: Any) -> int:
     """Lines, or a JSON array, as they arrive from the store; the total on stderr."""
-    from gofer.ops.session import Session
-
     with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
         write = _write_json if given["as_json"] else _write_lines
         files, folders, size = write(_entries(session, given))
@@ -33,10 +36,6 @@ def run(**given: Any) -> int:
 
 
 def _entries(session: Any, given: dict[str, Any]) -> Iterator[ListingEntry]:
-    from gofer.ops.data.globs import expand
-    from gofer.ops.data.list import list_entries
-    from gofer.ops.data.places import resolve
-
     for word in given["paths"]:
         for place in expand(resolve(session, word, given["target"])):
             yield from list_entries(place, recursive=given["recursive"])
@@ -60,8 +59,6 @@ def _write_lines(entries: Iterator[ListingEntry]) -> tuple[int, int, int]:
 
 
 def _write_json(entries: Iterator[ListingEntry]) -> tuple[int, int, int]:
-    from gofer.cli.output.json_output import one_line
-
     files = folders = size = 0
     for entry in entries:
         sys.stdout.write(",\n  " if files + folders else "[\n  ")

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gofer.cli.options import Command, Flag, json_option, quiet_option, target_option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import answerer, hush, say
 from gofer.errors import UsageError
+from gofer.ops.data.removal import remove, survey
+from gofer.ops.session import Session
 from gofer.text import format_size
 
 if TYPE_CHECKING:
@@ -19,9 +22,6 @@ if TYPE_CHECKING:
 
 def run(**given: Any) -> int:
     """Count, ask, remove. 1 when the answer was no."""
-    from gofer.ops.data.removal import remove, survey
-    from gofer.ops.session import Session
-
     with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
         removals = survey(session, given["paths"], given["target"], whole=given["recursive"])
         for one in removals:
@@ -51,8 +51,6 @@ def _agreed(removals: Sequence[Removal]) -> bool:
 
 def _print(removals: Sequence[Removal], removed: int, given: dict[str, Any]) -> int:
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_json
-
         found = [{"path": str(one.place), "files": one.files, "bytes": one.bytes} for one in removals]
         print_json({"dry_run": given["dry_run"], "paths": found, "removed": removed})
     return 0

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gofer.cli.options import Command, Flag, json_option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import colourful, say
 from gofer.cli.output.table import Column, render, screen_width
+from gofer.ops.data.store_check import check_store
+from gofer.ops.data.store_facts import store_names
+from gofer.ops.session import Session
 
 if TYPE_CHECKING:
     from gofer.ops.doctor.machine import Check
@@ -21,18 +25,12 @@ _COLUMNS = [Column("STORE"), Column("CHECK"), Column("", coloured=True), Column(
 
 def run(**given: Any) -> int:
     """A line for each check, or JSON; 1 when any failed."""
-    from gofer.ops.data.store_check import check_store
-    from gofer.ops.data.store_facts import store_names
-    from gofer.ops.session import Session
-
     with Session() as session:
         names = given["names"] or store_names(session)
         found = [
             (name, check) for name in names for check in check_store(session, name, create=given["create"])
         ]
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_json
-
         print_json([{"store": name, **check._asdict(), "ok": check.ok} for name, check in found])
     else:
         _print(found)

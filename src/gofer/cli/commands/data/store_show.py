@@ -8,19 +8,17 @@ from typing import Any
 import click
 
 from gofer.cli.options import Command, json_option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.table import render_facts
+from gofer.ops.data.store_facts import store_facts
+from gofer.ops.session import Session
 
 
 def run(**given: Any) -> int:
     """Facts, or JSON; the default store when none is named."""
-    from gofer.ops.data.store_facts import store_facts
-    from gofer.ops.session import Session
-
     with Session() as session:
         facts = store_facts(session, given["name"])
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_json
-
         print_json(facts)
     else:
         lines = [(key.replace("_", " "), str(value)) for key, value in facts.items() if value is not None]

@@ -8,6 +8,7 @@ import click
 
 from gofer.cli.options import Command, Flag
 from gofer.cli.transfer_options import move, moving_options
+from gofer.ops.data import data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,8 +22,6 @@ def run(**given: Any) -> int:
     """Copy, then delete; 1 when anything failed, and then nothing is deleted."""
 
     def make(session: Session, options: TransferOptions) -> Sequence[Step]:
-        from gofer.ops.data import data
-
         return data.sync(session, given["source"], given["destination"], given["target"], options)
 
     return move(given, make, delete=given["delete"])

@@ -9,6 +9,7 @@ import click
 from gofer.cli.options import Command, Flag, target_option
 from gofer.cli.transfer_options import move, moving_options
 from gofer.errors import UsageError
+from gofer.ops.data import data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +28,6 @@ def run(**given: Any) -> int:
         )
 
     def make(session: Session, options: TransferOptions) -> Sequence[Step]:
-        from gofer.ops.data import data
-
         if source:
             return data.between(session, given["paths"], source, given["target"], options)
         return data.upload(session, given["paths"], given["target"], options, pack=given["pack"])

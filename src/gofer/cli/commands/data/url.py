@@ -8,16 +8,16 @@ from typing import Any
 import click
 
 from gofer.cli.options import Command, Option, json_option, target_option
+from gofer.cli.output.json_output import print_json
+from gofer.ops.data.access import address
+from gofer.ops.data.places import resolve
+from gofer.ops.session import Session
 from gofer.text import format_time, parse_duration_s
 
 
 def run(**given: Any) -> int:
     """A line, or a JSON object, for every path."""
     import time
-
-    from gofer.ops.data.access import address
-    from gofer.ops.data.places import resolve
-    from gofer.ops.session import Session
 
     expires_s = parse_duration_s(given["expires"])
     found = []
@@ -27,8 +27,6 @@ def run(**given: Any) -> int:
             until = format_time(time.time() + expires_s)
             found.append({"path": str(place), "url": address(place, expires_s), "expires": until})
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_json
-
         print_json(found)
     else:
         sys.stdout.write("".join(f"{one['url']}\n" for one in found))

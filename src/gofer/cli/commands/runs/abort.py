@@ -6,8 +6,14 @@ import sys
 from typing import Any
 
 from gofer.cli.options import Command, Option, json_option, quiet_option, run_argument, target_option
+from gofer.cli.output.done import note
+from gofer.cli.output.run_json import print_runs
 from gofer.cli.output.screen import hush, printable, say
 from gofer.errors import UsageError
+from gofer.ops.runs.find import find_all
+from gofer.ops.runs.stop import abort
+from gofer.ops.session import Session
+from gofer.text import parse_duration_s
 
 # Other tools write `cancel job NAME`, so such a first word is accepted and ignored.
 _KINDS = ("job", "jobs", "run", "runs")
@@ -15,12 +21,6 @@ _KINDS = ("job", "jobs", "run", "runs")
 
 def run(**given: Any) -> int:
     """A line, or JSON, for every run that was stopped; runs that had ended are named on stderr."""
-    from gofer.cli.output.done import note
-    from gofer.ops.runs.find import find_all
-    from gofer.ops.runs.stop import abort
-    from gofer.ops.session import Session
-    from gofer.text import parse_duration_s
-
     references = given["runs"][1:] if given["runs"][0] in _KINDS else given["runs"]
     if not references:
         raise UsageError("no run to stop was named", hint="`gofer list runs` shows them; `gofer abort RUN`")
@@ -33,8 +33,6 @@ def run(**given: Any) -> int:
             if row.is_final:
                 session.say(f"{row.short_id} had ended before")
         if given["as_json"]:
-            from gofer.cli.output.json_output import print_runs
-
             print_runs(session, rows)
             return 0
         for row in rows:

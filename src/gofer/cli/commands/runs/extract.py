@@ -8,11 +8,12 @@ import click
 
 from gofer.cli.options import Command, Flag, quiet_option, run_argument, target_option
 from gofer.cli.output.screen import hush, say
+from gofer.ops.files.extract import extract
+from gofer.ops.runs.find import find
+from gofer.ops.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from gofer.ops.session import Session
 
 _MOST_NAMED = 20
 
@@ -20,10 +21,6 @@ _MOST_NAMED = 20
 def run(**given: Any) -> int:
     """Fill DIR, and report on stderr what was written; 1 when a file could not be copied."""
     from pathlib import Path
-
-    from gofer.ops.files.extract import extract
-    from gofer.ops.runs.find import find
-    from gofer.ops.session import Session
 
     folder = Path(given["folder"])
     with Session(target=given["target"], say=hush if given["quiet"] else say) as session:

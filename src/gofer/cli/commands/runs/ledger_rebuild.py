@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from gofer.cli.options import Command, json_option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import say
+from gofer.ops.maintenance.rebuild import rebuild
+from gofer.ops.session import Session
 
 
 def run(**given: Any) -> int:
     """Say what was found, or print it as JSON."""
-    from gofer.ops.maintenance.rebuild import rebuild
-    from gofer.ops.session import Session
-
     with Session() as session:
         done = rebuild(session)
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_json
-
         print_json({**done._asdict(), "set_aside": str(done.set_aside) if done.set_aside else None})
         return 0
     rows = f" and {done.rows} rows of arrays" if done.rows else ""

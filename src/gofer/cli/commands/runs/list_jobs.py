@@ -7,17 +7,21 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from gofer.backends.base import JobFilter
 from gofer.cli.commands.runs import list_runs
 from gofer.cli.options import Command, Flag, Option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import colourful, say
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.errors import UsageError
+from gofer.ops.runs.service_jobs import job_json, service_jobs, states_of
+from gofer.ops.session import Session
 from gofer.text import format_local_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gofer.backends.base import JobFilter, ServiceJob
+    from gofer.backends.base import ServiceJob
 
 _USUAL = 50
 _NARROWING = ("status", "experiment", "user", "tag")
@@ -36,15 +40,9 @@ def run(**given: Any) -> int:
     for name in _OF_RUNS:
         if given["filters" if name == "filter" else name]:
             raise UsageError(f"`--{name}` cannot be combined with `--server`", hint="leave it out")
-    from gofer.ops.runs.service_jobs import service_jobs
-    from gofer.ops.session import Session
-
     with Session(target=given["target"]) as session:
         target, found = service_jobs(session, given["target"], _filter(given))
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_json
-        from gofer.ops.runs.service_jobs import job_json
-
         print_json([job_json(job) for job in found])
         return 0
     sys.stdout.write(_table(found))
@@ -54,9 +52,6 @@ def run(**given: Any) -> int:
 
 
 def _filter(given: dict[str, Any]) -> JobFilter:
-    from gofer.backends.base import JobFilter
-    from gofer.ops.runs.service_jobs import states_of
-
     return JobFilter(
         states=states_of(given["status"]),
         experiment=given["experiment"] or "",

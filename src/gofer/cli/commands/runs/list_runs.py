@@ -13,12 +13,13 @@ from gofer.cli.output.columns import EXPORTED, SHOWN, column, parse_columns, tex
 from gofer.cli.output.screen import colourful, say
 from gofer.cli.output.table import render, screen_width
 from gofer.errors import UsageError
+from gofer.ops.runs.find import find
+from gofer.ops.runs.freshness import refresh_active
+from gofer.ops.session import Session
+from gofer.tracking.query import Filter, Query, parse_filters
 
 if TYPE_CHECKING:
-    from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
-    from gofer.tracking.query import Query
-
 _USUAL = 20
 _NO_RUN = (
     "no run yet; `gofer submit COMMAND` makes the first, `gofer list runs --everywhere` finds those of others"
@@ -29,9 +30,6 @@ _LOOKED_UP = 100
 
 def run(**given: Any) -> int:
     """Print the runs that match; 0 even when there are none."""
-    from gofer.ops.runs.freshness import refresh_active
-    from gofer.ops.session import Session
-
     names = parse_columns(given["columns"]) if given["columns"] else None
     with Session(target=given["target"]) as session:
         if given["everywhere"]:
@@ -50,14 +48,12 @@ def run(**given: Any) -> int:
 
 
 def _look_everywhere(session: Session) -> None:
-    from gofer.ops.maintenance.discover import discover
+    from gofer.ops.maintenance.discover import discover  # `list runs` must stay instant
 
     say(f"{discover(session)} runs of other machines were found in the stores")
 
 
 def _query(session: Session, given: dict[str, Any]) -> Query:
-    from gofer.tracking.query import Filter, Query, parse_filters
-
     filters = parse_filters(given["filters"])
     if given["target"]:
         filters += (Filter("target", "=", (given["target"],)),)
@@ -75,8 +71,6 @@ def _query(session: Session, given: dict[str, Any]) -> Query:
 
 
 def _group_id(session: Session, reference: str) -> str:
-    from gofer.ops.runs.find import find
-
     group = find(session, reference)
     if group.kind != "group":
         raise UsageError(
@@ -95,7 +89,7 @@ def _select(session: Session, query: Query, given: dict[str, Any]) -> list[RunRo
 
 
 def _print_json(session: Session, rows: list[RunRow]) -> None:
-    from gofer.cli.output.json_output import print_runs
+    from gofer.cli.output.run_json import print_runs  # loads what `list runs` does not need
 
     print_runs(session, rows, from_store=len(rows) <= _LOOKED_UP)
 
@@ -110,7 +104,7 @@ def _print_table(rows: list[RunRow], names: tuple[str, ...], *, spare: bool) -> 
 
 
 def _export(session: Session, rows: list[RunRow], names: tuple[str, ...] | None, file: str) -> None:
-    from gofer.cli.output.export import write_runs
+    from gofer.cli.output.export import write_runs  # rarely used
 
     write_runs(rows, names or EXPORTED, file, all_tags=names is None)
     say(f"{len(rows)} runs written to {file}")

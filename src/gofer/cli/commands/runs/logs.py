@@ -7,26 +7,27 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gofer.cli.options import Command, Flag, Option, json_option, run_argument, target_option
+from gofer.cli.output.follow import write_setup
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import say, write
+from gofer.ops.logs.log_reader import LogReader
+from gofer.ops.logs.log_sources import LogChoice
+from gofer.ops.runs.find import find
+from gofer.ops.runs.freshness import refresh_runs
+from gofer.ops.runs.view import run_json
+from gofer.ops.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
 
 def run(**given: Any) -> int:
     """Print what there is, or follow until the run ends; 0 whatever became of the run."""
-    from gofer.ops.runs.find import find
-    from gofer.ops.session import Session
-
     with Session(target=given["target"]) as session:
         row = find(session, given["run"], target=given["target"])
         if given["as_json"]:
-            from gofer.cli.output.json_output import print_json
-            from gofer.ops.runs.view import run_json
-
             print_json(run_json(session, row)["logs"])
             return 0
         wrote = False
@@ -39,13 +40,8 @@ def run(**given: Any) -> int:
 
 
 def _pieces(session: Session, row: RunRow, given: dict[str, Any]) -> Iterator[bytes]:
-    from gofer.ops.logs.log_reader import LogReader
-    from gofer.ops.logs.log_sources import LogChoice
-
     choice, reader = LogChoice(given["rank"], given["node"], given["attempt"]), LogReader(session, row)
     if given["follow"]:
-        from gofer.cli.output.follow import write_setup
-
         return reader.follow(choice, lines=given["tail"], show_setup=write_setup)
     if given["tail"] is not None:
         return iter([reader.tail(choice, lines=given["tail"])])
@@ -53,8 +49,6 @@ def _pieces(session: Session, row: RunRow, given: dict[str, Any]) -> Iterator[by
 
 
 def _say_nothing_yet(session: Session, row: RunRow) -> None:
-    from gofer.ops.runs.freshness import refresh_runs
-
     (row,) = refresh_runs(session, [row])
     reason = f" ({row.reason})" if row.reason else ""
     say(f"{row.short_id} is {row.state}{reason} and has logged nothing")

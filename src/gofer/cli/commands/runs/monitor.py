@@ -6,13 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gofer.cli.commands.runs.wait import say_change
 from gofer.cli.options import Command, Option, run_argument, target_option
+from gofer.cli.output.exit_status import ended_line
+from gofer.cli.output.follow import say_it_goes_on, write_setup
 from gofer.cli.output.screen import say, write
+from gofer.ops.logs.log_reader import LogReader
+from gofer.ops.logs.log_sources import LogChoice
+from gofer.ops.runs.find import find
+from gofer.ops.runs.freshness import refresh_runs
+from gofer.ops.runs.observe import wait
+from gofer.ops.runs.shell import wait_inside
+from gofer.ops.runs.why import why
+from gofer.ops.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
 _LINES = 20
@@ -20,10 +30,6 @@ _LINES = 20
 
 def run(**given: Any) -> int:
     """The log on stdout, states on stderr; 0 whatever becomes of the run. Ctrl-C leaves the run alone."""
-    from gofer.cli.output.follow import say_it_goes_on
-    from gofer.ops.runs.find import find
-    from gofer.ops.session import Session
-
     with Session(target=given["target"]) as session:
         row = find(session, given["run"], target=given["target"])
         try:
@@ -35,9 +41,6 @@ def run(**given: Any) -> int:
 
 
 def _watch(session: Session, row: RunRow, given: dict[str, Any]) -> None:
-    from gofer.cli.output.exit_status import ended_line
-    from gofer.ops.runs.freshness import refresh_runs
-
     (row,) = refresh_runs(session, [row])
     if not row.is_final:
         say(f"{row.id} on `{row.target}`: {row.state}")
@@ -45,15 +48,7 @@ def _watch(session: Session, row: RunRow, given: dict[str, Any]) -> None:
 
 
 def _follow(session: Session, row: RunRow, given: dict[str, Any]) -> RunRow:
-    from gofer.cli.output.follow import write_setup
-    from gofer.ops.logs.log_reader import LogReader
-    from gofer.ops.logs.log_sources import LogChoice
-    from gofer.ops.runs.shell import wait_inside
-
     if row.kind == "group":
-        from gofer.cli.commands.runs.wait import say_change
-        from gofer.ops.runs.observe import wait
-
         return wait(session, [row.id], timeout_s=None, on_change=say_change)[0]
     if not row.is_final:
         row = wait_inside(session, row.id, on_wait=_explainer(session))
@@ -67,8 +62,6 @@ def _follow(session: Session, row: RunRow, given: dict[str, Any]) -> RunRow:
 
 def _explainer(session: Session) -> Callable[[RunRow], None]:
     def explain(row: RunRow) -> None:
-        from gofer.ops.runs.why import why
-
         say(f"{row.short_id} {row.state}: {why(session, row).words or 'it waits'}")
 
     return explain

@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gofer.cli.options import Command, Flag, Option, json_option, run_argument, target_option
+from gofer.cli.output.describe import describe
+from gofer.cli.output.run_json import print_run, print_runs
 from gofer.cli.output.screen import say, write
+from gofer.ops.logs.log_reader import LogReader
+from gofer.ops.runs.find import find_all
+from gofer.ops.runs.freshness import refresh_runs
+from gofer.ops.runs.query import facts
+from gofer.ops.session import Session
 
 if TYPE_CHECKING:
-    from gofer.ops.logs.log_reader import LogCopies, LogReader
-    from gofer.ops.session import Session
+    from gofer.ops.logs.log_reader import LogCopies
     from gofer.tracking.ledger import RunRow
 
 _LINES = 100
@@ -20,15 +26,9 @@ _LINES = 100
 
 def run(**given: Any) -> int:
     """For each run: the log's end, the log paths and the facts on stdout, or JSON."""
-    from gofer.ops.runs.find import find_all
-    from gofer.ops.runs.freshness import refresh_runs
-    from gofer.ops.session import Session
-
     with Session(target=given["target"]) as session:
         rows = refresh_runs(session, find_all(session, given["runs"], target=given["target"]))
         if given["as_json"]:
-            from gofer.cli.output.json_output import print_run, print_runs
-
             print_run(session, rows[0]) if len(rows) == 1 else print_runs(session, rows)
             return 0
         for at, row in enumerate(rows):
@@ -39,10 +39,6 @@ def run(**given: Any) -> int:
 
 
 def _show(session: Session, row: RunRow, *, lines: int) -> None:
-    from gofer.cli.output.describe import describe
-    from gofer.ops.logs.log_reader import LogReader
-    from gofer.ops.runs.query import facts
-
     reader = LogReader(session, row, whole=True)
     copies = _fetch(reader, row) if lines else None
     log_shown = bool(lines) and row.kind == "run" and _print_tail(reader, lines, copies)

@@ -6,8 +6,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from gofer.cli.options import Command, Flag, json_option, quiet_option, run_argument, target_option
+from gofer.cli.output.done import note
+from gofer.cli.output.run_json import print_runs
 from gofer.cli.output.screen import hush, say
 from gofer.errors import UsageError
+from gofer.ops.runs.find import find_all
+from gofer.ops.session import Session
+from gofer.ops.submission.ledger_rows import is_adopted
+from gofer.ops.submission.resubmit import resubmit
 
 if TYPE_CHECKING:
     from gofer.ops.submission.resubmit import Resubmitted
@@ -17,11 +23,6 @@ _MOST_NAMED = 5
 
 def run(**given: Any) -> int:
     """The new ids, one a line, or JSON on stdout; what differs from the old run on stderr."""
-    from gofer.cli.output.done import note
-    from gofer.ops.runs.find import find_all
-    from gofer.ops.session import Session
-    from gofer.ops.submission.resubmit import resubmit
-
     if given["same_code"] and given["new_code"]:
         raise UsageError("`--same-code` and `--new-code` contradict each other", hint="leave one of them out")
     # `--target` is where the new run goes. To find an unknown old job, only that target's service is asked.
@@ -43,8 +44,6 @@ def run(**given: Any) -> int:
             if given["continues"]:
                 session.say(continuation(one))
         if given["as_json"]:
-            from gofer.cli.output.json_output import print_runs
-
             print_runs(session, [one.new for one in again])
         else:
             sys.stdout.write("".join(one.new.id + "\n" for one in again))
@@ -63,8 +62,6 @@ def continuation(one: Resubmitted) -> str:
 
 def difference(one: Resubmitted) -> str:
     """A phrase that compares the code of the new run with that of the old run."""
-    from gofer.ops.submission.ledger_rows import is_adopted
-
     if is_adopted(one.old):
         return "with the code of this folder: gofer did not start the old one"
     if one.code_differs is None:

@@ -9,14 +9,15 @@ import click
 
 from gofer.cli.options import Command, Option, quiet_option, run_argument, target_option
 from gofer.cli.output.screen import say
+from gofer.ops.runs.find import find
+from gofer.ops.runs.freshness import refresh_runs
+from gofer.ops.runs.shell import shell_words
+from gofer.ops.session import Session
+from gofer.transport.exec_program import become
 
 
 def run(**given: Any) -> int:
     """Replace this process by the shell or command, so its exit status is that of gofer."""
-    from gofer.ops.runs.find import find
-    from gofer.ops.runs.freshness import refresh_runs
-    from gofer.ops.session import Session
-
     with Session(target=given["target"]) as session:
         found = find(session, given["run"], target=given["target"], acts=True)
         (row,) = refresh_runs(session, [found])
@@ -26,10 +27,6 @@ def run(**given: Any) -> int:
 
 def enter(run_id: str, command: tuple[str, ...], *, quiet: bool = False, node: int | None = None) -> int:
     """Enter the run; returns only after an error."""
-    from gofer.ops.runs.shell import shell_words
-    from gofer.ops.session import Session
-    from gofer.transport.exec_program import become
-
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     with Session() as session:
         row = session.ledger.get(run_id)

@@ -8,26 +8,28 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from gofer.cli.interactive import hold
 from gofer.cli.options import Command, Flag, Option, json_option, quiet_option, target_option
+from gofer.cli.output.done import note, write_result
+from gofer.cli.output.follow import follow_to_end, wait_to_end
+from gofer.cli.output.run_json import print_run
 from gofer.cli.output.screen import CLOSED_PIPE, answerer, hush, say
+from gofer.cli.request import build_request
 from gofer.errors import UsageError
+from gofer.ops.runs.portal import page_of
+from gofer.ops.session import Session
+from gofer.ops.submission.standard_input import say_unread
+from gofer.ops.submission.submit import plan, submit
 
 if TYPE_CHECKING:
-    from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
 
 def run(**given: Any) -> int:
     """The run's id, its JSON, its log or the plan on stdout; with `--follow` or `--wait`, its exit status."""
-    from gofer.cli.request import build_request
-    from gofer.ops.session import Session
-    from gofer.ops.submission.submit import plan, submit
-
     if not given["command"] and not given["job"]:
         raise UsageError("there is no command to run", hint="for example `gofer submit python train.py`")
     if given["command"] == ("ssh",):
-        from gofer.cli.interactive import hold
-
         return hold(given)
     request = build_request(given)
     with Session(target=given["target"], say=hush if given["quiet"] else say, ask=answerer()) as session:
@@ -40,10 +42,6 @@ def run(**given: Any) -> int:
 
 def _after(session: Session, row: RunRow, given: dict[str, Any]) -> int:
     """Do what the caller wants after the submission: follow, wait or enter the run."""
-    from gofer.cli.output.done import note, write_result
-    from gofer.ops.runs.portal import page_of
-    from gofer.ops.submission.standard_input import say_unread
-
     note(f"{row.id} was sent", status=CLOSED_PIPE if given["follow"] else 0)
     if not (given["follow"] or given["as_json"]):
         write_result(row.id + "\n")
@@ -53,15 +51,11 @@ def _after(session: Session, row: RunRow, given: dict[str, Any]) -> int:
     if not given["stdin"]:
         say_unread(session)
     status = 0
-    if given["follow"] or given["wait"]:
-        from gofer.cli.output.follow import follow_to_end, wait_to_end
     if given["follow"]:
         status, row = follow_to_end(session, row, quiet=given["quiet"], to_stderr=given["as_json"])
     elif given["wait"]:
         status, row = wait_to_end(session, row, quiet=given["quiet"])
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_run
-
         print_run(session, row)
     return status
 

@@ -8,16 +8,16 @@ from typing import Any
 import click
 
 from gofer.cli.options import Command, Option, json_option, run_argument, target_option
+from gofer.cli.output.done import note
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.table import render_facts
+from gofer.ops.runs.find import find
+from gofer.ops.runs.tags import tag
+from gofer.ops.session import Session
 
 
 def run(**given: Any) -> int:
     """Print the run's tags as they are afterwards."""
-    from gofer.cli.output.done import note
-    from gofer.ops.runs.find import find
-    from gofer.ops.runs.tags import tag
-    from gofer.ops.session import Session
-
     words = [*given["tags"], *(f"-{key}" for key in given["remove"])]
     with Session(target=given["target"]) as session:
         row = find(session, given["run"], target=given["target"], acts=bool(words))
@@ -25,8 +25,6 @@ def run(**given: Any) -> int:
             (row,) = tag(session, [row], words)
             note(f"the tags of {row.id} were changed")
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_json
-
         print_json(row.tags)
     else:
         sys.stdout.write(render_facts(sorted(row.tags.items())))

@@ -8,19 +8,17 @@ from typing import Any
 import click
 
 from gofer.cli.options import Command, Flag, json_option, target_option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import say
+from gofer.ops.runs.portal import portal_of
+from gofer.ops.session import Session
 
 
 def run(**given: Any) -> int:
     """Print the URL on stdout, and open it with `--browse`; 0 even when no browser can be opened."""
-    from gofer.ops.runs.portal import portal_of
-    from gofer.ops.session import Session
-
     with Session(target=given["target"]) as session:
         address = portal_of(session, given["name"] or given["target"])
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_json
-
         print_json({"url": address})
     else:
         sys.stdout.write(address + "\n")

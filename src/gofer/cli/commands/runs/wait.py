@@ -6,10 +6,16 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from gofer.cli.options import Command, Option, json_option, quiet_option, run_argument, target_option
+from gofer.cli.output.exit_status import exit_status
+from gofer.cli.output.run_json import print_runs
 from gofer.cli.output.screen import printable, say
+from gofer.errors import Interrupted
+from gofer.ops.runs.find import find_all
+from gofer.ops.runs.observe import wait
+from gofer.ops.session import Session
+from gofer.text import parse_duration_s
 
 if TYPE_CHECKING:
-    from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
 _TIME_IS_UP = 124
@@ -17,13 +23,6 @@ _TIME_IS_UP = 124
 
 def run(**given: Any) -> int:
     """A line, or JSON, for every run; the highest exit status among them; 124 when the time is up."""
-    from gofer.cli.output.exit_status import exit_status
-    from gofer.errors import Interrupted
-    from gofer.ops.runs.find import find_all
-    from gofer.ops.runs.observe import wait
-    from gofer.ops.session import Session
-    from gofer.text import parse_duration_s
-
     timeout_s = parse_duration_s(given["timeout"]) if given["timeout"] else None
     with Session(target=given["target"]) as session:
         ids = [row.id for row in find_all(session, given["runs"], target=given["target"])]
@@ -44,8 +43,6 @@ def say_change(row: RunRow) -> None:
 
 def _show(session: Session, rows: list[RunRow], *, as_json: bool) -> None:
     if as_json:
-        from gofer.cli.output.json_output import print_runs
-
         print_runs(session, rows)
         return
     for row in rows:

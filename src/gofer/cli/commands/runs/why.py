@@ -6,36 +6,31 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from gofer.cli.options import Command, json_option, run_argument, target_option
+from gofer.cli.output.json_output import print_json
+from gofer.cli.output.why_text import explained
+from gofer.ops.runs.find import find_all
+from gofer.ops.runs.freshness import refresh_runs
+from gofer.ops.runs.why import why
+from gofer.ops.session import Session
 
 if TYPE_CHECKING:
     from gofer.ops.runs.why import Why
-    from gofer.ops.session import Session
 
 
 def run(**given: Any) -> int:
     """For each run a few lines, or JSON: one object, or an array of them for several runs."""
-    from gofer.ops.runs.find import find_all
-    from gofer.ops.runs.freshness import refresh_runs
-    from gofer.ops.session import Session
-
     with Session(target=given["target"]) as session:
         rows = refresh_runs(session, find_all(session, given["runs"], target=given["target"]))
         answers = [_answer(session, row.id) for row in rows]
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_json
-
         documents = [one.to_json() for one in answers]
         print_json(documents[0] if len(documents) == 1 else documents)
         return 0
-    from gofer.cli.output.why_text import explained
-
     sys.stdout.write("\n".join(explained(one) for one in answers))
     return 0
 
 
 def _answer(session: Session, run_id: str) -> Why:
-    from gofer.ops.runs.why import why
-
     row = session.ledger.get(run_id)
     assert row is not None  # this command has just found the run
     return why(session, row)

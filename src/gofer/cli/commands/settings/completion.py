@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from gofer.cli.completion import script
 from gofer.cli.options import Command
 
 _ADVICE = {
@@ -18,8 +19,6 @@ _ADVICE = {
 
 def run(**given: Any) -> int:
     """Print the script; nothing is installed."""
-    from gofer.cli.completion import script
-
     sys.stdout.write(script(given["shell"]))
     return 0
 

@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gofer.cli.options import Command, Flag, Option, json_option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import colourful, say
 from gofer.cli.output.table import Column, render, screen_width
+from gofer.config.document import display
+from gofer.ops.session import Session
+from gofer.ops.settings.config_import import plan_import, write_import
 
 if TYPE_CHECKING:
     from gofer.ops.settings.config_import import Imported
@@ -27,17 +31,12 @@ _COLUMNS = [
 
 def run(**given: Any) -> int:
     """The report on stdout; the files that were written, and what is left to do, on stderr."""
-    from gofer.ops.session import Session
-    from gofer.ops.settings.config_import import plan_import, write_import
-
     out = Path(given["out"]) if given["out"] else None
     with Session() as session:
         imported = plan_import(session, [Path(one) for one in given["files"]], name=given["name"], out=out)
     if not given["dry_run"]:
         write_import(imported)
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_json
-
         print_json(_document(imported, written=not given["dry_run"]))
     else:
         rows = [[one.place.where, one.key, one.outcome, one.to, one.why] for one in imported.findings]
@@ -49,15 +48,11 @@ def run(**given: Any) -> int:
 
 
 def _preview(imported: Imported) -> None:
-    from gofer.config.document import display
-
     for path, text in imported.texts.items():
         sys.stdout.write(f"\n# {display(path)}\n{text}")
 
 
 def _talk(imported: Imported, *, dry_run: bool) -> None:
-    from gofer.config.document import display
-
     counts = Counter(one.outcome for one in imported.findings)
     say(", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())))
     for note in imported.notes:
@@ -72,8 +67,6 @@ def _talk(imported: Imported, *, dry_run: bool) -> None:
 
 
 def _document(imported: Imported, *, written: bool) -> dict[str, Any]:
-    from gofer.config.document import display
-
     return {
         "written": written,
         "files": [{"path": display(path), "text": text} for path, text in imported.texts.items()],

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from gofer.cli.options import Command
+from gofer.cli.output.json_output import print_json
+from gofer.ops.session import config_schema
 
 
 def run(**given: Any) -> int:
     """Print the schema."""
-    from gofer.cli.output.json_output import print_json
-    from gofer.ops.session import config_schema
-
     print_json(config_schema())
     return 0
 

@@ -6,21 +6,19 @@ import sys
 from typing import Any
 
 from gofer.cli.options import Command, json_option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import colourful, say
 from gofer.cli.output.table import Column, render, screen_width
+from gofer.config.show import rows
+from gofer.ops.session import Session
 
 
 def run(**given: Any) -> int:
     """A table, or JSON. Values that are secret are masked."""
-    from gofer.config.show import rows
-    from gofer.ops.session import Session
-
     with Session() as session:
         shown = rows(session.settings)
         warnings = session.settings.warnings
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_json
-
         print_json([one._asdict() for one in shown])
     else:
         columns = [Column("KEY"), Column("VALUE", flexible=True), Column("FROM", flexible=True)]

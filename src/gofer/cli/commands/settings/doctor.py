@@ -9,27 +9,25 @@ import click
 
 from gofer.cli.completion import doctors
 from gofer.cli.options import Command, json_option, target_option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import colourful, say
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.errors import UsageError
+from gofer.ops.doctor.azure import azure_checks
+from gofer.ops.doctor.doctor import checks
+from gofer.ops.session import Session
 
 if TYPE_CHECKING:
     from gofer.ops.doctor.machine import Check
-    from gofer.ops.session import Session
-
 # Upper case, so that a failure is visible without colours too.
 _WORDS = {"fail": "FAIL"}
 
 
 def run(**given: Any) -> int:
     """A table of checks, or JSON; 1 when any failed."""
-    from gofer.ops.session import Session
-
     with Session(target=given["target"]) as session:
         found = _checks(session, given["words"], given["target"])
     if given["as_json"]:
-        from gofer.cli.output.json_output import print_json
-
         print_json([{**check._asdict(), "ok": check.ok} for check in found])
     else:
         _print(found)
@@ -38,16 +36,12 @@ def run(**given: Any) -> int:
 
 def _checks(session: Session, words: tuple[str, ...], target: str | None) -> list[Check]:
     if not words:
-        from gofer.ops.doctor.doctor import checks
-
         return checks(session)
     if words[0] != "azure" or len(words) > 2:
         raise UsageError(
             f"`gofer doctor {' '.join(words)}` checks nothing",
             hint="`gofer doctor`, or `gofer doctor azure [TARGET]`",
         )
-    from gofer.ops.doctor.azure import azure_checks
-
     return azure_checks(session, words[1] if len(words) > 1 else target)
 
 

@@ -6,13 +6,12 @@ from typing import Any
 
 from gofer.cli.options import Command, quiet_option, target_option
 from gofer.cli.output.screen import answerer, hush, say
+from gofer.ops.session import Session
+from gofer.ops.settings.init import init
 
 
 def run(**given: Any) -> int:
     """Report on stderr what was done. Idempotent."""
-    from gofer.ops.session import Session
-    from gofer.ops.settings.init import init
-
     with Session(target=given["target"], say=hush if given["quiet"] else say, ask=answerer()) as session:
         for line in str(init(session)).split("\n"):
             session.say(line)

@@ -6,24 +6,25 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from gofer.cli.options import Command, Flag, Option, json_option, quiet_option, target_option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import answerer, hush, say
+from gofer.cli.output.table import Column, render, screen_width
 from gofer.errors import UsageError
-from gofer.text import format_size
+from gofer.ops.prune.prune import PruneRequest, PruneResult, remove, survey
+from gofer.ops.runs.freshness import refresh_active
+from gofer.ops.session import Session
+from gofer.text import format_size, format_time, parse_duration_s
+from gofer.tracking.query import parse_filters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gofer.backends.base import Prunable
-    from gofer.ops.prune.prune import PruneRequest, PruneResult, PruneSurvey
-    from gofer.ops.session import Session
+    from gofer.ops.prune.prune import PruneSurvey
 
 
 def run(**given: Any) -> int:
     """Survey, show, ask, remove; 1 when a place could not be asked, or the answer was no."""
-    from gofer.ops.prune.prune import PruneResult, remove, survey
-    from gofer.ops.runs.freshness import refresh_active
-    from gofer.ops.session import Session
-
     wanted = _wanted(given)
     with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
         refresh_active(session)  # runs that have ended in the meantime must not count as open
@@ -45,10 +46,6 @@ def run(**given: Any) -> int:
 
 
 def _wanted(given: dict[str, Any]) -> PruneRequest:
-    from gofer.ops.prune.prune import PruneRequest
-    from gofer.text import parse_duration_s
-    from gofer.tracking.query import parse_filters
-
     if given["target"] and given["all"]:
         raise UsageError("`--all` is every target, and `--target` is one", hint="leave one of them out")
     if given["filters"] and not given["runs"]:
@@ -73,8 +70,6 @@ def _show(session: Session, found: PruneSurvey, *, as_json: bool) -> None:
     if not found.found:
         session.say("there is nothing to remove")
         return
-    from gofer.cli.output.table import Column, render, screen_width
-
     columns = [
         Column("PLACE", flexible=True),
         Column("KIND"),
@@ -118,9 +113,6 @@ def _things(count: int) -> str:
 
 
 def _print(found: PruneSurvey, done: PruneResult, *, dry_run: bool) -> None:
-    from gofer.cli.output.json_output import print_json
-    from gofer.text import format_time
-
     gone = {one[:3] for one in done.removed}
     items = [{**one._asdict(), "at": format_time(one.at), "removed": one[:3] in gone} for one in found.found]
     silent = [{"place": name, "why": why} for name, why in {**found.silent, **done.silent}.items()]

@@ -8,13 +8,12 @@ from typing import Any
 import click
 
 from gofer.cli.options import Command
+from gofer.config.paths import Paths
+from gofer.config.secrets import Secrets
 
 
 def run(**given: Any) -> int:
     """Remove each; the first name that is not there ends it with an error."""
-    from gofer.config.paths import Paths
-    from gofer.config.secrets import Secrets
-
     secrets = Secrets(Paths.from_environment(os.environ).secrets_file)
     for name in given["names"]:
         secrets.remove(name)

@@ -10,14 +10,13 @@ import click
 
 from gofer.cli.options import Command, quiet_option
 from gofer.cli.output.screen import say
+from gofer.config.paths import Paths
+from gofer.config.secrets import Secrets
 from gofer.errors import UsageError
 
 
 def run(**given: Any) -> int:
     """Store the value that is typed without echo, or all of stdin without one newline at its end."""
-    from gofer.config.paths import Paths
-    from gofer.config.secrets import Secrets
-
     name, equals, _ = given["name"].partition("=")
     if equals or given["value"]:
         # The error does not repeat the words, since they may be a secret.

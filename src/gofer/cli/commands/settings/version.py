@@ -16,6 +16,6 @@ def show(as_json: bool = False) -> int:
 def __getattr__(name: str) -> object:
     if name != "command":
         raise AttributeError(name)
-    from gofer.cli.options import Command, json_option
+    from gofer.cli.options import Command, json_option  # loads click
 
     return Command("version", show, [json_option()], help="Print the version.")
