@@ -108,6 +108,11 @@ def count_files(files: int) -> str:
     return "1 file" if files == 1 else f"{files:,} files"
 
 
+def format_moment(seconds: float) -> str:
+    """`2026-03-01 14:05:09 UTC`."""
+    return (format_time(seconds) or "").partition(".")[0].replace("T", " ") + " UTC"
+
+
 def format_time(seconds: float | None) -> str | None:
     """RFC 3339 in UTC with microseconds, as every time in gofer's JSON; None for an impossible time."""
     if seconds is None or not abs(seconds) < _MOST_SECONDS:

@@ -12,8 +12,8 @@ import pytest
 from unit.ops.project import OpsProject
 from unit.ops.run_folders import make_record
 
+from gofer.model.checks import Check, Status
 from gofer.ops.doctor import doctor
-from gofer.ops.doctor.doctor import Check, Status
 from gofer.ops.session import Session
 from gofer.queue.database import Queue
 

@@ -6,8 +6,8 @@ package adds a kind with an entry point in the group `gofer.backends`, which nam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -15,6 +15,8 @@ from gofer.backends.base import Backend, Capabilities
 from gofer.errors import UsageError
 
 if TYPE_CHECKING:
+    from gofer.config.targets import Target
+    from gofer.model.checks import Check
     from gofer.transport.machine import Machine
     from gofer.transport.ssh import Login
 
@@ -70,6 +72,53 @@ class BackendContext(NamedTuple):
     image: str | None = None
 
 
+class LoginFacts(Protocol):
+    """Who is signed in to Azure."""
+
+    @property
+    def user(self) -> str: ...
+
+    @property
+    def tenant(self) -> str: ...
+
+
+class AzureLogins(Protocol):
+    """The Azure logins of the person, each a profile with a name."""
+
+    def asking(self, named: str | None) -> str:
+        """The profile in use where the settings name the profile `named`."""
+
+    def environ_for(self, owner: str, named: str | None) -> dict[str, str]:
+        """The environment of that profile; UnknownName when it does not exist. `owner` names the profile."""
+
+    def signed(self, name: str) -> LoginFacts | None:
+        """Who is signed in to a profile; None when nobody is."""
+
+
+class CheckContext(NamedTuple):
+    """What the checks of a kind get. `queue_home` is as in BackendContext. `longest_run_s` is how long a run
+    may wait and run, when it has no time limit.
+    """
+
+    environ: Mapping[str, str]
+    queue_home: str
+    logins: AzureLogins
+    longest_run_s: float
+
+
+class KindChecks(NamedTuple):
+    """The checks of `gofer doctor WORD [TARGET]`.
+
+    `run` yields the checks of these targets of the kind, in a fixed order; with no targets, those of the
+    service itself. It reports problems as a Check and never raises. `store_scheme` begins the URLs of the
+    stores that are checked after it.
+    """
+
+    word: str
+    run: Callable[[Sequence[Target], CheckContext], Iterator[Check]]
+    store_scheme: str
+
+
 def _this_machine(options: Any, placement: str) -> Login | None:
     return None
 
@@ -91,6 +140,7 @@ class Kind(NamedTuple, Generic[Options]):
     `reads_sbatch`: the cluster is Slurm, so it reads `#SBATCH` lines and has the programs and variables of
     Slurm. `has_jobs`: `Backend.job_service` is never None, so gofer asks these targets about names that are
     in no ledger. `uses_azure_login`: targets sign in with one of the person's Azure logins.
+    `checks`: what `gofer doctor` can check of targets of the kind.
     """
 
     options: type[Options]
@@ -101,6 +151,7 @@ class Kind(NamedTuple, Generic[Options]):
     reads_sbatch: bool = False
     has_jobs: bool = False
     uses_azure_login: bool = False
+    checks: KindChecks | None = None
 
 
 def check_reach(context: BackendContext) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from gofer.backends.base import Capabilities
-from gofer.backends.kind import Kind
+from gofer.backends.kind import Kind, KindChecks
 from gofer.errors import UnknownName
 from gofer.text import did_you_mean
 
@@ -49,6 +49,15 @@ def find(name: str) -> Kind[Any]:
         if point.name == name:
             return cast(Kind[Any], point.load())
     raise UnknownName(f"no kind of target is called `{name}`", hint=did_you_mean(name, _names()))
+
+
+def find_checks(word: str) -> tuple[str, KindChecks] | None:
+    """The kind whose checks have this word, and the checks; None for an unknown word."""
+    for name in _names():
+        checks = find(name).checks
+        if checks is not None and checks.word == word:
+            return name, checks
+    return None
 
 
 def runs_here(name: str) -> bool:

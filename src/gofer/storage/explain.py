@@ -9,7 +9,7 @@ from gofer.errors import CredentialError, GoferError, KeyExists, StoreError
 from gofer.objects.facts import Exists, NotCopied, ObjectNotFound, ObjectsError, VersionMismatch
 from gofer.storage.base import no_such_key
 from gofer.storage.credentials import OpenedStore, SasFacts
-from gofer.text import format_duration, format_time
+from gofer.text import format_duration, format_moment
 from gofer.transport.azure.profile import DEFAULT, in_profile, login_command
 
 # Services refuse requests signed by a clock that is off by a quarter of an hour or more.
@@ -108,11 +108,13 @@ def _refused_sas(
     mend = entry.mend("sas")
     if sas.expires_at is not None and sas.expires_at <= now:
         ago = format_duration(now - sas.expires_at)
-        return CredentialError(f"{what}its SAS expired at {_moment(sas.expires_at)}, {ago} ago", hint=mend)
+        return CredentialError(
+            f"{what}its SAS expired at {format_moment(sas.expires_at)}, {ago} ago", hint=mend
+        )
     if sas.starts_at is not None and sas.starts_at > now:
         ahead = format_duration(sas.starts_at - now)
         return CredentialError(
-            f"{what}its SAS is valid only from {_moment(sas.starts_at)}, in {ahead}", hint=mend
+            f"{what}its SAS is valid only from {format_moment(sas.starts_at)}, in {ahead}", hint=mend
         )
     problem = _sas_problem(error, deed, sas)
     return CredentialError(what + problem, hint=mend)
@@ -179,10 +181,6 @@ def _refused_login(what: str, error: ObjectsError, found: Circumstances) -> Cred
 
 def _wall_hint(account: str) -> str:
     return f"add this machine's address under Networking of `{account}`, or use its VPN"
-
-
-def _moment(seconds: float) -> str:
-    return (format_time(seconds) or "").partition(".")[0].replace("T", " ") + " UTC"
 
 
 # -- answers with one meaning, however the store is opened

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from gofer.backends.azureml.backend import AzureBackend
+from gofer.backends.azureml.checks import azure_checks
 from gofer.backends.azureml.options import AzureOptions, capabilities, misplaced
-from gofer.backends.kind import BackendContext, Kind
+from gofer.backends.kind import BackendContext, Kind, KindChecks
 from gofer.errors import UsageError
 
 
@@ -37,4 +38,11 @@ def make(options: AzureOptions, context: BackendContext) -> AzureBackend:
     return AzureBackend(msgspec.structs.replace(options, image=context.image), context)
 
 
-KIND = Kind(AzureOptions, make, capabilities=capabilities, has_jobs=True, uses_azure_login=True)
+KIND = Kind(
+    AzureOptions,
+    make,
+    capabilities=capabilities,
+    has_jobs=True,
+    uses_azure_login=True,
+    checks=KindChecks("azure", azure_checks, "az://"),
+)

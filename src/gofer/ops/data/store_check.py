@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from gofer.errors import GoferError, KeyExists, StoreError
+from gofer.model.checks import Check, Status
 from gofer.ops.data.store_facts import is_soon, time_left
-from gofer.ops.doctor.machine import Check, Status
 from gofer.storage.base import Makes
 from gofer.text import format_duration
 

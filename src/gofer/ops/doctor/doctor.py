@@ -8,24 +8,21 @@ from __future__ import annotations
 import functools
 import os
 import secrets
-import sqlite3
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gofer.errors import GoferError, LedgerCorrupt
+from gofer.errors import LedgerCorrupt
+from gofer.model.checks import Check, Status, guarded
 from gofer.ops.doctor import machine as machine
-from gofer.ops.doctor.machine import Check, Status
 from gofer.storage.base import OnDisk
 from gofer.text import format_duration, format_size, quote_word
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
     from gofer.storage.base import Store
-
-__all__ = ["Check", "Status", "checks"]
 
 _LITTLE_SPACE = 1 << 30
 _CLOCK_S = 60.0
@@ -46,19 +43,6 @@ def checks(session: Session) -> list[Check]:
             found += guarded(f"store {name}", functools.partial(_check_store, session, name))
         found += guarded("target", lambda: _check_target(session))
     found += guarded("engine", lambda: machine.check_queue(str(session.paths.queue_home)))
-    return found
-
-
-def guarded(name: str, look: Callable[[], Iterator[Check]]) -> list[Check]:
-    """The checks that `look` yields. An error in it becomes a failed check."""
-    found: list[Check] = []
-    try:
-        found.extend(look())
-    except GoferError as error:
-        found.append(Check(name, Status.FAIL, error.message, error.hint))
-    except (OSError, sqlite3.Error) as error:
-        hint = "correct the permissions, or set `GOFER_HOME` to another folder"
-        found.append(Check(name, Status.FAIL, str(error), hint))
     return found
 
 

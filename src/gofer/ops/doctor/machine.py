@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-import enum
 import os
 import shutil
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from gofer.model.checks import Check, Status
 
 if TYPE_CHECKING:
     from gofer.queue.database import Queue
-
-
-class Status(enum.StrEnum):
-    """The result of a check. `fail` means that something will not work; `warn` only informs."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-class Check(NamedTuple):
-    """The result of one check. `hint` says what to do."""
-
-    name: str
-    status: Status
-    detail: str
-    hint: str | None = None
-
-    @property
-    def ok(self) -> bool:
-        return self.status != Status.FAIL
 
 
 def check_programs(path: str) -> Iterator[Check]:

@@ -16,7 +16,7 @@ from gofer.backends.registry import capabilities_of
 from gofer.core import folder_modes
 from gofer.errors import CredentialError, GoferError
 from gofer.storage.credentials import OpenedStore
-from gofer.text import format_duration, format_time
+from gofer.text import format_duration, format_moment
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
@@ -57,7 +57,9 @@ def judge(credentials: Iterable[RunCredential], need: ExpectedDuration, now: flo
     for one in sorted(credentials, key=lambda found: found.ends_at):
         if one.ends_at <= now:
             ago = format_duration(now - one.ends_at)
-            raise CredentialError(f"{one.what} expired at {moment(one.ends_at)}, {ago} ago", hint=one.mend)
+            raise CredentialError(
+                f"{one.what} expired at {format_moment(one.ends_at)}, {ago} ago", hint=one.mend
+            )
         if one.ends_at < now + need.whole_s:
             warnings[_warning(one, need, now)] = None
     return [*warnings]
@@ -67,14 +69,9 @@ def _warning(one: RunCredential, need: ExpectedDuration, now: float) -> str:
     left = format_duration(one.ends_at - now)
     work = f"works {format_duration(need.run_s)}{' (no time limit is set)' if need.is_assumed else ''}"
     return (
-        f"{one.what} ends at {moment(one.ends_at)}, in {left}; a run that waits up to "
+        f"{one.what} ends at {format_moment(one.ends_at)}, in {left}; a run that waits up to "
         f"{format_duration(need.queue_s)} and {work} may outlive it: {one.mend}"
     )
-
-
-def moment(seconds: float) -> str:
-    """`2026-03-01 14:05:09 UTC`."""
-    return (format_time(seconds) or "").partition(".")[0].replace("T", " ") + " UTC"
 
 
 def check(session: Session, draft: Draft, *, lent_s: float) -> None:

@@ -16,7 +16,7 @@ from gofer.ops.data.store_facts import store_names
 from gofer.ops.session import Session
 
 if TYPE_CHECKING:
-    from gofer.ops.doctor.machine import Check
+    from gofer.model.checks import Check
 
 # Upper case, so that a failure is visible without colours too.
 _WORDS = {"fail": "FAIL"}

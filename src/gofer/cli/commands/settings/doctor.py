@@ -13,12 +13,12 @@ from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import colourful, say
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.errors import UsageError
-from gofer.ops.doctor.azure import azure_checks
 from gofer.ops.doctor.doctor import checks
+from gofer.ops.doctor.kind_checks import kind_checks
 from gofer.ops.session import Session
 
 if TYPE_CHECKING:
-    from gofer.ops.doctor.machine import Check
+    from gofer.model.checks import Check
 # Upper case, so that a failure is visible without colours too.
 _WORDS = {"fail": "FAIL"}
 
@@ -37,12 +37,12 @@ def run(**given: Any) -> int:
 def _checks(session: Session, words: tuple[str, ...], target: str | None) -> list[Check]:
     if not words:
         return checks(session)
-    if words[0] != "azure" or len(words) > 2:
+    if len(words) > 2:
         raise UsageError(
             f"`gofer doctor {' '.join(words)}` checks nothing",
             hint="`gofer doctor`, or `gofer doctor azure [TARGET]`",
         )
-    return azure_checks(session, words[1] if len(words) > 1 else target)
+    return kind_checks(session, words[0], words[1] if len(words) > 1 else target)
 
 
 def _print(found: list[Check]) -> None:

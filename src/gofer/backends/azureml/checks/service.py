@@ -9,23 +9,22 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from gofer.backends.azureml.checks.target_resources import listed, names_in, nearest, options_of, place_of
+from gofer.backends.azureml.checks.virtual_cluster import virtual_cluster_checks
 from gofer.errors import CredentialError, GoferError
+from gofer.model.checks import Check, Status, guarded
 from gofer.objects.client import Client, HttpRequest, Signer
 from gofer.objects.facts import ObjectsError
 from gofer.objects.proxies import proxy_for
 from gofer.objects.retry_policy import Policy
 from gofer.objects.wire import HttpResponse
-from gofer.ops.doctor.azure_cluster import virtual_cluster_checks
-from gofer.ops.doctor.azure_context import listed, names_in, nearest, option, place_of
-from gofer.ops.doctor.doctor import guarded
-from gofer.ops.doctor.machine import Check, Status
-from gofer.text import format_duration
+from gofer.text import format_duration, format_moment
 from gofer.transport.azure.profile import login_command, show_command
 
 if TYPE_CHECKING:
+    from gofer.backends.azureml.checks.login import Access
     from gofer.backends.azureml.names import Workspace
     from gofer.config.targets import Target
-    from gofer.ops.doctor.azure_login import Access
 
 _CLOCK_S = 60.0
 # The service refuses tokens and signatures when the clocks differ by more.
@@ -101,10 +100,14 @@ def target_checks(access: Access, target: Target) -> list[Check]:
 
 
 def _names(target: Target) -> Iterator[Check]:
-    missing = [key for key in ("subscription_id", "resource_group", "workspace") if not option(target, key)]
-    is_cluster = option(target, "platform") == "singularity"
+    missing = [
+        key
+        for key in ("subscription_id", "resource_group", "workspace")
+        if not getattr(options_of(target), key)
+    ]
+    is_cluster = options_of(target).platform == "singularity"
     places = ("virtual_cluster", "instance_type") if is_cluster else ("compute",)
-    missing += [key for key in places if not option(target, key)]
+    missing += [key for key in places if not getattr(options_of(target), key)]
     if missing:
         words = f"the target does not name its {', '.join(f'`{key}`' for key in missing)}"
         hint = f"write it under `targets: {target.name}:` ({target.place.where})"
@@ -112,7 +115,7 @@ def _names(target: Target) -> Iterator[Check]:
 
 
 def _subscription(access: Access, target: Target) -> Iterator[Check]:
-    wanted = str(option(target, "subscription_id"))
+    wanted = str(options_of(target).subscription_id)
     seen = listed(access, "/subscriptions", _SUBSCRIPTIONS_API)
     ids = [str(one.get("subscriptionId", "")) for one in seen]
     if wanted.lower() not in [one.lower() for one in ids]:
@@ -143,9 +146,9 @@ def _workspace(access: Access, target: Target) -> Iterator[Check]:
 def _compute(access: Access, target: Target) -> Iterator[Check]:
     from gofer.backends.azureml import names
 
-    if option(target, "platform") == "singularity":
+    if options_of(target).platform == "singularity":
         return
-    place, name = place_of(target), str(option(target, "compute"))
+    place, name = place_of(target), str(options_of(target).compute)
     what = f"target {target.name} compute"
     found = access.arm.find(place.compute(name), names.COMPUTES_API)
     if found is None:
@@ -166,7 +169,7 @@ def _compute(access: Access, target: Target) -> Iterator[Check]:
 def _instance_type(target: Target, name: str, kind: str, properties: dict[str, Any]) -> Iterator[Check]:
     """Check the instance type on Kubernetes, and elsewhere that the compute may have nodes at all."""
     details = properties.get("properties") or {}
-    wanted = option(target, "instance_type")
+    wanted = options_of(target).instance_type
     types = list(details.get("instanceTypes") or {})
     if kind == "Kubernetes" and wanted and types and wanted not in types:
         words = f"the compute `{name}` has no instance type `{wanted}`"
@@ -183,7 +186,7 @@ def _instance_type(target: Target, name: str, kind: str, properties: dict[str, A
 def _datastore(access: Access, target: Target) -> Iterator[Check]:
     from gofer.backends.azureml import names
 
-    name = option(target, "datastore")
+    name = options_of(target).datastore
     if not name:
         return
     place = place_of(target)
@@ -198,14 +201,13 @@ def _datastore(access: Access, target: Target) -> Iterator[Check]:
 
 def _datastore_end(access: Access, what: str, place: Workspace, name: str) -> Check:
     from gofer.backends.azureml.datastores import RENEW, own_end
-    from gofer.ops.submission.credential_lifetimes import ExpectedDuration, moment
 
     try:
         ends_at = own_end(access.arm, place, name)
     except CredentialError:
         return Check(what, Status.OK, f"{name}; this login may not see its credentials")
     now = time.time()
-    if ends_at is None or ends_at > now + ExpectedDuration().whole_s:
+    if ends_at is None or ends_at > now + access.longest_run_s:
         return Check(what, Status.OK, name)
-    words = f"{name}: the SAS in it {'expired' if ends_at <= now else 'ends'} at {moment(ends_at)}"
+    words = f"{name}: the SAS in it {'expired' if ends_at <= now else 'ends'} at {format_moment(ends_at)}"
     return Check(what, Status.FAIL if ends_at <= now else Status.WARN, words, RENEW)

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from gofer.backends.azureml.options import AzureOptions
 from gofer.errors import GoferError
 from gofer.text import did_you_mean
 
 if TYPE_CHECKING:
+    from gofer.backends.azureml.checks.login import Access
     from gofer.backends.azureml.names import Workspace
     from gofer.config.targets import Target
-    from gofer.ops.doctor.azure_login import Access
 
 
-def option(target: Target, name: str) -> Any:
-    """An option of the target; None when it is not set."""
-    return getattr(target.options, name, None)
+def options_of(target: Target) -> AzureOptions:
+    return cast(AzureOptions, target.options)
 
 
 def place_of(target: Target) -> Workspace:
     from gofer.backends.azureml.names import Workspace
 
     return Workspace(
-        *(str(option(target, key)) for key in ("subscription_id", "resource_group", "workspace"))
+        *(str(getattr(options_of(target), key)) for key in ("subscription_id", "resource_group", "workspace"))
     )
 
 

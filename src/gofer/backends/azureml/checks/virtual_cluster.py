@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from gofer.backends.azureml.checks.target_resources import listed, names_in, nearest, options_of, place_of
 from gofer.errors import GoferError
-from gofer.ops.doctor.azure_context import listed, names_in, nearest, option, place_of
-from gofer.ops.doctor.machine import Check, Status
+from gofer.model.checks import Check, Status
 
 if TYPE_CHECKING:
+    from gofer.backends.azureml.checks.login import Access
     from gofer.config.targets import Target
-    from gofer.ops.doctor.azure_login import Access
 
 
 def virtual_cluster_checks(access: Access, target: Target) -> Iterator[Check]:
     from gofer.backends.azureml import names
 
-    if option(target, "platform") != "singularity":
+    if options_of(target).platform != "singularity":
         return
-    place, name = place_of(target), str(option(target, "virtual_cluster"))
+    place, name = place_of(target), str(options_of(target).virtual_cluster)
     what = f"target {target.name} virtual cluster"
     path = place.virtual_cluster(name)
     found = access.arm.find(path, names.VIRTUAL_CLUSTERS_API)
@@ -32,9 +32,9 @@ def virtual_cluster_checks(access: Access, target: Target) -> Iterator[Check]:
     yield Check(what, Status.OK, name.rpartition("/")[2])
     yield from _image(target)
     quotas = ((found.get("properties") or {}).get("managed") or {}).get("quotas") or {}
-    wanted = tuple(option(target, "locations") or ()) or tuple(quotas)
+    wanted = tuple(options_of(target).locations or ()) or tuple(quotas)
     types = _series_of_types(access, path.split("/")[2], [one for one in wanted if one in quotas])
-    instance_type = str(option(target, "instance_type")).removeprefix("Singularity.")
+    instance_type = str(options_of(target).instance_type).removeprefix("Singularity.")
     if types and instance_type not in types:
         words = f"there is no instance type `{instance_type}` in {', '.join(wanted)}"
         hint = nearest(instance_type, sorted(types), "instance types")
@@ -46,7 +46,7 @@ def _image(target: Target) -> Iterator[Check]:
     """Warn when no image is named: Singularity needs images with its own parts inside, which gofer's images
     do not have.
     """
-    if any(option(target, key) for key in ("image", "environment", "image_version")):
+    if any(getattr(options_of(target), key) for key in ("image", "environment", "image_version")):
         return
     words = "the target names no image, and Singularity may refuse the plain image that gofer uses then"
     hint = (
@@ -75,7 +75,7 @@ def _series_of_types(access: Access, subscription: str, locations: list[str]) ->
 
 def _quota(target: Target, quotas: dict[str, Any], wanted: tuple[str, ...], series: str) -> Iterator[Check]:
     """Check the quota of the target's tier in its locations, for the series of its instance type if known."""
-    tier = str(option(target, "sla") or "premium")
+    tier = str(options_of(target).sla or "premium")
     what = f"target {target.name} quota"
     unknown = [place for place in wanted if place not in quotas]
     if unknown:

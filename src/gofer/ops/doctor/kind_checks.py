@@ -1,6 +1,7 @@
-"""Check whether gofer can work with Azure: one check for each thing that commonly fails, with a hint.
+"""Check what the targets of one kind need, and their stores: `gofer doctor azure`.
 
-The checks write only a small object to each store and remove it again. They submit nothing.
+The checks of a kind are in its package of `gofer.backends`. The checks of stores write only a small object to
+each store and remove it again.
 """
 
 from __future__ import annotations
@@ -8,85 +9,63 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gofer.errors import CheckFailed, GoferError
+from gofer.backends import registry
+from gofer.backends.kind import CheckContext
+from gofer.errors import CheckFailed, GoferError, UsageError
+from gofer.model.checks import Check, Status
+from gofer.ops.accounts.azure_profiles import Profiles
 from gofer.ops.data.store_check import check_store
-from gofer.ops.doctor import azure_login as login
-from gofer.ops.doctor import azure_service as service
-from gofer.ops.doctor.azure_ssh import shell_checks
-from gofer.ops.doctor.machine import Check, Status
+from gofer.ops.submission.credential_lifetimes import ExpectedDuration
 
 if TYPE_CHECKING:
     from gofer.config.targets import Target
     from gofer.ops.session import Session
     from gofer.storage.base import Store
 
-_KIND = "azureml"
 _NEEDED = {"r": "read", "w": "write", "d": "delete", "l": "list"}
 _WRITING = ("write", "create once", "delete")
 
 
-def azure_checks(session: Session, name: str | None = None) -> list[Check]:
-    """Run every check, in a fixed order. Problems are reported as a Check and never raised; UnknownName when
-    the target does not exist.
+def kind_checks(session: Session, word: str, name: str | None = None) -> list[Check]:
+    """Run every check of the kind whose checks have this word, in a fixed order. Problems are reported as a
+    Check and never raised; UsageError for an unknown word, UnknownName when the target does not exist.
 
-    With a name, only this target and its stores are checked; without, every target of the kind `azureml` and
-    every Azure store.
+    With a name, only this target and its stores are checked; without, every target of the kind and every
+    store that such targets use.
     """
-    targets = _targets(session, name)
-    ways = _ways(session, targets)
-    first = next((way for way in ways.values() if way.needs_az), next(iter(ways.values())))
-    found = [*login.programs(session.environ, first)]
-    for profile, way in ways.items():
-        found += login.signed_in(way, "login" if len(ways) == 1 else f"login {profile}")
-    found += service.reached(first)
-    for target in targets:
-        way = ways[_profile(session, target)]
-        if way.token is not None:
-            found += service.target_checks(way, target)
-    found += shell_checks(session, targets)
-    for store in _stores(session, targets, is_named=name is not None):
+    known = registry.find_checks(word)
+    if known is None:
+        raise UsageError(
+            f"`gofer doctor {word}` checks nothing", hint="`gofer doctor`, or `gofer doctor azure [TARGET]`"
+        )
+    kind, checks = known
+    targets = _targets(session, kind, name)
+    home, logins = str(session.paths.queue_home), Profiles.of(session.environ)
+    context = CheckContext(session.environ, home, logins, ExpectedDuration().whole_s)
+    found = [*checks.run(targets, context)]
+    for store in _stores(session, targets, checks.store_scheme, is_named=name is not None):
         found += _store(session, store, targets)
     return found
 
 
-def _targets(session: Session, name: str | None) -> list[Target]:
+def _targets(session: Session, kind: str, name: str | None) -> list[Target]:
     settings = session.settings
     if name is not None:
         found = settings.target(name)
-        if found.kind != _KIND:
+        if found.kind != kind:
             raise CheckFailed(
-                f"the target `{name}` is of the kind `{found.kind}`, not `{_KIND}`",
+                f"the target `{name}` is of the kind `{found.kind}`, not `{kind}`",
                 hint=f"`gofer doctor -c {name}` checks it",
             )
         return [found]
     known = [settings.target(one) for one in settings.target_names]
-    return [target for target in known if target.kind == _KIND]
-
-
-def _ways(session: Session, targets: list[Target]) -> dict[str, login.Access]:
-    """The access by profile, for each profile that the targets use, else for the active one."""
-    found: dict[str, login.Access] = {}
-    for target in targets:
-        cloud, named = (getattr(target.options, name, None) for name in ("cloud", "profile"))
-        profile = _profile(session, target)
-        if profile not in found:
-            found[profile] = login.Access(session, cloud, f"the target `{target.name}`", named)
-    if not found:
-        way = login.Access(session)
-        found[way.profile] = way
-    return found
-
-
-def _profile(session: Session, target: Target) -> str:
-    from gofer.ops.accounts.azure_profiles import Profiles
-
-    return Profiles.of(session.environ).asking(getattr(target.options, "profile", None))
+    return [target for target in known if target.kind == kind]
 
 
 # -- stores
 
 
-def _stores(session: Session, targets: list[Target], *, is_named: bool) -> list[str]:
+def _stores(session: Session, targets: list[Target], scheme: str, *, is_named: bool) -> list[str]:
     """The names of the stores to check, those of runs first."""
     from gofer.config.folders import folders_of
     from gofer.ops.data.store_facts import store_names
@@ -97,7 +76,7 @@ def _stores(session: Session, targets: list[Target], *, is_named: bool) -> list[
     if not is_named:
         wanted += store_names(session)
     known = [name for name in dict.fromkeys(wanted) if name]
-    return [name for name in known if session.settings.store(name).url.startswith("az://")]
+    return [name for name in known if session.settings.store(name).url.startswith(scheme)]
 
 
 def _store(session: Session, name: str, targets: list[Target]) -> Iterator[Check]:

@@ -5,36 +5,36 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gofer.backends.azureml.checks.target_resources import options_of
 from gofer.config.paths import home_folder
 from gofer.errors import GoferError
-from gofer.ops.doctor.machine import Check, Status
+from gofer.model.checks import Check, Status
 from gofer.text import quote_word
 
 if TYPE_CHECKING:
     from gofer.config.targets import Target
-    from gofer.ops.session import Session
 
 _KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 _MAKE_KEY = "`ssh-keygen -t ed25519` makes one"
 
 
-def shell_checks(session: Session, targets: list[Target]) -> Iterator[Check]:
+def shell_checks(environ: Mapping[str, str], targets: Sequence[Target]) -> Iterator[Check]:
     """Check the machine, then the targets that offer shells."""
-    there = shutil.which("ssh", path=session.environ.get("PATH", os.defpath))
+    there = shutil.which("ssh", path=environ.get("PATH", os.defpath))
     if there is None:
         yield Check("ssh", Status.WARN, "not on the PATH; `gofer ssh` needs it", "install OpenSSH's client")
     else:
         yield Check("ssh", Status.OK, there)
-    folder = home_folder(session.environ) / ".ssh"
+    folder = home_folder(environ) / ".ssh"
     yield _config(folder / "config")
     yield _key(folder)
     yield Check("powershell", Status.OK, "not needed: gofer starts ssh itself, and no script of PowerShell")
     for target in targets:
-        yield from _key_of(session, target)
+        yield from _key_of(environ, target)
 
 
 def _config(path: Path) -> Check:
@@ -65,15 +65,15 @@ def _key(folder: Path) -> Check:
     return Check("ssh key", Status.OK, str(found))
 
 
-def _key_of(session: Session, target: Target) -> Iterator[Check]:
+def _key_of(environ: Mapping[str, str], target: Target) -> Iterator[Check]:
     """Check the key of a target, if the target offers shells in its runs."""
     from gofer.backends.azureml.shell import public_key
 
-    if not getattr(target.options, "interactive", False):
+    if not options_of(target).interactive:
         return
     what = f"target {target.name} ssh key"
     try:
-        text = public_key(getattr(target.options, "ssh_public_key", None), str(home_folder(session.environ)))
+        text = public_key(options_of(target).ssh_public_key, str(home_folder(environ)))
         yield Check(what, Status.OK, " ".join(text.split()[::2]))
     except GoferError as error:
         yield Check(what, Status.FAIL, error.message, error.hint)

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING
 
 from gofer.core.json_text import parse_json
 from gofer.errors import CredentialError, GoferError, Interrupted, Unreachable
-from gofer.ops.accounts.azure_account import find_az, token_folder
-from gofer.ops.accounts.azure_profiles import Profiles
-from gofer.ops.doctor.machine import Check, Status
+from gofer.model.checks import Check, Status
 from gofer.text import format_duration
 from gofer.transport import process
 from gofer.transport.azure.profile import login_command
 
 if TYPE_CHECKING:
-    from gofer.ops.session import Session
+    from gofer.backends.kind import CheckContext
     from gofer.transport.azure.arm import Arm
     from gofer.transport.azure.cloud import Cloud
     from gofer.transport.azure.credential import AzureCredential
@@ -42,12 +40,13 @@ class Access:
     """
 
     def __init__(
-        self, session: Session, cloud: str | None = None, owner: str = "", named: str | None = None
+        self, context: CheckContext, cloud: str | None = None, owner: str = "", named: str | None = None
     ) -> None:
-        self._session = session
+        self.longest_run_s = context.longest_run_s
+        self._token_folder = os.path.join(context.queue_home, "azure")
         self._cloud = cloud
         self._owner, self._named = owner, named
-        self.profiles = Profiles.of(session.environ)
+        self.profiles = context.logins
         self.profile = self.profiles.asking(named)
 
     @cached_property
@@ -62,15 +61,16 @@ class Access:
     def cloud(self) -> Cloud:
         from gofer.transport.azure.cloud import find_cloud
 
-        return find_cloud(self.environ, token_folder(self._session.paths))
+        return find_cloud(self.environ, self._token_folder)
 
     @cached_property
     def credential(self) -> AzureCredential:
         from gofer.config.redact import remember
         from gofer.transport.azure.credential import AzureCredential
 
-        folder = token_folder(self._session.paths)
-        return AzureCredential(folder, self.environ, authority=self.cloud.authority, remember=remember)
+        return AzureCredential(
+            self._token_folder, self.environ, authority=self.cloud.authority, remember=remember
+        )
 
     @cached_property
     def arm(self) -> Arm:
@@ -106,7 +106,7 @@ class Access:
 
 def programs(environ: Mapping[str, str], access: Access) -> Iterator[Check]:
     """Check the Azure command line and its extensions, azcopy and conda: programs that older tools needed."""
-    if find_az(environ) is None:
+    if shutil.which("az", path=environ.get("PATH", os.defpath)) is None:
         yield _no_az(access)
     else:
         yield from _az(environ, access)
