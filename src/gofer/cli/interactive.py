@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gofer.cli.commands.runs.ssh import enter
 from gofer.cli.output.exit_status import ended_line, exit_status
 from gofer.cli.output.run_json import print_run
-from gofer.cli.output.screen import answerer, hush, say
+from gofer.cli.output.screen import confirmation_prompt, print_message, print_nothing
 from gofer.cli.request import build_request
 from gofer.config.jobs import job_values
 from gofer.errors import UsageError
@@ -38,13 +38,17 @@ def hold(given: dict[str, Any]) -> int:
                 hint="a host to log in to is named behind it: `gofer submit ssh HOST`",
             )
     enters = sys.stdin.isatty() and sys.stdout.isatty() and not given["as_json"]
-    with Session(target=given["target"], say=hush if given["quiet"] else say, ask=answerer()) as session:
+    with Session(
+        target=given["target"],
+        say=print_nothing if given["quiet"] else print_message,
+        ask=confirmation_prompt(),
+    ) as session:
         request = _request(session, given)
         if given["dry_run"]:
             sys.stdout.write(plan(session, request).rstrip("\n") + "\n")
             return 0
         row = submit(session, request)
-        _tell(session, row, given, enters=enters)
+        _print_summary(session, row, given, enters=enters)
         if enters or given["wait"]:
             row = _wait(session, row)
         status = _after(session, row, given)
@@ -69,7 +73,7 @@ def _request(session: Session, given: dict[str, Any]) -> SubmitRequest:
     )
 
 
-def _tell(session: Session, row: RunRow, given: dict[str, Any], *, enters: bool) -> None:
+def _print_summary(session: Session, row: RunRow, given: dict[str, Any], *, enters: bool) -> None:
     if not given["as_json"]:
         sys.stdout.write(row.id + "\n")
         sys.stdout.flush()
@@ -93,7 +97,9 @@ def _wait(session: Session, row: RunRow) -> RunRow:
     except KeyboardInterrupt:
         name = row.short_id
         sys.stderr.write("\n")
-        say(f"it goes on waiting; `gofer ssh {name}` enters it once it runs, `gofer abort {name}` stops it")
+        print_message(
+            f"it goes on waiting; `gofer ssh {name}` enters it once it runs, `gofer abort {name}` stops it"
+        )
         raise
 
 

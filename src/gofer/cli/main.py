@@ -43,16 +43,16 @@ def main(argv: list[str]) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except Exception as error:
-        from gofer.cli.output.done import noted
+        from gofer.cli.output.done import last_done
         from gofer.cli.output.failure import explain
 
-        if noted() and isinstance(error, OSError) and error.filename is None:
+        if last_done() and isinstance(error, OSError) and error.filename is None:
             return _cannot_write(error)
         status = explain(error, debug="debug" in notes or os.environ.get("GOFER_DEBUG", "0") not in ("", "0"))
-        if found := noted():
-            from gofer.cli.output.screen import say
+        if found := last_done():
+            from gofer.cli.output.screen import print_message
 
-            say(f"{found.words}; repeating the command would do it again")
+            print_message(f"{found.words}; repeating the command would do it again")
         return status
 
 
@@ -105,9 +105,9 @@ def _run(argv: list[str], notes: dict[str, object]) -> int:
     words = rearrange(argv)
     said = remark(argv)
     if said:
-        from gofer.cli.output.screen import say
+        from gofer.cli.output.screen import print_message
 
-        say(said)
+        print_message(said)
     try:
         with group.make_context("gofer", words, obj=notes) as context:
             status = group.invoke(context)
@@ -122,10 +122,10 @@ def _cannot_write(error: OSError, status: int | None = None) -> int:
     A command that has had its effect says what it did, and exits with `status` if it was complete: a script
     that repeats a failed command would otherwise do it twice.
     """
-    from gofer.cli.output.done import give_up_stdout, noted
+    from gofer.cli.output.done import give_up_stdout, last_done
 
     give_up_stdout(error)
-    if found := noted():
+    if found := last_done():
         return found.status if status is None else status
     if isinstance(error, BrokenPipeError):
         return _PIPE_CLOSED

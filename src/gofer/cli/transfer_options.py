@@ -10,7 +10,7 @@ import click
 from gofer.cli.options import Flag, Option, json_option, quiet_option, target_option
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.progress import Display, rate
-from gofer.cli.output.screen import hush, printable, say
+from gofer.cli.output.screen import print_message, print_nothing, printable
 from gofer.config.redact import mask
 from gofer.ops.data.steps import go, look
 from gofer.ops.session import Session
@@ -58,7 +58,7 @@ def move(given: Mapping[str, Any], make: Make, *, delete: bool = False) -> int:
         tuple(given["include"]), tuple(given["exclude"]), given["checksum"], delete, given["jobs"] or 0
     )
     progress = TransferProgress()
-    with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
+    with Session(target=given["target"], say=print_nothing if given["quiet"] else print_message) as session:
         with Display(progress, quiet=given["quiet"] or given["dry_run"]):
             steps = make(session, options)
             work = look(steps, progress)
@@ -70,7 +70,7 @@ def move(given: Mapping[str, Any], make: Make, *, delete: bool = False) -> int:
             outcome = go(session, steps, progress)
         if given["as_json"]:
             print_json(summary(outcome))
-        _tell(session, outcome)
+        _print_summary(session, outcome)
     return 0 if outcome.ok else 1
 
 
@@ -111,14 +111,14 @@ def _rest(skipped: int, deleted: int) -> str:
     return f"{words}, {deleted:,} would be deleted" if deleted else words
 
 
-def _tell(session: Session, outcome: StepsResult) -> None:
+def _print_summary(session: Session, outcome: StepsResult) -> None:
     for what, notes in (("failed", outcome.failed), ("changed", outcome.changed), ("not sent", outcome.odd)):
         for path, why in notes[:_SHOWN]:
-            say(mask(f"{what}: {path}: {why}"))
+            print_message(mask(f"{what}: {path}: {why}"))
         if len(notes) > _SHOWN:
-            say(f"{what}: {len(notes) - _SHOWN:,} more")
+            print_message(f"{what}: {len(notes) - _SHOWN:,} more")
     if outcome.kept:
-        say(f"warning: {_count(outcome.kept)} not deleted, because of earlier errors")
+        print_message(f"warning: {_count(outcome.kept)} not deleted, because of earlier errors")
     session.say(describe(outcome))
 
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from gofer.core.snapshot_names import compute_id
 from gofer.errors import SnapshotError
 from gofer.snapshot import statcache
+from gofer.snapshot.folder_draft import encode_times
 from gofer.snapshot.git import Git
 from gofer.snapshot.inventory import RecentSnapshots
 from gofer.snapshot.left_out import SnapshotSurvey, find_left_out, list_files
-from gofer.snapshot.listing import encode_times
 from gofer.snapshot.patterns import escape
 from gofer.snapshot.rules import NO_CHOICE, SnapshotChoice, Tracked, top_rules
 from gofer.snapshot.statcache import BIGGEST, FolderCache, Record

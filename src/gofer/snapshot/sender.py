@@ -16,8 +16,8 @@ from gofer.core.manifest import read_packs
 from gofer.core.packs import CHUNK_BYTES
 from gofer.core.snapshot_names import ManifestError, compute_id, index_key, manifest_key, pack_key
 from gofer.errors import KeyExists, StoreError
+from gofer.snapshot.folder_draft import FolderDraft, to_json, write_manifest
 from gofer.snapshot.inventory import Inventory, refresh_manifest
-from gofer.snapshot.listing import FolderDraft, to_json, write_manifest
 from gofer.snapshot.removal_notice import wait_for_removal
 from gofer.snapshot.stable_read import read_all
 from gofer.snapshot.statcache import Record, load_listings, save_listings

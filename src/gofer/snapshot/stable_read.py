@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gofer.snapshot.file_reader import FileReading, read, read_signature
-from gofer.snapshot.listing import FolderDraft
+from gofer.snapshot.folder_draft import FolderDraft
 from gofer.snapshot.statcache import Signature
 from gofer.snapshot.walk import unreadable
 

@@ -15,7 +15,7 @@ from gofer.errors import KeyExists, KeyNotFound, StoreError
 from gofer.objects.base import ObjectService
 from gofer.objects.facts import ObjectsError, VersionMismatch
 from gofer.storage.base import Block, BlockRules, Bytes, ObjectInfo, check_key, check_prefix
-from gofer.storage.explain import Circumstances, Deed, explain
+from gofer.storage.explain import Circumstances, FailedOperation, explain
 
 T = TypeVar("T")
 # In the class body, `list` is the method.
@@ -177,7 +177,7 @@ class CloudStore:
         try:
             yield from items
         except ObjectsError as error:
-            raise explain(error, Deed(verb, key), self._circumstances()) from None
+            raise explain(error, FailedOperation(verb, key), self._circumstances()) from None
 
     @contextmanager
     def _explained(self, verb: str, key: str = "") -> Iterator[None]:
@@ -185,4 +185,4 @@ class CloudStore:
             yield
         except ObjectsError as error:
             # `from None`: the cause does not help the reader, and its request may contain a signature.
-            raise explain(error, Deed(verb, key), self._circumstances()) from None
+            raise explain(error, FailedOperation(verb, key), self._circumstances()) from None

@@ -33,26 +33,26 @@ class CopyRefused(StoreError):
     """The service cannot fetch the source of a copy. The bytes can still go through this machine."""
 
 
-class Deed(NamedTuple):
+class FailedOperation(NamedTuple):
     """The failed operation: `read`, `write`, `create`, `delete` or `list`, and its key."""
 
     verb: str
     key: str = ""
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         return f"{self.verb} {self.key!r} in" if self.key else self.verb
 
 
-def explain(error: ObjectsError, deed: Deed, found: Circumstances) -> GoferError:
+def explain(error: ObjectsError, operation: FailedOperation, found: Circumstances) -> GoferError:
     """The error to raise in place of `error`."""
     if isinstance(error, ObjectNotFound):
-        return no_such_key(found.entry.url, deed.key)
+        return no_such_key(found.entry.url, operation.key)
     if isinstance(error, Exists):
-        return KeyExists(f"the store {found.entry.url} already has an object {deed.key!r}")
+        return KeyExists(f"the store {found.entry.url} already has an object {operation.key!r}")
     if isinstance(error, VersionMismatch):
-        return StoreError(f"{deed.key!r} in the store {found.entry.label} was replaced during the read")
-    what = f"cannot {deed.words} the store {found.entry.label}: "
+        return StoreError(f"{operation.key!r} in the store {found.entry.label} was replaced during the read")
+    what = f"cannot {operation.description} the store {found.entry.label}: "
     if isinstance(error, NotCopied):
         detail = f"; {error.detail}" if error.detail else ""
         return CopyRefused(
@@ -65,7 +65,7 @@ def explain(error: ObjectsError, deed: Deed, found: Circumstances) -> GoferError
     if known:
         return known(what, error, found)
     if error.status in (401, 403):
-        return _refused(what, error, deed, found)
+        return _refused(what, error, operation, found)
     return StoreError(what + error.words)
 
 
@@ -80,7 +80,7 @@ def _network_hint(error: ObjectsError, found: Circumstances) -> str:
     return ""
 
 
-def _refused(what: str, error: ObjectsError, deed: Deed, found: Circumstances) -> GoferError:
+def _refused(what: str, error: ObjectsError, operation: FailedOperation, found: Circumstances) -> GoferError:
     ahead_s = found.clock_ahead_s
     # First, because a wrong clock explains every refusal, whatever the credential is.
     if ahead_s is not None and abs(ahead_s) > _CLOCK_S:
@@ -90,19 +90,19 @@ def _refused(what: str, error: ObjectsError, deed: Deed, found: Circumstances) -
             hint="set the clock, for example with `timedatectl set-ntp true`",
         )
     if found.sas:
-        return _refused_sas(what, error, deed, found.entry, found.sas)
+        return _refused_sas(what, error, operation, found.entry, found.sas)
     if found.way == "key":
         return _refused_key(what, error, found)
     if found.way == "login":
         return _refused_login(what, error, found)
     return CredentialError(
-        f"{what}{error.words}; the keys have no right to {deed.verb}",
+        f"{what}{error.words}; the keys have no right to {operation.verb}",
         hint=f"ask the owner of `{found.container}` for that right, or {found.entry.mend('secret_key')}",
     )
 
 
 def _refused_sas(
-    what: str, error: ObjectsError, deed: Deed, entry: OpenedStore, sas: SasFacts
+    what: str, error: ObjectsError, operation: FailedOperation, entry: OpenedStore, sas: SasFacts
 ) -> CredentialError:
     now = time.time()
     mend = entry.mend("sas")
@@ -116,25 +116,25 @@ def _refused_sas(
         return CredentialError(
             f"{what}its SAS is valid only from {format_moment(sas.starts_at)}, in {ahead}", hint=mend
         )
-    problem = _sas_problem(error, deed, sas)
+    problem = _sas_problem(error, operation, sas)
     return CredentialError(what + problem, hint=mend)
 
 
-def _sas_problem(error: ObjectsError, deed: Deed, sas: SasFacts) -> str:
+def _sas_problem(error: ObjectsError, operation: FailedOperation, sas: SasFacts) -> str:
     """The problem. The most certain facts first: the SAS itself, the service's code, then a guess."""
-    if sas.lacks(_LETTERS[deed.verb]):
-        return f"its SAS lacks the permission `{deed.verb}`; it has {sas.words()}"
+    if sas.lacks(_LETTERS[operation.verb]):
+        return f"its SAS lacks the permission `{operation.verb}`; it has {sas.words()}"
     if sas.services is not None and "b" not in sas.services:
         return f"its SAS is not for blobs (`ss={sas.services}`)"
-    if sas.resources is not None and (("c" if deed.verb == "list" else "o") not in sas.resources):
-        needed = "containers" if deed.verb == "list" else "objects"
+    if sas.resources is not None and (("c" if operation.verb == "list" else "o") not in sas.resources):
+        needed = "containers" if operation.verb == "list" else "objects"
         return f"its SAS is not for {needed} (`srt={sas.resources}`)"
     if error.code == "AuthorizationSourceIPMismatch":
         f"its SAS is for other addresses than this machine's (`sip={sas.addresses}`)"
     if error.code == "AuthorizationProtocolMismatch":
         return f"its SAS is only for `{sas.protocols}`"
     if error.code == "AuthorizationPermissionMismatch":
-        return f"its SAS lacks the permission `{deed.verb}`"
+        return f"its SAS lacks the permission `{operation.verb}`"
     if sas.policy:
         return f"its SAS is refused; its access policy `{sas.policy}` may have ended"
     return (

@@ -105,7 +105,7 @@ class BackendConformance(RunConformance):
         assert size, "nothing was ever heard of what the run started"
         return size
 
-    def _heard(self) -> dict[str, str]:
+    def _pulse_environment(self) -> dict[str, str]:
         return {} if self.shared_folder is None else {"PULSE": self.shared_folder}
 
     def record(self, session: Session, row: RunRow) -> RunRecord:
@@ -135,7 +135,7 @@ class BackendConformance(RunConformance):
         """Neither the command nor what it started in a session of its own."""
         with self.open() as session:
             script = f"trap '' TERM HUP; setsid sh -c '{_PULSE}' & {_UNTIL_HEARD}; echo up; {_PULSE}"
-            row = self.start(session, ["sh", "-c", script], grace_s=0.5, env=self._heard())
+            row = self.start(session, ["sh", "-c", script], grace_s=0.5, env=self._pulse_environment())
             self.until_logged(session, row, b"up")
             abort(session, [row])
             before = self.pulse(session, row)
@@ -145,7 +145,7 @@ class BackendConformance(RunConformance):
     def test_the_end_of_a_run_leaves_nothing(self) -> None:
         with self.open() as session:
             script = f"setsid sh -c '{_PULSE}' & {_UNTIL_HEARD}"
-            row = self.finish(session, ["sh", "-c", script], env=self._heard())
+            row = self.finish(session, ["sh", "-c", script], env=self._pulse_environment())
             assert row.state == "succeeded"
             before = self.pulse(session, row)
             time.sleep(1.0)

@@ -34,7 +34,9 @@ _CHUNK = 500  # bound values in one statement; old SQLite takes at most 999
 _CHANGING = ("state", "reason", "detail", "exit_code", "started_at", "ended_at", "elapsed_s")
 _CHANGING_JSON = ("attempts", "counts")
 _UPDATE = f"UPDATE runs SET {' = ?, '.join([*_CHANGING, *_CHANGING_JSON, 'observed_at'])} = ? WHERE id = ?"
-_SPANS = "SELECT state, count(*), min(started_at), max(ended_at) FROM runs WHERE group_id = ? GROUP BY state"
+_STATE_COUNTS = (
+    "SELECT state, count(*), min(started_at), max(ended_at) FROM runs WHERE group_id = ? GROUP BY state"
+)
 
 _Change = tuple[RunRow, RunRow]  # before and after
 
@@ -66,7 +68,7 @@ class Observed(Protocol):
     def attempts(self) -> Sequence[_Encodes]: ...
 
 
-class Span(NamedTuple):
+class StateCount(NamedTuple):
     """The rows of a group in one state: how many there are, their first start and their last end."""
 
     state: str
@@ -109,14 +111,14 @@ def group_state(counts: Mapping[str, int]) -> str:
     return str(State.FAILED if states & {State.FAILED, State.LOST} else State.CANCELLED)
 
 
-def group_after(group: RunRow, spans: Sequence[Span]) -> RunRow:
+def group_after(group: RunRow, states: Sequence[StateCount]) -> RunRow:
     """The group with values computed from its rows; unchanged when the ledger has no rows of it. Pure."""
-    if not spans:
+    if not states:
         return group
-    counts = {span.state: span.rows for span in spans}
+    counts = {one.state: one.rows for one in states}
     state = group_state(counts)
-    started = min((s.first_start for s in spans if s.first_start is not None), default=None)
-    ended = max((s.last_end for s in spans if s.last_end is not None), default=None)
+    started = min((s.first_start for s in states if s.first_start is not None), default=None)
+    ended = max((s.last_end for s in states if s.last_end is not None), default=None)
     # An open group has no end, although some of its rows have.
     if state not in FINAL:
         ended = None
@@ -205,7 +207,9 @@ def _update(connection: sqlite3.Connection, rows: Iterable[RunRow], observed_at:
 
 
 def _summed(connection: sqlite3.Connection, group: RunRow) -> _Change:
-    return group, group_after(group, [Span(*line) for line in connection.execute(_SPANS, [group.id])])
+    return group, group_after(
+        group, [StateCount(*line) for line in connection.execute(_STATE_COUNTS, [group.id])]
+    )
 
 
 def _note_states(connection: sqlite3.Connection, changes: Iterable[_Change], observed_at: float) -> None:

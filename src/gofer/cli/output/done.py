@@ -10,7 +10,7 @@ import os
 import sys
 from typing import NamedTuple
 
-from gofer.cli.output.screen import say
+from gofer.cli.output.screen import print_message
 
 
 class CompletionMessage(NamedTuple):
@@ -23,12 +23,12 @@ class CompletionMessage(NamedTuple):
 _done: list[CompletionMessage] = []
 
 
-def note(words: str, *, status: int = 0) -> None:
+def record_done(words: str, *, status: int = 0) -> None:
     """Record that the command has had its effect. A later note replaces this one."""
     _done[:] = [CompletionMessage(words, status)]
 
 
-def noted() -> CompletionMessage | None:
+def last_done() -> CompletionMessage | None:
     """The last note of this process; None while nothing was done."""
     return _done[0] if _done else None
 
@@ -45,6 +45,8 @@ def write_result(text: str) -> None:
 def give_up_stdout(error: OSError) -> None:
     """Write nothing more to stdout, and say on stderr what was done."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    found = noted()
+    found = last_done()
     if found is not None:
-        say(f"warning: stdout cannot be written ({(error.strerror or str(error)).lower()}); {found.words}")
+        print_message(
+            f"warning: stdout cannot be written ({(error.strerror or str(error)).lower()}); {found.words}"
+        )

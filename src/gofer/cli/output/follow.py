@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gofer.cli.output.describe import failing_rank
 from gofer.cli.output.exit_status import ended_line, exit_status
-from gofer.cli.output.screen import say, write
+from gofer.cli.output.screen import print_message, write
 from gofer.errors import GoferError, StoreError
 from gofer.ops.files.results import came_home
 from gofer.ops.logs.log_reader import LogReader
@@ -32,7 +32,7 @@ def follow_to_end(session: Session, row: RunRow, *, quiet: bool, to_stderr: bool
             for piece in LogReader(session, row).follow(lines=None, show_setup=setup):
                 write(piece, sys.stderr if to_stderr else sys.stdout)
         except KeyboardInterrupt:
-            say_it_goes_on(row)
+            print_still_running(row)
             raise
     return wait_to_end(session, row, quiet=quiet, log_shown=True)
 
@@ -61,11 +61,11 @@ def _show_failing_rank(session: Session, row: RunRow) -> None:
     try:
         failure = find_first_failure(session.run_folder(row), row)
     except StoreError as error:
-        say(f"warning: which rank failed first cannot be read: {error.message}")
+        print_message(f"warning: which rank failed first cannot be read: {error.message}")
         return
     if failure is not None and failure.rank:
         sys.stderr.write(failing_rank(failure))
-        say(f"`gofer logs {row.short_id} --rank {failure.rank}` prints all of it")
+        print_message(f"`gofer logs {row.short_id} --rank {failure.rank}` prints all of it")
 
 
 def wait_to_end(session: Session, row: RunRow, *, quiet: bool, log_shown: bool = False) -> tuple[int, RunRow]:
@@ -76,17 +76,19 @@ def wait_to_end(session: Session, row: RunRow, *, quiet: bool, log_shown: bool =
     try:
         (row,) = wait(session, [row.id], timeout_s=None)
     except KeyboardInterrupt:
-        say_it_goes_on(row)
+        print_still_running(row)
         raise
     if not quiet:
         if log_shown and row.state == "failed":
             _show_failing_rank(session, row)
-        say(ended_line(row, _remarks(session, row)))
+        print_message(ended_line(row, _remarks(session, row)))
     return exit_status(session, [row]), row
 
 
-def say_it_goes_on(row: RunRow) -> None:
+def print_still_running(row: RunRow) -> None:
     """What a person who stopped watching can do with the run."""
     name = row.short_id
     sys.stderr.write("\n")
-    say(f"the run continues; `gofer logs -f {name}` follows it again, `gofer abort {name}` stops it")
+    print_message(
+        f"the run continues; `gofer logs -f {name}` follows it again, `gofer abort {name}` stops it"
+    )

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from gofer.cli.output.json_output import print_json, to_text
-from gofer.cli.output.screen import say
+from gofer.cli.output.screen import print_message
 from gofer.errors import StoreError
 from gofer.ops.runs.view import run_jsons
 
@@ -42,5 +42,5 @@ def _documents(session: Session, rows: Sequence[RunRow], *, from_store: bool) ->
     try:
         return list(run_jsons(session, rows, from_store=from_store))
     except StoreError as error:
-        say(f"warning: {error.message}; `logs` are not looked up")
+        print_message(f"warning: {error.message}; `logs` are not looked up")
         return list(run_jsons(session, rows, from_store=False))

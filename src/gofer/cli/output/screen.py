@@ -50,7 +50,7 @@ def cut(text: str, columns: int) -> str:
     return kept + "…" if columns > 0 else ""
 
 
-def colourful(stream: TextIO) -> bool:
+def has_colours(stream: TextIO) -> bool:
     """Whether to use colours: the stream is a terminal that supports them, and `NO_COLOR` is not set."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
@@ -61,13 +61,13 @@ def paint(text: str, word: str) -> str:
     return f"\x1b[{code}m{text}\x1b[0m" if code else text
 
 
-def say(text: str) -> None:
+def print_message(text: str) -> None:
     """Print a message on stderr, never data. A stderr that cannot be written is ignored."""
     with suppress(OSError):
         print(printable(text), file=sys.stderr, flush=True)
 
 
-def answerer() -> Callable[[str], bool] | None:
+def confirmation_prompt() -> Callable[[str], bool] | None:
     """A function that asks the person a question with yes or no on the terminal; None without a terminal."""
     return _agreed if sys.stdin.isatty() and sys.stderr.isatty() else None
 
@@ -78,8 +78,8 @@ def _agreed(question: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def hush(text: str) -> None:
-    """Print nothing: used in place of `say` with `--quiet`."""
+def print_nothing(text: str) -> None:
+    """Print nothing: used in place of `print_message` with `--quiet`."""
 
 
 def write(data: bytes, stream: TextIO | None = None) -> None:

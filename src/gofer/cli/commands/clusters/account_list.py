@@ -8,7 +8,7 @@ from typing import Any
 
 from gofer.cli.options import Command, json_option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import say
+from gofer.cli.output.screen import print_message
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.errors import GoferError
 from gofer.ops.accounts.azure_account import account_facts, users_of
@@ -33,7 +33,7 @@ def run(**given: Any) -> int:
     columns = [Column(title) for title in _TITLES]
     sys.stdout.write(render(columns, [_cells(row) for row in rows], fit=screen_width()))
     if rows[0]["environment"]:
-        say(f"{rows[0]['environment']}, from the environment, takes precedence over all of them")
+        print_message(f"{rows[0]['environment']}, from the environment, takes precedence over all of them")
     return 0
 
 
@@ -43,7 +43,7 @@ def _users() -> dict[str, list[str]]:
         with Session() as session:
             return users_of(session)
     except GoferError as error:
-        say(f"warning: {error.message}")
+        print_message(f"warning: {error.message}")
         return {}
 
 
@@ -51,7 +51,9 @@ def _warn(environ: dict[str, str], name: str, targets: list[str]) -> None:
     if is_given(environ):
         return
     listed = ", ".join(f"`{target}`" for target in targets)
-    say(f"warning: {listed} would use the profile `{name}`, which does not exist: {login_command(name)}")
+    print_message(
+        f"warning: {listed} would use the profile `{name}`, which does not exist: {login_command(name)}"
+    )
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ import click
 from gofer.cli.completion import profiles
 from gofer.cli.options import Command, json_option, quiet_option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import say
+from gofer.cli.output.screen import print_message
 from gofer.ops.accounts.azure_account import sign_out
 from gofer.ops.accounts.azure_profiles import Profiles
 from gofer.transport.azure.profile import DEFAULT
@@ -24,7 +24,7 @@ def run(**given: Any) -> int:
     if given["as_json"]:
         print_json({**was, "removed": True})
     if not given["quiet"]:
-        say(f"removed the profile `{given['name']}`")
+        print_message(f"removed the profile `{given['name']}`")
     return 0
 
 

@@ -18,11 +18,11 @@ from gofer.text import format_duration
 
 def run(**given: Any) -> int:
     """Facts, or JSON; never a token."""
-    tell(account_facts(dict(os.environ), given["name"]), as_json=given["as_json"])
+    print_facts(account_facts(dict(os.environ), given["name"]), as_json=given["as_json"])
     return 0
 
 
-def tell(facts: dict[str, Any], *, as_json: bool) -> None:
+def print_facts(facts: dict[str, Any], *, as_json: bool) -> None:
     """The facts of one profile on stdout."""
     if as_json:
         print_json(facts)

@@ -10,7 +10,7 @@ import click
 from gofer.cli.completion import profiles
 from gofer.cli.options import Command, json_option, quiet_option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import say
+from gofer.cli.output.screen import print_message
 from gofer.ops.accounts.azure_account import account_facts
 from gofer.ops.accounts.azure_profiles import Profiles
 
@@ -23,9 +23,9 @@ def run(**given: Any) -> int:
     if given["as_json"]:
         print_json(account_facts(dict(os.environ), given["name"]))
     if active != given["name"] and not given["quiet"]:
-        say(f"warning: `{active}` remains in use: {origin} takes precedence")
+        print_message(f"warning: `{active}` remains in use: {origin} takes precedence")
     elif not given["quiet"]:
-        say(f"`{active}` is in use")
+        print_message(f"`{active}` is in use")
     return 0
 
 

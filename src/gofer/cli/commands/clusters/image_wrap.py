@@ -11,7 +11,7 @@ import click
 from gofer.cli.completion import images
 from gofer.cli.options import Command, Flag, Option, json_option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import say
+from gofer.cli.output.screen import print_message
 from gofer.ops.images.wrap import WrapRequest, wrap
 from gofer.ops.session import Session
 
@@ -37,17 +37,17 @@ def run(**given: Any) -> int:
     if as_json:
         print_json(outcome._asdict())
     else:
-        _tell(outcome)
+        _print_summary(outcome)
     return 1 if outcome.done == "written" else 0
 
 
-def _tell(outcome: ImageResult) -> None:
-    say(f"Dockerfile: {outcome.dockerfile}")
-    say(f"{outcome.image}: {_WORDS[outcome.done]}{f' ({outcome.why})' if outcome.why else ''}")
+def _print_summary(outcome: ImageResult) -> None:
+    print_message(f"Dockerfile: {outcome.dockerfile}")
+    print_message(f"{outcome.image}: {_WORDS[outcome.done]}{f' ({outcome.why})' if outcome.why else ''}")
     if outcome.next:
-        say("what is left to do:")
+        print_message("what is left to do:")
         for line in outcome.next:
-            say(f"  {line}")
+            print_message(f"  {line}")
     if outcome.done != "written":
         sys.stdout.write(outcome.image + "\n")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gofer.cli.options import Command, Option, json_option, target_option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import colourful, say
+from gofer.cli.output.screen import has_colours, print_message
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.errors import UnknownName
 from gofer.ops.runs.nodes import nodes_of
@@ -46,9 +46,9 @@ def run(**given: Any) -> int:
     shown = [name for name in names if given["columns"] or any(cells[name])] or list(names)
     rows = list(zip(*(cells[name] for name in shown), strict=True))
     columns = [_column(name) for name in shown]
-    sys.stdout.write(render(columns, rows, fit=screen_width(), colour=colourful(sys.stdout)))
+    sys.stdout.write(render(columns, rows, fit=screen_width(), colour=has_colours(sys.stdout)))
     if not found:
-        say("the target has no nodes")
+        print_message("the target has no nodes")
     return 0
 
 

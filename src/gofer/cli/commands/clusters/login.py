@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from gofer.cli.commands.clusters.account_show import tell
+from gofer.cli.commands.clusters.account_show import print_facts
 from gofer.cli.completion import profiles
 from gofer.cli.options import Command, Flag, Option, json_option, target_option
-from gofer.cli.output.screen import say
+from gofer.cli.output.screen import print_message
 from gofer.config.redact import remember
 from gofer.errors import UsageError
 from gofer.ops.accounts.azure_account import LoginRequest, profile_of, sign_in
@@ -24,8 +24,8 @@ def run(**given: Any) -> int:
     profile = given["profile"] or profile_of_target(given["target"])
     client, secret = _principal() if given["service_principal"] else (None, None)
     request = LoginRequest(profile, given["device_code"], given["tenant"], client, secret, given["cloud"])
-    facts = sign_in(dict(os.environ), request, say)
-    tell(facts, as_json=given["as_json"])
+    facts = sign_in(dict(os.environ), request, print_message)
+    print_facts(facts, as_json=given["as_json"])
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from gofer.cli.commands.clusters.login import profile_of_target, profile_option
 from gofer.cli.options import Command, json_option, target_option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import say
+from gofer.cli.output.screen import print_message
 from gofer.ops.accounts.azure_account import sign_out
 
 
@@ -20,9 +20,9 @@ def run(**given: Any) -> int:
         print_json(facts)
     elif facts["signed_out"]:
         who = f", {facts['user']}" if facts["user"] else ""
-        say(f"signed out of the profile `{facts['profile']}`{who}")
+        print_message(f"signed out of the profile `{facts['profile']}`{who}")
     else:
-        say(f"nobody was signed in to the profile `{facts['profile']}`")
+        print_message(f"nobody was signed in to the profile `{facts['profile']}`")
     return 0
 
 

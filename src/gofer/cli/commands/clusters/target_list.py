@@ -7,7 +7,7 @@ from typing import Any
 
 from gofer.cli.options import Command, json_option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import colourful
+from gofer.cli.output.screen import has_colours
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.ops.session import Session
 
@@ -25,7 +25,7 @@ def run(**given: Any) -> int:
         [one["name"], one["kind"], one["store"], "yes" if one["default"] else "", one["origin"]]
         for one in targets
     ]
-    sys.stdout.write(render(_COLUMNS, cells, fit=screen_width(), colour=colourful(sys.stdout)))
+    sys.stdout.write(render(_COLUMNS, cells, fit=screen_width(), colour=has_colours(sys.stdout)))
     return 0
 
 

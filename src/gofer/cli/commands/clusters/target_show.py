@@ -9,7 +9,7 @@ import click
 
 from gofer.cli.options import Command, json_option, target_option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import say
+from gofer.cli.output.screen import print_message
 from gofer.cli.output.table import render_facts
 from gofer.config.folders import folders_of
 from gofer.errors import UsageError
@@ -54,7 +54,7 @@ def _has(session: Session, name: str) -> dict[str, Any]:
     try:
         backend = session.backend(name)
     except UsageError as error:
-        say(f"warning: {error.message}" + (f"; {error.hint}" if error.hint else ""))
+        print_message(f"warning: {error.message}" + (f"; {error.hint}" if error.hint else ""))
         return {}
     return dict(backend.describe())
 
@@ -62,12 +62,15 @@ def _has(session: Session, name: str) -> dict[str, Any]:
 def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     plain = {key: facts[key] for key in ("name", "kind", "store", "store_url", "origin")}
     # A setting of the target and a fact of its machine may have the same name: `gpus: 8`, `3 of 8 free`.
-    said = {**{key: _told(value) for key, value in facts["options"].items()}, "folders": facts["folders"]}
+    said = {
+        **{key: _shown_value(value) for key, value in facts["options"].items()},
+        "folders": facts["folders"],
+    }
     lines = [fact(key, value) for key, value in {**plain, **said, **facts["has"]}.items()]
     return [(key, value) for key, value in lines if value]
 
 
-def _told(value: object) -> object:
+def _shown_value(value: object) -> object:
     """The value of an option as text. Numbers with a fraction are durations."""
     return format_duration(value) if isinstance(value, float) else value
 

@@ -10,7 +10,7 @@ import click
 
 from gofer.cli.options import Command, Flag, json_option, quiet_option, target_option
 from gofer.cli.output.json_output import one_line
-from gofer.cli.output.screen import hush, printable, say
+from gofer.cli.output.screen import print_message, print_nothing, printable
 from gofer.ops.data.globs import expand
 from gofer.ops.data.list import list_entries
 from gofer.ops.data.places import resolve
@@ -27,7 +27,7 @@ _FLUSHED_EVERY_S = 0.2
 
 def run(**given: Any) -> int:
     """Lines, or a JSON array, as they arrive from the store; the total on stderr."""
-    with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
+    with Session(target=given["target"], say=print_nothing if given["quiet"] else print_message) as session:
         write = _write_json if given["as_json"] else _write_lines
         files, folders, size = write(_entries(session, given))
         folder_words = f", {folders:,} folder{'' if folders == 1 else 's'}" if folders else ""

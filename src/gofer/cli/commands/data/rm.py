@@ -8,7 +8,7 @@ import click
 
 from gofer.cli.options import Command, Flag, json_option, quiet_option, target_option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import answerer, hush, say
+from gofer.cli.output.screen import confirmation_prompt, print_message, print_nothing
 from gofer.errors import UsageError
 from gofer.ops.data.removal import remove, survey
 from gofer.ops.session import Session
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 def run(**given: Any) -> int:
     """Count, ask, remove. 1 when the answer was no."""
-    with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
+    with Session(target=given["target"], say=print_nothing if given["quiet"] else print_message) as session:
         removals = survey(session, given["paths"], given["target"], whole=given["recursive"])
         for one in removals:
             session.say(f"{one.place}: {_files(one.files)}, {format_size(one.bytes)} in {one.store.url}")
         if given["dry_run"]:
             return _print(removals, 0, given)
         if not given["yes"] and not _agreed(removals):
-            say("nothing was removed")
+            print_message("nothing was removed")
             return 1
         removed = remove(removals)
         if given["as_json"]:
@@ -39,7 +39,7 @@ def run(**given: Any) -> int:
 
 
 def _agreed(removals: Sequence[Removal]) -> bool:
-    ask = answerer()
+    ask = confirmation_prompt()
     if ask is None:
         raise UsageError(
             f"{_files(sum(one.files for one in removals))} would be removed, and no terminal can confirm it",

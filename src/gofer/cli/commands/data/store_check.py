@@ -9,7 +9,7 @@ import click
 
 from gofer.cli.options import Command, Flag, json_option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import colourful, say
+from gofer.cli.output.screen import has_colours, print_message
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.ops.data.store_check import check_store
 from gofer.ops.data.store_facts import store_names
@@ -39,12 +39,12 @@ def run(**given: Any) -> int:
 
 def _print(found: list[tuple[str, Check]]) -> None:
     cells = [[name, one.name, _WORDS.get(one.status, one.status), one.detail] for name, one in found]
-    sys.stdout.write(render(_COLUMNS, cells, fit=screen_width(), colour=colourful(sys.stdout)))
+    sys.stdout.write(render(_COLUMNS, cells, fit=screen_width(), colour=has_colours(sys.stdout)))
     told: set[str] = set()
     for name, one in found:
         if one.status != "ok" and one.hint and one.hint not in told:
             told.add(one.hint)
-            say(f"hint: {name}: {one.hint}")
+            print_message(f"hint: {name}: {one.hint}")
 
 
 command = Command(

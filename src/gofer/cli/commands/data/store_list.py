@@ -7,7 +7,7 @@ from typing import Any
 
 from gofer.cli.options import Command, json_option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import colourful
+from gofer.cli.output.screen import has_colours
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.ops.data.store_facts import store_rows
 from gofer.ops.session import Session
@@ -23,7 +23,7 @@ def run(**given: Any) -> int:
         print_json(rows)
         return 0
     cells = [[one["name"], one["url"], one["opened_by"], one["origin"]] for one in rows]
-    sys.stdout.write(render(_COLUMNS, cells, fit=screen_width(), colour=colourful(sys.stdout)))
+    sys.stdout.write(render(_COLUMNS, cells, fit=screen_width(), colour=has_colours(sys.stdout)))
     return 0
 
 

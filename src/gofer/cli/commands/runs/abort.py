@@ -6,9 +6,9 @@ import sys
 from typing import Any
 
 from gofer.cli.options import Command, Option, json_option, quiet_option, run_argument, target_option
-from gofer.cli.output.done import note
+from gofer.cli.output.done import record_done
 from gofer.cli.output.run_json import print_runs
-from gofer.cli.output.screen import hush, printable, say
+from gofer.cli.output.screen import print_message, print_nothing, printable
 from gofer.errors import UsageError
 from gofer.ops.runs.find import find_all
 from gofer.ops.runs.stop import abort
@@ -25,10 +25,10 @@ def run(**given: Any) -> int:
     if not references:
         raise UsageError("no run to stop was named", hint="`gofer list runs` shows them; `gofer abort RUN`")
     grace_s = parse_duration_s(given["grace"]) if given["grace"] else None
-    with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
+    with Session(target=given["target"], say=print_nothing if given["quiet"] else print_message) as session:
         found = find_all(session, references, target=given["target"], acts=True)
         rows = abort(session, found, grace_s=grace_s)
-        note(", ".join(f"{row.id} is {row.state}" for row in rows))
+        record_done(", ".join(f"{row.id} is {row.state}" for row in rows))
         for row in found:
             if row.is_final:
                 session.say(f"{row.short_id} had ended before")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gofer.cli.options import Command, Flag, quiet_option, run_argument, target_option
-from gofer.cli.output.screen import hush, say
+from gofer.cli.output.screen import print_message, print_nothing
 from gofer.ops.files.extract import extract
 from gofer.ops.runs.find import find
 from gofer.ops.session import Session
@@ -23,15 +23,15 @@ def run(**given: Any) -> int:
     from pathlib import Path
 
     folder = Path(given["folder"])
-    with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
+    with Session(target=given["target"], say=print_nothing if given["quiet"] else print_message) as session:
         row = find(session, given["run"], target=given["target"])
         done = extract(session, row, folder, force=given["force"])
         for name in ("code", "log", "output"):
             session.say(f"{_counted(getattr(done, f'{name}_files'), f'{name} file')} in {folder}")
         if done.kept_files:
             session.say(f"{_counted(done.kept_files, 'file')} that it wrote beside its code in {folder}")
-        _say_each(session, "left out", done.left_out)
-    _say_each_failure(done.failed)
+        _print_each(session, "left out", done.left_out)
+    _print_each_failure(done.failed)
     return 1 if done.failed else 0
 
 
@@ -39,19 +39,19 @@ def _counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def _say_each(session: Session, what: str, found: Sequence[tuple[str, str]]) -> None:
+def _print_each(session: Session, what: str, found: Sequence[tuple[str, str]]) -> None:
     for path, why in found[:_MOST_NAMED]:
         session.say(f"{what}: {path}, which {why}")
     if len(found) > _MOST_NAMED:
         session.say(f"{what}: {len(found) - _MOST_NAMED:,} more")
 
 
-def _say_each_failure(failed: Sequence[tuple[str, str]]) -> None:
+def _print_each_failure(failed: Sequence[tuple[str, str]]) -> None:
     """Print every failure, even with `--quiet`: the exit status alone does not say what is missing."""
     for path, why in failed[:_MOST_NAMED]:
-        say(f"error: {path} did not come: {why}")
+        print_message(f"error: {path} did not come: {why}")
     if len(failed) > _MOST_NAMED:
-        say(f"error: {len(failed) - _MOST_NAMED:,} more did not come")
+        print_message(f"error: {len(failed) - _MOST_NAMED:,} more did not come")
 
 
 command = Command(

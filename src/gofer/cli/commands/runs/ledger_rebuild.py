@@ -6,7 +6,7 @@ from typing import Any
 
 from gofer.cli.options import Command, json_option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import say
+from gofer.cli.output.screen import print_message
 from gofer.ops.maintenance.rebuild import rebuild
 from gofer.ops.session import Session
 
@@ -19,13 +19,13 @@ def run(**given: Any) -> int:
         print_json({**done._asdict(), "set_aside": str(done.set_aside) if done.set_aside else None})
         return 0
     rows = f" and {done.rows} rows of arrays" if done.rows else ""
-    say(f"the ledger holds {done.runs} runs{rows}")
+    print_message(f"the ledger holds {done.runs} runs{rows}")
     if done.set_aside:
-        say(f"the damaged ledger is kept at {done.set_aside}")
+        print_message(f"the damaged ledger is kept at {done.set_aside}")
     for url in done.unread:
-        say(f"warning: the store {url} could not be read; {done.kept} runs are kept as they were")
+        print_message(f"warning: the store {url} could not be read; {done.kept} runs are kept as they were")
     for key in done.broken:
-        say(f"warning: the record {key} cannot be read and was left out")
+        print_message(f"warning: the record {key} cannot be read and was left out")
     return 0
 
 

@@ -11,7 +11,7 @@ from gofer.backends.base import JobFilter
 from gofer.cli.commands.runs import list_runs
 from gofer.cli.options import Command, Flag, Option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import colourful, say
+from gofer.cli.output.screen import has_colours, print_message
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.errors import UsageError
 from gofer.ops.runs.service_jobs import job_json, service_jobs, states_of
@@ -47,7 +47,7 @@ def run(**given: Any) -> int:
         return 0
     sys.stdout.write(_table(found))
     if not found:
-        say(f"the service of `{target}` lists no such command job")
+        print_message(f"the service of `{target}` lists no such command job")
     return 0
 
 
@@ -87,7 +87,7 @@ def _table(jobs: Sequence[ServiceJob]) -> str:
         ]
         for job in jobs
     ]
-    return render(columns, rows, fit=screen_width(), colour=colourful(sys.stdout))
+    return render(columns, rows, fit=screen_width(), colour=has_colours(sys.stdout))
 
 
 command = Command(

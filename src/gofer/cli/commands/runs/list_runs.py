@@ -10,7 +10,7 @@ import click
 
 from gofer.cli.options import Command, Flag, Option, json_option, target_option
 from gofer.cli.output.columns import EXPORTED, SHOWN, column, parse_columns, text
-from gofer.cli.output.screen import colourful, say
+from gofer.cli.output.screen import has_colours, print_message
 from gofer.cli.output.table import render, screen_width
 from gofer.errors import UsageError
 from gofer.ops.runs.find import find
@@ -33,7 +33,7 @@ def run(**given: Any) -> int:
     names = parse_columns(given["columns"]) if given["columns"] else None
     with Session(target=given["target"]) as session:
         if given["everywhere"]:
-            _look_everywhere(session)
+            _discover_runs(session)
         query = _query(session, given)
         refresh_active(session)
         rows = _select(session, query, given)
@@ -43,14 +43,14 @@ def run(**given: Any) -> int:
             _print_json(session, rows)
         else:
             _print_table(rows, names or SHOWN, spare=names is None)
-        _say_more(session, query, rows, given)
+        _print_more_hint(session, query, rows, given)
     return 0
 
 
-def _look_everywhere(session: Session) -> None:
+def _discover_runs(session: Session) -> None:
     from gofer.ops.maintenance.discover import discover  # `list runs` must stay instant
 
-    say(f"{discover(session)} runs of other machines were found in the stores")
+    print_message(f"{discover(session)} runs of other machines were found in the stores")
 
 
 def _query(session: Session, given: dict[str, Any]) -> Query:
@@ -100,24 +100,24 @@ def _print_table(rows: list[RunRow], names: tuple[str, ...], *, spare: bool) -> 
     by_name = {name: [text(name, row, now) for row in rows] for name in names}
     shown = [name for name in names if not (spare and fit and rows) or any(by_name[name])]
     cells = list(zip(*(by_name[name] for name in shown), strict=True))
-    sys.stdout.write(render([column(name) for name in shown], cells, fit=fit, colour=colourful(sys.stdout)))
+    sys.stdout.write(render([column(name) for name in shown], cells, fit=fit, colour=has_colours(sys.stdout)))
 
 
 def _export(session: Session, rows: list[RunRow], names: tuple[str, ...] | None, file: str) -> None:
     from gofer.cli.output.export import write_runs  # rarely used
 
     write_runs(rows, names or EXPORTED, file, all_tags=names is None)
-    say(f"{len(rows)} runs written to {file}")
+    print_message(f"{len(rows)} runs written to {file}")
 
 
-def _say_more(session: Session, query: Query, rows: list[RunRow], given: dict[str, Any]) -> None:
+def _print_more_hint(session: Session, query: Query, rows: list[RunRow], given: dict[str, Any]) -> None:
     if query.limit is None or len(rows) < query.limit or given["last"]:
         if not rows:
-            say("no run matches" if query.filters else _NO_RUN)
+            print_message("no run matches" if query.filters else _NO_RUN)
         return
     total = session.ledger.count(query)
     if total > len(rows):
-        say(f"{len(rows)} of {total} runs; `--all` shows all")
+        print_message(f"{len(rows)} of {total} runs; `--all` shows all")
 
 
 def parameters(most: str) -> list[click.Parameter]:

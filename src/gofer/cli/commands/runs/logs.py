@@ -9,7 +9,7 @@ import click
 from gofer.cli.options import Command, Flag, Option, json_option, run_argument, target_option
 from gofer.cli.output.follow import write_setup
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import say, write
+from gofer.cli.output.screen import print_message, write
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.logs.log_sources import LogChoice
 from gofer.ops.runs.find import find
@@ -35,7 +35,7 @@ def run(**given: Any) -> int:
             wrote = wrote or bool(piece)
             write(piece)
         if not wrote:
-            _say_nothing_yet(session, row)
+            _print_nothing_yet(session, row)
     return 0
 
 
@@ -48,10 +48,10 @@ def _pieces(session: Session, row: RunRow, given: dict[str, Any]) -> Iterator[by
     return reader.read(choice)
 
 
-def _say_nothing_yet(session: Session, row: RunRow) -> None:
+def _print_nothing_yet(session: Session, row: RunRow) -> None:
     (row,) = refresh_runs(session, [row])
     reason = f" ({row.reason})" if row.reason else ""
-    say(f"{row.short_id} is {row.state}{reason} and has logged nothing")
+    print_message(f"{row.short_id} is {row.state}{reason} and has logged nothing")
 
 
 command = Command(

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gofer.cli.commands.runs.wait import say_change
+from gofer.cli.commands.runs.wait import print_change
 from gofer.cli.options import Command, Option, run_argument, target_option
 from gofer.cli.output.exit_status import ended_line
-from gofer.cli.output.follow import say_it_goes_on, write_setup
-from gofer.cli.output.screen import say, write
+from gofer.cli.output.follow import print_still_running, write_setup
+from gofer.cli.output.screen import print_message, write
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.logs.log_sources import LogChoice
 from gofer.ops.runs.find import find
@@ -35,7 +35,7 @@ def run(**given: Any) -> int:
         try:
             _watch(session, row, given)
         except KeyboardInterrupt:
-            say_it_goes_on(row)
+            print_still_running(row)
             raise
     return 0
 
@@ -43,17 +43,17 @@ def run(**given: Any) -> int:
 def _watch(session: Session, row: RunRow, given: dict[str, Any]) -> None:
     (row,) = refresh_runs(session, [row])
     if not row.is_final:
-        say(f"{row.id} on `{row.target}`: {row.state}")
-    say(ended_line(_follow(session, row, given)))
+        print_message(f"{row.id} on `{row.target}`: {row.state}")
+    print_message(ended_line(_follow(session, row, given)))
 
 
 def _follow(session: Session, row: RunRow, given: dict[str, Any]) -> RunRow:
     if row.kind == "group":
-        return wait(session, [row.id], timeout_s=None, on_change=say_change)[0]
+        return wait(session, [row.id], timeout_s=None, on_change=print_change)[0]
     if not row.is_final:
         row = wait_inside(session, row.id, on_wait=_explainer(session))
         if not row.is_final:
-            say(f"{row.short_id}: {row.state}")
+            print_message(f"{row.short_id}: {row.state}")
     choice, reader = LogChoice(given["rank"]), LogReader(session, row)
     for piece in reader.follow(choice, lines=given["lines"], show_setup=write_setup):
         write(piece)
@@ -62,7 +62,7 @@ def _follow(session: Session, row: RunRow, given: dict[str, Any]) -> RunRow:
 
 def _explainer(session: Session) -> Callable[[RunRow], None]:
     def explain(row: RunRow) -> None:
-        say(f"{row.short_id} {row.state}: {why(session, row).words or 'it waits'}")
+        print_message(f"{row.short_id} {row.state}: {why(session, row).words or 'it waits'}")
 
     return explain
 

@@ -10,7 +10,7 @@ import click
 from gofer.cli.options import Command, Flag, Option, json_option, run_argument, target_option
 from gofer.cli.output.describe import describe
 from gofer.cli.output.run_json import print_run, print_runs
-from gofer.cli.output.screen import say, write
+from gofer.cli.output.screen import print_message, write
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.runs.find import find_all
 from gofer.ops.runs.freshness import refresh_runs
@@ -54,7 +54,9 @@ def _fetch(reader: LogReader, row: RunRow) -> LogCopies | None:
     try:
         return reader.fetch(folder)
     except OSError as error:
-        say(f"warning: the logs could not be copied to {folder}: {(error.strerror or str(error)).lower()}")
+        print_message(
+            f"warning: the logs could not be copied to {folder}: {(error.strerror or str(error)).lower()}"
+        )
         return None
 
 

@@ -6,9 +6,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from gofer.cli.options import Command, Flag, json_option, quiet_option, run_argument, target_option
-from gofer.cli.output.done import note
+from gofer.cli.output.done import record_done
 from gofer.cli.output.run_json import print_runs
-from gofer.cli.output.screen import hush, say
+from gofer.cli.output.screen import print_message, print_nothing
 from gofer.errors import UsageError
 from gofer.ops.runs.find import find_all
 from gofer.ops.session import Session
@@ -26,7 +26,7 @@ def run(**given: Any) -> int:
     if given["same_code"] and given["new_code"]:
         raise UsageError("`--same-code` and `--new-code` contradict each other", hint="leave one of them out")
     # `--target` is where the new run goes. To find an unknown old job, only that target's service is asked.
-    with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
+    with Session(target=given["target"], say=print_nothing if given["quiet"] else print_message) as session:
         old = find_all(session, given["runs"], acts=True)
         again = resubmit(
             session,
@@ -36,7 +36,7 @@ def run(**given: Any) -> int:
             failed_only=given["failed"],
             continues=given["continues"],
         )
-        note("; ".join(f"{one.old.id} was sent again as {one.new.id}" for one in again))
+        record_done("; ".join(f"{one.old.id} was sent again as {one.new.id}" for one in again))
         for one in again:
             session.say(
                 f"{one.old.short_id} again as {one.new.short_id} on `{one.new.target}`; {difference(one)}"

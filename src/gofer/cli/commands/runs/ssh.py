@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from gofer.cli.options import Command, Option, quiet_option, run_argument, target_option
-from gofer.cli.output.screen import say
+from gofer.cli.output.screen import print_message
 from gofer.ops.runs.find import find
 from gofer.ops.runs.freshness import refresh_runs
 from gofer.ops.runs.shell import shell_words
@@ -34,7 +34,7 @@ def enter(run_id: str, command: tuple[str, ...], *, quiet: bool = False, node: i
         words = shell_words(session, row, command, terminal=terminal, node=node)
     if terminal and not command and not quiet:
         place = "" if node is None else f"node {node} of "
-        say(f"inside {place}{row.short_id} on `{row.target}`; `exit` leaves, and the run continues")
+        print_message(f"inside {place}{row.short_id} on `{row.target}`; `exit` leaves, and the run continues")
     become(words)
 
 

@@ -10,10 +10,10 @@ from click.shell_completion import CompletionItem
 
 from gofer.cli.interactive import hold
 from gofer.cli.options import Command, Flag, Option, json_option, quiet_option, target_option
-from gofer.cli.output.done import note, write_result
+from gofer.cli.output.done import record_done, write_result
 from gofer.cli.output.follow import follow_to_end, wait_to_end
 from gofer.cli.output.run_json import print_run
-from gofer.cli.output.screen import CLOSED_PIPE, answerer, hush, say
+from gofer.cli.output.screen import CLOSED_PIPE, confirmation_prompt, print_message, print_nothing
 from gofer.cli.request import build_request
 from gofer.errors import UsageError
 from gofer.ops.runs.portal import page_of
@@ -32,7 +32,11 @@ def run(**given: Any) -> int:
     if given["command"] == ("ssh",):
         return hold(given)
     request = build_request(given)
-    with Session(target=given["target"], say=hush if given["quiet"] else say, ask=answerer()) as session:
+    with Session(
+        target=given["target"],
+        say=print_nothing if given["quiet"] else print_message,
+        ask=confirmation_prompt(),
+    ) as session:
         if given["dry_run"]:
             sys.stdout.write(plan(session, request).rstrip("\n") + "\n")
             return 0
@@ -42,7 +46,7 @@ def run(**given: Any) -> int:
 
 def _after(session: Session, row: RunRow, given: dict[str, Any]) -> int:
     """Do what the caller wants after the submission: follow, wait or enter the run."""
-    note(f"{row.id} was sent", status=CLOSED_PIPE if given["follow"] else 0)
+    record_done(f"{row.id} was sent", status=CLOSED_PIPE if given["follow"] else 0)
     if not (given["follow"] or given["as_json"]):
         write_result(row.id + "\n")
     session.say(f"{row.id} on `{row.target}`; `gofer q {row.short_id}` shows where it stands")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from gofer.cli.options import Command, Option, json_option, run_argument, target_option
-from gofer.cli.output.done import note
+from gofer.cli.output.done import record_done
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.table import render_facts
 from gofer.ops.runs.find import find
@@ -23,7 +23,7 @@ def run(**given: Any) -> int:
         row = find(session, given["run"], target=given["target"], acts=bool(words))
         if words:
             (row,) = tag(session, [row], words)
-            note(f"the tags of {row.id} were changed")
+            record_done(f"the tags of {row.id} were changed")
     if given["as_json"]:
         print_json(row.tags)
     else:

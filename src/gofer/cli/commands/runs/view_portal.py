@@ -9,7 +9,7 @@ import click
 
 from gofer.cli.options import Command, Flag, json_option, target_option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import say
+from gofer.cli.output.screen import print_message
 from gofer.ops.runs.portal import portal_of
 from gofer.ops.session import Session
 
@@ -27,7 +27,7 @@ def run(**given: Any) -> int:
         import webbrowser
 
         if not webbrowser.open(address):
-            say("no browser could be opened here; the address is above")
+            print_message("no browser could be opened here; the address is above")
     return 0
 
 

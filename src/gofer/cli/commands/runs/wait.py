@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gofer.cli.options import Command, Option, json_option, quiet_option, run_argument, target_option
 from gofer.cli.output.exit_status import exit_status
 from gofer.cli.output.run_json import print_runs
-from gofer.cli.output.screen import printable, say
+from gofer.cli.output.screen import print_message, printable
 from gofer.errors import Interrupted
 from gofer.ops.runs.find import find_all
 from gofer.ops.runs.observe import wait
@@ -27,18 +27,18 @@ def run(**given: Any) -> int:
     with Session(target=given["target"]) as session:
         ids = [row.id for row in find_all(session, given["runs"], target=given["target"])]
         try:
-            rows = wait(session, ids, timeout_s=timeout_s, on_change=None if given["quiet"] else say_change)
+            rows = wait(session, ids, timeout_s=timeout_s, on_change=None if given["quiet"] else print_change)
         except Interrupted as late:
-            say(f"{late.message}; the run continues")
+            print_message(f"{late.message}; the run continues")
             return _TIME_IS_UP
         _show(session, rows, as_json=given["as_json"])
         return exit_status(session, rows)
 
 
-def say_change(row: RunRow) -> None:
+def print_change(row: RunRow) -> None:
     """Report a change of state on stderr, except the end, which stdout shows."""
     if not row.is_final:
-        say(f"{row.short_id} {row.state}")
+        print_message(f"{row.short_id} {row.state}")
 
 
 def _show(session: Session, rows: list[RunRow], *, as_json: bool) -> None:

@@ -11,7 +11,7 @@ import click
 
 from gofer.cli.options import Command, Flag, Option, json_option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import colourful, say
+from gofer.cli.output.screen import has_colours, print_message
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.config.document import display
 from gofer.ops.session import Session
@@ -40,7 +40,7 @@ def run(**given: Any) -> int:
         print_json(_document(imported, written=not given["dry_run"]))
     else:
         rows = [[one.place.where, one.key, one.outcome, one.to, one.why] for one in imported.findings]
-        sys.stdout.write(render(_COLUMNS, rows, fit=screen_width(), colour=colourful(sys.stdout)))
+        sys.stdout.write(render(_COLUMNS, rows, fit=screen_width(), colour=has_colours(sys.stdout)))
         if given["dry_run"]:
             _preview(imported)
     _talk(imported, dry_run=given["dry_run"])
@@ -54,16 +54,18 @@ def _preview(imported: Imported) -> None:
 
 def _talk(imported: Imported, *, dry_run: bool) -> None:
     counts = Counter(one.outcome for one in imported.findings)
-    say(", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())))
+    print_message(", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())))
     for note in imported.notes:
-        say(f"note: {note}")
+        print_message(f"note: {note}")
     for path in imported.texts:
-        say(f"{'would write' if dry_run else 'wrote'} {display(path)}")
+        print_message(f"{'would write' if dry_run else 'wrote'} {display(path)}")
     if not imported.texts:
         carried = any(one.to for one in imported.findings)
-        say(f"{display(imported.out)} has all of it already" if carried else "there was nothing to write")
+        print_message(
+            f"{display(imported.out)} has all of it already" if carried else "there was nothing to write"
+        )
     for secret in imported.secrets:
-        say(f"next: `gofer secret set {secret.name}` (the value is in {secret.where})")
+        print_message(f"next: `gofer secret set {secret.name}` (the value is in {secret.where})")
 
 
 def _document(imported: Imported, *, written: bool) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from gofer.cli.options import Command, json_option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import colourful, say
+from gofer.cli.output.screen import has_colours, print_message
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.config.show import rows
 from gofer.ops.session import Session
@@ -23,9 +23,9 @@ def run(**given: Any) -> int:
     else:
         columns = [Column("KEY"), Column("VALUE", flexible=True), Column("FROM", flexible=True)]
         table = [one._replace(value=_one_line(one.value)) for one in shown]
-        sys.stdout.write(render(columns, table, fit=screen_width(), colour=colourful(sys.stdout)))
+        sys.stdout.write(render(columns, table, fit=screen_width(), colour=has_colours(sys.stdout)))
     for warning in warnings:
-        say(f"warning: {warning}")
+        print_message(f"warning: {warning}")
     return 0
 
 

@@ -10,7 +10,7 @@ import click
 from gofer.cli.completion import doctors
 from gofer.cli.options import Command, json_option, target_option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import colourful, say
+from gofer.cli.output.screen import has_colours, print_message
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.errors import UsageError
 from gofer.ops.doctor.doctor import checks
@@ -48,10 +48,10 @@ def _checks(session: Session, words: tuple[str, ...], target: str | None) -> lis
 def _print(found: list[Check]) -> None:
     columns = [Column("CHECK"), Column("", coloured=True), Column("DETAIL")]
     cells = [[check.name, _WORDS.get(check.status, check.status), check.detail] for check in found]
-    sys.stdout.write(render(columns, cells, fit=screen_width(), colour=colourful(sys.stdout)))
+    sys.stdout.write(render(columns, cells, fit=screen_width(), colour=has_colours(sys.stdout)))
     for check in found:
         if check.status != "ok" and check.hint:
-            say(f"hint: {check.name}: {check.hint}")
+            print_message(f"hint: {check.name}: {check.hint}")
 
 
 command = Command(

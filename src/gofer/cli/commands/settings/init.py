@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from gofer.cli.options import Command, quiet_option, target_option
-from gofer.cli.output.screen import answerer, hush, say
+from gofer.cli.output.screen import confirmation_prompt, print_message, print_nothing
 from gofer.ops.session import Session
 from gofer.ops.settings.init import init
 
 
 def run(**given: Any) -> int:
     """Report on stderr what was done. Idempotent."""
-    with Session(target=given["target"], say=hush if given["quiet"] else say, ask=answerer()) as session:
+    with Session(
+        target=given["target"],
+        say=print_nothing if given["quiet"] else print_message,
+        ask=confirmation_prompt(),
+    ) as session:
         for line in str(init(session)).split("\n"):
             session.say(line)
     return 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gofer.cli.options import Command, Flag, Option, json_option, quiet_option, target_option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import answerer, hush, say
+from gofer.cli.output.screen import confirmation_prompt, print_message, print_nothing
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.errors import UsageError
 from gofer.ops.prune.prune import PruneRequest, PruneResult, remove, survey
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 def run(**given: Any) -> int:
     """Survey, show, ask, remove; 1 when a place could not be asked, or the answer was no."""
-    wanted = _wanted(given)
-    with Session(target=given["target"], say=hush if given["quiet"] else say) as session:
+    wanted = _prune_request(given)
+    with Session(target=given["target"], say=print_nothing if given["quiet"] else print_message) as session:
         refresh_active(session)  # runs that have ended in the meantime must not count as open
         found = survey(session, wanted)
         _show(session, found, as_json=given["as_json"])
         done = PruneResult((), {})
         if found.found and not given["dry_run"]:
             if not given["yes"] and not _agreed(found):
-                say("nothing was removed")
+                print_message("nothing was removed")
                 return 1
             done = remove(found)
             for name, why in done.silent.items():
-                say(f"warning: {name}: {why}")
+                print_message(f"warning: {name}: {why}")
             size = format_size(sum(one.size for one in done.removed))
             session.say(f"{_things(len(done.removed))} removed, {size} freed")
         if given["as_json"]:
@@ -45,7 +45,7 @@ def run(**given: Any) -> int:
         return 1 if found.silent or done.silent else 0
 
 
-def _wanted(given: dict[str, Any]) -> PruneRequest:
+def _prune_request(given: dict[str, Any]) -> PruneRequest:
     if given["target"] and given["all"]:
         raise UsageError("`--all` is every target, and `--target` is one", hint="leave one of them out")
     if given["filters"] and not given["runs"]:
@@ -62,7 +62,7 @@ def _wanted(given: dict[str, Any]) -> PruneRequest:
 
 def _show(session: Session, found: PruneSurvey, *, as_json: bool) -> None:
     for name, why in found.silent.items():
-        say(f"warning: {name} was skipped: {why}")
+        print_message(f"warning: {name} was skipped: {why}")
     if found.elsewhere:
         session.say(f"{found.elsewhere} more runs stay: each is removed on the machine that submitted it")
     if as_json:
@@ -93,7 +93,7 @@ def _lines(found: Iterable[Prunable]) -> Iterable[list[str]]:
 
 def _agreed(found: PruneSurvey) -> bool:
     things, size = _things(len(found.found)), format_size(sum(one.size for one in found.found))
-    ask = answerer()
+    ask = confirmation_prompt()
     if ask is None:
         raise UsageError(
             f"{things}, {size}, would be removed, and no terminal can confirm it",

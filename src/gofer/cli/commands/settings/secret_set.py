@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from gofer.cli.options import Command, quiet_option
-from gofer.cli.output.screen import say
+from gofer.cli.output.screen import print_message
 from gofer.config.paths import Paths
 from gofer.config.secrets import Secrets
 from gofer.errors import UsageError
@@ -30,7 +30,7 @@ def run(**given: Any) -> int:
         value = sys.stdin.read().removesuffix("\n")
     Secrets(Paths.from_environment(os.environ).secrets_file).set(name, value)
     if not given["quiet"]:
-        say(f"kept; write it as ${{secret:{name}}} in a file of settings")
+        print_message(f"kept; write it as ${{secret:{name}}} in a file of settings")
     return 0
 
 
