@@ -77,8 +77,26 @@ def test_a_killed_sbatch_that_had_sent_is_asked_after(home: SlurmHome) -> None:
 
 
 def test_a_job_that_appears_late_is_found(home: SlurmHome) -> None:
-    install(home, sbatch=f'(sleep 1; {REAL} "$@") > /dev/null 2>&1 & {LOST}')
-    check(home, home.submit(*COUNT))
+    """The lost `sbatch` takes effect right before the third search for its job."""
+    late = home.root / "late"
+    late.mkdir()
+    install(home, sbatch=f"printf '%s\\0' \"$@\" > {late}/words; pwd > {late}/folder; {LOST}")
+    squeue = home.root / "faulty" / "squeue"
+    squeue.write_text(
+        f"""#!/bin/bash
+if [ -e {late}/words ]; then
+    echo search >> {late}/searches
+    if [ "$(wc -l < {late}/searches)" = 3 ]; then
+        (cd "$(cat {late}/folder)" && xargs -0 -a {late}/words {REAL}) > /dev/null
+    fi
+fi
+exec /usr/bin/squeue "$@"
+"""
+    )
+    squeue.chmod(0o755)
+    run = home.submit(*COUNT)
+    assert (late / "searches").read_text().count("search") >= 3
+    check(home, run)
 
 
 def test_an_answer_that_is_no_number_is_asked_after(home: SlurmHome) -> None:

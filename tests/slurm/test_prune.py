@@ -1,4 +1,4 @@
-"""`gofer prune` on a Slurm site: rooms of runs that have ended, and agents of other versions."""
+"""`gofer prune` on a Slurm site: handoff folders of runs that have ended, and agents of other versions."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ def home(tmp_path: Path, slurm: Slurm) -> SlurmHome:
 
 def pruned(home: Home, *words: str) -> list[tuple[str, str]]:
     answer: dict[str, Any] = json.loads(home.gofer("prune", "--json", "-y", *words).out)
+    assert answer["silent"] == [], answer
     return sorted((one["kind"], one["name"]) for one in answer["items"] if one["removed"])
 
 
@@ -44,7 +45,7 @@ def put_agent(folder: Path, name: str) -> Path:
     return agent
 
 
-def test_rooms_of_ended_runs_go_and_those_of_others_stay(home: SlurmHome) -> None:
+def test_handoff_folders_of_ended_runs_are_removed_and_others_stay(home: SlurmHome) -> None:
     over = home.finish("echo", "hello")["id"]
     going = home.submit("sh", "-c", "echo up; sleep 300")
     home.until_logged(going, "up")
@@ -58,7 +59,7 @@ def test_rooms_of_ended_runs_go_and_those_of_others_stay(home: SlurmHome) -> Non
 
 
 def test_a_run_that_left_no_record_of_its_end_is_never_sent_again(home: SlurmHome, tmp_path: Path) -> None:
-    """It was stopped while it waited: only the ledger and the room know of it."""
+    """It was stopped while it waited: only the ledger and its handoff folder have it."""
     filler = home.slurm.sbatch("sleep 300", "-N3", "--exclusive", "-pgpu", "--output=/dev/null", cwd=tmp_path)
     home.slurm.until_state(filler, "RUNNING")
     run = home.submit("echo", "never")
@@ -73,19 +74,22 @@ def test_a_run_that_left_no_record_of_its_end_is_never_sent_again(home: SlurmHom
     home.gofer("ledger", "rebuild")
     home.gofer("list", "runs")
     assert home.jobs(run) == [] and len(home.completed(run)) <= 1
-    # As a whole it goes with all that is known of it.
+    # `--runs` removes the folder as a whole, with everything of the run.
     (home.folder / "assets").mkdir(exist_ok=True)
     until(lambda: home.view(run)["state"] in ("cancelled", "lost"), "it is over again")
     assert pruned(home, *NOW, "--runs") == [("room", run), ("run", run)]
     assert not home.handoff_folder(run).exists()
 
 
-def test_agents_go_when_no_job_will_start_them(home: SlurmHome) -> None:
-    home.finish("true")
+def test_agents_are_removed_when_no_job_will_start_them(home: SlurmHome) -> None:
+    run = home.finish("true")["id"]
+    # A run ends with its record, and its job a moment later. Until then the job may write into the folder
+    # that `prune` removes, and an error in one folder ends the removal before the agents.
+    until(lambda: home.completed(run), "the end of the job")
     old, needed = put_agent(home.far, os.urandom(8).hex()), put_agent(home.far, os.urandom(8).hex())
     waiting = home.far / "slurm" / "r260101-000000-bbbbbb"
     waiting.mkdir()
-    (waiting / "job.sh").write_text(f'agent="${{handoff_folder%/slurm/*}}/agent/{needed.name}"\n')
+    (waiting / "job.sh").write_text(f'agent="${{room%/slurm/*}}/agent/{needed.name}"\n')
     gone = pruned(home, *NOW)
     assert ("agent", old.name) in gone and ("agent", needed.name) not in gone
     assert not old.exists() and needed.exists() and waiting.exists()

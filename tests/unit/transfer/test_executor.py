@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
@@ -120,49 +121,64 @@ def test_stopping_wakes_those_who_wait() -> None:
     assert jobs.next_job() is None
 
 
-class Errands:
-    """Work that takes a moment and stops nobody else; the most at a time is `peak`."""
+class CountedJobs:
+    """Short jobs for a pool. `threads` has every thread that did one; `is_enough` ends the work.
 
-    def __init__(self, count: int, seconds: float, lanes: int = 1000) -> None:
-        self.left = count
+    At most 20,000 jobs, so that a pool that never comes to a decision ends too.
+    """
+
+    def __init__(self, is_enough: Callable[[CountedJobs], bool]) -> None:
+        self.threads: set[threading.Thread] = set()
         self.done = self.at_once = self.peak = 0
-        self._seconds = seconds
-        self._lanes = threading.Semaphore(lanes)
+        self._is_enough = is_enough
         self._lock = threading.Lock()
 
     def work(self) -> bool:
         with self._lock:
-            if not self.left:
+            self.threads.add(threading.current_thread())
+            if self.done >= 20_000 or self._is_enough(self):
                 return False
-            self.left -= 1
             self.at_once += 1
             self.peak = max(self.peak, self.at_once)
-        with self._lanes:
-            time.sleep(self._seconds)
+        time.sleep(0.05)
         with self._lock:
             self.at_once -= 1
             self.done += 1
         return True
 
-
-def test_a_crew_grows_while_that_helps() -> None:
-    errands = Errands(300, 0.4)  # so long that what else this machine does is nothing beside it
-    ThreadPool(errands.work, lambda: errands.done).run()
-    assert errands.done == 300
-    assert errands.peak >= 32
+    def living(self) -> int:
+        """The number of threads that have not ended."""
+        return sum(thread.is_alive() for thread in self.threads)
 
 
-def test_a_crew_stays_small_where_more_do_not_help() -> None:
-    errands = Errands(400, 0.01, lanes=4)
-    ThreadPool(errands.work, lambda: errands.done).run()
-    assert errands.done == 400
-    assert errands.peak < 64  # on a busy machine one of the tries may seem to help
+def test_a_pool_doubles_up_to_64_threads_while_each_step_moves_more() -> None:
+    amounts = (1000.0**step for step in itertools.count())
+    at_64: list[int] = []
+
+    def is_enough(jobs: CountedJobs) -> bool:
+        """Whether 64 threads did many more jobs, in which a pool without a limit would grow further."""
+        if len(jobs.threads) >= 64 and not at_64:
+            at_64.append(jobs.done)
+        return bool(at_64) and jobs.done >= at_64[0] + 64 * 20
+
+    jobs = CountedJobs(is_enough)
+    ThreadPool(jobs.work, lambda: next(amounts)).run()
+    assert len(jobs.threads) == 64
 
 
-def test_a_crew_of_a_given_size() -> None:
-    errands = Errands(60, 0.02)
-    ThreadPool(errands.work, lambda: errands.done, jobs=3).run()
-    assert (errands.done, errands.peak) == (60, 3)
+def test_a_pool_returns_to_8_threads_when_16_move_no_more() -> None:
+    """The first measurement, of 8 threads, shows that something moved; the second, of 16 threads, nothing."""
+    amounts = itertools.chain([0.0], itertools.repeat(1000.0))
+    jobs = CountedJobs(lambda jobs: len(jobs.threads) >= 16 and jobs.living() <= 8)
+    ThreadPool(jobs.work, lambda: next(amounts)).run()
+    assert len(jobs.threads) == 16
+    assert jobs.done < 20_000  # eight threads ended while there was work
+
+
+def test_a_pool_of_a_given_size() -> None:
+    jobs = CountedJobs(lambda jobs: jobs.done >= 60)
+    ThreadPool(jobs.work, lambda: jobs.done, jobs=3).run()
+    assert (len(jobs.threads), jobs.peak <= 3) == (3, True)
 
 
 def test_the_budget_bounds_what_is_held() -> None:
