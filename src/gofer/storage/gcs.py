@@ -1,4 +1,5 @@
-"""`gs://bucket/prefix`: Google Cloud Storage, through obstore, which supports all of Google's logins.
+"""`gs://bucket/prefix`: Google Cloud Storage, through obstore (`gofer[gcs]`), which supports all of Google's
+logins.
 
 Only obstore's blocking calls are used: in 0.7 to 0.12, its asynchronous calls can abort Python at exit.
 """

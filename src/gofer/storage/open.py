@@ -77,8 +77,15 @@ def _cloud(scheme: str, entry: OpenedStore, environ: Mapping[str, str] | None) -
         from gofer.storage.s3 import S3Store
 
         return S3Store(entry)
-    from gofer.storage.gcs import GcsStore
-
+    try:
+        from gofer.storage.gcs import GcsStore
+    except ModuleNotFoundError as error:
+        if error.name != "obstore":
+            raise
+        raise UsageError(
+            f"the store {entry.label} needs a package that is not installed: obstore",
+            hint="`pip install 'gofer[gcs]'`",
+        ) from None
     return GcsStore(entry)
 
 

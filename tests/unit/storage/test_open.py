@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,11 @@ def test_an_account_without_an_endpoint_is_in_the_cloud_of_the_login(
     store = open_store("az://box/me", options, environ=around)
     assert isinstance(store, AzureStore)
     assert store.blob_place[1] == f"https://dummyaccount.blob.{suffix}"
+
+
+def test_a_store_on_google_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "gofer.storage.gcs", raising=False)
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    with pytest.raises(UsageError, match="obstore") as caught:
+        open_store("gs://bucket/prefix")
+    assert caught.value.hint == "`pip install 'gofer[gcs]'`"
