@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from gofer.backends.base import RunRef
-from gofer.backends.polling import LATEST_S, SOONEST_S, Polling, Rows, Said
-from gofer.backends.slurm.status_parse import SlurmStatus
+from gofer.backends.polling import LATEST_S, SOONEST_S, ClusterAnswer, Polling, Rows
+from gofer.backends.slurm.status import SlurmStatus
 from gofer.core.states import Reason, State
 
 NAME = "r261116-091233-k9qd4x"
@@ -43,7 +43,7 @@ def age(polling: Polling, tmp_path: Path, seconds: float) -> None:
     (path,) = tmp_path.glob("slurm/*.json")
     import msgspec
 
-    said = msgspec.json.decode(path.read_bytes(), type=Said)
+    said = msgspec.json.decode(path.read_bytes(), type=ClusterAnswer)
     said.at -= seconds
     path.write_bytes(msgspec.json.encode(said))
 
@@ -120,35 +120,35 @@ def test_a_damaged_file_is_asked_anew(tmp_path: Path) -> None:
     assert polling.ask(RUNS, slurm).jobs == slurm.jobs
 
 
-def read(said: Said, *, now: float = 1000.0, run: RunRef | None = None) -> Any:
+def read(said: ClusterAnswer, *, now: float = 1000.0, run: RunRef | None = None) -> Any:
     reading = SlurmStatus(said, folder="~/.gofer", patience_s=120.0, now=now)
     return reading.of([run or RunRef(NAME)]).get(NAME if run is None else run.id)
 
 
 def test_of_two_jobs_of_one_name_the_living_counts() -> None:
-    found = read(Said(jobs=[job("COMPLETED", raw="7"), job("RUNNING", raw="9")]))
+    found = read(ClusterAnswer(jobs=[job("COMPLETED", raw="7"), job("RUNNING", raw="9")]))
     assert (found.state, found.started_at) == (State.RUNNING, 100.0)
 
 
 def test_rows_are_told_by_their_index() -> None:
-    said = Said(jobs=[job("PENDING", row=0), job("FAILED", row=1)])
+    said = ClusterAnswer(jobs=[job("PENDING", row=0), job("FAILED", row=1)])
     found = read(said, run=RunRef(f"{NAME}-1", NAME, 1))
     assert (found.state, found.ended_at) == (State.FAILED, 160.0)
     assert found.detail.endswith(f"~/.gofer/slurm/{NAME}/slurm-7_1.out")
 
 
 def test_a_run_that_was_never_sent_is_left_out() -> None:
-    assert read(Said(gone={NAME: gone(job=None)})) is None
-    assert read(Said()) is None
+    assert read(ClusterAnswer(gone={NAME: gone(job=None)})) is None
+    assert read(ClusterAnswer()) is None
 
 
 def test_a_refused_run_has_failed() -> None:
-    found = read(Said(gone={NAME: gone(job=None, rejected="invalid partition")}))
+    found = read(ClusterAnswer(gone={NAME: gone(job=None, rejected="invalid partition")}))
     assert (found.state, found.reason, found.detail) == (State.FAILED, Reason.REJECTED, "invalid partition")
 
 
 def test_a_forgotten_job_is_unknown_and_then_lost() -> None:
-    said = Said(gone={NAME: gone()}, missing={NAME: 1000.0})
+    said = ClusterAnswer(gone={NAME: gone()}, missing={NAME: 1000.0})
     assert [read(said, now=now).state for now in (1000.0, 1119.0, 1120.0)] == [
         State.UNKNOWN,
         State.UNKNOWN,
@@ -157,7 +157,7 @@ def test_a_forgotten_job_is_unknown_and_then_lost() -> None:
 
 
 def test_the_last_attempt_in_the_books_counts() -> None:
-    said = Said(gone={NAME: gone(book=[job("NODE_FAIL"), job("OUT_OF_MEMORY", exit="0:125")])})
+    said = ClusterAnswer(gone={NAME: gone(book=[job("NODE_FAIL"), job("OUT_OF_MEMORY", exit="0:125")])})
     assert (read(said).state, read(said).reason) == (State.FAILED, Reason.OUT_OF_MEMORY)
 
 

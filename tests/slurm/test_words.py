@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gofer.backends.slurm.reasons import explain
-from gofer.backends.slurm.states import exit_code_of, meaning_of
-from gofer.backends.slurm.status_parse import from_end
+from gofer.backends.slurm.status import exit_code_of, from_end, meaning_of
 from gofer.core.states import Reason, State
 from gofer.remote.slurm.status import expand
 

@@ -28,7 +28,7 @@ _REMEMBERED_S = 7 * 86400.0
 Rows = list[int] | None
 
 
-class Said(msgspec.Struct, kw_only=True):
+class ClusterAnswer(msgspec.Struct, kw_only=True):
     """An answer of the cluster.
 
     `jobs` are the jobs that the cluster has, each with `name`, `row` and `state`. `gone` is what is known of
@@ -59,7 +59,7 @@ class Polling:
 
     def ask(
         self, runs: Mapping[str, Rows], question: Callable[[Mapping[str, Rows]], Mapping[str, Any]]
-    ) -> Said:
+    ) -> ClusterAnswer:
         """What is known of these runs: from the file while it is fresh, else from `question`.
 
         Only one process asks at a time. The question also covers the runs that other processes asked about
@@ -92,21 +92,21 @@ class Polling:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def _read(self) -> Said:
+    def _read(self) -> ClusterAnswer:
         try:
             with open(self._path, "rb") as file:
-                return decode(file.read(), Said) or Said()
+                return decode(file.read(), ClusterAnswer) or ClusterAnswer()
         except FileNotFoundError:
-            return Said()
+            return ClusterAnswer()
 
-    def _write(self, answer: Said) -> None:
+    def _write(self, answer: ClusterAnswer) -> None:
         from gofer.core import files
 
         # ASCII: text from a run's folder may hold lone surrogates, which msgspec cannot encode.
         files.write_whole(self._path, files.encode(msgspec.to_builtins(answer)), mode=0o600)
 
 
-def _covers(answer: Said, runs: Mapping[str, Rows]) -> bool:
+def _covers(answer: ClusterAnswer, runs: Mapping[str, Rows]) -> bool:
     known = {(job["name"], job["row"]) for job in answer.jobs}
     for name, rows in runs.items():
         gone = answer.gone.get(name, {}).get("rows", ())
@@ -120,13 +120,13 @@ def every(rows: Rows) -> list[int | None]:
     return [None] if rows is None else list(rows)
 
 
-def _recently_asked(answer: Said, now: float) -> dict[str, Rows]:
+def _recently_asked(answer: ClusterAnswer, now: float) -> dict[str, Rows]:
     """The jobs of the last answer that a process asked about in the last minute."""
     names = {job["name"] for job in answer.jobs}
     return {name: None for name, at in answer.asked.items() if name in names and now - at <= 2 * LATEST_S}
 
 
-def _widened(answer: Said, runs: Mapping[str, Rows], now: float) -> dict[str, Rows]:
+def _widened(answer: ClusterAnswer, runs: Mapping[str, Rows], now: float) -> dict[str, Rows]:
     """These runs, and the missing runs that a process asked about in the last minute."""
     found = dict(runs)
     for name, gone in answer.gone.items():
@@ -138,7 +138,7 @@ def _widened(answer: Said, runs: Mapping[str, Rows], now: float) -> dict[str, Ro
     return found
 
 
-def _updated(old: Said, found: Mapping[str, Any], now: float) -> Said:
+def _updated(old: ClusterAnswer, found: Mapping[str, Any], now: float) -> ClusterAnswer:
     jobs, gone = list(found["jobs"]), dict(found["gone"])
     # Only states count: times and reasons change all the time without a need to ask sooner.
     same = _signature(jobs) == _signature(old.jobs) and gone.keys() == old.gone.keys()
@@ -151,7 +151,9 @@ def _updated(old: Said, found: Mapping[str, Any], now: float) -> Said:
         missing.pop(job["name"] if job["row"] is None else f"{job['name']}-{job['row']}", None)
     interval_s, ends = min(grown, LATEST_S), dict(found["ends"])
     asked = {name: at for name, at in old.asked.items() if now - at <= 2 * LATEST_S}
-    return Said(at=now, interval_s=interval_s, jobs=jobs, gone=gone, ends=ends, missing=missing, asked=asked)
+    return ClusterAnswer(
+        at=now, interval_s=interval_s, jobs=jobs, gone=gone, ends=ends, missing=missing, asked=asked
+    )
 
 
 def _signature(jobs: Sequence[Mapping[str, Any]]) -> str:

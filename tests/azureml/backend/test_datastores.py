@@ -21,14 +21,14 @@ _CODE = """
 from gofer.objects.azure_auth import utc
 from gofer.backends.azureml.datastores import Datastores
 from gofer.backends.azureml.names import DATASTORES_API
-from gofer.backends.azureml.notes import Known
+from gofer.backends.azureml.notes import KnownResources
 from gofer.backends.azureml.service import Service
 from gofer.backends.kind import BlobPlace
 import tempfile
 service = session.backend("aml")._connection.service
 place = BlobPlace("dummyone", "https://dummyone.blob.core.windows.net", "data", "")
 def ensure(days, *, forgetful, by_identity=False, opener="one"):
-    known = Known(tempfile.mkdtemp(), "x") if forgetful else service.known
+    known = KnownResources(tempfile.mkdtemp(), "x") if forgetful else service.known
     spec = {"sas": f"sv=1&se={utc(time.time() + days * 86400)}&sp=rl&sig=dummy"}
     made = Datastores(Service(service.arm, service.workspace, known), by_identity=by_identity)
     made.ensure("by_identity" if by_identity else "mine", place._replace(opener=opener), spec)

@@ -12,7 +12,7 @@ from azureml.backend.azure_home import AzureHome
 from services.azure import Azure
 
 from gofer.backends.azureml.run_query import filter_of
-from gofer.backends.azureml.states import statuses_of
+from gofer.backends.azureml.status import statuses_of
 from gofer.backends.base import JobFilter
 from gofer.core.states import State
 

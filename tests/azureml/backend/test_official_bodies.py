@@ -59,7 +59,7 @@ def test_the_body_is_the_official_one(
     plan = planned(shape)
     sent = official.submit(sdk_job(shape))
     _, path, body = sent[-1]
-    assert path == plan.given.workspace.job(plan.name(shape.row))
+    assert path == plan.body_input.workspace.job(plan.name(shape.row))
     assert json.loads(json.dumps(plan.body(shape.row))) == body
 
 
@@ -68,7 +68,7 @@ def test_the_environment_is_the_official_one(official: Official, shape: Shape) -
     plan = planned(shape)
     sent = official.submit(sdk_job(shape))
     made = [(path, body) for _, path, body in sent if "/environments/" in path]
-    ours = [] if plan.image is None else [(plan.given.environment, environment_body(plan.image))]
+    ours = [] if plan.image is None else [(plan.body_input.environment, environment_body(plan.image))]
     assert ours == made
 
 

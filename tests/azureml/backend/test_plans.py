@@ -9,9 +9,9 @@ import pytest
 from azureml.backend.records import plan_of, record, target
 
 from gofer.backends.azureml.backend import AzureBackend
-from gofer.backends.azureml.body import duration
 from gofer.backends.azureml.make import make
 from gofer.backends.azureml.options import AzureOptions
+from gofer.backends.azureml.plan import duration
 from gofer.backends.kind import BackendContext
 from gofer.errors import CheckFailed, UsageError
 from gofer.model.job import Array, Job, JobFolder, Resources

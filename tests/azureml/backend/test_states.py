@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from gofer.backends.azureml.notes import RunNote
-from gofer.backends.azureml.states import meaning_of, reason_of
-from gofer.backends.azureml.status_parse import AzureStatus, error_of, from_job, stamp, trim
+from gofer.backends.azureml.status import AzureStatus, error_of, from_job, meaning_of, reason_of, stamp, trim
 from gofer.backends.base import RunRef
-from gofer.backends.polling import Said
+from gofer.backends.polling import ClusterAnswer
 from gofer.core.states import Reason, State
 
 RUN = "r261116-091233-k9qd4x"
@@ -138,7 +137,7 @@ def test_a_time_limit_of_the_service_is_no_cancel() -> None:
 
 
 def reading(note: RunNote | None, *, missing_s: float = 0.0) -> Any:
-    said = Said(gone={RUN: {"rows": [None]}}, missing={RUN: 1000.0 - missing_s})
+    said = ClusterAnswer(gone={RUN: {"rows": [None]}}, missing={RUN: 1000.0 - missing_s})
     return AzureStatus(said, {RUN: note}, patience_s=600.0, now=1000.0).of([RunRef(RUN)]).get(RUN)
 
 
@@ -157,7 +156,9 @@ def test_a_run_that_the_service_does_not_have() -> None:
 
 
 def test_a_run_that_could_not_be_asked_about_is_left_out() -> None:
-    found = AzureStatus(Said(), {RUN: RunNote(is_sent=True)}, patience_s=1.0, now=1000.0).of([RunRef(RUN)])
+    found = AzureStatus(ClusterAnswer(), {RUN: RunNote(is_sent=True)}, patience_s=1.0, now=1000.0).of(
+        [RunRef(RUN)]
+    )
     assert found == {}
 
 

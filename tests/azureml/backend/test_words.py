@@ -11,9 +11,8 @@ import pytest
 from gofer.backends.azureml import facts, shell
 from gofer.backends.azureml.jobs import Nodes, read_job
 from gofer.backends.azureml.logs import order
-from gofer.backends.azureml.names import Workspace, environment_of_image
+from gofer.backends.azureml.names import Workspace, environment_of_image, run_page, target_page
 from gofer.backends.azureml.options import AzureOptions
-from gofer.backends.azureml.portal import run_page, target_page
 from gofer.backends.azureml.shell import SshClientFiles, SshEndpoint
 from gofer.backends.azureml.status import made_at
 from gofer.core.states import State

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gofer.backends.queue_waiting_reason import explain
+from gofer.backends.queue_client import explain
 from gofer.core import processes
 from gofer.queue import why_waiting
 from gofer.queue.database import Queue

@@ -6,16 +6,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, cast
 
-from gofer.backends.azureml import capacity, datastores, environments, jobs, names, portal, shell
-from gofer.backends.azureml.body import BodyInput, compute_id, room_uri
+from gofer.backends.azureml import capacity, datastores, environments, jobs, names, shell
 from gofer.backends.azureml.connection import AzureConnection
-from gofer.backends.azureml.folders import brought, folders_of_run
+from gofer.backends.azureml.folders import folders_of_run, service_folders
 from gofer.backends.azureml.jobs import Nodes
 from gofer.backends.azureml.options import AzureOptions, capabilities
-from gofer.backends.azureml.plan import AzurePlan
-from gofer.backends.azureml.request import make_request
+from gofer.backends.azureml.plan import AzurePlan, BodyInput, compute_id, handoff_uri, make_request
 from gofer.backends.azureml.service import each
-from gofer.backends.azureml.status_parse import AzureStatus
+from gofer.backends.azureml.status import AzureStatus
 from gofer.backends.base import (
     JobFilter,
     JobService,
@@ -82,12 +80,12 @@ class AzureBackend(KeepsSecretsHere):
             options,
             environment.id,
             names.uri(datastore, store.prefix, names.agent_key(prepared.agent)),
-            room_uri(datastore, store.prefix, record.id),
-            brought(folders_of_run(record), prepared.places.__getitem__, connection.datastore_of),
+            handoff_uri(datastore, store.prefix, record.id),
+            service_folders(folders_of_run(record), prepared.places.__getitem__, connection.datastore_of),
             prepared.ssh_key,
         )
         request = make_request(record, options)
-        return AzurePlan(record=record, request=request, given=body_input, image=environment.image)
+        return AzurePlan(record=record, request=request, body_input=body_input, image=environment.image)
 
     def drop_abandoned_secrets(self, is_recorded: Callable[[str], bool]) -> None:
         """Also removes the secrets of runs that ended while their store could not be reached."""
@@ -241,8 +239,8 @@ class AzureBackend(KeepsSecretsHere):
         cloud = connection.service.arm.cloud
         tenant = (connection.service.known.get("workspace", "facts") or {}).get("tenant")
         if run is None:
-            return portal.target_page(cloud, connection.workspace, self._options, tenant)
-        return portal.run_page(cloud, connection.workspace, run.id, tenant)
+            return names.target_page(cloud, connection.workspace, self._options, tenant)
+        return names.run_page(cloud, connection.workspace, run.id, tenant)
 
     def shell(
         self, run: RunRef, command: Sequence[str], *, terminal: bool, node: int | None = None

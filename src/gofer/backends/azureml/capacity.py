@@ -5,7 +5,7 @@ from __future__ import annotations
 from gofer.backends.azureml import facts
 from gofer.backends.azureml.connection import AzureConnection
 from gofer.backends.azureml.service import each
-from gofer.backends.azureml.status_parse import trim
+from gofer.backends.azureml.status import trim
 from gofer.backends.base import NodeFacts, RunRef, Waiting
 from gofer.errors import CheckFailed, GoferError
 

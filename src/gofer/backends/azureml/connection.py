@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gofer.backends.azureml import names
 from gofer.backends.azureml.names import Workspace
-from gofer.backends.azureml.notes import Known, RunNotes
+from gofer.backends.azureml.notes import KnownResources, RunNotes
 from gofer.backends.azureml.options import AzureOptions
 from gofer.backends.azureml.service import Service
 from gofer.backends.kind import BackendContext, BlobPlace
@@ -77,7 +77,9 @@ class AzureConnection:
         credential = AzureCredential(
             self.azure_folder, self.environ, authority=cloud.authority, remember=remember
         )
-        return Service(Arm(cloud, credential), self.workspace, Known(self.secrets_folder, self.workspace.id))
+        return Service(
+            Arm(cloud, credential), self.workspace, KnownResources(self.secrets_folder, self.workspace.id)
+        )
 
     @cached_property
     def handoff_store(self) -> HandoffStore:

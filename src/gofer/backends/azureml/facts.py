@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gofer.backends.azureml.options import AzureOptions
-from gofer.backends.azureml.states import meaning_of
+from gofer.backends.azureml.status import meaning_of
 from gofer.backends.base import NodeFacts, Waiting
 from gofer.core.states import State
 

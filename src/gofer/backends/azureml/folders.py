@@ -38,7 +38,7 @@ def folders_of_run(record: RunRecord) -> dict[str, JobFolder]:
     }
 
 
-def brought(
+def service_folders(
     folders: Mapping[str, JobFolder],
     place_of: Callable[[str], BlobPlace | None],
     datastore_of: Callable[[BlobPlace, bool], str],
@@ -52,11 +52,13 @@ def brought(
             port = f"folder_{re.sub(r'[^A-Za-z0-9_]', '_', name)}"
             # Two names may differ only in characters that a port cannot have.
             taken = any(binding.port == port for binding in found)
-            found.append(_brought(name, f"{port}_{at}" if taken else port, folder, place, datastore_of))
+            found.append(
+                _service_folder(name, f"{port}_{at}" if taken else port, folder, place, datastore_of)
+            )
     return tuple(found)
 
 
-def _brought(
+def _service_folder(
     name: str, port: str, folder: JobFolder, place: BlobPlace, datastore_of: Callable[[BlobPlace, bool], str]
 ) -> FolderBinding:
     mode = _MODES[folder.mode]

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from gofer.backends.azureml import names
-from gofer.backends.azureml.request import AzureRequest
+from gofer.backends.azureml.plan import AzureRequest
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.errors import CredentialError, GoferError, Unreachable
 from gofer.objects import open_objects
@@ -47,7 +47,7 @@ class HandoffStore:
         key = names.agent_key(mark())
         _explained(lambda: _put_agent(objects, key, lambda: bundle().data))
 
-    def put_room(self, objects: Objects, request: AzureRequest, private: RunSecrets) -> None:
+    def put_handoff(self, objects: Objects, request: AzureRequest, private: RunSecrets) -> None:
         """Write the secrets, then the request. Blocking; idempotent.
 
         The request comes last: a node that finds the request also finds the secrets. The request names the
@@ -57,13 +57,13 @@ class HandoffStore:
 
         values = msgspec.json.encode(private._asdict())
         request_json = msgspec.json.encode({**msgspec.to_builtins(request), "agent": mark()})
-        _explained(lambda: objects.put(names.room_key(request.id, PRIVATE), values))
-        _explained(lambda: objects.put(names.room_key(request.id, REQUEST), request_json))
+        _explained(lambda: objects.put(names.handoff_key(request.id, PRIVATE), values))
+        _explained(lambda: objects.put(names.handoff_key(request.id, REQUEST), request_json))
 
     def empty(self, spec: dict[str, Any], request_id: str) -> None:
         """Remove the secrets of a request that has ended. Idempotent."""
         objects = self.open(spec)
-        _explained(lambda: objects.delete([names.room_key(request_id, PRIVATE)]))
+        _explained(lambda: objects.delete([names.handoff_key(request_id, PRIVATE)]))
 
 
 def _put_agent(objects: Objects, key: str, data: Callable[[], bytes]) -> None:

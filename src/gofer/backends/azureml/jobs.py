@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gofer.backends.azureml.body import TAG
+from gofer.backends.azureml.plan import TAG
 from gofer.backends.azureml.service import Service, each
-from gofer.backends.azureml.status_parse import error_of, from_job, stamp, trim
+from gofer.backends.azureml.status import error_of, from_job, stamp, trim
 from gofer.backends.base import JobFilter, ServiceJob
 from gofer.core.states import State
 from gofer.errors import GoferError

@@ -1,13 +1,16 @@
-"""The names of things: ARM ids, datastores, keys in the store. Pure."""
+"""The names of things: ARM ids, datastores, keys in the store, and addresses of web pages. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 from typing import NamedTuple
+from urllib.parse import quote
 
+from gofer.backends.azureml.options import AzureOptions
 from gofer.backends.base import RunRef
 from gofer.backends.kind import BlobPlace
 from gofer.text import slug
+from gofer.transport.azure.cloud import Cloud
 
 JOBS_API = "2025-01-01-preview"
 ENVIRONMENTS_API = "2023-04-01-preview"
@@ -54,11 +57,11 @@ def agent_key(mark: str) -> str:
     return f"agents/{mark}.zip"
 
 
-def room_key(request_id: str, name: str = "") -> str:
+def handoff_key(request_id: str, name: str = "") -> str:
     return f"rooms/{request_id}/{name}" if name else f"rooms/{request_id}"
 
 
-def told_key(request_id: str) -> str:
+def messages_key(request_id: str) -> str:
     """The prefix of the objects by which the nodes of a request find each other; see gofer.node.azure."""
     return f"told/{request_id}"
 
@@ -84,3 +87,19 @@ def environment_of_image(image: str) -> tuple[str, str]:
     """Name and version of the environment that gofer makes for an image: equal for equal images."""
     name = image.rpartition("/")[2].partition("@")[0].partition(":")[0]
     return f"gofer-{slug(name) or 'image'}", hashlib.sha256(image.encode()).hexdigest()[:16]
+
+
+def run_page(cloud: Cloud, workspace: Workspace, run_id: str, tenant: str | None = None) -> str:
+    return f"{cloud.studio}/runs/{quote(run_id)}?{_where(workspace, tenant)}"
+
+
+def target_page(cloud: Cloud, workspace: Workspace, options: AzureOptions, tenant: str | None = None) -> str:
+    """The page of the compute; for a virtual cluster, the page of the workspace's jobs."""
+    where = _where(workspace, tenant)
+    if options.platform == "singularity" or not options.compute:
+        return f"{cloud.studio}/experiments?{where}"
+    return f"{cloud.studio}/compute/{quote(options.compute)}/details?{where}"
+
+
+def _where(workspace: Workspace, tenant: str | None) -> str:
+    return f"wsid={workspace.id}" + (f"&tid={tenant}" if tenant else "")

@@ -88,7 +88,7 @@ class RunNotes:
         return os.path.join(self._folder, f"{request_id}.json")
 
 
-class Known:
+class KnownResources:
     """What exists already in one workspace, so that gofer does not make it again for every run."""
 
     def __init__(self, folder: str, workspace: str) -> None:

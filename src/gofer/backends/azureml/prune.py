@@ -16,10 +16,10 @@ from gofer.errors import GoferError
 from gofer.node.packages import archive
 from gofer.objects.facts import ObjectInfo
 
-ROOM = "room"
+HANDOFF = "room"
 AGENT = "agent"
 _AGENTS = "agents"
-_ROOMS = "rooms"
+_HANDOFFS = "rooms"
 
 
 class _Handoff(NamedTuple):
@@ -34,15 +34,15 @@ class AzurePlace:
         self.name = name
 
     def prunable(self, bounds: PruneBounds) -> list[Prunable]:
-        rooms = _handoffs(bounds.store)
-        ended = bounds.ended(list(rooms), False)
+        handoffs = _handoffs(bounds.store)
+        ended = bounds.ended(list(handoffs), False)
         old = {item: end.at for item, end in ended.items() if end.at < bounds.before}
-        old.update({item: rooms[item].at for item in rooms if goes(item, bounds)})
+        old.update({item: handoffs[item].at for item in handoffs if goes(item, bounds)})
         found = [
-            Prunable(self.name, ROOM, item, rooms[item].size, at, "its run has ended")
+            Prunable(self.name, HANDOFF, item, handoffs[item].size, at, "its run has ended")
             for item, at in sorted(old.items())
         ]
-        living = {item: room for item, room in rooms.items() if item not in ended}
+        living = {item: handoff for item, handoff in handoffs.items() if item not in ended}
         why = "of another version of gofer and not needed by any run; gofer sends it again when needed"
         found += [
             Prunable(self.name, AGENT, _mark(item), item.size, item.modified, why)
@@ -51,9 +51,9 @@ class AzurePlace:
         return found + _unused_packages(self.name, bounds)
 
     def prune(self, doomed: Sequence[Prunable], bounds: PruneBounds) -> list[Prunable]:
-        gone = [item for item in doomed if item.kind == ROOM]
-        for room in gone:
-            for key in (names.room_key(room.name), names.told_key(room.name)):
+        gone = [item for item in doomed if item.kind == HANDOFF]
+        for handoff in gone:
+            for key in (names.handoff_key(handoff.name), names.messages_key(handoff.name)):
                 bounds.store.delete([info.key for info in bounds.store.list(key)])
         agents = {item.name: item for item in doomed if item.kind == AGENT}
         if agents:
@@ -75,7 +75,7 @@ class AzurePlace:
 
 def _handoffs(store: KeptObjects) -> dict[str, _Handoff]:
     found: dict[str, _Handoff] = {}
-    for info in store.list(_ROOMS):
+    for info in store.list(_HANDOFFS):
         _, _, rest = info.key.partition("/")
         name = rest.partition("/")[0]
         before = found.get(name, _Handoff(0, 0.0))
@@ -133,13 +133,13 @@ def _needs(store: KeptObjects, living: dict[str, _Handoff]) -> tuple[set[str], f
     return named, since
 
 
-def _agents_of(store: KeptObjects, rooms: Iterable[str]) -> list[str | None]:
-    def read(room: str) -> str | None:
+def _agents_of(store: KeptObjects, handoffs: Iterable[str]) -> list[str | None]:
+    def read(handoff: str) -> str | None:
         try:
-            found = parse_json(store.get(names.room_key(room, REQUEST)))
+            found = parse_json(store.get(names.handoff_key(handoff, REQUEST)))
         except (GoferError, ValueError):
             return None  # unreadable: the run may need any agent
         agent = found.get("agent") if isinstance(found, dict) else None
         return agent if isinstance(agent, str) else None
 
-    return parallel_map(read, rooms, at_once=8)
+    return parallel_map(read, handoffs, at_once=8)

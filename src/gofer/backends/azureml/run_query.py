@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gofer.backends.azureml.service import Service, each
-from gofer.backends.azureml.states import statuses_of
-from gofer.backends.azureml.status_parse import error_of, from_job, stamp
+from gofer.backends.azureml.status import error_of, from_job, stamp, statuses_of
 from gofer.backends.base import JobFilter
 from gofer.errors import GoferError
 from gofer.transport.azure.problems import RequestRejected, ResourceNotFound

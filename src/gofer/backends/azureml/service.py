@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit
 
 from gofer.backends.azureml import names
 from gofer.backends.azureml.names import Workspace
-from gofer.backends.azureml.notes import Known
+from gofer.backends.azureml.notes import KnownResources
 from gofer.core.parallel import parallel_map
 from gofer.errors import CredentialError, GoferError, Unreachable
 from gofer.transport.azure.arm import Arm, Json
@@ -23,7 +23,7 @@ S = TypeVar("S")
 class Service:
     """Blocking; any thread may call. Raises the errors of gofer.transport.azure."""
 
-    def __init__(self, arm: Arm, workspace: Workspace, known: Known) -> None:
+    def __init__(self, arm: Arm, workspace: Workspace, known: KnownResources) -> None:
         self.arm = arm
         self.workspace = workspace
         self.known = known

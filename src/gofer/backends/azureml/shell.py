@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from gofer.backends.azureml.connection import AzureConnection, home
-from gofer.backends.azureml.status_parse import from_job, trim
+from gofer.backends.azureml.status import from_job, trim
 from gofer.backends.base import RunRef
 from gofer.core.states import State
 from gofer.errors import CheckFailed

@@ -89,16 +89,16 @@ class AzureSubmitter:
 
     def _prepare(self, plan: AzurePlan, private: RunSecrets, *, by_identity: bool) -> str:
         """The id of the environment. Independent steps run at the same time."""
-        brought = {folder.name for folder in plan.given.folders}
+        brought = {folder.name for folder in plan.body_input.folders}
         # The service brings these folders, so the nodes need no credentials for them.
         left = {name: spec for name, spec in private.folders.items() if name not in brought}
         assert private.store is not None
         objects = self._handoff_store.open(private.store)
         node_secrets = private._replace(folders=left)
         acts: list[Callable[[], str | None]] = [
-            lambda: environments.ensure(self._service, Environment(plan.given.environment, plan.image)),
+            lambda: environments.ensure(self._service, Environment(plan.body_input.environment, plan.image)),
             lambda: self._handoff_store.put_agent(objects),
-            lambda: self._handoff_store.put_room(objects, plan.request, node_secrets),
+            lambda: self._handoff_store.put_handoff(objects, plan.request, node_secrets),
         ]
         made = Datastores(self._service, by_identity=by_identity)
         if self._is_own:
@@ -115,7 +115,7 @@ class AzureSubmitter:
         """Each datastore once, with a credential that can write where one of its folders is written."""
         assert private.store is not None
         found = {self._datastore: (self._store, private.store)}
-        for folder in sorted(plan.given.folders, key=lambda folder: not folder.is_output):
+        for folder in sorted(plan.body_input.folders, key=lambda folder: not folder.is_output):
             spec = private.folders.get(folder.name)
             if spec is not None:
                 found.setdefault(folder.datastore, (folder.place, spec))

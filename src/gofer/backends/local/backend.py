@@ -10,11 +10,12 @@ import msgspec
 
 from gofer.backends.base import Backend, KeptPlace, NodeFacts, Plan, RunRef, Waiting
 from gofer.backends.kind import BackendContext
-from gofer.backends.local import launchers, nodes
+from gofer.backends.local import nodes
 from gofer.backends.local.options import LocalOptions, capabilities
 from gofer.backends.queue_client import QueueClient, no_process
 from gofer.backends.queue_plan import QueuePlan, make_plan
 from gofer.core import gpus as driver
+from gofer.core.programs import locate
 from gofer.core.queue_home import spool_folder
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.errors import CheckFailed
@@ -70,7 +71,7 @@ class LocalBackend(Backend):
         return min(self._options.gpus_per_node or self.gpus, self.gpus)
 
     def lay_out(self, job: Job) -> Layout:
-        launchers.check(job.launcher, self.target)
+        check_launcher(job.launcher, self.target)
         if self.gpus and job.resources.gpus > self.gpus:
             raise CheckFailed(
                 f"the job asks for {job.resources.gpus} GPUs, but the target `{self.target}` has {self.gpus}",
@@ -153,3 +154,17 @@ class LocalBackend(Backend):
         from gofer.backends.queue_prune import MachinePlace
 
         return [MachinePlace(LocalMachine.name, LocalMachine(), queue_home=self.queue_home)]
+
+
+def check_launcher(launcher: str, target: str) -> None:
+    """Raise CheckFailed when this machine cannot start processes with the launcher."""
+    if launcher not in ("spawn", "mpi", "torchrun"):
+        raise CheckFailed(
+            f"the target `{target}` does not support `launcher: {launcher}`",
+            hint="leave `launcher` out: gofer starts the processes, with the variables of launchers",
+        )
+    if launcher == "mpi" and locate("mpirun", os.environ.get("PATH", os.defpath)) is None:
+        raise CheckFailed(
+            f"`launcher: mpi` needs `mpirun`, which the target `{target}` does not have",
+            hint="install Open MPI (Debian: `apt-get install openmpi-bin`), or load its module first",
+        )

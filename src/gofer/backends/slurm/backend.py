@@ -16,10 +16,9 @@ from gofer.backends.polling import Polling
 from gofer.backends.scheduled import KeepsSecretsHere, lay_out_on_nodes
 from gofer.backends.slurm import facts
 from gofer.backends.slurm.options import SlurmOptions, capabilities
-from gofer.backends.slurm.plan import SlurmPlan
-from gofer.backends.slurm.request import make_request
+from gofer.backends.slurm.plan import SlurmPlan, make_request
 from gofer.backends.slurm.script import render
-from gofer.backends.slurm.status_parse import SlurmStatus, from_end
+from gofer.backends.slurm.status import SlurmStatus, from_end
 from gofer.core import files, run_layout
 from gofer.core.secrets import run_secrets
 from gofer.errors import BackendError, CheckFailed, GoferError, Unreachable

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gofer.backends.base import NodeFacts, Waiting
 from gofer.backends.slurm.reasons import explain
-from gofer.backends.slurm.states import meaning_of
+from gofer.backends.slurm.status import meaning_of
 from gofer.core.states import State
 from gofer.remote.api import QueuedJob, SlurmNodeFacts
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 
 from gofer.backends.slurm.options import SlurmOptions
-from gofer.backends.slurm.request import SlurmRequest
+from gofer.backends.slurm.plan import SlurmRequest
 from gofer.config.batch_script import GPU_OPTIONS, find_option
 from gofer.config.sbatch_options import parse_array
 from gofer.text import quote_command, quote_word

@@ -1,17 +1,75 @@
-"""Derives the state of each run from Slurm's answers. Pure."""
+"""The state of each run: Slurm's job states in gofer's terms, and Slurm's answers. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from gofer.backends.base import RunRef
-from gofer.backends.polling import Said
+from gofer.backends.polling import ClusterAnswer
 from gofer.backends.scheduled import forgotten
-from gofer.backends.slurm.states import exit_code_of, meaning_of
+from gofer.core.numerals import parse_count
 from gofer.core.states import Reason, State
 from gofer.model.decode import convert
 from gofer.model.run import Observation
+
+
+class SlurmStateMeaning(NamedTuple):
+    """`words` explain Slurm's state where gofer's state says less."""
+
+    state: State
+    reason: Reason | None = None
+    words: str | None = None
+
+
+# Every JOB STATE CODE in squeue(1) and sacct(1), up to Slurm 24.
+_MEANINGS = {
+    "PENDING": SlurmStateMeaning(State.QUEUED),
+    "REQUEUED": SlurmStateMeaning(State.QUEUED),
+    "REQUEUE_FED": SlurmStateMeaning(State.QUEUED),
+    "REQUEUE_HOLD": SlurmStateMeaning(State.QUEUED, None, "held by Slurm after it was requeued"),
+    "RESV_DEL_HOLD": SlurmStateMeaning(State.QUEUED, None, "held: its reservation was deleted"),
+    "SPECIAL_EXIT": SlurmStateMeaning(State.QUEUED, None, "held by Slurm after it failed"),
+    "EXPEDITING": SlurmStateMeaning(State.QUEUED),
+    "CONFIGURING": SlurmStateMeaning(State.STARTING),
+    "POWER_UP_NODE": SlurmStateMeaning(State.STARTING),
+    "RUNNING": SlurmStateMeaning(State.RUNNING),
+    "COMPLETING": SlurmStateMeaning(State.RUNNING),
+    "RESIZING": SlurmStateMeaning(State.RUNNING),
+    "SIGNALING": SlurmStateMeaning(State.RUNNING),
+    "STAGE_OUT": SlurmStateMeaning(State.RUNNING),
+    "UPDATE_DB": SlurmStateMeaning(State.RUNNING),
+    "SUSPENDED": SlurmStateMeaning(State.PAUSED, None, "suspended by Slurm"),
+    "STOPPED": SlurmStateMeaning(State.PAUSED, None, "stopped by Slurm, which keeps its CPUs reserved"),
+    "COMPLETED": SlurmStateMeaning(State.SUCCEEDED),
+    "CANCELLED": SlurmStateMeaning(State.CANCELLED, Reason.USER, "cancelled in Slurm"),
+    "FAILED": SlurmStateMeaning(State.FAILED, Reason.EXIT_CODE, "its job failed"),
+    "TIMEOUT": SlurmStateMeaning(State.FAILED, Reason.TIME_LIMIT, "stopped at Slurm's time limit"),
+    "DEADLINE": SlurmStateMeaning(State.FAILED, Reason.TIME_LIMIT, "stopped at Slurm's deadline"),
+    "OUT_OF_MEMORY": SlurmStateMeaning(State.FAILED, Reason.OUT_OF_MEMORY, "over the memory limit of Slurm"),
+    "PREEMPTED": SlurmStateMeaning(State.FAILED, Reason.PREEMPTED, "preempted, and not restarted"),
+    "NODE_FAIL": SlurmStateMeaning(State.FAILED, Reason.NODE_FAILURE, "one of its nodes failed"),
+    "BOOT_FAIL": SlurmStateMeaning(State.FAILED, Reason.NODE_FAILURE, "one of its nodes did not boot"),
+    "LAUNCH_FAILED": SlurmStateMeaning(State.FAILED, Reason.NODE_FAILURE, "Slurm could not launch it"),
+    "RECONFIG_FAIL": SlurmStateMeaning(State.FAILED, Reason.NODE_FAILURE, "one node could not be configured"),
+    "REVOKED": SlurmStateMeaning(State.UNKNOWN, None, "another cluster of the federation has it"),
+}
+
+
+def meaning_of(word: str) -> SlurmStateMeaning:
+    """The meaning of a word, also of `CANCELLED by 0` and `CANCELLED+`. An unknown word becomes `unknown`."""
+    first = word.strip().partition(" ")[0].rstrip("+").upper()
+    return _MEANINGS.get(first) or SlurmStateMeaning(State.UNKNOWN, None, f"Slurm reports `{word.strip()}`")
+
+
+def exit_code_of(text: str | None) -> int | None:
+    """The exit code from `CODE:SIGNAL` of accounting; a signal becomes 128 + its number, as in a shell."""
+    first, _, second = (text or "").partition(":")
+    code, signal = parse_count(first), parse_count(second)
+    if code is None or signal is None:
+        return None
+    return 128 + signal if signal else code
+
 
 Job = Mapping[str, Any]
 
@@ -19,8 +77,8 @@ Job = Mapping[str, Any]
 class SlurmStatus:
     """One answer of one site. `folder` contains the files with Slurm's own output, which details name."""
 
-    def __init__(self, answer: Said, *, folder: str, patience_s: float, now: float) -> None:
-        self._said = answer
+    def __init__(self, answer: ClusterAnswer, *, folder: str, patience_s: float, now: float) -> None:
+        self._answer = answer
         self._folder = folder
         self._patience_s = patience_s
         self._now = now
@@ -35,7 +93,7 @@ class SlurmStatus:
 
     def _of(self, run: RunRef) -> Observation | None:
         name = run.group or run.id
-        end = from_end(run.id, self._said.ends[run.id]) if run.id in self._said.ends else None
+        end = from_end(run.id, self._answer.ends[run.id]) if run.id in self._answer.ends else None
         if end is not None:
             return end
         jobs = self._jobs.get((name, run.row))
@@ -44,7 +102,7 @@ class SlurmStatus:
             # that is alive, or else the older one, is the run.
             job = min(jobs, key=lambda entry: (meaning_of(entry["state"]).state.is_final, int(entry["raw"])))
             return self._from_job(run.id, name, job)
-        gone = self._said.gone.get(name)
+        gone = self._answer.gone.get(name)
         return None if gone is None else self._from_gone(run, name, gone)
 
     def _from_job(self, run_id: str, name: str, job: Job) -> Observation:
@@ -89,7 +147,7 @@ class SlurmStatus:
 
     def _from_nothing(self, run: RunRef, job: str) -> Observation:
         """The run was sent, but Slurm has forgotten it: its folder may say more, else the run is lost."""
-        since = self._said.missing.get(run.id, self._now)
+        since = self._answer.missing.get(run.id, self._now)
         words = f"neither squeue nor sacct knows its job {job} now, and no node recorded an outcome"
         for_s = self._now - since
         return forgotten(run.id, words, for_s=for_s, patience_s=self._patience_s, now=self._now)
