@@ -206,7 +206,6 @@ print(*sys.modules)
         "logging",
         "asyncio",
         "gofer.model.run",
-        "gofer.text",
     }
     assert loaded & heavy <= _loaded_by_click()
 
