@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from gofer.config.jobs import JobFlags
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.logs.log_sources import LogChoice
+from gofer.ops.messages import AnyMessage, Warning
 from gofer.ops.runs import find, observe, stop
 from gofer.ops.runs.freshness import refresh_active, refresh_runs
 from gofer.ops.runs.view import run_json
@@ -166,12 +167,12 @@ def runs(*filters: str, last: int | None = None, folder: _Folder | None = None) 
 
 
 def _session(folder: _Folder | None) -> Session:
-    return Session(None if folder is None else Path(folder), say=_log)
+    return Session(None if folder is None else Path(folder), emit=_log)
 
 
-def _log(text: str) -> None:
+def _log(message: AnyMessage) -> None:
     """A library does not write to stderr by itself."""
-    level, prefix = logging.INFO, "warning: "
-    if text.startswith(prefix):
-        level, text = logging.WARNING, text[len(prefix) :]
-    _logger.log(level, "%s", text)
+    if isinstance(message, Warning):
+        _logger.warning("%s", message.text)
+    else:
+        _logger.info("%s", message)

@@ -74,7 +74,7 @@ class _Process:
         with self._lock:
             session = self._sessions.get(where[1:])
             if session is None:
-                session = Session(Path(where.folder), target=where.target, say=_be_silent)
+                session = Session(Path(where.folder), target=where.target, emit=_be_silent)
                 self._sessions[where[1:]] = session
             return resolve(session, where.path, where.target)
 
@@ -264,5 +264,5 @@ class _Ranges(io.RawIOBase):
         return data
 
 
-def _be_silent(_: str) -> None:
+def _be_silent(_: object) -> None:
     """What a library makes of talk."""

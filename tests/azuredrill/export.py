@@ -20,7 +20,7 @@ from gofer.tracking.query import Query
 
 def main(folder: Path) -> None:
     folder.mkdir()
-    with Session(say=lambda _: None) as session:
+    with Session(emit=lambda _: None) as session:
         for row in session.ledger.select(Query(include_rows=True)):
             if row.kind == "run":
                 bring(session, row, folder)

@@ -28,7 +28,7 @@ class OnTheSimulator(BackendConformance):
         self.home.close()
 
     def open(self) -> Session:
-        return Session(self.home.folder, self.home.environ, say=lambda _: None)
+        return Session(self.home.folder, self.home.environ, emit=lambda _: None)
 
 
 @pytest.mark.xdist_group("azure-aml")

@@ -22,4 +22,4 @@ class TestLocal(BackendConformance):
         home.configure("targets: {here: {kind: local, gpus: 8, gpus_per_node: 4}}")
 
     def open(self) -> Session:
-        return Session(self.home.folder, self.home.environ, say=lambda _: None)
+        return Session(self.home.folder, self.home.environ, emit=lambda _: None)

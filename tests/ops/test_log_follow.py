@@ -32,7 +32,13 @@ def followed(
         logs = (log for log in list_logs(store, RUN, number) if log.rank == 0 or is_over)
         return next((StoredLog(store, log.key) for log in logs), None)
 
-    return Followed(lambda: attempt_numbers(store, RUN), locate, is_over, said.append, attempt)
+    return Followed(
+        lambda: attempt_numbers(store, RUN),
+        locate,
+        is_over,
+        lambda message: said.append(str(message)),
+        attempt,
+    )
 
 
 def test_every_byte_once_over_two_attempts(tmp_path: Path) -> None:

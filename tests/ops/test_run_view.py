@@ -37,7 +37,7 @@ def test_both_places_are_one(store: Store, project: OpsProject) -> None:
     }.items():
         store.put(key, data)
     said: list[str] = []
-    view = RunView(store, project.add(make_record(RUN)), said.append)
+    view = RunView(store, project.add(make_record(RUN)), lambda message: said.append(str(message)))
     assert [(info.key, info.size) for info in view.list()] == [
         ("ck.log", 0), ("ck/1", 1), ("ck/2", 2), ("model", 6)
     ]  # fmt: skip

@@ -37,7 +37,7 @@ class SlurmHome(Home):
 
     def session(self) -> Session:
         """Verbs that are done in this process find Slurm by its variables."""
-        return Session(self.folder, self.environ, say=lambda _: None)
+        return Session(self.folder, self.environ, emit=lambda _: None)
 
     def handoff_folder(self, run_id: str) -> Path:
         return self.far / "slurm" / run_id

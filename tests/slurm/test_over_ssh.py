@@ -44,7 +44,7 @@ class TestSlurmOverSsh(BackendConformance):
         shutil.rmtree(slurm_login.machines["login"].home / ".gofer" / "slurm", ignore_errors=True)
 
     def open(self) -> Session:
-        return Session(self.home.folder, self.home.environ, say=lambda _: None)
+        return Session(self.home.folder, self.home.environ, emit=lambda _: None)
 
 
 def test_a_run_is_reached_from_any_folder(tmp_path: Path, slurm: Slurm, slurm_login: SshHosts) -> None:

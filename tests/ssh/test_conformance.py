@@ -40,4 +40,4 @@ class TestSsh(BackendConformance):
         )
 
     def open(self) -> Session:
-        return Session(self.home.folder, self.home.environ, say=lambda _: None)
+        return Session(self.home.folder, self.home.environ, emit=lambda _: None)

@@ -31,7 +31,7 @@ class TestPlain(BackendConformance):
         home.configure("targets: {here: {kind: plain}}")
 
     def open(self) -> Session:
-        return Session(self.home.folder, self.home.environ, say=lambda _: None)
+        return Session(self.home.folder, self.home.environ, emit=lambda _: None)
 
 
 def test_the_entry_point_makes_the_kind_known() -> None:

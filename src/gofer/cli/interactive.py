@@ -12,6 +12,7 @@ from gofer.cli.output.screen import confirmation_prompt, print_message, print_no
 from gofer.cli.request import build_request
 from gofer.config.jobs import job_values
 from gofer.errors import UsageError
+from gofer.ops.messages import Message
 from gofer.ops.runs.run_records import RunRecords
 from gofer.ops.runs.shell import wait_inside
 from gofer.ops.runs.why import why
@@ -40,7 +41,7 @@ def hold(given: dict[str, Any]) -> int:
     enters = sys.stdin.isatty() and sys.stdout.isatty() and not given["as_json"]
     with Session(
         target=given["target"],
-        say=print_nothing if given["quiet"] else print_message,
+        emit=print_nothing if given["quiet"] else print_message,
         ask=confirmation_prompt(),
     ) as session:
         request = _request(session, given)
@@ -80,13 +81,17 @@ def _print_summary(session: Session, row: RunRow, given: dict[str, Any], *, ente
     record = RunRecords(session).of(row)
     limit_s = record.job.time_limit_s if record else None
     what = "a place" if not row.gpus else "1 GPU" if row.gpus == 1 else f"{row.gpus} GPUs"
-    session.say(
-        f"{row.id} asks for {what} on `{row.target}` for at most {format_duration(limit_s)}; "
-        f"`gofer abort {row.short_id}` ends it sooner"
+    session.emit(
+        Message(
+            f"{row.id} asks for {what} on `{row.target}` for at most {format_duration(limit_s)}; "
+            f"`gofer abort {row.short_id}` ends it sooner"
+        )
     )
     if not enters and not given["wait"]:
-        session.say(
-            f"`gofer ssh {row.short_id}` enters it once it runs; `gofer why {row.short_id}` says when"
+        session.emit(
+            Message(
+                f"`gofer ssh {row.short_id}` enters it once it runs; `gofer why {row.short_id}` says when"
+            )
         )
 
 
@@ -105,7 +110,7 @@ def _wait(session: Session, row: RunRow) -> RunRow:
 
 def _explainer(session: Session) -> Callable[[RunRow], None]:
     def explain(row: RunRow) -> None:
-        session.say(f"{row.short_id} waits: {why(session, row).words or row.state}")
+        session.emit(Message(f"{row.short_id} waits: {why(session, row).words or row.state}"))
 
     return explain
 
@@ -114,8 +119,8 @@ def _after(session: Session, row: RunRow, given: dict[str, Any]) -> int:
     if given["as_json"]:
         print_run(session, row)
     if row.is_final:
-        session.say(ended_line(row))
+        session.emit(Message(ended_line(row)))
         return exit_status(session, [row])
     if row.state == "running":
-        session.say(f"it runs; `gofer ssh {row.short_id}` enters it")
+        session.emit(Message(f"it runs; `gofer ssh {row.short_id}` enters it"))
     return 0

@@ -13,6 +13,7 @@ from gofer.cli.output.progress import Display, rate
 from gofer.cli.output.screen import print_message, print_nothing, printable
 from gofer.config.redact import mask
 from gofer.ops.data.steps import go, look
+from gofer.ops.messages import Message
 from gofer.ops.session import Session
 from gofer.text import format_duration, format_size
 from gofer.transfer import TransferOptions, TransferProgress
@@ -58,14 +59,16 @@ def move(given: Mapping[str, Any], make: Make, *, delete: bool = False) -> int:
         tuple(given["include"]), tuple(given["exclude"]), given["checksum"], delete, given["jobs"] or 0
     )
     progress = TransferProgress()
-    with Session(target=given["target"], say=print_nothing if given["quiet"] else print_message) as session:
+    with Session(target=given["target"], emit=print_nothing if given["quiet"] else print_message) as session:
         with Display(progress, quiet=given["quiet"] or given["dry_run"]):
             steps = make(session, options)
             work = look(steps, progress)
         if given["dry_run"]:
             return _preview(session, steps, work, as_json=given["as_json"])
         if work.deletes:
-            session.say(f"{_count(work.deletes)} ({format_size(work.delete_bytes)}) will be deleted there")
+            session.emit(
+                Message(f"{_count(work.deletes)} ({format_size(work.delete_bytes)}) will be deleted there")
+            )
         with Display(progress, quiet=given["quiet"]):
             outcome = go(session, steps, progress)
         if given["as_json"]:
@@ -100,8 +103,10 @@ def _preview(session: Session, steps: Sequence[Step], work: Work, *, as_json: bo
     for step in steps:
         for verb, path, size in step.preview():
             sys.stdout.write(f"{verb:<6}  {format_size(size):>10}  {printable(path)}\n")
-    session.say(
-        f"would send {_count(work.files)}, {format_size(work.bytes)}; {_rest(work.skipped, work.deletes)}"
+    session.emit(
+        Message(
+            f"would send {_count(work.files)}, {format_size(work.bytes)}; {_rest(work.skipped, work.deletes)}"
+        )
     )
     return 0
 
@@ -119,7 +124,7 @@ def _print_summary(session: Session, outcome: StepsResult) -> None:
             print_message(f"{what}: {len(notes) - _SHOWN:,} more")
     if outcome.kept:
         print_message(f"warning: {_count(outcome.kept)} not deleted, because of earlier errors")
-    session.say(describe(outcome))
+    session.emit(Message(describe(outcome)))
 
 
 def describe(outcome: StepsResult) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gofer.config.settings import Settings
     from gofer.config.stores import StoreEntry
     from gofer.config.targets import Target
+    from gofer.ops.messages import AnyMessage
     from gofer.ops.runs.run_folder import RunFolder
     from gofer.storage.base import Store
     from gofer.tracking.ledger import Ledger, RunRow
@@ -34,7 +35,7 @@ class Session:
     """The context of one command, for one thread. Creating one reads nothing. Close it, or use it in a `with`
     block.
 
-    `say` receives messages for the person (default: print them to stderr). `target` is the name given on the
+    `emit` receives messages for the person (default: print them to stderr). `target` is the name given on the
     command line, if any. `ask` asks the person a yes-or-no question; None when nobody can answer.
     """
 
@@ -43,13 +44,13 @@ class Session:
         folder: Path | None = None,
         environ: Mapping[str, str] | None = None,
         target: str | None = None,
-        say: Callable[[str], None] | None = None,
+        emit: Callable[[AnyMessage], None] | None = None,
         ask: Callable[[str], bool] | None = None,
     ) -> None:
         self.folder = Path.cwd() if folder is None else folder
         self.environ = dict(os.environ) if environ is None else environ
         self.target = target
-        self.say = say or _say
+        self.emit = emit or _print
         self.ask = ask
         self._stores: dict[str, Store] = {}
         self._backends: dict[tuple[str, str, str], Backend] = {}
@@ -165,7 +166,7 @@ class Session:
         """A session with other settings and the same ledger; this session if the settings are its own."""
         if settings is self.settings:
             return self
-        other = Session(settings.folder, self.environ, self.target, self.say, self.ask)
+        other = Session(settings.folder, self.environ, self.target, self.emit, self.ask)
         other.__dict__["settings"] = settings
         if "ledger" in self.__dict__:
             other.__dict__["ledger"] = self.ledger
@@ -382,13 +383,13 @@ def _owner(entry: StoreEntry) -> str:
     return f"the store `{entry.name or entry.url}`"
 
 
-def _say(text: str) -> None:
+def _print(message: AnyMessage) -> None:
     """Print a message. Control characters are removed, since messages may quote text of others.
 
     A stderr that cannot be written is ignored.
     """
     with suppress(OSError):
-        print("\n".join(printable(line) for line in text.split("\n")), file=sys.stderr, flush=True)
+        print("\n".join(printable(line) for line in str(message).split("\n")), file=sys.stderr, flush=True)
 
 
 def _close_to_writers(paths: Paths) -> None:

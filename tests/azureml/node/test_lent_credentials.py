@@ -97,7 +97,7 @@ def session(tmp_path: Path, more: str = "") -> Session:
     project.mkdir()
     (project / "gofer.yaml").write_text(TARGET.format(more=more))
     environ = {"HOME": str(tmp_path), "GOFER_HOME": str(tmp_path / "gofer"), "DUMMY_KEY": KEY, "PATH": "/bin"}
-    return Session(folder=project, environ=environ, say=lambda words: None)
+    return Session(folder=project, environ=environ, emit=lambda words: None)
 
 
 def test_a_target_without_an_identity_gives_a_signature(tmp_path: Path) -> None:

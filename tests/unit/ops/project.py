@@ -8,6 +8,7 @@ from typing import Any
 from unit.ops.run_folders import RunFolder, make_record
 
 from gofer.model.run import RunRecord
+from gofer.ops.messages import AnyMessage
 from gofer.ops.session import Session
 from gofer.ops.submission.ledger_rows import rows_of_record
 from gofer.storage.base import Store
@@ -33,7 +34,12 @@ class OpsProject:
         self.session = self.open()
 
     def open(self) -> Session:
-        return Session(folder=self.folder, environ=self.environ, say=self.said.append)
+        return Session(
+            folder=self.folder, environ=self.environ, emit=lambda message: self.said.append(str(message))
+        )
+
+    def note(self, message: AnyMessage) -> None:
+        self.said.append(str(message))
 
     @property
     def store(self) -> Store:

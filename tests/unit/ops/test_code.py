@@ -20,7 +20,7 @@ def test_a_home_inside_the_code_folder_does_not_travel(tmp_path: Path) -> None:
     (home / "engine").mkdir()
     (home / "engine" / "x").write_text("private")
     environ = {"GOFER_HOME": str(home), "HOME": str(tmp_path)}
-    with Session(folder, environ, say=lambda _: None) as session:
+    with Session(folder, environ, emit=lambda _: None) as session:
         (home / "config.yaml").unlink()
         url = session.settings.store("default").url
         taken = code.take(session, code.Source(folder), url, target="local")

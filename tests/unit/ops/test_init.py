@@ -47,7 +47,7 @@ def test_in_a_folder_below_the_project_the_project_is_meant(project: OpsProject)
     below = project.folder / "src"
     below.mkdir()
     (below / "a.py").write_text("")
-    with Session(folder=below, environ=project.environ, say=project.said.append) as session:
+    with Session(folder=below, environ=project.environ, emit=project.note) as session:
         done = init(session)
     assert (done.folder, done.written) == (project.folder, None)
     assert os.listdir(below) == ["a.py"]
@@ -91,7 +91,10 @@ def test_a_second_target_gets_the_code(project: OpsProject) -> None:
         f"stores: {{far: {{url: '{shared.as_uri()}'}}}}\ntargets: {{other: {{kind: local, store: far}}}}\n"
     )
     with Session(
-        folder=project.folder, environ=project.environ, target="other", say=project.said.append
+        folder=project.folder,
+        environ=project.environ,
+        target="other",
+        emit=project.note,
     ) as session:
         assert init(session).store == shared.as_uri()
     assert (shared / "snapshots").is_dir()

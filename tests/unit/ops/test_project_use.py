@@ -37,7 +37,7 @@ def use(
     said: list[str] = []
     environ = {"HOME": str(tmp_path), "GOFER_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}
     taken = take_snapshot(folder, FileStore(tmp_path / "store", create=True), cache_dir=tmp_path / "cache")
-    with Session(folder, environ, say=said.append) as session:
+    with Session(folder, environ, emit=lambda message: said.append(str(message))) as session:
         wanted = Job(command=("bash", "run.sh"), setup=setup)
         found = read_use(session, wanted, folder, taken)
         name_left_behind(session, wanted, folder, found)
@@ -89,7 +89,7 @@ def said_of(
     said: list[str] = []
     environ = {"HOME": str(tmp_path), "GOFER_HOME": str(tmp_path / "home"), "PATH": "/bin", "PWD": str(link)}
     taken = take_snapshot(folder, FileStore(tmp_path / "store", create=True), cache_dir=tmp_path / "cache")
-    with Session(folder, environ, say=said.append) as session:
+    with Session(folder, environ, emit=lambda message: said.append(str(message))) as session:
         words = tuple(fill(word) for word in command) or ("bash", "run.sh")
         filled = {name: fill(value) for name, value in (env or {}).items()}
         job = Job(command=words, setup=None if setup is None else fill(setup), env=filled)

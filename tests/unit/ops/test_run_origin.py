@@ -34,7 +34,7 @@ def configure(folder: Path, text: str) -> Path:
 
 def at(project: OpsProject, folder: Path) -> Session:
     folder.mkdir(parents=True, exist_ok=True)
-    return Session(folder=folder, environ=project.environ, say=project.said.append)
+    return Session(folder=folder, environ=project.environ, emit=project.note)
 
 
 def sent(project: OpsProject, text: str = LAB + STORES) -> RunRow:

@@ -6,10 +6,13 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from gofer.cli.output.terminal_text import TerminalText
 from gofer.text import printable as printable
+
+if TYPE_CHECKING:
+    from gofer.ops.messages import AnyMessage
 
 # One filter per stream, since an escape sequence may continue in the next piece.
 _TEXTS: dict[int, TerminalText] = {}
@@ -61,10 +64,10 @@ def paint(text: str, word: str) -> str:
     return f"\x1b[{code}m{text}\x1b[0m" if code else text
 
 
-def print_message(text: str) -> None:
+def print_message(message: AnyMessage | str) -> None:
     """Print a message on stderr, never data. A stderr that cannot be written is ignored."""
     with suppress(OSError):
-        print(printable(text), file=sys.stderr, flush=True)
+        print(printable(str(message)), file=sys.stderr, flush=True)
 
 
 def confirmation_prompt() -> Callable[[str], bool] | None:
@@ -78,7 +81,7 @@ def _agreed(question: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def print_nothing(text: str) -> None:
+def print_nothing(message: AnyMessage | str) -> None:
     """Print nothing: used in place of `print_message` with `--quiet`."""
 
 

@@ -17,6 +17,7 @@ from gofer.backends import registry
 from gofer.config.paths import Paths
 from gofer.errors import CredentialError, GoferError, UsageError
 from gofer.ops.accounts.azure_profiles import Profiles
+from gofer.ops.messages import AnyMessage, Message
 from gofer.text import format_time
 from gofer.transport import process
 from gofer.transport.attached import attend
@@ -51,7 +52,9 @@ def find_az(environ: Mapping[str, str]) -> str | None:
     return shutil.which("az", path=environ.get("PATH", os.defpath))
 
 
-def sign_in(environ: Mapping[str, str], request: LoginRequest, say: Callable[[str], None]) -> dict[str, Any]:
+def sign_in(
+    environ: Mapping[str, str], request: LoginRequest, emit: Callable[[AnyMessage], None]
+) -> dict[str, Any]:
     """Sign in, and wait for the person; the facts of the profile. CredentialError when that fails.
 
     Tokens of an earlier login of the profile are removed. A profile that is new is removed again when the
@@ -66,7 +69,7 @@ def sign_in(environ: Mapping[str, str], request: LoginRequest, say: Callable[[st
             profiles.keep_tenant(name, request.tenant)
         if request.cloud:
             profiles.keep_cloud(name, request.cloud)
-        _enter(environ, profiles.environ_of(name), request, say)
+        _enter(environ, profiles.environ_of(name), request, emit)
     except BaseException:
         if is_new:
             profiles.remove(name)
@@ -75,7 +78,10 @@ def sign_in(environ: Mapping[str, str], request: LoginRequest, say: Callable[[st
 
 
 def _enter(
-    environ: Mapping[str, str], around: Mapping[str, str], request: LoginRequest, say: Callable[[str], None]
+    environ: Mapping[str, str],
+    around: Mapping[str, str],
+    request: LoginRequest,
+    emit: Callable[[AnyMessage], None],
 ) -> None:
     if find_az(environ) is not None:
         _by_az(around, request)
@@ -87,7 +93,7 @@ def _enter(
         )
     else:
         _forget_tokens(environ, around)
-        _by_code(environ, around, say)
+        _by_code(environ, around, emit)
 
 
 def sign_out(environ: Mapping[str, str], profile: str | None) -> dict[str, Any]:
@@ -178,14 +184,20 @@ def _has_browser(environ: Mapping[str, str]) -> bool:
     return bool(shown) and not environ.get("SSH_CONNECTION")
 
 
-def _by_code(environ: Mapping[str, str], around: Mapping[str, str], say: Callable[[str], None]) -> None:
+def _by_code(
+    environ: Mapping[str, str], around: Mapping[str, str], emit: Callable[[AnyMessage], None]
+) -> None:
     from gofer.config.redact import remember
     from gofer.transport.azure.cloud import find_cloud
     from gofer.transport.azure.credential import device_code
 
     folder = token_folder(Paths.from_environment(environ))
     cloud = find_cloud(around, folder)
-    token = device_code(cloud.scope, say, folder=folder, environ=around, authority=cloud.authority)
+
+    def tell(text: str) -> None:
+        emit(Message(text))
+
+    token = device_code(cloud.scope, tell, folder=folder, environ=around, authority=cloud.authority)
     remember(token.value)
 
 

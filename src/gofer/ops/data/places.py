@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gofer.config.folders import folders_of
 from gofer.core import folder_modes
 from gofer.errors import GoferError, UnknownName, UsageError
+from gofer.ops.messages import Message
 from gofer.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -166,8 +167,11 @@ def _say_if_run(session: Session, name: str) -> None:
     from gofer.ops.files.run_store import names_run
 
     if names_run(session, name):
-        session.say(
-            f"`{name}:` means the store of that name; a run has the id `{name}` too, and its full id names it"
+        session.emit(
+            Message(
+                f"`{name}:` means the store of that name; a run has the id `{name}` too, and its "
+                "full id names it"
+            )
         )
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from gofer.core import run_layout as names
 from gofer.errors import StoreError, UnknownName, UsageError
 from gofer.node.folders import remote
+from gofer.ops.messages import AnyMessage, Message
 from gofer.ops.runs.find import find
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.storage.base import OnDisk, check_key, check_prefix, no_such_key
@@ -32,10 +33,12 @@ class RunView:
     If a name below `shown` is in both places, the person is told once which file is used.
     """
 
-    def __init__(self, store: Store, row: RunRow, say: Callable[[str], None], shown: str = "") -> None:
+    def __init__(
+        self, store: Store, row: RunRow, emit: Callable[[AnyMessage], None], shown: str = ""
+    ) -> None:
         self._store = store
         self._name = row.short_id
-        self._say = say
+        self._emit = emit
         self._shown = shown
         self._has_said = False
         self._run = names.run_key(row.id)
@@ -131,9 +134,11 @@ class RunView:
     def _say_both(self, key: str) -> None:
         if not self._has_said and f"{key}/".startswith(f"{self._shown}/" if self._shown else ""):
             self._has_said = True
-            self._say(
-                f"`{key}` is both an output and a file beside the code, and the output is used; "
-                f"`gofer extract {self._name} DIR` brings both"
+            self._emit(
+                Message(
+                    f"`{key}` is both an output and a file beside the code, and the output is used; "
+                    f"`gofer extract {self._name} DIR` brings both"
+                )
             )
 
     def _is_fixed(self) -> StoreError:
@@ -156,7 +161,7 @@ def view_of(session: Session, reference: str, key: str) -> tuple[RunView, RunRow
             f"`{row.short_id}` is a group of {row.size} runs, and the files belong to its runs",
             hint=f"name one of them: `gofer ls {row.short_id}-0:`",
         )
-    return RunView(session.runs_in(row.store), row, session.say, key), row
+    return RunView(session.runs_in(row.store), row, session.emit, key), row
 
 
 def _row_of(session: Session, reference: str) -> RunRow | None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from gofer.core.log_lines import last_states
 from gofer.errors import BackendError, CredentialError, GoferError, StoreError
 from gofer.ops.logs.log_bytes import LogBytes, read_forward, read_tail
+from gofer.ops.messages import AnyMessage, Message
 
 _GROWTH = 1.5
 
@@ -37,8 +38,8 @@ SERVICE = Patience(2.0, 60.0, math.inf, (BackendError, StoreError, CredentialErr
 class OutageNotice:
     """Says that something cannot be reached: once, until the message changes or the connection is back."""
 
-    def __init__(self, say: Callable[[str], None], words: str) -> None:
-        self._say = say
+    def __init__(self, emit: Callable[[AnyMessage], None], words: str) -> None:
+        self._emit = emit
         self._words = words
         self._said = ""
         self._has_failed = False
@@ -46,7 +47,7 @@ class OutageNotice:
     def report(self, error: GoferError) -> None:
         self._has_failed = True
         if error.message != self._said:
-            self._say(f"{error.message}; {self._words}")
+            self._emit(Message(f"{error.message}; {self._words}"))
         self._said = error.message
 
     def end_round(self) -> None:
@@ -69,7 +70,7 @@ class Followed(NamedTuple):
     attempts: Callable[[], Sequence[int]]
     locate: Callable[[int, bool], LogBytes | None]
     is_over: Callable[[int], bool]
-    say: Callable[[str], None]
+    emit: Callable[[AnyMessage], None]
     attempt: int | None = None
     setup: SetupView | None = None
     patience: Patience = STORE
@@ -96,7 +97,7 @@ class Follower:
     def __init__(self, followed: Followed, *, lines: int | None) -> None:
         self._followed = followed
         self._patience = followed.patience
-        self._notice = followed.notice or OutageNotice(followed.say, followed.patience.words)
+        self._notice = followed.notice or OutageNotice(followed.emit, followed.patience.words)
         self._lines = lines
         self._log: LogBytes | None = None
         self._position = 0
@@ -185,7 +186,7 @@ class Follower:
             view.show(lines, last)
 
     def _go_to(self, attempt: int) -> None:
-        self._followed.say(f"attempt {self._attempt} is over; following attempt {attempt}")
+        self._followed.emit(Message(f"attempt {self._attempt} is over; following attempt {attempt}"))
         self._attempt, self._log, self._position, self._lines = attempt, None, 0, None
         self._setup_log, self._setup_position = None, 0
 

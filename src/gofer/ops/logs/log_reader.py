@@ -16,6 +16,7 @@ from gofer.core.log_lines import last_states
 from gofer.errors import BackendError, CredentialError, UsageError
 from gofer.ops.logs.log_bytes import LocalLog, LogBytes, read_before, read_forward, read_tail
 from gofer.ops.logs.log_sources import MAIN_LOG, LogChoice, ServiceLogs, StoredLogs
+from gofer.ops.messages import Warning
 from gofer.ops.runs.run_secrets import mask_of
 from gofer.ops.submission.ledger_rows import is_adopted
 
@@ -149,7 +150,7 @@ class LogReader:
         except (BackendError, CredentialError) as error:
             if self._is_adopted:
                 raise
-            self._session.say(f"warning: the service's own logs were not fetched: {error.message}")
+            self._session.emit(Warning(f"the service's own logs were not fetched: {error.message}"))
             return LogCopies(own, [])
 
     def _fetch_own(self, destination: Path) -> list[Path]:
@@ -199,7 +200,7 @@ class LogReader:
         except (BackendError, CredentialError) as error:
             if self._is_adopted:
                 raise
-            self._session.say(f"warning: the service's own logs cannot be read: {error.message}")
+            self._session.emit(Warning(f"the service's own logs cannot be read: {error.message}"))
 
 
 def fetch_records(folder: RunFolder, destination: Path) -> list[Path]:

@@ -81,14 +81,14 @@ class StoredLogs:
             setups = [log for log in list_logs(store, run_id, number) if log.kind == "setup"]
             return next((StoredLog(store, log.key) for log in setups if log.node == (node or 0)), None)
 
-        notice = OutageNotice(self._session.say, "still following")
+        notice = OutageNotice(self._session.emit, "still following")
         watch = _FolderWatch(_RunWatch(self._session, self._row, notice), store)
         view = SetupView(locate_setup, _masked(mask, show_setup)) if show_setup else None
 
         def attempts() -> Sequence[int]:
             return attempt_numbers(store, run_id)
 
-        return Followed(attempts, locate, watch.is_over, self._session.say, choice.attempt, view)
+        return Followed(attempts, locate, watch.is_over, self._session.emit, choice.attempt, view)
 
 
 def choose(run_id: str, files: Sequence[LogFile], choice: LogChoice) -> LogFile | None:
@@ -148,13 +148,13 @@ class ServiceLogs:
         """
         from gofer.ops.logs.log_follow import SERVICE, Followed, OutageNotice
 
-        notice = OutageNotice(self._session.say, SERVICE.words)
+        notice = OutageNotice(self._session.emit, SERVICE.words)
         watch = _RunWatch(self._session, self._row, notice)
         return Followed(
             lambda: [1],
             lambda attempt, is_over: self.find(choice.rank),
             lambda attempt: watch.ask(),
-            self._session.say,
+            self._session.emit,
             patience=SERVICE,
             is_fixed=False,  # the service may later have a log that is more useful
             notice=notice,

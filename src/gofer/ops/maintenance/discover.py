@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gofer.errors import GoferError
 from gofer.ops.maintenance.rebuild import find_runs
+from gofer.ops.messages import Warning
 from gofer.tracking.references import tidy
 
 if TYPE_CHECKING:
@@ -26,10 +27,10 @@ def discover(session: Session, reference: str | None = None) -> int:
         try:
             found = find_runs(store, _choice(session, word))
         except GoferError as error:
-            session.say(f"warning: {error.message}")
+            session.emit(Warning(f"{error.message}"))
             continue
         for key in found.broken:
-            session.say(f"warning: the record {key} cannot be read and was left out")
+            session.emit(Warning(f"the record {key} cannot be read and was left out"))
         rows = [row for row in found.rows if session.ledger.get(row.id) is None]
         session.ledger.insert(rows)
         added += sum(row.group_id is None for row in rows)
@@ -43,7 +44,7 @@ def _stores(session: Session) -> Iterator[Store]:
         try:
             store = session.runs_in(name)
         except GoferError as error:
-            session.say(f"warning: {error.message}")
+            session.emit(Warning(f"{error.message}"))
             continue
         if store.url not in seen:
             seen.add(store.url)

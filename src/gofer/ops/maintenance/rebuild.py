@@ -16,6 +16,7 @@ from gofer.core.states import State
 from gofer.errors import GoferError, LedgerCorrupt
 from gofer.model.ids import split_row
 from gofer.model.run import RunRecord
+from gofer.ops.messages import Message
 from gofer.ops.runs.run_folder import (
     ROW_TAGS,
     End,
@@ -111,14 +112,14 @@ def find_runs(store: Store, choose: Callable[[list[str]], list[str]] | None = No
 
 def replace_damaged(session: Session, error: LedgerCorrupt) -> Ledger:
     """Set the damaged ledger aside, rebuild it, and tell the person; the new ledger, open."""
-    session.say(f"{error.message}; rebuilding it from the stores")
+    session.emit(Message(f"{error.message}; rebuilding it from the stores"))
     done = rebuild(session)
     aside = f"; the damaged one is {done.set_aside}" if done.set_aside else ""
-    session.say(f"the ledger was rebuilt with {done.runs} runs{aside}")
+    session.emit(Message(f"the ledger was rebuilt with {done.runs} runs{aside}"))
     for name in done.unread:
-        session.say(f"the store {name} could not be read; `gofer ledger rebuild` when it is back")
+        session.emit(Message(f"the store {name} could not be read; `gofer ledger rebuild` when it is back"))
     for key in done.broken:
-        session.say(f"{key} is not a record of a run and was left out")
+        session.emit(Message(f"{key} is not a record of a run and was left out"))
     return Ledger.open(session.paths.ledger_file)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from gofer.core.states import Reason, State
 from gofer.model.run import Observation, RunRecord
 from gofer.ops.maintenance.rebuild import statuses_of
+from gofer.ops.messages import Message, Warning
 from gofer.ops.runs.run_folder import decode
 from gofer.ops.runs.run_origin import check_whole
 from gofer.ops.runs.run_status import observation_of
@@ -44,8 +45,8 @@ def repair(session: Session, rows: Sequence[RunRow], backend: Backend) -> None:
             continue
         record = decode(owner.record, RunRecord)
         if record is None:
-            session.say(
-                f"warning: the record of {owner_id} in the ledger cannot be read; `gofer ledger rebuild`"
+            session.emit(
+                Warning(f"the record of {owner_id} in the ledger cannot be read; `gofer ledger rebuild`")
             )
             continue
         mine = [row for row in rows if (row.group_id or row.id) == owner_id]
@@ -64,7 +65,7 @@ def repair(session: Session, rows: Sequence[RunRow], backend: Backend) -> None:
             check_whole(session, owner)
             send(session, record, owner.store, backend)
             session.ledger.add_event(owner_id, time.time(), "repaired", {"state": owner.state})
-            session.say(f"completed the interrupted submission of {owner_id}")
+            session.emit(Message(f"completed the interrupted submission of {owner_id}"))
         else:
             _forget(session, owner_id)
 

@@ -20,6 +20,7 @@ from gofer.errors import GoferError, LedgerError, UsageError
 from gofer.model.job import Job, Resources
 from gofer.model.layout import Layout
 from gofer.model.run import RunRecord
+from gofer.ops.messages import Message, Warning
 from gofer.ops.runs.observe import refresh
 from gofer.ops.runs.run_origin import define
 from gofer.ops.runs.service_search import Match, places, search
@@ -67,7 +68,7 @@ def adopt(session: Session, reference: str, target: str | None = None) -> AdoptR
         return AdoptResult(_take(session, matches[0].target, matches[0].job))
     for name, error in found.problems.items():
         mend = f"; {error.hint}" if error.hint else ""
-        session.say(f"warning: the service of `{name}` was not asked: {error.message}{mend}")
+        session.emit(Warning(f"the service of `{name}` was not asked: {error.message}{mend}"))
     return AdoptResult(None, found.asked)
 
 
@@ -97,7 +98,7 @@ def _several(word: str, matches: Sequence[Match]) -> UsageError:
 
 def _take(session: Session, target: str, job: ServiceJob) -> RunRow | None:
     if not _NAME.fullmatch(job.name):
-        session.say(f"warning: the service's job {job.name!r} cannot be a run's name")
+        session.emit(Warning(f"the service's job {job.name!r} cannot be a run's name"))
         return None
     if session.ledger.get(job.name) is None:
         record = record_of(job, target, session.settings.target(target).kind)
@@ -106,7 +107,9 @@ def _take(session: Session, target: str, job: ServiceJob) -> RunRow | None:
         definition = define(session, target, row.store)
         with suppress(LedgerError):  # another process has already added the row
             session.ledger.insert([row._replace(state=state.value, definition=definition)])
-        session.say(f"{job.name} is a job of `{target}` that gofer did not start; the service knows it")
+        session.emit(
+            Message(f"{job.name} is a job of `{target}` that gofer did not start; the service knows it")
+        )
     row_now = session.ledger.get(job.name)
     if row_now is not None:
         with suppress(GoferError):  # a command that needs the state refreshes again, and reports the error

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gofer.errors import UnknownName, UsageError
+from gofer.ops.messages import Message
 from gofer.tracking.references import LAST, tidy
 
 if TYPE_CHECKING:
@@ -60,8 +61,11 @@ def _known(session: Session, reference: str, target: str | None, acts: bool) -> 
             f"of all are\n{listed}",
             hint="name the run by its id",
         )
-    session.say(
-        f"no run was submitted from `{project}`; the newest of all is {others[0].id}, {_origin(others[0])}"
+    session.emit(
+        Message(
+            f"no run was submitted from `{project}`; the newest of all is {others[0].id}, "
+            f"{_origin(others[0])}"
+        )
     )
     return others[0]
 

@@ -1,7 +1,7 @@
 """When a cluster cannot be asked, use the ledger's last answer and say how old it is.
 
 `refresh` of `gofer.ops.runs.observe` raises when a cluster does not answer. The functions here warn through
-`session.say` instead, and the caller reads the ledger. The CLI and the Python API both use them.
+`session.emit` instead, and the caller reads the ledger. The CLI and the Python API both use them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.errors import CredentialError, GoferError
+from gofer.ops.messages import Hint, Warning
 from gofer.text import format_duration
 
 if TYPE_CHECKING:
@@ -60,6 +61,6 @@ def _refresh(session: Session, rows: Sequence[RunRow] | None, example: RunRow) -
 
 def _warn(session: Session, stale: StaleLedger) -> None:
     age = format_duration(stale.age_s)
-    session.say(f"warning: {stale.error.message}; the answer is {age} old")
+    session.emit(Warning(f"{stale.error.message}; the answer is {age} old"))
     if isinstance(stale.error, CredentialError) and stale.error.hint:
-        session.say(f"hint: {stale.error.hint}")
+        session.emit(Hint(f"{stale.error.hint}"))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gofer.errors import CredentialError, Interrupted, StoreError, Unreachable
+from gofer.ops.messages import Message
 from gofer.ops.runs.queue_changes import QueueChanges
 from gofer.ops.submission.send import is_here
 
@@ -121,13 +122,13 @@ class PatientRefresh:
             if not self._heard:
                 raise
             if self._said != error.message:
-                self._session.say(
-                    f"{error.message}; still waiting" + (f": {error.hint}" if error.hint else "")
+                self._session.emit(
+                    Message(f"{error.message}; still waiting" + (f": {error.hint}" if error.hint else ""))
                 )
             self._said = error.message
             return False
         if self._said is not None:
-            self._session.say("connection restored")
+            self._session.emit(Message("connection restored"))
         self._heard, self._said = True, None
         return True
 

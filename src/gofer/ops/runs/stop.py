@@ -11,6 +11,7 @@ from gofer.backends.base import RunRef
 from gofer.core.states import State
 from gofer.errors import BackendError, CredentialError, Interrupted, Unreachable
 from gofer.ops.maintenance.repair import CANCEL_ASKED
+from gofer.ops.messages import Message
 from gofer.ops.runs.observe import by_backend, expand, refresh, wait
 from gofer.ops.runs.run_origin import submitted_by
 from gofer.ops.submission.send import is_here
@@ -111,7 +112,9 @@ def _ask(session: Session, group: Sequence[RunRow], grace_s: float | None) -> Ba
     """Ask the cluster to stop runs of one target; its backend."""
     backend = session.backend_of(group[0])
     if grace_s is not None and backend.capabilities.decides_grace:
-        session.say(f"the service of `{group[0].target}` decides itself how long a run may take to end")
+        session.emit(
+            Message(f"the service of `{group[0].target}` decides itself how long a run may take to end")
+        )
     backend.cancel([_ref(row) for row in group], grace_s=grace_s)
     for row in group:
         session.ledger.add_event(row.id, time.time(), CANCEL_ASKED, {"grace_s": grace_s})
@@ -134,7 +137,7 @@ def _await_end(session: Session, ids: Sequence[str], patience_s: float, asked: S
             return
         except Interrupted as late:
             if at == 0:
-                session.say("asked to stop; waiting for the end")
+                session.emit(Message("asked to stop; waiting for the end"))
                 continue
             _check_stalled(session, ids, asked)
             if limit_s == patience_s:

@@ -13,6 +13,7 @@ from gofer.config import batch_script, sbatch_options
 from gofer.config.sbatch_options import SbatchOption
 from gofer.core.programs import locate
 from gofer.errors import CheckFailed, UsageError
+from gofer.ops.messages import Message, Warning
 from gofer.ops.submission import entry_point
 from gofer.text import format_duration
 
@@ -65,9 +66,9 @@ def describe(session: Session, request: SubmitRequest, kind: str) -> Described:
     flags = read.flags
     if flags.name is None:
         flags = msgspec.structs.replace(flags, name=os.path.splitext(os.path.basename(found.name))[0])
-    session.say(f"{found.name}: {_summary(read)}")
+    session.emit(Message(f"{found.name}: {_summary(read)}"))
     for note in read.notes:
-        session.say(f"{found.name}: {note}")
+        session.emit(Message(f"{found.name}: {note}"))
     columns = request.columns
     if read.tasks is not None:
         columns = {batch_script.TASK_ID: tuple(str(number) for number in read.tasks.ids)}
@@ -102,7 +103,7 @@ def _find(session: Session, command: tuple[str, ...]) -> _Found | None:
     text = None if script is None else _read(session, script)
     if text is not None and sbatch_options.has_directives(text):
         words = f"{command[0]} ignores the `#SBATCH` lines of {script}; `gofer submit {script}` follows them"
-        session.say(f"warning: {words}")
+        session.emit(Warning(f"{words}"))
     return None
 
 
@@ -175,13 +176,13 @@ def name_missing(session: Session, job: Job, *, target: str, kind: str) -> None:
     missing = [name for name in programs if not registry.runs_here(kind) or not _is_here(session, name)]
     if missing:
         words = ", ".join(f"`{name}`" for name in missing)
-        session.say(f"warning: {script} uses {words}, which `{target}` (kind `{kind}`) may not have")
+        session.emit(Warning(f"{script} uses {words}, which `{target}` (kind `{kind}`) may not have"))
     known = {*session.environ, *job.env, batch_script.TASK_ID}
     variables = dict.fromkeys(name for line in lines for name in _VARIABLE.findall(line) if name not in known)
     if variables:
         words = ", ".join(variables)
-        session.say(
-            f"warning: {script} reads {words}, which only Slurm sets, and `{target}` does not use Slurm"
+        session.emit(
+            Warning(f"{script} reads {words}, which only Slurm sets, and `{target}` does not use Slurm")
         )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.errors import CheckFailed
 from gofer.model.run import CodeOrigin
+from gofer.ops.messages import Hint, Message, Progress
 from gofer.ops.submission.code_folder import describe, outside_limit, workdir
 from gofer.ops.submission.git_version import version_variables
 from gofer.text import count_files, format_size
@@ -59,19 +60,23 @@ def take(
     taken = take_snapshot(
         folder, store, cache_dir=session.paths.cache_dir, choice=choice, progress=progress, limit=limit
     )
-    session.say(
-        f"code: {describe(source)}{count_files(taken.files)}, {format_size(taken.bytes)};"
-        f" sent {count_files(taken.sent_files)}, {format_size(taken.sent_bytes)}"
+    session.emit(
+        Message(
+            f"code: {describe(source)}{count_files(taken.files)}, {format_size(taken.bytes)};"
+            f" sent {count_files(taken.sent_files)}, {format_size(taken.sent_bytes)}"
+        )
     )
     for path, why in taken.skipped:
-        session.say(f"left out `{path}`: {why}")
+        session.emit(Message(f"left out `{path}`: {why}"))
     for path in taken.changed:
-        session.say(f"`{path}` changed while it was read; the run has it as it was last read")
+        session.emit(Message(f"`{path}` changed while it was read; the run has it as it was last read"))
     if taken.bytes > LARGE_BYTES:
         large = [one for one in taken.biggest if one[1] >= LARGE_BYTES / 100]
         biggest = ", ".join(f"`{path}` {format_size(size)}" for path, size in large)
-        session.say(f"that is large; {f'the biggest are {biggest}' if large else 'no file alone is'}")
-        session.say("hint: name what a run does not need in `.goferignore`")
+        session.emit(
+            Message(f"that is large; {f'the biggest are {biggest}' if large else 'no file alone is'}")
+        )
+        session.emit(Hint("name what a run does not need in `.goferignore`"))
     return taken
 
 
@@ -79,12 +84,17 @@ def _announce_reading(session: Session) -> Callable[[int, int], None]:
     """Says when it begins that reading the code takes long; says nothing of what is read in a moment."""
     is_said = False
 
-    def progress(_done: int, total: int) -> None:
+    def progress(done: int, total: int) -> None:
         nonlocal is_said
         if not is_said and total > _SLOW_BYTES:
             is_said = True
-            session.say(
-                f"reading {format_size(total)} of code; `.goferignore` leaves out what a run does not need"
+            session.emit(
+                Progress(
+                    f"reading {format_size(total)} of code; `.goferignore` leaves out what a run "
+                    "does not need",
+                    done,
+                    total,
+                )
             )
 
     return progress
@@ -119,7 +129,7 @@ def _credentials(session: Session, folder: Path) -> list[str]:
 
     found = _patterns(files_with_credentials(session.settings), folder)
     for path in found:
-        session.say(f"left out `{path.lstrip('/')}`: it holds an account's key or token")
+        session.emit(Message(f"left out `{path.lstrip('/')}`: it holds an account's key or token"))
     return found
 
 
@@ -155,7 +165,7 @@ def pack_repository_unasked(session: Session, folder: Path, reason: str) -> byte
         packed = pack_repository(session, folder)
     except CheckFailed:
         return None
-    session.say(f"a small git repository is sent too (`--with-git`), since {reason}")
+    session.emit(Message(f"a small git repository is sent too (`--with-git`), since {reason}"))
     return packed
 
 

@@ -15,6 +15,7 @@ from gofer.backends.base import RunCredential
 from gofer.backends.registry import capabilities_of
 from gofer.core import folder_modes
 from gofer.errors import CredentialError, GoferError
+from gofer.ops.messages import Warning
 from gofer.storage.credentials import OpenedStore
 from gofer.text import format_duration, format_moment
 
@@ -92,7 +93,7 @@ def check(session: Session, draft: Draft, *, lent_s: float) -> None:
         ]
     limit_s = draft.job.time_limit_s or capabilities.time_limit_s
     for warning in judge(found, need_of(limit_s, retries=draft.job.retries), now):
-        session.say(f"warning: {warning}")
+        session.emit(Warning(f"{warning}"))
 
 
 def _held(session: Session, draft: Draft) -> list[RunCredential]:

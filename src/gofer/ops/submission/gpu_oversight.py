@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gofer.ops.messages import Message
+
 if TYPE_CHECKING:
     from gofer.backends.base import Backend
     from gofer.model.layout import Layout
@@ -31,9 +33,12 @@ def note_unseen(session: Session, target: str, backend: Backend, layout: Layout)
     """The layout with the number of GPUs that the run will not see; warns if there are some."""
     unseen = 0 if layout.gpus_per_node else backend.hidden_gpus()
     if unseen:
-        session.say(
-            f"`{target}` has {unseen} GPU{'s' if unseen > 1 else ''}{_a_node(layout)}; this run asks "
-            "for none and sees none: `-n 1` asks for one, `default_gpus:` of the target sets another default"
+        session.emit(
+            Message(
+                f"`{target}` has {unseen} GPU{'s' if unseen > 1 else ''}{_a_node(layout)}; this run asks "
+                "for none and sees none: `-n 1` asks for one, `default_gpus:` of the target sets "
+                "another default"
+            )
         )
     return msgspec.structs.replace(layout, unseen_gpus=unseen)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gofer.core.secrets.file_names import looks_like_secret
 from gofer.errors import CheckFailed
+from gofer.ops.messages import Message
 from gofer.snapshot.include import Include, climb
 from gofer.snapshot.patterns import escape
 from gofer.text import quote_word
@@ -77,7 +78,7 @@ def name_unmatched(session: Session, job: Job, taken: Snapshot) -> None:
     except KeyError:
         return  # part of the snapshot is in no cache of this machine
     for key, pattern in missing:
-        session.say(f"`{key} {pattern}` matches no file that is sent")
+        session.emit(Message(f"`{key} {pattern}` matches no file that is sent"))
 
 
 def _pattern(path: str) -> str:

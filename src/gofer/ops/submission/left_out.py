@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.core import files, private_folder
 from gofer.core.secrets.file_names import looks_like_secret
+from gofer.ops.messages import Hint, Message
 from gofer.ops.submission.secret_files import named_secrets
 from gofer.snapshot.rules import SECRET
 from gofer.text import count_files, format_size
@@ -42,7 +43,7 @@ class Item(NamedTuple):
     top: str = ""
 
 
-def say(session: Session, source: Source, target: str, found: LeftOutReport, *, is_local: bool) -> None:
+def report(session: Session, source: Source, target: str, found: LeftOutReport, *, is_local: bool) -> None:
     """Report what is not sent; in one line if it is the same as at the last submit from this folder to the
     target.
     """
@@ -54,19 +55,21 @@ def say(session: Session, source: Source, target: str, found: LeftOutReport, *, 
     if _is_known(session, source, target, repr(said)):
         names = [item.name for item in items] + [link.path for link in links]
         if names:
-            session.say(f"left out as before: {_listed(names, _NAMED_BEFORE)} (`--dry-run` lists them)")
+            session.emit(
+                Message(f"left out as before: {_listed(names, _NAMED_BEFORE)} (`--dry-run` lists them)")
+            )
         return
     _say_items(session, source.folder, found, items, _NAMED)
     if not all(_is_secret(item) for item in items):
-        session.say("hint: `include:` in gofer.yaml or `--include PATTERN` includes them")
+        session.emit(Hint("`include:` in gofer.yaml or `--include PATTERN` includes them"))
     elif items:
-        session.say(
-            "hint: `include:` in gofer.yaml or `--include` takes along a secret that it names in full"
+        session.emit(
+            Hint("`include:` in gofer.yaml or `--include` takes along a secret that it names in full")
         )
     _say_links(session, links, _NAMED, is_local=is_local)
     if found.secrets:
         secrets = _listed([f"`{path}`" for path in found.secrets], _NAMED)
-        session.say(f"{secrets}: looks like a secret, and is sent as code because git tracks it")
+        session.emit(Message(f"{secrets}: looks like a secret, and is sent as code because git tracks it"))
 
 
 def list_both_sides(session: Session, source: Source, choice: SnapshotChoice, *, is_local: bool) -> None:
@@ -75,11 +78,11 @@ def list_both_sides(session: Session, source: Source, choice: SnapshotChoice, *,
 
     found = survey(source.folder, cache_dir=session.paths.cache_dir, choice=choice)
     size = format_size(sum(size for _, size in found.files))
-    session.say(f"code of `{source.folder}`: {count_files(len(found.files))}, {size}")
+    session.emit(Message(f"code of `{source.folder}`: {count_files(len(found.files))}, {size}"))
     for path, size_bytes in sorted(found.files)[:_MOST_LISTED]:
-        session.say(f"  {path} ({format_size(size_bytes)})")
+        session.emit(Message(f"  {path} ({format_size(size_bytes)})"))
     if len(found.files) > _MOST_LISTED:
-        session.say(f"  … and {len(found.files) - _MOST_LISTED:,} more")
+        session.emit(Message(f"  … and {len(found.files) - _MOST_LISTED:,} more"))
     _list_items(session, source, found.left_out)
     links = _broken(found.left_out.links, is_local=is_local)
     _say_links(session, links, _MOST_LISTED, is_local=is_local)
@@ -121,9 +124,9 @@ def _say_items(session: Session, folder: Path, found: LeftOutReport, items: list
         words = [_describe(item, folder, found, counter) for item in same[:most]]
         more = f" and {len(same) - most:,} more" if len(same) > most else ""
         by = "because it looks like a secret" if source == SECRET else f"by {source}"
-        session.say(f"left out {by}: {', '.join(words)}{more}")
+        session.emit(Message(f"left out {by}: {', '.join(words)}{more}"))
     if not found.is_whole:
-        session.say(f"more is left out: the count stopped after {len(found.entries):,} entries")
+        session.emit(Message(f"more is left out: the count stopped after {len(found.entries):,} entries"))
 
 
 def _list_items(session: Session, source: Source, found: LeftOutReport) -> None:
@@ -133,9 +136,9 @@ def _list_items(session: Session, source: Source, found: LeftOutReport) -> None:
     counter, items = LeftOutCounter(), _items(session, source, found)
     for item in items[:_MOST_LISTED]:
         rule = f"`{item.reason.line}` of {item.reason.source}" if item.reason.line else item.reason.source
-        session.say(f"left out: {_describe(item, source.folder, found, counter)}; {rule}")
+        session.emit(Message(f"left out: {_describe(item, source.folder, found, counter)}; {rule}"))
     if len(items) > _MOST_LISTED or not found.is_whole:
-        session.say("… and more is left out")
+        session.emit(Message("… and more is left out"))
 
 
 def _describe(item: Item, folder: Path, found: LeftOutReport, counter: LeftOutCounter) -> str:
@@ -164,13 +167,13 @@ def _broken(links: Iterable[OutsideLink], *, is_local: bool) -> list[OutsideLink
 
 def _say_links(session: Session, links: list[OutsideLink], most: int, *, is_local: bool) -> None:
     for link in links[:most]:
-        session.say(f"{describe_link(link)}: {_lead(link, is_local=is_local)}")
+        session.emit(Message(f"{describe_link(link)}: {_lead(link, is_local=is_local)}"))
     if len(links) > most:
-        session.say(f"… and {len(links) - most:,} more links")
+        session.emit(Message(f"… and {len(links) - most:,} more links"))
     if any(link.is_own for link in links):
-        session.say("hint: a link by a relative path leads to the run's copy")
+        session.emit(Hint("a link by a relative path leads to the run's copy"))
     if not all(link.is_own for link in links):
-        session.say("hint: `folders:` in gofer.yaml maps a folder into the run")
+        session.emit(Hint("`folders:` in gofer.yaml maps a folder into the run"))
 
 
 def describe_link(link: OutsideLink) -> str:

@@ -8,6 +8,7 @@ import msgspec
 
 from gofer.core.command_launcher import ACCELERATE, DEEPSPEED_NO_SSH, FABRIC, detect, refusal
 from gofer.errors import CheckFailed
+from gofer.ops.messages import Message
 
 if TYPE_CHECKING:
     from gofer.model.job import Job
@@ -42,7 +43,7 @@ def check(session: Session, job: Job, layout: Layout, *, one_machine: bool) -> N
             "or ask for one node, with fewer GPUs or `-N 1`; `--procs 1` runs it unchanged on each",
         )
     if layout.nodes > 1 or layout.gpus_per_node > 1:
-        session.say(_words(launcher.name, layout))
+        session.emit(Message(_words(launcher.name, layout)))
 
 
 def _words(name: str, layout: Layout) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gofer.errors import CheckFailed
 from gofer.node.packages import package_files
+from gofer.ops.messages import Message
 
 if TYPE_CHECKING:
     from gofer.backends.base import Backend
@@ -42,7 +43,7 @@ def announce(session: Session, job: Job, backend: Backend, folder: Path, taken: 
     file = package_files.find(wanted, job.workdir, read)
     if file is not None:
         _check_wheels(job, taken)
-        session.say(f"packages: {file}")
+        session.emit(Message(f"packages: {file}"))
     elif wanted != package_files.AUTO:
         names = ", ".join(f"`{name}`" for name in package_files.file_names(wanted))
         raise CheckFailed(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.core.editable import below
 from gofer.node.project_paths import PATH_LISTS
+from gofer.ops.messages import Hint, Warning
 
 if TYPE_CHECKING:
     from gofer.model.job import Job
@@ -93,17 +94,17 @@ def name_first(
     `variables` are those of the submitting shell that the run gets.
     """
     for where, relative in (*_in_words(job, copy), *_in_texts(job, copy, script)):
-        session.say(f"warning: {where} in your folder, not in the run's copy of it")
-        session.say(f"hint: write `{relative}`, so that later edits do not reach the run")
+        session.emit(Warning(f"{where} in your folder, not in the run's copy of it"))
+        session.emit(Hint(f"write `{relative}`, so that later edits do not reach the run"))
         return
     for name, value in {**variables, **job.env}.items():
         if name in PATH_LISTS or (name not in job.env and _NOT_READ.fullmatch(name)):
             continue
         for path in value.split(os.pathsep):
             if copy.find(path) is not None:
-                session.say(f"warning: `{name}={path}` is in your folder, not in the run's copy of it")
-                session.say(
-                    "hint: a relative path leads to the copy, so that later edits do not reach the run"
+                session.emit(Warning(f"`{name}={path}` is in your folder, not in the run's copy of it"))
+                session.emit(
+                    Hint("a relative path leads to the copy, so that later edits do not reach the run")
                 )
                 return
 
@@ -146,11 +147,11 @@ def name_cmake_build(session: Session, text: str, copy: ProjectCopy) -> None:
             continue
         home = _HOME_LINE.search(_read(copy.folder / inside))
         if home is not None and copy.find(home[1].strip()) is not None:
-            session.say(
-                f"warning: cmake made `{place}/` for your folder: a build in it compiles your own files"
+            session.emit(
+                Warning(f"cmake made `{place}/` for your folder: a build in it compiles your own files")
             )
             cure = f"`cmake -B {place}` in the run makes one for the copy"
-            session.say(f"hint: with the line `/{place}/` in `.goferignore`, {cure}")
+            session.emit(Hint(f"with the line `/{place}/` in `.goferignore`, {cure}"))
             return
 
 

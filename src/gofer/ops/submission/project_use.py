@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.core.editable import find_editables
 from gofer.node.project_environments import is_environment
+from gofer.ops.messages import Hint, Warning
 from gofer.ops.submission import entry_point, paths_past_copy
 
 if TYPE_CHECKING:
@@ -62,11 +63,13 @@ def read_use(
     found = [one for one in _environments(folder, job.workdir) if not taken.has(one)]
     installs = _installs(text, session.environ)
     for words in installs[:1]:
-        session.say(
-            f"warning: `{words}` changes an environment that other runs and you use: it would lead them to"
-            " this run's copy"
+        session.emit(
+            Warning(
+                f"`{words}` changes an environment that other runs and you use: it would lead them to"
+                " this run's copy"
+            )
         )
-        session.say("hint: leave it out; the run imports the project from its own copy without it")
+        session.emit(Hint("leave it out; the run imports the project from its own copy without it"))
     _name_windows_line_ends(session, job, folder)
     copy = paths_past_copy.copy_of(session, job, folder, taken, found)
     paths_past_copy.name_first(session, job, copy, _script(job, folder), variables)
@@ -83,9 +86,9 @@ def name_left_behind(session: Session, job: Job, folder: Path, use: ProjectUse) 
     text = _text(job, folder)
     used = next((one for one in use.environments if f"{os.path.basename(one)}/" in text), None)
     if used is not None:
-        session.say(f"warning: the command uses `{used}/`, which is left out and not on the nodes")
-        session.say(
-            "hint: list its packages in a requirements.txt, which `--packages auto` installs on the nodes"
+        session.emit(Warning(f"the command uses `{used}/`, which is left out and not on the nodes"))
+        session.emit(
+            Hint("list its packages in a requirements.txt, which `--packages auto` installs on the nodes")
         )
 
 
@@ -156,16 +159,16 @@ def _name_windows_line_ends(session: Session, job: Job, folder: Path) -> None:
     first, _, more = _read(folder / job.workdir / name).partition("\n") if name else ("", "", "")
     if more and first.endswith("\r") and (is_shell or first.startswith("#!")):
         effect = "which become part of its words" if is_shell else "and its interpreter will not be found"
-        session.say(f"warning: `{name}` has Windows line ends, {effect}")
-        session.say(f"hint: `sed -i 's/\\r$//' {name}` removes them")
+        session.emit(Warning(f"`{name}` has Windows line ends, {effect}"))
+        session.emit(Hint(f"`sed -i 's/\\r$//' {name}` removes them"))
 
 
 def _name_other_installs(session: Session, job: Job, folder: Path, environments: Sequence[str]) -> None:
     own = [str(folder / one) for one in environments]
     others = find_editables(job.command, session.environ, str(folder), own).others
     if others:
-        session.say(f"warning: `{others[0]}` leads Python to your folder, not to the run's copy of it")
-        session.say("hint: reinstall it: `pip install -e . --config-settings editable_mode=compat`")
+        session.emit(Warning(f"`{others[0]}` leads Python to your folder, not to the run's copy of it"))
+        session.emit(Hint("reinstall it: `pip install -e . --config-settings editable_mode=compat`"))
 
 
 def _name_compiled(session: Session, job: Job, folder: Path, taken: Snapshot) -> None:
@@ -176,8 +179,8 @@ def _name_compiled(session: Session, job: Job, folder: Path, taken: Snapshot) ->
     places = find_editables(job.command, session.environ, str(folder)).folders if left else ()
     for path in left:
         if any(one == "." or path.startswith(one + "/") for one in places):
-            session.say(
-                f"warning: the run imports the project without `{path}`, which is compiled and left out"
+            session.emit(
+                Warning(f"the run imports the project without `{path}`, which is compiled and left out")
             )
-            session.say(f"hint: `--include '*{os.path.splitext(path)[1]}'` includes such modules")
+            session.emit(Hint(f"`--include '*{os.path.splitext(path)[1]}'` includes such modules"))
             return

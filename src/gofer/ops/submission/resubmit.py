@@ -19,6 +19,7 @@ from gofer.errors import CheckFailed, Interrupted, SnapshotError, StoreError, Ta
 from gofer.model.job import Array
 from gofer.model.run import RestoreFrom, RunRecord
 from gofer.node.kept.records import COPY, FILES
+from gofer.ops.messages import Message
 from gofer.ops.runs.adopt import OURS
 from gofer.ops.runs.observe import refresh
 from gofer.ops.runs.run_folder import decode
@@ -83,7 +84,7 @@ def resubmit(
     living = [row for row in rows if not row.is_final and not (failed_only and row.kind == "group")]
     if living:
         for row in living:
-            session.say(f"{row.short_id} has not ended: it is stopped first")
+            session.emit(Message(f"{row.short_id} has not ended: it is stopped first"))
         _stop(session, living)
     return [
         _repeat(own, row, draft, same_code) for own, row, draft in zip(sessions, rows, drafts, strict=True)

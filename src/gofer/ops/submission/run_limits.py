@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gofer.core.process_limits import read_limits, too_low
+from gofer.ops.messages import Hint, Warning
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
@@ -16,9 +17,9 @@ def of_this_shell(session: Session) -> dict[str, Any]:
     wanted = read_limits()
     problems = too_low(wanted, _supervisor(session))
     if problems:
-        session.say(f"warning: the queue was started with lower limits: {'; '.join(problems)}")
-        session.say(
-            "hint: the queue's supervisor ends by itself when no run is left; submit again after that"
+        session.emit(Warning(f"the queue was started with lower limits: {'; '.join(problems)}"))
+        session.emit(
+            Hint("the queue's supervisor ends by itself when no run is left; submit again after that")
         )
     return wanted
 

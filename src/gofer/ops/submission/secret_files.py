@@ -11,6 +11,7 @@ from gofer.core.secrets import secret_files
 from gofer.core.secrets.file_names import looks_like_secret
 from gofer.core.secrets.values import MOST_BYTES
 from gofer.errors import CheckFailed
+from gofer.ops.messages import Message
 from gofer.text import format_size
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def collect(session: Session, source: Source) -> dict[str, str]:
             with open(os.path.join(source.folder, path), "rb") as file:
                 found[path] = file.read(_MOST_BYTES + 1)
         except (FileNotFoundError, IsADirectoryError):
-            session.say(f"`{path}` is named in `include:` but does not exist")
+            session.emit(Message(f"`{path}` is named in `include:` but does not exist"))
         except OSError as error:
             raise CheckFailed(f"cannot read `{path}`, which `include:` names: {error.strerror}") from error
     size = sum(map(len, found.values()))
@@ -45,9 +46,9 @@ def collect(session: Session, source: Source) -> dict[str, str]:
     large = [f"`{path}`" for path, data in found.items() if len(data) > MOST_BYTES]
     if large:
         size_text = format_size(MOST_BYTES)
-        session.say(f"logs mask only the values in the first {size_text} of {', '.join(large)}")
+        session.emit(Message(f"logs mask only the values in the first {size_text} of {', '.join(large)}"))
     if found:
-        session.say(f"sent as a secret of the run: {', '.join(f'`{path}`' for path in found)}")
+        session.emit(Message(f"sent as a secret of the run: {', '.join(f'`{path}`' for path in found)}"))
     return secret_files.encode(found)
 
 

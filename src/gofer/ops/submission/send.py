@@ -13,6 +13,7 @@ from gofer.core.states import State
 from gofer.errors import BackendError, CredentialError, GoferError, KeyExists, StoreError
 from gofer.model.ids import row_id
 from gofer.model.run import Observation, RunRecord
+from gofer.ops.messages import Warning
 from gofer.ops.submission.ledger_rows import encode_record
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def send(session: Session, record: RunRecord, store_url: str, backend: Backend) 
     except (GoferError, OSError) as error:
         # No error, because the cluster has the run: a script that repeats a failed command would submit it
         # twice.
-        session.say(f"warning: {record.id} was sent, but {error}")
+        session.emit(Warning(f"{record.id} was sent, but {error}"))
 
 
 def _note_sent(session: Session, record: RunRecord, backend: Backend) -> None:

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gofer.core.command_launcher import skip_wrappers
+from gofer.ops.messages import Message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,9 +42,11 @@ def note(session: Session, job: Job, layout: Layout, folder: Path | None) -> Non
     found = find(job.command, folder / job.workdir if folder else None) if count > 1 else None
     if found is not None and job.multi_process and job.launcher == "spawn":
         where, launcher = found
-        session.say(
-            f"{where} has `{launcher}` in it, and starts {count} times, once in each process of the run; "
-            "`--procs 1` starts it once on each node"
+        session.emit(
+            Message(
+                f"{where} has `{launcher}` in it, and starts {count} times, once in each process of the run; "
+                "`--procs 1` starts it once on each node"
+            )
         )
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from gofer.core import private_folder
 from gofer.errors import CheckFailed, UsageError
+from gofer.ops.messages import Message
 from gofer.text import format_size
 
 if TYPE_CHECKING:
@@ -67,7 +68,9 @@ def say_unread(session: Session, fd: int = 0) -> None:
     with suppress(OSError):
         private_folder.make_missing(path.parent)
         path.write_text(mark)
-    session.say("standard input was neither read nor sent; `gofer submit --stdin …` sends it to the command")
+    session.emit(
+        Message("standard input was neither read nor sent; `gofer submit --stdin …` sends it to the command")
+    )
 
 
 def _has_more(fd: int) -> bool:

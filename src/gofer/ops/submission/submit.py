@@ -27,6 +27,7 @@ from gofer.model.ids import new_run_id
 from gofer.model.job import Array, Job
 from gofer.model.layout import Layout
 from gofer.model.run import CodeOrigin, RestoreFrom, RunRecord
+from gofer.ops.messages import Message, Warning
 from gofer.ops.runs import run_origin
 from gofer.ops.submission import (
     batch_script,
@@ -138,12 +139,14 @@ def make_draft(session: Session, request: SubmitRequest) -> Draft:
     file = _job_file(request)
     settings = session.settings
     for warning in settings.warnings:
-        session.say(f"warning: {warning}")
+        session.emit(Warning(f"{warning}"))
     target = settings.target(settings.choose_target(request.target, file.target if file else None))
     request, sbatch = batch_script.describe(session, request, target.kind)
     flags = request.flags
     if flags.multi_process is False and flags.procs not in (None, 1):
-        session.say(f"`--single` means one process on each node, so `--procs {flags.procs}` has no effect")
+        session.emit(
+            Message(f"`--single` means one process on each node, so `--procs {flags.procs}` has no effect")
+        )
     job = build_job(request.command, flags, file, settings, target.name)
     standard_input.check_words(job.command)
     job = msgspec.structs.replace(job, sbatch=sbatch)
@@ -222,9 +225,11 @@ def _say_output_word(session: Session, job: Job, array: Array | None) -> None:
     if not any(map(output_word.is_output_word, job.command)):
         return
     if array is not None and output_word.NAME in array.columns:
-        session.say("`{output}` in the command is the column of the array, not the folder of outputs")
+        session.emit(
+            Message("`{output}` in the command is the column of the array, not the folder of outputs")
+        )
     else:
-        session.say("`{output}` in the command is the folder of outputs, $GOFER_OUTPUT_DIR")
+        session.emit(Message("`{output}` in the command is the folder of outputs, $GOFER_OUTPUT_DIR"))
 
 
 def commit(session: Session, draft: Draft, *, sent: SentCode | None = None) -> RunRow:
@@ -235,7 +240,7 @@ def commit(session: Session, draft: Draft, *, sent: SentCode | None = None) -> R
     try:
         sent = _name_secret_files(sent or _send_code(session, draft), private)
     except KeyboardInterrupt:
-        session.say("interrupted: nothing was submitted")
+        session.emit(Message("interrupted: nothing was submitted"))
         raise
     backend = session.backend(draft.target, draft.placement)
     record = _recorded(session, draft, sent, backend, private)
@@ -249,7 +254,9 @@ def _send_code(session: Session, draft: Draft) -> SentCode:
         return SentCode(None, None, None)
     source = _source(draft, draft.code_folder)
     taken = code.take(session, source, draft.store, target=draft.target, without=draft.job.folders)
-    left_out.say(session, source, draft.target, taken.left_out(), is_local=registry.runs_here(draft.backend))
+    left_out.report(
+        session, source, draft.target, taken.left_out(), is_local=registry.runs_here(draft.backend)
+    )
     shell = launch.inherited(session.environ) if registry.runs_here(draft.backend) else {}
     use = project_use.read_use(session, draft.job, draft.code_folder, taken, shell)
     backend = session.backend(draft.target, draft.placement)

@@ -14,6 +14,7 @@ from gofer.cli.output.screen import print_message, print_nothing, printable
 from gofer.ops.data.globs import expand
 from gofer.ops.data.list import list_entries
 from gofer.ops.data.places import resolve
+from gofer.ops.messages import Message
 from gofer.ops.session import Session
 from gofer.text import format_local_time, format_size, format_time
 
@@ -27,11 +28,11 @@ _FLUSHED_EVERY_S = 0.2
 
 def run(**given: Any) -> int:
     """Lines, or a JSON array, as they arrive from the store; the total on stderr."""
-    with Session(target=given["target"], say=print_nothing if given["quiet"] else print_message) as session:
+    with Session(target=given["target"], emit=print_nothing if given["quiet"] else print_message) as session:
         write = _write_json if given["as_json"] else _write_lines
         files, folders, size = write(_entries(session, given))
         folder_words = f", {folders:,} folder{'' if folders == 1 else 's'}" if folders else ""
-        session.say(f"{files:,} file{'' if files == 1 else 's'}, {format_size(size)}{folder_words}")
+        session.emit(Message(f"{files:,} file{'' if files == 1 else 's'}, {format_size(size)}{folder_words}"))
     return 0
 
 

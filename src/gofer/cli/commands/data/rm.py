@@ -11,6 +11,7 @@ from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import confirmation_prompt, print_message, print_nothing
 from gofer.errors import UsageError
 from gofer.ops.data.removal import remove, survey
+from gofer.ops.messages import Message
 from gofer.ops.session import Session
 from gofer.text import format_size
 
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
 
 def run(**given: Any) -> int:
     """Count, ask, remove. 1 when the answer was no."""
-    with Session(target=given["target"], say=print_nothing if given["quiet"] else print_message) as session:
+    with Session(target=given["target"], emit=print_nothing if given["quiet"] else print_message) as session:
         removals = survey(session, given["paths"], given["target"], whole=given["recursive"])
         for one in removals:
-            session.say(f"{one.place}: {_files(one.files)}, {format_size(one.bytes)} in {one.store.url}")
+            session.emit(
+                Message(f"{one.place}: {_files(one.files)}, {format_size(one.bytes)} in {one.store.url}")
+            )
         if given["dry_run"]:
             return _print(removals, 0, given)
         if not given["yes"] and not _agreed(removals):
@@ -34,7 +37,7 @@ def run(**given: Any) -> int:
         removed = remove(removals)
         if given["as_json"]:
             return _print(removals, removed, given)
-        session.say(f"{_files(removed)} removed")
+        session.emit(Message(f"{_files(removed)} removed"))
     return 0
 
 

@@ -10,6 +10,7 @@ from gofer.cli.output.done import record_done
 from gofer.cli.output.run_json import print_runs
 from gofer.cli.output.screen import print_message, print_nothing, printable
 from gofer.errors import UsageError
+from gofer.ops.messages import Message
 from gofer.ops.runs.find import find_all
 from gofer.ops.runs.stop import abort
 from gofer.ops.session import Session
@@ -25,13 +26,13 @@ def run(**given: Any) -> int:
     if not references:
         raise UsageError("no run to stop was named", hint="`gofer list runs` shows them; `gofer abort RUN`")
     grace_s = parse_duration_s(given["grace"]) if given["grace"] else None
-    with Session(target=given["target"], say=print_nothing if given["quiet"] else print_message) as session:
+    with Session(target=given["target"], emit=print_nothing if given["quiet"] else print_message) as session:
         found = find_all(session, references, target=given["target"], acts=True)
         rows = abort(session, found, grace_s=grace_s)
         record_done(", ".join(f"{row.id} is {row.state}" for row in rows))
         for row in found:
             if row.is_final:
-                session.say(f"{row.short_id} had ended before")
+                session.emit(Message(f"{row.short_id} had ended before"))
         if given["as_json"]:
             print_runs(session, rows)
             return 0

@@ -9,6 +9,7 @@ import click
 from gofer.cli.options import Command, Flag, quiet_option, run_argument, target_option
 from gofer.cli.output.screen import print_message, print_nothing
 from gofer.ops.files.extract import extract
+from gofer.ops.messages import Message
 from gofer.ops.runs.find import find
 from gofer.ops.session import Session
 
@@ -23,13 +24,15 @@ def run(**given: Any) -> int:
     from pathlib import Path
 
     folder = Path(given["folder"])
-    with Session(target=given["target"], say=print_nothing if given["quiet"] else print_message) as session:
+    with Session(target=given["target"], emit=print_nothing if given["quiet"] else print_message) as session:
         row = find(session, given["run"], target=given["target"])
         done = extract(session, row, folder, force=given["force"])
         for name in ("code", "log", "output"):
-            session.say(f"{_counted(getattr(done, f'{name}_files'), f'{name} file')} in {folder}")
+            session.emit(Message(f"{_counted(getattr(done, f'{name}_files'), f'{name} file')} in {folder}"))
         if done.kept_files:
-            session.say(f"{_counted(done.kept_files, 'file')} that it wrote beside its code in {folder}")
+            session.emit(
+                Message(f"{_counted(done.kept_files, 'file')} that it wrote beside its code in {folder}")
+            )
         _print_each(session, "left out", done.left_out)
     _print_each_failure(done.failed)
     return 1 if done.failed else 0
@@ -41,9 +44,9 @@ def _counted(count: int, what: str) -> str:
 
 def _print_each(session: Session, what: str, found: Sequence[tuple[str, str]]) -> None:
     for path, why in found[:_MOST_NAMED]:
-        session.say(f"{what}: {path}, which {why}")
+        session.emit(Message(f"{what}: {path}, which {why}"))
     if len(found) > _MOST_NAMED:
-        session.say(f"{what}: {len(found) - _MOST_NAMED:,} more")
+        session.emit(Message(f"{what}: {len(found) - _MOST_NAMED:,} more"))
 
 
 def _print_each_failure(failed: Sequence[tuple[str, str]]) -> None:

@@ -10,6 +10,7 @@ from gofer.cli.output.done import record_done
 from gofer.cli.output.run_json import print_runs
 from gofer.cli.output.screen import print_message, print_nothing
 from gofer.errors import UsageError
+from gofer.ops.messages import Message
 from gofer.ops.runs.find import find_all
 from gofer.ops.session import Session
 from gofer.ops.submission.ledger_rows import is_adopted
@@ -26,7 +27,7 @@ def run(**given: Any) -> int:
     if given["same_code"] and given["new_code"]:
         raise UsageError("`--same-code` and `--new-code` contradict each other", hint="leave one of them out")
     # `--target` is where the new run goes. To find an unknown old job, only that target's service is asked.
-    with Session(target=given["target"], say=print_nothing if given["quiet"] else print_message) as session:
+    with Session(target=given["target"], emit=print_nothing if given["quiet"] else print_message) as session:
         old = find_all(session, given["runs"], acts=True)
         again = resubmit(
             session,
@@ -38,11 +39,13 @@ def run(**given: Any) -> int:
         )
         record_done("; ".join(f"{one.old.id} was sent again as {one.new.id}" for one in again))
         for one in again:
-            session.say(
-                f"{one.old.short_id} again as {one.new.short_id} on `{one.new.target}`; {difference(one)}"
+            session.emit(
+                Message(
+                    f"{one.old.short_id} again as {one.new.short_id} on `{one.new.target}`; {difference(one)}"
+                )
             )
             if given["continues"]:
-                session.say(continuation(one))
+                session.emit(Message(continuation(one)))
         if given["as_json"]:
             print_runs(session, [one.new for one in again])
         else:

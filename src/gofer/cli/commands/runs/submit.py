@@ -16,6 +16,7 @@ from gofer.cli.output.run_json import print_run
 from gofer.cli.output.screen import CLOSED_PIPE, confirmation_prompt, print_message, print_nothing
 from gofer.cli.request import build_request
 from gofer.errors import UsageError
+from gofer.ops.messages import Message
 from gofer.ops.runs.portal import page_of
 from gofer.ops.session import Session
 from gofer.ops.submission.standard_input import say_unread
@@ -34,7 +35,7 @@ def run(**given: Any) -> int:
     request = build_request(given)
     with Session(
         target=given["target"],
-        say=print_nothing if given["quiet"] else print_message,
+        emit=print_nothing if given["quiet"] else print_message,
         ask=confirmation_prompt(),
     ) as session:
         if given["dry_run"]:
@@ -49,9 +50,9 @@ def _after(session: Session, row: RunRow, given: dict[str, Any]) -> int:
     record_done(f"{row.id} was sent", status=CLOSED_PIPE if given["follow"] else 0)
     if not (given["follow"] or given["as_json"]):
         write_result(row.id + "\n")
-    session.say(f"{row.id} on `{row.target}`; `gofer q {row.short_id}` shows where it stands")
+    session.emit(Message(f"{row.id} on `{row.target}`; `gofer q {row.short_id}` shows where it stands"))
     if row.kind == "run" and (page := page_of(session, row)):
-        session.say(f"its page: {page}")
+        session.emit(Message(f"its page: {page}"))
     if not given["stdin"]:
         say_unread(session)
     status = 0

@@ -6,6 +6,7 @@ from typing import Any
 
 from gofer.cli.options import Command, quiet_option, target_option
 from gofer.cli.output.screen import confirmation_prompt, print_message, print_nothing
+from gofer.ops.messages import Message
 from gofer.ops.session import Session
 from gofer.ops.settings.init import init
 
@@ -14,11 +15,11 @@ def run(**given: Any) -> int:
     """Report on stderr what was done. Idempotent."""
     with Session(
         target=given["target"],
-        say=print_nothing if given["quiet"] else print_message,
+        emit=print_nothing if given["quiet"] else print_message,
         ask=confirmation_prompt(),
     ) as session:
         for line in str(init(session)).split("\n"):
-            session.say(line)
+            session.emit(Message(line))
     return 0
 
 

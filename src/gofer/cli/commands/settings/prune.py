@@ -10,6 +10,7 @@ from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import confirmation_prompt, print_message, print_nothing
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.errors import UsageError
+from gofer.ops.messages import Message
 from gofer.ops.prune.prune import PruneRequest, PruneResult, remove, survey
 from gofer.ops.runs.freshness import refresh_active
 from gofer.ops.session import Session
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 def run(**given: Any) -> int:
     """Survey, show, ask, remove; 1 when a place could not be asked, or the answer was no."""
     wanted = _prune_request(given)
-    with Session(target=given["target"], say=print_nothing if given["quiet"] else print_message) as session:
+    with Session(target=given["target"], emit=print_nothing if given["quiet"] else print_message) as session:
         refresh_active(session)  # runs that have ended in the meantime must not count as open
         found = survey(session, wanted)
         _show(session, found, as_json=given["as_json"])
@@ -39,7 +40,7 @@ def run(**given: Any) -> int:
             for name, why in done.silent.items():
                 print_message(f"warning: {name}: {why}")
             size = format_size(sum(one.size for one in done.removed))
-            session.say(f"{_things(len(done.removed))} removed, {size} freed")
+            session.emit(Message(f"{_things(len(done.removed))} removed, {size} freed"))
         if given["as_json"]:
             _print(found, done, dry_run=given["dry_run"])
         return 1 if found.silent or done.silent else 0
@@ -64,11 +65,13 @@ def _show(session: Session, found: PruneSurvey, *, as_json: bool) -> None:
     for name, why in found.silent.items():
         print_message(f"warning: {name} was skipped: {why}")
     if found.elsewhere:
-        session.say(f"{found.elsewhere} more runs stay: each is removed on the machine that submitted it")
+        session.emit(
+            Message(f"{found.elsewhere} more runs stay: each is removed on the machine that submitted it")
+        )
     if as_json:
         return
     if not found.found:
-        session.say("there is nothing to remove")
+        session.emit(Message("there is nothing to remove"))
         return
     columns = [
         Column("PLACE", flexible=True),
