@@ -40,5 +40,5 @@ def test_the_copy_stays_is_fetched_and_goes_after_two_weeks(tmp_path: Path, ssh_
     assert [one["removed"] for one in prunable(home, "-y")] == [True] and not copy.exists()
     done = home.gofer("extract", "last", str(tmp_path / "later"), status=1)
     words = done.err.splitlines()[-1]
-    assert "cannot be fetched: box" in words and " has no folder " in words
+    assert "cannot be fetched: host" in words and " has no folder " in words
     assert files_of(tmp_path / "later" / "files") == ["outputs/o"]

@@ -72,4 +72,4 @@ def test_machines_that_mpirun_cannot_reach_are_named(pair: Home, ssh_hosts: SshH
     run = pair.finish("-n", "4", *MPIRUN, "hostname")
     assert run["state"] == "failed"
     why = pair.gofer("why", run["id"]).out
-    assert "`mpirun` did not reach box" in why and "gofer does not set up SSH between nodes" in why
+    assert "`mpirun` did not reach host" in why and "gofer does not set up SSH between nodes" in why
