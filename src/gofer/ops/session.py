@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gofer.config.paths import Paths
 from gofer.errors import CheckFailed, LedgerCorrupt, LedgerError, TargetGone, UsageError
+from gofer.snapshot.repository import find_root
 from gofer.text import printable
 
 if TYPE_CHECKING:
@@ -104,8 +105,6 @@ class Session:
         )
 
     def _repository_of(self, folder: Path) -> Path | None:
-        from gofer.snapshot.git import find_root
-
         return find_root(folder, self.environ)
 
     @cached_property

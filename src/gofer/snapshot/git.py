@@ -10,12 +10,18 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.errors import GoferError
 from gofer.snapshot.ignorefiles import outside_layers
-from gofer.snapshot.repository import GitHead, find_repository, global_ignore, index_mark, read_head
+from gofer.snapshot.repository import (
+    GitHead,
+    Repository,
+    find_repository,
+    global_ignore,
+    index_mark,
+    read_head,
+)
 from gofer.snapshot.rules import Layer, Tracked
 
 if TYPE_CHECKING:
@@ -33,7 +39,7 @@ _TRACKED_BUT_IGNORED = (
 )
 _CHANGES = ("status", "--porcelain", "-z", "--untracked-files=normal", "--", ".")
 _MOST_DIRTY = 16
-_LEADING_ASTRAY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_LITERAL_PATHSPECS")
+_OTHER_REPOSITORY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_LITERAL_PATHSPECS")
 
 
 class GitMemory(NamedTuple):
@@ -53,17 +59,12 @@ class GitMemory(NamedTuple):
     global_file: bytes = b""
 
 
-def find_root(folder: Path, environ: Mapping[str, str]) -> Path | None:
-    """The root of the git work tree that contains `folder`; None without one, or when git ignores it."""
-    path = os.fsencode(folder)
-    repository = find_repository(path)
-    if repository is None or repository.root == path:
-        return None if repository is None else folder
+def is_ignored(repository: Repository, folder: bytes, environ: Mapping[str, str]) -> bool:
+    """Whether git ignores the folder of the repository."""
     plain = _own_environment(environ)
     usual, text = global_ignore(repository, plain)
-    file = usual if text is None else _configured_ignore(path, plain) or usual
-    _, is_ignored = outside_layers(repository, path, file)
-    return None if is_ignored else Path(os.fsdecode(repository.root))
+    file = usual if text is None else _configured_ignore(folder, plain) or usual
+    return outside_layers(repository, folder, file)[1]
 
 
 class Git:
@@ -178,7 +179,7 @@ class Git:
 
 def _own_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment for git: without variables that name another repository."""
-    own = {name: value for name, value in environ.items() if name not in _LEADING_ASTRAY}
+    own = {name: value for name, value in environ.items() if name not in _OTHER_REPOSITORY}
     # Without optional locks, `git status` in the background cannot disturb the user's git commands.
     return {**own, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 _COMMIT = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -61,6 +62,19 @@ def _git_dir(path: bytes) -> bytes | None:
             return None
         path = os.path.normpath(os.path.join(os.path.dirname(path), text[7:].strip()))
     return path if os.path.exists(os.path.join(path, b"HEAD")) else None
+
+
+def find_root(folder: Path, environ: Mapping[str, str]) -> Path | None:
+    """The root of the git work tree that contains `folder`; None without one, or when git ignores it."""
+    path = os.fsencode(folder)
+    repository = find_repository(path)
+    if repository is None:
+        return None
+    if repository.root == path:
+        return folder
+    from gofer.snapshot.git import is_ignored  # the ignore rules are slow to load, and `gofer q` is instant
+
+    return None if is_ignored(repository, path, environ) else Path(os.fsdecode(repository.root))
 
 
 def read_head(repository: Repository) -> GitHead:

@@ -171,8 +171,8 @@ def pack_repository_unasked(session: Session, folder: Path, reason: str) -> byte
 
 def pack_repository(session: Session, folder: Path) -> bytes:
     """The small git repository that `--with-git` sends; CheckFailed when the code is not a repository."""
-    from gofer.snapshot.git import find_root
     from gofer.snapshot.minimal_repository import pack_repository as pack
+    from gofer.snapshot.repository import find_root
 
     root = find_root(folder, session.environ)
     if root is None or root != folder:
