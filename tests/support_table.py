@@ -17,8 +17,8 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "support.md"
 _HEAD = """# What works where
 
 Made by `make support` from the results of the [conformance suite](../CONTRIBUTING.md).
-`local`, `ssh` and `slurm` run on real machines and clusters; `aml`, `itp` and `singularity` run on [the simulator](azureml.md) of
-the service.
+`local`, `ssh` and `slurm` run on real machines and clusters; `aml`, `itp` and `singularity` run on
+[the simulator](azureml.md) of the service.
 `yes` passed, `no` failed, `-` was skipped because the backend cannot do it.
 
 """
