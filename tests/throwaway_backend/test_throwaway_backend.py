@@ -19,7 +19,6 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestPlain(BackendConformance):
-    column = "plain"
     smoke = True
     target = "here"
     timeout_s = 200.0

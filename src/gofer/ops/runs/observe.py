@@ -64,7 +64,8 @@ def _ask(session: Session, rows: list[RunRow]) -> None:
     from gofer.backends.base import RunRef
     from gofer.ops.maintenance.repair import repair, stop_unwanted
 
-    here = [row for row in rows if not registry.runs_here(row.backend) or is_here(session, row.submitter)]
+    runs_here = registry.runs_here(rows[0].backend)
+    here = [row for row in rows if not runs_here or is_here(session, row.submitter)]
     backend = session.backend_of(rows[0])
     problem: Unreachable | None = None
     try:

@@ -25,7 +25,8 @@ class QueueChanges:
     """
 
     def __init__(self, session: Session, rows: Iterable[RunRow]) -> None:
-        is_local = any(registry.runs_here(row.backend) and is_here(session, row.submitter) for row in rows)
+        backends = {row.backend for row in rows if is_here(session, row.submitter)}
+        is_local = any(map(registry.runs_here, backends))
         self._paths = [session.paths.queue_home / name for name in _FILES] if is_local else []
         self.are_seen = is_local
         self.mark()
