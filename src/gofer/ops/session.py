@@ -141,8 +141,8 @@ class Session:
         if url.startswith(("file://", "memory://")):
             return True
         with suppress(UsageError):  # opening the store raises it again
-            if url.startswith("ssh://"):
-                host = url.removeprefix("ssh://").partition("/")[0]
+            host = _ssh_host(url)
+            if host:
                 return any(self.store_url_of(name, host) == url for name, _ in self._logins(host))
             entry = self.settings.store_at(url)
             return entry is not None and self.settings.store(entry.name).url == url
@@ -226,7 +226,7 @@ class Session:
         from gofer.storage.open import open_store
 
         by_login = entry.url.startswith("az://") and not (entry.options.key or entry.options.sas)
-        login = self._login_to(entry.url) if entry.url.startswith("ssh://") else None
+        login = self._login_to(entry.url)
         own = self.paths.store_dir.as_uri() if login is None else _own_store(login)
         return open_store(
             entry.url,
@@ -239,9 +239,11 @@ class Session:
         )
 
     def _login_to(self, url: str) -> Login | None:
-        """The login for a machine, from a target that uses the machine; None when no target does."""
-        host = url.removeprefix("ssh://").partition("/")[0]
-        logins = [login for _, login in self._logins(host)]
+        """The login for the machine of a store, from a target that uses the machine; None when no target
+        does, and for other stores.
+        """
+        host = _ssh_host(url)
+        logins = [login for _, login in self._logins(host)] if host else []
         return next((login for login in logins if _own_store(login) == url), logins[0] if logins else None)
 
     def _logins(self, host: str) -> list[tuple[str, Login]]:
@@ -299,8 +301,7 @@ class Session:
             # All such targets use the same queue, whatever their names are.
             return self._make(self._usual_target(row), row.store)
         # If each machine has its own store, the URL of the store names the machine.
-        host = row.store.removeprefix("ssh://").partition("/")[0] if row.store.startswith("ssh://") else ""
-        return own._make(own.settings.target(row.target), row.store, host)
+        return own._make(own.settings.target(row.target), row.store, _ssh_host(row.store))
 
     def _usual_target(self, row: RunRow) -> Target:
         from gofer.backends import registry
@@ -328,8 +329,7 @@ class Session:
         from gofer.transport.ssh import reach
 
         store, capabilities = self.store(store_url), registry.capabilities_of(target)
-        host = store_url.removeprefix("ssh://").partition("/")[0] if store_url.startswith("ssh://") else ""
-        login = registry.find(target.kind).login(target.options, host)
+        login = registry.find(target.kind).login(target.options, _ssh_host(store_url))
         machine = LocalMachine() if login is None else reach(login)
         path = None
         if login is None and isinstance(store, OnDisk):
@@ -371,6 +371,11 @@ def config_schema() -> dict[str, Any]:
     from gofer.config.schema import project_schema
 
     return project_schema(Kinds())
+
+
+def _ssh_host(url: str) -> str:
+    """The host of a store on a machine over SSH; "" for other stores."""
+    return url.removeprefix("ssh://").partition("/")[0] if url.startswith("ssh://") else ""
 
 
 def _own_store(login: Login) -> str:
