@@ -18,7 +18,7 @@ import pytest
 
 from gofer.core import processes
 from gofer.core.processes import ProcessIdentity
-from gofer.queue.leases import LeaseFolderError, Leases
+from gofer.queue.gpu_leases import LeaseFolderError, Leases
 
 ANN, EVE = 61001, 61002
 
@@ -208,7 +208,7 @@ def test_a_folder_that_others_can_change_is_refused(tmp_path: Path) -> None:
 CLAIM = """
 import os, sys
 from gofer.core import processes
-from gofer.queue.leases import Leases
+from gofer.queue.gpu_leases import Leases
 me = processes.identify(os.getpid())
 print(Leases(sys.argv[1], "queue").take({0: me}), flush=True)
 sys.stdin.read()

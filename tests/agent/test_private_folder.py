@@ -20,7 +20,7 @@ from gofer.core.private_folder import ForeignFolder
 from gofer.errors import CheckFailed
 from gofer.remote.local_slurm import LocalSlurm
 from gofer.snapshot import cachefile
-from gofer.transport import bootstrap
+from gofer.transport import bundle
 from gofer.transport.ssh import sockets_folder
 
 EVE = 61001
@@ -151,7 +151,7 @@ def test_a_cache_that_another_user_wrote_is_not_read(tmp_path: Path) -> None:
 
 def greeting(folder: Path, *, status: int | None) -> subprocess.CompletedProcess[bytes]:
     """The command that runs over SSH, here without SSH: it only reports that the agent is missing."""
-    words = bootstrap.command(sys.executable, str(folder), "nonce")
+    words = bundle.bootstrap_command(sys.executable, str(folder), "nonce")
     done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
     assert (b"nonce needed" in done.stdout) == (status is None), done
     return done

@@ -1,6 +1,6 @@
 """Installs an agent: unpacks its zip file into a folder that is named by its mark.
 
-gofer.transport.bootstrap sends the text of this file to machines that do not have gofer yet, so it imports
+gofer.transport.bundle sends the text of this file to machines that do not have gofer yet, so it imports
 nothing of gofer.
 """
 

@@ -276,7 +276,7 @@ def _named_by_jobs(folder: str) -> Iterator[bytes]:
 def _named_by_processes(folder: str) -> Iterator[bytes]:
     """Words of command lines that can name an agent. A supervisor has the path of its agent
     (gofer.queue.wake); a process at the end of an SSH connection has the bare name
-    (gofer.transport.bootstrap).
+    (gofer.transport.bundle).
     """
     own, top = str(os.getpid()), os.fsencode(os.path.join(os.path.realpath(folder), "agent", ""))
     for name in names_in("/proc"):

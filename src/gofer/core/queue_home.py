@@ -50,3 +50,8 @@ def spool_folder(queue_home: str, request_id: str) -> str:
 def unsent_folder(queue_home: str, run_id: str) -> str:
     """Where the folder of a run is kept when its files could not be sent to the store."""
     return os.path.join(queue_home, "unsent", run_id)
+
+
+def full_path(path: str) -> str:
+    """Expand `~` and `{host}`, the name of this machine. Machines may share a home, but not a queue."""
+    return os.path.expanduser(path).replace("{host}", os.uname().nodename)

@@ -35,7 +35,7 @@ from gofer.queue import wake
 from gofer.queue.database import Queue
 
 
-class Worker:
+class AgentProcess:
     """The forked child's side of one connection."""
 
     def __init__(self, queue_home: str, connection: socket.socket, cgroup_parent: str | None) -> None:

@@ -19,7 +19,7 @@ from gofer.core.processes import ProcessIdentity, close_all_but
 from gofer.core.sleep import pause
 from gofer.node import cgroups
 from gofer.node.watch import REQUESTS
-from gofer.queue.agent import CGROUP_PREFIX, Worker, cgroup_name
+from gofer.queue.agent import CGROUP_PREFIX, AgentProcess, cgroup_name
 
 # How long an agent with nothing to do may take to end.
 _PATIENCE_S = 5.0
@@ -33,7 +33,7 @@ class Share(NamedTuple):
     node: int
 
 
-class News(NamedTuple):
+class AgentReport(NamedTuple):
     """`what` is `started` (with the time), `done`, or `gone`: the agent died with this share unfinished."""
 
     share: Share
@@ -79,10 +79,10 @@ class AgentPool:
 
     @property
     def connections(self) -> list[int]:
-        """The file descriptors that become readable when `news` has something to return."""
+        """The file descriptors that become readable when `reports` has something to return."""
         return list(self._agents)
 
-    def hire(self, count: int) -> list[PooledAgent]:
+    def reserve(self, count: int) -> list[PooledAgent]:
         """`count` agents with nothing to do. Forks new agents when there are too few."""
         idle = [one for one in self._agents.values() if one.share is None][:count]
         return idle + [self._fork() for _ in range(count - len(idle))]
@@ -102,11 +102,11 @@ class AgentPool:
         try:
             agent.connection.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
-            pass  # the agent is gone; `news` finds this out from the connection
+            pass  # the agent is gone; `reports` finds this out from the connection
         finally:
             agent.connection.setblocking(False)
 
-    def news(self) -> list[News]:
+    def reports(self) -> list[AgentReport]:
         """What agents reported since the last call, and which agents died. Does not block."""
         found = []
         for agent in list(self._agents.values()):
@@ -114,20 +114,20 @@ class AgentPool:
             for line in lines or ():
                 what, value = line.split()
                 if agent.share is not None:
-                    found.append(News(agent.share, what, float(value)))
+                    found.append(AgentReport(agent.share, what, float(value)))
                 if what == "done":
                     agent.share = None
             if lines is None:
-                found += self._bury(agent)
+                found += self._end(agent)
         return found
 
     def dismiss(self, keep: int) -> None:
         """End idle agents beyond `keep`."""
         idle = [one for one in self._agents.values() if one.share is None]
         for agent in idle[keep:]:
-            self._bury(agent)
+            self._end(agent)
 
-    def _bury(self, agent: PooledAgent) -> list[News]:
+    def _end(self, agent: PooledAgent) -> list[AgentReport]:
         del self._agents[agent.connection.fileno()]
         agent.connection.close()
         if agent.share is not None or not _ends_within(agent.who.pid, _PATIENCE_S):
@@ -136,7 +136,7 @@ class AgentPool:
             processes.send(agent.who, signal.SIGKILL)
             _ends_within(agent.who.pid, _PATIENCE_S)
         self._end_cgroup(agent.who)
-        return [] if agent.share is None else [News(agent.share, "gone")]
+        return [] if agent.share is None else [AgentReport(agent.share, "gone")]
 
     def sweep(
         self, store: str, share: Share, who: ProcessIdentity | None, *, spared: Collection[int]
@@ -184,7 +184,7 @@ class AgentPool:
         signal.pthread_sigmask(signal.SIG_BLOCK, REQUESTS)
         pid = os.fork()
         if pid == 0:
-            _be_agent(self.queue_home, theirs, self._cgroups)
+            _run_agent(self.queue_home, theirs, self._cgroups)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, REQUESTS)
         theirs.close()
         ours.setblocking(False)
@@ -207,7 +207,7 @@ def _ends_within(pid: int, timeout_s: float) -> bool:
         pause(0.001)
 
 
-def _be_agent(queue_home: str, connection: socket.socket, cgroup_parent: str | None) -> NoReturn:
+def _run_agent(queue_home: str, connection: socket.socket, cgroup_parent: str | None) -> NoReturn:
     """In the forked child. Nothing may return into the supervisor's code."""
     status = 1
     try:
@@ -215,7 +215,7 @@ def _be_agent(queue_home: str, connection: socket.socket, cgroup_parent: str | N
         os.setsid()
         # Above all the supervisor's lock: an open copy here would keep the next supervisor from taking it.
         close_all_but({0, 1, 2, connection.fileno()})
-        Worker(queue_home, connection, cgroup_parent).serve()
+        AgentProcess(queue_home, connection, cgroup_parent).serve()
         status = 0
     except BaseException:
         traceback.print_exc()

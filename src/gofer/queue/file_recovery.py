@@ -28,7 +28,7 @@ from gofer.node.watch import REQUESTS
 from gofer.queue.agent_pool import Share
 
 
-class Recovery:
+class FileRecovery:
     """The recovery processes of one supervisor."""
 
     def __init__(self, queue_home: str) -> None:
@@ -42,7 +42,7 @@ class Recovery:
         dead.
 
         None when there is nothing to keep, or when a process was started for the share before. `message` is
-        what the agent received: see `gofer.queue.active.Active.message`.
+        what the agent received: see `gofer.queue.active_run.ActiveRun.message`.
         """
         record = None if share in self._begun else copy_record.read(self._path(share))
         if record is None or not _was_started(str(request["store"]), share):

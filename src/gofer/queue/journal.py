@@ -27,7 +27,7 @@ from gofer.core.states import State
 from gofer.node import shared_copy, work_folders
 from gofer.queue.database import Queue, QueuedRun
 from gofer.queue.database_file import DAMAGE
-from gofer.queue.uploader import Carried, Uploader
+from gofer.queue.uploader import Uploader, UploadResult
 
 _STORE_PATIENCE_S = 60.0
 
@@ -51,7 +51,7 @@ class Journal:
         self.uploader = Uploader(queue.queue_home)
         self._changed: dict[int, QueuedRun] = {}
         self._endings: list[_Ending] = []
-        self._carried: dict[str, QueuedRun] = {}
+        self._uploading: dict[str, QueuedRun] = {}
         # Per request, the number of runs that the queue still has as open, and of runs not yet known to
         # have ended.
         self._open_runs: dict[str, int] = {}
@@ -81,7 +81,7 @@ class Journal:
 
     @property
     def is_empty(self) -> bool:
-        return self.is_written and not self._carried and not self.is_removing
+        return self.is_written and not self._uploading and not self.is_removing
 
     @property
     def is_removing(self) -> bool:
@@ -132,8 +132,8 @@ class Journal:
         """Write what can be written now; False when something could not be written and waits for the next
         call.
         """
-        for news in self.uploader.news():
-            self._arrived(news)
+        for result in self.uploader.results():
+            self._arrived(result)
         self._write_ends()
         return self.save() and self.is_written
 
@@ -168,16 +168,16 @@ class Journal:
         if not request["remote"]:
             self.note(entry)
             return
-        self._carried[entry.id] = entry
+        self._uploading[entry.id] = entry
         self.uploader.finish(entry.id, request, is_over=not self._unended[entry.request])
 
-    def _arrived(self, news: Carried) -> None:
-        entry = self._carried.pop(news.run_id, None)
+    def _arrived(self, result: UploadResult) -> None:
+        entry = self._uploading.pop(result.run_id, None)
         if entry is None:
             return
-        if news.problem is not None:
+        if result.problem is not None:
             kept = self._keep(entry)
-            words = f"its files could not be sent to the store ({news.problem}) and are in {kept}"
+            words = f"its files could not be sent to the store ({result.problem}) and are in {kept}"
             entry.detail = "; ".join(one for one in (entry.detail, words) if one)
         self.note(entry)
 

@@ -21,11 +21,11 @@ from gofer.core.states import Reason, State
 from gofer.node.rendezvous import run_nodes
 from gofer.node.watch import STOP_FOR_PEER
 from gofer.queue import scheduler, wake
-from gofer.queue.active import Active
+from gofer.queue.active_run import ActiveRun
 from gofer.queue.agent_pool import AgentPool, PooledAgent, Share
 from gofer.queue.database import Queue, QueuedRun
-from gofer.queue.file_recovery import Recovery
-from gofer.queue.gpu_sharing import Sharing
+from gofer.queue.file_recovery import FileRecovery
+from gofer.queue.gpu_leases import GpuSharing
 from gofer.queue.journal import Journal
 
 LINGER_S = 3.0
@@ -45,12 +45,12 @@ class Supervisor:
         self.queue_home = queue_home
         self.queue = Queue(queue_home)
         self.agents = AgentPool(queue_home)
-        self.recovery = Recovery(queue_home)
+        self.recovery = FileRecovery(queue_home)
         self.journal = Journal(self.queue)
         self.pool = scheduler.Pool(len(os.sched_getaffinity(0)))
-        self.sharing = Sharing(queue_home, self.pool, self.journal)
+        self.sharing = GpuSharing(queue_home, self.pool, self.journal)
         self.waiting: list[QueuedRun] = []
-        self.active: dict[str, Active] = {}
+        self.active: dict[str, ActiveRun] = {}
         self.boot = processes.boot_id()
         self._last_seq = 0
         self._seen_version = -1
@@ -131,7 +131,7 @@ class Supervisor:
     # -- what changed
 
     def _receive(self) -> None:
-        for share, what, at in self.agents.news():
+        for share, what, at in self.agents.reports():
             one = self.active.get(share.run_id)
             if one is None or share not in one.left:
                 continue
@@ -142,7 +142,7 @@ class Supervisor:
         for one in [one for one in self.active.values() if one.adopted]:
             self._check_adopted(one)
 
-    def _check_adopted(self, one: Active) -> None:
+    def _check_adopted(self, one: ActiveRun) -> None:
         """Check a run whose agents an earlier supervisor started. These agents cannot report to this one, so
         read their run folder and check which are alive.
         """
@@ -153,7 +153,7 @@ class Supervisor:
         if not one.left and one.entry.id in self.active:
             self._settle_when_all_ended(one)
 
-    def _has_started(self, one: Active) -> bool:
+    def _has_started(self, one: ActiveRun) -> bool:
         return attempts.read(one.store, one.entry.id, one.entry.attempt, one.nodes).started
 
     def _mark_running(self, entry: QueuedRun, at: float) -> None:
@@ -188,12 +188,12 @@ class Supervisor:
         request = self.journal.request(entry)
         grant = scheduler.Grant(entry.gpus, scheduler.demand_of(request, cores=self.pool.cpus).cpus)
         self.pool.take(grant)
-        self.active[entry.id] = Active(entry, request, grant, adopted=True)
+        self.active[entry.id] = ActiveRun(entry, request, grant, adopted=True)
         self.journal.started(entry)
 
     # -- what ended
 
-    def _agent_gone(self, one: Active, share: Share) -> None:
+    def _agent_gone(self, one: ActiveRun, share: Share) -> None:
         """An agent finished its share or died. When the share did not succeed, stop the run's other
         agents.
         """
@@ -216,7 +216,7 @@ class Supervisor:
         if not one.left:
             self._settle_when_all_ended(one)
 
-    def _keep_files(self, one: Active, share: Share) -> bool:
+    def _keep_files(self, one: ActiveRun, share: Share) -> bool:
         """Start a process that keeps the files of a dead agent's command; False when there is nothing to
         keep. The process holds the share until it ends.
         """
@@ -228,7 +228,7 @@ class Supervisor:
         one.adopted = True
         return True
 
-    def _settle_when_all_ended(self, one: Active) -> None:
+    def _settle_when_all_ended(self, one: ActiveRun) -> None:
         """Settle the run, unless nodes on other machines have neither reported their end nor gone silent.
         Such a run is checked again later.
         """
@@ -237,7 +237,7 @@ class Supervisor:
             return
         self._settle(one)
 
-    def _other_agent(self, one: Active, share: Share, who: ProcessIdentity) -> bool:
+    def _other_agent(self, one: ActiveRun, share: Share, who: ProcessIdentity) -> bool:
         """Whether another live agent has the share. It was started for an earlier, lost queue file."""
         found = attempts.agent_of(one.store, *share)
         if found is None or found == who or not processes.is_alive(found):
@@ -246,7 +246,7 @@ class Supervisor:
         one.adopted = True
         return True
 
-    def _settle(self, one: Active) -> None:
+    def _settle(self, one: ActiveRun) -> None:
         """All agents of an attempt are gone. Start the attempt again, queue another attempt, or end the
         run.
         """
@@ -322,7 +322,7 @@ class Supervisor:
         now, wall = time.monotonic(), time.time()
         if not self.waiting or self.pool.free_cpus <= 0 or now < self._put_off_until:
             return
-        self.sharing.look(self.waiting)
+        self.sharing.read_others(self.waiting)
         # A retry further away than the longest delay means that the clock was set back; such a run starts
         # now.
         ready = (one for one in self.waiting if not wall < one.not_before <= wall + _LONGEST_DELAY_S)
@@ -345,8 +345,8 @@ class Supervisor:
         """Start runs. The starts are committed to the queue before any agent receives its share, so that a
         supervisor that takes over knows of every start.
         """
-        hired = self.agents.hire(sum(len(grant.gpus) for _, grant in starts))
-        agents_of = {entry.id: [hired.pop() for _ in grant.gpus] for entry, grant in starts}
+        reserved = self.agents.reserve(sum(len(grant.gpus) for _, grant in starts))
+        agents_of = {entry.id: [reserved.pop() for _ in grant.gpus] for entry, grant in starts}
         starts = self.sharing.take(starts, agents_of)
         for entry, grant in starts:
             entry.state, entry.boot, entry.gpus = State.STARTING.value, self.boot, grant.gpus
@@ -362,7 +362,7 @@ class Supervisor:
             return
         self._no_longer_waiting([entry for entry, _ in starts])
         for entry, grant in starts:
-            one = Active(entry, self.journal.request(entry), grant, adopted=False)
+            one = ActiveRun(entry, self.journal.request(entry), grant, adopted=False)
             self.active[entry.id] = one
             self.journal.started(entry)
             self._assign(one, agents_of[entry.id])
@@ -373,7 +373,7 @@ class Supervisor:
         else:
             self.waiting = [one for one in self.waiting if one.state == State.QUEUED]
 
-    def _assign(self, one: Active, agents: list[PooledAgent]) -> None:
+    def _assign(self, one: ActiveRun, agents: list[PooledAgent]) -> None:
         known = {"request": one.request, "private": self.journal.private(one.entry)._asdict()}
         port = _free_port()
         for share, agent in zip(sorted(one.left), agents):

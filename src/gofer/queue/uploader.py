@@ -20,7 +20,7 @@ from gofer.core.sleep import pause
 from gofer.queue import wake
 
 
-class Carried(NamedTuple):
+class UploadResult(NamedTuple):
     """The whole folder of an ended run is in its store, or could not be sent because of `problem`."""
 
     run_id: str
@@ -39,7 +39,7 @@ class Uploader:
 
     @property
     def connections(self) -> list[int]:
-        """The file descriptors that become readable when `news` has something to return."""
+        """The file descriptors that become readable when `results` has something to return."""
         return [] if self._connection is None else [self._connection.fileno()]
 
     def watch(self, run_id: str, request: dict[str, Any]) -> None:
@@ -52,7 +52,7 @@ class Uploader:
         """
         self._inform(_message(run_id, request, ended=True, over=is_over))
 
-    def news(self) -> list[Carried]:
+    def results(self) -> list[UploadResult]:
         """The runs given to `finish` that are done since the last call. Does not block."""
         if self._connection is None:
             return []
@@ -66,7 +66,7 @@ class Uploader:
             self._start_again()
             return []
         *lines, self._received = (self._received + data).split(b"\n")
-        found = [Carried(**json.loads(line)) for line in lines]
+        found = [UploadResult(**json.loads(line)) for line in lines]
         for one in found:
             self._messages.pop(one.run_id, None)
         return found
@@ -106,7 +106,7 @@ class Uploader:
         try:
             connection.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
-            pass  # the process is gone; `news` finds this out and starts another
+            pass  # the process is gone; `results` finds this out and starts another
         finally:
             connection.setblocking(False)
 
@@ -125,9 +125,11 @@ def _run_uploader(queue_home: str, connection: socket.socket) -> NoReturn:
         os.setsid()
         signal.set_wakeup_fd(-1)
         close_all_but({0, 1, 2, connection.fileno()})
-        from gofer.queue.uploader_process import carry  # it imports much that the supervisor does not need
+        from gofer.queue.uploader_process import (
+            upload_runs,  # it imports much that the supervisor does not need
+        )
 
-        if carry(queue_home, connection):
+        if upload_runs(queue_home, connection):
             wake.ensure(queue_home)  # work was left, so the supervisor was killed
         status = 0
     except BaseException:

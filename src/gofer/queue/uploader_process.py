@@ -26,7 +26,7 @@ LOOK_S = 2.0
 _SENDERS = 4
 
 
-def carry(queue_home: str, connection: socket.socket) -> bool:
+def upload_runs(queue_home: str, connection: socket.socket) -> bool:
     """Send run folders until the supervisor is gone; True when runs were left unsent. Blocks."""
     return _Process(queue_home, connection).serve()
 

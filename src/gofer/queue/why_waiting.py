@@ -13,7 +13,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 
 from gofer.queue import scheduler
 from gofer.queue.database import Queue, QueuedRun
-from gofer.queue.leases import LeaseFolderError, Leases, usual_folder
+from gofer.queue.gpu_leases import LeaseFolderError, Leases, usual_folder
 from gofer.queue.scheduler import Demand, Grant, HeldGrant, Pool, demand_of
 
 _QUEUED = "queued"

@@ -7,9 +7,9 @@ from typing import List, Optional, Tuple
 
 from gofer.core import prune
 from gofer.core.prune import KeptItem
+from gofer.core.queue_home import full_path
 from gofer.node import work_folders
 from gofer.node.packages import cache as packages
-from gofer.remote.paths import full_path
 
 
 class LocalKeptItems:

@@ -7,13 +7,13 @@ from contextlib import closing
 from typing import Any, Dict, List, Optional
 
 from gofer.core import files, gpus, processes
+from gofer.core.queue_home import full_path
 from gofer.core.secrets import run_secrets
 from gofer.core.states import State
 from gofer.queue import wake, why_waiting
 from gofer.queue.database import Queue
 from gofer.queue.why_waiting import WaitingFacts
 from gofer.remote.api import ALL_GPUS, LogEnd, MachineFacts, QueueAnswer, RequestedRun, SupervisorStatus
-from gofer.remote.paths import full_path
 
 
 class LocalQueue:

@@ -11,9 +11,9 @@ from typing import Any, Dict, Iterator, List, Optional
 
 from gofer.core import agent_installer, private_folder, prune
 from gofer.core.prune import KeptItem, touch
+from gofer.core.queue_home import full_path
 from gofer.node.kept.keeper import KEPT
 from gofer.remote.api import QueuedJob, RowsOfRuns, SlurmNodeFacts
-from gofer.remote.paths import full_path
 from gofer.remote.slurm import handoff_prune, inventory, status, stop, submission
 
 

@@ -1,19 +1,21 @@
-"""Starts programs on this machine, from a list of arguments, without a shell, always with a time limit.
+"""Starts programs on this machine, from a list of arguments and without a shell.
 
-This module does not know what the programs are for.
+`start` and `run` keep the output of a program. `attend` gives a program the terminal, for a person who
+watches it. `become` replaces this process. This module does not know what the programs are for.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from gofer.errors import GoferError, Interrupted
 from gofer.text import quote_command
 
 if TYPE_CHECKING:
-    import os
     import subprocess
 
     Folder = str | bytes | os.PathLike[str]
@@ -92,3 +94,55 @@ def run(
     """Run a program to its end. Blocking. Any exit status is returned; the caller decides what it means."""
     with start(argv, cwd=cwd, env=env) as running:
         return running.finish(timeout_s=timeout_s)
+
+
+def attend(
+    argv: Sequence[str],
+    *,
+    timeout_s: float,
+    env: Mapping[str, str] | None = None,
+    input_text: str | None = None,
+) -> int:
+    """Run the program to its end and return its status. Blocking. Its output goes to stderr, with gofer's
+    messages.
+
+    Its input is the terminal, or `input_text`. Raises GoferError when the program cannot be started, and
+    Interrupted after `timeout_s`, when the program has been killed.
+    """
+    import subprocess
+
+    # Otherwise gofer's earlier messages could appear after those of the program.
+    sys.stderr.flush()
+    try:
+        done = subprocess.run(
+            list(argv),
+            input=None if input_text is None else input_text.encode(),
+            stdout=sys.stderr.fileno(),
+            env=env,
+            timeout=timeout_s,
+            check=False,
+        )
+    except OSError as error:
+        raise GoferError(
+            f"cannot start `{argv[0]}`: {(error.strerror or str(error)).lower()}",
+            hint=f"check that it is installed: `command -v {argv[0]}`",
+        ) from error
+    except subprocess.TimeoutExpired:
+        raise Interrupted(f"`{argv[0]}` did not end within {timeout_s:g} s") from None
+    return done.returncode
+
+
+def become(argv: Sequence[str]) -> NoReturn:
+    """Replace this process by the program, which gets the terminal; its exit status becomes ours.
+
+    Call it when nothing is left to close. Raises GoferError when the program cannot be started.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execvp(argv[0], list(argv))
+    except OSError as error:
+        raise GoferError(
+            f"cannot run `{argv[0]}`: {(error.strerror or str(error)).lower()}",
+            hint=f"check that `{argv[0]}` is installed and in a folder of `PATH`",
+        ) from error

@@ -13,7 +13,7 @@ import select
 import stat
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
@@ -21,7 +21,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 from gofer.core import private_folder
 from gofer.core.json_text import parse_json
 from gofer.errors import CheckFailed, Unreachable
+from gofer.text import quote_command
+from gofer.transport.bundle import NEEDED, READY, bootstrap_command, bundle
 from gofer.transport.machine import CALL_S
+from gofer.transport.ssh_errors import explain
 
 if TYPE_CHECKING:
     import subprocess
@@ -143,6 +146,12 @@ def ssh_argv(host: str, sockets: Path) -> list[str]:
     return ["ssh", "-T", *words, "--", host]
 
 
+def shell_argv(login: Login, words: Sequence[str], *, terminal: bool) -> list[str]:
+    """The `ssh` command that runs `words` there unchanged, over the shared connection; exits as they do."""
+    program, _, *rest = ssh_argv(login.host, sockets_folder(os.environ))
+    return [program, "-tt" if terminal else "-T", *rest, quote_command(words)]
+
+
 _reached: dict[Login, SshMachine] = {}
 
 
@@ -164,13 +173,11 @@ class _Line:
         import subprocess
         import tempfile
 
-        from gofer.transport import bootstrap
-
         self._login = login
         self._nonce = os.urandom(12).hex()
         # A file, not a pipe: the shared connection stays in the background and would keep the pipe open.
         self._complaints: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115
-        command = bootstrap.command(login.python, login.folder, self._nonce)
+        command = bootstrap_command(login.python, login.folder, self._nonce)
         try:
             self._process: subprocess.Popen[bytes] = subprocess.Popen(
                 [*ssh_argv(login.host, sockets), shlex.join(command)],
@@ -188,17 +195,14 @@ class _Line:
 
     def greet(self) -> None:
         """Wait until the agent answers, and send the agent if the machine does not have it."""
-        from gofer.transport import bootstrap
 
         deadline = time.monotonic() + _GREETING_S
         word = self._await_word(deadline)
-        if word == bootstrap.NEEDED:
-            from gofer.transport.bundle import bundle
-
+        if word == NEEDED:
             data = bundle().data
             self._write(f"{len(data)}\n".encode() + data, deadline)
             word = self._await_word(deadline)
-        if word != bootstrap.READY:
+        if word != READY:
             raise Unreachable(
                 f"{self._login.host} has Python {word}, but gofer needs 3.8 or newer",
                 hint="set a newer Python in the target: `python: /path/to/python3`",
@@ -285,7 +289,6 @@ class _Line:
                 raise self._cut() from None
 
     def _cut(self) -> Unreachable:
-        from gofer.transport.ssh_words import explain
 
         self._process.wait()
         self._complaints.seek(0)

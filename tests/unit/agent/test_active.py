@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 from gofer.node import watch
-from gofer.queue.active import Active
+from gofer.queue.active_run import ActiveRun
 from gofer.queue.database import OWN_GRACE, Queue
 from gofer.queue.scheduler import Demand, Grant, demand_of
 
@@ -22,7 +22,7 @@ REQUEST = {
 }
 
 
-def active(tmp_path: Path, *, cancel_grace_s: float | None = None) -> Active:
+def active(tmp_path: Path, *, cancel_grace_s: float | None = None) -> ActiveRun:
     """A run on two nodes, asked to stop with that grace before its supervisor found it."""
     queue = Queue(str(tmp_path))
     request = {**REQUEST, "layout": LAYOUT}
@@ -30,7 +30,7 @@ def active(tmp_path: Path, *, cancel_grace_s: float | None = None) -> Active:
     (entry,) = queue.load_open()
     queue.close()
     entry.cancel_grace_s, entry.agents = cancel_grace_s, [[11, 1], [12, 2]]
-    return Active(entry, request, Grant([[], []], 2), adopted=False)
+    return ActiveRun(entry, request, Grant([[], []], 2), adopted=False)
 
 
 def test_nobody_is_signalled_unasked(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from gofer.backends.queue_client import explain
 from gofer.core import processes
 from gofer.queue import why_waiting
 from gofer.queue.database import Queue
-from gofer.queue.leases import Leases
+from gofer.queue.gpu_leases import Leases
 from gofer.queue.why_waiting import WaitingFacts
 
 CORES = len(os.sched_getaffinity(0))

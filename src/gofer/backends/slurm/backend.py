@@ -160,7 +160,7 @@ class SlurmBackend(KeepsSecretsHere):
         login = login_of(self._options)
         if login is None:
             return words
-        from gofer.transport.ssh_shell import shell_argv
+        from gofer.transport.ssh import shell_argv
 
         return shell_argv(login, words, terminal=terminal)
 

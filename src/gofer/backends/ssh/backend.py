@@ -20,8 +20,7 @@ from gofer.model.job import Job
 from gofer.model.layout import Layout, lay_out
 from gofer.model.run import Observation, RunRecord
 from gofer.remote.api import ALL_GPUS, MachineFacts
-from gofer.transport.ssh import reach
-from gofer.transport.ssh_shell import shell_argv
+from gofer.transport.ssh import reach, shell_argv
 
 T = TypeVar("T")
 

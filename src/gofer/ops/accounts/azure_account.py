@@ -20,8 +20,8 @@ from gofer.ops.accounts.azure_profiles import Profiles
 from gofer.ops.messages import AnyMessage, Message
 from gofer.text import format_time
 from gofer.transport import process
-from gofer.transport.attached import attend
 from gofer.transport.azure.profile import DEFAULT, TENANT_VARIABLE
+from gofer.transport.process import attend
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
@@ -170,7 +170,9 @@ def _by_az(around: Mapping[str, str], request: LoginRequest) -> None:
         words += ["--service-principal", "--username", request.client, "--password", "@-"]
     elif request.device_code or not _has_browser(around):
         words.append("--use-device-code")
-    status = attend(words, timeout_s=_LOGIN_S, env=around, told=request.secret if request.client else None)
+    status = attend(
+        words, timeout_s=_LOGIN_S, env=around, input_text=request.secret if request.client else None
+    )
     if status != 0:
         raise CredentialError(
             f"`az login` ended with status {status}, and nobody is signed in",

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from gofer.errors import CredentialError, GoferError
 from gofer.text import quote_command
 from gofer.transport import process
-from gofer.transport.attached import attend
+from gofer.transport.process import attend
 
 _PROGRAMS = ("docker", "podman")
 _ASK_S = 30.0
@@ -29,7 +29,7 @@ class Builder:
         line.
         """
         words = ["login", "--username", username, "--password-stdin", *([server] if server else [])]
-        if self._attend(words, told=password) != 0:
+        if self._attend(words, input_text=password) != 0:
             raise CredentialError(
                 f"`{self.program} login` was refused by {server or 'Docker Hub'} for `{username}`",
                 hint="check `username:` and `password:` of the image under `dockers:`",
@@ -63,8 +63,8 @@ class Builder:
                 hint="see its output above; `gofer image wrap` continues where it stopped",
             )
 
-    def _attend(self, words: Sequence[str], told: str | None = None) -> int:
-        return attend([self.program, *words], timeout_s=_BUILD_S, env=self._environ, told=told)
+    def _attend(self, words: Sequence[str], input_text: str | None = None) -> int:
+        return attend([self.program, *words], timeout_s=_BUILD_S, env=self._environ, input_text=input_text)
 
     def _quiet(self, words: Sequence[str]) -> int:
         return process.run([self.program, *words], timeout_s=_BUILD_S, env=self._environ).status

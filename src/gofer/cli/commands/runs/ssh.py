@@ -13,7 +13,7 @@ from gofer.ops.runs.find import find
 from gofer.ops.runs.freshness import refresh_runs
 from gofer.ops.runs.shell import shell_words
 from gofer.ops.session import Session
-from gofer.transport.exec_program import become
+from gofer.transport.process import become
 
 
 def run(**given: Any) -> int:

@@ -21,7 +21,7 @@ from gofer.queue.scheduler import Grant
 _STUCK_S = 15.0
 
 
-class Active:
+class ActiveRun:
     """One run from its start to its end. `adopted`: an earlier supervisor started the run, and this one found
     it.
     """

@@ -19,13 +19,36 @@ import hashlib
 import os
 import random
 import stat
+import sys
 import time
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    TypeVar,
+)
 
 from gofer.core import files, processes
 from gofer.core.json_text import parse_json
 from gofer.core.processes import ProcessIdentity
 from gofer.core.sleep import pause
+
+if TYPE_CHECKING:  # a laptop that asks what a run waits for needs no agents
+    from gofer.queue.active_run import ActiveRun
+    from gofer.queue.agent_pool import PooledAgent
+    from gofer.queue.database import QueuedRun
+    from gofer.queue.journal import Journal
+    from gofer.queue.scheduler import Grant, Pool
+
+T = TypeVar("T")
 
 # Cleared when the machine restarts, and there for all its users.
 _PLACES = ("/dev/shm", "/tmp")
@@ -34,6 +57,8 @@ _MAX_BYTES = 1 << 16
 _MAX_FILES_OF_ONE = 64
 _MAX_GPU = 1023
 _CLAIM_TRIES = 5
+# Only the first runs of a queue are checked for GPUs: runs further back do not start soon.
+_CHECKED_RUNS = 64
 # A waiting queue renews its claim every few seconds; an older claim no longer counts.
 _WAIT_EXPIRES_S = 20.0
 # A queue that claims to wait but takes no GPU holds the others back for at most this time.
@@ -254,3 +279,72 @@ def _is_of(agent: ProcessIdentity, owner: int) -> bool:
         return os.stat(f"/proc/{agent.pid}").st_uid == owner and processes.is_alive(agent)
     except OSError:
         return False
+
+
+class GpuSharing:
+    """A pool whose GPUs other queues may hold. Runs whose GPUs are not shared never touch the leases."""
+
+    def __init__(self, queue_home: str, pool: Pool, journal: Journal) -> None:
+        self._pool = pool
+        self._journal = journal
+        self._queue_home = queue_home
+        self._leases: Optional[Leases] = None
+        self._problem = ""
+        self._named: Set[int] = set()
+
+    def read_others(self, waiting: Sequence[QueuedRun]) -> None:
+        """Read which GPUs other queues hold, if a waiting run shares GPUs."""
+        wants = any(self._is_shared(one) for one in waiting[:_CHECKED_RUNS])
+        nothing: set[int] = set()
+        self._pool.foreign = self._ask(Leases.taken_by_others, nothing) if wants else nothing
+
+    def take(
+        self, starts: Iterable[tuple[QueuedRun, Grant]], agents_of: dict[str, list[PooledAgent]]
+    ) -> list[tuple[QueuedRun, Grant]]:
+        """The starts whose GPUs could be leased. Another queue took the GPUs of the others in the meantime;
+        their grants go back to the pool.
+        """
+        allowed = []
+        for entry, grant in starts:
+            wanted = {gpu: one.who for one, gpus in zip(agents_of[entry.id], grant.gpus) for gpu in gpus}
+            if not self._is_shared(entry) or self._take(wanted):
+                allowed.append((entry, grant))
+            else:
+                self._pool.give_back(grant)
+        return allowed
+
+    def _take(self, wanted: Dict[int, ProcessIdentity]) -> bool:
+        return self._ask(lambda leases: leases.take(wanted), False)
+
+    def give_back(self, one: ActiveRun) -> None:
+        self._pool.give_back(one.grant)
+        if self._is_shared(one.entry):
+            freed = [gpu for gpus in one.grant.gpus for gpu in gpus]
+            self._ask(lambda leases: leases.release(freed), None)
+
+    def wait(self) -> None:
+        """Tell the other queues that a run here waits for GPUs that they hold."""
+        if self._pool.foreign:
+            self._ask(Leases.wait, None)
+
+    def _ask(self, question: Callable[[Leases], T], otherwise: T) -> T:
+        """The answer of the leases, or `otherwise` when they cannot be used. Then only runs with GPUs wait,
+        and the supervisor's log names the problem once. The log also names, once, each user whose files are
+        ignored.
+        """
+        try:
+            if self._leases is None:
+                self._leases = Leases(usual_folder(), self._queue_home)
+            answer = question(self._leases)
+        except (LeaseFolderError, OSError) as error:
+            if str(error) != self._problem:
+                self._problem = str(error)
+                sys.stderr.write(f"GPUs cannot be shared with other users: {error}\n")
+            return otherwise
+        for user in self._leases.ignored.keys() - self._named:
+            self._named.add(user)
+            sys.stderr.write(f"warning: {self._leases.ignored[user]}\n")
+        return answer
+
+    def _is_shared(self, entry: QueuedRun) -> bool:
+        return bool(self._journal.request(entry)["leased"])
