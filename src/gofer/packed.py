@@ -21,13 +21,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gofer.errors import KeyNotFound
+from gofer.ops.data.list import missing
+from gofer.ops.data.places import resolve
+from gofer.ops.session import Session
 from gofer.transfer.packs.folder import FolderOfPacks, read_folder
 from gofer.transfer.packs.index import Index
 from gofer.transfer.packs.view import find_packed, join
 
 if TYPE_CHECKING:
     from gofer.ops.data.places import StorePath
-    from gofer.ops.session import Session
     from gofer.storage.base import Store
 
 _PathLike = str | os.PathLike[str]
@@ -68,9 +70,6 @@ class _Process:
         return self._stores[where]
 
     def place(self, where: _Where) -> StorePath:
-        from gofer.ops.data.places import resolve
-        from gofer.ops.session import Session
-
         with self._lock:
             session = self._sessions.get(where[1:])
             if session is None:
@@ -119,8 +118,6 @@ def open(path: _PathLike, *, target: str | None = None, folder: _PathLike | None
         name = place.key[len(packs.root) :].lstrip("/")
         if found.size(name) is not None:
             return _open(place.store, found, name)
-    from gofer.ops.data.list import missing
-
     raise missing(place)
 
 
@@ -139,8 +136,6 @@ class PackedFolder(Mapping[str, bytes]):
         place = _process.place(self._where)
         self._folder, self._inside = _find_folder(place)
         if next(self._folder.names(self._inside), None) is None and not place.is_whole:
-            from gofer.ops.data.list import missing
-
             raise missing(place)
         if self._folder.generation:
             _process.keep(place.store, self._folder)

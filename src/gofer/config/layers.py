@@ -7,10 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from gofer.config.decode import Decoder, struct_type
-from gofer.config.dockers import check_docker
 from gofer.config.nodes import BUILT_IN, Items, Node, Scalar, Table, ValueOrigin, merged, table
-from gofer.config.sections import FolderSection, StoreSection
 from gofer.config.stores import check_store_entry
 from gofer.config.targets import check_store, read_target
 from gofer.text import did_you_mean
@@ -125,6 +122,11 @@ def check_joined(settings: Settings, kinds: Kinds) -> None:
     """ConfigError for mistakes that show only in the combined settings: missing keys, kinds, names of
     stores.
     """
+    # msgspec is slow to load, and a command without any file of settings decodes none.
+    from gofer.config.decode import Decoder, struct_type
+    from gofer.config.dockers import check_docker
+    from gofer.config.sections import FolderSection, StoreSection
+
     stores = table(settings.section("stores"))
     for name, node in stores.items():
         Decoder().value(node, struct_type(StoreSection), f"stores.{name}")

@@ -11,10 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gofer.config.decode import Decoder, check_name, struct_type, unknown_key
 from gofer.config.document import read_document
 from gofer.config.nodes import Items, Node, Scalar, Table, is_null
-from gofer.config.sections import ENTRIES, FileSection
 from gofer.errors import ConfigError
 
 PROJECT_FILE = "gofer.yaml"
@@ -91,6 +89,10 @@ def read_file(path: Path) -> Table:
     """The checked keys of one file; ConfigError with file and line. The options of targets are checked
     later.
     """
+    # msgspec is slow to load, and a command without any file of settings decodes none.
+    from gofer.config.decode import Decoder, struct_type, unknown_key
+    from gofer.config.sections import FileSection
+
     document = read_document(path)
     # A heading with nothing under it sets nothing.
     entries = {name: node for name, node in document.entries.items() if not is_null(node)}
@@ -107,6 +109,9 @@ def read_file(path: Path) -> Table:
 
 
 def _check_targets(targets: Node) -> None:
+    from gofer.config.decode import check_name  # slow to load, as above
+    from gofer.config.sections import ENTRIES
+
     if not isinstance(targets, Table):
         raise ConfigError("`targets` must be a map", where=targets.place.where)
     for name, node in targets.entries.items():

@@ -50,7 +50,9 @@ def project_schema(kinds: Mapping[str, type[msgspec.Struct]]) -> Schema:
     # A heading with nothing under it says nothing.
     root["properties"] = {name: _or_null(value) for name, value in root["properties"].items()}
     folders = {"description": "Folders of this target alone, by name"} | schema_of(FOLDERS)
-    ignore = {"description": "What stays out of snapshots for this target alone"} | schema_of(IGNORE)
+    ignore = {
+        "description": "Patterns of files that stay out of snapshots for this target alone"
+    } | schema_of(IGNORE)
     defs = {"job": _of_struct(struct_type(JobSection)), "folders": folders, "ignore": ignore}
     return {"$schema": _DIALECT, "title": "gofer.yaml", **root, "$defs": defs}
 

@@ -53,7 +53,7 @@ Words: TypeAlias = tuple[Verbatim, ...]
 
 
 class JobSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a job asks for when nothing nearer says otherwise."""
+    """The defaults of a job, unless something nearer overrides them."""
 
     name: Annotated[Line | None, Meta(description="A name for the run, for people")] = None
     gpus: Annotated[Gpus | None, Meta(description="GPUs of the whole run")] = None
@@ -73,16 +73,16 @@ class JobSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         Length | None, Meta(description="How long a run may take to stop before it is killed")
     ] = None
     retries: Annotated[Retries | None, Meta(description="How often a failed run is started again")] = None
-    retry_on: Annotated[tuple[Reason, ...] | None, Meta(description="The reasons that are worth a retry")] = (
-        None
-    )
+    retry_on: Annotated[
+        tuple[Reason, ...] | None, Meta(description="The reasons after which a run is started again")
+    ] = None
     priority: Annotated[Priority | None, Meta(description="Runs with a higher number start first")] = None
     tags: Annotated[Tags | None, Meta(description="Labels to find the run by")] = None
     sync: Annotated[
         Words | None,
         Meta(
-            description="Patterns of outputs that go to the store while the run runs, `[]` for none; unless "
-            "told, all of them on targets that may take nodes back, else none"
+            description="Patterns of outputs that go to the store while the run runs, `[]` for none "
+            "(default: all outputs on targets that may take nodes back, else none)"
         ),
     ] = None
     keep: Annotated[
@@ -93,12 +93,13 @@ class JobSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         ),
     ] = None
     keep_group: Annotated[
-        SomeSize | None, Meta(description="How much of that the rows of a group keep together; `20GiB`")
+        SomeSize | None,
+        Meta(description="How much of that the rows of a group keep together (default: `20GiB`)"),
     ] = None
     keep_most: Annotated[
         SomeSize | None,
         Meta(
-            description="Where the node's disk goes with the run: how much is kept of one that writes more "
+            description="On nodes whose disk ends with the run: how much is kept of a run that writes more "
             "than `keep`, outputs first, then the newest files; `50GiB`"
         ),
     ] = None
@@ -114,7 +115,9 @@ class JobSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             "for runs of several processes, `mpirun` as ACT's `mpirun` did"
         ),
     ] = None
-    launcher: Annotated[Launcher | None, Meta(description="What starts the processes on a node")] = None
+    launcher: Annotated[
+        Launcher | None, Meta(description="The program that starts the processes on a node")
+    ] = None
     packages: Annotated[
         Packages | None,
         Meta(
@@ -153,7 +156,7 @@ class StoreSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     endpoint: Annotated[
         SomeText | None, Meta(description="The service's URL, for emulators, private clouds and other makers")
     ] = None
-    region: Annotated[SomeText | None, Meta(description="s3: the region, `us-east-1` unless told")] = None
+    region: Annotated[SomeText | None, Meta(description="s3: the region (default: `us-east-1`)")] = None
     access_key: Annotated[SomeText | None, Meta(description="s3: the access key's id")] = None
     secret_key: Annotated[Kept | None, Meta(description="A reference: s3: the secret access key")] = None
     session_token: Annotated[
@@ -179,14 +182,14 @@ class FolderSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """A folder that is the same here, in a store and on the node."""
 
     store: Annotated[
-        str | None, Meta(description="The name of the store that holds it; the target's unless told")
+        str | None, Meta(description="The name of the store that has the folder (default: the target's)")
     ] = None
     path: Annotated[SomeText, Meta(description="Where it is in the store")]
     mode: Annotated[
         Mode | None,
         Meta(
-            description="Mounted, copied before the start, or sent to the store at the end; unless told, a "
-            "run on this machine has the project's own folder where there is one, and any other is mounted"
+            description="Mounted, copied before the start, or sent to the store at the end (default: a run "
+            "on this machine has the project's own folder if it exists; any other folder is mounted)"
         ),
     ] = None
     read_only: Annotated[
@@ -199,7 +202,7 @@ class DockerSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     image: Annotated[ImageName, Meta(description="The image's name in its registry: `me/env:1`")]
     registry: Annotated[
-        ImageName | None, Meta(description="The registry's server: `reg.azurecr.io`; Docker Hub unless told")
+        ImageName | None, Meta(description="The registry's server: `reg.azurecr.io` (default: Docker Hub)")
     ] = None
     sha256: Annotated[
         Digest | None,
@@ -258,11 +261,12 @@ class FileSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     ] = None
     job: Annotated[JobSection | None, Meta(description="Defaults for every job")] = None
     include: Annotated[
-        Words | None, Meta(description="What goes into snapshots although it is ignored, as in `.gitignore`")
+        Words | None,
+        Meta(description="Patterns of ignored files that go into snapshots all the same, as in `.gitignore`"),
     ] = None
-    ignore: Annotated[Words | None, Meta(description="What stays out of snapshots, as in `.gitignore`")] = (
-        None
-    )
+    ignore: Annotated[
+        Words | None, Meta(description="Patterns of files that stay out of snapshots, as in `.gitignore`")
+    ] = None
 
 
 FOLDERS = msgspec.inspect.type_info(dict[EntryName, FolderSection])

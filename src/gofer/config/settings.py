@@ -1,8 +1,8 @@
 """All settings of one command, each with its origin. The environment overrides the project's file, which
 overrides the user's file, which overrides the built-in values.
 
-Reading settings writes nothing and starts nothing. Without a file, the YAML parser is not loaded.
-`gofer.config.jobs` adds the flags of the command line.
+Reading settings writes nothing and starts nothing. Without a file, neither the YAML parser nor the typed
+decoder is loaded. `gofer.config.jobs` adds the flags of the command line.
 """
 
 from __future__ import annotations

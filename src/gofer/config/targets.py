@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.config.decode import Decoder, struct_type, unknown_key
 from gofer.config.nodes import Node, Scalar, ValueOrigin, is_null, table
-from gofer.config.sections import DEFAULT_GPUS, FOLDERS, IGNORE, JobSection
 from gofer.errors import ConfigError
 from gofer.text import did_you_mean
 
@@ -38,6 +36,10 @@ def read_target(name: str, node: Node, kinds: Kinds, resolve: Callable[[str], st
 
     Without `resolve` the target is only checked, and `options` may be missing.
     """
+    # msgspec is slow to load, and a command without any file of settings decodes none.
+    from gofer.config.decode import Decoder, struct_type
+    from gofer.config.sections import DEFAULT_GPUS, FOLDERS, IGNORE, JobSection
+
     key, entries = f"targets.{name}", table(node)
     kind = _kind(key, node, kinds)
     known = {word: value for word, value in entries.items() if word not in OWN_KEYS}
@@ -96,6 +98,8 @@ def _word(node: Node | None, key: str) -> str | None:
 
 
 def _check_keys(options: Mapping[str, Node], shape: msgspec.inspect.StructType, key: str) -> None:
+    from gofer.config.decode import unknown_key  # slow to load, as above
+
     known = [field.encode_name for field in shape.fields]
     for name, node in options.items():
         if name not in known:
